@@ -1,0 +1,3 @@
+//! becalm.
+
+fn main() {}

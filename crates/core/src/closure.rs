@@ -1,0 +1,1 @@
+//! Load-order walk: a program → its closure.

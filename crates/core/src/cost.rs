@@ -1,0 +1,1 @@
+//! Closure → counts by directory, needed string and kind.

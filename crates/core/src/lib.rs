@@ -1,0 +1,20 @@
+//! becalm-core: what the dynamic loader would do, told without running it.
+//!
+//! Pure: bytes and a [`fs::FileSystem`] in, probes and a closure out. No file is
+//! opened, no variable of the environment is read and no process is started here;
+//! `becalm-host` brings those.
+//!
+//! The main path: [`closure::resolve`] → [`loader`] → [`search`] → [`fs`] and
+//! [`elf`], with every attempt recorded as a [`probe::Probe`] and counted by
+//! [`cost`]. [`record`] turns what real loaders said into the same probes.
+
+#![forbid(unsafe_code)]
+
+pub mod closure;
+pub mod cost;
+pub mod elf;
+pub mod fs;
+pub mod loader;
+pub mod probe;
+pub mod record;
+pub mod search;

@@ -1,0 +1,129 @@
+//! The one vocabulary: a probe is one attempt of the loader on one path.
+//!
+//! The models, the parsers of `LD_DEBUG` and `strace` records and, later, the
+//! tracer and the audit log all give the same sequence of [`Probe`]s, so that a
+//! prediction and an observation can be compared one by one.
+
+use bstr::BString;
+use serde::{Deserialize, Serialize};
+
+/// One attempt of the loader on one candidate path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Probe {
+    /// Path of the object that asks, as the loader names it.
+    #[serde(with = "crate::probe::lossy")]
+    pub needed_by: BString,
+    /// The needed string (`DT_NEEDED`, `DT_FILTER`, a preload, …) being searched.
+    #[serde(with = "crate::probe::lossy")]
+    pub needed: BString,
+    /// The rule that supplied the search directory.
+    pub source: SearchSource,
+    /// The path handed to the kernel.
+    #[serde(with = "crate::probe::lossy")]
+    pub path: BString,
+    /// Which system call was made on the path.
+    pub call: Call,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// The rule that supplied a candidate path (`LA_SER_*` of `<link.h>`, with
+/// `DT_RPATH` and `DT_RUNPATH` told apart).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SearchSource {
+    /// The needed string holds a slash: it is a path, no search is made.
+    Direct,
+    /// `DT_RPATH` of the asking object, of one that loaded it, or of the program.
+    Rpath,
+    /// `LD_LIBRARY_PATH` (or `ld.so --library-path`).
+    LibraryPath,
+    /// `DT_RUNPATH` of the asking object.
+    Runpath,
+    /// The loader cache, `ld.so.cache`: the file itself or the answer it gave.
+    LoaderCache,
+    /// A directory compiled into the loader (musl: its path file as well).
+    System,
+}
+
+/// The system call made on a candidate path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Call {
+    /// `open`/`openat` of a candidate file.
+    Open,
+    /// `stat`/`newfstatat`/`statx` of a search directory after its first miss.
+    Stat,
+}
+
+/// What came of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Open: the file answers the needed string. Stat: the directory exists.
+    Hit,
+    /// `ENOENT`.
+    Miss,
+    /// `ENOTDIR`: a component of the path is no directory.
+    NotADirectory,
+    /// `EACCES` or `EPERM`.
+    Denied,
+    /// `ELOOP`: too many symbolic links.
+    Loop,
+    /// `ENAMETOOLONG`.
+    NameTooLong,
+    /// Any other errno of a failed call.
+    Failed,
+    /// Opened; an ELF file of the other class, passed over.
+    WrongClass,
+    /// Opened; an ELF file for another machine (or float ABI), passed over.
+    WrongMachine,
+    /// Opened; no ELF file (or too short for one). glibc gives up here.
+    NotElf,
+    /// Opened; an ELF file with a header, or of a kind, that the loader refuses.
+    Refused,
+    /// Stat: the path exists and is no directory.
+    NoDirectory,
+}
+
+impl Outcome {
+    /// True where the system call itself failed, which is what a storm is counted by.
+    #[must_use]
+    pub fn is_failed_call(self) -> bool {
+        use Outcome::*;
+        match self {
+            Miss | NotADirectory | Denied | Loop | NameTooLong | Failed => true,
+            Hit | WrongClass | WrongMachine | NotElf | Refused | NoDirectory => false,
+        }
+    }
+}
+
+impl From<crate::fs::Errno> for Outcome {
+    fn from(errno: crate::fs::Errno) -> Self {
+        use crate::fs::Errno;
+        match errno {
+            Errno::NOENT => Outcome::Miss,
+            Errno::NOTDIR => Outcome::NotADirectory,
+            Errno::ACCES | Errno::PERM => Outcome::Denied,
+            Errno::LOOP => Outcome::Loop,
+            Errno::NAMETOOLONG => Outcome::NameTooLong,
+            _ => Outcome::Failed,
+        }
+    }
+}
+
+/// Byte strings as JSON strings; bytes that are no UTF-8 become U+FFFD.
+pub mod lossy {
+    use bstr::{BString, ByteSlice};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes the string, lossily.
+    pub fn serialize<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&value.to_str_lossy())
+    }
+
+    /// Reads the string.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BString, D::Error> {
+        String::deserialize(from).map(BString::from)
+    }
+}

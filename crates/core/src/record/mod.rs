@@ -1,0 +1,1 @@
+//! What real loaders and tracers said, as probes.

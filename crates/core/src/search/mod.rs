@@ -1,0 +1,8 @@
+//! The parts a loader's search is made of.
+//!
+//! [`dst`] expands `$ORIGIN` and its like, [`hwcaps`] lists the hwcaps
+//! subdirectories, [`loader_cache`] reads `ld.so.cache`.
+
+pub mod dst;
+pub mod hwcaps;
+pub mod loader_cache;

@@ -1,0 +1,1 @@
+//! becalm-host: the real file system and the real loader.

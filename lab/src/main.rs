@@ -1,0 +1,3 @@
+//! The lab: makes real storms.
+
+fn main() {}
