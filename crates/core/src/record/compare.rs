@@ -45,13 +45,14 @@ impl fmt::Display for Difference {
 pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<Difference> {
     let of_search = |probe: &&Probe| probe.call == Call::Open && !is_loader_cache_file(probe);
     let predicted: Vec<&Probe> = predicted.iter().filter(of_search).collect();
-    let same = |p: &&Probe, o: &Probe| {
+    let observed: Vec<&Probe> = observed.iter().filter(of_search).collect();
+    let same = |p: &&Probe, o: &&Probe| {
         (o.needed_by.is_empty() || p.needed_by == o.needed_by)
             && p.needed == o.needed
             && (o.source == SearchSource::Direct || p.path == o.path)
             && (p.outcome == Outcome::Hit) == (o.outcome == Outcome::Hit)
     };
-    first_difference(&predicted, observed, same, |p| describe(p), describe)
+    first_difference(&predicted, &observed, same, |p| describe(p), |o| describe(o))
 }
 
 /// Predicted probes against the attempts the kernel saw: every open and stat, by
