@@ -1,8 +1,9 @@
 //! One child process: clean environment, no input, output to files, limited time.
 
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,13 +24,22 @@ pub(super) struct Ended {
     pub(super) stderr: Vec<u8>,
 }
 
+/// What keeps a run from being one of this process's own user in this root.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Confined<'a> {
+    /// Another root directory.
+    pub(super) root: Option<&'a Path>,
+    /// Another user.
+    pub(super) user: Option<&'a User>,
+}
+
 /// Runs `line` with `env` alone, in a process group of its own so that all of it can
 /// be ended when its time is over.
 pub(super) fn run(
     start: &Start,
     line: &[OsString],
     env: &[(OsString, OsString)],
-    user: Option<&User>,
+    confined: Confined<'_>,
 ) -> Result<Ended, TruthError> {
     let object = start.object.as_path();
     let failed = scratch(object);
@@ -47,9 +57,7 @@ pub(super) fn run(
     if let Some(dir) = &start.dir {
         command.current_dir(dir);
     }
-    if let Some(user) = user {
-        command.uid(user.uid).gid(user.gid);
-    }
+    confine(&mut command, confined);
     let child = command
         .spawn()
         .map_err(|source| TruthError::Start { command: line[0].clone().into(), source })?;
@@ -61,6 +69,25 @@ pub(super) fn run(
         stdout: rewound(&mut stdout).map_err(&failed)?,
         stderr: rewound(&mut stderr).map_err(&failed)?,
     })
+}
+
+/// Makes the child change root, then user.
+fn confine(command: &mut Command, confined: Confined<'_>) {
+    if let Some(root) = confined.root {
+        // A path no kernel takes stands for one that is not there.
+        let root = CString::new(root.as_os_str().as_bytes()).unwrap_or_default();
+        // SAFETY: between fork and exec only two system calls are made, on a path
+        // that was allocated before; rustix calls the kernel without taking locks.
+        unsafe {
+            command.pre_exec(move || {
+                rustix::process::chroot(root.as_c_str())?;
+                Ok(rustix::process::chdir(c"/")?)
+            });
+        }
+    }
+    if let Some(user) = confined.user {
+        command.uid(user.uid).gid(user.gid);
+    }
 }
 
 /// Waits for the child, ending its process group when `limit` is over.

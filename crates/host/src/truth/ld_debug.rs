@@ -9,8 +9,8 @@ use becalm_core::record::compare::not_found;
 use becalm_core::record::ld_debug::{ProcessRecord, Search, parse};
 use bstr::{BString, ByteSlice};
 
-use super::child::{self, Ended};
-use super::{Start, TruthError, Way, scratch};
+use super::child::{self, Confined, Ended};
+use super::{Start, TruthError, scratch};
 
 /// What a loader said of one start.
 #[derive(Clone, Debug)]
@@ -37,19 +37,15 @@ pub fn ld_debug(start: &Start) -> Result<LdDebug, TruthError> {
     let failed = scratch(&start.object);
     let dir = tempfile::tempdir().map_err(&failed)?;
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).map_err(&failed)?;
-    let prefix = dir.path().join("record");
     let mut extra: Vec<(OsString, OsString)> = vec![("LD_DEBUG".into(), "libs,files".into())];
-    let foreign = matches!(start.way, Way::Foreign { .. });
-    if !foreign {
-        extra.push(("LD_DEBUG_OUTPUT".into(), prefix.clone().into()));
+    // From inside another root the scratch directory cannot be named.
+    let to_file = start.root.is_none();
+    if to_file {
+        extra.push(("LD_DEBUG_OUTPUT".into(), dir.path().join("record").into()));
     }
-    let ended = child::run(
-        start,
-        &start.command_line(&extra),
-        &start.direct_env(&extra),
-        start.user.as_ref(),
-    )?;
-    let record = if foreign {
+    let confined = Confined { root: start.root.as_deref(), user: start.user.as_ref() };
+    let ended = child::run(start, &start.command_line(), &start.whole_env(&extra), confined)?;
+    let record = if !to_file {
         without_error(&ended.stderr)
     } else {
         let file = dir.path().join(format!("record.{}", ended.pid));

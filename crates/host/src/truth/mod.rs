@@ -31,9 +31,15 @@ pub struct Start {
     pub way: Way,
     /// The whole environment: nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
-    /// Run as this user, without supplementary groups; needs root.
+    /// Another root directory; needs root. All other paths here are inside it, and
+    /// the run starts at its top.
+    pub root: Option<PathBuf>,
+    /// A static qemu-user, for objects of another architecture.
+    pub emulator: Option<PathBuf>,
+    /// Run as this user, without supplementary groups; needs root, and not together
+    /// with another root directory.
     pub user: Option<User>,
-    /// The current directory.
+    /// The current directory, where no other root is asked for.
     pub dir: Option<PathBuf>,
     /// After this long the run is ended and counts as failed.
     pub limit: Duration,
@@ -53,16 +59,6 @@ pub enum Way {
     },
     /// The program runs. For fixtures made here.
     Execute,
-    /// `chroot SYSROOT EMULATOR LOADER --list OBJECT`: a foreign architecture under
-    /// qemu-user. Paths other than `sysroot` are inside it.
-    Foreign {
-        /// The other root.
-        sysroot: PathBuf,
-        /// A static qemu-user, inside the sysroot.
-        emulator: PathBuf,
-        /// The loader, inside the sysroot.
-        loader: PathBuf,
-    },
 }
 
 /// A user to run as.
@@ -92,6 +88,8 @@ impl Start {
             object: object.into(),
             way,
             env: Vec::new(),
+            root: None,
+            emulator: None,
             user: None,
             dir: None,
             limit: Duration::from_secs(10),
@@ -105,31 +103,19 @@ impl Start {
         self
     }
 
-    /// The command line that makes the loader list the object, `extra` added to its
-    /// environment where the command line carries that (under an emulator).
-    fn command_line(&self, extra: &[(OsString, OsString)]) -> Vec<OsString> {
-        let object = self.object.clone().into_os_string();
-        match &self.way {
-            Way::Trace | Way::Execute => vec![object],
-            Way::List { loader } => vec![loader.into(), "--list".into(), object],
-            Way::Foreign { sysroot, emulator, loader } => {
-                let mut line: Vec<OsString> =
-                    vec!["/usr/sbin/chroot".into(), sysroot.into(), emulator.into()];
-                for variable in self.env.iter().chain(extra) {
-                    line.push("-E".into());
-                    line.push(assignment(variable));
-                }
-                line.extend([loader.into(), "--list".into(), object]);
-                line
-            }
+    /// The command line that makes the loader work on the object.
+    fn command_line(&self) -> Vec<OsString> {
+        let mut line: Vec<OsString> = Vec::new();
+        line.extend(self.emulator.as_ref().map(OsString::from));
+        if let Way::List { loader } = &self.way {
+            line.extend([loader.into(), "--list".into()]);
         }
+        line.push(self.object.clone().into());
+        line
     }
 
-    /// The environment of the command line itself.
-    fn direct_env(&self, extra: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
-        if matches!(self.way, Way::Foreign { .. }) {
-            return Vec::new();
-        }
+    /// The environment of that command line. An emulator hands its own on.
+    fn whole_env(&self, extra: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
         let trace =
             (self.way == Way::Trace).then(|| ("LD_TRACE_LOADED_OBJECTS".into(), "1".into()));
         self.env.iter().chain(extra).cloned().chain(trace).collect()

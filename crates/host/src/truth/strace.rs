@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::fs;
 
-use becalm_core::record::strace::{Attempt, Syscall, TRACED_CALLS, attempts, parse};
+use becalm_core::record::strace::{Attempt, CallResult, Syscall, TRACED_CALLS, attempts, parse};
 use bstr::{BString, ByteSlice};
 
-use super::child;
-use super::{Start, TruthError, Way, assignment, scratch};
+use super::child::{self, Confined};
+use super::{Start, TruthError, assignment, scratch};
 
 /// What a tracer saw of one start.
 #[derive(Clone, Debug)]
@@ -48,33 +48,42 @@ pub fn strace(start: &Start) -> Result<Strace, TruthError> {
         line.extend(["-u".into(), OsString::from(&user.name)]);
     }
     // The tracer is a dynamic program itself: the variables are for the child alone.
-    for variable in start.direct_env(&[]) {
+    for variable in start.whole_env(&[]) {
         line.extend(["-E".into(), assignment(&variable)]);
     }
-    line.extend(start.command_line(&[]));
-    let ended = child::run(start, &line, &[], None)?;
+    if let Some(root) = &start.root {
+        line.extend(["/usr/sbin/chroot".into(), root.into()]);
+    }
+    line.extend(start.command_line());
+    let ended = child::run(start, &line, &[], Confined::default())?;
     let bytes = fs::read(&record).unwrap_or_default();
     let calls = parse(&bytes);
     if calls.is_empty() {
         let message = ended.stderr.to_str_lossy().into_owned();
         return Err(TruthError::Tracer { object: start.object.clone(), message });
     }
-    Ok(Strace { calls: last_program(calls, &start.way), stderr: ended.stderr.into() })
+    Ok(Strace { calls: last_program(calls, start), stderr: ended.stderr.into() })
 }
 
-/// The calls of the first process after its last successful `execve`; under an
-/// emulator, after that has opened the guest's loader for itself.
-fn last_program(calls: Vec<Syscall>, way: &Way) -> Vec<Syscall> {
-    use becalm_core::record::strace::CallResult;
+/// The calls of the first process after its last successful `execve`. An emulator
+/// opens the object, and the loader it names, before the loader's own first call:
+/// all up to the last of those is left out.
+fn last_program(calls: Vec<Syscall>, start: &Start) -> Vec<Syscall> {
     let Some(pid) = calls.first().map(|call| call.pid) else { return calls };
     let mut own: Vec<Syscall> = calls.into_iter().filter(|call| call.pid == pid).collect();
     let started =
         |call: &Syscall| call.name == "execve" && matches!(call.result, CallResult::Ok(_));
     let mut from = own.iter().rposition(started).map_or(0, |at| at + 1);
-    if let Way::Foreign { loader, .. } = way {
-        let loader = loader.as_os_str().as_encoded_bytes();
-        let opened = |call: &Syscall| call.path.as_ref().is_some_and(|path| path == loader);
-        from += own[from..].iter().position(opened).map_or(0, |at| at + 1);
+    if start.emulator.is_some() {
+        from += own[from..].iter().position(is_loader).map_or(0, |at| at + 1);
     }
     own.split_off(from)
+}
+
+/// True for a call on a path that looks like a loader's.
+fn is_loader(call: &Syscall) -> bool {
+    let name = call.path.as_ref().and_then(|path| path.rsplit_str(b"/").next());
+    name.is_some_and(|name| {
+        name.starts_with(b"ld-") || name.starts_with(b"ld64.so") || name.starts_with(b"ld.so")
+    })
 }
