@@ -47,6 +47,7 @@ impl ObjectBuilder {
         };
         Self {
             view: ObjectView {
+                has_load: true,
                 ident,
                 interpreter: None,
                 dynamic: Some(Dynamic::default()),
