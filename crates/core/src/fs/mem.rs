@@ -165,10 +165,15 @@ impl MemFs {
         let mut walk = Walk::unchecked(self, path);
         let mut missing = Vec::new();
         for name in components(path) {
-            match (missing.is_empty(), walk.step(name)) {
-                (true, Ok(())) => {}
-                (true, Err(Errno::NOENT)) | (false, _) => missing.push(BString::from(name)),
-                (true, Err(errno)) => fixture_error(path, errno),
+            // Behind a missing component everything is missing.
+            if !missing.is_empty() {
+                missing.push(BString::from(name));
+                continue;
+            }
+            match walk.step(name) {
+                Ok(()) => {}
+                Err(Errno::NOENT) => missing.push(BString::from(name)),
+                Err(errno) => fixture_error(path, errno),
             }
         }
         let mut place = walk.place;

@@ -132,15 +132,17 @@ fn normalize(path: &[u8]) -> BString {
 mod tests {
     use super::*;
 
-    const TOKENS: Tokens<'static> = Tokens {
-        origin: Some(BStr::new(b"/opt/x/bin")),
-        lib: BStr::new(b"lib/x86_64-linux-gnu"),
-        platform: None,
-        secure: None,
-    };
+    fn tokens() -> Tokens<'static> {
+        Tokens {
+            origin: Some("/opt/x/bin".into()),
+            lib: "lib/x86_64-linux-gnu".into(),
+            platform: None,
+            secure: None,
+        }
+    }
 
     fn plain(input: &str) -> Option<String> {
-        expand(input.into(), &TOKENS).map(|path| path.to_string())
+        expand(input.into(), &tokens()).map(|path| path.to_string())
     }
 
     #[test]
@@ -169,7 +171,7 @@ mod tests {
         let tokens = Tokens {
             origin: Some("/usr/bin".into()),
             secure: Some(Secure { is_program, system_dirs: &system_dirs, normalizes }),
-            ..TOKENS
+            ..tokens()
         };
         expand(input.into(), &tokens).map(|path| path.to_string())
     }

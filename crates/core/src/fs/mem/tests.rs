@@ -178,3 +178,10 @@ fn the_builder_gives_the_entries_in_their_order() {
     assert_eq!(names, ["a", "f", "x", "b"]);
     assert_eq!(ObjectBuilder::program().without_dynamic().build().dynamic, None);
 }
+
+#[test]
+fn a_directory_made_below_a_missing_one_does_not_land_in_a_namesake() {
+    let fs = MemFs::new().dir("/lib").dir("/usr/lib");
+    assert_eq!(fs.stat("/usr/lib".into()), Ok(FileKind::Directory));
+    assert_eq!(fs.stat("/lib/usr".into()), Err(Errno::NOENT));
+}

@@ -11,6 +11,8 @@ mod dirs;
 mod map_object;
 mod open_path;
 mod startup;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::rc::Rc;
