@@ -1,3 +1,73 @@
 //! The lab: makes real storms.
+//!
+//! `import` makes a store out of this machine's programs, `fixture` makes the
+//! seeds of this field, `measure` counts what the real loader does with them.
 
-fn main() {}
+mod child;
+mod dpkg;
+mod elf;
+mod import;
+mod loader;
+mod patchelf;
+mod programs;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Makes real storms out of this machine's programs.
+#[derive(Parser)]
+#[command(name = "lab")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a store, one directory a Debian package, out of programs of this machine
+    Import {
+        /// Where the store is or is to be
+        #[arg(long, default_value = "target/lab/store")]
+        store: PathBuf,
+        /// A further object, such as a module opened at run time
+        #[arg(long, value_name = "FILE")]
+        with: Vec<PathBuf>,
+        /// Verify what an earlier import wrote as well
+        #[arg(long)]
+        verify: bool,
+        /// Names (see `programs`) or paths; none means all eight
+        program: Vec<String>,
+    },
+    /// List the eight programs and the file behind each
+    Programs,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lab: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Import { store, with, verify, program } => {
+            import::run(&store, &program, &with, verify)
+        }
+        Command::Programs => {
+            for name in programs::names() {
+                match programs::find(name) {
+                    Ok(program) => println!("{name}\t{}", program.path.display()),
+                    Err(error) => eprintln!("lab: {error:#}"),
+                }
+            }
+            Ok(())
+        }
+    }
+}

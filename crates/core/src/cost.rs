@@ -1,1 +1,152 @@
-//! Closure → counts by directory, needed string and kind.
+//! Closure → what the search costs: counts in all, by directory, by needed string and
+//! by search source.
+
+use bstr::{BStr, BString};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
+
+use crate::closure::Closure;
+use crate::loader::load::Load;
+use crate::probe::{Call, Outcome, SearchSource};
+
+/// The cost of one start, of the loader's share alone; every field is a count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Storm {
+    /// Objects in the load set: the program, its libraries, preloads, audit modules and
+    /// the loader.
+    pub objects: u64,
+    /// Search directories that were probed at least once, hwcaps subdirectories not
+    /// counted apart.
+    pub search_dirs: u64,
+    /// All probes.
+    pub probes: u64,
+    /// Probes whose outcome is `hit`: files that answered, directories that exist.
+    pub hits: u64,
+    /// `open` calls that failed.
+    pub missed_opens: u64,
+    /// `stat` calls that failed.
+    pub missed_stats: u64,
+}
+
+impl Storm {
+    /// The count of a start.
+    #[must_use]
+    pub fn of(load: &Load) -> Self {
+        let mut storm = Self {
+            objects: load.objects.len() as u64,
+            probes: load.probes.len() as u64,
+            ..Self::default()
+        };
+        let mut dirs: FxHashSet<&BStr> = FxHashSet::default();
+        for probe in load.probes.iter() {
+            // The current directory is an empty name; a direct path has no directory.
+            if is_searched(probe.source, probe.dir, probe.path) {
+                dirs.insert(probe.dir);
+            }
+            storm.hits += u64::from(probe.outcome == Outcome::Hit);
+            if probe.outcome.is_failed_call() {
+                match probe.call {
+                    Call::Open => storm.missed_opens += 1,
+                    Call::Stat => storm.missed_stats += 1,
+                }
+            }
+        }
+        storm.search_dirs = dirs.len() as u64;
+        storm
+    }
+
+    /// Failed calls of both kinds.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.missed_opens + self.missed_stats
+    }
+
+    /// Adds another storm's counts to this one's.
+    pub fn add(&mut self, other: &Storm) {
+        self.objects += other.objects;
+        self.search_dirs += other.search_dirs;
+        self.probes += other.probes;
+        self.hits += other.hits;
+        self.missed_opens += other.missed_opens;
+        self.missed_stats += other.missed_stats;
+    }
+}
+
+fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool {
+    match source {
+        SearchSource::Direct | SearchSource::LoaderCache => false,
+        _ => !dir.is_empty() || !path.starts_with(b"/"),
+    }
+}
+
+/// Failed calls, charged to one directory, needed string or search source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Misses {
+    /// `open` calls that failed.
+    pub opens: u64,
+    /// `stat` calls that failed.
+    pub stats: u64,
+}
+
+impl Misses {
+    /// Both kinds together.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.opens + self.stats
+    }
+
+    fn count(&mut self, call: Call) {
+        match call {
+            Call::Open => self.opens += 1,
+            Call::Stat => self.stats += 1,
+        }
+    }
+}
+
+/// Where the misses of a start come from, each list with the worst first (ties by name).
+#[derive(Clone, Debug, Default)]
+pub struct Offenders {
+    /// By search directory.
+    pub directories: Vec<(BString, Misses)>,
+    /// By needed string.
+    pub needed: Vec<(BString, Misses)>,
+    /// By asking object.
+    pub objects: Vec<(BString, Misses)>,
+    /// By search source.
+    pub sources: Vec<(SearchSource, Misses)>,
+}
+
+impl Offenders {
+    /// Charges the misses of a closure.
+    #[must_use]
+    pub fn of(closure: &Closure) -> Self {
+        let load = &closure.load;
+        let mut directories: FxHashMap<&BStr, Misses> = FxHashMap::default();
+        let mut needed: FxHashMap<&BStr, Misses> = FxHashMap::default();
+        let mut objects: FxHashMap<&BStr, Misses> = FxHashMap::default();
+        let mut sources: FxHashMap<SearchSource, Misses> = FxHashMap::default();
+        for probe in load.probes.iter().filter(|probe| probe.outcome.is_failed_call()) {
+            let resolution = &load.resolutions[probe.resolution];
+            let asking = &load.objects[resolution.needed_by];
+            if is_searched(probe.source, probe.dir, probe.path) {
+                directories.entry(probe.dir).or_default().count(probe.call);
+            }
+            needed.entry(resolution.needed.as_ref()).or_default().count(probe.call);
+            objects.entry(asking.path.as_ref()).or_default().count(probe.call);
+            sources.entry(probe.source).or_default().count(probe.call);
+        }
+        let own = |(name, misses): (&BStr, Misses)| (name.to_owned(), misses);
+        Self {
+            directories: worst_first(directories.into_iter().map(own)),
+            needed: worst_first(needed.into_iter().map(own)),
+            objects: worst_first(objects.into_iter().map(own)),
+            sources: worst_first(sources.into_iter()),
+        }
+    }
+}
+
+fn worst_first<K: Ord>(counts: impl Iterator<Item = (K, Misses)>) -> Vec<(K, Misses)> {
+    let mut list: Vec<(K, Misses)> = counts.collect();
+    list.sort_by(|a, b| b.1.total().cmp(&a.1.total()).then_with(|| a.0.cmp(&b.0)));
+    list
+}

@@ -4,7 +4,7 @@
 //! tracer and the audit log all give the same sequence of [`Probe`]s, so that a
 //! prediction and an observation can be compared one by one.
 
-use bstr::BString;
+use bstr::{BStr, BString};
 use serde::{Deserialize, Serialize};
 
 /// One attempt of the loader on one candidate path.
@@ -125,5 +125,111 @@ pub mod lossy {
     /// Reads the string.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BString, D::Error> {
         String::deserialize(from).map(BString::from)
+    }
+}
+
+/// The probes of one start, kept compactly: a storm has thousands of them and a
+/// folder thousands of storms.
+#[derive(Clone, Debug, Default)]
+pub struct ProbeLog {
+    entries: Vec<Entry>,
+    paths: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    resolution: u32,
+    path_at: u32,
+    path_len: u32,
+    dir_len: u32,
+    source: SearchSource,
+    call: Call,
+    outcome: Outcome,
+}
+
+/// One probe of a [`ProbeLog`].
+#[derive(Clone, Copy, Debug)]
+pub struct LoggedProbe<'a> {
+    /// Index of the resolution that the probe was made for.
+    pub resolution: usize,
+    /// The rule that supplied the search directory.
+    pub source: SearchSource,
+    /// Which system call was made.
+    pub call: Call,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The path handed to the kernel.
+    pub path: &'a BStr,
+    /// The search directory the path was made from, hwcaps subdirectory left off;
+    /// empty where no directory was searched.
+    pub dir: &'a BStr,
+}
+
+/// The log is full: more probes than any real start makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogFull;
+
+impl ProbeLog {
+    /// Probes kept at the most; a start beyond it is no storm but an attack.
+    const MAX_PROBES: usize = 4_000_000;
+    /// Bytes of paths kept at the most.
+    const MAX_PATH_BYTES: usize = 512 << 20;
+
+    /// Adds a probe; `dir_len` is how much of `path` is the search directory.
+    ///
+    /// # Errors
+    /// [`LogFull`] where the log holds all it may.
+    pub fn push(
+        &mut self,
+        resolution: usize,
+        tried: (SearchSource, Call, Outcome),
+        path: &[u8],
+        dir_len: usize,
+    ) -> Result<(), LogFull> {
+        if self.entries.len() >= Self::MAX_PROBES
+            || self.paths.len() + path.len() > Self::MAX_PATH_BYTES
+        {
+            return Err(LogFull);
+        }
+        let narrow = |value: usize| u32::try_from(value).map_err(|_| LogFull);
+        let (source, call, outcome) = tried;
+        self.entries.push(Entry {
+            resolution: narrow(resolution)?,
+            path_at: narrow(self.paths.len())?,
+            path_len: narrow(path.len())?,
+            dir_len: narrow(dir_len.min(path.len()))?,
+            source,
+            call,
+            outcome,
+        });
+        self.paths.extend_from_slice(path);
+        Ok(())
+    }
+
+    /// Number of probes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True where nothing was probed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The probes in the order in which the loader makes them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = LoggedProbe<'_>> {
+        self.entries.iter().map(|entry| {
+            let path = &self.paths[entry.path_at as usize..][..entry.path_len as usize];
+            LoggedProbe {
+                resolution: entry.resolution as usize,
+                source: entry.source,
+                call: entry.call,
+                outcome: entry.outcome,
+                path: BStr::new(path),
+                dir: BStr::new(&path[..entry.dir_len as usize]),
+            }
+        })
     }
 }

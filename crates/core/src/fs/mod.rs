@@ -5,7 +5,7 @@
 //! order in which the kernel checks components, permissions and link loops is part
 //! of the contract. `becalm-host` reads the real one; [`MemFs`] is for tests.
 
-mod mem;
+pub mod mem;
 
 use std::sync::Arc;
 

@@ -5,6 +5,7 @@
 
 pub mod facts;
 pub mod glibc;
+pub mod load;
 pub mod musl;
 
 use std::fmt;

@@ -1,1 +1,441 @@
-//! To be written.
+//! The musl model: what `ldso/dynlink.c` tries, in its order.
+//!
+//! Written after musl 1.2.3; the search is the same from 1.1.16 to 1.2.5. Each
+//! function names the one of `dynlink.c` it stands for. How musl differs from glibc:
+//!
+//! - `DT_RPATH` and `DT_RUNPATH` are one thing (`DT_RUNPATH` wins), looked at after
+//!   `LD_LIBRARY_PATH`, and inherited: every object up to the program is asked.
+//! - Names that start like a part of the C library (`libc.`, `libm.`, …) are the
+//!   loader itself and cost nothing; sonames are never looked at.
+//! - No hwcaps subdirectories, no loader cache, no status of directories, no `stat`.
+//! - The first file that opens is the answer, right or wrong: `e_machine` is not
+//!   looked at, and a file that cannot be mapped ends the search.
+//! - `DT_FILTER`, `DT_AUXILIARY` and `DT_AUDIT` mean nothing.
+
+mod paths;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bstr::{BStr, BString, ByteSlice};
+
+use self::paths::{RunPath, SYSTEM_PATH};
+use super::load::{Answer, Load, LoadedObject, Reason, Refusal, Resolution, Role, Start, Stop};
+use super::{Environment, LoaderFacts};
+use crate::elf::{Class, DependencyKind, ElfError, ObjectView};
+use crate::fs::{Errno, FileId, FileSystem, OpenedFile};
+use crate::probe::{Call, LogFull, Outcome, SearchSource};
+
+/// `NAME_MAX`: a longer needed string without a slash is not searched for.
+const NAME_MAX: usize = 255;
+/// Size of `load_library`'s buffer in bytes: a candidate path that does not fit with
+/// its NUL is passed over without an open.
+const BUFFER: usize = 2 * NAME_MAX + 2;
+/// The parts of the C library, each behind `lib`: `load_library`'s `reserved`.
+const RESERVED: [&[u8]; 7] = [b"c.", b"pthread.", b"rt.", b"m.", b"dl.", b"util.", b"xnet."];
+/// Index of the program among the objects.
+const PROGRAM: usize = 0;
+/// Index of the loader, which is the C library as well.
+const LOADER: usize = 1;
+/// `ET_EXEC`, `ET_DYN`.
+const ET_EXEC: u16 = 2;
+const ET_DYN: u16 = 3;
+
+/// Everything one start under musl loads and tries (`__dls3` up to the relocations).
+///
+/// Of `facts` only `system_dirs` is read; where it is empty, musl's own default
+/// stands in. The path file beside the interpreter goes before it, as in the loader.
+/// A library that is missing or refused does not stop the walk: musl reports it,
+/// looks for all the others and exits then.
+#[must_use]
+pub fn load(
+    fs: &dyn FileSystem,
+    start: &Start,
+    facts: &LoaderFacts,
+    environment: &Environment,
+) -> Load {
+    let mut walk = Walk::new(fs, start, facts, environment);
+    if walk.run(environment).is_err() {
+        walk.load.stop = Some(Stop::TooManyProbes);
+    }
+    walk.load
+}
+
+/// The state of `dynlink.c` while it loads.
+struct Walk<'a> {
+    fs: &'a dyn FileSystem,
+    start: &'a Start,
+    secure: bool,
+    /// `env_path`; empty where it is not set.
+    library_path: &'a BStr,
+    /// The compiled-in path, `:` between its elements.
+    default_path: BString,
+    /// `sys_path`, once the path file was asked for.
+    system_path: Option<BString>,
+    load: Load,
+    /// What `struct dso` holds beside [`LoadedObject`], by the same index.
+    known: Vec<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// `shortname`: the needed string that finds this object without a search.
+    short_name: Option<BString>,
+    /// The run path after `fixup_rpath`; unset until it is first asked for.
+    run_path: Option<RunPath>,
+}
+
+/// What a `path_open` came to.
+enum Search {
+    /// No file opened: the next path is searched.
+    Nothing,
+    /// An errno that ends the search for this needed string.
+    Ended,
+    /// A file opened.
+    Opened { path: BString, file: Arc<OpenedFile>, source: SearchSource },
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        fs: &'a dyn FileSystem,
+        start: &'a Start,
+        facts: &LoaderFacts,
+        environment: &'a Environment,
+    ) -> Self {
+        let usable = |value: &'a Option<BString>| match value {
+            Some(value) if !environment.secure => value.as_bstr(),
+            _ => BStr::new(b""),
+        };
+        let mut walk = Self {
+            fs,
+            start,
+            secure: environment.secure,
+            library_path: usable(&environment.library_path),
+            default_path: paths::join(&facts.system_dirs).unwrap_or_else(|| SYSTEM_PATH.into()),
+            system_path: None,
+            load: Load::default(),
+            known: Vec::new(),
+        };
+        let loader = fs.open(start.interpreter.as_bstr());
+        let loader_id = loader.map_or(FileId { dev: 0, ino: 0 }, |file| file.id);
+        walk.add(&start.path, start.file.id, &start.view, Role::Program, None);
+        walk.add(&start.interpreter, loader_id, &start.loader, Role::Loader, None);
+        walk
+    }
+
+    fn add(
+        &mut self,
+        path: &BString,
+        id: FileId,
+        view: &Arc<ObjectView>,
+        role: Role,
+        loaded_by: Option<usize>,
+    ) -> usize {
+        let (path, view) = (path.clone(), Arc::clone(view));
+        self.load.objects.push(LoadedObject { path, id, view, role, loaded_by, namespace: 0 });
+        self.known.push(Known::default());
+        self.load.objects.len() - 1
+    }
+
+    /// `load_preload`, then `load_deps`: object after object in the order in which
+    /// they came, each with all its needed strings.
+    fn run(&mut self, environment: &Environment) -> Result<(), LogFull> {
+        if let Some(list) = environment.preload.as_ref().filter(|_| !self.secure) {
+            for name in paths::preloads(list) {
+                self.ask(PROGRAM, name.into(), Reason::Preload)?;
+            }
+        }
+        let mut asking = PROGRAM;
+        while asking < self.load.objects.len() {
+            if asking != LOADER {
+                self.load_direct_deps(asking)?;
+            }
+            asking += 1;
+        }
+        Ok(())
+    }
+
+    /// `load_direct_deps`: `DT_NEEDED` alone counts.
+    fn load_direct_deps(&mut self, asking: usize) -> Result<(), LogFull> {
+        let view = Arc::clone(&self.load.objects[asking].view);
+        let dependencies = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
+        for needed in dependencies.filter(|entry| entry.kind == DependencyKind::Needed) {
+            let reason = Reason::Dependency(DependencyKind::Needed);
+            self.ask(asking, needed.name.clone(), reason)?;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, needed_by: usize, needed: BString, reason: Reason) -> Result<(), LogFull> {
+        let resolution = Resolution { needed_by, needed, reason, answer: Answer::Missing };
+        self.load.resolutions.push(resolution);
+        let answer = self.load_library()?;
+        if let Some(asked) = self.load.resolutions.last_mut() {
+            asked.answer = answer;
+        }
+        Ok(())
+    }
+
+    /// The resolution being answered: its index and needed string.
+    fn asked(&self) -> (usize, &Resolution) {
+        let index = self.load.resolutions.len() - 1;
+        (index, &self.load.resolutions[index])
+    }
+
+    /// `load_library`, for the last resolution.
+    fn load_library(&mut self) -> Result<Answer, LogFull> {
+        let (_, Resolution { needed: name, needed_by, reason, .. }) = self.asked();
+        let (name, needed_by, reason) = (name.clone(), *needed_by, *reason);
+        if name.is_empty() {
+            return Ok(Answer::Missing);
+        }
+        if is_loader(&name) || name == self.start.interpreter {
+            return Ok(Answer::AlreadyLoaded(LOADER));
+        }
+        let found = if name.contains(&b'/') {
+            self.try_open(SearchSource::Direct, name, 0)?
+        } else {
+            if let Some(object) = self.by_short_name(&name) {
+                return Ok(Answer::AlreadyLoaded(object));
+            }
+            if name.len() > NAME_MAX {
+                return Ok(Answer::Missing);
+            }
+            // A preload has nobody who needs it: no run path is searched.
+            let first = (reason != Reason::Preload).then_some(needed_by);
+            self.search(name.as_bstr(), first)?
+        };
+        let Search::Opened { path, file, source } = found else { return Ok(Answer::Missing) };
+        let role = if reason == Reason::Preload { Role::Preload } else { Role::Library };
+        Ok(self.map(path, &file, source, (role, needed_by)))
+    }
+
+    fn by_short_name(&self, name: &BString) -> Option<usize> {
+        self.known.iter().position(|known| known.short_name.as_ref() == Some(name))
+    }
+
+    /// The search of `load_library`: `LD_LIBRARY_PATH`, the run path of the asking
+    /// object and of those that led to it, the system path.
+    fn search(&mut self, name: &BStr, asking: Option<usize>) -> Result<Search, LogFull> {
+        let library_path = self.library_path;
+        let mut found = self.path_open(SearchSource::LibraryPath, library_path, name)?;
+        let mut object = asking;
+        while let (Search::Nothing, Some(index)) = (&found, object) {
+            if let Some((source, path)) = self.run_path(index) {
+                found = self.path_open(source, path.as_bstr(), name)?;
+            }
+            object = self.needed_by(index);
+        }
+        if let Search::Nothing = found {
+            let path = self.system_path()?;
+            found = self.path_open(SearchSource::System, path.as_bstr(), name)?;
+        }
+        Ok(found)
+    }
+
+    /// `needed_by` of `struct dso`: none for the program and for a preload.
+    fn needed_by(&self, object: usize) -> Option<usize> {
+        let object = &self.load.objects[object];
+        object.loaded_by.filter(|_| object.role == Role::Library)
+    }
+
+    /// The run path of an object, expanded once.
+    fn run_path(&mut self, object: usize) -> RunPath {
+        if self.known[object].run_path.is_none() {
+            let view = Arc::clone(&self.load.objects[object].view);
+            let origin = self.origin(object);
+            self.known[object].run_path = Some(paths::fixup_rpath(&view, origin));
+        }
+        self.known[object].run_path.clone().flatten()
+    }
+
+    /// What `$ORIGIN` stands for in an object, `None` where a run path that has the
+    /// token is dropped whole (`fixup_rpath`).
+    fn origin(&self, object: usize) -> Option<BString> {
+        if object != PROGRAM {
+            let origin = paths::directory(&self.load.objects[object].path);
+            return Some(origin).filter(|origin| !self.secure || origin_is_absolute(origin));
+        }
+        // Without PT_INTERP it is the loader that maps it, under the name given.
+        if self.start.view.interpreter.is_none() {
+            return Some(paths::directory(&self.start.path));
+        }
+        // The link /proc/self/exe is read into the buffer of the candidate paths.
+        let program = self.fs.canonicalize(self.start.path.as_bstr());
+        if self.secure || program.is_ok_and(|path| path.len() >= BUFFER) {
+            return None;
+        }
+        let root = self.start.origin == "/";
+        Some(if root { BString::default() } else { self.start.origin.clone() })
+    }
+
+    /// `sys_path`: the path file of the loader, read at the first need of it.
+    fn system_path(&mut self) -> Result<BString, LogFull> {
+        if self.system_path.is_none() {
+            let file = paths::path_file(&self.start.interpreter, &self.start.loader.ident);
+            let opened = self.fs.open(file.as_bstr()).map(|_| ());
+            let outcome = opened.map_or_else(Outcome::from, |()| Outcome::Hit);
+            self.log(SearchSource::System, outcome, &file, 0)?;
+            self.system_path = Some(match opened {
+                Ok(()) => paths::first_string(self.fs.read(file.as_bstr()).unwrap_or_default()),
+                Err(Errno::NOENT) => self.default_path.clone(),
+                Err(_) => BString::default(),
+            });
+        }
+        Ok(self.system_path.clone().unwrap_or_default())
+    }
+
+    /// `path_open`: one open for each element of `path` until one succeeds.
+    fn path_open(
+        &mut self,
+        source: SearchSource,
+        path: &BStr,
+        name: &BStr,
+    ) -> Result<Search, LogFull> {
+        for dir in paths::elements(path) {
+            if dir.len() + 1 + name.len() >= BUFFER {
+                continue;
+            }
+            let mut candidate = BString::from(dir);
+            candidate.push(b'/');
+            candidate.extend_from_slice(name);
+            let found = self.try_open(source, candidate, dir.len() + 1)?;
+            if !matches!(found, Search::Nothing) {
+                return Ok(found);
+            }
+        }
+        Ok(Search::Nothing)
+    }
+
+    /// One open. `ENOENT`, `ENOTDIR`, `EACCES` and `ENAMETOOLONG` let the search go
+    /// on, any other errno ends it.
+    fn try_open(
+        &mut self,
+        source: SearchSource,
+        path: BString,
+        dir_len: usize,
+    ) -> Result<Search, LogFull> {
+        match self.fs.open(path.as_bstr()) {
+            Ok(file) => {
+                let outcome =
+                    self.judge(&file).map_or_else(|(outcome, _)| outcome, |_| Outcome::Hit);
+                self.log(source, outcome, &path, dir_len)?;
+                Ok(Search::Opened { path, file, source })
+            }
+            Err(errno) => {
+                self.log(source, errno.into(), &path, dir_len)?;
+                let goes_on = [Errno::NOENT, Errno::NOTDIR, Errno::ACCES, Errno::NAMETOOLONG]
+                    .contains(&errno);
+                Ok(if goes_on { Search::Nothing } else { Search::Ended })
+            }
+        }
+    }
+
+    fn log(
+        &mut self,
+        source: SearchSource,
+        outcome: Outcome,
+        path: &[u8],
+        dir_len: usize,
+    ) -> Result<(), LogFull> {
+        let (resolution, _) = self.asked();
+        self.load.probes.push(resolution, (source, Call::Open, outcome), path, dir_len)
+    }
+
+    /// The rest of `load_library`, once a file is open: the same file again, the C
+    /// library again, or a new object.
+    fn map(
+        &mut self,
+        path: BString,
+        file: &OpenedFile,
+        source: SearchSource,
+        (role, loaded_by): (Role, usize),
+    ) -> Answer {
+        let short_name = (source != SearchSource::Direct).then(|| paths::file_name(&path));
+        // The program and the loader were mapped by the kernel: their device and
+        // inode are not known to musl.
+        let same = self.load.objects.iter().skip(LOADER + 1).position(|o| o.id == file.id);
+        if let Some(after) = same {
+            let object = LOADER + 1 + after;
+            // Named after the path of the first load, not after what was asked.
+            if short_name.is_some() && self.known[object].short_name.is_none() {
+                let first = paths::file_name(&self.load.objects[object].path);
+                self.known[object].short_name = Some(first);
+            }
+            return Answer::SameFile(object, source);
+        }
+        let view = match self.judge(file) {
+            Ok(view) => view,
+            Err((_, refusal)) => return Answer::Refused(refusal),
+        };
+        if file.id == self.load.objects[LOADER].id || self.is_c_library(&view) {
+            return Answer::SameFile(LOADER, source);
+        }
+        let object = self.add(&path, file.id, &view, role, Some(loaded_by));
+        self.known[object].short_name = short_name;
+        Answer::Loaded(object, source)
+    }
+
+    /// True for an object that is a C library. musl looks for the symbols
+    /// `__libc_start_main` and `stdin`; here such a library is known by its soname,
+    /// or as a copy of the loader by its build id.
+    fn is_c_library(&self, view: &ObjectView) -> bool {
+        let soname = view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
+        let named = soname.is_some_and(|name| {
+            name == "libc.so" || name == "libc.so.6" || name.starts_with(b"libc.musl-")
+        });
+        named || (view.build_id.is_some() && view.build_id == self.start.loader.build_id)
+    }
+
+    /// What `map_library` makes of an opened file. Class and byte order are wrong
+    /// because the fields it reads are nonsense then; the machine is not looked at.
+    fn judge(&self, file: &OpenedFile) -> Result<Arc<ObjectView>, (Outcome, Refusal)> {
+        let wanted = &self.start.loader.ident;
+        let header = if wanted.class == Class::Elf64 { 64 } else { 52 };
+        let head = file.head.as_ref().map_err(|_| (Outcome::Refused, Refusal::Unreadable))?;
+        if head.len() < header {
+            return Err((Outcome::NotElf, Refusal::TooShort));
+        }
+        let view = file.object.as_ref().map_err(|error| match error {
+            ElfError::NotElf => (Outcome::NotElf, Refusal::NotElf),
+            ElfError::Malformed(_) => (Outcome::Refused, Refusal::Malformed),
+            ElfError::Unreadable(_) => (Outcome::Refused, Refusal::Unreadable),
+        })?;
+        let refused = |refusal| Err((Outcome::Refused, refusal));
+        if view.ident.class != wanted.class {
+            return Err((Outcome::WrongClass, Refusal::Header));
+        }
+        if view.ident.endian != wanted.endian {
+            return refused(Refusal::Header);
+        }
+        match view.ident.e_type {
+            ET_DYN => {}
+            // A second fixed address range that the program's own is likely to hold.
+            ET_EXEC if self.start.view.ident.e_type == ET_EXEC => {
+                return refused(Refusal::Executable);
+            }
+            ET_EXEC => {}
+            _ => return refused(Refusal::Kind),
+        }
+        if view.dynamic.is_none() {
+            return refused(Refusal::NoDynamic);
+        }
+        if !view.has_load {
+            return refused(Refusal::NoSegments);
+        }
+        Ok(Arc::clone(view))
+    }
+}
+
+/// True for a needed string that musl answers with itself: `lib` and a reserved word
+/// up to its dot, whatever follows.
+fn is_loader(name: &[u8]) -> bool {
+    let part = name.strip_prefix(b"lib");
+    part.is_some_and(|part| RESERVED.iter().any(|word| part.starts_with(word)))
+}
+
+/// `directory` leaves the root directory empty, which musl takes as absolute.
+fn origin_is_absolute(origin: &BString) -> bool {
+    origin.is_empty() || origin.starts_with(b"/")
+}

@@ -1,0 +1,232 @@
+//! Objects for tests, described by the entries a loader would read.
+
+use bstr::BString;
+
+use crate::elf::{
+    Class, DF_1_PIE, Dependency, DependencyKind, Dynamic, Endian, Ident, Notes, ObjectView,
+};
+
+/// `EM_X86_64`, what an object is for unless the test says otherwise.
+const EM_X86_64: u16 = 62;
+/// `ET_DYN`.
+const ET_DYN: u16 = 3;
+
+/// Builds an [`ObjectView`] for a test, entry by entry.
+#[derive(Clone, Debug)]
+pub struct ObjectBuilder {
+    view: ObjectView,
+}
+
+impl ObjectBuilder {
+    /// A position-independent x86-64 program that names glibc's interpreter.
+    #[must_use]
+    pub fn program() -> Self {
+        Self::bare().flags_1(DF_1_PIE).interpreter("/lib64/ld-linux-x86-64.so.2")
+    }
+
+    /// An x86-64 library with this `DT_SONAME`; an empty one leaves the tag out.
+    #[must_use]
+    pub fn library(soname: impl AsRef<[u8]>) -> Self {
+        let soname = soname.as_ref();
+        let mut builder = Self::bare();
+        if !soname.is_empty() {
+            builder.dynamic().soname = Some(soname.into());
+        }
+        builder
+    }
+
+    fn bare() -> Self {
+        let ident = Ident {
+            class: Class::Elf64,
+            endian: Endian::Little,
+            os_abi: 0,
+            abi_version: 0,
+            e_type: ET_DYN,
+            machine: EM_X86_64,
+            flags: 0,
+        };
+        Self {
+            view: ObjectView {
+                has_load: true,
+                ident,
+                interpreter: None,
+                dynamic: Some(Dynamic::default()),
+                build_id: None,
+                tls: None,
+                notes: Notes::default(),
+            },
+        }
+    }
+
+    fn dynamic(&mut self) -> &mut Dynamic {
+        self.view.dynamic.get_or_insert_default()
+    }
+
+    fn dependency(mut self, kind: DependencyKind, name: &[u8]) -> Self {
+        self.dynamic().dependencies.push(Dependency { kind, name: name.into() });
+        self
+    }
+
+    /// Adds a `DT_NEEDED`.
+    #[must_use]
+    pub fn needed(self, name: impl AsRef<[u8]>) -> Self {
+        self.dependency(DependencyKind::Needed, name.as_ref())
+    }
+
+    /// Adds a `DT_FILTER`.
+    #[must_use]
+    pub fn filter(self, name: impl AsRef<[u8]>) -> Self {
+        self.dependency(DependencyKind::Filter, name.as_ref())
+    }
+
+    /// Adds a `DT_AUXILIARY`.
+    #[must_use]
+    pub fn auxiliary(self, name: impl AsRef<[u8]>) -> Self {
+        self.dependency(DependencyKind::Auxiliary, name.as_ref())
+    }
+
+    /// Sets `DT_RPATH`.
+    #[must_use]
+    pub fn rpath(mut self, path: impl AsRef<[u8]>) -> Self {
+        self.dynamic().rpath = Some(path.as_ref().into());
+        self
+    }
+
+    /// Sets `DT_RUNPATH`.
+    #[must_use]
+    pub fn runpath(mut self, path: impl AsRef<[u8]>) -> Self {
+        self.dynamic().runpath = Some(path.as_ref().into());
+        self
+    }
+
+    /// Sets `DT_AUDIT`.
+    #[must_use]
+    pub fn audit(mut self, list: impl AsRef<[u8]>) -> Self {
+        self.dynamic().audit = Some(list.as_ref().into());
+        self
+    }
+
+    /// Sets `DT_DEPAUDIT`.
+    #[must_use]
+    pub fn depaudit(mut self, list: impl AsRef<[u8]>) -> Self {
+        self.dynamic().depaudit = Some(list.as_ref().into());
+        self
+    }
+
+    /// Sets `DT_FLAGS`.
+    #[must_use]
+    pub fn dt_flags(mut self, flags: u64) -> Self {
+        self.dynamic().flags = flags;
+        self
+    }
+
+    /// Sets `DT_FLAGS_1`.
+    #[must_use]
+    pub fn flags_1(mut self, flags: u64) -> Self {
+        self.dynamic().flags_1 = flags;
+        self
+    }
+
+    /// Sets `PT_INTERP`.
+    #[must_use]
+    pub fn interpreter(mut self, path: impl AsRef<[u8]>) -> Self {
+        self.view.interpreter = Some(BString::from(path.as_ref()));
+        self
+    }
+
+    /// Takes `PT_DYNAMIC` and `PT_INTERP` away, as in a static program.
+    #[must_use]
+    pub fn without_dynamic(mut self) -> Self {
+        self.view.dynamic = None;
+        self.view.interpreter = None;
+        self
+    }
+
+    /// Sets `EI_CLASS`.
+    #[must_use]
+    pub fn class(mut self, class: Class) -> Self {
+        self.view.ident.class = class;
+        self
+    }
+
+    /// Sets `EI_DATA`.
+    #[must_use]
+    pub fn endian(mut self, endian: Endian) -> Self {
+        self.view.ident.endian = endian;
+        self
+    }
+
+    /// Sets `EI_OSABI` and `EI_ABIVERSION`.
+    #[must_use]
+    pub fn os_abi(mut self, abi: u8, version: u8) -> Self {
+        self.view.ident.os_abi = abi;
+        self.view.ident.abi_version = version;
+        self
+    }
+
+    /// Sets `e_type`.
+    #[must_use]
+    pub fn e_type(mut self, e_type: u16) -> Self {
+        self.view.ident.e_type = e_type;
+        self
+    }
+
+    /// Sets `e_machine`.
+    #[must_use]
+    pub fn machine(mut self, machine: u16) -> Self {
+        self.view.ident.machine = machine;
+        self
+    }
+
+    /// Sets `e_flags`.
+    #[must_use]
+    pub fn e_flags(mut self, flags: u32) -> Self {
+        self.view.ident.flags = flags;
+        self
+    }
+
+    /// The object.
+    #[must_use]
+    pub fn build(self) -> ObjectView {
+        self.view
+    }
+}
+
+impl From<ObjectBuilder> for ObjectView {
+    fn from(builder: ObjectBuilder) -> Self {
+        builder.build()
+    }
+}
+
+/// The ELF header that says `ident` (gABI, "ELF Header"), padded with zeros to the
+/// length of a small object. The program header table is empty, its entry size right.
+pub(super) fn header_bytes(ident: &Ident) -> Vec<u8> {
+    let wide = ident.class == Class::Elf64;
+    let little = ident.endian == Endian::Little;
+    let mut bytes = b"\x7fELF".to_vec();
+    let class = if wide { 2 } else { 1 };
+    let data = if little { 1 } else { 2 };
+    bytes.extend([class, data, 1, ident.os_abi, ident.abi_version]);
+    bytes.resize(16, 0);
+    let mut number = |value: u64, width: usize| {
+        let all = value.to_le_bytes();
+        let mut part = all[..width].to_vec();
+        if !little {
+            part.reverse();
+        }
+        bytes.extend(part);
+    };
+    let address = if wide { 8 } else { 4 };
+    let (header_size, entry_size) = if wide { (64, 56) } else { (52, 32) };
+    number(ident.e_type.into(), 2);
+    number(ident.machine.into(), 2);
+    number(1, 4); // e_version
+    number(0, address); // e_entry
+    number(header_size, address); // e_phoff
+    number(0, address); // e_shoff
+    number(ident.flags.into(), 4);
+    number(header_size, 2); // e_ehsize
+    number(entry_size, 2); // e_phentsize
+    bytes.resize(4096, 0);
+    bytes
+}

@@ -1,0 +1,313 @@
+//! One needed string: `_dl_map_object` (2.36), `_dl_map_new_object` (2.43) of glibc's
+//! `elf/dl-load.c`, in the order of that function.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bstr::{BStr, BString, ByteSlice};
+
+use super::dirs::PathList;
+use super::open_path::{Found, Search, Step};
+use super::verify;
+use super::{CacheState, Ended, Named, Process, dirname};
+use crate::elf::DF_1_NODEFLIB;
+use crate::fs::Errno;
+use crate::loader::GlibcVersion;
+use crate::loader::load::{Answer, LoadedObject, Refusal, Role};
+use crate::probe::{Call, Outcome, SearchSource};
+use crate::search::dst;
+use crate::search::loader_cache::{CacheQuery, LoaderCache};
+
+/// How an object is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    /// Index of the resolution.
+    pub(super) question: usize,
+    /// `loader`: the object whose run paths are searched.
+    pub(super) needed_by: usize,
+    /// The role of what gets loaded.
+    pub(super) role: Role,
+    /// The list of link maps it goes into.
+    pub(super) namespace: usize,
+}
+
+impl Process<'_> {
+    /// Resolves `name` and loads what answers.
+    pub(super) fn map_object(&mut self, name: &BStr, asked: Asked) -> Result<Answer, Ended> {
+        if let Some(&named) = self.namespaces[asked.namespace].names.get(name) {
+            return Ok(match named {
+                Named::Object(object) => Answer::AlreadyLoaded(object),
+                Named::Vdso => Answer::Vdso,
+            });
+        }
+        let search = Search {
+            question: asked.question,
+            name,
+            secure: matches!(asked.role, Role::Preload | Role::Audit),
+        };
+        let step = if name.contains(&b'/') {
+            self.open_direct(&search, asked.needed_by)?
+        } else {
+            self.search_sources(&search, asked)?
+        };
+        Ok(match step {
+            Step::Found(found) => self.map_from_fd(name, found, asked),
+            Step::NotHere => Answer::Missing,
+            Step::Refused(refusal) => Answer::Refused(refusal),
+        })
+    }
+
+    /// A string with a slash is a path; only its tokens are replaced.
+    fn open_direct(&mut self, search: &Search<'_>, needed_by: usize) -> Result<Step, Ended> {
+        match dst::expand(search.name, &self.tokens(needed_by)) {
+            Some(path) => self.open_verify(search, path, 0, SearchSource::Direct),
+            None => Ok(Step::NotHere),
+        }
+    }
+
+    /// The search sources in order; the first that has the object wins.
+    fn search_sources(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
+        const ORDER: [SearchSource; 5] = [
+            SearchSource::Rpath,
+            SearchSource::LibraryPath,
+            SearchSource::Runpath,
+            SearchSource::LoaderCache,
+            SearchSource::System,
+        ];
+        for source in ORDER {
+            let step = match source {
+                SearchSource::Rpath => self.search_rpaths(search, asked)?,
+                SearchSource::LibraryPath => self.search_library_path(search)?,
+                SearchSource::Runpath => self.search_runpath(search, asked)?,
+                SearchSource::LoaderCache => self.search_loader_cache(search, asked)?,
+                SearchSource::System | SearchSource::Direct => {
+                    self.search_system_dirs(search, asked)?
+                }
+            };
+            match step {
+                Step::NotHere => {}
+                end => return Ok(end),
+            }
+        }
+        Ok(Step::NotHere)
+    }
+
+    /// `DT_RPATH` of the asking object, of the one that loaded it and on up, then of the
+    /// program; all of it only where the asking object has no `DT_RUNPATH`.
+    fn search_rpaths(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
+        if self.has_runpath(asked.needed_by) {
+            return Ok(Step::NotHere);
+        }
+        let mut did_program = false;
+        let mut next = Some(asked.needed_by);
+        while let Some(object) = next {
+            next = self.load.objects[object].loaded_by;
+            let dirs = self.rpath_of(object);
+            if dirs.is_empty() {
+                continue;
+            }
+            match self.open_path(search, &dirs, SearchSource::Rpath)? {
+                Step::NotHere => did_program |= object == 0,
+                end => return Ok(end),
+            }
+        }
+        if did_program {
+            return Ok(Step::NotHere);
+        }
+        let dirs = self.rpath_of(0);
+        match self.open_path(search, &dirs, SearchSource::Rpath)? {
+            Step::NotHere => {}
+            end => return Ok(end),
+        }
+        // An audit module itself is also looked for along the program's DT_RUNPATH.
+        let is_audit_module = asked.role == Role::Audit && asked.needed_by == 1;
+        if is_audit_module && self.version >= AUDIT_ALONG_RUNPATH {
+            let dirs = self.runpath_of(0);
+            return self.open_path(search, &dirs, SearchSource::Runpath);
+        }
+        Ok(Step::NotHere)
+    }
+
+    fn search_library_path(&mut self, search: &Search<'_>) -> Result<Step, Ended> {
+        let dirs = Rc::clone(&self.library_path);
+        self.open_path(search, &dirs, SearchSource::LibraryPath)
+    }
+
+    fn search_runpath(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
+        let dirs = self.runpath_of(asked.needed_by);
+        self.open_path(search, &dirs, SearchSource::Runpath)
+    }
+
+    /// The answer of `ld.so.cache`, which is opened at the first question that gets here.
+    fn search_loader_cache(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
+        if search.secure && self.environment.secure {
+            return Ok(Step::NotHere);
+        }
+        let Some(cache) = self.loader_cache(search)? else { return Ok(Step::NotHere) };
+        let query = CacheQuery { ident: &self.start.view.ident, facts: self.facts };
+        let Some(path) = cache.lookup(search.name, &query) else { return Ok(Step::NotHere) };
+        if self.is_nodeflib(asked.needed_by)
+            && self.facts.system_dirs.iter().any(|dir| path.starts_with(dir))
+        {
+            return Ok(Step::NotHere);
+        }
+        self.open_verify(search, path.to_owned(), 0, SearchSource::LoaderCache)
+    }
+
+    fn search_system_dirs(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
+        if self.is_nodeflib(asked.needed_by) {
+            return Ok(Step::NotHere);
+        }
+        let dirs = Rc::clone(&self.system_dirs);
+        self.open_path(search, &dirs, SearchSource::System)
+    }
+
+    /// `_dl_load_cache_lookup`'s first half. A cache that cannot be opened costs one
+    /// failed open in the whole start.
+    fn loader_cache(&mut self, search: &Search<'_>) -> Result<Option<Rc<LoaderCache>>, Ended> {
+        if let CacheState::Unread = self.cache {
+            self.cache = CacheState::Absent;
+            let facts = self.facts;
+            if let Some(path) = &facts.cache_path {
+                match self.fs.read(path.as_ref()) {
+                    Ok(bytes) => {
+                        let endian = self.start.view.ident.endian;
+                        if let Some(cache) = LoaderCache::parse(bytes, endian) {
+                            self.cache = CacheState::Read(Rc::new(cache));
+                        }
+                    }
+                    Err(errno) => {
+                        self.errno = errno;
+                        let tried = (SearchSource::LoaderCache, Call::Open, Outcome::from(errno));
+                        self.probe(search.question, tried, path, 0)?;
+                    }
+                }
+            }
+        }
+        Ok(match &self.cache {
+            CacheState::Read(cache) => Some(Rc::clone(cache)),
+            CacheState::Unread | CacheState::Absent => None,
+        })
+    }
+
+    fn is_nodeflib(&self, object: usize) -> bool {
+        let dynamic = self.load.objects[object].view.dynamic.as_ref();
+        dynamic.is_some_and(|dynamic| dynamic.flags_1 & DF_1_NODEFLIB != 0)
+    }
+
+    fn has_runpath(&self, object: usize) -> bool {
+        let dynamic = self.load.objects[object].view.dynamic.as_ref();
+        dynamic.is_some_and(|dynamic| dynamic.runpath.is_some())
+    }
+
+    /// `cache_rpath` for `DT_RPATH`, which `DT_RUNPATH` switches off.
+    fn rpath_of(&mut self, object: usize) -> PathList {
+        if let Some(dirs) = &self.maps[object].rpath {
+            return Rc::clone(dirs);
+        }
+        let dynamic = self.load.objects[object].view.dynamic.as_ref();
+        let rpath = dynamic.filter(|d| d.runpath.is_none()).and_then(|d| d.rpath.clone());
+        let dirs = self.decompose(object, rpath);
+        self.maps[object].rpath = Some(Rc::clone(&dirs));
+        dirs
+    }
+
+    /// `cache_rpath` for `DT_RUNPATH`.
+    fn runpath_of(&mut self, object: usize) -> PathList {
+        if let Some(dirs) = &self.maps[object].runpath {
+            return Rc::clone(dirs);
+        }
+        let dynamic = self.load.objects[object].view.dynamic.as_ref();
+        let runpath = dynamic.and_then(|d| d.runpath.clone());
+        let dirs = self.decompose(object, runpath);
+        self.maps[object].runpath = Some(Rc::clone(&dirs));
+        dirs
+    }
+
+    /// `decompose_rpath`: an empty run path is none.
+    fn decompose(&mut self, object: usize, path: Option<BString>) -> PathList {
+        match path {
+            Some(path) if !path.is_empty() => {
+                self.fill_in(object, path.as_ref(), |byte| byte == b':')
+            }
+            _ => PathList::default(),
+        }
+    }
+
+    /// `_dl_map_object_from_fd`: the same file under another name, or a new object.
+    fn map_from_fd(&mut self, name: &BStr, found: Found, asked: Asked) -> Answer {
+        let Found { file, path, source } = found;
+        if let Some(&object) = self.namespaces[asked.namespace].files.get(&file.id) {
+            self.add_name(asked.namespace, object, name);
+            return Answer::SameFile(object, source);
+        }
+        if asked.namespace != 0 && self.is_the_loader(name) {
+            self.add_name(asked.namespace, 1, name);
+            return Answer::SameFile(1, source);
+        }
+        let view = match &file.object {
+            Ok(view) => Arc::clone(view),
+            Err(_) => return Answer::Refused(Refusal::Malformed),
+        };
+        if let Err(refusal) = verify::map_from_fd(&view) {
+            return Answer::Refused(refusal);
+        }
+        let origin = self.origin_of(&path);
+        let object = LoadedObject {
+            path,
+            id: file.id,
+            view,
+            role: asked.role,
+            loaded_by: Some(asked.needed_by),
+            namespace: asked.namespace,
+        };
+        let index = self.add_object(object, origin);
+        self.add_name(asked.namespace, index, name);
+        self.namespaces[asked.namespace].files.insert(file.id, index);
+        Answer::Loaded(index, source)
+    }
+
+    /// There is one loader in a process: in another list its name finds the first one's.
+    fn is_the_loader(&self, name: &BStr) -> bool {
+        matches!(self.namespaces[0].names.get(name), Some(Named::Object(1)))
+    }
+
+    /// `l_origin` of a library: the directory of the path it was found under, links not
+    /// resolved; a relative path starts at the current directory.
+    fn origin_of(&self, path: &BString) -> BString {
+        if path.first() == Some(&b'/') {
+            return dirname(path);
+        }
+        let mut absolute = self.fs.current_dir();
+        if absolute.last() != Some(&b'/') {
+            absolute.push(b'/');
+        }
+        absolute.extend_from_slice(path.as_bytes());
+        dirname(&absolute)
+    }
+}
+
+/// The release from which audit modules are also looked for along the program's
+/// `DT_RUNPATH`.
+const AUDIT_ALONG_RUNPATH: GlibcVersion = GlibcVersion { major: 2, minor: 32 };
+
+impl Process<'_> {
+    /// Fills in a search path on behalf of an object.
+    pub(super) fn fill_in(
+        &mut self,
+        object: usize,
+        path: &BStr,
+        is_separator: impl Fn(u8) -> bool,
+    ) -> PathList {
+        // The tokens borrow the object's origin while the directories are extended.
+        let mut dirs = std::mem::take(&mut self.dirs);
+        let list = dirs.fill_in(path, is_separator, &self.tokens(object));
+        self.dirs = dirs;
+        list
+    }
+
+    /// Sets errno the way a failed call would.
+    pub(super) fn clear_errno(&mut self) {
+        self.errno = Errno(0);
+    }
+}

@@ -1,0 +1,172 @@
+//! Directory listings: which names a directory holds, and when "not listed" may be
+//! taken for "absent".
+//!
+//! It may not where the file system finds names it does not list (automounts, /proc)
+//! or lists under another spelling (case-insensitive directories): such a directory
+//! is asked by system call, name by name.
+
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use becalm_core::fs::FileId;
+use rustc_hash::FxHashSet;
+use rustix::fs::{AtFlags, OFlags, RawDir};
+
+use super::root::Root;
+use super::stamp::{self, Stamp, Stat};
+
+/// Misses in a directory after which its listing is read. Below that a few failing
+/// look-ups are cheaper than the names of a /usr/lib.
+const LIST_AFTER: u32 = 4;
+
+/// Names after which a directory is taken for too large to hold.
+const MAX_NAMES: usize = 65_536;
+
+/// Bytes asked of `getdents` at once, as much as the C library does.
+const BUFFER: usize = 32 * 1024;
+
+/// File systems on which a listing is complete and look-ups are by the listed bytes
+/// (`f_type` of statfs(2)); [`spelling_matters`] sees to their case-insensitive
+/// directories. On any other the system calls are made.
+const COMPLETE: [u64; 14] = [
+    0xEF53,      // ext2, ext3, ext4
+    0x5846_5342, // XFS
+    0x9123_683E, // btrfs
+    0x0102_1994, // tmpfs
+    0x8584_58F6, // ramfs
+    0x794C_7630, // overlayfs
+    0x2FC1_2FC1, // ZFS
+    0xF2F5_2010, // F2FS
+    0xCA45_1A4E, // bcachefs
+    0x7371_7368, // squashfs
+    0xE0F5_E1E2, // EROFS
+    0x6969,      // NFS
+    0x0BD0_0BD0, // Lustre
+    0x4750_4653, // GPFS
+];
+
+/// A directory all sessions know, by device and inode.
+#[derive(Debug, Default)]
+pub(super) struct KnownDir {
+    misses: AtomicU32,
+    listing: RwLock<Option<Arc<Listing>>>,
+}
+
+/// The names of a directory in the state that `stamp` tells.
+#[derive(Debug)]
+pub(super) struct Listing {
+    stamp: Stamp,
+    /// True where a later change of the directory might leave the stamp as it is.
+    racy: bool,
+    /// `None` where absence cannot be told from the names.
+    names: Option<FxHashSet<Box<[u8]>>>,
+}
+
+impl Listing {
+    /// True where a look-up of `name` is known to give `ENOENT`.
+    pub(super) fn lacks(&self, name: &[u8]) -> bool {
+        // Longer names fail otherwise; names that are not ASCII may be listed in
+        // another normal form.
+        self.names.as_ref().is_some_and(|names| {
+            name.len() <= 255 && name.is_ascii() && !names.contains(name)
+        })
+    }
+}
+
+impl KnownDir {
+    /// The listing where it still holds for a directory that `stat` shows in state
+    /// `stamp`.
+    pub(super) fn listing(&self, stamp: &Stamp) -> Option<Arc<Listing>> {
+        let listing = self.listing.read().unwrap_or_else(PoisonError::into_inner);
+        listing.as_ref().filter(|l| !l.racy && l.stamp == *stamp).cloned()
+    }
+
+    /// Counts a miss; true where it is time to list the directory.
+    pub(super) fn missed(&self) -> bool {
+        self.misses.fetch_add(1, Ordering::Relaxed) + 1 >= LIST_AFTER
+    }
+
+    /// Reads the names of the directory at `path`, for one that was seen as `id` in
+    /// state `stamp`; `None` where it is another by now.
+    pub(super) fn list(
+        &self,
+        root: &Root,
+        path: &[u8],
+        id: FileId,
+        stamp: &Stamp,
+    ) -> Option<Arc<Listing>> {
+        let started = stamp::now();
+        let racy = stamp.may_change_unseen(started);
+        let names = match root.open(path, OFlags::RDONLY | OFlags::DIRECTORY) {
+            // Not ours to list, but perhaps to search.
+            Err(_) => None,
+            Ok(dir) => {
+                let same = |stat: Stat| stat.id == id && stat.stamp == *stamp;
+                let state = || rustix::fs::fstat(&dir).ok().map(|stat| Stat::new(&stat));
+                if !state().is_some_and(same) {
+                    return None;
+                }
+                let names = names_of(&dir);
+                if !state().is_some_and(same) {
+                    return None;
+                }
+                names
+            }
+        };
+        if racy {
+            // It has to be listed again, but not by every session at its first miss.
+            self.misses.store(0, Ordering::Relaxed);
+        }
+        let listing = Arc::new(Listing { stamp: *stamp, racy, names });
+        let mut shared = self.listing.write().unwrap_or_else(PoisonError::into_inner);
+        *shared = Some(Arc::clone(&listing));
+        Some(listing)
+    }
+}
+
+/// All names of a directory, where absence can be told from them.
+fn names_of(dir: &OwnedFd) -> Option<FxHashSet<Box<[u8]>>> {
+    let kind = rustix::fs::fstatfs(dir).ok()?.f_type;
+    // The sign and the width of f_type differ between architectures.
+    #[allow(clippy::unnecessary_cast, reason = "a no-op on some architectures")]
+    let kind = kind as u64 & 0xFFFF_FFFF;
+    if !COMPLETE.contains(&kind) {
+        return None;
+    }
+    let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
+    let mut entries = RawDir::new(dir, &mut buffer);
+    let mut names = FxHashSet::default();
+    while let Some(entry) = entries.next() {
+        let entry = entry.ok()?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.insert(Box::from(name));
+        }
+        if names.len() > MAX_NAMES {
+            return None;
+        }
+    }
+    spelling_matters(dir, &names).then_some(names)
+}
+
+/// True where a listed name in the other case is not found, so that the directory is
+/// case-sensitive. Asking costs one look-up a listing and needs no knowledge of how
+/// each file system marks such directories.
+fn spelling_matters(dir: &OwnedFd, names: &FxHashSet<Box<[u8]>>) -> bool {
+    if names.is_empty() {
+        return true;
+    }
+    let swapped = |name: &[u8]| -> Box<[u8]> {
+        name.iter()
+            .map(|b| if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() })
+            .collect()
+    };
+    let mut others = names.iter().map(|name| swapped(name));
+    let Some(other) = others.find(|other| !names.contains(other)) else {
+        return false;
+    };
+    let found = rustix::fs::statat(dir, &*other, AtFlags::SYMLINK_NOFOLLOW);
+    found.is_err_and(|error| error == rustix::io::Errno::NOENT)
+}

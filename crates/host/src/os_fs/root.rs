@@ -1,0 +1,148 @@
+//! The system calls, on the real root or inside another one.
+//!
+//! Inside another root every path goes through `openat2` with `RESOLVE_IN_ROOT`
+//! (openat2(2)): the kernel itself resolves absolute links and `..` against the
+//! directory held open, with its usual limits and errors.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use becalm_core::fs::{Errno, FileId};
+use bstr::{BString, ByteSlice, ByteVec};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno as OsErrno;
+
+use super::stamp::Stat;
+use crate::HostError;
+
+/// How often a look-up inside a root is tried again when the kernel could not rule
+/// out that something was renamed around it (`EAGAIN`).
+const RACE_TRIES: usize = 64;
+
+/// Where paths start.
+#[derive(Debug)]
+pub(super) enum Root {
+    /// The root and the current directory of this process.
+    Real,
+    /// A directory held open (`O_PATH`), and its identity.
+    Inside { dir: OwnedFd, id: FileId },
+}
+
+impl Root {
+    /// Opens another root and makes sure that the kernel can keep look-ups in it.
+    pub(super) fn inside(path: &Path) -> Result<Self, HostError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open_root =
+            |source: OsErrno| HostError::OpenRoot { path: path.to_owned(), source: source.into() };
+        let dir = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(open_root)?;
+        let stat = rustix::fs::fstat(&dir).map_err(open_root)?;
+        match rustix::fs::openat2(&dir, ".", flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+            Ok(_) => Ok(Self::Inside { dir, id: Stat::new(&stat).id }),
+            Err(source @ (OsErrno::NOSYS | OsErrno::PERM | OsErrno::INVAL)) => {
+                Err(HostError::NoOpenat2 { path: path.to_owned(), source: source.into() })
+            }
+            Err(source) => Err(open_root(source)),
+        }
+    }
+
+    /// The identity of the directory; `None` for the real root.
+    pub(super) fn id(&self) -> Option<FileId> {
+        match self {
+            Self::Real => None,
+            Self::Inside { id, .. } => Some(*id),
+        }
+    }
+
+    /// `stat(path)`, links followed.
+    pub(super) fn stat(&self, path: &[u8]) -> Result<Stat, Errno> {
+        let stat = match self {
+            Self::Real => rustix::fs::statat(CWD, path, AtFlags::empty()).map_err(errno)?,
+            Self::Inside { .. } => {
+                let fd = self.open(path, OFlags::PATH)?;
+                rustix::fs::fstat(fd).map_err(errno)?
+            }
+        };
+        Ok(Stat::new(&stat))
+    }
+
+    /// `open(path, flags)`; a signal meanwhile is no answer.
+    pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC;
+        match self {
+            Self::Real => rustix::io::retry_on_intr(|| {
+                rustix::fs::openat(CWD, path, flags, Mode::empty())
+            })
+            .map_err(errno),
+            Self::Inside { dir, .. } => open_inside(dir, path, flags),
+        }
+    }
+
+    /// Opens for reading, without waiting for a FIFO's writer or taking a terminal.
+    pub(super) fn open_to_read(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        self.open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
+    }
+
+    /// True where `open(path, O_RDONLY)` would not fail with `EACCES`, asked without
+    /// opening. Inside another root the path is reached first.
+    pub(super) fn may_read(&self, path: &[u8]) -> Result<(), Errno> {
+        use rustix::fs::Access;
+        match self {
+            Self::Real => {
+                rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).map_err(errno)
+            }
+            Self::Inside { .. } => {
+                let fd = self.open(path, OFlags::PATH)?;
+                rustix::fs::accessat(CWD, proc_path(&fd), Access::READ_OK, AtFlags::EACCESS)
+                    .map_err(errno)
+            }
+        }
+    }
+
+    /// The path with every link resolved, as the kernel itself tells it.
+    pub(super) fn canonicalize(&self, path: &[u8]) -> Result<BString, Errno> {
+        let fd = self.open(path, OFlags::PATH)?;
+        let whole = path_of(&fd)?;
+        let Self::Inside { dir, .. } = self else { return Ok(whole) };
+        let top = path_of(dir)?;
+        let top = top.trim_end_with(|c| c == '/');
+        // Whatever openat2 reached lies below the root; only a rename between the
+        // two readings makes the prefix differ.
+        let rest = whole.strip_prefix(top).ok_or(Errno::NOENT)?;
+        Ok(if rest.is_empty() { BString::from("/") } else { BString::from(rest) })
+    }
+
+    /// Where on the machine a path of this root lies.
+    pub(super) fn host_path(&self, path: &[u8]) -> Result<PathBuf, Errno> {
+        let fd = self.open(path, OFlags::PATH)?;
+        Vec::from(path_of(&fd)?).into_path_buf().map_err(|_| Errno::NOENT)
+    }
+}
+
+/// `openat2` below `dir`, again where the kernel saw a rename on the way.
+fn open_inside(dir: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut last = Errno::NOENT;
+    for _ in 0..RACE_TRIES {
+        match rustix::fs::openat2(dir, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+            Ok(fd) => return Ok(fd),
+            Err(again @ (OsErrno::AGAIN | OsErrno::INTR)) => last = errno(again),
+            Err(error) => return Err(errno(error)),
+        }
+    }
+    Err(last)
+}
+
+/// The path of an open file, from /proc.
+fn path_of(fd: &OwnedFd) -> Result<BString, Errno> {
+    let link = rustix::fs::readlinkat(CWD, proc_path(fd), Vec::new()).map_err(errno)?;
+    Ok(link.into_bytes().into())
+}
+
+/// The name under which /proc shows an open file of this process.
+pub(crate) fn proc_path(fd: &impl AsRawFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+/// The core's errno from the system's.
+pub(super) fn errno(error: OsErrno) -> Errno {
+    Errno(error.raw_os_error())
+}

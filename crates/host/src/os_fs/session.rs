@@ -1,0 +1,233 @@
+//! One closure walk's view of the disk.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use becalm_core::fs::{Errno, FileId, FileKind, FileSystem, OpenedFile};
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashMap;
+
+use super::listing::{KnownDir, Listing};
+use super::stamp::{Stamp, Stat};
+use super::{OsFs, object_file};
+
+/// Bytes of the longest path the kernel takes, its NUL included (`PATH_MAX`).
+const PATH_MAX: usize = 4096;
+
+/// What one closure walk has seen, over what all walks know. Each directory is looked
+/// at once; then the session relies on it. For one thread.
+#[derive(Debug)]
+pub struct Session<'a> {
+    os: &'a OsFs,
+    /// By the path as written: what it leads to is the kernel's business.
+    dirs: RefCell<FxHashMap<BString, Rc<Dir>>>,
+    opened: RefCell<FxHashMap<BString, Result<Arc<OpenedFile>, Errno>>>,
+}
+
+/// What looking up a name in a directory path comes to.
+#[derive(Debug)]
+enum Dir {
+    /// Every look-up fails like this: the path leads nowhere, to no directory, or to
+    /// one that may not be searched.
+    Fails(Errno),
+    /// A directory that can be searched.
+    Is(SeenDir),
+}
+
+/// A directory in the state in which this session saw it.
+#[derive(Debug)]
+struct SeenDir {
+    id: FileId,
+    stamp: Stamp,
+    known: Arc<KnownDir>,
+    listing: RefCell<Option<Arc<Listing>>>,
+    /// Set once this session has tried to list it.
+    tried: Cell<bool>,
+}
+
+impl SeenDir {
+    fn lacks(&self, name: &[u8]) -> bool {
+        self.listing.borrow().as_ref().is_some_and(|listing| listing.lacks(name))
+    }
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(os: &'a OsFs) -> Self {
+        Self { os, dirs: RefCell::default(), opened: RefCell::default() }
+    }
+
+    /// `stat` of a path, answered from what is known where that is certain.
+    fn look_up(&self, path: &[u8]) -> Result<Stat, Errno> {
+        check(path)?;
+        let place = split(path);
+        let mut missed = None;
+        if let Some((dir, name)) = place {
+            let seen = self.dir(dir);
+            match &*seen {
+                Dir::Fails(errno) => return Err(*errno),
+                Dir::Is(seen) if is_plain(name) && seen.lacks(name) => return Err(Errno::NOENT),
+                Dir::Is(_) => missed = Some((dir, seen)),
+            }
+        }
+        let stat = self.os.root.stat(path);
+        if let (Err(Errno::NOENT), Some((dir, seen))) = (&stat, missed) {
+            self.note_miss(dir, &seen);
+        }
+        stat
+    }
+
+    /// What look-ups in a directory path come to. Looks at the ancestors first: a
+    /// name that one of them is known to lack makes everything below it absent.
+    fn dir(&self, path: &[u8]) -> Rc<Dir> {
+        let seen = |path: &[u8]| self.dirs.borrow().get(path.as_bstr()).map(Rc::clone);
+        if let Some(dir) = seen(path) {
+            return dir;
+        }
+        let mut unseen = vec![path];
+        let mut nearest = None;
+        while let Some((parent, _)) = unseen.last().and_then(|path| split(path)) {
+            nearest = seen(parent);
+            if nearest.is_some() {
+                break;
+            }
+            unseen.push(parent);
+        }
+        let mut parent: Option<Rc<Dir>> = nearest;
+        let mut dir = None;
+        for path in unseen.into_iter().rev() {
+            let here = Rc::new(self.look_at(path, parent.as_deref()));
+            self.dirs.borrow_mut().insert(path.into(), Rc::clone(&here));
+            parent = Some(Rc::clone(&here));
+            dir = Some(here);
+        }
+        dir.unwrap_or_else(|| Rc::new(Dir::Fails(Errno::NOENT)))
+    }
+
+    /// Looks at one directory path whose parent has been looked at.
+    fn look_at(&self, path: &[u8], parent: Option<&Dir>) -> Dir {
+        let place = split(path);
+        match (parent, place) {
+            (Some(Dir::Fails(errno)), _) => return Dir::Fails(*errno),
+            (Some(Dir::Is(seen)), Some((_, name))) if is_plain(name) && seen.lacks(name) => {
+                return Dir::Fails(Errno::NOENT);
+            }
+            _ => {}
+        }
+        match self.os.root.stat(&dot_of(path)) {
+            Ok(stat) => {
+                let known = self.os.dirs.get_or_insert_with(stat.id, Arc::default);
+                let listing = RefCell::new(known.listing(&stat.stamp));
+                let tried = Cell::new(listing.borrow().is_some());
+                Dir::Is(SeenDir { id: stat.id, stamp: stat.stamp, known, listing, tried })
+            }
+            Err(errno) => {
+                if let (Errno::NOENT, Some(dir), Some((parent, _))) = (errno, parent, place) {
+                    self.note_miss(parent, dir);
+                }
+                Dir::Fails(errno)
+            }
+        }
+    }
+
+    /// Counts a miss found by system call, and lists the directory when there have
+    /// been enough.
+    fn note_miss(&self, path: &[u8], dir: &Dir) {
+        let Dir::Is(seen) = dir else { return };
+        if seen.tried.get() || !seen.known.missed() {
+            return;
+        }
+        seen.tried.set(true);
+        let listing = seen.known.list(&self.os.root, &dot_of(path), seen.id, &seen.stamp);
+        *seen.listing.borrow_mut() = listing;
+    }
+}
+
+impl FileSystem for Session<'_> {
+    fn open(&self, path: &BStr) -> Result<Arc<OpenedFile>, Errno> {
+        if let Some(known) = self.opened.borrow().get(path) {
+            return known.clone();
+        }
+        let stat = self.look_up(path)?;
+        let opened = self.os.opened(path, &stat);
+        self.opened.borrow_mut().insert(path.into(), opened.clone());
+        opened
+    }
+
+    fn stat(&self, path: &BStr) -> Result<FileKind, Errno> {
+        // A path already seen as a search dir: its absence is that of `<path>/.`.
+        if let Some(dir) = self.dirs.borrow().get(path) {
+            match &**dir {
+                Dir::Is(_) => return Ok(FileKind::Directory),
+                Dir::Fails(Errno::NOENT) => return Err(Errno::NOENT),
+                Dir::Fails(_) => {}
+            }
+        }
+        self.look_up(path).map(|stat| stat.kind)
+    }
+
+    fn read(&self, path: &BStr) -> Result<Vec<u8>, Errno> {
+        let stat = self.look_up(path)?;
+        object_file::read_whole(&self.os.root, path, &stat)
+    }
+
+    fn canonicalize(&self, path: &BStr) -> Result<BString, Errno> {
+        check(path)?;
+        self.os.root.canonicalize(path)
+    }
+
+    fn current_dir(&self) -> BString {
+        if self.os.is_real_root()
+            && let Ok(dir) = std::env::current_dir()
+            && let Some(bytes) = <[u8]>::from_path(&dir)
+        {
+            return bytes.into();
+        }
+        BString::from("/")
+    }
+}
+
+/// What the kernel refuses before it looks at anything (`getname`).
+fn check(path: &[u8]) -> Result<(), Errno> {
+    if path.is_empty() {
+        return Err(Errno::NOENT);
+    }
+    if path.len() >= PATH_MAX {
+        return Err(Errno::NAMETOOLONG);
+    }
+    if path.contains(&0) {
+        // No C string holds one; nothing is called that.
+        return Err(Errno::NOENT);
+    }
+    Ok(())
+}
+
+/// The directory path and the last component; slashes at the end and doubled ones
+/// between them are dropped. The directory is `/` or empty (the current one) where
+/// nothing else is left; `None` for `/` and the empty path themselves.
+fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = path.iter().rposition(|&b| b != b'/')? + 1;
+    let path = &path[..end];
+    let Some(slash) = path.iter().rposition(|&b| b == b'/') else {
+        return Some((b"", path));
+    };
+    let dir_end = path[..slash].iter().rposition(|&b| b != b'/').map_or(1, |last| last + 1);
+    Some((&path[..dir_end], &path[slash + 1..]))
+}
+
+/// True for a name that is looked up, not walked.
+fn is_plain(name: &[u8]) -> bool {
+    name != b"." && name != b".."
+}
+
+/// The path by which a directory is looked at: resolving the dot needs what resolving
+/// any name in it does, that it is a directory and may be searched.
+fn dot_of(path: &[u8]) -> Vec<u8> {
+    let mut dot = Vec::with_capacity(path.len() + 2);
+    dot.extend_from_slice(path);
+    if !path.is_empty() && path != b"/" {
+        dot.push(b'/');
+    }
+    dot.push(b'.');
+    dot
+}

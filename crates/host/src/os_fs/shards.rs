@@ -1,0 +1,49 @@
+//! A hash map for many readers on several threads: sixteen maps, each behind its own
+//! lock, chosen by the key's hash.
+
+use std::hash::{BuildHasher, Hash};
+use std::sync::{PoisonError, RwLock};
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+const SHARDS: usize = 16;
+
+/// A concurrent map of cheaply cloned values. No value is ever half written, so a
+/// lock whose holder panicked is used as it is.
+#[derive(Debug)]
+pub(super) struct Shards<K, V> {
+    maps: [RwLock<FxHashMap<K, V>>; SHARDS],
+}
+
+impl<K, V> Default for Shards<K, V> {
+    fn default() -> Self {
+        Self { maps: std::array::from_fn(|_| RwLock::default()) }
+    }
+}
+
+impl<K: Hash + Eq, V: Clone> Shards<K, V> {
+    /// The value of a key.
+    pub(super) fn get(&self, key: &K) -> Option<V> {
+        self.shard(key).read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// Sets the value of a key.
+    pub(super) fn insert(&self, key: K, value: V) {
+        self.shard(&key).write().unwrap_or_else(PoisonError::into_inner).insert(key, value);
+    }
+
+    /// The value of a key, made and kept where there is none.
+    pub(super) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> V {
+        if let Some(value) = self.get(&key) {
+            return value;
+        }
+        let mut map = self.shard(&key).write().unwrap_or_else(PoisonError::into_inner);
+        map.entry(key).or_insert_with(make).clone()
+    }
+
+    fn shard(&self, key: &K) -> &RwLock<FxHashMap<K, V>> {
+        // The maps themselves use the top and the bottom bits of the same hash.
+        let hash = FxBuildHasher.hash_one(key);
+        &self.maps[(hash >> 32) as usize % SHARDS]
+    }
+}

@@ -1,0 +1,184 @@
+//! Which Debian package a file belongs to, asked in one call for all files.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::child;
+
+/// A Debian package, or a stand-in for a file that no package owns.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Package {
+    /// Its name without an architecture.
+    pub(crate) name: String,
+    /// Debian's name of its architecture; `none` for a stand-in.
+    pub(crate) architecture: String,
+    /// Its full version, epoch included; `0` for a stand-in.
+    pub(crate) version: String,
+}
+
+impl Package {
+    /// The stand-in package of a file that no package owns.
+    pub(crate) fn local(path: &Path) -> Self {
+        let base = path.file_name().unwrap_or_default().to_string_lossy();
+        Self { name: format!("local-{base}"), architecture: "none".into(), version: "0".into() }
+    }
+
+    /// The package's directory in a store: 32 hex digits of a hash over name,
+    /// architecture and version, then name and version. The epoch goes, since
+    /// a colon would end the element of a search path.
+    pub(crate) fn directory(&self) -> String {
+        let identity = format!("{}:{}={}", self.name, self.architecture, self.version);
+        let digest = Sha256::digest(identity.as_bytes());
+        let hash: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let version = self.version.split_once(':').map_or(&*self.version, |(_, rest)| rest);
+        format!("{hash}-{}-{version}", self.name)
+    }
+}
+
+/// The owners of `paths` (real paths, links resolved): each path to its
+/// package, stand-ins included.
+///
+/// # Errors
+/// dpkg is not there or answers in a shape it never had.
+pub(crate) fn owners(paths: &BTreeSet<PathBuf>) -> Result<BTreeMap<PathBuf, Package>> {
+    let diversions = diversions()?;
+    let mut asked: BTreeSet<String> = BTreeSet::new();
+    for path in paths {
+        asked.extend(names_of(path, &diversions));
+    }
+    let owner_by_name = search(&asked)?;
+    let packages = versions(owner_by_name.values().cloned().collect())?;
+    let owner = |path: &PathBuf| {
+        names_of(path, &diversions)
+            .iter()
+            .find_map(|name| packages.get(owner_by_name.get(name)?).cloned())
+            .unwrap_or_else(|| Package::local(path))
+    };
+    Ok(paths.iter().map(|path| (path.clone(), owner(path))).collect())
+}
+
+/// The files of one installed package; empty when it is not installed.
+///
+/// # Errors
+/// dpkg cannot be run.
+pub(crate) fn files_of(package: &str) -> Result<Vec<PathBuf>> {
+    let mut command = child::command("dpkg-query");
+    command.arg("-L").arg(package);
+    let run = child::finish(command)?;
+    if !run.status.success() {
+        return Ok(Vec::new());
+    }
+    Ok(run.stdout.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect())
+}
+
+/// The names under which dpkg may know a file: as it is, before the merge of
+/// `/` into `/usr`, and before a diversion.
+fn names_of(path: &Path, diversions: &HashMap<String, String>) -> Vec<String> {
+    let path = path.to_string_lossy().into_owned();
+    let mut names = vec![path.clone()];
+    if let Some(rest) = path.strip_prefix("/usr/") {
+        let merged = ["bin/", "sbin/", "lib/", "lib32/", "lib64/", "libx32/"];
+        if merged.iter().any(|dir| rest.starts_with(dir)) {
+            names.push(format!("/{rest}"));
+        }
+    }
+    let diverted: Vec<String> =
+        names.iter().filter_map(|name| diversions.get(name).cloned()).collect();
+    names.extend(diverted);
+    names
+}
+
+/// Where a diverted file is now → the name its package gives it.
+fn diversions() -> Result<HashMap<String, String>> {
+    let mut command = child::command("dpkg-divert");
+    command.arg("--list");
+    let text = child::succeed(command)?;
+    let parse = |line: &str| {
+        let rest = line.split_once("diversion of ")?.1;
+        let (from, rest) = rest.split_once(" to ")?;
+        let to = rest.split(" by ").next()?;
+        Some((to.to_owned(), from.to_owned()))
+    };
+    Ok(text.lines().filter_map(parse).collect())
+}
+
+/// Asks dpkg for the owner of every name: name → `package` or
+/// `package:architecture`. Unowned names are absent from the answer.
+fn search(names: &BTreeSet<String>) -> Result<HashMap<String, String>> {
+    let mut command = child::command("dpkg-query");
+    command.arg("-S").args(names);
+    // A status of 1 only says that some name has no owner.
+    let text = child::finish(command)?.stdout;
+    let mut owners = HashMap::new();
+    for line in text.lines().filter(|line| !line.starts_with("diversion by ")) {
+        if let Some((packages, path)) = line.split_once(": /") {
+            let first = packages.split(", ").next().unwrap_or(packages);
+            owners.entry(format!("/{path}")).or_insert_with(|| first.to_owned());
+        }
+    }
+    Ok(owners)
+}
+
+/// Names and versions of installed packages, keyed as [`search`] names them.
+fn versions(wanted: BTreeSet<String>) -> Result<HashMap<String, Package>> {
+    if wanted.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut command = child::command("dpkg-query");
+    let format = "${binary:Package}\\t${Package}\\t${Architecture}\\t${Version}\\n";
+    command.arg("-W").arg("-f").arg(format).args(&wanted);
+    let mut packages = HashMap::new();
+    for line in child::succeed(command)?.lines() {
+        let [key, name, architecture, version] = line.split('\t').collect::<Vec<_>>()[..] else {
+            anyhow::bail!("dpkg-query: unexpected line {line:?}");
+        };
+        let package = Package {
+            name: name.to_owned(),
+            architecture: architecture.to_owned(),
+            version: version.to_owned(),
+        };
+        packages.insert(name.to_owned(), package.clone());
+        packages.insert(format!("{name}:{architecture}"), package.clone());
+        packages.insert(key.to_owned(), package);
+    }
+    Ok(packages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_directory_holds_no_colon_although_the_version_has_an_epoch() {
+        let package = Package {
+            name: "git".into(),
+            architecture: "amd64".into(),
+            version: "1:2.39.5-0+deb12u3".into(),
+        };
+        let directory = package.directory();
+        assert!(directory.ends_with("-git-2.39.5-0+deb12u3"), "{directory}");
+        assert_eq!(directory.split('-').next().map(str::len), Some(32));
+        assert!(!directory.contains(':'));
+    }
+
+    #[test]
+    fn two_epochs_of_one_version_have_different_directories() {
+        let with = |version: &str| Package {
+            name: "p".into(),
+            architecture: "amd64".into(),
+            version: version.into(),
+        };
+        assert_ne!(with("1:2").directory(), with("2:2").directory());
+    }
+
+    #[test]
+    fn a_merged_and_diverted_file_is_asked_for_under_its_packages_name() {
+        let diversions = HashMap::from([("/lib/a.so.distrib".to_owned(), "/lib/a.so".to_owned())]);
+        let names = names_of(Path::new("/usr/lib/a.so.distrib"), &diversions);
+        assert_eq!(names, ["/usr/lib/a.so.distrib", "/lib/a.so.distrib", "/lib/a.so"]);
+    }
+}

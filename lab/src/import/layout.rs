@@ -1,0 +1,224 @@
+//! Where each object goes in the store and which run path it gets.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::graph::{Graph, Kind, Source};
+use crate::dpkg::{self, Package};
+use crate::programs::Program;
+
+/// One object's place in the store.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    /// The real file it is made from.
+    pub(crate) original: PathBuf,
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// Its package.
+    pub(crate) package: Package,
+    /// Its file in the store.
+    pub(crate) path: PathBuf,
+    /// Further names beside it: needed strings that are not its soname.
+    pub(crate) links: BTreeSet<String>,
+    /// Each needed string, in order, and the store's file that must answer it.
+    pub(crate) needs: Vec<(String, PathBuf)>,
+    /// Its run path, absolute directories in search order.
+    pub(crate) run_path: Vec<PathBuf>,
+    /// The interpreter to be set.
+    pub(crate) interpreter: Option<PathBuf>,
+    /// Copied as it is: the loader and libc, which no tool may rewrite, and
+    /// objects in which there is nothing to change.
+    pub(crate) untouched: bool,
+}
+
+/// The whole store, planned.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// Its root, absolute.
+    pub(crate) store: PathBuf,
+    /// The store's own loader.
+    pub(crate) loader: PathBuf,
+    /// Every object, by place.
+    pub(crate) objects: Vec<Placed>,
+    /// Every program, its place, and its closure in load order.
+    pub(crate) programs: Vec<(Program, PathBuf, Vec<PathBuf>)>,
+    /// The originals of the further objects asked for.
+    pub(crate) extras: Vec<PathBuf>,
+    /// Links to data that a program looks for beside itself: link, target.
+    pub(crate) data: Vec<(PathBuf, PathBuf)>,
+}
+
+/// Directories that a program looks for relative to itself and cannot start
+/// without: its package, the directory's name. They are linked, not copied:
+/// what a program opens at run time is not its closure.
+const DATA: [(&str, &str); 1] = [("emacs-nox", "native-lisp")];
+
+impl Layout {
+    /// Gives every object of `graph` its place below `store`.
+    ///
+    /// # Errors
+    /// Two files would take the same place.
+    pub(crate) fn plan(
+        store: &Path,
+        graph: &Graph,
+        owners: &BTreeMap<PathBuf, Package>,
+    ) -> Result<Self> {
+        let mut places: HashMap<&Path, PathBuf> = HashMap::new();
+        let mut taken: HashMap<PathBuf, &Path> = HashMap::new();
+        for (original, source) in &graph.sources {
+            let place = place(store, original, source, &owners[original]);
+            if let Some(other) = taken.insert(place.clone(), original) {
+                bail!(
+                    "{} and {} both want {}",
+                    other.display(),
+                    original.display(),
+                    place.display()
+                );
+            }
+            places.insert(original, place);
+        }
+        let loader = places.get(graph.loader.as_path()).context("no loader in the closure")?;
+        let links = links(graph, &places);
+        let mut objects = Vec::new();
+        for (original, source) in &graph.sources {
+            let mut placed = placed(original, source, &owners[original], &places, loader);
+            placed.links = links.get(original.as_path()).cloned().unwrap_or_default();
+            objects.push(placed);
+        }
+        objects.sort_by(|a, b| a.path.cmp(&b.path));
+        let programs = graph.programs.iter().map(|(program, closure)| {
+            let closure = closure.iter().map(|original| places[original.as_path()].clone());
+            (program.clone(), places[program.path.as_path()].clone(), closure.collect())
+        });
+        Ok(Layout {
+            store: store.to_owned(),
+            loader: loader.clone(),
+            programs: programs.collect(),
+            extras: graph.extras.clone(),
+            data: data(store, &objects)?,
+            objects,
+        })
+    }
+
+    /// The place of `original`'s copy.
+    pub(crate) fn object(&self, path: &Path) -> Option<&Placed> {
+        let index = self.objects.binary_search_by(|placed| placed.path.as_path().cmp(path));
+        index.ok().map(|index| &self.objects[index])
+    }
+}
+
+fn place(store: &Path, original: &Path, source: &Source, package: &Package) -> PathBuf {
+    let base = original.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let directory = store.join(package.directory());
+    match (source.kind, &source.dynamic.soname) {
+        (Kind::Program, _) => directory.join("bin").join(base),
+        (_, Some(soname)) if !soname.contains('/') => directory.join("lib").join(soname),
+        _ => directory.join("lib").join(base),
+    }
+}
+
+/// The links of [`DATA`], each at its place below `/usr`.
+fn data(store: &Path, objects: &[Placed]) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut links = Vec::new();
+    for program in objects.iter().filter(|placed| placed.kind == Kind::Program) {
+        let package = &program.package;
+        for (_, name) in DATA.iter().filter(|(of, _)| *of == package.name) {
+            for target in dpkg::files_of(&package.name)? {
+                if let Ok(rest) = target.strip_prefix("/usr")
+                    && target.ends_with(name)
+                {
+                    links.push((store.join(package.directory()).join(rest), target));
+                }
+            }
+        }
+    }
+    Ok(links)
+}
+
+/// Needed strings that differ from the name of the file that answers them.
+fn links<'g>(
+    graph: &'g Graph,
+    places: &HashMap<&Path, PathBuf>,
+) -> HashMap<&'g Path, BTreeSet<String>> {
+    let mut links: HashMap<&Path, BTreeSet<String>> = HashMap::new();
+    for (needed, original) in graph.sources.values().flat_map(|source| &source.needs) {
+        let name = places[original.as_path()].file_name();
+        if name.is_some_and(|name| name != needed.as_str()) {
+            links.entry(original).or_default().insert(needed.clone());
+        }
+    }
+    links
+}
+
+fn placed(
+    original: &Path,
+    source: &Source,
+    package: &Package,
+    places: &HashMap<&Path, PathBuf>,
+    loader: &Path,
+) -> Placed {
+    let path = places[original].clone();
+    let needs: Vec<(String, PathBuf)> = source
+        .needs
+        .iter()
+        .map(|(needed, file)| (needed.clone(), places[file.as_path()].clone()))
+        .collect();
+    let fixed =
+        source.kind == Kind::Loader || source.dynamic.soname.as_deref() == Some("libc.so.6");
+    let run_path = if fixed { Vec::new() } else { run_path(&path, &needs) };
+    let is_program = source.kind == Kind::Program;
+    let had_run_path = source.dynamic.rpath.is_some() || source.dynamic.runpath.is_some();
+    Placed {
+        original: original.to_owned(),
+        kind: source.kind,
+        package: package.clone(),
+        links: BTreeSet::new(),
+        interpreter: is_program.then(|| loader.to_owned()),
+        untouched: fixed || (run_path.is_empty() && !had_run_path && !is_program),
+        path,
+        needs,
+        run_path,
+    }
+}
+
+/// One directory for each package that the needed strings come from: the
+/// object's own first, the others in order of need.
+fn run_path(path: &Path, needs: &[(String, PathBuf)]) -> Vec<PathBuf> {
+    let own = path.parent().and_then(Path::parent).map(|package| package.join("lib"));
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for dir in needs.iter().filter_map(|(_, file)| file.parent()) {
+        if dirs.iter().any(|known| known == dir) {
+            continue;
+        }
+        let at = if own.as_deref() == Some(dir) { 0 } else { dirs.len() };
+        dirs.insert(at, dir.to_owned());
+    }
+    dirs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_run_path_has_one_directory_a_package_own_first_then_in_order_of_need() {
+        let need = |file: &str| (String::new(), PathBuf::from(file));
+        let needs = [
+            need("/s/b/lib/libb.so"),
+            need("/s/c/lib/libc.so"),
+            need("/s/a/lib/libown.so"),
+            need("/s/b/lib/libb2.so"),
+        ];
+        let dirs = run_path(Path::new("/s/a/bin/program"), &needs);
+        assert_eq!(dirs, ["/s/a/lib", "/s/b/lib", "/s/c/lib"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn an_own_package_that_answers_nothing_is_no_search_dir() {
+        let needs = [(String::new(), PathBuf::from("/s/b/lib/libb.so"))];
+        let dirs = run_path(Path::new("/s/a/lib/liba.so"), &needs);
+        assert_eq!(dirs, [PathBuf::from("/s/b/lib")]);
+    }
+}

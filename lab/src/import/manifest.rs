@@ -1,0 +1,197 @@
+//! `manifest.json`: what a store holds and what each object was made from.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::graph::Kind;
+use super::layout::{Layout, Placed};
+use crate::dpkg::Package;
+use crate::patchelf::Patchelf;
+
+const SCHEMA: &str = "becalm-lab/store/1";
+const NAME: &str = "manifest.json";
+
+/// A store's table of contents. All paths are absolute, as run paths are.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    /// Names this shape.
+    pub(crate) schema: String,
+    /// The store's root.
+    pub(crate) store: PathBuf,
+    /// The tool that wrote the run paths, and its version.
+    pub(crate) patchelf: String,
+    /// The store's own loader.
+    pub(crate) loader: PathBuf,
+    /// Every program, by name.
+    pub(crate) programs: Vec<ProgramEntry>,
+    /// Originals of objects that no program needs, asked for by name.
+    pub(crate) extras: Vec<PathBuf>,
+    /// Every object, by path.
+    pub(crate) objects: Vec<ObjectEntry>,
+    /// Every package, by name.
+    pub(crate) packages: Vec<PackageEntry>,
+}
+
+/// A program of the store.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ProgramEntry {
+    /// The lab's name of it.
+    pub(crate) name: String,
+    /// Its file in the store.
+    pub(crate) path: PathBuf,
+    /// The file it was made from.
+    pub(crate) original: PathBuf,
+    /// Its closure in load order, itself first, the loader last unless an
+    /// object needs it.
+    pub(crate) closure: Vec<PathBuf>,
+}
+
+/// An object of the store.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ObjectEntry {
+    /// Its file in the store.
+    pub(crate) path: PathBuf,
+    /// The file it was made from.
+    pub(crate) original: PathBuf,
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// The name of its package's directory.
+    pub(crate) package: String,
+    /// Its needed strings, in order.
+    pub(crate) needed: Vec<String>,
+    /// Its run path.
+    pub(crate) run_path: Vec<PathBuf>,
+    /// Further names beside it.
+    pub(crate) links: BTreeSet<String>,
+    /// Its size in bytes.
+    pub(crate) size: u64,
+    /// The original's size in bytes.
+    pub(crate) original_size: u64,
+    /// The original's and its own time of modification, nanoseconds since 1970.
+    pub(crate) modified_ns: u128,
+}
+
+/// A package of the store.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PackageEntry {
+    /// The name of its directory.
+    pub(crate) directory: String,
+    /// The Debian package.
+    #[serde(flatten)]
+    pub(crate) package: Package,
+}
+
+impl Manifest {
+    /// The manifest of the store at `store`; `None` when it has none.
+    ///
+    /// # Errors
+    /// It cannot be read, has another shape, or belongs to another place:
+    /// a store's run paths are absolute, so it cannot be moved.
+    pub(crate) fn read(store: &Path) -> Result<Option<Self>> {
+        let path = store.join(NAME);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("{}", path.display())),
+        };
+        let manifest: Self =
+            serde_json::from_slice(&bytes).with_context(|| format!("{}", path.display()))?;
+        if manifest.schema != SCHEMA {
+            bail!("{}: schema {}, not {SCHEMA}", path.display(), manifest.schema);
+        }
+        if manifest.store != store {
+            bail!("{}: made for {}", path.display(), manifest.store.display());
+        }
+        Ok(Some(manifest))
+    }
+
+    /// The manifest of a store as planned and written.
+    ///
+    /// # Errors
+    /// A file cannot be examined.
+    pub(crate) fn of(layout: &Layout, patchelf: &Patchelf) -> Result<Self> {
+        let objects: Vec<ObjectEntry> = layout.objects.iter().map(entry).collect::<Result<_>>()?;
+        let packages: BTreeSet<&Package> =
+            layout.objects.iter().map(|placed| &placed.package).collect();
+        let packages = packages.into_iter().map(|package| PackageEntry {
+            directory: package.directory(),
+            package: package.clone(),
+        });
+        let programs = layout.programs.iter().map(|(program, path, closure)| ProgramEntry {
+            name: program.name.clone(),
+            path: path.clone(),
+            original: program.path.clone(),
+            closure: closure.clone(),
+        });
+        Ok(Self {
+            schema: SCHEMA.to_owned(),
+            store: layout.store.clone(),
+            patchelf: patchelf.version.clone(),
+            loader: layout.loader.clone(),
+            programs: programs.collect(),
+            extras: layout.extras.clone(),
+            objects,
+            packages: packages.collect(),
+        })
+    }
+
+    /// Writes it into the store, whole or not at all.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub(crate) fn write(&self, store: &Path) -> Result<()> {
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        let draft = tempfile::NamedTempFile::new_in(store)?;
+        fs::write(draft.path(), &text)?;
+        draft.persist(store.join(NAME))?;
+        Ok(())
+    }
+
+    /// Is this object in the store as planned, made from the file that is on
+    /// the machine now, by the same tool?
+    pub(crate) fn holds(&self, placed: &Placed, patchelf: &Patchelf) -> bool {
+        if self.patchelf != patchelf.version {
+            return false;
+        }
+        let index = self.objects.binary_search_by(|entry| entry.path.cmp(&placed.path));
+        let (Ok(index), Ok(now)) = (index, entry(placed)) else { return false };
+        let own_time = stamp(&placed.path).map(|(_, time)| nanoseconds(time));
+        self.objects[index] == now && own_time.is_ok_and(|time| time == now.modified_ns)
+    }
+}
+
+/// Size and time of modification of a file.
+///
+/// # Errors
+/// It cannot be examined.
+pub(crate) fn stamp(path: &Path) -> Result<(u64, SystemTime)> {
+    let found = fs::metadata(path).with_context(|| format!("{}", path.display()))?;
+    Ok((found.len(), found.modified()?))
+}
+
+fn nanoseconds(time: SystemTime) -> u128 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
+}
+
+fn entry(placed: &Placed) -> Result<ObjectEntry> {
+    let (original_size, modified) = stamp(&placed.original)?;
+    let (size, _) = stamp(&placed.path)?;
+    Ok(ObjectEntry {
+        path: placed.path.clone(),
+        original: placed.original.clone(),
+        kind: placed.kind,
+        package: placed.package.directory(),
+        needed: placed.needs.iter().map(|(needed, _)| needed.clone()).collect(),
+        run_path: placed.run_path.clone(),
+        links: placed.links.clone(),
+        size,
+        original_size,
+        modified_ns: nanoseconds(modified),
+    })
+}

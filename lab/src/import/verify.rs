@@ -1,0 +1,118 @@
+//! Has the real loader confirm a store: a rewritten object can be broken in
+//! ways that only show when it is loaded.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::graph::Kind;
+use super::layout::{Layout, Placed};
+use super::write::joined;
+use crate::child::{self, Finished};
+use crate::elf::Dynamic;
+use crate::loader::{self, Listed};
+
+/// Everything that is wrong with one object of the store, a line each; empty
+/// when it is as planned, loads exactly the store's objects and, a program,
+/// says the same of its version as the original.
+pub(crate) fn object(layout: &Layout, placed: &Placed) -> Vec<String> {
+    let mut checks = vec![strings(placed)];
+    match placed.kind {
+        Kind::Program => {
+            checks.push(loader::trace(&placed.path).and_then(|list| closed(layout, placed, &list)));
+            checks.push(same_version(placed));
+        }
+        Kind::Library => {
+            let list = loader::list(&layout.loader, &placed.path);
+            checks.push(list.and_then(|list| closed(layout, placed, &list)));
+        }
+        // Every other check runs it.
+        Kind::Loader => {}
+    }
+    let wrong = checks.into_iter().filter_map(Result::err);
+    wrong.map(|error| format!("{}: {error:#}", placed.path.display())).collect()
+}
+
+/// The dynamic section says what the plan says, and nothing of the old.
+fn strings(placed: &Placed) -> Result<()> {
+    let now = Dynamic::read(&placed.path)?;
+    let before = Dynamic::read(&placed.original)?;
+    if now.needed != before.needed || now.soname != before.soname {
+        bail!("needed strings or soname changed");
+    }
+    if placed.untouched {
+        return Ok(());
+    }
+    if now.rpath.is_some() {
+        bail!("still has a DT_RPATH");
+    }
+    let run_path = now.runpath.unwrap_or_default();
+    if run_path != joined(&placed.run_path) {
+        bail!("run path is {run_path}");
+    }
+    if let Some(expected) = &placed.interpreter
+        && now.interpreter.as_deref().map(Path::new) != Some(expected)
+    {
+        bail!("interpreter is {:?}", now.interpreter);
+    }
+    Ok(())
+}
+
+/// Every object that the loader lists is the one of the plan, and so none lies
+/// outside the store; and none of the plan is missing.
+fn closed(layout: &Layout, placed: &Placed, list: &[Listed]) -> Result<()> {
+    let mut expected = expected(layout, placed)?;
+    for line in list {
+        let Some(path) = &line.path else { bail!("{} is not found", line.needed) };
+        let real = path.canonicalize().with_context(|| format!("{}", path.display()))?;
+        if !real.starts_with(&layout.store) {
+            bail!("{} comes from {}, outside the store", line.needed, path.display());
+        }
+        if expected.remove(&real).is_none() && real != layout.loader {
+            bail!("{} comes from {}, which is not as planned", line.needed, path.display());
+        }
+    }
+    expected.remove(&layout.loader);
+    if let Some((path, needed)) = expected.first_key_value() {
+        bail!("{needed} should have come from {}", path.display());
+    }
+    Ok(())
+}
+
+/// The closure of one object as planned, without itself: file → needed string.
+fn expected(layout: &Layout, root: &Placed) -> Result<BTreeMap<PathBuf, String>> {
+    let mut found: BTreeMap<PathBuf, String> = BTreeMap::new();
+    let mut open = vec![root];
+    while let Some(placed) = open.pop() {
+        for (needed, file) in &placed.needs {
+            if *file == root.path || found.contains_key(file) {
+                continue;
+            }
+            found.insert(file.clone(), needed.clone());
+            open.push(layout.object(file).context("a need outside the plan")?);
+        }
+    }
+    Ok(found)
+}
+
+/// Asked for its version, the copy answers as the original does.
+fn same_version(placed: &Placed) -> Result<()> {
+    let ours = version(&placed.path)?;
+    let theirs = version(&placed.original)?;
+    let plain = |run: &Finished, path: &Path| {
+        let path = path.display().to_string();
+        (run.status, run.stdout.replace(&path, "PROGRAM"), run.stderr.replace(&path, "PROGRAM"))
+    };
+    let (ours, theirs) = (plain(&ours, &placed.path), plain(&theirs, &placed.original));
+    if ours != theirs {
+        bail!("--version gives {ours:?}, the original {theirs:?}");
+    }
+    Ok(())
+}
+
+fn version(program: &Path) -> Result<Finished> {
+    let mut command = child::command(program);
+    command.arg("--version");
+    child::finish(command)
+}

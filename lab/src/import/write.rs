@@ -1,0 +1,79 @@
+//! Puts a planned store on disk, each object whole or not at all.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rayon::prelude::*;
+
+use super::layout::{Layout, Placed};
+use super::manifest::{Manifest, stamp};
+use crate::patchelf::Patchelf;
+
+/// Writes every object that is not there yet as planned, and gives back those
+/// that were written.
+///
+/// # Errors
+/// The first object that could not be written.
+pub(crate) fn all<'l>(
+    layout: &'l Layout,
+    patchelf: &Patchelf,
+    before: Option<&Manifest>,
+) -> Result<Vec<&'l Placed>> {
+    for (link, target) in &layout.data {
+        if link.read_link().is_ok_and(|now| now == *target) {
+            continue;
+        }
+        let dir = link.parent().context("a link without a directory")?;
+        fs::create_dir_all(dir)?;
+        let scratch = tempfile::Builder::new().prefix(".import-").tempdir_in(dir)?;
+        set_link(link, target, scratch.path())?;
+    }
+    let stale: Vec<&Placed> = layout
+        .objects
+        .iter()
+        .filter(|placed| !before.is_some_and(|manifest| manifest.holds(placed, patchelf)))
+        .collect();
+    stale
+        .into_par_iter()
+        .map(|placed| {
+            one(placed, patchelf)
+                .with_context(|| format!("{}", placed.original.display()))
+                .map(|()| placed)
+        })
+        .collect()
+}
+
+fn one(placed: &Placed, patchelf: &Patchelf) -> Result<()> {
+    let dir = placed.path.parent().context("an object without a directory")?;
+    fs::create_dir_all(dir)?;
+    let scratch = tempfile::Builder::new().prefix(".import-").tempdir_in(dir)?;
+    let draft = scratch.path().join(placed.path.file_name().unwrap_or_default());
+    fs::copy(&placed.original, &draft)?;
+    // patchelf must be able to write; a store's file is for everyone to read.
+    let mode = fs::metadata(&placed.original)?.permissions().mode() & 0o111 | 0o644;
+    fs::set_permissions(&draft, Permissions::from_mode(mode))?;
+    if !placed.untouched {
+        patchelf.set(&draft, &joined(&placed.run_path), placed.interpreter.as_deref())?;
+    }
+    let (_, modified) = stamp(&placed.original)?;
+    File::options().write(true).open(&draft)?.set_modified(modified)?;
+    fs::rename(&draft, &placed.path)?;
+    for link in &placed.links {
+        let target = placed.path.file_name().unwrap_or_default();
+        set_link(&dir.join(link), Path::new(target), scratch.path())?;
+    }
+    Ok(())
+}
+
+fn set_link(link: &Path, target: &Path, scratch: &Path) -> Result<()> {
+    let draft = scratch.join(link.file_name().unwrap_or_default());
+    symlink(target, &draft)?;
+    fs::rename(&draft, link).with_context(|| format!("{}", link.display()))
+}
+
+/// A run path as its one string.
+pub(crate) fn joined(dirs: &[PathBuf]) -> String {
+    dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(":")
+}

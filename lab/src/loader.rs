@@ -1,0 +1,93 @@
+//! The real loader's answer: which objects a program or a library brings in.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use crate::child;
+
+/// One line of the loader's list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// The name under which the object was first asked for.
+    pub(crate) needed: String,
+    /// What the loader opened; `None` for "not found".
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// Asks `loader` for the closure of `object`, in load order, without the
+/// kernel's own object and without `object` itself. Nothing of it is run.
+///
+/// # Errors
+/// The loader cannot be run or refuses the object.
+pub(crate) fn list(loader: &Path, object: &Path) -> Result<Vec<Listed>> {
+    let mut command = child::command(loader);
+    command.arg("--list").arg(object);
+    let run = child::finish(command)?;
+    if !run.status.success() {
+        let said = format!("{}{}", run.stdout, run.stderr);
+        bail!("the loader refuses {}: {}", object.display(), said.trim());
+    }
+    Ok(parse(&run.stdout))
+}
+
+/// As [`list`], by starting the program itself with
+/// `LD_TRACE_LOADED_OBJECTS`, so that its own interpreter answers.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) fn trace(program: &Path) -> Result<Vec<Listed>> {
+    let mut command = child::command(program);
+    command.env("LD_TRACE_LOADED_OBJECTS", "1");
+    let run = child::finish(command)?;
+    if !run.status.success() {
+        bail!("{} does not load: {}", program.display(), run.stderr.trim());
+    }
+    Ok(parse(&run.stdout))
+}
+
+/// Parses the loader's list, of the shapes `name => path (address)`,
+/// `name => not found` and `path (address)`.
+fn parse(text: &str) -> Vec<Listed> {
+    let mut all = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        // So it calls an object that needs nothing.
+        if line == "statically linked" {
+            continue;
+        }
+        let without_address = line.rsplit_once(" (0x").map_or(line, |(front, _)| front);
+        let (needed, path) = match without_address.split_once(" => ") {
+            Some((needed, "not found")) => (needed, None),
+            Some((needed, path)) => (needed, Some(path)),
+            None => (without_address, Some(without_address)),
+        };
+        // The kernel's own object has no file.
+        if path.is_some_and(|path| !path.contains('/')) {
+            continue;
+        }
+        all.push(Listed { needed: needed.to_owned(), path: path.map(PathBuf::from) });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shape_of_a_listed_line_is_understood() {
+        let text = "\tlinux-vdso.so.1 (0x00007ffd)\n\tliba.so.1 => /s/liba.so.1 (0x00007f)\n\
+                    \tlibb.so.2 => not found\n\t/lib64/ld.so (0x00007f)\n";
+        let expected = [
+            ("liba.so.1", Some("/s/liba.so.1")),
+            ("libb.so.2", None),
+            ("/lib64/ld.so", Some("/lib64/ld.so")),
+        ];
+        let found = parse(text);
+        let found: Vec<_> = found
+            .iter()
+            .map(|line| (line.needed.as_str(), line.path.as_deref().and_then(Path::to_str)))
+            .collect();
+        assert_eq!(found, expected);
+    }
+}

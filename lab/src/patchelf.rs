@@ -1,0 +1,69 @@
+//! The tool that writes a store's run paths: patchelf, and not becalm.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use crate::child;
+
+/// A patchelf that answers.
+#[derive(Debug, Clone)]
+pub(crate) struct Patchelf {
+    program: PathBuf,
+    /// What it says of its version, as `patchelf 0.19.3`.
+    pub(crate) version: String,
+}
+
+impl Patchelf {
+    /// Finds it: `BECALM_PATCHELF`, then `PATH`, then where `scripts/setup`
+    /// puts it below the working directory or below this workspace.
+    ///
+    /// # Errors
+    /// None of these is there and answers.
+    pub(crate) fn find() -> Result<Self> {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+        let candidates = match std::env::var_os("BECALM_PATCHELF") {
+            Some(named) => vec![PathBuf::from(named)],
+            None => vec![
+                PathBuf::from("patchelf"),
+                PathBuf::from("target/tools/bin/patchelf"),
+                workspace.join("target/tools/bin/patchelf"),
+            ],
+        };
+        for program in &candidates {
+            let mut command = child::command(program);
+            command.arg("--version");
+            if let Ok(version) = child::succeed(command) {
+                let version = version.trim().to_owned();
+                return Ok(Self { program: program.clone(), version });
+            }
+        }
+        let tried: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
+        bail!("no patchelf (tried {}); scripts/setup installs one", tried.join(", "))
+    }
+
+    /// Gives the file at `path` the run path and, for a program, the
+    /// interpreter, in place. The run path becomes a `DT_RUNPATH`, whatever it
+    /// was before; an empty one takes both kinds away.
+    ///
+    /// # Errors
+    /// patchelf refuses the file.
+    pub(crate) fn set(
+        &self,
+        path: &Path,
+        run_path: &str,
+        interpreter: Option<&Path>,
+    ) -> Result<()> {
+        let mut command = child::command(&self.program);
+        if run_path.is_empty() {
+            command.arg("--remove-rpath");
+        } else {
+            command.arg("--set-rpath").arg(run_path);
+        }
+        if let Some(interpreter) = interpreter {
+            command.arg("--set-interpreter").arg(interpreter);
+        }
+        command.arg(path);
+        child::succeed(command).map(drop)
+    }
+}

@@ -1,0 +1,170 @@
+//! Guards the architecture: which crate may import which, what core may not touch, in
+//! which direction its modules look, and that every file says what it is for.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root").to_owned()
+}
+
+fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())) {
+        let path = entry.expect("a directory entry").path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn sources_of(dir: &str) -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    rust_files(&root().join(dir), &mut files);
+    assert!(!files.is_empty(), "no sources below {dir}");
+    files.sort();
+    files
+        .into_iter()
+        .map(|path| {
+            let text = fs::read_to_string(&path).expect("a source file");
+            (path, text)
+        })
+        .collect()
+}
+
+/// The code of a file, its comments left out.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim_start().starts_with("//"))
+}
+
+/// The `becalm-*` crates that a manifest names outside its dev-dependencies.
+fn imports(manifest: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
+    let shipped = text.split("[dev-dependencies]").next().unwrap_or_default();
+    shipped
+        .lines()
+        .filter_map(|line| line.strip_prefix("becalm-"))
+        .map(|rest| rest.split(['.', ' ', '=']).next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn crates_import_in_one_direction() {
+    let allowed: [(&str, &[&str]); 5] = [
+        ("crates/core", &[]),
+        ("crates/host", &["core"]),
+        ("crates/cli", &["core", "host"]),
+        ("lab", &["core", "host"]),
+        ("xtask", &["core", "host"]),
+    ];
+    for (krate, may) in allowed {
+        let may: BTreeSet<String> = may.iter().map(|&name| name.to_owned()).collect();
+        let does = imports(&format!("{krate}/Cargo.toml"));
+        assert!(does.is_subset(&may), "{krate} imports {does:?}, may import {may:?}");
+    }
+}
+
+#[test]
+fn core_touches_nothing_outside_itself() {
+    let forbidden =
+        ["std::fs", "std::env", "std::process", "std::net", "std::io", "std::thread", "std::os"];
+    let mut seen = Vec::new();
+    for (path, text) in sources_of("crates/core/src") {
+        for line in code(&text) {
+            if forbidden.iter().any(|module| line.contains(module)) {
+                seen.push(format!("{}: {}", path.display(), line.trim()));
+            }
+        }
+    }
+    assert!(seen.is_empty(), "core is pure, but:\n{}", seen.join("\n"));
+    let lib = fs::read_to_string(root().join("crates/core/src/lib.rs")).expect("core's lib.rs");
+    assert!(lib.contains("#![forbid(unsafe_code)]"), "core forbids unsafe code");
+}
+
+/// Which modules of core each module may name.
+const CORE_LAYERS: [(&str, &[&str]); 9] = [
+    ("elf", &[]),
+    ("macho", &[]),
+    ("fs", &["elf"]),
+    ("probe", &["fs"]),
+    ("search", &["elf", "fs", "probe", "loader"]),
+    ("loader", &["elf", "fs", "probe", "search"]),
+    ("closure", &["elf", "fs", "probe", "search", "loader"]),
+    ("cost", &["elf", "fs", "probe", "search", "loader", "closure"]),
+    ("record", &["probe"]),
+];
+
+#[test]
+fn core_modules_look_in_one_direction() {
+    let src = root().join("crates/core/src");
+    for (path, text) in sources_of("crates/core/src") {
+        let inside = path.strip_prefix(&src).expect("below core");
+        let top = inside.components().next().expect("a component").as_os_str();
+        let module = top.to_str().expect("a module name").trim_end_matches(".rs");
+        if module == "lib" || inside.to_string_lossy().contains("test") {
+            continue;
+        }
+        let (_, may) = CORE_LAYERS
+            .iter()
+            .find(|(name, _)| *name == module)
+            .unwrap_or_else(|| panic!("module {module} has no place among the layers"));
+        // A unit test inside the file may look anywhere.
+        let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for line in code(shipped) {
+            for rest in line.split("crate::").skip(1) {
+                let named = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next();
+                let named = named.unwrap_or_default();
+                assert!(
+                    named.is_empty() || named == module || may.contains(&named),
+                    "{}: {module} may not look at {named}: {}",
+                    inside.display(),
+                    line.trim()
+                );
+            }
+        }
+    }
+}
+
+/// `search` reads the loader's facts, which are plain data; it knows no model.
+#[test]
+fn search_knows_the_facts_but_no_model() {
+    for (path, text) in sources_of("crates/core/src/search") {
+        for model in ["loader::glibc", "loader::musl", "loader::load::"] {
+            assert!(
+                !code(&text).any(|line| line.contains(model)),
+                "{}: names {model}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_for_and_stays_short() {
+    for dir in ["crates", "lab", "xtask"] {
+        for (path, text) in sources_of(dir) {
+            assert!(text.starts_with("//!"), "{}: no //! at its head", path.display());
+            let lines = text.lines().count();
+            assert!(lines <= 520, "{}: {lines} lines; split it", path.display());
+        }
+    }
+}
+
+#[test]
+fn nothing_committed_names_a_registry_host_or_a_machine_path() {
+    let output = std::process::Command::new("git")
+        .args(["ls-files", "-z"])
+        .current_dir(root())
+        .output()
+        .expect("git runs");
+    let listed = String::from_utf8(output.stdout).expect("names in UTF-8");
+    let forbidden = [concat!("deb.", "debian.org"), concat!("/wo", "rk/"), concat!("/ro", "ot/")];
+    for name in listed.split('\0').filter(|name| !name.is_empty()) {
+        let Ok(text) = fs::read_to_string(root().join(name)) else { continue };
+        for word in forbidden {
+            assert!(!text.contains(word), "{name} names {word}");
+        }
+    }
+}
