@@ -15,6 +15,7 @@ pub mod cost;
 pub mod elf;
 pub mod fs;
 pub mod loader;
+pub mod macho;
 pub mod probe;
 pub mod record;
 pub mod search;

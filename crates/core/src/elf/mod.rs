@@ -1,14 +1,37 @@
 //! ELF bytes → [`ObjectView`], the way a loader reads them: through the program
 //! headers and `PT_DYNAMIC`, never through sections.
+//!
+//! [`parse`] is the way in; [`ident`] reads the header alone. The descriptors in
+//! [`Notes`] are decoded by [`resolution_note`] and [`dlopen_note`].
 
-use bstr::BString;
+mod dynamic;
+mod machine;
+mod notes;
+mod parse;
+mod source;
+
+pub mod dlopen_note;
+pub mod resolution_note;
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+use bstr::{BStr, BString, ByteSlice};
 use thiserror::Error;
+
+pub use dlopen_note::{DlopenEntry, dlopen_entries};
+pub use machine::machine_name;
+pub use parse::{ident, parse};
 
 /// What a loader, and becalm, needs to know of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectView {
     /// The identification and machine fields of the ELF header.
     pub ident: Ident,
+    /// True where there is a `PT_LOAD`; a loader refuses an object without one.
+    pub has_load: bool,
     /// `PT_INTERP`, without its NUL.
     pub interpreter: Option<BString>,
     /// `PT_DYNAMIC`; absent in a static program.
@@ -19,6 +42,42 @@ pub struct ObjectView {
     pub tls: Option<Tls>,
     /// Notes that becalm reads.
     pub notes: Notes,
+}
+
+impl ObjectView {
+    /// True where the kernel alone starts it: a program that names no interpreter
+    /// (`ET_EXEC`, a static PIE, or a position-independent image without
+    /// `PT_DYNAMIC`). A loader and a library are not static: they have a
+    /// `PT_DYNAMIC` that does not claim to be a program.
+    #[must_use]
+    pub fn is_static(&self) -> bool {
+        let starts_alone = match self.ident.e_type {
+            ET_EXEC => true,
+            ET_DYN => self.has_load && (self.dynamic.is_none() || self.has_flag_1(DF_1_PIE)),
+            _ => false,
+        };
+        starts_alone && self.interpreter.is_none()
+    }
+
+    /// True where it can be started: it names an interpreter, is `ET_EXEC`, or says
+    /// `DF_1_PIE`. A library with an interpreter (`libc.so.6`) counts.
+    #[must_use]
+    pub fn is_program(&self) -> bool {
+        self.interpreter.is_some() || self.ident.e_type == ET_EXEC || self.has_flag_1(DF_1_PIE)
+    }
+
+    /// The `DT_NEEDED` strings in order, unexpanded; filters are left out.
+    pub fn needed(&self) -> impl Iterator<Item = &BStr> {
+        self.dynamic
+            .iter()
+            .flat_map(|dynamic| &dynamic.dependencies)
+            .filter(|dependency| dependency.kind == DependencyKind::Needed)
+            .map(|dependency| dependency.name.as_bstr())
+    }
+
+    fn has_flag_1(&self, flag: u64) -> bool {
+        self.dynamic.as_ref().is_some_and(|dynamic| dynamic.flags_1 & flag != 0)
+    }
 }
 
 /// The identification and machine fields of an ELF header (gABI, "ELF Header").
@@ -59,6 +118,9 @@ pub enum Endian {
 }
 
 /// `PT_DYNAMIC`, read up to `DT_NULL`.
+///
+/// Of a tag that may stand once and stands twice, the last counts, as in glibc
+/// 2.36 `elf/get-dynamic-info.h` `elf_get_dynamic_info` and musl `decode_vec`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dynamic {
     /// `DT_NEEDED`, `DT_FILTER` and `DT_AUXILIARY` in the order of the section,
@@ -118,6 +180,10 @@ pub struct Notes {
     pub dlopen: Vec<BString>,
 }
 
+/// `ET_EXEC` of `e_type`: a program linked to fixed addresses.
+pub const ET_EXEC: u16 = 2;
+/// `ET_DYN` of `e_type`: a library, or a position-independent program.
+pub const ET_DYN: u16 = 3;
 /// `DF_STATIC_TLS` of `DT_FLAGS`.
 pub const DF_STATIC_TLS: u64 = 0x10;
 /// `DF_1_NODEFLIB` of `DT_FLAGS_1`: no loader cache entry of a system directory,

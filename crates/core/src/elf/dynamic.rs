@@ -1,0 +1,212 @@
+//! `PT_DYNAMIC` → [`Dynamic`], read where a loader would find it: at its address in
+//! the memory that the `PT_LOAD`s make.
+
+use bstr::{BString, ByteSlice};
+use object::Endianness;
+use object::elf::{self, DynamicTag, PT_LOAD};
+use object::read::ReadRef;
+use object::read::elf::{Dyn, FileHeader};
+
+use super::parse::Segment;
+use super::source::Source;
+use super::{Class, Dependency, DependencyKind, Dynamic, ElfError};
+
+/// What one string costs beside its bytes, as a share of the file's budget: keeps
+/// the number of dependencies of a hostile file in the hundred thousands.
+const STRING_COST: u64 = 64;
+
+/// The image that the `PT_LOAD`s make, before relocation.
+///
+/// Byte for byte, not page for page: what a loader maps beside a segment because
+/// mappings are whole pages is not here.
+pub(super) struct Memory {
+    loads: Vec<Segment>,
+    address_mask: u64,
+}
+
+/// Where an address lies in the file.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Offset in the file.
+    offset: u64,
+    /// How many bytes from there belong to the segment and the file.
+    in_file: u64,
+    /// True where zeros follow them (`p_memsz` above `p_filesz`).
+    zeros_after: bool,
+}
+
+impl Memory {
+    pub(super) fn new(segments: &[Segment], class: Class) -> Self {
+        let loads = segments.iter().filter(|segment| segment.kind == PT_LOAD).copied().collect();
+        let address_mask = match class {
+            Class::Elf32 => u64::from(u32::MAX),
+            Class::Elf64 => u64::MAX,
+        };
+        Self { loads, address_mask }
+    }
+
+    /// The place of `address`; the last segment wins, since each is mapped over
+    /// those before it.
+    fn locate(&self, address: u64) -> Option<Place> {
+        self.loads.iter().rev().find_map(|load| {
+            let into = address.checked_sub(load.vaddr)?;
+            if into >= load.memsz.max(load.filesz) {
+                return None;
+            }
+            Some(Place {
+                offset: load.offset.checked_add(into.min(load.filesz))?,
+                in_file: load.filesz.saturating_sub(into),
+                zeros_after: load.memsz > load.filesz,
+            })
+        })
+    }
+}
+
+/// Reads the entries, then the strings they name.
+///
+/// A loader reads at `p_vaddr`, so that is followed first; `p_offset` and
+/// `p_filesz` count where no `PT_LOAD` covers the address. The end is `DT_NULL` or
+/// the end of the bytes: a loader bounds itself by `DT_NULL` alone.
+pub(super) fn read<'data, Elf, R>(
+    source: &mut Source<'data, R>,
+    endian: Endianness,
+    memory: &Memory,
+    segment: &Segment,
+) -> Result<Dynamic, ElfError>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let place = memory.locate(segment.vaddr).unwrap_or(Place {
+        offset: segment.offset,
+        in_file: segment.filesz,
+        zeros_after: false,
+    });
+    let entries = entries::<Elf, R>(source, endian, place)?;
+    let mut strings = Strings { source, memory, table: entries.string_table };
+    let mut dynamic =
+        Dynamic { flags: entries.flags, flags_1: entries.flags_1, ..Dynamic::default() };
+    for (kind, at) in entries.dependencies {
+        dynamic.dependencies.push(Dependency { kind, name: strings.get(at)? });
+    }
+    let mut optional = |at: Option<u64>| at.map(|at| strings.get(at)).transpose();
+    dynamic.soname = optional(entries.soname)?;
+    dynamic.rpath = optional(entries.rpath)?;
+    dynamic.runpath = optional(entries.runpath)?;
+    dynamic.audit = optional(entries.audit)?;
+    dynamic.depaudit = optional(entries.depaudit)?;
+    Ok(dynamic)
+}
+
+/// What the entries say, strings still as offsets into the string table.
+#[derive(Default)]
+struct Entries {
+    string_table: Option<u64>,
+    dependencies: Vec<(DependencyKind, u64)>,
+    soname: Option<u64>,
+    rpath: Option<u64>,
+    runpath: Option<u64>,
+    audit: Option<u64>,
+    depaudit: Option<u64>,
+    flags: u64,
+    flags_1: u64,
+}
+
+impl Entries {
+    /// Takes one entry; a later one of the same tag replaces an earlier one, but
+    /// for the dependencies, which add up.
+    fn take(&mut self, tag: DynamicTag, value: u64) {
+        match tag {
+            elf::DT_NEEDED => self.dependencies.push((DependencyKind::Needed, value)),
+            elf::DT_FILTER => self.dependencies.push((DependencyKind::Filter, value)),
+            elf::DT_AUXILIARY => self.dependencies.push((DependencyKind::Auxiliary, value)),
+            elf::DT_STRTAB => self.string_table = Some(value),
+            elf::DT_SONAME => self.soname = Some(value),
+            elf::DT_RPATH => self.rpath = Some(value),
+            elf::DT_RUNPATH => self.runpath = Some(value),
+            elf::DT_AUDIT => self.audit = Some(value),
+            elf::DT_DEPAUDIT => self.depaudit = Some(value),
+            elf::DT_FLAGS => self.flags = value,
+            elf::DT_FLAGS_1 => self.flags_1 = value,
+            _ => {}
+        }
+    }
+}
+
+fn entries<'data, Elf, R>(
+    source: &mut Source<'data, R>,
+    endian: Endianness,
+    place: Place,
+) -> Result<Entries, ElfError>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let size = size_of::<Elf::Dyn>() as u64;
+    let mut entries = Entries::default();
+    for index in 0..place.in_file / size {
+        source.spend(size)?;
+        let entry = place
+            .offset
+            .checked_add(index * size)
+            .and_then(|offset| source.structure::<Elf::Dyn>(offset))
+            .ok_or(ElfError::Malformed("its dynamic section lies outside the file"))?;
+        let tag = entry.tag(endian);
+        if tag == elf::DT_NULL {
+            break;
+        }
+        entries.take(tag, entry.val(endian));
+    }
+    Ok(entries)
+}
+
+/// The strings of the dynamic section.
+///
+/// `DT_STRSZ` is not looked at, as glibc does not: a string runs to its NUL, within
+/// the segment it starts in.
+struct Strings<'a, 'data, R> {
+    source: &'a mut Source<'data, R>,
+    memory: &'a Memory,
+    table: Option<u64>,
+}
+
+impl<'data, R: ReadRef<'data>> Strings<'_, 'data, R> {
+    /// The string at `at` of the string table; the sum wraps as an address does.
+    fn get(&mut self, at: u64) -> Result<BString, ElfError> {
+        let table =
+            self.table.ok_or(ElfError::Malformed("its dynamic section has no DT_STRTAB"))?;
+        // Looking the address up costs a step a segment.
+        self.source.spend(STRING_COST + self.memory.loads.len() as u64)?;
+        let place = self
+            .memory
+            .locate(table.wrapping_add(at) & self.memory.address_mask)
+            .ok_or(ElfError::Malformed("a dynamic string lies outside its segments"))?;
+        self.read(place)
+    }
+
+    fn read(&mut self, place: Place) -> Result<BString, ElfError> {
+        let mut string = BString::default();
+        let (mut offset, mut left) = (place.offset, place.in_file);
+        while left > 0 {
+            let bytes = self
+                .source
+                .rest_of_block(offset, left)
+                .filter(|bytes| !bytes.is_empty())
+                .ok_or(ElfError::Malformed("a dynamic string lies outside the file"))?;
+            let end = bytes.find_byte(0);
+            let part = &bytes[..end.unwrap_or(bytes.len())];
+            self.source.spend(part.len() as u64)?;
+            string.extend_from_slice(part);
+            if end.is_some() {
+                return Ok(string);
+            }
+            offset = offset.saturating_add(bytes.len() as u64);
+            left -= bytes.len() as u64;
+        }
+        if place.zeros_after {
+            Ok(string)
+        } else {
+            Err(ElfError::Malformed("a dynamic string has no end"))
+        }
+    }
+}

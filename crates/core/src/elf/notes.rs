@@ -1,0 +1,90 @@
+//! `PT_NOTE` → the notes that becalm reads. The layout is the gABI's ("Note
+//! Section"): three 32-bit words, the owner, the descriptor, each padded.
+//!
+//! A loader ignores notes that it cannot read, so nothing here is an error but a
+//! file whose notes are beyond all measure.
+
+use bstr::BString;
+use object::read::ReadRef;
+
+use super::parse::Segment;
+use super::source::Source;
+use super::{ElfError, Endian, ObjectView};
+
+/// `NT_GNU_BUILD_ID`, owner `GNU`.
+const NT_GNU_BUILD_ID: u32 = 3;
+/// The type of a resolution note, owner `NixOS`.
+const NT_RESOLUTION: u32 = 0x63a8_6cb6;
+/// The type of an FDO dlopen note, owner `FDO` (UAPI group, "ELF Dlopen Metadata").
+const NT_FDO_DLOPEN: u32 = 0x407c_0c0a;
+
+/// Adds the notes of one `PT_NOTE` to the view. Of a build id and a resolution note
+/// the first counts.
+pub(super) fn read<'data, R: ReadRef<'data>>(
+    view: &mut ObjectView,
+    source: &mut Source<'data, R>,
+    segment: &Segment,
+) -> Result<(), ElfError> {
+    source.spend(segment.filesz.min(source.len()))?;
+    let bytes = source.bytes(segment.offset, segment.filesz).unwrap_or_default();
+    let align = if segment.align == 8 { 8 } else { 4 };
+    for note in (Walk { bytes, align, endian: view.ident.endian }) {
+        match (note.owner, note.kind) {
+            (b"GNU\0", NT_GNU_BUILD_ID) if view.build_id.is_none() => {
+                view.build_id = Some(note.descriptor.to_vec());
+            }
+            (b"NixOS\0", NT_RESOLUTION) if view.notes.resolution.is_none() => {
+                view.notes.resolution = Some(note.descriptor.to_vec());
+            }
+            (b"FDO\0", NT_FDO_DLOPEN) => view.notes.dlopen.push(text(note.descriptor)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The descriptor without the NULs at its end.
+fn text(descriptor: &[u8]) -> BString {
+    let end = descriptor.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    BString::from(&descriptor[..end])
+}
+
+struct Note<'data> {
+    owner: &'data [u8],
+    kind: u32,
+    descriptor: &'data [u8],
+}
+
+/// The notes of a segment, up to the first that does not fit.
+struct Walk<'data> {
+    bytes: &'data [u8],
+    align: usize,
+    endian: Endian,
+}
+
+impl<'data> Walk<'data> {
+    fn word(&self, at: usize) -> Option<u32> {
+        let bytes = self.bytes.get(at..)?.first_chunk::<4>()?;
+        Some(match self.endian {
+            Endian::Little => u32::from_le_bytes(*bytes),
+            Endian::Big => u32::from_be_bytes(*bytes),
+        })
+    }
+}
+
+impl<'data> Iterator for Walk<'data> {
+    type Item = Note<'data>;
+
+    fn next(&mut self) -> Option<Note<'data>> {
+        let owner_len = usize::try_from(self.word(0)?).ok()?;
+        let descriptor_len = usize::try_from(self.word(4)?).ok()?;
+        let kind = self.word(8)?;
+        let owner = self.bytes.get(12..)?.get(..owner_len)?;
+        let at = (12 + owner_len).next_multiple_of(self.align);
+        let descriptor = self.bytes.get(at..)?.get(..descriptor_len)?;
+        // The padding of the last note may be missing.
+        let next = (at + descriptor_len).next_multiple_of(self.align);
+        self.bytes = self.bytes.get(next..).unwrap_or_default();
+        Some(Note { owner, kind, descriptor })
+    }
+}

@@ -1,0 +1,215 @@
+//! The ELF header and the program headers → [`ObjectView`]; [`super::dynamic`] and
+//! [`super::notes`] read what they point to.
+
+use bstr::{BString, ByteSlice};
+use object::Endianness;
+use object::elf::{FileHeader32, FileHeader64, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE};
+use object::elf::{PT_TLS, ProgramType};
+use object::pod;
+use object::read::ReadRef;
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use super::dynamic::{self, Memory};
+use super::source::Source;
+use super::{Class, ET_DYN, ET_EXEC, ElfError, Endian, Ident, Notes, ObjectView, Tls, notes};
+
+/// `PATH_MAX`: the longest `PT_INTERP` that the kernel takes, NUL included.
+const INTERPRETER_MAX: u64 = 4096;
+
+/// One program header, widened to 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) kind: ProgramType,
+    pub(super) offset: u64,
+    pub(super) vaddr: u64,
+    pub(super) filesz: u64,
+    pub(super) memsz: u64,
+    pub(super) align: u64,
+}
+
+/// Reads an object the way a loader would, sections left alone.
+///
+/// Only the ranges needed are read, most of them as aligned blocks of 4 KiB, so
+/// `data` may be an `object::ReadCache` over a file. An object that a loader never
+/// maps (`ET_REL`, `ET_CORE`) gives a view of its header alone. What a loader would
+/// refuse later, by its own rules (class, machine, `e_version`, alignment), is
+/// *not* checked here.
+///
+/// # Errors
+/// [`ElfError::NotElf`] without the magic bytes; [`ElfError::Malformed`] where the
+/// header is truncated, the program headers are not of the expected size, more than
+/// 65,534 or outside the file, or where `PT_INTERP`, `PT_DYNAMIC` or one of its
+/// strings cannot be read. Malformed notes are passed over.
+pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> {
+    let mut source = Source::new(data)?;
+    let head = source.bytes(0, source.len().min(64)).unwrap_or_default();
+    if !head.starts_with(b"\x7fELF") {
+        return Err(ElfError::NotElf);
+    }
+    let ident = ident(head).ok_or(ElfError::Malformed("its header is truncated or unknown"))?;
+    let mut view = ObjectView {
+        ident,
+        has_load: false,
+        interpreter: None,
+        dynamic: None,
+        build_id: None,
+        tls: None,
+        notes: Notes::default(),
+    };
+    if matches!(ident.e_type, ET_EXEC | ET_DYN) {
+        match ident.class {
+            Class::Elf32 => fill::<FileHeader32<Endianness>, R>(&mut view, &mut source)?,
+            Class::Elf64 => fill::<FileHeader64<Endianness>, R>(&mut view, &mut source)?,
+        }
+    }
+    Ok(view)
+}
+
+/// The identification and machine fields from the first bytes of a file; 52 of them
+/// suffice. `None` without the magic bytes, a known class and a known byte order.
+#[must_use]
+pub fn ident(head: &[u8]) -> Option<Ident> {
+    if !head.starts_with(b"\x7fELF") {
+        return None;
+    }
+    let class = match head.get(4)? {
+        1 => Class::Elf32,
+        2 => Class::Elf64,
+        _ => return None,
+    };
+    let endian = match head.get(5)? {
+        1 => Endian::Little,
+        2 => Endian::Big,
+        _ => return None,
+    };
+    let half = |at: usize| {
+        let bytes = [*head.get(at)?, *head.get(at + 1)?];
+        Some(match endian {
+            Endian::Little => u16::from_le_bytes(bytes),
+            Endian::Big => u16::from_be_bytes(bytes),
+        })
+    };
+    let flags_at = match class {
+        Class::Elf32 => 36,
+        Class::Elf64 => 48,
+    };
+    let (first, second) = (u32::from(half(flags_at)?), u32::from(half(flags_at + 2)?));
+    let flags = match endian {
+        Endian::Little => second << 16 | first,
+        Endian::Big => first << 16 | second,
+    };
+    Some(Ident {
+        class,
+        endian,
+        os_abi: *head.get(7)?,
+        abi_version: *head.get(8)?,
+        e_type: half(16)?,
+        machine: half(18)?,
+        flags,
+    })
+}
+
+/// Everything the program headers lead to.
+fn fill<'data, Elf, R>(view: &mut ObjectView, source: &mut Source<'data, R>) -> Result<(), ElfError>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let endian = endianness(view.ident.endian);
+    let segments = segments::<Elf, R>(source, endian)?;
+    view.has_load = segments.iter().any(|segment| segment.kind == PT_LOAD);
+    view.interpreter = interpreter(source, &segments)?;
+    view.tls = tls(&segments);
+    if let Some(place) = dynamic_segment(&segments) {
+        let memory = Memory::new(&segments, view.ident.class);
+        view.dynamic = Some(dynamic::read::<Elf, R>(source, endian, &memory, place)?);
+    }
+    for segment in segments.iter().filter(|segment| segment.kind == PT_NOTE) {
+        notes::read(view, source, segment)?;
+    }
+    Ok(())
+}
+
+fn endianness(endian: Endian) -> Endianness {
+    match endian {
+        Endian::Little => Endianness::Little,
+        Endian::Big => Endianness::Big,
+    }
+}
+
+/// The program header table. `PN_XNUM`, which only core files use, is refused: no
+/// loader looks into section 0 for a count.
+fn segments<'data, Elf, R>(
+    source: &Source<'data, R>,
+    endian: Endianness,
+) -> Result<Vec<Segment>, ElfError>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let header =
+        source.structure::<Elf>(0).ok_or(ElfError::Malformed("its header is truncated"))?;
+    let count = header.e_phnum(endian);
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    if count == PN_XNUM {
+        return Err(ElfError::Malformed("it has more program headers than a loader reads"));
+    }
+    let entry = size_of::<Elf::ProgramHeader>();
+    if usize::from(header.e_phentsize(endian)) != entry {
+        return Err(ElfError::Malformed("its program headers are not of the expected size"));
+    }
+    let outside = ElfError::Malformed("its program headers lie outside the file");
+    let size = u64::from(count) * entry as u64;
+    let bytes = source.bytes(header.e_phoff(endian).into(), size).ok_or(outside.clone())?;
+    let (table, _) = pod::slice_from_bytes::<Elf::ProgramHeader>(bytes, usize::from(count))
+        .map_err(|()| outside)?;
+    Ok(table.iter().map(|entry| segment(entry, endian)).collect())
+}
+
+fn segment<P: ProgramHeader<Endian = Endianness>>(entry: &P, endian: Endianness) -> Segment {
+    Segment {
+        kind: entry.p_type(endian),
+        offset: entry.p_offset(endian).into(),
+        vaddr: entry.p_vaddr(endian).into(),
+        filesz: entry.p_filesz(endian).into(),
+        memsz: entry.p_memsz(endian).into(),
+        align: entry.p_align(endian).into(),
+    }
+}
+
+/// The first `PT_INTERP` with bytes in the file, by the kernel's rules (Linux
+/// `fs/binfmt_elf.c` `load_elf_binary`): 2 to 4096 bytes, the last a NUL. One of no
+/// bytes is what `objcopy --only-keep-debug` leaves behind.
+fn interpreter<'data, R: ReadRef<'data>>(
+    source: &Source<'data, R>,
+    segments: &[Segment],
+) -> Result<Option<BString>, ElfError> {
+    let present = |segment: &&Segment| segment.kind == PT_INTERP && segment.filesz > 0;
+    let Some(segment) = segments.iter().find(present) else { return Ok(None) };
+    if !(2..=INTERPRETER_MAX).contains(&segment.filesz) {
+        return Err(ElfError::Malformed("its PT_INTERP is empty or longer than 4096 bytes"));
+    }
+    let bytes = source
+        .bytes(segment.offset, segment.filesz)
+        .ok_or(ElfError::Malformed("its PT_INTERP lies outside the file"))?;
+    if bytes.last() != Some(&0) {
+        return Err(ElfError::Malformed("its PT_INTERP does not end in a NUL"));
+    }
+    let path = bytes.split_str("\0").next().unwrap_or_default();
+    Ok(Some(path.into()))
+}
+
+/// The last `PT_TLS` that is not empty, as glibc 2.36 `elf/dl-load.c`
+/// `_dl_map_object_from_fd` has it.
+fn tls(segments: &[Segment]) -> Option<Tls> {
+    let segment = segments.iter().rfind(|segment| segment.kind == PT_TLS && segment.memsz > 0)?;
+    Some(Tls { size: segment.memsz, align: segment.align })
+}
+
+/// The last `PT_DYNAMIC` with bytes in the file (glibc 2.36 `elf/dl-load.c`
+/// `_dl_map_object_from_fd`, which skips those that separate debug files keep).
+fn dynamic_segment(segments: &[Segment]) -> Option<&Segment> {
+    segments.iter().rfind(|segment| segment.kind == PT_DYNAMIC && segment.filesz > 0)
+}

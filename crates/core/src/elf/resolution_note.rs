@@ -1,0 +1,156 @@
+//! The descriptor of a resolution note (`.note.nixos.ldcache`) → answers.
+//!
+//! A sequence of pairs of NUL-terminated strings, needed and list, closed by an
+//! empty string. A list is `:`-separated: `=PATH` is a file to open, `?DIR` a
+//! directory that the loader searches itself, `?` alone the current directory.
+
+use bstr::{BStr, ByteSlice};
+use thiserror::Error;
+
+/// One element of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// `=PATH`: the file, absolute or beginning with a DST.
+    Exact(&'a BStr),
+    /// `?DIR`: a directory to search, DSTs unexpanded; empty for the current one.
+    Hint(&'a BStr),
+}
+
+/// Why a descriptor is no resolution note. A loader that meets one of these goes on
+/// with its plain search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NoteError {
+    /// The descriptor ends within a pair or without the closing empty string.
+    #[error("the note ends too early")]
+    Truncated,
+    /// An element of a list starts with neither `=` nor `?`.
+    #[error("the note has an element that is neither exact nor a hint")]
+    UnknownElement,
+    /// `=` without a path.
+    #[error("the note has an exact answer without a path")]
+    EmptyPath,
+}
+
+/// The answers for one needed string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The needed string as `DT_NEEDED` has it.
+    pub needed: &'a BStr,
+    /// What to try, in order.
+    pub answers: Vec<Answer<'a>>,
+}
+
+/// Reads a descriptor ([`super::Notes::resolution`]). The iterator ends after the
+/// closing empty string, or after the first error; bytes after the closing string
+/// are not looked at.
+#[must_use]
+pub fn records(descriptor: &[u8]) -> Records<'_> {
+    Records { rest: Some(descriptor) }
+}
+
+/// The iterator of [`records`].
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    /// `None` once the end or an error was met.
+    rest: Option<&'a [u8]>,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, NoteError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.rest.take()?;
+        let Some((needed, rest)) = rest.split_once_str("\0") else {
+            return Some(Err(NoteError::Truncated));
+        };
+        if needed.is_empty() {
+            return None;
+        }
+        let Some((list, rest)) = rest.split_once_str("\0") else {
+            return Some(Err(NoteError::Truncated));
+        };
+        let answers = answers(list);
+        if answers.is_ok() {
+            self.rest = Some(rest);
+        }
+        Some(answers.map(|answers| Record { needed: needed.as_bstr(), answers }))
+    }
+}
+
+fn answers(list: &[u8]) -> Result<Vec<Answer<'_>>, NoteError> {
+    if list.is_empty() {
+        return Ok(Vec::new());
+    }
+    list.split_str(":").map(answer).collect()
+}
+
+fn answer(element: &[u8]) -> Result<Answer<'_>, NoteError> {
+    match element.split_first() {
+        Some((b'=', [])) => Err(NoteError::EmptyPath),
+        Some((b'=', path)) => Ok(Answer::Exact(path.as_bstr())),
+        Some((b'?', dir)) => Ok(Answer::Hint(dir.as_bstr())),
+        _ => Err(NoteError::UnknownElement),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exact(path: &str) -> Answer<'_> {
+        Answer::Exact(path.as_bytes().as_bstr())
+    }
+
+    fn hint(dir: &str) -> Answer<'_> {
+        Answer::Hint(dir.as_bytes().as_bstr())
+    }
+
+    /// The descriptor that patchelf 0.19.3 `--build-resolution-cache` wrote for the
+    /// run path `/s/a:/s/b:$ORIGIN/x:rel::`, paths shortened.
+    #[test]
+    fn descriptor_as_patchelf_writes_it() {
+        let descriptor = b"liba.so\0=/s/a/liba.so:?$ORIGIN/x:?rel:?:?\0\
+            libb.so\0=/s/b/libb.so:?$ORIGIN/x:?rel:?:?\0\0";
+        let read: Vec<_> = records(descriptor).map(Result::unwrap).collect();
+        let tail = [hint("$ORIGIN/x"), hint("rel"), hint(""), hint("")];
+        assert_eq!(read.len(), 2);
+        assert_eq!(read[0].needed, "liba.so");
+        assert_eq!(read[0].answers, [&[exact("/s/a/liba.so")], &tail[..]].concat());
+        assert_eq!(read[1].needed, "libb.so");
+        assert_eq!(read[1].answers, [&[exact("/s/b/libb.so")], &tail[..]].concat());
+    }
+
+    #[test]
+    fn empty_note_and_empty_list() {
+        assert_eq!(records(b"\0").count(), 0);
+        let read: Vec<_> = records(b"liba.so\0\0libb.so\0?d\0\0").map(Result::unwrap).collect();
+        assert_eq!(read[0].answers, []);
+        assert_eq!(read[1].answers, [hint("d")]);
+    }
+
+    #[test]
+    fn every_truncation_is_an_error_and_ends_the_iterator() {
+        let descriptor = b"liba.so\0=/s/a/liba.so\0\0";
+        for len in 0..descriptor.len() {
+            let mut last = None;
+            for (count, record) in records(&descriptor[..len]).enumerate() {
+                assert!(count < 2);
+                last = Some(record);
+            }
+            assert_eq!(last, Some(Err(NoteError::Truncated)), "at {len}");
+        }
+    }
+
+    #[test]
+    fn unknown_elements_are_errors() {
+        for (list, error) in [
+            ("/s/liba.so", NoteError::UnknownElement),
+            ("?d:", NoteError::UnknownElement),
+            ("=", NoteError::EmptyPath),
+        ] {
+            let descriptor = format!("liba.so\0{list}\0\0");
+            let read: Vec<_> = records(descriptor.as_bytes()).collect();
+            assert_eq!(read, [Err(error)], "{list}");
+        }
+    }
+}

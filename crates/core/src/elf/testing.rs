@@ -1,0 +1,357 @@
+//! Tiny ELF images, built by hand: one `PT_LOAD` over the whole file, so that an
+//! address is an offset plus [`BASE`]. For the tests of this crate.
+
+use object::elf::{self, DynamicTag, ProgramType};
+
+use super::{Class, Endian};
+
+/// Address of the first byte of an image; not zero, so that an address taken for
+/// an offset is noticed.
+pub(crate) const BASE: u64 = 0x10000;
+
+/// Every class and byte order.
+pub(crate) const FORMATS: [(Class, Endian); 4] = [
+    (Class::Elf32, Endian::Little),
+    (Class::Elf32, Endian::Big),
+    (Class::Elf64, Endian::Little),
+    (Class::Elf64, Endian::Big),
+];
+
+/// What an image will hold.
+#[derive(Clone)]
+pub(crate) struct Builder {
+    class: Class,
+    endian: Endian,
+    e_type: u16,
+    machine: u16,
+    flags: u32,
+    has_load: bool,
+    interpreter: Option<Vec<u8>>,
+    dynamic: Option<Vec<(DynamicTag, Value)>>,
+    notes: Vec<(u64, Vec<u8>)>,
+    tls: Option<(u64, u64)>,
+}
+
+#[derive(Clone)]
+enum Value {
+    Number(u64),
+    Text(Vec<u8>),
+}
+
+/// An image, and where its parts are, for tests that damage it.
+#[derive(Clone)]
+pub(crate) struct Image {
+    pub(crate) bytes: Vec<u8>,
+    /// Offset of the first dynamic entry.
+    pub(crate) dynamic_at: usize,
+    /// Offset of the dynamic string table.
+    pub(crate) strings_at: usize,
+    /// Kind and offset of each program header.
+    headers: Vec<(ProgramType, usize)>,
+    class: Class,
+    endian: Endian,
+}
+
+/// A field of a program header.
+#[derive(Clone, Copy)]
+pub(crate) enum Field {
+    Offset,
+    Address,
+    FileSize,
+    MemorySize,
+    Align,
+}
+
+impl Builder {
+    /// A library (`ET_DYN`) without anything.
+    pub(crate) fn new(class: Class, endian: Endian) -> Self {
+        Self {
+            class,
+            endian,
+            e_type: elf::ET_DYN.0,
+            machine: elf::EM_X86_64.0,
+            flags: 0,
+            has_load: true,
+            interpreter: None,
+            dynamic: None,
+            notes: Vec::new(),
+            tls: None,
+        }
+    }
+
+    /// A little-endian 64-bit library.
+    pub(crate) fn elf64() -> Self {
+        Self::new(Class::Elf64, Endian::Little)
+    }
+
+    pub(crate) fn header(mut self, e_type: u16, machine: u16, flags: u32) -> Self {
+        (self.e_type, self.machine, self.flags) = (e_type, machine, flags);
+        self
+    }
+
+    pub(crate) fn without_load(mut self) -> Self {
+        self.has_load = false;
+        self
+    }
+
+    /// `path` gets its NUL here.
+    pub(crate) fn interpreter(mut self, path: &str) -> Self {
+        self.interpreter = Some([path.as_bytes(), b"\0"].concat());
+        self
+    }
+
+    /// An entry with a number; `DT_NULL` is added by [`Self::build`].
+    pub(crate) fn number(mut self, tag: DynamicTag, value: u64) -> Self {
+        self.dynamic.get_or_insert_default().push((tag, Value::Number(value)));
+        self
+    }
+
+    /// An entry with a string.
+    pub(crate) fn text(mut self, tag: DynamicTag, text: &str) -> Self {
+        self.dynamic.get_or_insert_default().push((tag, Value::Text(text.into())));
+        self
+    }
+
+    pub(crate) fn needed(self, name: &str) -> Self {
+        self.text(elf::DT_NEEDED, name)
+    }
+
+    pub(crate) fn tls(mut self, size: u64, align: u64) -> Self {
+        self.tls = Some((size, align));
+        self
+    }
+
+    /// A `PT_NOTE` of its own; `owner` gets its NUL here.
+    pub(crate) fn note(mut self, align: u64, owner: &str, kind: u32, descriptor: &[u8]) -> Self {
+        let mut out = Writer::new(self.class, self.endian);
+        out.u32(owner.len() as u32 + 1);
+        out.u32(descriptor.len() as u32);
+        out.u32(kind);
+        out.bytes.extend_from_slice(owner.as_bytes());
+        out.bytes.push(0);
+        out.pad(align as usize);
+        out.bytes.extend_from_slice(descriptor);
+        out.pad(align as usize);
+        self.notes.push((align, out.bytes));
+        self
+    }
+
+    pub(crate) fn build(self) -> Image {
+        let count = usize::from(self.has_load)
+            + usize::from(self.interpreter.is_some())
+            + usize::from(self.dynamic.is_some())
+            + usize::from(self.tls.is_some())
+            + self.notes.len();
+        let (ehsize, phentsize) = match self.class {
+            Class::Elf32 => (52, 32),
+            Class::Elf64 => (64, 56),
+        };
+        let body_at = ehsize + count * phentsize;
+        let mut body = Body::new(&self, body_at);
+        if let Some(path) = &self.interpreter {
+            body.add(elf::PT_INTERP, path, 1);
+        }
+        for (align, note) in &self.notes {
+            body.add(elf::PT_NOTE, note, *align);
+        }
+        let strings_at = self.dynamic.as_ref().map_or(0, |_| body.add_strings(&self));
+        let dynamic_at = self.dynamic.as_ref().map_or(0, |_| body.add_dynamic(&self, strings_at));
+        if let Some((size, align)) = self.tls {
+            body.segments.push((elf::PT_TLS, 0, 0, size, align));
+        }
+        if self.has_load {
+            let size = body.out.bytes.len() as u64;
+            body.segments.insert(0, (elf::PT_LOAD, 0, size, size, 0x1000));
+        }
+        let mut image = Image {
+            bytes: body.out.bytes,
+            dynamic_at,
+            strings_at,
+            headers: Vec::new(),
+            class: self.class,
+            endian: self.endian,
+        };
+        self.write_header(&mut image, count, ehsize, phentsize);
+        for (index, segment) in body.segments.into_iter().enumerate() {
+            image.write_segment(ehsize + index * phentsize, segment);
+        }
+        image
+    }
+
+    fn write_header(&self, image: &mut Image, count: usize, ehsize: usize, phentsize: usize) {
+        let mut out = Writer::new(self.class, self.endian);
+        let class = if self.class == Class::Elf64 { 2 } else { 1 };
+        let data = if self.endian == Endian::Big { 2 } else { 1 };
+        out.bytes.extend_from_slice(&[0x7f, b'E', b'L', b'F', class, data, 1, 0]);
+        out.bytes.resize(16, 0);
+        out.u16(self.e_type);
+        out.u16(self.machine);
+        out.u32(1);
+        out.word(0);
+        out.word(ehsize as u64);
+        out.word(0);
+        out.u32(self.flags);
+        for half in [ehsize, phentsize, count, 0, 0, 0] {
+            out.u16(half as u16);
+        }
+        assert_eq!(out.bytes.len(), ehsize);
+        image.bytes[..ehsize].copy_from_slice(&out.bytes);
+    }
+}
+
+type SegmentParts = (ProgramType, usize, u64, u64, u64);
+
+/// The bytes behind the headers, and the segments found in them.
+struct Body {
+    out: Writer,
+    /// Kind, offset, size in the file, size in memory, alignment.
+    segments: Vec<SegmentParts>,
+}
+
+impl Body {
+    fn new(builder: &Builder, at: usize) -> Self {
+        let mut out = Writer::new(builder.class, builder.endian);
+        out.bytes.resize(at, 0);
+        Self { out, segments: Vec::new() }
+    }
+
+    fn add(&mut self, kind: ProgramType, bytes: &[u8], align: u64) -> usize {
+        self.out.pad(align as usize);
+        let at = self.out.bytes.len();
+        self.out.bytes.extend_from_slice(bytes);
+        self.segments.push((kind, at, bytes.len() as u64, bytes.len() as u64, align));
+        at
+    }
+
+    fn add_strings(&mut self, builder: &Builder) -> usize {
+        let at = self.out.bytes.len();
+        self.out.bytes.push(0);
+        for text in builder.texts() {
+            self.out.bytes.extend_from_slice(text);
+            self.out.bytes.push(0);
+        }
+        at
+    }
+
+    fn add_dynamic(&mut self, builder: &Builder, strings_at: usize) -> usize {
+        let mut out = Writer::new(builder.class, builder.endian);
+        let mut next = 1;
+        out.word(elf::DT_STRTAB.0 as u64);
+        out.word(BASE + strings_at as u64);
+        for (tag, value) in builder.dynamic.iter().flatten() {
+            out.word(tag.0 as u64);
+            match value {
+                Value::Number(number) => out.word(*number),
+                Value::Text(text) => {
+                    out.word(next);
+                    next += text.len() as u64 + 1;
+                }
+            }
+        }
+        out.word(0);
+        out.word(0);
+        self.add(elf::PT_DYNAMIC, &out.bytes, 8)
+    }
+}
+
+impl Builder {
+    fn texts(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.dynamic.iter().flatten().filter_map(|(_, value)| match value {
+            Value::Number(_) => None,
+            Value::Text(text) => Some(text),
+        })
+    }
+}
+
+impl Image {
+    /// Overwrites a field of the first program header of a kind.
+    pub(crate) fn patch(&mut self, kind: ProgramType, field: Field, value: u64) {
+        let found = self.headers.iter().find(|header| header.0 == kind);
+        let at = found.expect("no such program header").1;
+        // After the kind: offset, address, physical address, sizes, flags, alignment;
+        // the flags come second in the 64-bit layout.
+        let (offset, size) = match (self.class, field) {
+            (Class::Elf32, Field::Offset) => (4, 4),
+            (Class::Elf32, Field::Address) => (8, 4),
+            (Class::Elf32, Field::FileSize) => (16, 4),
+            (Class::Elf32, Field::MemorySize) => (20, 4),
+            (Class::Elf32, Field::Align) => (28, 4),
+            (Class::Elf64, Field::Offset) => (8, 8),
+            (Class::Elf64, Field::Address) => (16, 8),
+            (Class::Elf64, Field::FileSize) => (32, 8),
+            (Class::Elf64, Field::MemorySize) => (40, 8),
+            (Class::Elf64, Field::Align) => (48, 8),
+        };
+        self.patch_at(at + offset, size, value);
+    }
+
+    /// Overwrites `size` bytes with a number in the byte order of the image.
+    pub(crate) fn patch_at(&mut self, at: usize, size: usize, value: u64) {
+        let bytes = match self.endian {
+            Endian::Little => value.to_le_bytes()[..size].to_vec(),
+            Endian::Big => value.to_be_bytes()[8 - size..].to_vec(),
+        };
+        self.bytes[at..at + size].copy_from_slice(&bytes);
+    }
+
+    fn write_segment(&mut self, at: usize, segment: SegmentParts) {
+        let (kind, offset, file_size, memory_size, align) = segment;
+        self.headers.push((kind, at));
+        let mut out = Writer::new(self.class, self.endian);
+        let (offset, flags) = (offset as u64, 6);
+        out.u32(kind.0);
+        if self.class == Class::Elf64 {
+            out.u32(flags);
+        }
+        for word in [offset, BASE + offset, BASE + offset, file_size, memory_size] {
+            out.word(word);
+        }
+        if self.class == Class::Elf32 {
+            out.u32(flags);
+        }
+        out.word(align);
+        self.bytes[at..at + out.bytes.len()].copy_from_slice(&out.bytes);
+    }
+}
+
+/// Numbers in the class and byte order of an image.
+struct Writer {
+    class: Class,
+    endian: Endian,
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    fn new(class: Class, endian: Endian) -> Self {
+        Self { class, endian, bytes: Vec::new() }
+    }
+
+    fn u16(&mut self, value: u16) {
+        let bytes = match self.endian {
+            Endian::Little => value.to_le_bytes(),
+            Endian::Big => value.to_be_bytes(),
+        };
+        self.bytes.extend_from_slice(&bytes);
+    }
+
+    fn u32(&mut self, value: u32) {
+        let bytes = match self.endian {
+            Endian::Little => value.to_le_bytes(),
+            Endian::Big => value.to_be_bytes(),
+        };
+        self.bytes.extend_from_slice(&bytes);
+    }
+
+    /// An address-sized number; the upper half is dropped in an `ELFCLASS32` image.
+    fn word(&mut self, value: u64) {
+        match (self.class, self.endian) {
+            (Class::Elf32, _) => self.u32(value as u32),
+            (Class::Elf64, Endian::Little) => self.bytes.extend_from_slice(&value.to_le_bytes()),
+            (Class::Elf64, Endian::Big) => self.bytes.extend_from_slice(&value.to_be_bytes()),
+        }
+    }
+
+    fn pad(&mut self, align: usize) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(align.max(1)), 0);
+    }
+}

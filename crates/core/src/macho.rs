@@ -1,0 +1,313 @@
+//! Mach-O files: recognised, and their load commands read as far as they tell how
+//! many paths dyld may try.
+//!
+//! Beside the main path: becalm models ELF loaders. But who ships for Linux ships
+//! for macOS too, and `@rpath` there costs what a run path costs here.
+
+use bstr::{BStr, BString, ByteSlice};
+use object::Endianness;
+use object::macho::{
+    self, CpuSubtype, CpuType, DylibCommand, FatArch32, FatArch64, LoadCommandType, MachHeader32,
+    MachHeader64,
+};
+use object::read::ReadRef;
+use object::read::macho::{FatArch, LoadCommandData, LoadCommandVariant, MachHeader, MachOFatFile};
+use thiserror::Error;
+
+/// From this number on, the count of a fat header is the version of a Java class
+/// file, which has the same magic bytes (JVM specification, § 4.1; 45 is Java 1.1).
+const JAVA_CLASS: u32 = 45;
+
+/// How long the load commands of one slice may be, in bytes; those of the largest
+/// programs take some hundred kilobytes.
+const COMMANDS_MAX: u32 = 4 << 20;
+
+/// A Mach-O file: one slice, or those of a universal ("fat") file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachO {
+    /// The slices in file order. Members of a fat file that are no Mach-O image
+    /// (static archives) are left out.
+    pub slices: Vec<Slice>,
+}
+
+/// The image for one CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Name of the CPU as `lipo` has it; `unknown` for one not in the table.
+    pub cpu: &'static str,
+    /// The dylibs that dyld loads with it, in order.
+    pub dylibs: Vec<Dylib>,
+    /// `LC_RPATH`, in order, unexpanded.
+    pub rpaths: Vec<BString>,
+}
+
+/// One dylib load command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dylib {
+    /// Which command, or which flag of the newer command, it is.
+    pub kind: DylibKind,
+    /// The install name, unexpanded.
+    pub name: BString,
+}
+
+/// How a dylib is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DylibKind {
+    /// `LC_LOAD_DYLIB`.
+    Load,
+    /// `LC_LOAD_WEAK_DYLIB`: may be missing.
+    Weak,
+    /// `LC_REEXPORT_DYLIB`.
+    Reexport,
+    /// `LC_LOAD_UPWARD_DYLIB`.
+    Upward,
+    /// `LC_LAZY_LOAD_DYLIB`: loaded at first use.
+    Lazy,
+}
+
+/// What an install name starts with, which says where dyld looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NameClass {
+    /// `/…`: that path.
+    Absolute,
+    /// `@rpath/…`: under each run path in turn.
+    Rpath,
+    /// `@executable_path/…`: beside the program.
+    ExecutablePath,
+    /// `@loader_path/…`: beside the image that asks.
+    LoaderPath,
+    /// Anything else: relative to the current directory.
+    Relative,
+}
+
+/// Why bytes are no Mach-O file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MachOError {
+    /// No magic bytes of a thin or fat Mach-O file.
+    #[error("not a Mach-O file")]
+    NotMachO,
+    /// A structure lies outside the file or contradicts itself.
+    #[error("malformed Mach-O file: {0}")]
+    Malformed(&'static str),
+}
+
+impl Dylib {
+    /// What its install name starts with.
+    #[must_use]
+    pub fn class(&self) -> NameClass {
+        NameClass::of(self.name.as_bstr())
+    }
+}
+
+impl NameClass {
+    /// The class of an install name (dyld(1), "Dynamic library loading").
+    #[must_use]
+    pub fn of(name: &BStr) -> Self {
+        if name.starts_with(b"/") {
+            Self::Absolute
+        } else if name.starts_with(b"@rpath/") {
+            Self::Rpath
+        } else if name.starts_with(b"@executable_path/") {
+            Self::ExecutablePath
+        } else if name.starts_with(b"@loader_path/") {
+            Self::LoaderPath
+        } else {
+            Self::Relative
+        }
+    }
+}
+
+impl Slice {
+    /// How many candidate paths dyld may try for this image's dylibs: one for each
+    /// run path where the name is `@rpath/…`, one for any other.
+    ///
+    /// An image's own run paths alone. dyld goes on to those of the images that
+    /// loaded it, up to the program, which one file does not tell; so a library may
+    /// cost more, and one without an `LC_RPATH` of its own counts none for
+    /// `@rpath/…`. Fallback paths and `DYLD_*` variables are left out.
+    #[must_use]
+    pub fn dyld_candidates(&self) -> usize {
+        self.dylibs.iter().fold(0, |sum: usize, dylib| {
+            sum.saturating_add(match dylib.class() {
+                NameClass::Rpath => self.rpaths.len(),
+                _ => 1,
+            })
+        })
+    }
+}
+
+/// True where the first 8 bytes of a file are those of a thin or fat Mach-O file. A
+/// Java class file, which shares a magic number, is told apart by its version.
+#[must_use]
+pub fn is_macho(head: &[u8]) -> bool {
+    Format::of(head).is_some()
+}
+
+/// Reads a thin or fat Mach-O file: the headers and the load commands, nothing else.
+///
+/// # Errors
+/// [`MachOError::NotMachO`] without the magic bytes; [`MachOError::Malformed`] where
+/// a header, a slice or a load command lies outside what holds it, a name has no
+/// place in its command, or the commands of a slice exceed 4 MiB.
+pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<MachO, MachOError> {
+    let head = data.read_bytes_at(0, 8).unwrap_or_default();
+    let slices = match Format::of(head).ok_or(MachOError::NotMachO)? {
+        Format::Thin32 | Format::Thin64 => {
+            let len = data.len().map_err(|()| MachOError::Malformed("its length is unknown"))?;
+            slice_at(data, 0, len)?.into_iter().collect()
+        }
+        Format::Fat32 => fat_slices::<FatArch32, R>(data)?,
+        Format::Fat64 => fat_slices::<FatArch64, R>(data)?,
+    };
+    Ok(MachO { slices })
+}
+
+#[derive(Clone, Copy)]
+enum Format {
+    Thin32,
+    Thin64,
+    Fat32,
+    Fat64,
+}
+
+impl Format {
+    fn of(head: &[u8]) -> Option<Self> {
+        let magic = u32::from_be_bytes(*head.first_chunk()?);
+        let count = u32::from_be_bytes(*head.get(4..)?.first_chunk()?);
+        match magic {
+            macho::MH_MAGIC | macho::MH_CIGAM => Some(Self::Thin32),
+            macho::MH_MAGIC_64 | macho::MH_CIGAM_64 => Some(Self::Thin64),
+            macho::FAT_MAGIC if count < JAVA_CLASS => Some(Self::Fat32),
+            macho::FAT_MAGIC_64 if count < JAVA_CLASS => Some(Self::Fat64),
+            _ => None,
+        }
+    }
+}
+
+fn fat_slices<'data, Fat, R>(data: R) -> Result<Vec<Slice>, MachOError>
+where
+    Fat: FatArch + 'data,
+    R: ReadRef<'data>,
+{
+    let file = MachOFatFile::<Fat>::parse(data)
+        .map_err(|_| MachOError::Malformed("its table of slices lies outside the file"))?;
+    let file_len = data.len().map_err(|()| MachOError::Malformed("its length is unknown"))?;
+    let mut slices = Vec::new();
+    for arch in file.arches() {
+        let (offset, len) = arch.file_range();
+        if offset.checked_add(len).is_none_or(|end| end > file_len) {
+            return Err(MachOError::Malformed("a slice lies outside the file"));
+        }
+        slices.extend(slice_at(data, offset, len)?);
+    }
+    Ok(slices)
+}
+
+/// The image at `offset`; `None` where something else is there.
+fn slice_at<'data, R: ReadRef<'data>>(
+    data: R,
+    offset: u64,
+    len: u64,
+) -> Result<Option<Slice>, MachOError> {
+    let head = data.read_bytes_at(offset, len.min(8)).unwrap_or_default();
+    match Format::of(head) {
+        Some(Format::Thin32) => slice::<MachHeader32<Endianness>, R>(data, offset, len).map(Some),
+        Some(Format::Thin64) => slice::<MachHeader64<Endianness>, R>(data, offset, len).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn slice<'data, Mach, R>(data: R, offset: u64, len: u64) -> Result<Slice, MachOError>
+where
+    Mach: MachHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let truncated = MachOError::Malformed("its header is truncated");
+    let room = len.checked_sub(size_of::<Mach>() as u64).ok_or(truncated)?;
+    let header = Mach::parse(data, offset).map_err(|_| truncated)?;
+    let endian = header.endian().map_err(|_| truncated)?;
+    let size = header.sizeofcmds(endian);
+    if size > COMMANDS_MAX || u64::from(size) > room {
+        return Err(MachOError::Malformed("its load commands are too long"));
+    }
+    let malformed = MachOError::Malformed("a load command does not fit");
+    let mut commands = header.load_commands(endian, data, offset).map_err(|_| malformed)?;
+    let cpu = cpu_name(header.cputype(endian), header.cpusubtype(endian));
+    let mut slice = Slice { cpu, dylibs: Vec::new(), rpaths: Vec::new() };
+    while let Some(command) = commands.next().map_err(|_| malformed)? {
+        take(&mut slice, &command, endian).map_err(|_| malformed)?;
+    }
+    Ok(slice)
+}
+
+/// Adds what one load command says.
+fn take(
+    slice: &mut Slice,
+    command: &LoadCommandData<'_, Endianness>,
+    endian: Endianness,
+) -> object::read::Result<()> {
+    match command.variant()? {
+        LoadCommandVariant::Dylib(dylib) => {
+            let name = BString::from(command.string(endian, dylib.dylib.name)?);
+            slice.dylibs.push(Dylib { kind: kind(command, dylib, endian)?, name });
+        }
+        LoadCommandVariant::Rpath(rpath) => {
+            slice.rpaths.push(BString::from(command.string(endian, rpath.path)?));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The kind by the flags of the newer `dylib_use_command`, where the command is one
+/// (`<mach-o/loader.h>`), else by its number.
+fn kind(
+    command: &LoadCommandData<'_, Endianness>,
+    dylib: &DylibCommand<Endianness>,
+    endian: Endianness,
+) -> object::read::Result<DylibKind> {
+    let Some(flags) = command.dylib_use_flags(endian, dylib)? else {
+        return Ok(kind_by_number(command.cmd()));
+    };
+    let by_flag = [
+        (macho::DYLIB_USE_DELAYED_INIT, DylibKind::Lazy),
+        (macho::DYLIB_USE_REEXPORT, DylibKind::Reexport),
+        (macho::DYLIB_USE_UPWARD, DylibKind::Upward),
+        (macho::DYLIB_USE_WEAK_LINK, DylibKind::Weak),
+    ];
+    let found = by_flag.into_iter().find(|(flag, _)| flags.contains(*flag));
+    Ok(found.map_or(DylibKind::Load, |(_, kind)| kind))
+}
+
+fn kind_by_number(number: LoadCommandType) -> DylibKind {
+    match number {
+        macho::LC_LOAD_WEAK_DYLIB => DylibKind::Weak,
+        macho::LC_REEXPORT_DYLIB => DylibKind::Reexport,
+        macho::LC_LOAD_UPWARD_DYLIB => DylibKind::Upward,
+        macho::LC_LAZY_LOAD_DYLIB => DylibKind::Lazy,
+        _ => DylibKind::Load,
+    }
+}
+
+/// The name that `lipo` uses. The upper byte of a subtype holds feature bits.
+fn cpu_name(cpu: CpuType, subtype: CpuSubtype) -> &'static str {
+    match (cpu, subtype.0 & 0x00ff_ffff) {
+        (macho::CPU_TYPE_X86, _) => "i386",
+        (macho::CPU_TYPE_X86_64, 8) => "x86_64h",
+        (macho::CPU_TYPE_X86_64, _) => "x86_64",
+        (macho::CPU_TYPE_ARM64, 2) => "arm64e",
+        (macho::CPU_TYPE_ARM64, _) => "arm64",
+        (macho::CPU_TYPE_ARM64_32, _) => "arm64_32",
+        (macho::CPU_TYPE_ARM, 6) => "armv6",
+        (macho::CPU_TYPE_ARM, 9) => "armv7",
+        (macho::CPU_TYPE_ARM, 11) => "armv7s",
+        (macho::CPU_TYPE_ARM, 12) => "armv7k",
+        (macho::CPU_TYPE_ARM, _) => "arm",
+        (macho::CPU_TYPE_POWERPC, _) => "ppc",
+        (macho::CPU_TYPE_POWERPC64, _) => "ppc64",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests;
