@@ -71,7 +71,8 @@ pub(super) fn run(
     })
 }
 
-/// Makes the child change root, then user.
+/// Makes the child change user, then root.
+#[allow(unsafe_code, reason = "std has no stable way to change a child's root")]
 fn confine(command: &mut Command, confined: Confined<'_>) {
     if let Some(root) = confined.root {
         // A path no kernel takes stands for one that is not there.
