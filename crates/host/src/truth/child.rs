@@ -77,6 +77,7 @@ fn confine(command: &mut Command, confined: Confined<'_>) {
     if let Some(root) = confined.root {
         // A path no kernel takes stands for one that is not there.
         let root = CString::new(root.as_os_str().as_bytes()).unwrap_or_default();
+        #[allow(unsafe_code, reason = "a chroot has to happen in the child")]
         // SAFETY: between fork and exec only two system calls are made, on a path
         // that was allocated before; rustix calls the kernel without taking locks.
         unsafe {
