@@ -311,11 +311,12 @@ impl<'cache> Best<'cache> {
             return false;
         }
         // The lower half of the field is the index.
-        if let Some(priority) = query.priority(cache, entry.hwcap as u32) {
-            if self.path.is_none() || priority < self.priority {
-                self.path = Some(path);
-                self.priority = priority;
-            }
+        let priority = query.priority(cache, entry.hwcap as u32);
+        if let Some(priority) = priority
+            && (self.path.is_none() || priority < self.priority)
+        {
+            self.path = Some(path);
+            self.priority = priority;
         }
         false
     }
