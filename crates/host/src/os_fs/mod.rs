@@ -41,7 +41,7 @@ use root::Root;
 use shards::Shards;
 use stamp::{Stamp, Stat};
 
-pub(crate) use interpreter::Interpreter;
+pub(crate) use interpreter::{Interpreter, OpenInterpreter};
 pub(crate) use root::proc_path;
 pub use session::Session;
 
