@@ -10,7 +10,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use super::read::{LoaderCache, RawEntry, is_named, isa_level};
 use crate::elf::{Class, Ident};
-use crate::loader::{Libc, LoaderFacts};
+use crate::facts::{Libc, LoaderFacts};
 use crate::search::hwcaps::FIRST_NAMED;
 use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS, machine};
 

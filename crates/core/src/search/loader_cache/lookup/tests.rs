@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::elf::Endian;
-use crate::loader::GlibcVersion;
+use crate::facts::GlibcVersion;
 use crate::search::loader_cache::build::{
     Row, compat_format, named, new_format, old_format, row, with_hwcap,
 };
