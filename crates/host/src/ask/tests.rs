@@ -1,3 +1,5 @@
+//! Which loaders are run, and what becomes of the rest.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
