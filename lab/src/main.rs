@@ -6,8 +6,10 @@
 mod child;
 mod dpkg;
 mod elf;
+mod fixture;
 mod import;
 mod loader;
+mod measure;
 mod patchelf;
 mod programs;
 
@@ -43,6 +45,15 @@ enum Command {
     },
     /// List the eight programs and the file behind each
     Programs,
+    /// Build one of the seeds of this field and print what to run
+    #[command(subcommand)]
+    Fixture(fixture::Fixture),
+    /// Count what the real loader does for each program of a store
+    Measure {
+        /// The store
+        #[arg(long, default_value = "target/lab/store")]
+        store: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -69,5 +80,7 @@ fn run(command: Command) -> Result<()> {
             }
             Ok(())
         }
+        Command::Fixture(fixture) => fixture::run(fixture),
+        Command::Measure { store } => measure::run(&store),
     }
 }

@@ -4,8 +4,11 @@ use becalm_core::loader::Libc;
 pub(crate) struct FactCache {}
 /// stub
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct FactChoice { /// libc
- pub libc: Option<Libc>, /// cpu
- pub cpu: Option<String> }
+pub struct FactChoice {
+    /// libc
+    pub libc: Option<Libc>,
+    /// cpu
+    pub cpu: Option<String>,
+}
 /// stub
 pub fn loader_facts() {}

@@ -1,18 +1,20 @@
 //! becalm-host: the real file system and the real loader.
 //!
 //! [`os_fs`] answers the loader models from the disk, [`walk`] finds the files to
-//! look at, [`ask`] finds out what kind of loader a program names. On the main path
+//! look at, [`ask`] finds out what kind of loader a program names, [`truth`] runs real loaders to
+//! compare the models with. On the main path
 //! it stands between the command line and `becalm-core`, and is the only place that
 //! touches the machine; it imports nothing but the core.
 //!
 //! Nothing here changes a file. The one thing it starts is a loader that passes the
-//! checks of [`ask`].
+//! checks of [`ask`], and in [`truth`] the loaders it is told to run.
 
 #![deny(unsafe_code)]
 
 pub mod ask;
 pub mod error;
 pub mod os_fs;
+pub mod truth;
 pub mod walk;
 
 pub use ask::{FactChoice, loader_facts};

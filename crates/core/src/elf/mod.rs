@@ -40,8 +40,6 @@ pub struct ObjectView {
     pub build_id: Option<Vec<u8>>,
     /// `PT_TLS`.
     pub tls: Option<Tls>,
-    /// True where there is at least one `PT_LOAD`.
-    pub has_load: bool,
     /// Notes that becalm reads.
     pub notes: Notes,
 }

@@ -1,6 +1,6 @@
 //! The musl model: what `ldso/dynlink.c` tries, in its order.
 //!
-//! Written after musl 1.2.3; the search is the same from 1.1.16 to 1.2.5. Each
+//! Written after musl 1.2.3; the search is the same in 1.1.19 and in 1.2.5. Each
 //! function names the one of `dynlink.c` it stands for. How musl differs from glibc:
 //!
 //! - `DT_RPATH` and `DT_RUNPATH` are one thing (`DT_RUNPATH` wins), looked at after

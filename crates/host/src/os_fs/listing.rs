@@ -69,9 +69,9 @@ impl Listing {
     pub(super) fn lacks(&self, name: &[u8]) -> bool {
         // Longer names fail otherwise; names that are not ASCII may be listed in
         // another normal form.
-        self.names.as_ref().is_some_and(|names| {
-            name.len() <= 255 && name.is_ascii() && !names.contains(name)
-        })
+        self.names
+            .as_ref()
+            .is_some_and(|names| name.len() <= 255 && name.is_ascii() && !names.contains(name))
     }
 }
 
@@ -160,7 +160,9 @@ fn spelling_matters(dir: &OwnedFd, names: &FxHashSet<Box<[u8]>>) -> bool {
     }
     let swapped = |name: &[u8]| -> Box<[u8]> {
         name.iter()
-            .map(|b| if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() })
+            .map(|b| {
+                if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() }
+            })
             .collect()
     };
     let mut others = names.iter().map(|name| swapped(name));

@@ -67,13 +67,8 @@ pub(super) fn open(root: &Root, path: &[u8], stat: &Stat) -> Opened {
         Some(errno) => Err(ElfError::Unreadable(errno.0)),
         None => object.map(Arc::new),
     };
-    let opened = OpenedFile {
-        id: stat.id,
-        mode: stat.stamp.mode,
-        len: stat.stamp.len,
-        head,
-        object,
-    };
+    let opened =
+        OpenedFile { id: stat.id, mode: stat.stamp.mode, len: stat.stamp.len, head, object };
     Opened { stat, result: Ok(Arc::new(opened)), readable: failed.is_none() }
 }
 
@@ -125,9 +120,10 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Stat) -> Result<Vec<u8
     }
     // Files of /proc claim no length, so the end is where reading ends.
     let mut bytes = Vec::new();
-    File::from(file).take(MAX_READ + 1).read_to_end(&mut bytes).map_err(|error| {
-        Errno(error.raw_os_error().unwrap_or(Errno::IO.0))
-    })?;
+    File::from(file)
+        .take(MAX_READ + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
     if bytes.len() as u64 > MAX_READ { Err(TOO_BIG) } else { Ok(bytes) }
 }
 

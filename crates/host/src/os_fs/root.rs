@@ -69,10 +69,10 @@ impl Root {
     pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC;
         match self {
-            Self::Real => rustix::io::retry_on_intr(|| {
-                rustix::fs::openat(CWD, path, flags, Mode::empty())
-            })
-            .map_err(errno),
+            Self::Real => {
+                rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
+                    .map_err(errno)
+            }
             Self::Inside { dir, .. } => open_inside(dir, path, flags),
         }
     }

@@ -1,1 +1,475 @@
+//! The kernel is the oracle: whatever a session answers must be what the system call
+//! gives, whether the session has listed the directories or not.
 
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use becalm_core::fs::{Errno, FileKind, FileSystem};
+use bstr::{BStr, BString, ByteSlice};
+use proptest::prelude::*;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+
+use super::*;
+
+/// Says why a test is skipped; fails it where everything is required.
+fn skip(reason: &str) {
+    assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|v| v != "1"), "skipped: {reason}");
+    eprintln!("skipped: {reason}");
+}
+
+fn bytes(path: &Path) -> BString {
+    <[u8]>::from_path(path).unwrap().into()
+}
+
+/// What the kernel answers to `open` and `stat`: an inode or an errno.
+type Answer = (Result<u64, i32>, Result<u64, i32>);
+
+fn kernel(path: &BStr) -> Answer {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(CWD, path.as_bytes(), flags, Mode::empty())
+        .and_then(rustix::fs::fstat)
+        .map(|stat| stat.st_ino)
+        .map_err(rustix::io::Errno::raw_os_error);
+    let stat = rustix::fs::statat(CWD, path.as_bytes(), AtFlags::empty())
+        .map(|stat| stat.st_ino)
+        .map_err(rustix::io::Errno::raw_os_error);
+    (opened, stat)
+}
+
+/// The same of the kernel's own confinement.
+fn kernel_in(root: &Path, path: &BStr) -> Answer {
+    let root = fs::File::open(root).unwrap();
+    let open = |flags| {
+        rustix::fs::openat2(
+            &root,
+            path.as_bytes(),
+            flags | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::IN_ROOT,
+        )
+        .and_then(rustix::fs::fstat)
+        .map(|stat| stat.st_ino)
+        .map_err(rustix::io::Errno::raw_os_error)
+    };
+    (open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY), open(OFlags::PATH))
+}
+
+/// The session's answer must be the kernel's. `stat` of a session tells the kind
+/// only, so where both succeed the kernel's inode stands for it.
+fn agree(session: &Session<'_>, path: &BStr, expected: &Answer) {
+    let opened = session.open(path).map(|file| file.id.ino).map_err(|errno| errno.0);
+    assert_eq!(opened, expected.0, "open {path:?}");
+    let stat = session.stat(path).map_err(|errno| errno.0);
+    assert_eq!(stat.err(), expected.1.err(), "stat {path:?}");
+}
+
+/// Makes the session list a directory, if it can be listed.
+fn prime(session: &Session<'_>, dir: &Path) {
+    for absent in ["no-1", "no-2", "no-3", "no-4", "no-5"] {
+        let _ = session.open(bytes(&dir.join(absent)).as_bstr());
+    }
+}
+
+/// A tree with one of everything that has an errno of its own; ends in no slash.
+fn make_tree(top: &Path) {
+    for dir in ["dir/sub", "empty", "closed", "search-only", "list-only", "lib/hwcaps"] {
+        fs::create_dir_all(top.join(dir)).unwrap();
+    }
+    let file = ["file", "dir/file", "dir/sub/file", "closed/file", "search-only/file"];
+    for path in file.into_iter().chain(["list-only/file", "secret", "lib/libx.so"]) {
+        fs::write(top.join(path), b"text").unwrap();
+    }
+    let links = [
+        ("to-dir", "dir"),
+        ("to-file", "dir/file"),
+        ("dangling", "nowhere"),
+        ("dangling-deep", "nowhere/at/all"),
+        ("self", "self"),
+        ("loop-a", "loop-b"),
+        ("loop-b", "loop-a"),
+        ("up", ".."),
+        ("dir/back", "../dir"),
+        ("through-file", "file/x"),
+    ];
+    for (link, target) in links {
+        symlink(target, top.join(link)).unwrap();
+    }
+    // 45 links in a row: more than the 40 a look-up may follow.
+    symlink("dir", top.join("chain-0")).unwrap();
+    for n in 1..45 {
+        symlink(format!("chain-{}", n - 1), top.join(format!("chain-{n}"))).unwrap();
+    }
+    rustix::fs::mknodat(CWD, top.join("fifo"), rustix::fs::FileType::Fifo, 0o644.into(), 0)
+        .unwrap();
+    drop(UnixListener::bind(top.join("socket")).unwrap());
+    let modes = [("closed", 0o000), ("search-only", 0o711), ("list-only", 0o744), ("secret", 0o000)];
+    for (path, mode) in modes {
+        fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    // For another user to look at: temporary directories are private.
+    fs::set_permissions(top, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Paths below the tree, one for each way a look-up can end.
+fn paths_of_interest() -> Vec<String> {
+    let long = "x".repeat(256);
+    let fits = "x".repeat(255);
+    let dirs = [
+        "", "dir", "to-dir", "empty", "closed", "search-only", "list-only", "file", "nowhere",
+        "dangling", "self", "loop-a", "up", "dir/back", "through-file", "chain-38", "chain-39",
+        "chain-40", "chain-44", "fifo", "dir/..", "dir/./sub/..", "lib/hwcaps", "lib/none/deeper",
+        "dir//sub", "dangling-deep", &long, &fits,
+    ];
+    let names = [
+        "", "file", "absent", ".", "..", "sub", "sub/file", "fifo", "socket", "secret", "to-file",
+        "dangling", "self", "FILE", "file/", "absent/", "sub/", "n\u{e9}", &long, &fits,
+    ];
+    dirs.iter().flat_map(|dir| names.iter().map(move |name| format!("{dir}/{name}"))).collect()
+}
+
+/// Every path of interest in a fresh session, in one that has listed what it can, and
+/// in a third that inherits the listings.
+fn check_tree(top: &Path) {
+    let os = OsFs::new();
+    let fresh = os.session();
+    let primed = os.session();
+    for dir in ["", "dir", "dir/sub", "empty", "closed", "search-only", "list-only", "lib"] {
+        prime(&primed, &top.join(dir));
+    }
+    let later = os.session();
+    for path in paths_of_interest() {
+        let path = bytes(&top.join(path.trim_start_matches('/')));
+        let expected = kernel(path.as_bstr());
+        for session in [&fresh, &primed, &later] {
+            agree(session, path.as_bstr(), &expected);
+        }
+    }
+    for odd in [&b""[..], b"/", b"//", b".", b"..", b"no-such-file-here", b"/no-such-dir/x"] {
+        agree(&primed, odd.as_bstr(), &kernel(odd.as_bstr()));
+    }
+}
+
+#[test]
+fn every_errno_is_the_kernels() {
+    let top = tempfile::tempdir().unwrap();
+    make_tree(top.path());
+    check_tree(top.path());
+}
+
+#[test]
+fn every_errno_is_the_kernels_for_an_ordinary_user() {
+    // The second run, as another user, on the tree that the first has made.
+    if let Some(tree) = std::env::var_os("BECALM_TEST_TREE") {
+        assert_ne!(rustix::process::geteuid().as_raw(), 0);
+        let secret = OsFs::new().session().open(bytes(&Path::new(&tree).join("secret")).as_bstr());
+        assert_eq!(secret.err(), Some(Errno::ACCES));
+        return check_tree(Path::new(&tree));
+    }
+    if !rustix::process::geteuid().is_root() {
+        // Then the test above was one of an ordinary user.
+        return;
+    }
+    let top = tempfile::tempdir().unwrap();
+    make_tree(top.path());
+    let copy = top.path().join("test-binary");
+    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let name = "os_fs::tests::every_errno_is_the_kernels_for_an_ordinary_user";
+    let run = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&copy)
+        .args(["--exact", name, "--nocapture"])
+        .env("BECALM_TEST_TREE", top.path())
+        .current_dir("/")
+        .output();
+    match run {
+        Err(error) => skip(&format!("setpriv: {error}")),
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{text}\n{errors}");
+            assert!(text.contains("1 passed"), "the second run found no test: {text}");
+        }
+    }
+}
+
+#[test]
+fn too_long_a_path_is_refused_before_it_is_walked() {
+    let os = OsFs::new();
+    let session = os.session();
+    for len in [4094, 4095, 4096, 5000] {
+        let mut path = BString::from("/nowhere");
+        path.resize(len, b'/');
+        agree(&session, path.as_bstr(), &kernel(path.as_bstr()));
+        let deep = BString::from("/x".repeat(len / 2 + 1).as_bytes()[..len].to_vec());
+        agree(&session, deep.as_bstr(), &kernel(deep.as_bstr()));
+    }
+}
+
+#[test]
+fn a_relative_path_starts_at_the_current_directory() {
+    let os = OsFs::new();
+    let session = os.session();
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(session.current_dir(), bytes(&here));
+    for path in ["Cargo.toml", "./Cargo.toml", "src/../Cargo.toml", "absent", "src/absent/x"] {
+        agree(&session, path.into(), &kernel(path.into()));
+    }
+    assert!(session.open("Cargo.toml".into()).is_ok());
+}
+
+#[test]
+fn a_name_is_absent_without_a_system_call_once_its_directory_is_listed() {
+    let top = tempfile::tempdir().unwrap();
+    fs::create_dir(top.path().join("lib")).unwrap();
+    let os = OsFs::new();
+    let session = os.session();
+    prime(&session, &top.path().join("lib"));
+    // Behind the session's back: it relies on what it saw, the next one looks again.
+    fs::create_dir_all(top.path().join("lib/glibc-hwcaps/x86-64-v3")).unwrap();
+    fs::write(top.path().join("lib/glibc-hwcaps/x86-64-v3/libx.so"), b"").unwrap();
+    let deep = bytes(&top.path().join("lib/glibc-hwcaps/x86-64-v3/libx.so"));
+    assert_eq!(session.open(deep.as_bstr()).err(), Some(Errno::NOENT));
+    assert_eq!(session.stat(deep.as_bstr()).err(), Some(Errno::NOENT));
+    assert!(os.session().open(deep.as_bstr()).is_ok());
+}
+
+#[test]
+fn a_change_on_disk_is_seen_by_the_next_session() {
+    let top = tempfile::tempdir().unwrap();
+    let lib = top.path().join("lib");
+    let added = bytes(&lib.join("added"));
+    let kept = bytes(&lib.join("kept"));
+    fs::create_dir(&lib).unwrap();
+    fs::write(lib.join("kept"), b"old").unwrap();
+    let os = OsFs::new();
+    let look = |head: &[u8]| {
+        let session = os.session();
+        prime(&session, &lib);
+        assert_eq!(session.open(kept.as_bstr()).unwrap().head.as_deref(), Ok(head));
+        session.open(added.as_bstr()).map(|_| ())
+    };
+    // Within the clock's grain, several times over.
+    for round in 0..20 {
+        assert_eq!(look(b"old"), Err(Errno::NOENT), "round {round}");
+        fs::write(lib.join("added"), b"").unwrap();
+        fs::write(lib.join("kept"), b"new").unwrap();
+        assert_eq!(look(b"new"), Ok(()), "round {round}");
+        fs::remove_file(lib.join("added")).unwrap();
+        fs::write(lib.join("kept"), b"old").unwrap();
+    }
+    // And with a listing old enough to be shared.
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    assert_eq!(look(b"old"), Err(Errno::NOENT));
+    let id = std::fs::metadata(&lib).unwrap();
+    let known = os.dirs.get(&FileId { dev: id.dev(), ino: id.ino() }).unwrap();
+    let stamp = os.root.stat(&bytes(&lib)).unwrap().stamp;
+    assert!(known.listing(&stamp).is_some(), "an old listing is shared");
+    fs::write(lib.join("added"), b"").unwrap();
+    fs::write(lib.join("kept"), b"new").unwrap();
+    assert_eq!(look(b"new"), Ok(()));
+}
+
+#[test]
+fn special_files_are_not_waited_for() {
+    let top = tempfile::tempdir().unwrap();
+    make_tree(top.path());
+    let os = OsFs::new();
+    let session = os.session();
+    let fifo = bytes(&top.path().join("fifo"));
+    assert_eq!(session.open(fifo.as_bstr()).unwrap().head, Err(Errno::NXIO));
+    assert_eq!(session.read(fifo.as_bstr()), Err(Errno::NXIO));
+    assert_eq!(session.stat(fifo.as_bstr()), Ok(FileKind::Other));
+    assert_eq!(session.open("/dev/zero".into()).unwrap().head, Err(Errno::NXIO));
+    assert_eq!(session.read("/dev/zero".into()), Err(Errno::NXIO));
+    let dir = session.open(bytes(top.path()).as_bstr()).unwrap();
+    assert_eq!(dir.head, Err(Errno::ISDIR));
+}
+
+#[test]
+fn files_of_proc_are_read_though_they_claim_no_length() {
+    let os = OsFs::new();
+    let session = os.session();
+    assert!(!session.read("/proc/self/status".into()).unwrap().is_empty());
+    assert!(!session.open("/proc/self/status".into()).unwrap().head.clone().unwrap().is_empty());
+    // Not listed, and there: /proc shows processes, not threads.
+    prime(&session, Path::new("/proc"));
+    let thread = format!("/proc/{}", rustix::thread::gettid().as_raw_nonzero());
+    assert_eq!(session.stat(thread.as_str().into()), Ok(FileKind::Directory));
+}
+
+#[test]
+fn a_file_too_large_to_read_whole_is_refused() {
+    let top = tempfile::tempdir().unwrap();
+    let file = fs::File::create(top.path().join("large")).unwrap();
+    file.set_len(64 * 1024 * 1024 + 1).unwrap();
+    let os = OsFs::new();
+    let large = bytes(&top.path().join("large"));
+    assert_eq!(os.session().read(large.as_bstr()), Err(Errno(27)));
+}
+
+#[test]
+fn canonical_paths_have_no_links() {
+    let top = tempfile::tempdir().unwrap();
+    make_tree(top.path());
+    let real = top.path().canonicalize().unwrap();
+    let os = OsFs::new();
+    let session = os.session();
+    let canonical = |path: &str| session.canonicalize(bytes(&top.path().join(path)).as_bstr());
+    assert_eq!(canonical("to-dir/back/../to-file"), Ok(bytes(&real.join("dir/file"))));
+    assert_eq!(canonical("to-dir/absent"), Err(Errno::NOENT));
+    assert_eq!(canonical("self"), Err(Errno::LOOP));
+    assert_eq!(canonical("file/x"), Err(Errno::NOTDIR));
+}
+
+/// A root with links that would lead out of it.
+fn make_root(top: &Path) -> PathBuf {
+    let root = top.join("root");
+    fs::create_dir_all(root.join("usr/lib")).unwrap();
+    fs::create_dir_all(root.join("etc")).unwrap();
+    fs::write(root.join("usr/lib/libx.so.1"), b"inside").unwrap();
+    fs::write(top.join("outside"), b"outside").unwrap();
+    fs::write(root.join("etc/list"), b"inside").unwrap();
+    symlink("/usr/lib", root.join("lib")).unwrap();
+    symlink("/usr/lib/libx.so.1", root.join("usr/lib/libx.so")).unwrap();
+    symlink("../../../../../../outside", root.join("usr/climb")).unwrap();
+    symlink(top.join("outside"), root.join("usr/absolute")).unwrap();
+    symlink("/loop", root.join("loop")).unwrap();
+    root
+}
+
+#[test]
+fn another_root_keeps_links_and_dots_inside() {
+    let top = tempfile::tempdir().unwrap();
+    let root = make_root(top.path());
+    let os = match OsFs::in_root(&root) {
+        Ok(os) => os,
+        Err(error) => return skip(&error.to_string()),
+    };
+    let session = os.session();
+    prime(&session, Path::new("/usr/lib"));
+    prime(&session, Path::new("/lib"));
+    prime(&session, Path::new("/"));
+    let head = |path: &str| session.open(path.into()).map(|file| file.head.clone().unwrap());
+    assert_eq!(head("/lib/libx.so"), Ok(b"inside".to_vec()));
+    assert_eq!(head("/../../../lib/libx.so.1"), Ok(b"inside".to_vec()));
+    assert_eq!(head("usr/lib/libx.so"), Ok(b"inside".to_vec()));
+    assert_eq!(head("/usr/climb"), Err(Errno::NOENT));
+    assert_eq!(head("/usr/absolute"), Err(Errno::NOENT));
+    assert_eq!(head("/../outside"), Err(Errno::NOENT));
+    assert_eq!(head("/loop/x"), Err(Errno::LOOP));
+    assert_eq!(session.read("/lib/../../etc/list".into()).err(), None);
+    assert_eq!(session.canonicalize("/lib/libx.so".into()), Ok("/usr/lib/libx.so.1".into()));
+    assert_eq!(session.canonicalize("/..".into()), Ok("/".into()));
+    assert_eq!(session.current_dir(), "/");
+}
+
+#[test]
+fn a_typed_path_is_taken_inside_the_root() {
+    let top = tempfile::tempdir().unwrap();
+    let root = make_root(top.path());
+    symlink(&root, top.path().join("alias")).unwrap();
+    symlink(root.join("usr"), top.path().join("usr-alias")).unwrap();
+    let Ok(os) = OsFs::in_root(&root) else { return skip("no openat2") };
+    let inside = |path: PathBuf| os.inside(&path);
+    assert_eq!(inside(root.join("usr/lib/libx.so")), "/usr/lib/libx.so");
+    assert_eq!(inside(root.join("lib/libx.so")), "/lib/libx.so", "links stay as typed");
+    assert_eq!(inside(top.path().join("alias/usr/lib")), "/usr/lib");
+    assert_eq!(inside(top.path().join("usr-alias/climb")), "/usr/climb");
+    assert_eq!(inside(root.join("usr/../etc/list")), "/usr/../etc/list");
+    assert_eq!(inside(root.clone()), "/");
+    assert_eq!(inside("/usr/lib/libx.so".into()), "/usr/lib/libx.so");
+    assert_eq!(inside("usr/lib".into()), "/usr/lib");
+    let host = os.host_path("/lib/libx.so".into()).unwrap();
+    assert_eq!(host, root.canonicalize().unwrap().join("usr/lib/libx.so.1"));
+    assert_eq!(OsFs::new().inside(Path::new("a/b")), "a/b");
+}
+
+#[test]
+fn a_root_must_be_a_directory() {
+    let top = tempfile::tempdir().unwrap();
+    fs::write(top.path().join("file"), b"").unwrap();
+    for path in ["file", "absent"] {
+        let error = OsFs::in_root(&top.path().join(path)).unwrap_err();
+        assert!(matches!(error, HostError::OpenRoot { .. }), "{error:?}");
+    }
+}
+
+/// One step of making a random tree: what, where, and for a link what it holds.
+#[derive(Clone, Debug)]
+enum Step {
+    Dir(String),
+    File(String),
+    Link(String, String),
+}
+
+/// A relative path over few names, so that paths meet.
+fn path_of_few_names() -> impl Strategy<Value = String> {
+    let component = prop::sample::select(vec!["a", "b", "c", "a", "b", "c", "A", "z", ".", "..", ""]);
+    prop::collection::vec(component, 1..6).prop_map(|parts| parts.join("/"))
+}
+
+fn place_of_few_names() -> impl Strategy<Value = String> {
+    let component = prop::sample::select(vec!["a", "b", "c"]);
+    prop::collection::vec(component, 1..4).prop_map(|parts| parts.join("/"))
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        2 => place_of_few_names().prop_map(Step::Dir),
+        2 => place_of_few_names().prop_map(Step::File),
+        2 => (place_of_few_names(), path_of_few_names()).prop_map(|(at, to)| Step::Link(at, to)),
+    ];
+    prop::collection::vec(step, 0..14)
+}
+
+/// Takes the steps; one that is impossible where it stands changes nothing.
+fn take(top: &Path, steps: &[Step]) {
+    let parent = |at: &str| fs::create_dir_all(top.join(at).parent().unwrap());
+    for step in steps {
+        let _ = match step {
+            Step::Dir(at) => fs::create_dir_all(top.join(at)),
+            // A link on the way may lead out of the tree; nothing is made through one.
+            Step::File(at) if !has_link(top, at) => {
+                parent(at).and_then(|()| fs::write(top.join(at), at))
+            }
+            Step::Link(at, to) if !has_link(top, at) => parent(at)
+                .and_then(|()| symlink(if to.is_empty() { "." } else { to }, top.join(at))),
+            Step::File(_) | Step::Link(..) => Ok(()),
+        };
+    }
+}
+
+fn has_link(top: &Path, at: &str) -> bool {
+    Path::new(at).ancestors().any(|part| top.join(part).is_symlink() && part != Path::new(""))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_paths_over_random_trees_answer_as_the_kernel_does(
+        steps in steps(),
+        paths in prop::collection::vec(path_of_few_names(), 1..40),
+    ) {
+        let top = tempfile::tempdir().unwrap();
+        let tree = top.path().join("1/2/3/4/5/6");
+        fs::create_dir_all(&tree).unwrap();
+        take(&tree, &steps);
+        let os = OsFs::new();
+        let session = os.session();
+        let confined = OsFs::in_root(&tree).ok();
+        let confined = confined.as_ref().map(OsFs::session);
+        for path in &paths {
+            let whole = bytes(&tree.join(path));
+            agree(&session, whole.as_bstr(), &kernel(whole.as_bstr()));
+            if let Some(confined) = &confined {
+                let path = BString::from(format!("/{path}"));
+                agree(confined, path.as_bstr(), &kernel_in(&tree, path.as_bstr()));
+            }
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! One test a rule; each was seen to hold for musl 1.2.3 by `strace`.
+//! One test a rule of `dynlink.c`.
 
 use super::*;
 use crate::elf::Endian;

@@ -1,0 +1,177 @@
+//! The facts in the bytes of a loader that cannot be run here.
+//!
+//! Everything wanted is a NUL-terminated string in its read-only data; no section or
+//! symbol is needed to find it, so stripped and foreign loaders read alike.
+
+use bstr::{BStr, BString, ByteSlice};
+
+use super::{dst_lib, musl, release};
+use crate::loader::{Libc, LoaderFacts};
+use crate::search::hwcaps::CpuCaps;
+
+/// Which C library a loader belongs to, and the release.
+///
+/// A glibc loader names its release in its `--version` text from 2.33 on; for older
+/// ones `hint` is asked: the name of the file the interpreter leads to (`ld-2.31.so`),
+/// or the bytes of the `libc.so.6` beside it, whose banner names the release.
+#[must_use]
+pub fn libc_of(ld_so: &[u8], hint: &[u8]) -> Option<Libc> {
+    if ld_so.contains_str("musl libc") {
+        return Some(Libc::Musl);
+    }
+    let banner = |bytes: &[u8]| {
+        let mut texts = bytes.find_iter(" release version ").map(|at| &bytes[at + 17..]);
+        texts.find_map(release)
+    };
+    let file_name = || {
+        let mut names = hint.find_iter("ld-").map(|at| &hint[at + 3..]);
+        names.find_map(release)
+    };
+    banner(ld_so).or_else(|| banner(hint)).or_else(file_name).map(Libc::Glibc)
+}
+
+/// The facts in a loader's bytes, with those of the CPU supplied.
+///
+/// `libc` is [`libc_of`] the same bytes, or what the user said; `cpu` is
+/// [`crate::search::hwcaps::for_cpu`] for it. `None` where the bytes hold no list of
+/// system directories.
+#[must_use]
+pub fn from_bytes(ld_so: &[u8], libc: Libc, cpu: CpuCaps) -> Option<LoaderFacts> {
+    if libc == Libc::Musl {
+        return Some(musl());
+    }
+    let system_dirs = system_dirs(ld_so)?;
+    Some(LoaderFacts {
+        libc,
+        lib: dst_lib(&system_dirs),
+        system_dirs,
+        cache_path: cache_path(ld_so),
+        platform: cpu.platform,
+        hwcaps: cpu.hwcaps,
+        legacy_hwcaps: cpu.legacy_hwcaps,
+        hwcap_mask: cpu.hwcap_mask,
+        platform_bit: cpu.platform_bit,
+    })
+}
+
+/// The loader cache a loader was built to read (`LD_SO_CACHE`): the string that is an
+/// absolute path and ends in `/ld.so.cache`. Distributions that keep a cache of their
+/// own patch this string and not `path.sysconfdir`.
+#[must_use]
+pub fn cache_path(ld_so: &[u8]) -> Option<BString> {
+    let texts = strings(ld_so).map(|(_, text)| text);
+    let mut paths = texts.filter(|text| text.ends_with(b"/ld.so.cache"));
+    paths.find(|text| text.starts_with(b"/")).map(BString::from)
+}
+
+/// `SYSTEM_DIRS` (elf/gen-trusted-dirs.awk): strings one after the other, each with a
+/// slash at both ends. The longest such run wins; the image has the list twice, and
+/// the bytes before one of them may hide its first element. Strings of that form
+/// alone that are no library directories (`/proc/self/fd/`) are told by their names.
+fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
+    let mut best: Vec<&BStr> = Vec::new();
+    let mut run: Vec<&BStr> = Vec::new();
+    let mut end_of_last = None;
+    for (start, text) in strings(ld_so) {
+        if !is_library_dir(text) {
+            continue;
+        }
+        if end_of_last != Some(start) {
+            run.clear();
+        }
+        end_of_last = Some(start + text.len() + 1);
+        run.push(text);
+        if run.len() > best.len() {
+            best.clone_from(&run);
+        }
+    }
+    (!best.is_empty()).then(|| best.into_iter().map(BString::from).collect())
+}
+
+/// A slash at both ends and a component that begins with `lib` or is a prefix's own
+/// directory of libraries.
+fn is_library_dir(text: &BStr) -> bool {
+    let ends = text.len() > 1 && text.starts_with(b"/") && text.ends_with(b"/");
+    ends && text.split_str("/").any(|component| component.starts_with(b"lib"))
+}
+
+/// The printable strings that a NUL ends, each with its offset. One begins after any
+/// byte that no path holds.
+fn strings(bytes: &[u8]) -> impl Iterator<Item = (usize, &BStr)> {
+    let is_printable = |byte: &u8| *byte >= 0x20 && *byte != 0x7f;
+    let mut offset = 0;
+    bytes.split(|byte| *byte == 0).filter_map(move |piece| {
+        let skipped = piece.iter().rposition(|byte| !is_printable(byte)).map_or(0, |at| at + 1);
+        let start = offset + skipped;
+        offset += piece.len() + 1;
+        (skipped < piece.len()).then(|| (start, BStr::new(&piece[skipped..])))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::GlibcVersion;
+
+    fn glibc(minor: u16) -> Libc {
+        Libc::Glibc(GlibcVersion { major: 2, minor })
+    }
+
+    /// What surrounds the strings in a loader of 2.43: the list twice, once straight
+    /// after bytes of another kind, and a path of the same form that is none of it.
+    const IMAGE: &[u8] = b"\x7fELF\x02\x01junk\0/\0/proc/self/fd/\0\
+        ld.so (Debian GLIBC 2.36-9) stable release version 2.36.\n\0\
+        A/lib/x86_64-linux-gnu/\0/usr/lib/x86_64-linux-gnu/\0/lib/\0/usr/lib/\0\
+        \0/lib/x86_64-linux-gnu/\0/usr/lib/x86_64-linux-gnu/\0/lib/\0/usr/lib/\0\
+        \0lib/x86_64-linux-gnu\0 search cache=%s\n\0/etc/ld.so.cache\0/usr/lib/\0";
+
+    #[test]
+    fn a_distribution_loader_gives_its_facts() {
+        let libc = libc_of(IMAGE, b"").unwrap();
+        assert_eq!(libc, glibc(36));
+        let facts = from_bytes(IMAGE, libc, CpuCaps::default()).unwrap();
+        assert_eq!(
+            facts.system_dirs,
+            ["/lib/x86_64-linux-gnu/", "/usr/lib/x86_64-linux-gnu/", "/lib/", "/usr/lib/"]
+        );
+        assert_eq!(facts.lib, "lib/x86_64-linux-gnu");
+        assert_eq!(facts.cache_path.unwrap(), "/etc/ld.so.cache");
+    }
+
+    #[test]
+    fn a_store_loader_has_one_directory_and_its_own_cache() {
+        let image = b"\0/proc/self/fd/\0\x01/nix/store/abc-glibc-2.38-44/lib/\0\
+            /nix/store/abc-glibc-2.38-44/etc/ld.so.cache\0";
+        let facts = from_bytes(image, glibc(38), CpuCaps::default()).unwrap();
+        assert_eq!(facts.system_dirs, ["/nix/store/abc-glibc-2.38-44/lib/"]);
+        // One slash goes from the front, as the build of glibc takes it.
+        assert_eq!(facts.lib, "nix/store/abc-glibc-2.38-44/lib");
+        assert_eq!(facts.cache_path.unwrap(), "/nix/store/abc-glibc-2.38-44/etc/ld.so.cache");
+    }
+
+    #[test]
+    fn a_release_before_2_33_comes_from_the_hint() {
+        assert_eq!(libc_of(b"no banner", b""), None);
+        assert_eq!(libc_of(b"no banner", b"/lib/x86_64-linux-gnu/ld-2.31.so"), Some(glibc(31)));
+        assert_eq!(libc_of(b"no banner", b"ld-linux-x86-64.so.2"), None);
+        let libc = b"GNU C Library (Debian) stable release version 2.31.\n";
+        assert_eq!(libc_of(b"no banner", libc), Some(glibc(31)));
+        // The loader's own word counts for more.
+        assert_eq!(libc_of(IMAGE, b"ld-2.31.so"), Some(glibc(36)));
+    }
+
+    #[test]
+    fn musl_is_recognised_by_its_version_text() {
+        let image = b"\0musl libc (x86_64)\nVersion %s\n\0";
+        assert_eq!(libc_of(image, b""), Some(Libc::Musl));
+        let facts = from_bytes(image, Libc::Musl, CpuCaps::default()).unwrap();
+        assert_eq!(facts.system_dirs, ["/lib/", "/usr/local/lib/", "/usr/lib/"]);
+        assert_eq!(facts.cache_path, None);
+    }
+
+    #[test]
+    fn bytes_without_a_list_of_directories_give_nothing() {
+        assert_eq!(from_bytes(b"", glibc(36), CpuCaps::default()), None);
+        assert_eq!(from_bytes(b"\0/\0//\0/proc/\0", glibc(36), CpuCaps::default()), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! A prediction against an observation, in sequence; the first difference is named.
+//!
+//! Neither record tells everything a model predicts, so each comparison first drops
+//! what the record cannot show; [`crate::record::ld_debug`] says what that is.
+
+use std::fmt;
+
+use bstr::{BStr, BString, ByteSlice};
+
+use crate::probe::{Call, Outcome, Probe, SearchSource};
+use crate::record::strace::Attempt;
+
+/// The first place where prediction and observation part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Index in the two sequences, after what the record cannot show was dropped.
+    pub index: usize,
+    /// What was predicted there; `None` where the prediction had ended.
+    pub predicted: Option<String>,
+    /// What was observed there; `None` where the observation had ended.
+    pub observed: Option<String>,
+    /// The last few steps both agree on, oldest first.
+    pub before: Vec<String>,
+}
+
+/// How many agreed steps a [`Difference`] carries.
+const CONTEXT: usize = 3;
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "first difference at step {}", self.index)?;
+        for step in &self.before {
+            writeln!(f, "    both       {step}")?;
+        }
+        writeln!(f, "    predicted  {}", self.predicted.as_deref().unwrap_or("(nothing more)"))?;
+        write!(f, "    observed   {}", self.observed.as_deref().unwrap_or("(nothing more)"))
+    }
+}
+
+/// Predicted probes against those of an `LD_DEBUG` record: opens alone, by asker,
+/// needed string, path, and whether the try answered. An asker is compared where the
+/// record names one; the source never is; of a needed string with a slash the
+/// record does not know the expanded path.
+#[must_use]
+pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<Difference> {
+    let of_search = |probe: &&Probe| probe.call == Call::Open && !is_loader_cache_file(probe);
+    let predicted: Vec<&Probe> = predicted.iter().filter(of_search).collect();
+    let observed: Vec<&Probe> = observed.iter().filter(of_search).collect();
+    let same = |p: &&Probe, o: &&Probe| {
+        (o.needed_by.is_empty() || p.needed_by == o.needed_by)
+            && p.needed == o.needed
+            && (o.source == SearchSource::Direct || p.path == o.path)
+            && (p.outcome == Outcome::Hit) == (o.outcome == Outcome::Hit)
+    };
+    first_difference(&predicted, &observed, same, |p| describe(p), |o| describe(o))
+}
+
+/// Predicted probes against the attempts the kernel saw: every open and stat, by
+/// call, path and errno. `observed` is what [`candidates`] left.
+#[must_use]
+pub fn with_strace(predicted: &[Probe], observed: &[Attempt]) -> Option<Difference> {
+    let same = |p: &Probe, o: &Attempt| {
+        let outcome = if p.outcome.is_failed_call() { p.outcome } else { Outcome::Hit };
+        p.call == o.call && p.path == o.path && outcome == o.outcome
+    };
+    let show = |o: &Attempt| line(o.call, o.path.as_bstr(), o.outcome);
+    first_difference(predicted, observed, same, describe, show)
+}
+
+/// The attempts that are probes: without the files a loader reads for itself (the
+/// loader cache and the preload list where they are there, `/proc`, `/sys`), and
+/// without those on `own`, the object that was handed to the loader by name.
+#[must_use]
+pub fn candidates(
+    attempts: Vec<Attempt>,
+    cache: Option<&BStr>,
+    own: Option<&BStr>,
+) -> Vec<Attempt> {
+    let mut own = own;
+    attempts
+        .into_iter()
+        .filter(|attempt| {
+            let path = attempt.path.as_bstr();
+            let opened = attempt.call == Call::Open && attempt.outcome == Outcome::Hit;
+            if opened && own == Some(path) {
+                own = None;
+                return false;
+            }
+            let loaders_own = opened && Some(path) == cache
+                || path == "/etc/ld.so.preload"
+                || path.starts_with(b"/proc/")
+                || path.starts_with(b"/sys/");
+            !loaders_own
+        })
+        .collect()
+}
+
+/// True for the probe of the loader cache itself, made where it is not there.
+fn is_loader_cache_file(probe: &Probe) -> bool {
+    probe.source == SearchSource::LoaderCache && probe.path.ends_with(b"/ld.so.cache")
+}
+
+fn first_difference<P, O>(
+    predicted: &[P],
+    observed: &[O],
+    same: impl Fn(&P, &O) -> bool,
+    show_predicted: impl Fn(&P) -> String,
+    show_observed: impl Fn(&O) -> String,
+) -> Option<Difference> {
+    let agreed = predicted.iter().zip(observed).take_while(|(p, o)| same(p, o)).count();
+    if agreed == predicted.len() && agreed == observed.len() {
+        return None;
+    }
+    Some(Difference {
+        index: agreed,
+        predicted: predicted.get(agreed).map(&show_predicted),
+        observed: observed.get(agreed).map(&show_observed),
+        before: predicted[agreed.saturating_sub(CONTEXT)..agreed]
+            .iter()
+            .map(&show_predicted)
+            .collect(),
+    })
+}
+
+fn describe(probe: &Probe) -> String {
+    let step = line(probe.call, probe.path.as_bstr(), probe.outcome);
+    format!("{step} ({:?} asks for {:?}, {:?})", probe.needed_by, probe.needed, probe.source)
+}
+
+fn line(call: Call, path: &BStr, outcome: Outcome) -> String {
+    let call = match call {
+        Call::Open => "open",
+        Call::Stat => "stat",
+    };
+    format!("{call} {path:?} {outcome:?}")
+}
+
+/// The needed strings that a loader's list (`LD_TRACE_LOADED_OBJECTS`, `--list`)
+/// reports as not found.
+#[must_use]
+pub fn not_found(list: &[u8]) -> Vec<BString> {
+    let name =
+        |line: &[u8]| line.trim_ascii_start().strip_suffix(b" => not found").map(BString::from);
+    list.split(|byte| *byte == b'\n').filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! glibc's per-architecture tables of hardware capabilities, as far as they decide
+//! where a library is searched: `_dl_hwcaps_subdirs`, `HWCAP_IMPORTANT` with the names
+//! of its bits, and the platforms of an old-style loader cache entry.
+
+use bstr::{BStr, BString};
+
+use super::{FIRST_NAMED, FIRST_WITHOUT_LEGACY};
+use crate::elf::{Endian, Ident};
+
+/// `e_machine` of the architectures whose loaders differ in what is searched (gABI).
+pub(crate) mod machine {
+    pub(crate) const I386: u16 = 3;
+    pub(crate) const M68K: u16 = 4;
+    pub(crate) const MIPS: u16 = 8;
+    pub(crate) const PPC: u16 = 20;
+    pub(crate) const PPC64: u16 = 21;
+    pub(crate) const S390: u16 = 22;
+    pub(crate) const ARM: u16 = 40;
+    pub(crate) const SPARCV9: u16 = 43;
+    pub(crate) const IA_64: u16 = 50;
+    pub(crate) const X86_64: u16 = 62;
+    pub(crate) const AARCH64: u16 = 183;
+    pub(crate) const RISCV: u16 = 243;
+    pub(crate) const CSKY: u16 = 252;
+    pub(crate) const LOONGARCH: u16 = 258;
+}
+
+/// First release whose loader cache reader knows no legacy hwcap bit and no platform
+/// (glibc 2.40, "elf: Remove loading legacy hwcaps/platform entries in dynamic
+/// loader").
+pub(crate) const FIRST_WITHOUT_CACHE_HWCAPS: u16 = 40;
+
+/// An architecture glibc has hwcaps tables for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arch {
+    /// x86-64, x32 included.
+    X86_64,
+    /// 32-bit x86.
+    I386,
+    /// AArch64.
+    Aarch64,
+    /// 32-bit Arm.
+    Arm,
+    /// s390, 31 and 64 bits.
+    S390,
+    /// PowerPC, big-endian or 32-bit.
+    PowerPc,
+    /// 64-bit little-endian PowerPC: the only one with named levels.
+    PowerPc64Le,
+    /// Any other: no bit, no platform, no named level.
+    Other,
+}
+
+/// A `glibc-hwcaps` level and the release 2.*minor* that introduced it.
+pub(crate) struct Level {
+    pub(crate) name: &'static str,
+    pub(crate) since: u16,
+}
+
+/// A platform of `_dl_string_platform`: its bit in an old-style loader cache entry and
+/// the release 2.*minor* that introduced it.
+struct Platform {
+    name: &'static str,
+    bit: u8,
+    since: u16,
+}
+
+const fn level(name: &'static str, since: u16) -> Level {
+    Level { name, since }
+}
+
+const fn platform(name: &'static str, bit: u8, since: u16) -> Platform {
+    Platform { name, bit, since }
+}
+
+/// sysdeps/x86_64/dl-hwcaps-subdirs.c.
+const X86_64_LEVELS: &[Level] = &[
+    level("x86-64-v4", FIRST_NAMED),
+    level("x86-64-v3", FIRST_NAMED),
+    level("x86-64-v2", FIRST_NAMED),
+];
+/// sysdeps/s390/s390-64/dl-hwcaps-subdirs.c.
+const S390_LEVELS: &[Level] = &[
+    level("z17", 42),
+    level("z16", 36),
+    level("z15", FIRST_NAMED),
+    level("z14", FIRST_NAMED),
+    level("z13", FIRST_NAMED),
+];
+/// sysdeps/powerpc/powerpc64/le/dl-hwcaps-subdirs.c.
+const POWERPC_LEVELS: &[Level] = &[level("power10", FIRST_NAMED), level("power9", FIRST_NAMED)];
+
+/// sysdeps/x86/dl-procinfo.c, `_dl_x86_platforms`.
+const X86_64_PLATFORMS: &[Platform] = &[platform("haswell", 50, 0), platform("xeon_phi", 51, 0)];
+const I386_PLATFORMS: &[Platform] = &[platform("i586", 48, 0), platform("i686", 49, 0)];
+/// sysdeps/s390/dl-procinfo.c, `_dl_s390_platforms`.
+const S390_PLATFORMS: &[Platform] = &[
+    platform("g5", 32, 0),
+    platform("z900", 33, 0),
+    platform("z990", 34, 0),
+    platform("z9-109", 35, 0),
+    platform("z10", 36, 0),
+    platform("z196", 37, 0),
+    platform("zEC12", 38, 0),
+    platform("z13", 39, 0),
+    platform("z14", 40, 0),
+    platform("z15", 41, 0),
+    platform("z16", 42, 36),
+];
+/// sysdeps/powerpc/dl-procinfo.h, `_dl_string_platform`.
+const POWERPC_PLATFORMS: &[Platform] = &[
+    platform("power4", 32, 0),
+    platform("ppc970", 33, 0),
+    platform("power5", 34, 0),
+    platform("power5+", 35, 0),
+    platform("power6", 36, 0),
+    platform("ppc-cell-be", 37, 0),
+    platform("power6x", 38, 0),
+    platform("power7", 39, 0),
+    platform("ppca2", 40, 0),
+    platform("ppc405", 41, 0),
+    platform("ppc440", 42, 0),
+    platform("ppc464", 43, 0),
+    platform("ppc476", 44, 0),
+    platform("power8", 45, 0),
+    platform("power9", 46, 0),
+    platform("power10", 47, 32),
+];
+
+impl Arch {
+    /// The architecture of an object.
+    #[must_use]
+    pub fn of(ident: &Ident) -> Self {
+        match ident.machine {
+            machine::X86_64 => Arch::X86_64,
+            machine::I386 => Arch::I386,
+            machine::AARCH64 => Arch::Aarch64,
+            machine::ARM => Arch::Arm,
+            machine::S390 => Arch::S390,
+            machine::PPC64 if ident.endian == Endian::Little => Arch::PowerPc64Le,
+            machine::PPC | machine::PPC64 => Arch::PowerPc,
+            _ => Arch::Other,
+        }
+    }
+
+    /// All named levels, best first.
+    pub(crate) fn levels(self) -> &'static [Level] {
+        match self {
+            Arch::X86_64 => X86_64_LEVELS,
+            Arch::S390 => S390_LEVELS,
+            Arch::PowerPc64Le => POWERPC_LEVELS,
+            Arch::I386 | Arch::Aarch64 | Arch::Arm | Arch::PowerPc | Arch::Other => &[],
+        }
+    }
+
+    /// `HWCAP_IMPORTANT`: bit number and name of each capability that makes a legacy
+    /// subdirectory, least significant first.
+    pub(crate) fn important(self) -> &'static [(u8, &'static str)] {
+        match self {
+            Arch::X86_64 => &[(1, "x86_64"), (2, "avx512_1")],
+            Arch::I386 => &[(0, "sse2")],
+            Arch::Aarch64 => &[(8, "atomics")],
+            Arch::Arm => &[(6, "vfp"), (12, "neon")],
+            Arch::S390 => &[
+                (1, "zarch"),
+                (4, "ldisp"),
+                (5, "eimm"),
+                (6, "dfp"),
+                (11, "vx"),
+                (13, "vxe"),
+                (15, "vxe2"),
+            ],
+            Arch::PowerPc | Arch::PowerPc64Le => &[(10, "dfp"), (28, "altivec")],
+            Arch::Other => &[],
+        }
+    }
+
+    fn platforms(self) -> &'static [Platform] {
+        match self {
+            Arch::X86_64 => X86_64_PLATFORMS,
+            Arch::I386 => I386_PLATFORMS,
+            Arch::S390 => S390_PLATFORMS,
+            Arch::PowerPc | Arch::PowerPc64Le => POWERPC_PLATFORMS,
+            Arch::Aarch64 | Arch::Arm | Arch::Other => &[],
+        }
+    }
+
+    /// `_DL_HWCAP_PLATFORM` of a release: the platform bits of an old-style entry.
+    pub(crate) fn platform_mask(self, minor: u16) -> u64 {
+        match self {
+            // The range starts at bit 48 though the first two platforms are i386's.
+            Arch::X86_64 => 0xf << 48,
+            _ => self
+                .platforms()
+                .iter()
+                .filter(|platform| platform.since <= minor)
+                .fold(0, |mask, platform| mask | 1 << platform.bit),
+        }
+    }
+
+    /// `_dl_string_platform` of a release.
+    pub(crate) fn platform_bit(self, minor: u16, name: &BStr) -> Option<u8> {
+        let known = |platform: &&Platform| platform.since <= minor && name == platform.name;
+        self.platforms().iter().find(known).map(|platform| platform.bit)
+    }
+
+    /// `HWCAP_IMPORTANT` as a mask.
+    pub(crate) fn important_mask(self) -> u64 {
+        self.important().iter().fold(0, |mask, (bit, _)| mask | 1 << bit)
+    }
+
+    /// The words of the legacy power set of a release, for capability bits and a
+    /// platform: bits in ascending order, then the platform, then `tls`, which is
+    /// always there (`_dl_important_hwcaps`). Empty where the release has no legacy
+    /// subdirectories.
+    pub(crate) fn legacy_words(
+        self,
+        minor: u16,
+        hwcap: u64,
+        platform: Option<&BStr>,
+    ) -> Vec<BString> {
+        if minor >= FIRST_WITHOUT_LEGACY {
+            return Vec::new();
+        }
+        let bits = self.important().iter().filter(|(bit, _)| hwcap & (1 << bit) != 0);
+        bits.map(|(_, name)| BString::from(*name))
+            .chain(platform.map(|name| name.to_owned()))
+            .chain([BString::from("tls")])
+            .collect()
+    }
+}

@@ -1,0 +1,143 @@
+//! Which hwcaps subdirectories of a search directory are tried, and in which order.
+//!
+//! [`subdirectories`] is what the glibc model asks for; [`cpu`] says what a CPU named
+//! by `--cpu` makes a loader believe, and [`arch`] holds the tables of glibc it rests
+//! on.
+
+pub mod arch;
+pub mod cpu;
+
+use bstr::{BString, ByteSlice};
+
+use crate::loader::{Libc, LoaderFacts};
+
+pub use cpu::{CpuCaps, UnknownCpu, for_cpu};
+
+/// First release that knows `glibc-hwcaps/<level>` (glibc 2.33, "elf: Add glibc-hwcaps
+/// support for LD_LIBRARY_PATH").
+pub(crate) const FIRST_NAMED: u16 = 33;
+/// First release that makes no legacy subdirectory (glibc 2.37, "elf: Remove legacy
+/// hwcaps support from the dynamic loader").
+pub(crate) const FIRST_WITHOUT_LEGACY: u16 = 37;
+
+/// More legacy words than any architecture has (s390x: seven bits, platform, `tls`);
+/// those beyond are ignored, so that no input makes a power set of unbounded size.
+const MAX_LEGACY_WORDS: usize = 12;
+
+/// The prefixes tried in every search directory, in order: each is empty or ends in a
+/// slash, and the directory itself (the empty one) comes last.
+///
+/// The named subdirectories come first, then, up to glibc 2.36, the power set of the
+/// legacy words (glibc 2.36 elf/dl-hwcaps.c `_dl_important_hwcaps`). musl has none.
+#[must_use]
+pub fn subdirectories(facts: &LoaderFacts) -> Vec<BString> {
+    let Libc::Glibc(release) = facts.libc else {
+        return vec![BString::default()];
+    };
+    let mut prefixes = Vec::new();
+    if release.minor >= FIRST_NAMED {
+        prefixes.extend(facts.hwcaps.iter().map(|level| {
+            let mut prefix = BString::from("glibc-hwcaps/");
+            prefix.extend_from_slice(level);
+            prefix.push(b'/');
+            prefix
+        }));
+    }
+    if release.minor < FIRST_WITHOUT_LEGACY {
+        power_set(&facts.legacy_hwcaps, &mut prefixes);
+    } else {
+        prefixes.push(BString::default());
+    }
+    prefixes
+}
+
+/// Every combination of the words, the full one first and the empty one last; within
+/// a combination the last word of the table leads.
+fn power_set(words: &[BString], prefixes: &mut Vec<BString>) {
+    let words = &words[..words.len().min(MAX_LEGACY_WORDS)];
+    for chosen in (0..1_usize << words.len()).rev() {
+        let mut prefix = BString::default();
+        for (index, word) in words.iter().enumerate().rev() {
+            if chosen & (1 << index) != 0 {
+                prefix.extend_from_slice(word.as_bytes());
+                prefix.push(b'/');
+            }
+        }
+        prefixes.push(prefix);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::GlibcVersion;
+
+    fn facts(minor: u16, hwcaps: &[&str], legacy: &[&str]) -> LoaderFacts {
+        let strings = |list: &[&str]| list.iter().map(|word| BString::from(*word)).collect();
+        LoaderFacts {
+            libc: Libc::Glibc(GlibcVersion { major: 2, minor }),
+            system_dirs: vec![BString::from("/lib/")],
+            cache_path: None,
+            lib: BString::from("lib"),
+            platform: None,
+            hwcaps: strings(hwcaps),
+            legacy_hwcaps: strings(legacy),
+            hwcap_mask: 0,
+            platform_bit: None,
+        }
+    }
+
+    #[test]
+    fn legacy_words_make_a_power_set_led_by_tls() {
+        let facts = facts(31, &[], &["x86_64", "haswell", "tls"]);
+        assert_eq!(
+            subdirectories(&facts),
+            [
+                "tls/haswell/x86_64/",
+                "tls/haswell/",
+                "tls/x86_64/",
+                "tls/",
+                "haswell/x86_64/",
+                "haswell/",
+                "x86_64/",
+                ""
+            ]
+        );
+    }
+
+    /// What `LD_DEBUG=libs` of glibc 2.36 printed on a CPU with AVX-512.
+    #[test]
+    fn named_levels_come_before_the_legacy_set_in_2_36() {
+        let facts =
+            facts(36, &["x86-64-v4", "x86-64-v3"], &["x86_64", "avx512_1", "haswell", "tls"]);
+        let found = subdirectories(&facts);
+        assert_eq!(found.len(), 2 + 16);
+        assert_eq!(found[0], "glibc-hwcaps/x86-64-v4/");
+        assert_eq!(found[1], "glibc-hwcaps/x86-64-v3/");
+        assert_eq!(found[2], "tls/haswell/avx512_1/x86_64/");
+        assert_eq!(found[4], "tls/haswell/x86_64/");
+        assert_eq!(found[17], "");
+    }
+
+    #[test]
+    fn a_single_legacy_word_gives_it_and_the_plain_directory() {
+        assert_eq!(subdirectories(&facts(36, &[], &["tls"])), ["tls/", ""]);
+    }
+
+    #[test]
+    fn from_2_37_on_only_named_levels_are_tried() {
+        let facts = facts(37, &["z15", "z14"], &["tls"]);
+        assert_eq!(subdirectories(&facts), ["glibc-hwcaps/z15/", "glibc-hwcaps/z14/", ""]);
+    }
+
+    #[test]
+    fn before_2_33_no_named_level_is_tried() {
+        assert_eq!(subdirectories(&facts(32, &["x86-64-v2"], &["tls"])), ["tls/", ""]);
+    }
+
+    #[test]
+    fn an_absurd_number_of_words_stays_bounded() {
+        let words = vec!["w"; 200];
+        assert_eq!(subdirectories(&facts(31, &[], &words)).len(), 1 << MAX_LEGACY_WORDS);
+    }
+}

@@ -1,0 +1,364 @@
+//! Answering a needed string from a loader cache, release by release.
+//!
+//! glibc elf/dl-cache.c `search_cache`. What changed: 2.33 added the named hwcaps,
+//! 2.34 made the ABI flags no longer stop a search for a better named one (bug 27046),
+//! 2.40 stopped reading legacy hwcap bits and platforms.
+
+use std::cmp::Ordering;
+
+use bstr::{BStr, BString, ByteSlice};
+
+use super::read::{LoaderCache, RawEntry, is_named, isa_level};
+use crate::elf::{Class, Ident};
+use crate::loader::{Libc, LoaderFacts};
+use crate::search::hwcaps::FIRST_NAMED;
+use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS, machine};
+
+/// First release that looks for a better named entry whatever the flags of the best
+/// so far (glibc 2.34, bug 27046).
+const FIRST_IGNORING_FLAGS: u16 = 34;
+/// `FLAG_ELF`, `FLAG_ELF_LIBC6`.
+const FLAG_ELF: i32 = 1;
+const FLAG_ELF_LIBC6: i32 = 3;
+/// `e_flags` of the psABIs that tell float ABIs and NaN encodings apart.
+const EF_RISCV_FLOAT_ABI: u32 = 6;
+const EF_RISCV_FLOAT_ABI_DOUBLE: u32 = 4;
+const EF_LARCH_ABI_MODIFIER_MASK: u32 = 7;
+const EF_LARCH_ABI_DOUBLE_FLOAT: u32 = 3;
+const EF_ARM_ABI_FLOAT_HARD: u32 = 0x400;
+const EF_MIPS_ABI2: u32 = 0x20;
+const EF_MIPS_NAN2008: u32 = 0x400;
+/// `_DL_HWCAP_TLS_MASK`.
+const HWCAP_TLS: u64 = 1 << 63;
+
+/// What a loader compares an entry with: made once for a loader, used for every
+/// needed string.
+#[derive(Clone, Debug)]
+pub struct CacheQuery {
+    /// The release 2.*minor*.
+    minor: u16,
+    /// `_DL_CACHE_DEFAULT_ID`.
+    default_id: i32,
+    /// The flags `_dl_cache_check_flags` accepts besides, where it does.
+    also: Option<i32>,
+    /// `hwcap_exclude`: bits an old-style entry must not have.
+    exclude: u64,
+    /// `_DL_HWCAP_PLATFORM`.
+    platform_mask: u64,
+    /// `1 << platform`, or all bits where the platform has none.
+    platform: u64,
+    /// `cpu_features->isa_1`: the x86 ISA levels as bits, where they matter.
+    isa: Option<u32>,
+    /// Whether `char`, in which `_dl_cache_libcmp` subtracts, is signed.
+    signed_char: bool,
+    /// `_dl_hwcaps_priorities`: names in the order of bytes, each with its priority.
+    priorities: Vec<(BString, u32)>,
+}
+
+impl CacheQuery {
+    /// What the loader described by `facts`, of `ident`'s ABI, compares with. musl
+    /// reads no loader cache; for it the query is that of the newest glibc.
+    #[must_use]
+    pub fn new(ident: &Ident, facts: &LoaderFacts) -> Self {
+        let arch = Arch::of(ident);
+        let minor = match facts.libc {
+            Libc::Glibc(release) => release.minor,
+            Libc::Musl => u16::MAX,
+        };
+        let platform_mask = arch.platform_mask(minor);
+        let (default_id, also) = cache_flags(ident);
+        let mut priorities: Vec<_> = facts.hwcaps.iter().cloned().zip(1..).collect();
+        // Stable, as the loader's own insertion sort is: of a name given twice the
+        // better priority is met first.
+        priorities.sort_by(|left, right| left.0.cmp(&right.0));
+        CacheQuery {
+            minor,
+            default_id,
+            also,
+            exclude: !(facts.hwcap_mask | platform_mask | HWCAP_TLS),
+            platform_mask,
+            platform: facts
+                .platform_bit
+                .and_then(|bit| 1_u64.checked_shl(bit.into()))
+                .unwrap_or(u64::MAX),
+            isa: (arch == Arch::X86_64).then(|| isa_bits(&facts.hwcaps)),
+            signed_char: has_signed_char(ident.machine),
+            priorities,
+        }
+    }
+
+    /// `_dl_cache_check_flags`.
+    fn accepts(&self, flags: i32) -> bool {
+        flags == self.default_id || self.also == Some(flags)
+    }
+
+    /// True where an entry without a `glibc-hwcaps` name may be used.
+    fn accepts_legacy(&self, hwcap: u64) -> bool {
+        if self.minor >= FIRST_WITHOUT_CACHE_HWCAPS {
+            return hwcap == 0;
+        }
+        let platform = hwcap & self.platform_mask;
+        hwcap & self.exclude == 0 && (platform == 0 || platform == self.platform)
+    }
+
+    /// `dl_cache_hwcap_isa_level_compatible`. The shift counts as the CPU counts it,
+    /// modulo 32.
+    fn has_isa_level(&self, hwcap: u64) -> bool {
+        let level = 1_u32.wrapping_shl(isa_level(hwcap));
+        self.isa.is_none_or(|isa| isa & level == level)
+    }
+
+    /// `glibc_hwcaps_priority`: the merge of two sorted lists, followed as far as the
+    /// name asked for. `None` is "do not use".
+    fn priority(&self, cache: &LoaderCache, index: u32) -> Option<u32> {
+        let mut known = self.priorities.iter().peekable();
+        for (position, name) in (0..=index).zip(cache.hwcaps_names()) {
+            while known.next_if(|(known, _)| known.as_bstr() < name).is_some() {}
+            let priority = known.next_if(|(known, _)| known.as_bstr() == name);
+            if position == index {
+                return priority.map(|(_, priority)| *priority);
+            }
+        }
+        None
+    }
+}
+
+/// `_DL_CACHE_DEFAULT_ID` of an ABI, and what `_dl_cache_check_flags` accepts besides
+/// (the `dl-cache.h` of each architecture under sysdeps).
+fn cache_flags(ident: &Ident) -> (i32, Option<i32>) {
+    let exactly = |abi: i32| (abi | FLAG_ELF_LIBC6, None);
+    let is_64 = ident.class == Class::Elf64;
+    match ident.machine {
+        machine::X86_64 => exactly(if is_64 { 0x300 } else { 0x800 }),
+        machine::AARCH64 if is_64 => exactly(0xa00),
+        machine::S390 if is_64 => exactly(0x400),
+        machine::PPC64 => exactly(0x500),
+        machine::SPARCV9 => exactly(0x100),
+        machine::IA_64 => exactly(0x200),
+        machine::RISCV => exactly(match ident.flags & EF_RISCV_FLOAT_ABI {
+            EF_RISCV_FLOAT_ABI_DOUBLE => 0x1000,
+            _ => 0xf00,
+        }),
+        machine::LOONGARCH => exactly(match ident.flags & EF_LARCH_ABI_MODIFIER_MASK {
+            EF_LARCH_ABI_DOUBLE_FLOAT => 0x1200,
+            _ => 0x1100,
+        }),
+        // Unmarked objects suit either float ABI; the default stays the generic one.
+        machine::ARM if ident.flags & EF_ARM_ABI_FLOAT_HARD != 0 => (FLAG_ELF_LIBC6, Some(0x903)),
+        machine::ARM => (FLAG_ELF_LIBC6, Some(0xb03)),
+        machine::MIPS => mips_flags(ident),
+        _ => (FLAG_ELF_LIBC6, Some(FLAG_ELF)),
+    }
+}
+
+/// The three ABIs of MIPS, each in two NaN encodings; legacy o32 is the generic case.
+fn mips_flags(ident: &Ident) -> (i32, Option<i32>) {
+    let nan2008 = ident.flags & EF_MIPS_NAN2008 != 0;
+    let abi = match (ident.class, ident.flags & EF_MIPS_ABI2 != 0) {
+        (Class::Elf64, _) => [0x700, 0xe00],
+        (Class::Elf32, true) => [0x600, 0xd00],
+        (Class::Elf32, false) if nan2008 => [0, 0xc00],
+        (Class::Elf32, false) => return (FLAG_ELF_LIBC6, Some(FLAG_ELF)),
+    };
+    (abi[usize::from(nan2008)] | FLAG_ELF_LIBC6, None)
+}
+
+/// `cpu_features->isa_1` of a CPU with these levels: baseline is bit 0, v4 bit 3.
+fn isa_bits(hwcaps: &[BString]) -> u32 {
+    let has = |level: &str| hwcaps.iter().any(|name| name == level);
+    match (has("x86-64-v4"), has("x86-64-v3"), has("x86-64-v2")) {
+        (true, ..) => 0b1111,
+        (_, true, _) => 0b111,
+        (.., true) => 0b11,
+        _ => 0b1,
+    }
+}
+
+/// Whether the psABI of a machine makes `char` signed.
+fn has_signed_char(machine: u16) -> bool {
+    !matches!(
+        machine,
+        machine::ARM
+            | machine::AARCH64
+            | machine::PPC
+            | machine::PPC64
+            | machine::S390
+            | machine::RISCV
+            | machine::CSKY
+    )
+}
+
+impl LoaderCache {
+    /// The file the loader takes for a needed string, or `None` where it goes on to
+    /// the system directories (glibc `search_cache`).
+    ///
+    /// Where an index points outside the file, a lookup that meets it in its binary
+    /// search ends with nothing, as in glibc. Two things are not modelled: the access
+    /// to `/etc/ld.so.nohwcap` of some distributions' old releases, and the
+    /// kernel release an entry may ask for up to glibc 2.35.
+    #[must_use]
+    pub fn lookup(&self, needed: &BStr, query: &CacheQuery) -> Option<&BStr> {
+        let (mut left, mut right) =
+            (0_i64, i64::from(self.layout.count.wrapping_sub(1).cast_signed()));
+        while left <= right {
+            let middle = i64::midpoint(left, right);
+            match self.compare(needed, self.entry(middle)?, query)? {
+                Ordering::Less => left = middle + 1,
+                Ordering::Greater => right = middle - 1,
+                Ordering::Equal => {
+                    let first = self.first_of(needed, middle, query);
+                    return self.best_of(needed, first, middle, right, query);
+                }
+            }
+        }
+        None
+    }
+
+    fn entry(&self, index: i64) -> Option<RawEntry> {
+        self.raw(u32::try_from(index).ok()?)
+    }
+
+    /// Which way the search goes on from an entry: the table is sorted downwards, so
+    /// "less" leads to later entries. `None` where the key is bogus.
+    fn compare(&self, needed: &BStr, entry: RawEntry, query: &CacheQuery) -> Option<Ordering> {
+        Some(libcmp(needed, self.tail(entry.key)?, query.signed_char))
+    }
+
+    fn is_named(&self, needed: &BStr, index: i64, query: &CacheQuery) -> Option<RawEntry> {
+        let entry = self.entry(index)?;
+        (self.compare(needed, entry, query) == Some(Ordering::Equal)).then_some(entry)
+    }
+
+    /// The first of the entries of this name, back from one that was found.
+    fn first_of(&self, needed: &BStr, found: i64, query: &CacheQuery) -> i64 {
+        let mut first = found;
+        while first > 0 && self.is_named(needed, first - 1, query).is_some() {
+            first -= 1;
+        }
+        first
+    }
+
+    /// The best of the entries of this name. Up to `found` the name is known to match.
+    fn best_of(
+        &self,
+        needed: &BStr,
+        first: i64,
+        found: i64,
+        last: i64,
+        query: &CacheQuery,
+    ) -> Option<&BStr> {
+        let mut best = Best::default();
+        for index in first..=last {
+            let entry =
+                if index > found { self.is_named(needed, index, query) } else { self.entry(index) };
+            let Some(entry) = entry else { break };
+            if best.consider(self, entry, query) {
+                break;
+            }
+        }
+        best.path
+    }
+}
+
+/// The best entry met so far.
+#[derive(Default)]
+struct Best<'cache> {
+    path: Option<&'cache BStr>,
+    /// Of a named entry; lower is better.
+    priority: u32,
+}
+
+impl<'cache> Best<'cache> {
+    /// Takes an entry of the right name into account; true where the search is over.
+    fn consider(
+        &mut self,
+        cache: &'cache LoaderCache,
+        entry: RawEntry,
+        query: &CacheQuery,
+    ) -> bool {
+        let Some(path) = cache.string(entry.value).filter(|_| query.accepts(entry.flags)) else {
+            return false;
+        };
+        let is_default = entry.flags == query.default_id;
+        if query.minor < FIRST_IGNORING_FLAGS && self.path.is_some() && !is_default {
+            return false;
+        }
+        let named = query.minor >= FIRST_NAMED && is_named(entry.hwcap);
+        if cache.layout.is_new {
+            if named {
+                return self.consider_named(cache, entry, path, query);
+            }
+            if query.minor >= FIRST_NAMED && self.path.is_some() {
+                return true;
+            }
+            if !query.accepts_legacy(entry.hwcap) {
+                return false;
+            }
+        }
+        self.path = Some(path);
+        is_default
+    }
+
+    /// A named entry never ends the search: a better one may follow.
+    fn consider_named(
+        &mut self,
+        cache: &'cache LoaderCache,
+        entry: RawEntry,
+        path: &'cache BStr,
+        query: &CacheQuery,
+    ) -> bool {
+        if !query.has_isa_level(entry.hwcap) {
+            return false;
+        }
+        // The lower half of the field is the index.
+        if let Some(priority) = query.priority(cache, entry.hwcap as u32) {
+            if self.path.is_none() || priority < self.priority {
+                self.path = Some(path);
+                self.priority = priority;
+            }
+        }
+        false
+    }
+}
+
+/// `_dl_cache_libcmp`: bytes in order, runs of digits as numbers, which wrap as `int`
+/// does. Either side ends at a NUL or at the end of its slice.
+fn libcmp(left: &[u8], right: &[u8], signed_char: bool) -> Ordering {
+    let at = |bytes: &[u8], index: usize| bytes.get(index).copied().unwrap_or(0);
+    let difference = |left: u8, right: u8| {
+        if signed_char { left.cast_signed().cmp(&right.cast_signed()) } else { left.cmp(&right) }
+    };
+    let (mut i, mut j) = (0, 0);
+    loop {
+        let (a, b) = (at(left, i), at(right, j));
+        match (a.is_ascii_digit(), b.is_ascii_digit()) {
+            _ if a == 0 => return difference(a, b),
+            (true, true) => {
+                let (x, y) = (number(left, &mut i), number(right, &mut j));
+                if x != y {
+                    return x.wrapping_sub(y).cmp(&0);
+                }
+            }
+            (true, false) => return Ordering::Greater,
+            (false, true) => return Ordering::Less,
+            (false, false) if a != b => return difference(a, b),
+            (false, false) => {
+                i += 1;
+                j += 1;
+            }
+        }
+    }
+}
+
+/// Reads a run of digits and moves past it.
+fn number(bytes: &[u8], index: &mut usize) -> i32 {
+    let mut value = 0_i32;
+    while let Some(digit) = bytes.get(*index).filter(|byte| byte.is_ascii_digit()) {
+        value = value.wrapping_mul(10).wrapping_add(i32::from(digit - b'0'));
+        *index += 1;
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+//! The formats of a loader cache, and checked access to what they hold.
+//!
+//! Three layouts exist (glibc 2.36 sysdeps/generic/dl-cache.h): the old one of libc5
+//! times (`ld.so-1.7.0`), the new one (`glibc-ld.so.cache1.1`), and the old one with
+//! the new one where its strings would be ("compat"). All numbers are in the byte
+//! order of the machine the cache is for.
+
+use bstr::{BStr, ByteSlice};
+
+use crate::elf::{Class, Endian, Ident};
+use crate::search::hwcaps::arch::machine;
+
+const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
+const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+
+/// `sizeof (struct cache_file)`: magic, padding, count.
+const OLD_HEADER: usize = 16;
+/// `sizeof (struct file_entry)`: flags, key, value.
+const OLD_ENTRY: usize = 12;
+/// `sizeof (struct cache_file_new)`.
+const NEW_HEADER: usize = 48;
+/// `sizeof (struct file_entry_new)`: an old entry, an unused word, hwcap.
+const NEW_ENTRY: usize = 24;
+
+/// Where the fields of `struct cache_file_new` lie.
+const NEW_COUNT: usize = 20;
+const NEW_FLAGS: usize = 28;
+const NEW_EXTENSION: usize = 32;
+
+/// `cache_extension_magic`.
+const EXTENSION_MAGIC: u32 = 0xeaa4_2174;
+/// `cache_extension_tag_glibc_hwcaps`.
+const TAG_GLIBC_HWCAPS: u32 = 1;
+
+/// More names than any machine has subdirectories; those beyond are unknown, so that a
+/// hostile cache cannot make each lookup walk a list of its own size.
+const MAX_NAMES: usize = 256;
+
+/// `DL_CACHE_HWCAP_EXTENSION`, and the ISA level bits above the index.
+const HWCAP_EXTENSION: u64 = 1 << 62;
+const ISA_LEVEL_MASK: u64 = (1 << 10) - 1;
+
+/// A loader cache: its bytes, with the layout found in them.
+#[derive(Clone, Debug)]
+pub struct LoaderCache {
+    bytes: Vec<u8>,
+    endian: Endian,
+    pub(super) layout: Layout,
+    /// `cache_extension_tag_glibc_hwcaps`: offset of the array and its length in
+    /// elements; empty where there is none or the extension directory is malformed.
+    hwcaps_names: (usize, usize),
+}
+
+/// Which table of the file is searched, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// True for the new format, whose entries carry hwcaps.
+    pub(super) is_new: bool,
+    /// Number of entries the header claims, as the loader takes it.
+    pub(super) count: u32,
+    /// Offset of the first entry.
+    first: usize,
+    /// Offset that string indices are relative to.
+    strings: usize,
+}
+
+/// One entry as the loader sees it, indices not yet checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RawEntry {
+    pub(super) flags: i32,
+    pub(super) key: u32,
+    pub(super) value: u32,
+    /// 0 in the old format.
+    pub(super) hwcap: u64,
+}
+
+/// One entry, for people and tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheEntry<'cache> {
+    /// The name libraries are asked for by.
+    pub soname: &'cache BStr,
+    /// The file.
+    pub path: &'cache BStr,
+    /// `FLAG_ELF_LIBC6` and its like, with the ABI above (glibc
+    /// sysdeps/generic/ldconfig.h).
+    pub flags: i32,
+    /// The hwcap field; 0 in the old format.
+    pub hwcap: u64,
+    /// The `glibc-hwcaps` subdirectory the file lies in.
+    pub hwcaps_name: Option<&'cache BStr>,
+}
+
+/// True where a hwcap field holds an index of a `glibc-hwcaps` name in its lower half
+/// (`dl_cache_hwcap_extension`).
+pub(super) fn is_named(hwcap: u64) -> bool {
+    (hwcap >> 32) & !ISA_LEVEL_MASK == HWCAP_EXTENSION >> 32
+}
+
+/// The ISA level of a named entry (`DL_CACHE_HWCAP_ISA_LEVEL_MASK`).
+pub(super) fn isa_level(hwcap: u64) -> u32 {
+    ((hwcap >> 32) & ISA_LEVEL_MASK) as u32
+}
+
+/// Bytes at an offset as numbers of one byte order.
+#[derive(Clone, Copy)]
+struct Reader<'bytes> {
+    bytes: &'bytes [u8],
+    endian: Endian,
+}
+
+impl Reader<'_> {
+    fn array<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
+        self.bytes.get(offset..)?.first_chunk().copied()
+    }
+
+    fn u32(&self, offset: usize) -> Option<u32> {
+        let array = self.array(offset)?;
+        Some(match self.endian {
+            Endian::Little => u32::from_le_bytes(array),
+            Endian::Big => u32::from_be_bytes(array),
+        })
+    }
+
+    fn u64(&self, offset: usize) -> Option<u64> {
+        let array = self.array(offset)?;
+        Some(match self.endian {
+            Endian::Little => u64::from_le_bytes(array),
+            Endian::Big => u64::from_be_bytes(array),
+        })
+    }
+
+    /// A byte for byte comparison with a magic at an offset.
+    fn has(&self, offset: usize, magic: &[u8]) -> bool {
+        self.bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic))
+    }
+
+    /// `cache_file_new_matches_endian`: no mark at all counts as a match.
+    fn matches_endian(&self, header: usize) -> bool {
+        let wanted = match self.endian {
+            Endian::Little => 2,
+            Endian::Big => 3,
+        };
+        let flags = self.bytes.get(header + NEW_FLAGS).copied().unwrap_or(0);
+        flags == 0 || flags & 3 == wanted
+    }
+
+    /// `cache_extension_load` and `cache_extension_verify`, for the one section a
+    /// loader reads. Offsets are relative to the file, in the compat format as well.
+    fn hwcaps_names(&self, header: usize) -> Option<(usize, usize)> {
+        let directory = self.u32(header + NEW_EXTENSION)? as usize;
+        if directory == 0 || directory % 4 != 0 || self.u32(directory)? != EXTENSION_MAGIC {
+            return None;
+        }
+        let count = self.u32(directory + 4)? as usize;
+        let sections = self.bytes.get(directory + 8..)?.len() / 16;
+        if count > sections {
+            return None;
+        }
+        let mut found = None;
+        for index in 0..count {
+            let section = directory + 8 + index * 16;
+            let (offset, size) =
+                (self.u32(section + 8)? as usize, self.u32(section + 12)? as usize);
+            if offset.checked_add(size)? > self.bytes.len() {
+                return None;
+            }
+            if self.u32(section)? == TAG_GLIBC_HWCAPS {
+                found = Some((offset, size));
+            }
+        }
+        let (offset, size) = found?;
+        (size != 0 && offset % 4 == 0 && size % 4 == 0)
+            .then_some((offset, (size / 4).min(MAX_NAMES)))
+    }
+}
+
+/// `__alignof__ (struct cache_file_new)`: 8, but 4 where a 64-bit number is aligned
+/// to 4 bytes inside a structure.
+fn alignment(ident: &Ident) -> usize {
+    match (ident.class, ident.machine) {
+        (Class::Elf32, machine::I386 | machine::M68K) => 4,
+        _ => 8,
+    }
+}
+
+impl LoaderCache {
+    /// Reads a cache as the loader of a 64-bit target of that byte order does; see
+    /// [`LoaderCache::parse_for`].
+    #[must_use]
+    pub fn parse(bytes: Vec<u8>, endian: Endian) -> Option<Self> {
+        Self::parse_aligned(bytes, endian, 8)
+    }
+
+    /// Reads a cache as the loader of `ident`'s ABI does. `None` is what such a loader
+    /// would treat as no cache at all: another magic, another byte order, a table that
+    /// does not fit in the file (glibc 2.36 elf/dl-cache.c `_dl_load_cache_lookup`).
+    ///
+    /// It differs from [`LoaderCache::parse`] for 32-bit x86 alone, where a cache of
+    /// the compat format is laid out otherwise.
+    #[must_use]
+    pub fn parse_for(bytes: Vec<u8>, ident: &Ident) -> Option<Self> {
+        Self::parse_aligned(bytes, ident.endian, alignment(ident))
+    }
+
+    fn parse_aligned(bytes: Vec<u8>, endian: Endian, alignment: usize) -> Option<Self> {
+        let reader = Reader { bytes: &bytes, endian };
+        let header =
+            if new_header(&reader) { Some(0) } else { embedded_header(&reader, alignment)? };
+        let layout = match header {
+            Some(header) => {
+                if !reader.matches_endian(header) {
+                    return None;
+                }
+                let count = reader.u32(header + NEW_COUNT)?;
+                Layout { is_new: true, count, first: header + NEW_HEADER, strings: header }
+            }
+            None => {
+                let count = reader.u32(OLD_HEADER - 4)?;
+                let strings = OLD_HEADER + count as usize * OLD_ENTRY;
+                Layout { is_new: false, count, first: OLD_HEADER, strings }
+            }
+        };
+        let hwcaps_names =
+            header.and_then(|header| reader.hwcaps_names(header)).unwrap_or_default();
+        Some(LoaderCache { bytes, endian, layout, hwcaps_names })
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { bytes: &self.bytes, endian: self.endian }
+    }
+
+    /// The entry at an index; `None` outside the file, where a loader would fault.
+    pub(super) fn raw(&self, index: u32) -> Option<RawEntry> {
+        let size = if self.layout.is_new { NEW_ENTRY } else { OLD_ENTRY };
+        let offset = (index as usize).checked_mul(size)?.checked_add(self.layout.first)?;
+        let reader = self.reader();
+        Some(RawEntry {
+            flags: reader.u32(offset)?.cast_signed(),
+            key: reader.u32(offset + 4)?,
+            value: reader.u32(offset + 8)?,
+            hwcap: if self.layout.is_new { reader.u64(offset + 16)? } else { 0 },
+        })
+    }
+
+    /// The bytes from a string index to the end of the file; `None` for an index
+    /// outside it (`_dl_cache_verify_ptr`).
+    pub(super) fn tail(&self, index: u32) -> Option<&[u8]> {
+        let offset = self.layout.strings.checked_add(index as usize)?;
+        self.bytes.get(offset..).filter(|tail| !tail.is_empty())
+    }
+
+    /// The string at an index.
+    pub(super) fn string(&self, index: u32) -> Option<&BStr> {
+        self.tail(index).map(up_to_nul)
+    }
+
+    /// The sorted `glibc-hwcaps` names of the extension section. A name whose index
+    /// is outside the file is given as the empty one, which no loader has.
+    pub(super) fn hwcaps_names(&self) -> impl Iterator<Item = &BStr> {
+        let (first, count) = self.hwcaps_names;
+        (0..count).map(move |index| {
+            let offset = self.reader().u32(first + index * 4).unwrap_or(u32::MAX);
+            self.bytes.get(offset as usize..).map(up_to_nul).unwrap_or_default()
+        })
+    }
+
+    /// The entries in the order of the file, as far as they can be read: one with an
+    /// index outside the file is left out.
+    pub fn entries(&self) -> impl Iterator<Item = CacheEntry<'_>> {
+        let rest = self.bytes.len().saturating_sub(self.layout.first);
+        let fitting = rest / if self.layout.is_new { NEW_ENTRY } else { OLD_ENTRY };
+        let count = self.layout.count.min(u32::try_from(fitting).unwrap_or(u32::MAX));
+        (0..count).filter_map(|index| {
+            let raw = self.raw(index)?;
+            let name = is_named(raw.hwcap).then(|| raw.hwcap as u32 as usize);
+            Some(CacheEntry {
+                soname: self.string(raw.key)?,
+                path: self.string(raw.value)?,
+                flags: raw.flags,
+                hwcap: raw.hwcap,
+                hwcaps_name: name.and_then(|index| self.hwcaps_names().nth(index)),
+            })
+        })
+    }
+}
+
+/// True where the file is of the new format and its table fits in it.
+fn new_header(reader: &Reader<'_>) -> bool {
+    let len = reader.bytes.len();
+    len > NEW_HEADER
+        && reader.has(0, NEW_MAGIC)
+        && reader
+            .u32(NEW_COUNT)
+            .is_some_and(|count| (len - NEW_HEADER) / NEW_ENTRY >= count as usize)
+}
+
+/// Checks the old format. `Some(None)` is a cache with the old table only,
+/// `Some(Some(offset))` one with the new header inside, `None` no cache.
+fn embedded_header(reader: &Reader<'_>, alignment: usize) -> Option<Option<usize>> {
+    let len = reader.bytes.len();
+    if len <= OLD_HEADER || !reader.has(0, OLD_MAGIC) {
+        return None;
+    }
+    let count = reader.u32(OLD_HEADER - 4)? as usize;
+    if (len - OLD_HEADER) / OLD_ENTRY < count {
+        return None;
+    }
+    let offset = (OLD_HEADER + count * OLD_ENTRY).next_multiple_of(alignment);
+    let inside = offset + NEW_HEADER <= len && reader.has(offset, NEW_MAGIC);
+    Some(inside.then_some(offset))
+}
+
+fn up_to_nul(bytes: &[u8]) -> &BStr {
+    let end = bytes.find_byte(0).unwrap_or(bytes.len());
+    BStr::new(&bytes[..end])
+}

@@ -1,0 +1,125 @@
+//! One child process: clean environment, no input, output to files, limited time.
+
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::{Start, TruthError, User, scratch};
+
+/// How a run ended.
+pub(super) struct Ended {
+    /// Process id it had.
+    pub(super) pid: u32,
+    /// True for exit code 0.
+    pub(super) success: bool,
+    /// Standard output.
+    pub(super) stdout: Vec<u8>,
+    /// Standard error.
+    pub(super) stderr: Vec<u8>,
+}
+
+/// What keeps a run from being one of this process's own user in this root.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Confined<'a> {
+    /// Another root directory.
+    pub(super) root: Option<&'a Path>,
+    /// Another user.
+    pub(super) user: Option<&'a User>,
+}
+
+/// Runs `line` with `env` alone, in a process group of its own so that all of it can
+/// be ended when its time is over.
+pub(super) fn run(
+    start: &Start,
+    line: &[OsString],
+    env: &[(OsString, OsString)],
+    confined: Confined<'_>,
+) -> Result<Ended, TruthError> {
+    let object = start.object.as_path();
+    let failed = scratch(object);
+    let mut stdout = tempfile::tempfile().map_err(&failed)?;
+    let mut stderr = tempfile::tempfile().map_err(&failed)?;
+    let mut command = Command::new(&line[0]);
+    command
+        .args(&line[1..])
+        .env_clear()
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(stdout.try_clone().map_err(&failed)?)
+        .stderr(stderr.try_clone().map_err(&failed)?)
+        .process_group(0);
+    if let Some(dir) = &start.dir {
+        command.current_dir(dir);
+    }
+    confine(&mut command, confined);
+    let child = command
+        .spawn()
+        .map_err(|source| TruthError::Start { command: line[0].clone().into(), source })?;
+    let pid = child.id();
+    let success = wait(child, object, start.limit)?;
+    Ok(Ended {
+        pid,
+        success,
+        stdout: rewound(&mut stdout).map_err(&failed)?,
+        stderr: rewound(&mut stderr).map_err(&failed)?,
+    })
+}
+
+/// Makes the child change user, then root.
+#[allow(unsafe_code, reason = "std has no stable way to change a child's root")]
+fn confine(command: &mut Command, confined: Confined<'_>) {
+    if let Some(root) = confined.root {
+        // A path no kernel takes stands for one that is not there.
+        let root = CString::new(root.as_os_str().as_bytes()).unwrap_or_default();
+        #[allow(unsafe_code, reason = "a chroot has to happen in the child")]
+        // SAFETY: between fork and exec only two system calls are made, on a path
+        // that was allocated before; rustix calls the kernel without taking locks.
+        unsafe {
+            command.pre_exec(move || {
+                rustix::process::chroot(root.as_c_str())?;
+                Ok(rustix::process::chdir(c"/")?)
+            });
+        }
+    }
+    if let Some(user) = confined.user {
+        command.uid(user.uid).gid(user.gid);
+    }
+}
+
+/// Waits for the child, ending its process group when `limit` is over.
+fn wait(
+    mut child: std::process::Child,
+    object: &Path,
+    limit: Duration,
+) -> Result<bool, TruthError> {
+    let failed = scratch(object);
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(&failed)? {
+            return Ok(status.success());
+        }
+        if began.elapsed() > limit {
+            let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+            if let Some(pid) = pid {
+                // A group that has just ended by itself is as good as one ended here.
+                let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+            }
+            child.wait().map_err(&failed)?;
+            return Err(TruthError::TooLong { object: object.to_owned(), limit });
+        }
+        sleep(Duration::from_millis(1));
+    }
+}
+
+fn rewound(file: &mut File) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,139 @@
+//! The lab end to end, on this machine's own programs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn lab(arguments: &[&str]) -> Output {
+    // Tests run in the crate's own directory, so the lab finds patchelf by the
+    // workspace or by the variable, as a user's would.
+    Command::new(env!("CARGO_BIN_EXE_lab")).args(arguments).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Says why a test cannot run here; that is a failure where everything is
+/// required.
+fn skip(reason: &str) {
+    assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none(), "cannot run: {reason}");
+    eprintln!("skipped: {reason}");
+}
+
+/// Imports bash into `store`; `None` where this machine cannot.
+fn import(store: &Path) -> Option<Value> {
+    let output = lab(&["import", "--store", store.to_str().unwrap(), "bash"]);
+    let said = text(&output);
+    if !output.status.success() {
+        if said.contains("no patchelf") || said.contains("cannot run dpkg") {
+            skip(said.trim());
+            return None;
+        }
+        panic!("{said}");
+    }
+    let manifest = std::fs::read(store.join("manifest.json")).unwrap();
+    Some(serde_json::from_slice(&manifest).unwrap())
+}
+
+fn loaded(program: &str) -> Vec<PathBuf> {
+    let output = Command::new(program).env("LD_TRACE_LOADED_OBJECTS", "1").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
+    paths.map(PathBuf::from).collect()
+}
+
+#[test]
+fn an_imported_program_loads_nothing_from_outside_its_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(manifest) = import(dir.path()) else { return };
+    let program = manifest["programs"][0]["path"].as_str().unwrap();
+    let store = dir.path().canonicalize().unwrap();
+    let loaded = loaded(program);
+    assert!(loaded.len() >= 3, "{loaded:?}");
+    for path in loaded {
+        assert!(path.starts_with(&store), "{}", path.display());
+    }
+}
+
+#[test]
+fn every_library_has_a_package_directory_and_its_soname_for_a_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(manifest) = import(dir.path()) else { return };
+    let store = dir.path().canonicalize().unwrap();
+    for object in manifest["objects"].as_array().unwrap() {
+        let path = Path::new(object["path"].as_str().unwrap());
+        let inside = path.strip_prefix(&store).unwrap();
+        let parts: Vec<_> = inside.iter().map(|part| part.to_str().unwrap()).collect();
+        let [package, kind, _name] = parts[..] else { panic!("{}", path.display()) };
+        let hash = package.split('-').next().unwrap();
+        assert!(hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{package}");
+        let expected = if object["kind"] == "program" { "bin" } else { "lib" };
+        assert_eq!(kind, expected, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_second_import_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(first) = import(dir.path()) else { return };
+    let inodes = |manifest: &Value| -> Vec<u64> {
+        use std::os::unix::fs::MetadataExt;
+        let objects = manifest["objects"].as_array().unwrap().iter();
+        objects.map(|o| std::fs::metadata(o["path"].as_str().unwrap()).unwrap().ino()).collect()
+    };
+    let before = inodes(&first);
+    let second = import(dir.path()).unwrap();
+    assert_eq!(before, inodes(&second));
+    assert_eq!(first, second);
+}
+
+#[test]
+fn an_object_that_was_changed_in_the_store_is_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(manifest) = import(dir.path()) else { return };
+    let program = manifest["programs"][0]["path"].as_str().unwrap();
+    let whole = std::fs::read(program).unwrap();
+    std::fs::write(program, &whole[..whole.len() / 2]).unwrap();
+    import(dir.path()).unwrap();
+    assert!(std::fs::read(program).unwrap() == whole);
+}
+
+/// Builds a fixture, runs what it says, and gives back the files the loader
+/// tried.
+fn tried(kind: &str) -> Option<(usize, usize)> {
+    if Command::new("cc").arg("--version").output().is_err() {
+        skip("no cc");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let output = lab(&["fixture", kind, "--dir", dir.path().to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output));
+    let recipe: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut command = Command::new(recipe["program"].as_str().unwrap());
+    for (name, value) in recipe["env"].as_object().unwrap() {
+        command.env(name, value.as_str().unwrap());
+    }
+    let run = command.env("LD_DEBUG", "libs").output().unwrap();
+    assert_eq!(String::from_utf8(run.stdout).unwrap(), recipe["stdout"].as_str().unwrap());
+    let debug = String::from_utf8_lossy(&run.stderr).into_owned();
+    let count = debug.lines().filter(|line| line.contains("trying file=")).count();
+    Some((count, recipe["search_dirs"].as_array().unwrap().len()))
+}
+
+#[test]
+fn thirty_five_run_path_directories_make_a_storm() {
+    let Some((tried, dirs)) = tried("runpath35") else { return };
+    assert_eq!(dirs, 35);
+    // Without any hwcaps: 91 libraries, 18 directories each on average.
+    assert!(tried > 1225, "{tried}");
+}
+
+#[test]
+fn thirteen_entries_of_the_library_path_make_a_storm() {
+    let Some((tried, dirs)) = tried("library-path13") else { return };
+    assert_eq!(dirs, 13);
+    // Without any hwcaps: 26 libraries, 7 directories each on average.
+    assert!(tried >= 182, "{tried}");
+}

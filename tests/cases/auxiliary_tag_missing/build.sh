@@ -1,0 +1,3 @@
+program prog -R "$OUT/a" -n libf.so
+library a/libf.so -s libf.so -l --auxiliary -l libaux.so -R "$OUT/a" -n libn.so
+library a/libn.so -s libn.so

@@ -1,0 +1,3 @@
+program prog -R "$OUT/run" -n liba.so
+library run/liba.so -s liba.so
+library env/liba.so -s liba.so

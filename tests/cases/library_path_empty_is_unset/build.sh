@@ -1,0 +1,2 @@
+program prog -n liba.so
+library here/liba.so -s liba.so

@@ -1,0 +1,2 @@
+program prog -n liba.so
+library here/sub/liba.so -s liba.so

@@ -1,0 +1,4 @@
+library real/liba.so -s liba.so -R '$ORIGIN/deps' -n libb.so
+library real/deps/libb.so -s libb.so
+library link/deps/libb.so -s libb.so
+ln -s ../real/liba.so "$OUT/link/liba.so"

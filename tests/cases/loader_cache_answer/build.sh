@@ -1,0 +1,2 @@
+program prog -R "$OUT/a" -n libm.so.6
+mkdir "$OUT/a"

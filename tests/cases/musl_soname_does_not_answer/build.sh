@@ -1,0 +1,3 @@
+program prog -R "$OUT/a" -n libreal.so -n libname.so.1
+library a/libreal.so -s libname.so.1
+library a/libname.so.1 -s libname.so.1

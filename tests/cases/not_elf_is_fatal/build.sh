@@ -1,0 +1,5 @@
+program prog -R "$OUT/a:$OUT/b" -n liba.so -n libb.so
+mkdir "$OUT/a"
+head -c 4096 /dev/zero > "$OUT/a/liba.so"
+library b/liba.so -s liba.so
+library b/libb.so -s libb.so

@@ -1,0 +1,2 @@
+program prog -R '${ORIGIN}/lib' -n liba.so
+library lib/liba.so -s liba.so

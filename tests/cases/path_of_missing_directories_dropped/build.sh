@@ -1,0 +1,1 @@
+program prog -R "$OUT/x:$OUT/y" -n liba.so -n libb.so

@@ -1,0 +1,2 @@
+program prog -R "$OUT/a" -n liba.so
+library a/liba.so -s liba.so

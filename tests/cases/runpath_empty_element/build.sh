@@ -1,0 +1,4 @@
+program prog -R "$OUT/a::$OUT/b" -n liba.so
+library here/liba.so -s liba.so
+library b/liba.so -s liba.so
+mkdir "$OUT/a"

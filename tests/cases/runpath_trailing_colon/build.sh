@@ -1,0 +1,3 @@
+program prog -R "$OUT/a:" -n liba.so
+library here/liba.so -s liba.so
+mkdir "$OUT/a"

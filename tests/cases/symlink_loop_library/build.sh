@@ -1,0 +1,3 @@
+program prog -R "$OUT/a:$OUT/b" -n liba.so
+mkdir "$OUT/a"; ln -s liba.so "$OUT/a/liba.so"
+library b/liba.so -s liba.so

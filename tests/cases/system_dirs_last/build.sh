@@ -1,0 +1,1 @@
+program prog -n libnowhere1.so -n libnowhere2.so

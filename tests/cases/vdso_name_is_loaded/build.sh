@@ -1,0 +1,2 @@
+program prog -R "$OUT/a" -n linux-vdso.so.1 -n liba.so
+library a/liba.so -s liba.so
