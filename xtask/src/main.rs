@@ -1,3 +1,50 @@
-//! The project's chores.
+//! `cargo xtask …`: the project's own chores.
 
-fn main() {}
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use xtask::case::Case;
+use xtask::differential::{self, Options};
+use xtask::predict::Question;
+
+/// The project's own chores.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Hold the model against the real loader on many objects.
+    Differential(Options),
+    /// Build one case and print what the loader did beside what the model says.
+    Case {
+        /// Folder of the case.
+        folder: PathBuf,
+    },
+    /// Answer one question (JSON on standard input); for the tests.
+    #[command(hide = true)]
+    Predict,
+}
+
+fn main() -> Result<ExitCode> {
+    match Arguments::parse().chore {
+        Chore::Differential(options) => differential::run(&options),
+        Chore::Case { folder } => {
+            let report = Case::read(&folder)?.run(&std::env::current_exe()?)?;
+            print!("{report}");
+            Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Chore::Predict => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            let question: Question = serde_json::from_str(&text)?;
+            println!("{}", serde_json::to_string(&question.answer()?)?);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

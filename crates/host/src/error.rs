@@ -62,6 +62,12 @@ pub enum HostError {
         #[source]
         source: io::Error,
     },
+    /// No machine has the processor the user named.
+    #[error("unknown processor '{name}' (baseline, x86-64-v2 to v4, power9, power10, z13 to z17)")]
+    UnknownCpu {
+        /// The name.
+        name: String,
+    },
     /// The interpreter is no loader known here.
     #[error("interpreter {}: no loader known here; name it with --libc", path.display())]
     UnknownLoader {

@@ -12,12 +12,17 @@
 #![deny(unsafe_code)]
 
 pub mod ask;
+pub mod cpu;
 pub mod error;
 pub mod os_fs;
 pub mod truth;
 pub mod walk;
 
+#[cfg(test)]
+mod test_user;
+
 pub use ask::{FactChoice, loader_facts};
+pub use cpu::Cpu;
 pub use error::HostError;
 pub use os_fs::{OsFs, Session};
 pub use walk::{Format, Found, WalkOptions, Walked, find_objects};

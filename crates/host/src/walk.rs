@@ -238,5 +238,9 @@ fn path_of(error: &HostError) -> &Path {
         | HostError::NotRegular { path }
         | HostError::Interpreter { path, .. }
         | HostError::UnknownLoader { path } => path,
+        HostError::UnknownCpu { .. } => Path::new(""),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@
 //!
 //! [`root`] makes the system calls, on the real root or inside another one.
 
+mod interpreter;
 mod listing;
 mod object_file;
 mod root;
@@ -40,6 +41,8 @@ use root::Root;
 use shards::Shards;
 use stamp::{Stamp, Stat};
 
+pub(crate) use interpreter::Interpreter;
+pub(crate) use root::proc_path;
 pub use session::Session;
 
 /// One root of the real file system and what has been learned of it. Shared by any

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use becalm_core::elf::{ElfError, ObjectView};
+use becalm_core::elf::{self, ElfError};
 use becalm_core::fs::{Errno, FileKind, OpenedFile};
 use object::ReadRef;
 
@@ -61,7 +61,7 @@ pub(super) fn open(root: &Root, path: &[u8], stat: &Stat) -> Opened {
     }
     let reader = Ranges::new(file, stat.stamp.len);
     let head = reader.head();
-    let object = parse(&reader);
+    let object = elf::parse(&reader);
     let failed = reader.failed.get().copied();
     let object = match failed {
         Some(errno) => Err(ElfError::Unreadable(errno.0)),
@@ -70,12 +70,6 @@ pub(super) fn open(root: &Root, path: &[u8], stat: &Stat) -> Opened {
     let opened =
         OpenedFile { id: stat.id, mode: stat.stamp.mode, len: stat.stamp.len, head, object };
     Opened { stat, result: Ok(Arc::new(opened)), readable: failed.is_none() }
-}
-
-// STUB, to be replaced by `becalm_core::elf::parse(reader)`.
-fn parse(reader: &Ranges) -> Result<ObjectView, ElfError> {
-    let _ = reader.read_bytes_at(0, 16).map_err(|()| ElfError::NotElf)?;
-    Err(ElfError::NotElf)
 }
 
 /// A FIFO, socket or device is never opened: that could wait for ever, or do
@@ -89,7 +83,7 @@ fn special(root: &Root, path: &[u8], stat: &Stat) -> Result<Arc<OpenedFile>, Err
 }
 
 /// What reading something that is no regular file gives.
-fn not_a_file(stat: &Stat) -> Errno {
+pub(super) fn not_a_file(stat: &Stat) -> Errno {
     if stat.kind == FileKind::Directory { Errno::ISDIR } else { Errno::NXIO }
 }
 

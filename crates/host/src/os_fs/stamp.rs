@@ -17,13 +17,15 @@ pub(super) struct Stat {
     pub(super) kind: FileKind,
     /// True for a socket, which is [`FileKind::Other`] and cannot be opened at all.
     pub(super) socket: bool,
+    /// User id of the owner.
+    pub(super) owner: u32,
     pub(super) stamp: Stamp,
 }
 
 /// The state of a file or directory: equal stamps of one [`FileId`] mean that nothing
 /// was written, renamed, or changed in mode, owner or ACL in between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Stamp {
     mtime: (i64, u32),
     ctime: (i64, u32),
     pub(super) len: u64,
@@ -58,6 +60,7 @@ impl Stat {
                 _ => FileKind::Other,
             },
             socket: file_type == FileType::Socket,
+            owner: stat.st_uid as u32,
             stamp: Stamp {
                 mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
                 ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),

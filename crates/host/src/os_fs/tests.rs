@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use becalm_core::fs::{Errno, FileKind, FileSystem};
 use bstr::{BStr, BString, ByteSlice};
@@ -13,12 +12,7 @@ use proptest::prelude::*;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 
 use super::*;
-
-/// Says why a test is skipped; fails it where everything is required.
-fn skip(reason: &str) {
-    assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|v| v != "1"), "skipped: {reason}");
-    eprintln!("skipped: {reason}");
-}
+use crate::test_user::{run_again, skip};
 
 fn bytes(path: &Path) -> BString {
     <[u8]>::from_path(path).unwrap().into()
@@ -105,7 +99,8 @@ fn make_tree(top: &Path) {
     rustix::fs::mknodat(CWD, top.join("fifo"), rustix::fs::FileType::Fifo, 0o644.into(), 0)
         .unwrap();
     drop(UnixListener::bind(top.join("socket")).unwrap());
-    let modes = [("closed", 0o000), ("search-only", 0o711), ("list-only", 0o744), ("secret", 0o000)];
+    let modes =
+        [("closed", 0o000), ("search-only", 0o711), ("list-only", 0o744), ("secret", 0o000)];
     for (path, mode) in modes {
         fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -118,10 +113,34 @@ fn paths_of_interest() -> Vec<String> {
     let long = "x".repeat(256);
     let fits = "x".repeat(255);
     let dirs = [
-        "", "dir", "to-dir", "empty", "closed", "search-only", "list-only", "file", "nowhere",
-        "dangling", "self", "loop-a", "up", "dir/back", "through-file", "chain-38", "chain-39",
-        "chain-40", "chain-44", "fifo", "dir/..", "dir/./sub/..", "lib/hwcaps", "lib/none/deeper",
-        "dir//sub", "dangling-deep", &long, &fits,
+        "",
+        "dir",
+        "to-dir",
+        "empty",
+        "closed",
+        "search-only",
+        "list-only",
+        "file",
+        "nowhere",
+        "dangling",
+        "self",
+        "loop-a",
+        "up",
+        "dir/back",
+        "through-file",
+        "chain-38",
+        "chain-39",
+        "chain-40",
+        "chain-44",
+        "fifo",
+        "dir/..",
+        "dir/./sub/..",
+        "lib/hwcaps",
+        "lib/none/deeper",
+        "dir//sub",
+        "dangling-deep",
+        &long,
+        &fits,
     ];
     let names = [
         "", "file", "absent", ".", "..", "sub", "sub/file", "fifo", "socket", "secret", "to-file",
@@ -168,32 +187,9 @@ fn every_errno_is_the_kernels_for_an_ordinary_user() {
         assert_eq!(secret.err(), Some(Errno::ACCES));
         return check_tree(Path::new(&tree));
     }
-    if !rustix::process::geteuid().is_root() {
-        // Then the test above was one of an ordinary user.
-        return;
-    }
     let top = tempfile::tempdir().unwrap();
     make_tree(top.path());
-    let copy = top.path().join("test-binary");
-    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
-    let name = "os_fs::tests::every_errno_is_the_kernels_for_an_ordinary_user";
-    let run = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(&copy)
-        .args(["--exact", name, "--nocapture"])
-        .env("BECALM_TEST_TREE", top.path())
-        .current_dir("/")
-        .output();
-    match run {
-        Err(error) => skip(&format!("setpriv: {error}")),
-        Ok(output) => {
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "{text}\n{errors}");
-            assert!(text.contains("1 passed"), "the second run found no test: {text}");
-        }
-    }
+    run_again("os_fs::tests::every_errno_is_the_kernels_for_an_ordinary_user", top.path());
 }
 
 #[test]
@@ -408,7 +404,8 @@ enum Step {
 
 /// A relative path over few names, so that paths meet.
 fn path_of_few_names() -> impl Strategy<Value = String> {
-    let component = prop::sample::select(vec!["a", "b", "c", "a", "b", "c", "A", "z", ".", "..", ""]);
+    let component =
+        prop::sample::select(vec!["a", "b", "c", "a", "b", "c", "A", "z", ".", "..", ""]);
     prop::collection::vec(component, 1..6).prop_map(|parts| parts.join("/"))
 }
 

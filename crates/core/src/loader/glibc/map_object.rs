@@ -16,7 +16,7 @@ use crate::loader::GlibcVersion;
 use crate::loader::load::{Answer, LoadedObject, Refusal, Role};
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst;
-use crate::search::loader_cache::{CacheQuery, LoaderCache};
+use crate::search::loader_cache::LoaderCache;
 
 /// How an object is asked for.
 #[derive(Clone, Copy)]
@@ -144,8 +144,9 @@ impl Process<'_> {
             return Ok(Step::NotHere);
         }
         let Some(cache) = self.loader_cache(search)? else { return Ok(Step::NotHere) };
-        let query = CacheQuery { ident: &self.start.view.ident, facts: self.facts };
-        let Some(path) = cache.lookup(search.name, &query) else { return Ok(Step::NotHere) };
+        let Some(path) = cache.lookup(search.name, &self.cache_query) else {
+            return Ok(Step::NotHere);
+        };
         if self.is_nodeflib(asked.needed_by)
             && self.facts.system_dirs.iter().any(|dir| path.starts_with(dir))
         {

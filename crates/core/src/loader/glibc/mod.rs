@@ -27,7 +27,7 @@ use super::{Environment, GlibcVersion, LoaderFacts};
 use crate::fs::{Errno, FileId, FileSystem};
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst::{Secure, Tokens};
-use crate::search::loader_cache::LoaderCache;
+use crate::search::loader_cache::{CacheQuery, LoaderCache};
 
 /// Follows one start of a program under glibc release `version`.
 #[must_use]
@@ -65,6 +65,8 @@ struct Process<'a> {
     /// `__rtld_search_dirs`: the compiled-in directories.
     system_dirs: PathList,
     cache: CacheState,
+    /// What this process takes from the cache.
+    cache_query: CacheQuery,
     /// The variable `errno`, which survives successful calls and decides in
     /// `open_path` whether a search goes on.
     errno: Errno,
@@ -128,6 +130,7 @@ impl<'a> Process<'a> {
             library_path: PathList::default(),
             system_dirs,
             cache: CacheState::Unread,
+            cache_query: CacheQuery::new(&start.view.ident, facts),
             errno: Errno(0),
         };
         process.add_program_and_loader();

@@ -1,0 +1,67 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+#[test]
+fn a_loader_answers_through_its_open_descriptor() {
+    let Ok(loader) = File::open("/lib64/ld-linux-x86-64.so.2") else {
+        return crate::test_user::skip("no /lib64/ld-linux-x86-64.so.2 here");
+    };
+    let text = diagnostics(&loader).expect("glibc 2.33 or later");
+    assert!(text.contains_str("path.system_dirs[0x0]="));
+    assert!(!text.contains_str("PATH="), "the environment is empty");
+}
+
+#[test]
+fn a_program_that_hangs_or_floods_or_fails_gives_no_answer() {
+    let shell = |script: &str| answer_of(Path::new("/bin/sh"), &["-c", script]);
+    assert_eq!(shell("printf fine"), Some(b"fine".to_vec()));
+    assert_eq!(shell("printf some; exit 1"), None);
+    assert_eq!(shell("while :; do echo more; done"), None);
+    assert_eq!(shell("exec sleep 600"), None);
+    assert_eq!(shell("exec 1>&-; exec sleep 600"), None);
+    assert_eq!(answer_of(Path::new("/no/such/program"), &[]), None);
+}
+
+#[test]
+fn only_a_file_of_ours_that_nobody_else_can_write_may_run() {
+    let top = tempfile::tempdir().unwrap();
+    let path = top.path().join("loader");
+    fs::write(&path, b"x").unwrap();
+    let fs_here = OsFs::new();
+    let name: bstr::BString = <[u8]>::from_path(&path).unwrap().into();
+    let may = |mode| {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        fs_here.interpreter(name.as_bstr()).unwrap().may_run()
+    };
+    assert!(may(0o755));
+    assert!(may(0o555));
+    for mode in [0o775, 0o757, 0o4755, 0o2755] {
+        assert!(!may(mode), "{mode:o}");
+    }
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        assert!(!may(0o755), "another user's");
+    }
+}
+
+#[test]
+fn what_is_no_loader_is_an_error_with_its_path() {
+    let top = tempfile::tempdir().unwrap();
+    fs::write(top.path().join("text"), b"no loader").unwrap();
+    let fs = OsFs::new();
+    let ask = |name: &str| {
+        let path: bstr::BString = <[u8]>::from_path(&top.path().join(name)).unwrap().into();
+        loader_facts(&fs, path.as_bstr(), &FactChoice::default()).unwrap_err()
+    };
+    assert!(matches!(ask("text"), HostError::UnknownLoader { .. }));
+    let error = ask("absent");
+    assert!(
+        matches!(&error, HostError::Interpreter { source, .. }
+        if source.raw_os_error() == Some(2)),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("absent"));
+    assert!(matches!(ask("."), HostError::Interpreter { .. }));
+}

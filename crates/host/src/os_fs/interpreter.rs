@@ -1,0 +1,65 @@
+//! The interpreter as a file: what identifies it, whether it may be run, its bytes.
+
+use std::fs::File;
+use std::io::Read;
+
+use becalm_core::fs::{Errno, FileId, FileKind};
+use bstr::BStr;
+
+use super::root::errno;
+use super::stamp::{Stamp, Stat};
+use super::{OsFs, object_file};
+
+/// Bytes of the largest interpreter that is read; musl's has under 1 MB.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// An interpreter in the state in which it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Interpreter {
+    id: FileId,
+    stamp: Stamp,
+    owner: u32,
+}
+
+impl Interpreter {
+    fn new(stat: &Stat) -> Self {
+        Self { id: stat.id, stamp: stat.stamp, owner: stat.owner }
+    }
+
+    /// True where it belongs to root or to this user, nobody else may write it and it
+    /// has no set-id bit: see [`crate::ask`].
+    pub(crate) fn may_run(&self) -> bool {
+        let ours = self.owner == 0 || self.owner == rustix::process::geteuid().as_raw();
+        ours && self.stamp.mode & 0o6022 == 0
+    }
+}
+
+impl OsFs {
+    /// Identity and state of the interpreter at a path inside the root.
+    pub(crate) fn interpreter(&self, path: &BStr) -> Result<Interpreter, Errno> {
+        self.root.stat(path).map(|stat| Interpreter::new(&stat))
+    }
+
+    /// The interpreter, open, as it is now, and all of its bytes.
+    pub(crate) fn read_interpreter(
+        &self,
+        path: &BStr,
+    ) -> Result<(File, Interpreter, Vec<u8>), Errno> {
+        let stat = self.root.stat(path)?;
+        if stat.kind == FileKind::Other {
+            return Err(Errno::NXIO);
+        }
+        let file = self.root.open_to_read(path)?;
+        let stat = Stat::new(&rustix::fs::fstat(&file).map_err(errno)?);
+        if stat.kind != FileKind::File {
+            return Err(object_file::not_a_file(&stat));
+        }
+        let file = File::from(file);
+        let mut bytes = Vec::new();
+        (&file)
+            .take(LARGEST)
+            .read_to_end(&mut bytes)
+            .map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
+        Ok((file, Interpreter::new(&stat), bytes))
+    }
+}

@@ -1,0 +1,44 @@
+//! For tests only: running one test again as an ordinary user, whom modes bind.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Says why a test is skipped; fails it where everything is required.
+pub(crate) fn skip(reason: &str) {
+    let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|v| v == "1");
+    assert!(!required, "skipped: {reason}");
+    eprintln!("skipped: {reason}");
+}
+
+/// Runs the named test as another user, with `BECALM_TEST_TREE` set to `tree`, which
+/// that user can search. As an ordinary user it is run as that one.
+pub(crate) fn run_again(test: &str, tree: &Path) {
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = place.path().join("test-binary");
+    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy);
+        command
+    } else {
+        Command::new(&copy)
+    };
+    let run = command
+        .args(["--exact", test, "--nocapture"])
+        .env("BECALM_TEST_TREE", tree)
+        .current_dir("/")
+        .output();
+    match run {
+        Err(error) => skip(&format!("cannot run as another user: {error}")),
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{text}\n{errors}");
+            assert!(text.contains("1 passed"), "the second run found no test: {text}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! One folder of `tests/cases/`: built, started under the real loader, predicted,
+//! compared.
+//!
+//! `build.sh` makes the fixture (its words are in `tests/cases/lib.sh`), `case.json`
+//! ([`Description`]) says how it is started and what the loader has to load. That
+//! last part is checked on the observation alone, so that a case which no longer
+//! shows its rule fails even where model and loader agree.
+
+mod build;
+mod report;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use becalm_core::probe::{Call, Outcome};
+use becalm_core::record::compare::{candidates, with_ld_debug, with_strace};
+use becalm_core::record::strace::Attempt;
+use becalm_host::truth::{LdDebug, Start, User, Way, ld_debug, strace};
+use bstr::{BStr, BString, ByteSlice};
+use serde::Deserialize;
+
+pub use report::Report;
+
+use crate::predict::{Prediction, Question};
+
+const GLIBC_LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+const MUSL_LOADER: &str = "/lib/ld-musl-x86_64.so.1";
+
+/// `case.json`. In strings, `{out}` is the directory the fixture was built in.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// The rule, in a sentence.
+    pub rule: String,
+    /// The object to start, below the directory of the fixture.
+    pub object: String,
+    /// The whole environment.
+    #[serde(default)]
+    pub env: std::collections::BTreeMap<String, String>,
+    /// The current directory, below that of the fixture.
+    pub dir: Option<String>,
+    /// How it is started.
+    #[serde(default)]
+    pub way: CaseWay,
+    /// Which C library.
+    #[serde(default)]
+    pub libc: CaseLibc,
+    /// Run as this user (`nobody`).
+    pub user: Option<String>,
+    /// The program is set-user-id and started by another user.
+    #[serde(default)]
+    pub secure: bool,
+    /// The directory of the fixture is the root.
+    #[serde(default)]
+    pub root: bool,
+    /// Meaningful for root alone.
+    #[serde(default)]
+    pub needs_root: bool,
+    /// The records to compare with, where not both can tell.
+    #[serde(default = "both")]
+    pub records: Vec<Record>,
+    /// Dynamic tags to change after the build.
+    #[serde(default)]
+    pub retag: Vec<Retag>,
+    /// What the loader finds below the directory of the fixture, in order.
+    pub loaded: Option<Vec<String>>,
+    /// The last glibc 2.x that `loaded` holds for.
+    pub loaded_until: Option<u32>,
+    /// What the loader lists as not found, each once.
+    pub missing: Option<Vec<String>>,
+}
+
+/// [`Way`], as a case names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CaseWay {
+    /// [`Way::Trace`].
+    #[default]
+    Trace,
+    /// [`Way::List`].
+    List,
+    /// [`Way::Execute`].
+    Execute,
+}
+
+/// The C library of a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CaseLibc {
+    /// This machine's glibc.
+    #[default]
+    Glibc,
+    /// This machine's musl.
+    Musl,
+}
+
+/// A record of a real start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Record {
+    /// `LD_DEBUG=libs,files`.
+    LdDebug,
+    /// `strace`.
+    Strace,
+}
+
+fn both() -> Vec<Record> {
+    vec![Record::LdDebug, Record::Strace]
+}
+
+/// One change of a dynamic tag: what no linker writes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retag {
+    /// The object.
+    pub file: String,
+    /// The tag it has.
+    pub from: u64,
+    /// The tag it gets.
+    pub to: u64,
+}
+
+/// A case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its description.
+    pub description: Description,
+}
+
+impl Case {
+    /// Reads a folder.
+    ///
+    /// # Errors
+    /// `case.json` is not there or is not what [`Description`] says.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let file = folder.join("case.json");
+        let text = fs::read(&file).with_context(|| file.display().to_string())?;
+        let description =
+            serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
+        Ok(Case { folder: folder.to_owned(), description })
+    }
+
+    /// The rule's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// What this machine lacks for the case, if anything.
+    #[must_use]
+    pub fn lacks(&self) -> Option<String> {
+        let d = &self.description;
+        let mut tools = vec!["/usr/bin/gcc", "/usr/bin/as", "/usr/bin/ld"];
+        if d.records.contains(&Record::Strace) {
+            tools.push("/usr/bin/strace");
+        }
+        match d.libc {
+            CaseLibc::Glibc => tools.push(GLIBC_LOADER),
+            CaseLibc::Musl => tools.extend(["/usr/bin/musl-gcc", MUSL_LOADER]),
+        }
+        if let Some(tool) = tools.into_iter().find(|tool| !Path::new(tool).exists()) {
+            return Some(format!("{tool} is not there"));
+        }
+        let wants_root = d.user.is_some() || d.secure || d.root || d.needs_root;
+        (wants_root && !is_root()).then(|| "needs root".to_owned())
+    }
+
+    /// Builds, starts, predicts and compares. `xtask` is the program that predicts.
+    ///
+    /// # Errors
+    /// The fixture cannot be built or started. A difference is no error: see
+    /// [`Report::failures`].
+    pub fn run(&self, xtask: &Path) -> Result<Report> {
+        let scratch = tempfile::tempdir()?;
+        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755))?;
+        let out = scratch.path().join("out");
+        build::fixture(self, scratch.path(), &out)?;
+        // The child may be another user, who cannot reach every build directory.
+        let predictor = scratch.path().join("xtask");
+        fs::copy(xtask, &predictor)?;
+        fs::set_permissions(&predictor, fs::Permissions::from_mode(0o755))?;
+        let start = self.start(&out);
+        let user = start.user.as_ref().filter(|_| !self.description.secure);
+        let prediction = self.question(&out, &start).ask(&predictor, start.dir.as_deref(), user);
+        self.compare(&out, &start, prediction)
+    }
+
+    fn expand(&self, text: &str, out: &Path) -> String {
+        text.replace("{out}", &out.to_string_lossy())
+    }
+
+    fn start(&self, out: &Path) -> Start {
+        let d = &self.description;
+        let base = if d.root { Path::new("/") } else { out };
+        let loader = match d.libc {
+            CaseLibc::Glibc => GLIBC_LOADER,
+            CaseLibc::Musl => MUSL_LOADER,
+        };
+        let way = match d.way {
+            _ if d.secure => Way::Execute,
+            CaseWay::Trace => Way::Trace,
+            CaseWay::List => Way::List { loader: loader.into() },
+            CaseWay::Execute => Way::Execute,
+        };
+        let mut start = Start::new(base.join(&d.object), way);
+        for (name, value) in &d.env {
+            start = start.env(name, self.expand(value, out));
+        }
+        start.root = d.root.then(|| out.to_owned());
+        start.dir = d.dir.as_ref().map(|dir| out.join(dir));
+        start.user = (d.secure || d.user.is_some()).then(User::nobody);
+        start
+    }
+
+    fn question(&self, out: &Path, start: &Start) -> Question {
+        let loader = match &start.way {
+            Way::List { loader } => Some(loader.clone()),
+            Way::Trace | Way::Execute => None,
+        };
+        let env = self.description.env.iter();
+        Question {
+            object: start.object.clone(),
+            root: start.root.clone(),
+            loader,
+            env: env.map(|(name, value)| (name.clone(), self.expand(value, out))).collect(),
+            secure: self.description.secure,
+        }
+    }
+
+    fn compare(&self, out: &Path, start: &Start, prediction: Result<Prediction>) -> Result<Report> {
+        let d = &self.description;
+        let mut report = Report::new(&self.name(), &d.rule);
+        let predicted = match prediction {
+            Ok(prediction) => Some(prediction),
+            Err(error) => {
+                report.failures.push(format!("{error:#}"));
+                None
+            }
+        };
+        let mut found = None;
+        if d.records.contains(&Record::Strace) {
+            let cache = (d.libc == CaseLibc::Glibc).then_some(BStr::new("/etc/ld.so.cache"));
+            let own = matches!(start.way, Way::List { .. })
+                .then(|| BString::from(start.object.as_os_str().as_encoded_bytes()));
+            let seen = strace(start)?.attempts();
+            let seen = candidates(seen, cache, own.as_ref().map(|own| own.as_bstr()));
+            found = Some(opened(&seen));
+            if let Some(predicted) = &predicted {
+                let difference = with_strace(&predicted.probes, &seen);
+                report.failures.extend(difference.map(|d| format!("strace: {d}")));
+            }
+            report.strace = seen;
+        }
+        if d.records.contains(&Record::LdDebug) {
+            let said = ld_debug(start)?;
+            found = Some(hits(&said));
+            self.check_missing(&said, out, &mut report);
+            if let Some(predicted) = &predicted {
+                let difference = with_ld_debug(&predicted.probes, &said.probes);
+                report.failures.extend(difference.map(|d| format!("LD_DEBUG: {d}")));
+            }
+            report.ld_debug = said.probes;
+        }
+        self.check_loaded(&found.unwrap_or_default(), out, &mut report);
+        report.predicted = predicted.map(|p| p.probes).unwrap_or_default();
+        Ok(report)
+    }
+
+    fn check_missing(&self, said: &LdDebug, out: &Path, report: &mut Report) {
+        let Some(expected) = &self.description.missing else { return };
+        let expected: Vec<BString> =
+            expected.iter().map(|name| BString::from(self.expand(name, out))).collect();
+        let mut missing = said.missing.clone();
+        missing.dedup();
+        if missing != expected {
+            report.failures.push(format!("the loader misses {missing:?}, not {expected:?}"));
+        }
+    }
+
+    fn check_loaded(&self, found: &[BString], out: &Path, report: &mut Report) {
+        let d = &self.description;
+        let Some(expected) = &d.loaded else { return };
+        if d.loaded_until.is_some_and(|last| build::glibc_minor().is_none_or(|now| now > last)) {
+            return;
+        }
+        let below = |path: &BString| {
+            if d.root {
+                return (!path.ends_with(b"/libc.so.6")).then(|| path.clone());
+            }
+            let rest = path.strip_prefix(out.as_os_str().as_encoded_bytes())?;
+            rest.strip_prefix(b"/").map(BString::from)
+        };
+        let found: Vec<BString> = found.iter().filter_map(below).collect();
+        if found.iter().map(|path| path.as_bstr()).ne(expected.iter().map(|e| BStr::new(e))) {
+            report.failures.push(format!("the loader finds {found:?}, not {expected:?}"));
+        }
+    }
+}
+
+fn opened(seen: &[Attempt]) -> Vec<BString> {
+    let opened = |a: &&Attempt| a.call == Call::Open && a.outcome == Outcome::Hit;
+    seen.iter().filter(opened).map(|a| a.path.clone()).collect()
+}
+
+fn hits(said: &LdDebug) -> Vec<BString> {
+    said.probes.iter().filter(|p| p.outcome == Outcome::Hit).map(|p| p.path.clone()).collect()
+}
+
+/// True where this process runs as root.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
+}

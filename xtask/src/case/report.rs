@@ -1,0 +1,58 @@
+//! What came of a case, in a form a person can compare.
+
+use std::fmt;
+
+use becalm_core::probe::Probe;
+use becalm_core::record::strace::Attempt;
+
+/// What came of a case.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The rule's name.
+    pub name: String,
+    /// The rule.
+    pub rule: String,
+    /// What the model predicted.
+    pub predicted: Vec<Probe>,
+    /// What `LD_DEBUG` said, where asked.
+    pub ld_debug: Vec<Probe>,
+    /// What `strace` saw, where asked.
+    pub strace: Vec<Attempt>,
+    /// What is wrong; empty where all agree.
+    pub failures: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(name: &str, rule: &str) -> Self {
+        Report {
+            name: name.to_owned(),
+            rule: rule.to_owned(),
+            predicted: Vec::new(),
+            ld_debug: Vec::new(),
+            strace: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.name, self.rule)?;
+        for (title, probes) in [("predicted", &self.predicted), ("LD_DEBUG", &self.ld_debug)] {
+            writeln!(f, "  {title}")?;
+            for p in probes {
+                let (by, needed, path) = (&p.needed_by, &p.needed, &p.path);
+                let (call, outcome, source) = (p.call, p.outcome, p.source);
+                writeln!(f, "    {call:?} {path:?} {outcome:?}  {source:?} {by:?} {needed:?}")?;
+            }
+        }
+        writeln!(f, "  strace")?;
+        for a in &self.strace {
+            writeln!(f, "    {:?} {:?} {:?}", a.call, a.path, a.outcome)?;
+        }
+        for failure in &self.failures {
+            writeln!(f, "  FAILED {failure}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! The model's side: a question about one start → predicted probes.
+//!
+//! A prediction depends on the current directory and on what the asking user may
+//! read, so a case has it made by a child process: `xtask predict`, the question as
+//! JSON on its standard input, the answer on its standard output.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use becalm_core::closure::{Subject, resolve};
+use becalm_core::loader::{Environment, LoaderFacts};
+use becalm_core::probe::Probe;
+use becalm_host::OsFs;
+use becalm_host::truth::User;
+use bstr::{BStr, BString, ByteSlice};
+use serde::{Deserialize, Serialize};
+
+/// What is asked of the model.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Question {
+    /// The object.
+    pub object: PathBuf,
+    /// Another root, with `object` inside it.
+    pub root: Option<PathBuf>,
+    /// The loader, where it is not the one the object names.
+    pub loader: Option<PathBuf>,
+    /// The environment: the variables the loader obeys are picked from it.
+    pub env: Vec<(String, String)>,
+    /// Secure-execution mode.
+    pub secure: bool,
+}
+
+/// The model's answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Prediction {
+    /// The probes, in order.
+    pub probes: Vec<Probe>,
+    /// Release of the C library (`glibc-2.36`, `musl`).
+    pub libc: String,
+    /// Path of the loader cache.
+    pub cache: Option<String>,
+}
+
+impl Question {
+    /// The variables of [`Question::env`] that a loader obeys.
+    #[must_use]
+    pub fn environment(&self) -> Environment {
+        let value = |name: &str| {
+            let variable = self.env.iter().find(|(key, _)| key == name);
+            variable.map(|(_, value)| BString::from(value.as_str()))
+        };
+        Environment {
+            library_path: value("LD_LIBRARY_PATH"),
+            preload: value("LD_PRELOAD"),
+            audit: value("LD_AUDIT"),
+            secure: self.secure,
+        }
+    }
+
+    /// Answers on this process's file system, current directory and rights.
+    ///
+    /// # Errors
+    /// The object or its loader cannot be read, or no facts are known of the loader.
+    pub fn answer(&self) -> Result<Prediction> {
+        let fs = match &self.root {
+            Some(root) => OsFs::in_root(root)?,
+            None => OsFs::new(),
+        };
+        self.answer_on(&fs)
+    }
+
+    /// Answers on a file system that several questions share.
+    ///
+    /// # Errors
+    /// As [`Question::answer`].
+    pub fn answer_on(&self, fs: &OsFs) -> Result<Prediction> {
+        let session = fs.session();
+        let object = BStr::new(self.object.as_os_str().as_bytes());
+        let subject = Subject::open(&session, object)?;
+        let interpreter = match &self.loader {
+            Some(loader) => BString::from(loader.as_os_str().as_bytes()),
+            None => subject.interpreter().context("a static program")?.to_owned(),
+        };
+        let facts = facts(fs, interpreter.as_bstr())?;
+        let libc = facts.libc.to_string();
+        let cache = facts.cache_path.as_ref().map(ToString::to_string);
+        let closure =
+            resolve(&session, subject, interpreter.as_bstr(), facts, &self.environment())?;
+        Ok(Prediction { probes: closure.probes().collect(), libc, cache })
+    }
+
+    /// Has `xtask` (the program at `xtask`) answer in a process of its own, in
+    /// directory `dir` and as `user`.
+    ///
+    /// # Errors
+    /// The child failed; what it said is in the error.
+    pub fn ask(&self, xtask: &Path, dir: Option<&Path>, user: Option<&User>) -> Result<Prediction> {
+        let mut command = Command::new(xtask);
+        command.arg("predict").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(dir) = dir {
+            command.current_dir(dir);
+        }
+        if let Some(user) = user {
+            command.uid(user.uid).gid(user.gid);
+        }
+        let mut child = command.spawn().context("xtask predict cannot be started")?;
+        let mut input = child.stdin.take().context("no standard input")?;
+        input.write_all(&serde_json::to_vec(self)?)?;
+        drop(input);
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            bail!("no prediction: {}", output.stderr.trim_ascii().to_str_lossy());
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+}
+
+/// The facts of the loader at `interpreter`.
+fn facts(fs: &OsFs, interpreter: &BStr) -> Result<LoaderFacts> {
+    let _ = (fs, OsStr::from_bytes(interpreter));
+    bail!("no facts of loaders yet")
+}
