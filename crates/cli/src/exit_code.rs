@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 /// The exit status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitStatus {
+pub(crate) enum ExitStatus {
     /// All is well.
     Fine,
     /// The work was done and something was found: an unresolved library, a program
@@ -19,11 +19,11 @@ pub enum ExitStatus {
 
 impl ExitStatus {
     /// The reader of our output went away.
-    pub const BROKEN_PIPE: Self = Self::Signal(13);
+    pub(crate) const BROKEN_PIPE: Self = Self::Signal(13);
 
     /// The status as the number handed to the system.
     #[must_use]
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Self::Fine => 0,
             Self::Finding => 1,
@@ -34,7 +34,7 @@ impl ExitStatus {
 
     /// Two statuses as one: the graver is told.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         if other.code() > self.code() { other } else { self }
     }
 }

@@ -17,7 +17,7 @@ use crate::manual;
 /// that storm without running the program.
 #[derive(Debug, Parser)]
 #[command(name = "becalm", version, max_term_width = 100)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -31,7 +31,7 @@ pub struct Flags {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Predict what the loader would try and load at program start; run nothing
     Check(Box<CheckFlags>),
     /// Write the manual pages or the completions of a shell
@@ -41,7 +41,7 @@ pub enum Command {
 
 /// When to do something that only some readers of the output want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum When {
+pub(crate) enum When {
     /// Where the output is a terminal.
     Auto,
     /// Always.
@@ -52,7 +52,7 @@ pub enum When {
 
 /// Whether programs are taken as started in secure-execution mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Secure {
+pub(crate) enum Secure {
     /// Where the kernel would: set-id files of another user or group, and, for an
     /// ordinary user, files with capabilities.
     Auto,
@@ -76,7 +76,7 @@ pub enum Secure {
 /// here, read from the loader's file where it cannot, and taken from --libc and --cpu
 /// where given. No program that is checked is started.
 #[derive(Debug, Args)]
-pub struct CheckFlags {
+pub(crate) struct CheckFlags {
     /// Programs, libraries, or folders of them
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
@@ -165,7 +165,7 @@ pub struct CheckFlags {
 
 /// What to generate.
 #[derive(Debug, Subcommand)]
-pub enum GenerateFlags {
+pub(crate) enum GenerateFlags {
     /// Write the manual pages
     Man {
         /// Where to
@@ -181,7 +181,7 @@ pub enum GenerateFlags {
 
 /// The definition, with the sections of the manual that no flag explains.
 #[must_use]
-pub fn definition() -> clap::Command {
+pub(crate) fn definition() -> clap::Command {
     Flags::command()
         .after_long_help(manual::as_help(manual::COMMON))
         .mut_subcommand("check", |check| {
@@ -191,7 +191,7 @@ pub fn definition() -> clap::Command {
 
 /// The flags of this process. A wrong one, `--help` and `--version` end it.
 #[must_use]
-pub fn parse() -> Flags {
+pub(crate) fn parse() -> Flags {
     let matches = definition().get_matches();
     Flags::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// One section.
 #[derive(Debug)]
-pub struct Section {
+pub(crate) struct Section {
     /// Its heading.
     pub title: &'static str,
     /// What it explains, a term and its meaning each.
@@ -92,17 +92,17 @@ const EXAMPLES: Section = Section {
 };
 
 /// What ends the help and the page of becalm itself.
-pub const COMMON: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT];
+pub(crate) const COMMON: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT];
 
 /// What ends the help and the page of `becalm check`.
-pub const CHECK: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
+pub(crate) const CHECK: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
 
 /// Columns of wrapped help text.
 const HELP_WIDTH: usize = 80;
 
 /// The sections as help text.
 #[must_use]
-pub fn as_help(sections: &[&Section]) -> String {
+pub(crate) fn as_help(sections: &[&Section]) -> String {
     let mut text = String::new();
     for section in sections {
         let _ = writeln!(text, "{}:", section.title);
@@ -120,7 +120,7 @@ pub fn as_help(sections: &[&Section]) -> String {
 
 /// The sections in the language of manual pages (man(7)).
 #[must_use]
-pub fn as_roff(sections: &[&Section]) -> String {
+pub(crate) fn as_roff(sections: &[&Section]) -> String {
     let mut text = String::new();
     for section in sections {
         let _ = writeln!(text, ".SH \"{}\"", section.title.to_uppercase());

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counts finished work from any thread; the bar appears once the work is long.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     total: u64,
     done: AtomicU64,
     started: Instant,
@@ -23,7 +23,7 @@ pub struct Progress {
 impl Progress {
     /// Of `total` pieces of work none is done.
     #[must_use]
-    pub fn new(total: usize) -> Self {
+    pub(crate) fn new(total: usize) -> Self {
         Self {
             total: total as u64,
             done: AtomicU64::new(0),
@@ -34,7 +34,7 @@ impl Progress {
     }
 
     /// One more piece is done.
-    pub fn tick(&self) {
+    pub(crate) fn tick(&self) {
         if !self.wanted {
             return;
         }
@@ -45,14 +45,14 @@ impl Progress {
     }
 
     /// Takes the bar off the screen while something is written.
-    pub fn pause(&self) {
+    pub(crate) fn pause(&self) {
         if let Some(bar) = self.bar.get() {
             bar.suspend(|| {});
         }
     }
 
     /// Takes the bar away for good.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
         }

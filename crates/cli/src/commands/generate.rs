@@ -16,7 +16,7 @@ use crate::manual::{self, Section};
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub fn run(asked: &GenerateFlags) -> Result<ExitStatus> {
+pub(crate) fn run(asked: &GenerateFlags) -> Result<ExitStatus> {
     match asked {
         GenerateFlags::Man { dir } => manual_pages(dir)?,
         GenerateFlags::Completions { shell } => completions(*shell)?,
@@ -31,9 +31,7 @@ fn manual_pages(dir: &Path) -> Result<()> {
     for command in root.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         let name = format!("becalm-{}", command.get_name());
         let sections = if command.get_name() == "check" { manual::CHECK } else { manual::COMMON };
-        // A manual page is named by the whole of its command.
-        let page = command.clone().name(name.clone()).display_name(name.clone());
-        manual_page(dir, &name, page, sections)?;
+        manual_page(dir, &name, command.clone(), sections)?;
     }
     manual_page(dir, "becalm", root, manual::COMMON)
 }

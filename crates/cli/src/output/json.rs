@@ -61,13 +61,13 @@ struct ErrorJson<'a> {
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub fn begin(out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn begin(out: &mut impl Write) -> io::Result<()> {
     write!(out, "{{\"schema\":\"{SCHEMA}\",\"programs\":[\n")
 }
 
 /// One program; with its probes where the closure is given.
 #[must_use]
-pub fn program(program: &Program, closure: Option<&Closure>, with_probes: bool) -> Vec<u8> {
+pub(crate) fn program(program: &Program, closure: Option<&Closure>, with_probes: bool) -> Vec<u8> {
     let probes = || closure.map(|closure| closure.probes().collect()).unwrap_or_default();
     let json = ProgramJson {
         path: &program.path,
@@ -99,7 +99,7 @@ pub fn program(program: &Program, closure: Option<&Closure>, with_probes: bool) 
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub fn end(out: &mut impl Write, programs: &[Program], problems: &[Problem]) -> io::Result<()> {
+pub(crate) fn end(out: &mut impl Write, programs: &[Program], problems: &[Problem]) -> io::Result<()> {
     let mut total = Storm::default();
     for program in programs {
         total.add(&program.storm);
@@ -129,7 +129,7 @@ fn slice(slice: &Slice) -> SliceJson {
 
 /// How many dylibs of a slice have a name of this class.
 #[must_use]
-pub fn count(slice: &Slice, class: NameClass) -> usize {
+pub(crate) fn count(slice: &Slice, class: NameClass) -> usize {
     slice.dylibs.iter().filter(|dylib| dylib.class() == class).count()
 }
 

@@ -8,7 +8,7 @@ use crate::flags::When;
 
 /// How results are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub(crate) struct Look {
     colour: bool,
     width: Option<usize>,
 }
@@ -16,11 +16,11 @@ pub struct Look {
 impl Look {
     /// Without colours, as wide as it comes.
     #[cfg(test)]
-    pub const PLAIN: Self = Self { colour: false, width: None };
+    pub(crate) const PLAIN: Self = Self { colour: false, width: None };
 
     /// What suits standard output; colours as `when` says.
     #[must_use]
-    pub fn of_stdout(when: When) -> Self {
+    pub(crate) fn of_stdout(when: When) -> Self {
         let stdout = io::stdout();
         let colour = match when {
             When::Always => true,
@@ -40,7 +40,7 @@ impl Look {
     /// The text cut to what is left of the line after `used` columns. Uncut where
     /// nobody looks: a pipe wants the whole path.
     #[must_use]
-    pub fn fitted(self, text: &str, used: usize) -> String {
+    pub(crate) fn fitted(self, text: &str, used: usize) -> String {
         /// Less than this says nothing.
         const LEAST: usize = 16;
         match self.width {
@@ -53,37 +53,37 @@ impl Look {
 
     /// Headings and names.
     #[must_use]
-    pub fn strong(self, text: &str) -> String {
+    pub(crate) fn strong(self, text: &str) -> String {
         self.painted(Style::new().bold(), text)
     }
 
     /// What matters less.
     #[must_use]
-    pub fn faint(self, text: &str) -> String {
+    pub(crate) fn faint(self, text: &str) -> String {
         self.painted(Style::new().dimmed(), text)
     }
 
     /// What is wrong.
     #[must_use]
-    pub fn bad(self, text: &str) -> String {
+    pub(crate) fn bad(self, text: &str) -> String {
         self.painted(AnsiColor::Red.on_default().bold(), text)
     }
 
     /// What costs.
     #[must_use]
-    pub fn costly(self, text: &str) -> String {
+    pub(crate) fn costly(self, text: &str) -> String {
         self.painted(AnsiColor::Yellow.on_default(), text)
     }
 
     /// What is as it should be.
     #[must_use]
-    pub fn good(self, text: &str) -> String {
+    pub(crate) fn good(self, text: &str) -> String {
         self.painted(AnsiColor::Green.on_default(), text)
     }
 
     /// Where something comes from.
     #[must_use]
-    pub fn origin(self, text: &str) -> String {
+    pub(crate) fn origin(self, text: &str) -> String {
         self.painted(AnsiColor::Cyan.on_default(), text)
     }
 
@@ -98,7 +98,7 @@ impl Look {
 
 /// A number with its thousands set apart: 12,345.
 #[must_use]
-pub fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -112,7 +112,7 @@ pub fn grouped(number: u64) -> String {
 
 /// A number and its noun, in the plural where it is not one.
 #[must_use]
-pub fn counted(number: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 

@@ -1,30 +1,30 @@
 //! What becalm tells: results on stdout in the forms of the modules here, what is
 //! wrong on stderr, one line each.
 
-pub mod json;
+pub(crate) mod json;
 mod look;
-pub mod probes;
-pub mod table;
-pub mod text;
-pub mod tree;
+pub(crate) mod probes;
+pub(crate) mod table;
+pub(crate) mod text;
+pub(crate) mod tree;
 mod words;
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use bstr::BStr;
 
-pub use self::look::Look;
-pub use self::words::{errno_words, path_bytes, words, words_of_host};
+pub(crate) use self::look::Look;
+pub(crate) use self::words::{errno_words, path_bytes, words, words_of_host};
 use crate::sanitize::shown;
 
 /// Standard output, written in large pieces.
 #[derive(Debug)]
-pub struct Stdout(BufWriter<StdoutLock<'static>>);
+pub(crate) struct Stdout(BufWriter<StdoutLock<'static>>);
 
 impl Stdout {
     /// Standard output, for this run alone.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(BufWriter::with_capacity(64 * 1024, io::stdout().lock()))
     }
 }
@@ -40,12 +40,12 @@ impl Write for Stdout {
 }
 
 /// One line on stderr about a file: `becalm: <path>: <what>`.
-pub fn note(path: &BStr, what: &str) {
+pub(crate) fn note(path: &BStr, what: &str) {
     say(&format!("{}: {what}", shown(path)));
 }
 
 /// One line on stderr: what went wrong, and why, and why that.
-pub fn complain(error: &anyhow::Error) {
+pub(crate) fn complain(error: &anyhow::Error) {
     let chain: Vec<String> = error
         .chain()
         .map(|cause| cause.downcast_ref::<io::Error>().map_or_else(|| cause.to_string(), words))
@@ -60,7 +60,7 @@ fn say(what: &str) {
 
 /// True where an error means that nobody reads our output any more.
 #[must_use]
-pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())

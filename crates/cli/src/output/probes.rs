@@ -11,7 +11,7 @@ use crate::sanitize::shown;
 
 /// The probes of a start in the loader's order; nothing for a file without a loader.
 #[must_use]
-pub fn lines(look: Look, closure: Option<&Closure>) -> Vec<u8> {
+pub(crate) fn lines(look: Look, closure: Option<&Closure>) -> Vec<u8> {
     let mut text = String::new();
     let Some(closure) = closure else { return Vec::new() };
     let load = &closure.load;
@@ -37,7 +37,7 @@ pub fn lines(look: Look, closure: Option<&Closure>) -> Vec<u8> {
 
 /// The last component of a path.
 #[must_use]
-pub fn basename(path: &BStr) -> &BStr {
+pub(crate) fn basename(path: &BStr) -> &BStr {
     path.rfind_byte(b'/').map_or(path, |slash| path[slash + 1..].as_bstr())
 }
 

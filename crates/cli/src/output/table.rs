@@ -18,7 +18,7 @@ type Cells = [String; 5];
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub fn write(out: &mut impl Write, look: Look, mut programs: Vec<Program>) -> io::Result<()> {
+pub(crate) fn write(out: &mut impl Write, look: Look, mut programs: Vec<Program>) -> io::Result<()> {
     if programs.is_empty() {
         return Ok(());
     }

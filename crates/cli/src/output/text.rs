@@ -25,7 +25,7 @@ const BAR: u64 = 12;
 
 /// The whole screen.
 #[must_use]
-pub fn screen(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
+pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
     let mut text = heading(look, program);
     match &program.kind {
         Kind::Static => text.push_str("  no loader is involved: nothing is searched\n"),
@@ -45,7 +45,7 @@ pub fn screen(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u
 
 /// The path, and in a line what it is.
 #[must_use]
-pub fn heading(look: Look, program: &Program) -> String {
+pub(crate) fn heading(look: Look, program: &Program) -> String {
     let mut text = String::new();
     let path = shown(program.path.as_ref());
     let _ = writeln!(text, "{}", look.strong(&path));
@@ -77,14 +77,20 @@ fn costs(text: &mut String, look: Look, program: &Program) {
     let libraries = counted(program.libraries as u64, "library", "libraries");
     let _ = write!(text, "\n  {}", look.strong(&libraries));
     let dirs = counted(program.library_dirs as u64, "directory", "directories");
-    let searched = counted(storm.search_dirs, "directory", "directories");
+    let searched = match storm.search_dirs {
+        0 => "none".to_owned(),
+        searched => counted(searched, "directory", "directories"),
+    };
     let _ = writeln!(text, " in {dirs}; {searched} searched");
-    let misses = counted(storm.misses(), "miss", "misses");
-    let misses = if storm.misses() == 0 { look.good(&misses) } else { look.costly(&misses) };
-    let opens = counted(storm.missed_opens, "open", "opens");
-    let stats = counted(storm.missed_stats, "stat", "stats");
     let hits = counted(storm.hits, "hit", "hits");
-    let _ = writeln!(text, "  {misses}: {opens} and {stats} that fail; {hits}");
+    if storm.misses() == 0 {
+        let _ = writeln!(text, "  {}; {hits}", look.good("no misses"));
+    } else {
+        let misses = look.costly(&counted(storm.misses(), "miss", "misses"));
+        let opens = counted(storm.missed_opens, "open", "opens");
+        let stats = counted(storm.missed_stats, "stat", "stats");
+        let _ = writeln!(text, "  {misses}: {opens} and {stats} that fail; {hits}");
+    }
     if let Some(stop) = &program.stop {
         let stop = look.fitted(stop, 34);
         let _ = writeln!(text, "  {} {stop}", look.bad("the loader would give up at"));
@@ -138,7 +144,7 @@ fn gap_in_words(gap: &Gap) -> String {
 }
 
 /// What a Mach-O file's load commands make dyld try.
-pub fn slices(text: &mut String, file: &MachO) {
+pub(crate) fn slices(text: &mut String, file: &MachO) {
     text.push('\n');
     for slice in file.slices.iter().take(SLICES) {
         let absolute = counted(count(slice, NameClass::Absolute) as u64, "absolute", "absolute");

@@ -21,7 +21,7 @@ const DEEPEST: usize = 48;
 
 /// The tree of one file.
 #[must_use]
-pub fn of(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
+pub(crate) fn of(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
     let mut text = text::heading(look, program);
     match (&program.kind, closure) {
         (Kind::MachO(file), _) => text::slices(&mut text, file),

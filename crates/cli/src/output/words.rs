@@ -9,20 +9,20 @@ use bstr::{BString, ByteSlice};
 
 /// The bytes of a path.
 #[must_use]
-pub fn path_bytes(path: &Path) -> BString {
+pub(crate) fn path_bytes(path: &Path) -> BString {
     // On Unix a path is its bytes.
     <[u8]>::from_path(path).unwrap_or_default().into()
 }
 
 /// What the system says an errno means.
 #[must_use]
-pub fn errno_words(errno: Errno) -> String {
+pub(crate) fn errno_words(errno: Errno) -> String {
     words(&io::Error::from_raw_os_error(errno.0))
 }
 
 /// An error of the system in words, its number left off.
 #[must_use]
-pub fn words(error: &io::Error) -> String {
+pub(crate) fn words(error: &io::Error) -> String {
     let mut text = error.to_string();
     if error.raw_os_error().is_some()
         && let Some(at) = text.rfind(" (os error ")
@@ -34,7 +34,7 @@ pub fn words(error: &io::Error) -> String {
 
 /// What an error of the host is about, and what is wrong with it.
 #[must_use]
-pub fn words_of_host(error: &HostError) -> (BString, String) {
+pub(crate) fn words_of_host(error: &HostError) -> (BString, String) {
     let (path, reason) = match error {
         HostError::OpenRoot { path, source } => {
             (path, format!("cannot be used as a root: {}", words(source)))
@@ -47,6 +47,7 @@ pub fn words_of_host(error: &HostError) -> (BString, String) {
         }
         HostError::NotAnObject { path } => (path, "neither an ELF nor a Mach-O file".to_owned()),
         HostError::NotRegular { path } => (path, "not a regular file".to_owned()),
+        HostError::UnknownCpu { name } => return (name.as_str().into(), "unknown CPU".to_owned()),
         HostError::UnknownLoader { path } => {
             (path, "no loader known here; name its rules with --libc".to_owned())
         }

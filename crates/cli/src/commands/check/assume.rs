@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use anyhow::{Result, anyhow};
 use becalm_core::loader::Environment;
-use becalm_host::{FactChoice, OsFs};
+use becalm_host::{Cpu, FactChoice, OsFs};
 use bstr::{BString, ByteSlice, ByteVec};
 
 use crate::flags::{CheckFlags, Secure};
@@ -14,7 +14,7 @@ use crate::output::words_of_host;
 
 /// What is the same for every file of one run.
 #[derive(Debug)]
-pub struct Assumptions {
+pub(crate) struct Assumptions {
     /// The file system programs are started in.
     pub fs: OsFs,
     /// The environment they are started with.
@@ -34,7 +34,7 @@ impl Assumptions {
     ///
     /// # Errors
     /// Where the sysroot is no directory that can be used as one.
-    pub fn new(asked: &CheckFlags) -> Result<Self> {
+    pub(crate) fn new(asked: &CheckFlags) -> Result<Self> {
         let fs = match &asked.sysroot {
             None => OsFs::new(),
             Some(dir) => OsFs::in_root(dir).map_err(|error| {
@@ -60,13 +60,17 @@ impl Assumptions {
         };
         let loader = asked.loader.as_ref().map(|path| fs.inside(path));
         let choice = FactChoice { libc: asked.libc, cpu: asked.cpu.clone() };
+        if let Some(name) = &asked.cpu {
+            // A name no machine has would be wrong for every file.
+            Cpu::named(name, 0)?;
+        }
         let stores = stores(&bytes(asked.store.clone()));
         Ok(Self { fs, environment, choice, loader, secure: asked.secure, stores })
     }
 
     /// True where a path lies below a store prefix.
     #[must_use]
-    pub fn is_immutable(&self, path: &[u8]) -> bool {
+    pub(crate) fn is_immutable(&self, path: &[u8]) -> bool {
         self.stores.iter().any(|store| path.starts_with(store))
     }
 }
@@ -90,6 +94,10 @@ mod tests {
 
     #[test]
     fn a_store_prefix_ends_at_a_component() {
+        if let Some(name) = &asked.cpu {
+            // A name no machine has would be wrong for every file.
+            Cpu::named(name, 0)?;
+        }
         let stores = stores(&"/nix/store:/gnu/store/::".into());
         assert_eq!(stores, ["/nix/store/", "/gnu/store/"]);
     }

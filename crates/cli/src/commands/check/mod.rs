@@ -11,7 +11,7 @@ mod targets;
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rayon::prelude::*;
 
 use self::assume::Assumptions;
@@ -21,7 +21,7 @@ use crate::flags::{CheckFlags, When};
 use crate::output::{self, Look, Stdout, json, probes, table, text, tree};
 use crate::progress::Progress;
 
-pub use self::program::{Gap, Kind, Problem, Program, Verdict};
+pub(crate) use self::program::{Gap, Kind, Problem, Program, Verdict};
 
 /// Programs followed before what they gave is written, where each gives much.
 const BATCH: usize = 64;
@@ -45,7 +45,7 @@ enum View {
 /// # Errors
 /// Where nothing can be checked at all (an unusable sysroot), or the output cannot be
 /// written. What is wrong with single files is told on stderr and in the status.
-pub fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
+pub(crate) fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
     let assumed = Assumptions::new(asked)?;
     if let Some(jobs) = asked.jobs {
         // Nothing has used the pool yet, so it can still be given its size.
@@ -53,17 +53,12 @@ pub fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
     }
     let targets = targets::find(&assumed, &asked.paths);
     let view = View::of(asked, &targets);
-    let mut session = Session {
-        view,
-        look: Look::of_stdout(if asked.json { When::Never } else { color }),
-        assumed,
-        max_misses: asked.max_misses,
-        out: Stdout::new(),
-        status: ExitStatus::Fine,
-    };
-    session.check(targets)?;
-    session.out.flush()?;
-    Ok(session.status)
+    let look = Look::of_stdout(if asked.json { When::Never } else { color });
+    let follower = Follower { view, look, assumed, max_misses: asked.max_misses };
+    let mut run = Run::new(follower);
+    run.check(targets)?;
+    run.out.flush()?;
+    Ok(run.status)
 }
 
 impl View {
@@ -84,60 +79,18 @@ impl View {
     }
 }
 
-/// One run of the command.
-struct Session {
+/// What each thread needs to follow a start and to tell it.
+struct Follower {
     view: View,
     look: Look,
     assumed: Assumptions,
     max_misses: Option<u64>,
-    out: Stdout,
-    status: ExitStatus,
 }
 
 /// What is kept of one target: the verdict, and what is written of it.
 type Told = (Verdict, Vec<u8>);
 
-impl Session {
-    fn check(&mut self, targets: Targets) -> Result<()> {
-        let Targets { files, problems, empty_folders, .. } = targets;
-        for folder in empty_folders {
-            output::note(&folder, "no ELF files in this folder");
-        }
-        let mut programs = Vec::new();
-        let mut errors = Vec::new();
-        for problem in problems {
-            self.report_problem(problem, &mut errors);
-        }
-        if let View::Json { .. } = self.view {
-            json::begin(&mut self.out)?;
-        }
-        let progress = Progress::new(files.len());
-        let batch = if self.view.is_long() { BATCH } else { files.len().max(1) };
-        let mut first = true;
-        for files in files.chunks(batch) {
-            let all = self.follow(files, &progress);
-            progress.pause();
-            for (verdict, written) in all {
-                match verdict {
-                    Verdict::Skipped => {}
-                    Verdict::Problem(problem) => self.report_problem(problem, &mut errors),
-                    Verdict::Checked(program) => {
-                        self.judge(&program);
-                        self.write_one(&written, &mut first)?;
-                        programs.push(*program);
-                    }
-                }
-            }
-        }
-        progress.finish();
-        match self.view {
-            View::Table => table::write(&mut self.out, self.look, programs)?,
-            View::Json { .. } => json::end(&mut self.out, &programs, &errors)?,
-            View::Screen | View::Tree | View::Probes => {}
-        }
-        Ok(())
-    }
-
+impl Follower {
     /// Follows the starts of some files; one alone in this thread, so that no others
     /// are made for it.
     fn follow(&self, files: &[Target], progress: &Progress) -> Vec<Told> {
@@ -166,33 +119,96 @@ impl Session {
         };
         (verdict, written)
     }
+}
 
-    fn write_one(&mut self, written: &[u8], first: &mut bool) -> Result<()> {
-        match self.view {
-            _ if *first => {}
-            View::Json { .. } => self.out.write_all(b",\n")?,
-            View::Tree | View::Screen => self.out.write_all(b"\n")?,
-            View::Table | View::Probes => {}
-        }
-        *first = false;
-        self.out.write_all(written).context("cannot write")
+/// One run of the command: what was found and written so far.
+struct Run {
+    follower: Follower,
+    out: Stdout,
+    status: ExitStatus,
+    programs: Vec<Program>,
+    errors: Vec<Problem>,
+}
+
+impl Run {
+    fn new(follower: Follower) -> Self {
+        let (programs, errors) = (Vec::new(), Vec::new());
+        Self { follower, out: Stdout::new(), status: ExitStatus::Fine, programs, errors }
     }
 
-    fn report_problem(&mut self, problem: Problem, errors: &mut Vec<Problem>) {
-        output::note(&problem.path, &problem.reason);
+    fn check(&mut self, targets: Targets) -> Result<()> {
+        for folder in &targets.empty_folders {
+            output::note(folder.as_ref(), "no ELF files in this folder");
+        }
+        for problem in targets.problems {
+            self.report(problem);
+        }
+        let view = self.follower.view;
+        if let View::Json { .. } = view {
+            json::begin(&mut self.out)?;
+        }
+        self.check_files(&targets.files)?;
+        match view {
+            View::Table => {
+                table::write(&mut self.out, self.follower.look, std::mem::take(&mut self.programs))?
+            }
+            View::Json { .. } => json::end(&mut self.out, &self.programs, &self.errors)?,
+            View::Screen | View::Tree | View::Probes => {}
+        }
+        Ok(())
+    }
+
+    fn check_files(&mut self, files: &[Target]) -> Result<()> {
+        let progress = Progress::new(files.len());
+        let batch = if self.follower.view.is_long() { BATCH } else { files.len().max(1) };
+        for files in files.chunks(batch) {
+            let all = self.follower.follow(files, &progress);
+            progress.pause();
+            for (verdict, written) in all {
+                match verdict {
+                    Verdict::Skipped => {}
+                    Verdict::Problem(problem) => self.report(problem),
+                    Verdict::Checked(program) => {
+                        self.judge(&program);
+                        self.write_one(&written)?;
+                        self.programs.push(*program);
+                    }
+                }
+            }
+        }
+        progress.finish();
+        Ok(())
+    }
+
+    /// Writes what there is to write of one program, apart from the one before.
+    fn write_one(&mut self, written: &[u8]) -> Result<()> {
+        let between: &[u8] = match self.follower.view {
+            _ if self.programs.is_empty() => b"",
+            View::Json { .. } => b",\n",
+            View::Tree | View::Screen => b"\n",
+            View::Table | View::Probes => b"",
+        };
+        self.out.write_all(between)?;
+        self.out.write_all(written)?;
+        Ok(())
+    }
+
+    fn report(&mut self, problem: Problem) {
+        output::note(problem.path.as_ref(), &problem.reason);
         self.status = self.status.and(ExitStatus::Failure);
-        errors.push(problem);
+        self.errors.push(problem);
     }
 
     /// What a program's storm means for the exit status.
     fn judge(&mut self, program: &Program) {
-        if let (Some(true), Some(most)) = (program.over_budget, self.max_misses) {
+        let path = program.path.as_ref();
+        if let (Some(true), Some(most)) = (program.over_budget, self.follower.max_misses) {
             let misses = program.storm.misses();
-            output::note(&program.path, &format!("{misses} misses, over the budget of {most}"));
+            output::note(path, &format!("{misses} misses, over the budget of {most}"));
             self.status = self.status.and(ExitStatus::Finding);
         }
         if program.incomplete {
-            output::note(&program.path, "more probes than becalm follows; the counts are a part");
+            output::note(path, "more probes than becalm follows; the counts are a part");
             self.status = self.status.and(ExitStatus::Failure);
         }
         if !program.unresolved.is_empty() || program.stop.is_some() {

@@ -21,7 +21,7 @@ use crate::output::{errno_words, words, words_of_host};
 
 /// What became of one file.
 #[derive(Debug)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Its start was followed.
     Checked(Box<Program>),
     /// Nothing that starts or is loaded, met in a folder.
@@ -32,7 +32,7 @@ pub enum Verdict {
 
 /// Why a file could not be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub(crate) struct Problem {
     /// The file, as told to the user.
     pub path: BString,
     /// Why, in words.
@@ -41,7 +41,7 @@ pub struct Problem {
 
 /// What is told of one file, without the walk it came from.
 #[derive(Debug)]
-pub struct Program {
+pub(crate) struct Program {
     /// The file, as told to the user.
     pub path: BString,
     /// What it is.
@@ -74,7 +74,7 @@ pub struct Program {
 
 /// What kind of file it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A program with an interpreter.
     Program,
     /// A shared library.
@@ -87,7 +87,7 @@ pub enum Kind {
 
 /// A needed string that nothing answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub(crate) struct Gap {
     /// The string.
     pub needed: BString,
     /// The first object that asks.
@@ -98,7 +98,7 @@ pub struct Gap {
 
 /// Follows the start of one file; the closure is there for ELF files that were checked.
 #[must_use]
-pub fn check(assumed: &Assumptions, target: &Target) -> (Verdict, Option<Closure>) {
+pub(crate) fn check(assumed: &Assumptions, target: &Target) -> (Verdict, Option<Closure>) {
     match follow(assumed, target) {
         Ok(Followed::Elf(closure, secure)) => {
             let program = Program::new(assumed, target, &closure, secure);

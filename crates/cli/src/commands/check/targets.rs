@@ -12,7 +12,7 @@ use crate::output::{path_bytes, words, words_of_host};
 
 /// One file to check.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub(crate) struct Target {
     /// As it is told to the user.
     pub shown: BString,
     /// Inside the root that is assumed.
@@ -25,7 +25,7 @@ pub struct Target {
 
 /// What the command line comes to.
 #[derive(Debug, Default)]
-pub struct Targets {
+pub(crate) struct Targets {
     /// The files, in order of path.
     pub files: Vec<Target>,
     /// What could not be looked at.
@@ -39,7 +39,7 @@ pub struct Targets {
 /// Finds the files. A folder is walked; a file that is named is taken whatever its
 /// name, and whatever is wrong with it becomes a problem.
 #[must_use]
-pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
+pub(crate) fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
     let mut targets = Targets::default();
     for path in paths {
         if let Err(reason) = add(assumed, path, &mut targets) {
