@@ -1,3 +1,38 @@
-//! becalm.
+//! becalm: predicts, without running anything, every probe of the dynamic loader.
+//!
+//! The main path: [`flags`] says what was asked, one of [`commands`] does it with
+//! `becalm-host` and `becalm-core`, [`output`] tells it, [`exit_code`] sums it up.
 
-fn main() {}
+mod commands;
+mod exit_code;
+mod flags;
+mod manual;
+mod output;
+mod progress;
+mod sanitize;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::exit_code::ExitStatus;
+use crate::flags::{Command, Flags};
+
+fn main() -> ExitCode {
+    let flags = flags::parse();
+    match run(&flags) {
+        Ok(status) => status.into(),
+        Err(error) if output::is_broken_pipe(&error) => ExitStatus::BROKEN_PIPE.into(),
+        Err(error) => {
+            output::complain(&error);
+            ExitStatus::Failure.into()
+        }
+    }
+}
+
+fn run(flags: &Flags) -> Result<ExitStatus> {
+    match &flags.command {
+        Command::Check(asked) => commands::check::run(asked, flags.color),
+        Command::Generate(asked) => commands::generate::run(asked),
+    }
+}

@@ -290,7 +290,7 @@ impl Case {
             rest.strip_prefix(b"/").map(BString::from)
         };
         let found: Vec<BString> = found.iter().filter_map(below).collect();
-        if found.iter().map(|path| path.as_bstr()).ne(expected.iter().map(|e| BStr::new(e))) {
+        if found.iter().map(|path| path.as_bstr()).ne(expected.iter().map(BStr::new)) {
             report.failures.push(format!("the loader finds {found:?}, not {expected:?}"));
         }
     }

@@ -105,7 +105,7 @@ fn hold_all(trials: &[Trial<'_>]) -> Vec<Verdict> {
         .map(|trial| {
             let verdict = trial.hold();
             let count = done.fetch_add(1, Ordering::Relaxed) + 1;
-            if terminal && (count % 25 == 0 || count == trials.len()) {
+            if terminal && (count.is_multiple_of(25) || count == trials.len()) {
                 eprint!("\r{count} of {} starts", trials.len());
             }
             verdict

@@ -1,3 +1,5 @@
+//! The comparison finds what differs, and nothing else.
+
 use super::*;
 
 fn probe(path: &str, call: Call, outcome: Outcome) -> Probe {

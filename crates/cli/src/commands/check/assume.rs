@@ -1,0 +1,104 @@
+//! What a prediction assumes beyond the file itself: the root, the environment, the
+//! loader.
+
+use std::env;
+use std::ffi::OsString;
+
+use anyhow::{Result, anyhow};
+use becalm_core::loader::Environment;
+use becalm_host::{Cpu, FactChoice, OsFs};
+use bstr::{BString, ByteSlice, ByteVec};
+
+use crate::flags::{CheckFlags, Secure};
+use crate::output::words_of_host;
+
+/// What is the same for every file of one run.
+#[derive(Debug)]
+pub(crate) struct Assumptions {
+    /// The file system programs are started in.
+    pub fs: OsFs,
+    /// The environment they are started with.
+    pub environment: Environment,
+    /// What the user says of the loader.
+    pub choice: FactChoice,
+    /// The loader to assume, as a path inside the root.
+    pub loader: Option<BString>,
+    /// Whether they are started in secure-execution mode.
+    pub secure: Secure,
+    /// Prefixes of immutable directories, each ending in a slash.
+    pub stores: Vec<BString>,
+}
+
+impl Assumptions {
+    /// What the flags and the environment say.
+    ///
+    /// # Errors
+    /// Where the sysroot is no directory that can be used as one.
+    pub(crate) fn new(asked: &CheckFlags) -> Result<Self> {
+        let fs = match &asked.sysroot {
+            None => OsFs::new(),
+            Some(dir) => OsFs::in_root(dir).map_err(|error| {
+                let (path, reason) = words_of_host(&error);
+                anyhow!("{}: {reason}", crate::sanitize::shown(path.as_bstr()))
+            })?,
+        };
+        let is_here = asked.sysroot.is_none();
+        let variable = |flag: &Option<OsString>, name: &str| -> Option<BString> {
+            let value = match flag {
+                Some(value) => Some(value.clone()),
+                None if is_here => env::var_os(name),
+                None => None,
+            };
+            // The loaders take an empty variable for none.
+            value.map(bytes).filter(|value| !value.is_empty())
+        };
+        let environment = Environment {
+            library_path: variable(&asked.library_path, "LD_LIBRARY_PATH"),
+            preload: variable(&asked.preload, "LD_PRELOAD"),
+            audit: variable(&asked.audit, "LD_AUDIT"),
+            secure: false,
+        };
+        let loader = asked.loader.as_ref().map(|path| fs.inside(path));
+        let choice = FactChoice { libc: asked.libc, cpu: asked.cpu.clone() };
+        if let Some(name) = &asked.cpu {
+            // A name no machine has would be wrong for every file.
+            Cpu::named(name, 0)?;
+        }
+        let stores = stores(&bytes(asked.store.clone()));
+        Ok(Self { fs, environment, choice, loader, secure: asked.secure, stores })
+    }
+
+    /// True where a path lies below a store prefix.
+    #[must_use]
+    pub(crate) fn is_immutable(&self, path: &[u8]) -> bool {
+        self.stores.iter().any(|store| path.starts_with(store))
+    }
+}
+
+fn stores(list: &BString) -> Vec<BString> {
+    list.split_str(":")
+        .map(|store| store.trim_end_with(|c| c == '/'))
+        .filter(|store| !store.is_empty())
+        .map(|store| [store, b"/"].concat().into())
+        .collect()
+}
+
+fn bytes(text: OsString) -> BString {
+    // On Unix an OsString is its bytes.
+    Vec::from_os_string(text).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_prefix_ends_at_a_component() {
+        if let Some(name) = &asked.cpu {
+            // A name no machine has would be wrong for every file.
+            Cpu::named(name, 0)?;
+        }
+        let stores = stores(&"/nix/store:/gnu/store/::".into());
+        assert_eq!(stores, ["/nix/store/", "/gnu/store/"]);
+    }
+}

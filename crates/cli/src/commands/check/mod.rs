@@ -1,0 +1,218 @@
+//! `becalm check`: what starting each program would try and load.
+//!
+//! [`targets`] finds the files, [`assume`] holds what is the same for all of them,
+//! [`program`] follows the start of one; here they are brought together with the
+//! [`crate::output`] that was asked for.
+
+mod assume;
+mod program;
+mod secure;
+mod targets;
+
+use std::io::Write;
+
+use anyhow::Result;
+use rayon::prelude::*;
+
+use self::assume::Assumptions;
+use self::targets::{Target, Targets};
+use crate::exit_code::ExitStatus;
+use crate::flags::{CheckFlags, When};
+use crate::output::{self, Look, Stdout, json, probes, table, text, tree};
+use crate::progress::Progress;
+
+pub(crate) use self::program::{Gap, Kind, Problem, Program, Verdict};
+
+/// Programs followed before what they gave is written, where each gives much.
+const BATCH: usize = 64;
+
+/// The form of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum View {
+    /// One screen about one program.
+    Screen,
+    /// One row a program.
+    Table,
+    Tree,
+    Probes,
+    Json {
+        probes: bool,
+    },
+}
+
+/// Checks what the flags ask for.
+///
+/// # Errors
+/// Where nothing can be checked at all (an unusable sysroot), or the output cannot be
+/// written. What is wrong with single files is told on stderr and in the status.
+pub(crate) fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
+    let assumed = Assumptions::new(asked)?;
+    if let Some(jobs) = asked.jobs {
+        // Nothing has used the pool yet, so it can still be given its size.
+        rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
+    }
+    let targets = targets::find(&assumed, &asked.paths);
+    let view = View::of(asked, &targets);
+    let look = Look::of_stdout(if asked.json { When::Never } else { color });
+    let follower = Follower { view, look, assumed, max_misses: asked.max_misses };
+    let mut run = Run::new(follower);
+    run.check(targets)?;
+    run.out.flush()?;
+    Ok(run.status)
+}
+
+impl View {
+    fn of(asked: &CheckFlags, targets: &Targets) -> Self {
+        match (asked.json, asked.probes, asked.tree) {
+            (true, probes, _) => Self::Json { probes },
+            (_, true, _) => Self::Probes,
+            (_, _, true) => Self::Tree,
+            _ if targets.is_one_file => Self::Screen,
+            _ => Self::Table,
+        }
+    }
+
+    /// True where what is written of one program is so much that it must not be kept
+    /// for all of them.
+    fn is_long(self) -> bool {
+        matches!(self, Self::Tree | Self::Probes | Self::Json { probes: true })
+    }
+}
+
+/// What each thread needs to follow a start and to tell it.
+struct Follower {
+    view: View,
+    look: Look,
+    assumed: Assumptions,
+    max_misses: Option<u64>,
+}
+
+/// What is kept of one target: the verdict, and what is written of it.
+type Told = (Verdict, Vec<u8>);
+
+impl Follower {
+    /// Follows the starts of some files; one alone in this thread, so that no others
+    /// are made for it.
+    fn follow(&self, files: &[Target], progress: &Progress) -> Vec<Told> {
+        let one = |target: &Target| {
+            let told = self.follow_one(target);
+            progress.tick();
+            told
+        };
+        match files {
+            [only] => vec![one(only)],
+            _ => files.par_iter().map(one).collect(),
+        }
+    }
+
+    fn follow_one(&self, target: &Target) -> Told {
+        let (mut verdict, closure) = program::check(&self.assumed, target);
+        let Verdict::Checked(program) = &mut verdict else { return (verdict, Vec::new()) };
+        program.over_budget = self.max_misses.map(|most| program.storm.misses() > most);
+        let closure = closure.as_ref();
+        let written = match self.view {
+            View::Screen => text::screen(self.look, program, closure),
+            View::Table => Vec::new(),
+            View::Tree => tree::of(self.look, program, closure),
+            View::Probes => probes::lines(self.look, closure),
+            View::Json { probes } => json::program(program, closure, probes),
+        };
+        (verdict, written)
+    }
+}
+
+/// One run of the command: what was found and written so far.
+struct Run {
+    follower: Follower,
+    out: Stdout,
+    status: ExitStatus,
+    programs: Vec<Program>,
+    errors: Vec<Problem>,
+}
+
+impl Run {
+    fn new(follower: Follower) -> Self {
+        let (programs, errors) = (Vec::new(), Vec::new());
+        Self { follower, out: Stdout::new(), status: ExitStatus::Fine, programs, errors }
+    }
+
+    fn check(&mut self, targets: Targets) -> Result<()> {
+        for folder in &targets.empty_folders {
+            output::note(folder.as_ref(), "no ELF files in this folder");
+        }
+        for problem in targets.problems {
+            self.report(problem);
+        }
+        let view = self.follower.view;
+        if let View::Json { .. } = view {
+            json::begin(&mut self.out)?;
+        }
+        self.check_files(&targets.files)?;
+        match view {
+            View::Table => {
+                table::write(&mut self.out, self.follower.look, std::mem::take(&mut self.programs))?
+            }
+            View::Json { .. } => json::end(&mut self.out, &self.programs, &self.errors)?,
+            View::Screen | View::Tree | View::Probes => {}
+        }
+        Ok(())
+    }
+
+    fn check_files(&mut self, files: &[Target]) -> Result<()> {
+        let progress = Progress::new(files.len());
+        let batch = if self.follower.view.is_long() { BATCH } else { files.len().max(1) };
+        for files in files.chunks(batch) {
+            let all = self.follower.follow(files, &progress);
+            progress.pause();
+            for (verdict, written) in all {
+                match verdict {
+                    Verdict::Skipped => {}
+                    Verdict::Problem(problem) => self.report(problem),
+                    Verdict::Checked(program) => {
+                        self.judge(&program);
+                        self.write_one(&written)?;
+                        self.programs.push(*program);
+                    }
+                }
+            }
+        }
+        progress.finish();
+        Ok(())
+    }
+
+    /// Writes what there is to write of one program, apart from the one before.
+    fn write_one(&mut self, written: &[u8]) -> Result<()> {
+        let between: &[u8] = match self.follower.view {
+            _ if self.programs.is_empty() => b"",
+            View::Json { .. } => b",\n",
+            View::Tree | View::Screen => b"\n",
+            View::Table | View::Probes => b"",
+        };
+        self.out.write_all(between)?;
+        self.out.write_all(written)?;
+        Ok(())
+    }
+
+    fn report(&mut self, problem: Problem) {
+        output::note(problem.path.as_ref(), &problem.reason);
+        self.status = self.status.and(ExitStatus::Failure);
+        self.errors.push(problem);
+    }
+
+    /// What a program's storm means for the exit status.
+    fn judge(&mut self, program: &Program) {
+        let path = program.path.as_ref();
+        if let (Some(true), Some(most)) = (program.over_budget, self.follower.max_misses) {
+            let misses = program.storm.misses();
+            output::note(path, &format!("{misses} misses, over the budget of {most}"));
+            self.status = self.status.and(ExitStatus::Finding);
+        }
+        if program.incomplete {
+            output::note(path, "more probes than becalm follows; the counts are a part");
+            self.status = self.status.and(ExitStatus::Failure);
+        }
+        if !program.unresolved.is_empty() || program.stop.is_some() {
+            self.status = self.status.and(ExitStatus::Finding);
+        }
+    }
+}

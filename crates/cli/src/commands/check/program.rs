@@ -1,0 +1,278 @@
+//! One file: is it something that starts, and what would starting it take?
+
+use std::fs::File;
+
+use becalm_core::closure::{self, Closure, ClosureError, Subject, SubjectKind};
+use becalm_core::cost::Storm;
+use becalm_core::elf::ElfError;
+use becalm_core::fs::FileSystem;
+use becalm_core::loader::load::{Answer, Refusal, Role, Stop};
+use becalm_core::loader::{Environment, Libc, LoaderFacts};
+use becalm_core::macho::{self, MachO};
+use bstr::{BStr, BString, ByteSlice};
+use object::ReadCache;
+use rustc_hash::FxHashSet;
+
+use super::assume::Assumptions;
+use super::secure::is_started_secure;
+use super::targets::Target;
+use crate::flags::Secure;
+use crate::output::{errno_words, words, words_of_host};
+
+/// What became of one file.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Its start was followed.
+    Checked(Box<Program>),
+    /// Nothing that starts or is loaded, met in a folder.
+    Skipped,
+    /// It could not be checked.
+    Problem(Problem),
+}
+
+/// Why a file could not be checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// The file, as told to the user.
+    pub path: BString,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// What is told of one file, without the walk it came from.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// The file, as told to the user.
+    pub path: BString,
+    /// What it is.
+    pub kind: Kind,
+    /// Its machine, as `uname -m` has it.
+    pub machine: &'static str,
+    /// The C library whose rules were followed.
+    pub libc: Option<Libc>,
+    /// The loader.
+    pub interpreter: Option<BString>,
+    /// True where it would start in secure-execution mode.
+    pub secure: bool,
+    /// True where it lies below a store prefix.
+    pub immutable: bool,
+    /// What the search costs.
+    pub storm: Storm,
+    /// Objects beside the program and the loader.
+    pub libraries: usize,
+    /// Directories that hold those.
+    pub library_dirs: usize,
+    /// Needed strings that nothing answers.
+    pub unresolved: Vec<Gap>,
+    /// Why the loader would give up before the program is reached.
+    pub stop: Option<String>,
+    /// True where the walk was cut short.
+    pub incomplete: bool,
+    /// Whether its misses are over the budget, where there is one.
+    pub over_budget: Option<bool>,
+}
+
+/// What kind of file it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A program with an interpreter.
+    Program,
+    /// A shared library.
+    Library,
+    /// A program without one.
+    Static,
+    /// A file of macOS.
+    MachO(MachO),
+}
+
+/// A needed string that nothing answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    /// The string.
+    pub needed: BString,
+    /// The first object that asks.
+    pub needed_by: BString,
+    /// Why what was found does not answer it.
+    pub refusal: Option<Refusal>,
+}
+
+/// Follows the start of one file; the closure is there for ELF files that were checked.
+#[must_use]
+pub(crate) fn check(assumed: &Assumptions, target: &Target) -> (Verdict, Option<Closure>) {
+    match follow(assumed, target) {
+        Ok(Followed::Elf(closure, secure)) => {
+            let program = Program::new(assumed, target, &closure, secure);
+            (Verdict::Checked(Box::new(program)), Some(*closure))
+        }
+        Ok(Followed::MachO(file)) => {
+            (Verdict::Checked(Box::new(Program::of_mac(assumed, target, file))), None)
+        }
+        Ok(Followed::Nothing) => (Verdict::Skipped, None),
+        Err(reason) => {
+            (Verdict::Problem(Problem { path: target.shown.clone(), reason }), None)
+        }
+    }
+}
+
+enum Followed {
+    Elf(Box<Closure>, bool),
+    MachO(MachO),
+    Nothing,
+}
+
+fn follow(assumed: &Assumptions, target: &Target) -> Result<Followed, String> {
+    let fs = assumed.fs.session();
+    let subject = match Subject::open(&fs, target.inside.as_ref()) {
+        Ok(subject) => subject,
+        Err(ClosureError::NotLoadable { .. }) if !target.named => return Ok(Followed::Nothing),
+        Err(ClosureError::Elf { source: ElfError::NotElf, .. }) => {
+            return not_elf(&fs, target);
+        }
+        Err(error) => return Err(words_of_closure(&error)),
+    };
+    if subject.kind == SubjectKind::Static {
+        return Ok(Followed::Elf(Box::new(closure::of_static(subject)), false));
+    }
+    let interpreter = interpreter_of(assumed, &subject)?;
+    let facts = facts_of(assumed, interpreter.as_ref())?;
+    let is_program = matches!(subject.kind, SubjectKind::Program { .. });
+    let secure = match assumed.secure {
+        Secure::Yes => true,
+        Secure::No => false,
+        Secure::Auto => is_program && is_started_secure(&target.host, subject.file.mode),
+    };
+    let environment = Environment { secure, ..assumed.environment.clone() };
+    let closure = closure::resolve(&fs, subject, interpreter.as_ref(), facts, &environment)
+        .map_err(|error| words_of_closure(&error))?;
+    Ok(Followed::Elf(Box::new(closure), secure))
+}
+
+fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString, String> {
+    let own = || subject.interpreter().map(BStr::to_owned);
+    assumed.loader.clone().or_else(own).ok_or_else(|| {
+        let machine = subject.view.ident.machine_name();
+        format!("no loader known for a library of this machine ({machine}); name it with --loader")
+    })
+}
+
+fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<LoaderFacts, String> {
+    becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice)
+        .map_err(|error| {
+            let (path, reason) = words_of_host(&error);
+            format!("interpreter {}: {reason}", crate::sanitize::shown(path.as_bstr()))
+        })
+}
+
+/// A file that is no ELF file: one of macOS, or a mistake.
+fn not_elf(fs: &dyn FileSystem, target: &Target) -> Result<Followed, String> {
+    let opened = fs.open(target.inside.as_ref()).map_err(errno_words)?;
+    let head = opened.head.as_ref().map_err(|errno| errno_words(*errno))?;
+    if !macho::is_macho(head) {
+        return Err("neither an ELF nor a Mach-O file".to_owned());
+    }
+    let file = File::open(&target.host).map_err(|error| words(&error))?;
+    let file = macho::parse(&ReadCache::new(file)).map_err(|error| error.to_string())?;
+    Ok(Followed::MachO(file))
+}
+
+/// What is wrong, without the path of the file.
+fn words_of_closure(error: &ClosureError) -> String {
+    match error {
+        ClosureError::Open { errno, .. } => errno_words(*errno),
+        ClosureError::Elf { source: ElfError::Unreadable(errno), .. } => {
+            errno_words(becalm_core::fs::Errno(*errno))
+        }
+        ClosureError::Elf { source, .. } => source.to_string(),
+        ClosureError::NotLoadable { .. } => "neither a program nor a shared library".to_owned(),
+        ClosureError::Interpreter { interpreter, reason, .. } => {
+            format!("interpreter {}: {reason}", crate::sanitize::shown(interpreter.as_ref()))
+        }
+    }
+}
+
+impl Program {
+    fn new(assumed: &Assumptions, target: &Target, closure: &Closure, secure: bool) -> Self {
+        let load = &closure.load;
+        let libraries = || {
+            load.objects.iter().filter(|o| !matches!(o.role, Role::Program | Role::Loader))
+        };
+        let dirs: FxHashSet<&[u8]> = libraries().map(|object| dirname(&object.path)).collect();
+        let loader = load.objects.iter().find(|object| object.role == Role::Loader);
+        Self {
+            path: target.shown.clone(),
+            kind: match closure.subject.kind {
+                SubjectKind::Program { .. } => Kind::Program,
+                SubjectKind::Library { .. } => Kind::Library,
+                SubjectKind::Static => Kind::Static,
+            },
+            machine: closure.subject.view.ident.machine_name(),
+            libc: closure.facts.as_ref().map(|facts| facts.libc),
+            interpreter: loader.map(|object| object.path.clone()),
+            secure,
+            immutable: assumed.is_immutable(&target.inside),
+            storm: Storm::of(load),
+            libraries: libraries().count(),
+            library_dirs: dirs.len(),
+            unresolved: gaps(closure),
+            stop: closure.fatal().map(|fatal| {
+                let needed = crate::sanitize::shown(fatal.needed.as_ref());
+                format!("{needed}: {}", words_of_answer(&fatal.answer))
+            }),
+            incomplete: load.stop == Some(Stop::TooManyProbes),
+            over_budget: None,
+        }
+    }
+
+    fn of_mac(assumed: &Assumptions, target: &Target, file: MachO) -> Self {
+        let machine = match file.slices.as_slice() {
+            [] => "unknown",
+            [only] => only.cpu,
+            _ => "universal",
+        };
+        Self {
+            path: target.shown.clone(),
+            kind: Kind::MachO(file),
+            machine,
+            libc: None,
+            interpreter: None,
+            secure: false,
+            immutable: assumed.is_immutable(&target.inside),
+            storm: Storm::default(),
+            libraries: 0,
+            library_dirs: 0,
+            unresolved: Vec::new(),
+            stop: None,
+            incomplete: false,
+            over_budget: None,
+        }
+    }
+}
+
+fn words_of_answer(answer: &Answer) -> String {
+    match answer {
+        Answer::Refused(refusal) => refusal.to_string(),
+        _ => "not found".to_owned(),
+    }
+}
+
+/// The unresolved needed strings, each once, with the first object that asks.
+fn gaps(closure: &Closure) -> Vec<Gap> {
+    let load = &closure.load;
+    let mut seen = FxHashSet::default();
+    load.resolutions
+        .iter()
+        .filter(|resolution| resolution.is_unresolved() && seen.insert(&resolution.needed))
+        .map(|resolution| Gap {
+            needed: resolution.needed.clone(),
+            needed_by: load.objects[resolution.needed_by].path.clone(),
+            refusal: match resolution.answer {
+                Answer::Refused(refusal) => Some(refusal),
+                _ => None,
+            },
+        })
+        .collect()
+}
+
+fn dirname(path: &[u8]) -> &[u8] {
+    path.rfind_byte(b'/').map_or(b".", |slash| &path[..slash])
+}

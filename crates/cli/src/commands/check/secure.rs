@@ -1,0 +1,40 @@
+//! Whether the kernel would start a program in secure-execution mode (`AT_SECURE`).
+//!
+//! The rule is that of Linux `cap_bprm_creds_from_file` (security/commoncap.c): the
+//! program changes the user or the group, or gives capabilities to one who is not
+//! root. Mount options (`nosuid`) and `no_new_privs`, which take such power away, are
+//! left out of account.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::process::{getegid, geteuid};
+
+/// `S_ISUID`.
+const SET_UID: u32 = 0o4000;
+/// `S_ISGID`, which means something on a program only with the group's right to
+/// execute it.
+const SET_GID: u32 = 0o2010;
+
+/// True where starting the file at `path` gives it more rights than its caller has.
+/// `mode` is its `st_mode`; any other fact is looked up only where it matters.
+#[must_use]
+pub(crate) fn is_started_secure(path: &Path, mode: u32) -> bool {
+    let set_id = mode & SET_UID != 0 || mode & SET_GID == SET_GID;
+    if set_id && path.metadata().is_ok_and(|file| changes_id(&file)) {
+        return true;
+    }
+    !geteuid().is_root() && has_capabilities(path)
+}
+
+fn changes_id(file: &Metadata) -> bool {
+    (file.mode() & SET_UID != 0 && file.uid() != geteuid().as_raw())
+        || (file.mode() & SET_GID == SET_GID && file.gid() != getegid().as_raw())
+}
+
+fn has_capabilities(path: &Path) -> bool {
+    // No buffer: the attribute's length is asked for, and that it exists.
+    let mut none: [u8; 0] = [];
+    rustix::fs::getxattr(path, "security.capability", &mut none).is_ok_and(|length| length > 0)
+}

@@ -1,0 +1,4 @@
+//! One module a command: each takes its flags and gives an exit status.
+
+pub(crate) mod check;
+pub(crate) mod generate;

@@ -1,0 +1,69 @@
+//! What becalm says with its exit status. The manual has the same list.
+
+use std::process::ExitCode;
+
+/// The exit status of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExitStatus {
+    /// All is well.
+    Fine,
+    /// The work was done and something was found: an unresolved library, a program
+    /// over its budget.
+    Finding,
+    /// Some of the work could not be done: a missing path, a broken file.
+    Failure,
+    /// A signal ended the work, told as shells tell it: 128 and its number. An
+    /// interrupt (130) needs no code here: becalm leaves SIGINT its default action.
+    Signal(u8),
+}
+
+impl ExitStatus {
+    /// The reader of our output went away.
+    pub(crate) const BROKEN_PIPE: Self = Self::Signal(13);
+
+    /// The status as the number handed to the system.
+    #[must_use]
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::Finding => 1,
+            Self::Failure => 2,
+            Self::Signal(number) => 128_u8.saturating_add(number),
+        }
+    }
+
+    /// Two statuses as one: the graver is told.
+    #[must_use]
+    pub(crate) fn and(self, other: Self) -> Self {
+        if other.code() > self.code() { other } else { self }
+    }
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        ExitCode::from(status.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ExitStatus::{Failure, Fine, Finding, Signal};
+
+    #[test]
+    fn codes_are_those_of_the_manual() {
+        let codes = [Fine, Finding, Failure, Signal(2), Signal(13)].map(|status| status.code());
+        assert_eq!(codes, [0, 1, 2, 130, 141]);
+    }
+
+    #[test]
+    fn no_signal_number_wraps_round_to_success() {
+        assert_eq!(Signal(200).code(), 255);
+    }
+
+    #[test]
+    fn a_failure_outweighs_a_finding_whichever_comes_first() {
+        assert_eq!(Finding.and(Failure), Failure);
+        assert_eq!(Failure.and(Finding), Failure);
+        assert_eq!(Fine.and(Finding), Finding);
+    }
+}

@@ -1,0 +1,226 @@
+//! The command line: the one definition behind parsing, help, manual and completions.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use becalm_core::loader::Libc;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
+
+use crate::manual;
+
+/// Ends the dynamic loader's stat storm
+///
+/// A program whose libraries live one to a directory makes the dynamic loader try
+/// every directory of every run path for every library, before main. becalm predicts
+/// that storm without running the program.
+#[derive(Debug, Parser)]
+#[command(name = "becalm", version, max_term_width = 100)]
+pub(crate) struct Flags {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// When to colour the output
+    ///
+    /// `auto` colours on a terminal, unless NO_COLOR is set.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: When,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Predict what the loader would try and load at program start; run nothing
+    Check(Box<CheckFlags>),
+    /// Write the manual pages or the completions of a shell
+    #[command(hide = true, subcommand)]
+    Generate(GenerateFlags),
+}
+
+/// When to do something that only some readers of the output want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// Where the output is a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Whether programs are taken as started in secure-execution mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Secure {
+    /// Where the kernel would: set-id files of another user or group, and, for an
+    /// ordinary user, files with capabilities.
+    Auto,
+    /// Always.
+    Yes,
+    /// Never.
+    No,
+}
+
+/// Predict what the loader would try and load at program start; run nothing
+///
+/// For a program: its libraries, the directories searched for them, the predicted
+/// failing opens and stats, the directories and needed strings that cost most, and
+/// what would not be found. Several paths or a folder give a table, the worst first.
+/// A folder is walked for every ELF program and shared library; a library is checked
+/// as `ld.so LIBRARY` would load it. Mach-O files are recognised and their load
+/// commands counted.
+///
+/// Programs of any architecture can be checked. What a loader has compiled in is asked
+/// of the loader that the program names (`ld.so --list-diagnostics`) where that can run
+/// here, read from the loader's file where it cannot, and taken from --libc and --cpu
+/// where given. No program that is checked is started.
+#[derive(Debug, Args)]
+pub(crate) struct CheckFlags {
+    /// Programs, libraries, or folders of them
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+
+    /// Show who needs what and where each answer comes from
+    #[arg(long, conflicts_with_all = ["probes", "json"], help_heading = "Output")]
+    pub tree: bool,
+
+    /// Show every probe, one a line, in the loader's order
+    ///
+    /// Each line has the call, the outcome, the search source, the asking object and
+    /// the path. With --json, the probes become part of the object.
+    #[arg(long, help_heading = "Output")]
+    pub probes: bool,
+
+    /// Write one JSON object, schema becalm/check/1
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// Exit with 1 where a program has more than N failing opens and stats
+    ///
+    /// The budget holds for each program by itself; stderr names those over it.
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub max_misses: Option<u64>,
+
+    /// Take DIR for the root directory, as for another machine or architecture
+    ///
+    /// Absolute links inside DIR lead to places inside DIR, and nothing leads out of
+    /// it. A PATH may be written from either root. The environment's LD_ variables are
+    /// then left out of account.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "What is assumed")]
+    pub sysroot: Option<PathBuf>,
+
+    /// The LD_LIBRARY_PATH to assume; '' for none
+    ///
+    /// Without it, that of the environment; none with --sysroot.
+    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
+    pub library_path: Option<OsString>,
+
+    /// The LD_PRELOAD to assume; '' for none
+    ///
+    /// Without it, that of the environment; none with --sysroot.
+    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
+    pub preload: Option<OsString>,
+
+    /// The LD_AUDIT to assume; '' for none
+    ///
+    /// Without it, that of the environment; none with --sysroot.
+    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
+    pub audit: Option<OsString>,
+
+    /// The loader to assume, for libraries and instead of the one a program names
+    #[arg(long, value_name = "LD.SO", value_hint = ValueHint::FilePath, help_heading = "What is assumed")]
+    pub loader: Option<PathBuf>,
+
+    /// The C library whose rules apply: glibc-2.31 to glibc-2.43, or musl
+    #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
+    pub libc: Option<Libc>,
+
+    /// The CPU whose hwcaps subdirectories are searched (x86-64-v3, power9, z14, …)
+    #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
+    pub cpu: Option<String>,
+
+    /// Whether programs start in secure-execution mode, without LD_LIBRARY_PATH
+    ///
+    /// `auto` predicts it as the kernel decides it: for set-id files of another user
+    /// or group, and, for an ordinary user, files with capabilities.
+    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "What is assumed")]
+    pub secure: Secure,
+
+    /// Directories that never change once made
+    ///
+    /// A PATH below one is marked as immutable in the JSON; the prediction is the same.
+    #[arg(
+        long,
+        value_name = "A:B",
+        default_value = "/nix/store:/gnu/store",
+        help_heading = "What is assumed"
+    )]
+    pub store: OsString,
+
+    /// Programs to work on at once; without it, as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}
+
+/// What to generate.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GenerateFlags {
+    /// Write the manual pages
+    Man {
+        /// Where to
+        #[arg(value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
+    },
+    /// Write the completions of a shell to stdout
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+/// The definition, with the sections of the manual that no flag explains.
+#[must_use]
+pub(crate) fn definition() -> clap::Command {
+    Flags::command()
+        .after_long_help(manual::as_help(manual::COMMON))
+        .mut_subcommand("check", |check| {
+            check.after_long_help(manual::as_help(manual::CHECK))
+        })
+}
+
+/// The flags of this process. A wrong one, `--help` and `--version` end it.
+#[must_use]
+pub(crate) fn parse() -> Flags {
+    let matches = definition().get_matches();
+    Flags::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn an_unknown_c_library_is_refused_with_the_known_ones() {
+        let error = definition()
+            .try_get_matches_from(["becalm", "check", "--libc", "dietlibc", "x"])
+            .expect_err("no such libc");
+        assert!(error.to_string().contains("glibc-2.31"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_library_path_is_not_the_same_as_none_given() {
+        let matches = definition()
+            .try_get_matches_from(["becalm", "check", "--library-path", "", "x"])
+            .expect("accepted");
+        let flags = Flags::from_arg_matches(&matches).expect("accepted");
+        let Command::Check(check) = flags.command else { panic!("check") };
+        assert_eq!(check.library_path, Some(OsString::new()));
+        assert_eq!(check.preload, None);
+    }
+}

@@ -1,0 +1,176 @@
+//! The sections of the manual that no flag explains: they end `--help` and every
+//! manual page.
+
+use std::fmt::Write;
+
+/// One section.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// Its heading.
+    pub title: &'static str,
+    /// What it explains, a term and its meaning each.
+    pub entries: &'static [(&'static str, &'static str)],
+}
+
+const EXIT_STATUS: Section = Section {
+    title: "Exit status",
+    entries: &[
+        ("0", "All is well."),
+        (
+            "1",
+            "Something was found: a needed string that nothing answers, a start that the \
+             loader would refuse, a program over --max-misses.",
+        ),
+        (
+            "2",
+            "Something could not be done: a path that is not there or is no ELF file, a \
+             malformed file, a wrong flag. What else was asked for is done all the same. \
+             A folder without ELF files is no failure.",
+        ),
+        ("130", "Interrupted (SIGINT), as shells tell it."),
+        ("128+N", "Ended by signal N; 141 where the reader of the output went away."),
+    ],
+};
+
+const ENVIRONMENT: Section = Section {
+    title: "Environment",
+    entries: &[
+        (
+            "LD_LIBRARY_PATH",
+            "Predicted with, as it would take effect for a program started here; not with \
+             --sysroot. --library-path overrides it.",
+        ),
+        ("LD_PRELOAD", "Likewise; --preload overrides it."),
+        ("LD_AUDIT", "Likewise; --audit overrides it."),
+        ("NO_COLOR", "Where set and not empty, nothing is coloured unless --color=always."),
+    ],
+};
+
+const JSON: Section = Section {
+    title: "JSON",
+    entries: &[
+        (
+            "schema becalm/check/1",
+            "One object: schema, programs (one element a file, in order of path), total (the \
+             storms added up) and errors (path and reason of each file that could not be \
+             checked).",
+        ),
+        (
+            "program",
+            "path, kind (program, library, static, mach-o), machine, libc, interpreter, secure, \
+             immutable, storm, unresolved (needed strings), stop (why the loader would give up, or \
+             null), over_budget (with --max-misses), probes (with --probes), slices (of a Mach-O \
+             file).",
+        ),
+        (
+            "storm",
+            "Counts: objects, search_dirs, probes, hits, missed_opens, missed_stats.",
+        ),
+        (
+            "probe",
+            "needed_by, needed, source (direct, rpath, library-path, runpath, loader-cache, \
+             system), path, call (open, stat), outcome (hit, miss, not-a-directory, denied, loop, \
+             name-too-long, failed, wrong-class, wrong-machine, not-elf, refused, no-directory).",
+        ),
+        ("text", "Bytes of a path that are no UTF-8 become U+FFFD."),
+    ],
+};
+
+const EXAMPLES: Section = Section {
+    title: "Examples",
+    entries: &[
+        ("becalm check /usr/bin/git", "What starting git costs."),
+        ("becalm check --tree ./result/bin/magick", "Where each library comes from, and at what cost."),
+        ("becalm check --max-misses 100 ./result", "Fail a package's tests when its programs search too much."),
+        ("becalm check --library-path /opt/lib: prog", "What it costs with another LD_LIBRARY_PATH."),
+        (
+            "becalm check --sysroot ~/arm64 /usr/bin",
+            "All programs of another machine's file tree.",
+        ),
+        ("becalm check --json --probes prog", "Every probe, for another program to read."),
+    ],
+};
+
+/// What ends the help and the page of becalm itself.
+pub(crate) const COMMON: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT];
+
+/// What ends the help and the page of `becalm check`.
+pub(crate) const CHECK: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
+
+/// Columns of wrapped help text.
+const HELP_WIDTH: usize = 80;
+
+/// The sections as help text.
+#[must_use]
+pub(crate) fn as_help(sections: &[&Section]) -> String {
+    let mut text = String::new();
+    for section in sections {
+        let _ = writeln!(text, "{}:", section.title);
+        for (term, meaning) in section.entries {
+            let _ = writeln!(text, "  {term}");
+            for line in wrapped(meaning, HELP_WIDTH - 10) {
+                let _ = writeln!(text, "          {line}");
+            }
+        }
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The sections in the language of manual pages (man(7)).
+#[must_use]
+pub(crate) fn as_roff(sections: &[&Section]) -> String {
+    let mut text = String::new();
+    for section in sections {
+        let _ = writeln!(text, ".SH \"{}\"", section.title.to_uppercase());
+        for (term, meaning) in section.entries {
+            let _ = writeln!(text, ".TP\n\\fB{}\\fR\n{}", escaped(term), escaped(meaning));
+        }
+    }
+    text
+}
+
+/// Text that roff takes literally: no line of ours starts with a dot or a quote.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-")
+}
+
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_entry_begins_like_a_roff_request() {
+        for section in CHECK.iter().chain(COMMON) {
+            for (term, meaning) in section.entries {
+                assert!(!term.starts_with(['.', '\'']), "{term}");
+                assert!(!meaning.starts_with(['.', '\'']), "{meaning}");
+                assert!(!meaning.contains('\n'), "{meaning}");
+            }
+        }
+    }
+
+    #[test]
+    fn help_stays_within_its_width() {
+        let widest = as_help(CHECK).lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(HELP_WIDTH), "{widest:?}");
+    }
+}

@@ -1,0 +1,174 @@
+//! One program on one screen: what it is, what its start costs, where the misses come
+//! from, and what is not found.
+
+use std::fmt::Write;
+
+use becalm_core::closure::Closure;
+use becalm_core::cost::{Misses, Offenders};
+use becalm_core::macho::{MachO, NameClass};
+use bstr::BString;
+
+use super::Look;
+use super::json::count;
+use super::look::{counted, grouped};
+use crate::commands::check::{Gap, Kind, Program};
+use crate::sanitize::shown;
+
+/// Directories, and needed strings, that are named.
+const WORST: usize = 5;
+/// Unresolved needed strings that are named; a screen has 24 lines.
+const GAPS: usize = 3;
+/// Slices of a Mach-O file that are told.
+const SLICES: usize = 16;
+/// Columns of the longest bar.
+const BAR: u64 = 12;
+
+/// The whole screen.
+#[must_use]
+pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
+    let mut text = heading(look, program);
+    match &program.kind {
+        Kind::Static => text.push_str("  no loader is involved: nothing is searched\n"),
+        Kind::MachO(file) => slices(&mut text, file),
+        Kind::Program | Kind::Library => {
+            costs(&mut text, look, program);
+            if let Some(closure) = closure.filter(|_| program.storm.misses() > 0) {
+                let worst = Offenders::of(closure);
+                offenders(&mut text, look, "worst directories", &worst.directories);
+                offenders(&mut text, look, "worst needed strings", &worst.needed);
+            }
+            unresolved(&mut text, look, program);
+        }
+    }
+    text.into_bytes()
+}
+
+/// The path, and in a line what it is.
+#[must_use]
+pub(crate) fn heading(look: Look, program: &Program) -> String {
+    let mut text = String::new();
+    let path = shown(program.path.as_ref());
+    let _ = writeln!(text, "{}", look.strong(&path));
+    let kind = match program.kind {
+        Kind::Program => "program",
+        Kind::Library => "library",
+        Kind::Static => "static program",
+        Kind::MachO(_) => "Mach-O file",
+    };
+    let _ = write!(text, "  {} {kind}", program.machine);
+    if let Some(libc) = program.libc {
+        let _ = write!(text, ", {libc}");
+    }
+    if let Some(interpreter) = &program.interpreter {
+        let by = if program.kind == Kind::Library { ", as loaded by " } else { ", started by " };
+        let used = text.lines().last().map_or(0, |line| line.chars().count()) + by.len();
+        let interpreter = look.fitted(&shown(interpreter.as_ref()), used);
+        let _ = write!(text, "{by}{interpreter}");
+    }
+    text.push('\n');
+    if program.secure {
+        text.push_str("  starts in secure-execution mode: LD_LIBRARY_PATH has no effect\n");
+    }
+    text
+}
+
+fn costs(text: &mut String, look: Look, program: &Program) {
+    let storm = &program.storm;
+    let libraries = counted(program.libraries as u64, "library", "libraries");
+    let _ = write!(text, "\n  {}", look.strong(&libraries));
+    let dirs = counted(program.library_dirs as u64, "directory", "directories");
+    let searched = match storm.search_dirs {
+        0 => "none".to_owned(),
+        searched => counted(searched, "directory", "directories"),
+    };
+    let _ = writeln!(text, " in {dirs}; {searched} searched");
+    let hits = counted(storm.hits, "hit", "hits");
+    if storm.misses() == 0 {
+        let _ = writeln!(text, "  {}; {hits}", look.good("no misses"));
+    } else {
+        let misses = look.costly(&counted(storm.misses(), "miss", "misses"));
+        let opens = counted(storm.missed_opens, "open", "opens");
+        let stats = counted(storm.missed_stats, "stat", "stats");
+        let _ = writeln!(text, "  {misses}: {opens} and {stats} that fail; {hits}");
+    }
+    if let Some(stop) = &program.stop {
+        let stop = look.fitted(stop, 34);
+        let _ = writeln!(text, "  {} {stop}", look.bad("the loader would give up at"));
+    }
+}
+
+fn offenders(text: &mut String, look: Look, title: &str, worst: &[(BString, Misses)]) {
+    let Some((_, most)) = worst.first() else { return };
+    let most = most.total().max(1);
+    let width = grouped(most).len().max(6);
+    let _ = writeln!(text, "\n  {}", look.strong(title));
+    for (name, misses) in worst.iter().take(WORST) {
+        let count = grouped(misses.total());
+        let bar = bar(misses.total(), most);
+        let padding = " ".repeat(BAR as usize - bar.chars().count());
+        let used = width + BAR as usize + 6;
+        // An empty search directory is the current one.
+        let name = if name.is_empty() { "(current directory)".into() } else { shown(name.as_ref()) };
+        let name = look.fitted(&name, used);
+        let _ = writeln!(text, "  {count:>width$}  {}{padding}  {name}", look.costly(&bar));
+    }
+}
+
+/// A bar for a count, the longest for the most; never empty.
+fn bar(count: u64, most: u64) -> String {
+    let columns = (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(most.max(1)));
+    "■".repeat(usize::try_from(columns).unwrap_or(1).clamp(1, BAR as usize))
+}
+
+fn unresolved(text: &mut String, look: Look, program: &Program) {
+    let gaps = &program.unresolved;
+    if gaps.is_empty() {
+        return;
+    }
+    let title = format!("{} unresolved", grouped(gaps.len() as u64));
+    let _ = writeln!(text, "\n  {}", look.bad(&title));
+    let room = if program.stop.is_some() || program.secure { GAPS - 1 } else { GAPS };
+    let named = if gaps.len() > room { room - 1 } else { gaps.len() };
+    for gap in &gaps[..named] {
+        let _ = writeln!(text, "  {}", look.fitted(&gap_in_words(gap), 2));
+    }
+    if gaps.len() > named {
+        let _ = writeln!(text, "  and {} more; --tree shows all", gaps.len() - named);
+    }
+}
+
+fn gap_in_words(gap: &Gap) -> String {
+    let needed = shown(gap.needed.as_ref());
+    let why = gap.refusal.map_or(String::new(), |refusal| format!(" ({refusal})"));
+    format!("{needed}{why}, needed by {}", shown(gap.needed_by.as_ref()))
+}
+
+/// What a Mach-O file's load commands make dyld try.
+pub(crate) fn slices(text: &mut String, file: &MachO) {
+    text.push('\n');
+    for slice in file.slices.iter().take(SLICES) {
+        let absolute = counted(count(slice, NameClass::Absolute) as u64, "absolute", "absolute");
+        let rpath = grouped(count(slice, NameClass::Rpath) as u64);
+        let rpaths = counted(slice.rpaths.len() as u64, "LC_RPATH", "LC_RPATHs");
+        let dylibs = counted(slice.dylibs.len() as u64, "dylib", "dylibs");
+        let candidates = counted(slice.dyld_candidates() as u64, "path", "paths");
+        let _ = writeln!(
+            text,
+            "  {}: {dylibs}, {absolute}, {rpath} by @rpath over {rpaths}: dyld may try {candidates}",
+            slice.cpu
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_has_the_longest_bar_and_the_least_has_one() {
+        assert_eq!(bar(100, 100).chars().count(), 12);
+        assert_eq!(bar(50, 100).chars().count(), 6);
+        assert_eq!(bar(1, 100_000).chars().count(), 1);
+        assert_eq!(bar(u64::MAX, u64::MAX).chars().count(), 12);
+    }
+}

@@ -1,0 +1,67 @@
+//! Errors of the system and of the host, in words, apart from the path they are about.
+
+use std::io;
+use std::path::Path;
+
+use becalm_core::fs::Errno;
+use becalm_host::HostError;
+use bstr::{BString, ByteSlice};
+
+/// The bytes of a path.
+#[must_use]
+pub(crate) fn path_bytes(path: &Path) -> BString {
+    // On Unix a path is its bytes.
+    <[u8]>::from_path(path).unwrap_or_default().into()
+}
+
+/// What the system says an errno means.
+#[must_use]
+pub(crate) fn errno_words(errno: Errno) -> String {
+    words(&io::Error::from_raw_os_error(errno.0))
+}
+
+/// An error of the system in words, its number left off.
+#[must_use]
+pub(crate) fn words(error: &io::Error) -> String {
+    let mut text = error.to_string();
+    if error.raw_os_error().is_some()
+        && let Some(at) = text.rfind(" (os error ")
+    {
+        text.truncate(at);
+    }
+    text
+}
+
+/// What an error of the host is about, and what is wrong with it.
+#[must_use]
+pub(crate) fn words_of_host(error: &HostError) -> (BString, String) {
+    let (path, reason) = match error {
+        HostError::OpenRoot { path, source } => {
+            (path, format!("cannot be used as a root: {}", words(source)))
+        }
+        HostError::NoOpenat2 { path, source } => {
+            (path, format!("another root needs the openat2 system call: {}", words(source)))
+        }
+        HostError::Read { path, source } | HostError::Interpreter { path, source } => {
+            (path, words(source))
+        }
+        HostError::NotAnObject { path } => (path, "neither an ELF nor a Mach-O file".to_owned()),
+        HostError::NotRegular { path } => (path, "not a regular file".to_owned()),
+        HostError::UnknownCpu { name } => return (name.as_str().into(), "unknown CPU".to_owned()),
+        HostError::UnknownLoader { path } => {
+            (path, "no loader known here; name its rules with --libc".to_owned())
+        }
+    };
+    (path_bytes(path), reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_errno_is_told_in_words_without_its_number() {
+        assert_eq!(errno_words(Errno::NOENT), "No such file or directory");
+        assert_eq!(errno_words(Errno::ACCES), "Permission denied");
+    }
+}

@@ -1,0 +1,69 @@
+//! A progress bar for work that takes long, on a terminal only.
+
+use std::io::IsTerminal;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Work shorter than this shows nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Counts finished work from any thread; the bar appears once the work is long.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    total: u64,
+    done: AtomicU64,
+    started: Instant,
+    wanted: bool,
+    bar: OnceLock<ProgressBar>,
+}
+
+impl Progress {
+    /// Of `total` pieces of work none is done.
+    #[must_use]
+    pub(crate) fn new(total: usize) -> Self {
+        Self {
+            total: total as u64,
+            done: AtomicU64::new(0),
+            started: Instant::now(),
+            wanted: std::io::stderr().is_terminal(),
+            bar: OnceLock::new(),
+        }
+    }
+
+    /// One more piece is done.
+    pub(crate) fn tick(&self) {
+        if !self.wanted {
+            return;
+        }
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.started.elapsed() >= PATIENCE {
+            self.bar.get_or_init(|| bar(self.total)).set_position(done);
+        }
+    }
+
+    /// Takes the bar off the screen while something is written.
+    pub(crate) fn pause(&self) {
+        if let Some(bar) = self.bar.get() {
+            bar.suspend(|| {});
+        }
+    }
+
+    /// Takes the bar away for good.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar(total: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    // A template that is wrong shows the plain bar.
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len} {eta}") {
+        bar.set_style(style);
+    }
+    bar
+}

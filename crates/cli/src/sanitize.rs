@@ -1,0 +1,105 @@
+//! Paths and strings of untrusted files, made fit for a line of a terminal.
+//!
+//! A file name may hold newlines and escape sequences; shown as they are they could
+//! forge a line of the report or steer the terminal.
+
+use std::fmt::Write;
+
+use bstr::BStr;
+
+/// The bytes as text without control characters: those, marks that reorder or hide
+/// text, and bytes that are no UTF-8 appear as `\n`, `\t`, `\x1b`, `\u{202e}`.
+#[must_use]
+pub(crate) fn shown(bytes: &BStr) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            push_char(&mut text, c);
+        }
+        for byte in chunk.invalid() {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+fn push_char(text: &mut String, c: char) {
+    match c {
+        '\n' => text.push_str("\\n"),
+        '\r' => text.push_str("\\r"),
+        '\t' => text.push_str("\\t"),
+        c if c.is_ascii_control() => {
+            let _ = write!(text, "\\x{:02x}", u32::from(c));
+        }
+        c if c.is_control() || is_invisible(c) => {
+            let _ = write!(text, "\\u{{{:x}}}", u32::from(c));
+        }
+        c => text.push(c),
+    }
+}
+
+/// Marks of Unicode's "bidirectional control" and "default ignorable" kinds, and its
+/// line separators.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Text of at most `width` characters: what is too much is taken from the middle, so
+/// that the head of a store path and the name of the file both stay.
+#[must_use]
+pub(crate) fn shortened(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let head = kept / 2;
+    let tail = kept - head;
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(length - tail).collect();
+    format!("{start}…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newline_cannot_forge_a_line() {
+        assert_eq!(shown(b"a\nb\r\tc".into()), "a\\nb\\r\\tc");
+    }
+
+    #[test]
+    fn an_escape_sequence_does_not_reach_the_terminal() {
+        assert_eq!(shown(b"\x1b[31mred\x07\x7f".into()), "\\x1b[31mred\\x07\\x7f");
+        assert_eq!(shown("\u{9b}31m".as_bytes().into()), "\\u{9b}31m");
+    }
+
+    #[test]
+    fn marks_that_reorder_text_are_shown() {
+        assert_eq!(shown("gpj\u{202e}.so".as_bytes().into()), "gpj\\u{202e}.so");
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf8_are_told_one_by_one() {
+        assert_eq!(shown(b"lib\xff\xfe.so".into()), "lib\\xff\\xfe.so");
+    }
+
+    #[test]
+    fn letters_of_any_script_stay() {
+        assert_eq!(shown("bibliothèque/库".as_bytes().into()), "bibliothèque/库");
+    }
+
+    #[test]
+    fn a_long_path_keeps_its_head_and_its_name() {
+        assert_eq!(shortened("/nix/store/abcdefgh-x/lib", 15), "/nix/st…h-x/lib");
+        assert_eq!(shortened("/lib", 15), "/lib");
+        assert_eq!(shortened("/lib", 0), "…");
+    }
+}
