@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::case::Case;
+use xtask::case::{Case, Predictor};
 use xtask::differential::{self, Options};
 use xtask::predict::Question;
 
@@ -35,7 +35,8 @@ fn main() -> Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Differential(options) => differential::run(&options),
         Chore::Case { folder } => {
-            let report = Case::read(&folder)?.run(&std::env::current_exe()?)?;
+            let report =
+                Case::read(&folder)?.run(&Predictor::new(&std::env::current_exe()?)?.path())?;
             print!("{report}");
             Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }

@@ -4,7 +4,6 @@
 //! read, so a case has it made by a child process: `xtask predict`, the question as
 //! JSON on its standard input, the answer on its standard output.
 
-use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -15,8 +14,8 @@ use anyhow::{Context, Result, bail};
 use becalm_core::closure::{Subject, resolve};
 use becalm_core::loader::{Environment, LoaderFacts};
 use becalm_core::probe::Probe;
-use becalm_host::OsFs;
 use becalm_host::truth::User;
+use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
@@ -71,14 +70,15 @@ impl Question {
             Some(root) => OsFs::in_root(root)?,
             None => OsFs::new(),
         };
-        self.answer_on(&fs)
+        self.answer_on(&fs, None)
     }
 
-    /// Answers on a file system that several questions share.
+    /// Answers on a file system that several questions share, with facts already
+    /// `known` of the loader or those found out from it.
     ///
     /// # Errors
     /// As [`Question::answer`].
-    pub fn answer_on(&self, fs: &OsFs) -> Result<Prediction> {
+    pub fn answer_on(&self, fs: &OsFs, known: Option<&LoaderFacts>) -> Result<Prediction> {
         let session = fs.session();
         let object = BStr::new(self.object.as_os_str().as_bytes());
         let subject = Subject::open(&session, object)?;
@@ -86,7 +86,11 @@ impl Question {
             Some(loader) => BString::from(loader.as_os_str().as_bytes()),
             None => subject.interpreter().context("a static program")?.to_owned(),
         };
-        let facts = facts(fs, interpreter.as_bstr())?;
+        let facts = match known {
+            Some(facts) => facts.clone(),
+            None => loader_facts(fs, interpreter.as_bstr(), &FactChoice::default())
+                .or_else(|e| tmp_facts(fs, interpreter.as_bstr()).ok_or(e))?,
+        };
         let libc = facts.libc.to_string();
         let cache = facts.cache_path.as_ref().map(ToString::to_string);
         let closure =
@@ -120,8 +124,13 @@ impl Question {
     }
 }
 
-/// The facts of the loader at `interpreter`.
-fn facts(fs: &OsFs, interpreter: &BStr) -> Result<LoaderFacts> {
-    let _ = (fs, OsStr::from_bytes(interpreter));
-    bail!("no facts of loaders yet")
+// TEMPORARY
+fn tmp_facts(fs: &OsFs, interpreter: &BStr) -> Option<LoaderFacts> {
+    use becalm_core::loader::facts::{from_diagnostics, musl};
+    if interpreter.contains_str("musl") {
+        return Some(musl());
+    }
+    let path = fs.host_path(interpreter).ok()?;
+    let out = Command::new(path).arg("--list-diagnostics").env_clear().output().ok()?;
+    from_diagnostics(&out.stdout.to_str_lossy())
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use xtask::case::Case;
+use xtask::case::{Case, Predictor};
 
 fn folders() -> Vec<PathBuf> {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/cases");
@@ -15,16 +15,14 @@ fn folders() -> Vec<PathBuf> {
 }
 
 /// Runs one case; `Err` holds what is wrong with it.
-fn run(folder: &Path) -> Result<(), String> {
+fn run(folder: &Path, predictor: &Path) -> Result<(), String> {
     let case = Case::read(folder).map_err(|error| format!("{error:#}"))?;
     if let Some(lack) = case.lacks() {
         println!("{}: skipped: {lack}", case.name());
         let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some();
         return if required { Err(format!("{}: {lack}", case.name())) } else { Ok(()) };
     }
-    let report = case
-        .run(Path::new(env!("CARGO_BIN_EXE_xtask")))
-        .map_err(|error| format!("{}: {error:#}", case.name()))?;
+    let report = case.run(predictor).map_err(|error| format!("{}: {error:#}", case.name()))?;
     let verdict = if report.failures.is_empty() { "same" } else { "DIFFERENT" };
     println!("{}: {verdict}", report.name);
     if report.failures.is_empty() {
@@ -38,7 +36,10 @@ fn run(folder: &Path) -> Result<(), String> {
 fn the_model_makes_the_probes_the_loader_makes() {
     let folders = folders();
     assert!(folders.len() >= 100, "only {} cases are there", folders.len());
-    let wrong: Vec<String> = folders.par_iter().filter_map(|folder| run(folder).err()).collect();
+    let predictor = Predictor::new(Path::new(env!("CARGO_BIN_EXE_xtask"))).unwrap();
+    let path = predictor.path();
+    let wrong: Vec<String> =
+        folders.par_iter().filter_map(|folder| run(folder, &path).err()).collect();
     assert!(
         wrong.is_empty(),
         "{} of {} cases differ:\n\n{}",

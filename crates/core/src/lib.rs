@@ -13,6 +13,7 @@
 pub mod closure;
 pub mod cost;
 pub mod elf;
+pub mod facts;
 pub mod fs;
 pub mod loader;
 pub mod macho;

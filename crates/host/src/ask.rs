@@ -1,5 +1,5 @@
 //! Finding out what kind of loader a program names: by its bytes, and where it can
-//! run here and may be trusted, by asking it (`--list-diagnostics`, glibc 2.33 on).
+//! run here and may be trusted, by asking it (`--list-diagnostics`, glibc 2.34 on).
 //!
 //! # Why not every loader is run
 //!
@@ -13,7 +13,8 @@
 //!   user or as root.
 //!
 //! The last rule does not cover an archive that the user has unpacked: what is in it
-//! is the user's own. `--cpu` and `--sysroot` both keep becalm from running anything.
+//! is the user's own. `--cpu`, `--libc` and `--sysroot` each keep becalm from running
+//! anything.
 //!
 //! The file that was checked is the file that runs: it is started through its open
 //! descriptor, so that nobody can swap the path in between. It gets an empty
@@ -29,15 +30,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use becalm_core::elf::{self, Ident};
-use becalm_core::fs::Errno;
-use becalm_core::loader::{Libc, LoaderFacts};
-use bstr::{BStr, ByteSlice};
+use becalm_core::elf;
+use becalm_core::fs::FileSystem;
+use becalm_core::loader::{Libc, LoaderFacts, facts};
+use becalm_core::search::hwcaps;
+use bstr::{BStr, BString, ByteSlice};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::HostError;
-use crate::cpu::{self, Cpu};
-use crate::os_fs::{Interpreter, OsFs, io_error, proc_path};
+use crate::cpu;
+use crate::os_fs::{Interpreter, OpenInterpreter, OsFs, io_error, proc_path};
 
 /// How long a loader may take to describe itself; it takes about a millisecond.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -50,8 +52,8 @@ const LONGEST_ANSWER: u64 = 1024 * 1024;
 pub struct FactChoice {
     /// The C library whose rules apply (`--libc`).
     pub libc: Option<Libc>,
-    /// The processor, as [`Cpu::named`] takes it (`--cpu`). Where it is given, no
-    /// loader is run.
+    /// The processor, as [`hwcaps::for_cpu`] takes it (`--cpu`). Where it is given, or
+    /// `libc`, no loader is run.
     pub cpu: Option<String>,
 }
 
@@ -67,59 +69,86 @@ pub(crate) struct FactCache {
 /// # Errors
 /// [`HostError::Interpreter`] where the file cannot be read;
 /// [`HostError::UnknownLoader`] where it is no loader known here;
-/// [`HostError::UnknownCpu`] where no machine has the chosen processor.
+/// [`HostError::UnknownCpu`] where its machine has no such processor.
 pub fn loader_facts(
     fs: &OsFs,
     interpreter: &BStr,
     choice: &FactChoice,
 ) -> Result<LoaderFacts, HostError> {
-    let path = || PathBuf::from(interpreter.to_os_str_lossy().into_owned());
-    let failed = |errno: Errno| HostError::Interpreter { path: path(), source: io_error(errno) };
-    let key = (fs.interpreter(interpreter).map_err(failed)?, choice.clone());
+    let errno =
+        |errno| HostError::Interpreter { path: path_of(interpreter), source: io_error(errno) };
+    let key = (fs.interpreter(interpreter).map_err(errno)?, choice.clone());
     let known = || fs.facts.known.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(facts) = known().get(&key) {
         return Ok(facts.clone());
     }
-    let (file, found, bytes) = fs.read_interpreter(interpreter).map_err(failed)?;
-    let ident = elf::ident(&bytes).ok_or_else(|| HostError::UnknownLoader { path: path() })?;
-    let native = fs.is_real_root() && cpu::is_native(&ident);
-    let cpu = match &choice.cpu {
-        Some(name) => Cpu::named(name, ident.machine)?,
-        None if cpu::is_native(&ident) => Cpu::running(),
-        None => Cpu::default(),
-    };
-    let mut facts = seam::from_bytes(&bytes, &ident, &cpu, choice)
-        .ok_or_else(|| HostError::UnknownLoader { path: path() })?;
-    let may_ask = native && choice.cpu.is_none() && choice.libc.is_none() && found.may_run();
-    if may_ask && matches!(facts.libc, Libc::Glibc(_)) {
-        let answer = diagnostics(&file).and_then(|text| seam::from_diagnostics(&text));
-        // An answer that contradicts the bytes is none of that loader's.
-        facts = answer.filter(|answer| answer.libc == facts.libc).unwrap_or(facts);
-    }
-    known().insert((found, choice.clone()), facts.clone());
+    let loader = fs.read_interpreter(interpreter).map_err(errno)?;
+    let facts = find_out(fs, interpreter, &loader, choice)?;
+    known().insert((loader.state, key.1), facts.clone());
     Ok(facts)
 }
 
-// STUBS, to be replaced by `becalm_core::loader::facts`.
-mod seam {
-    use super::*;
-
-    pub(super) fn from_bytes(
-        _bytes: &[u8],
-        _ident: &Ident,
-        _cpu: &Cpu,
-        _choice: &FactChoice,
-    ) -> Option<LoaderFacts> {
-        None
+/// Reads the loader, and asks it where that adds to what its bytes say.
+fn find_out(
+    fs: &OsFs,
+    interpreter: &BStr,
+    loader: &OpenInterpreter,
+    choice: &FactChoice,
+) -> Result<LoaderFacts, HostError> {
+    let unknown = || HostError::UnknownLoader { path: path_of(interpreter) };
+    let ident = elf::ident(&loader.bytes).ok_or_else(unknown)?;
+    let libc = choice.libc.or_else(|| libc_of(fs, interpreter, &loader.bytes));
+    let libc = libc.ok_or_else(unknown)?;
+    let native = cpu::is_native(&ident);
+    let unchosen = choice.cpu.is_none() && choice.libc.is_none();
+    if native && unchosen && fs.is_real_root() && loader.state.may_run() && answers(libc) {
+        let answer = diagnostics(&loader.file)
+            .and_then(|text| facts::from_diagnostics(&text.to_str_lossy()))
+            // One that contradicts the bytes is not this loader's.
+            .filter(|answer| answer.libc == libc);
+        if let Some(mut answer) = answer {
+            // The path compiled in is the one that is opened.
+            answer.cache_path = facts::cache_path(&loader.bytes).or(answer.cache_path);
+            return Ok(answer);
+        }
     }
+    let cpu = match &choice.cpu {
+        Some(name) => name,
+        None if native => cpu::running(),
+        None => cpu::BASELINE,
+    };
+    let caps = hwcaps::for_cpu(&ident, libc, cpu)
+        .map_err(|source| HostError::UnknownCpu { path: path_of(interpreter), source })?;
+    facts::from_bytes(&loader.bytes, libc, caps).ok_or_else(unknown)
+}
 
-    pub(super) fn from_diagnostics(_text: &[u8]) -> Option<LoaderFacts> {
-        None
-    }
+/// The C library of a loader, by its bytes; before glibc 2.33 by the name of the file
+/// that the interpreter leads to, or by the libc beside it.
+fn libc_of(fs: &OsFs, interpreter: &BStr, bytes: &[u8]) -> Option<Libc> {
+    facts::libc_of(bytes, b"").or_else(|| {
+        let session = fs.session();
+        let real = session.canonicalize(interpreter).ok()?;
+        let (dir, name) = real.split_at(real.rfind_byte(b'/')? + 1);
+        facts::libc_of(bytes, name).or_else(|| {
+            let mut libc = BString::from(dir);
+            libc.extend_from_slice(b"libc.so.6");
+            facts::libc_of(bytes, &session.read(libc.as_bstr()).ok()?)
+        })
+    })
+}
+
+/// True for a glibc that knows `--list-diagnostics`; an older one takes it for the
+/// name of a program to load.
+fn answers(libc: Libc) -> bool {
+    matches!(libc, Libc::Glibc(version) if (version.major, version.minor) >= (2, 34))
+}
+
+fn path_of(interpreter: &BStr) -> PathBuf {
+    PathBuf::from(interpreter.to_os_str_lossy().into_owned())
 }
 
 /// What an open glibc loader prints for `--list-diagnostics`; `None` where it cannot
-/// be started, fails (glibc before 2.33 does), or takes too long.
+/// be started, fails, or takes too long.
 fn diagnostics(loader: &File) -> Option<Vec<u8>> {
     answer_of(Path::new(&proc_path(loader)), &["--list-diagnostics"])
 }

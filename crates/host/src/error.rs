@@ -62,11 +62,14 @@ pub enum HostError {
         #[source]
         source: io::Error,
     },
-    /// No machine has the processor the user named.
-    #[error("unknown processor '{name}' (baseline, x86-64-v2 to v4, power9, power10, z13 to z17)")]
+    /// The machine of an interpreter has no processor of the name the user gave.
+    #[error("interpreter {}: cannot be modelled for that processor", path.display())]
     UnknownCpu {
-        /// The name.
-        name: String,
+        /// The interpreter, as the program names it.
+        path: PathBuf,
+        /// The name, and those that would have done.
+        #[source]
+        source: becalm_core::search::hwcaps::UnknownCpu,
     },
     /// The interpreter is no loader known here.
     #[error("interpreter {}: no loader known here; name it with --libc", path.display())]

@@ -12,7 +12,7 @@
 #![deny(unsafe_code)]
 
 pub mod ask;
-pub mod cpu;
+mod cpu;
 pub mod error;
 pub mod os_fs;
 pub mod truth;
@@ -22,7 +22,6 @@ pub mod walk;
 mod test_user;
 
 pub use ask::{FactChoice, loader_facts};
-pub use cpu::Cpu;
 pub use error::HostError;
 pub use os_fs::{OsFs, Session};
 pub use walk::{Format, Found, WalkOptions, Walked, find_objects};

@@ -237,8 +237,8 @@ fn path_of(error: &HostError) -> &Path {
         | HostError::NotAnObject { path }
         | HostError::NotRegular { path }
         | HostError::Interpreter { path, .. }
+        | HostError::UnknownCpu { path, .. }
         | HostError::UnknownLoader { path } => path,
-        HostError::UnknownCpu { .. } => Path::new(""),
     }
 }
 

@@ -169,7 +169,8 @@ impl Case {
         (wants_root && !is_root()).then(|| "needs root".to_owned())
     }
 
-    /// Builds, starts, predicts and compares. `xtask` is the program that predicts.
+    /// Builds, starts, predicts and compares. `xtask` is the program that predicts,
+    /// somewhere every user can reach ([`Predictor`]).
     ///
     /// # Errors
     /// The fixture cannot be built or started. A difference is no error: see
@@ -179,13 +180,9 @@ impl Case {
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755))?;
         let out = scratch.path().join("out");
         build::fixture(self, scratch.path(), &out)?;
-        // The child may be another user, who cannot reach every build directory.
-        let predictor = scratch.path().join("xtask");
-        fs::copy(xtask, &predictor)?;
-        fs::set_permissions(&predictor, fs::Permissions::from_mode(0o755))?;
         let start = self.start(&out);
         let user = start.user.as_ref().filter(|_| !self.description.secure);
-        let prediction = self.question(&out, &start).ask(&predictor, start.dir.as_deref(), user);
+        let prediction = self.question(&out, &start).ask(xtask, start.dir.as_deref(), user);
         self.compare(&out, &start, prediction)
     }
 
@@ -242,6 +239,7 @@ impl Case {
             }
         };
         let mut found = None;
+        let ld_debug_can_tell = d.records.contains(&Record::LdDebug) && !d.secure;
         if d.records.contains(&Record::Strace) {
             let cache = (d.libc == CaseLibc::Glibc).then_some(BStr::new("/etc/ld.so.cache"));
             let own = matches!(start.way, Way::List { .. })
@@ -255,7 +253,7 @@ impl Case {
             }
             report.strace = seen;
         }
-        if d.records.contains(&Record::LdDebug) {
+        if ld_debug_can_tell {
             let said = ld_debug(start)?;
             found = Some(hits(&said));
             self.check_missing(&said, out, &mut report);
@@ -295,7 +293,7 @@ impl Case {
             rest.strip_prefix(b"/").map(BString::from)
         };
         let found: Vec<BString> = found.iter().filter_map(below).collect();
-        if found.iter().map(|path| path.as_bstr()).ne(expected.iter().map(|e| BStr::new(e))) {
+        if found.iter().map(|path| path.as_bstr()).ne(expected.iter().map(BStr::new)) {
             report.failures.push(format!("the loader finds {found:?}, not {expected:?}"));
         }
     }
@@ -308,6 +306,33 @@ fn opened(seen: &[Attempt]) -> Vec<BString> {
 
 fn hits(said: &LdDebug) -> Vec<BString> {
     said.probes.iter().filter(|p| p.outcome == Outcome::Hit).map(|p| p.path.clone()).collect()
+}
+
+/// A copy of `xtask` where every user can reach it: a build directory may be private.
+/// Made once, before anything forks: a file open for writing cannot be run.
+#[derive(Debug)]
+pub struct Predictor {
+    dir: tempfile::TempDir,
+}
+
+impl Predictor {
+    /// Copies the program at `xtask`.
+    ///
+    /// # Errors
+    /// It cannot be copied.
+    pub fn new(xtask: &Path) -> Result<Self> {
+        let predictor = Predictor { dir: tempfile::tempdir()? };
+        fs::set_permissions(predictor.dir.path(), fs::Permissions::from_mode(0o755))?;
+        fs::copy(xtask, predictor.path())?;
+        fs::set_permissions(predictor.path(), fs::Permissions::from_mode(0o755))?;
+        Ok(predictor)
+    }
+
+    /// Where the copy is.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join("xtask")
+    }
 }
 
 /// True where this process runs as root.

@@ -39,7 +39,9 @@ pub(super) struct Segment {
 /// [`ElfError::NotElf`] without the magic bytes; [`ElfError::Malformed`] where the
 /// header is truncated, the program headers are not of the expected size, more than
 /// 65,534 or outside the file, or where `PT_INTERP`, `PT_DYNAMIC` or one of its
-/// strings cannot be read. Malformed notes are passed over.
+/// strings cannot be read, or where its strings and notes exceed 16 MiB. Malformed
+/// notes are passed over, and a note that no `PT_NOTE` covers is not found, section
+/// or not (Go's linker leaves the GNU build id so).
 pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> {
     let mut source = Source::new(data)?;
     let head = source.bytes(0, source.len().min(64)).unwrap_or_default();

@@ -55,6 +55,7 @@ pub(crate) struct Image {
 /// A field of a program header.
 #[derive(Clone, Copy)]
 pub(crate) enum Field {
+    Kind,
     Offset,
     Address,
     FileSize,
@@ -268,9 +269,10 @@ impl Image {
     pub(crate) fn patch(&mut self, kind: ProgramType, field: Field, value: u64) {
         let found = self.headers.iter().find(|header| header.0 == kind);
         let at = found.expect("no such program header").1;
-        // After the kind: offset, address, physical address, sizes, flags, alignment;
-        // the flags come second in the 64-bit layout.
+        // Kind, offset, address, physical address, sizes, flags, alignment; the flags
+        // come second in the 64-bit layout.
         let (offset, size) = match (self.class, field) {
+            (_, Field::Kind) => (0, 4),
             (Class::Elf32, Field::Offset) => (4, 4),
             (Class::Elf32, Field::Address) => (8, 4),
             (Class::Elf32, Field::FileSize) => (16, 4),

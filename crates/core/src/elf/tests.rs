@@ -201,6 +201,26 @@ fn dynamic_is_found_by_address_before_offset() {
     assert_eq!(view(&image).needed().collect::<Vec<_>>(), ["a"]);
 }
 
+/// Each `PT_LOAD` is mapped over those before it.
+#[test]
+fn the_last_load_that_covers_an_address_counts() {
+    for (class, endian) in FORMATS {
+        let mut image = Builder::new(class, endian).needed("under").tls(1, 1).build();
+        let (over, address) = (image.bytes.len() as u64, BASE + image.strings_at as u64);
+        image.bytes.extend_from_slice(b"\0over\0");
+        for (field, value) in [
+            (Field::Offset, over),
+            (Field::Address, address),
+            (Field::FileSize, 6),
+            (Field::MemorySize, 6),
+            (Field::Kind, 1),
+        ] {
+            image.patch(elf::PT_TLS, field, value);
+        }
+        assert_eq!(view(&image).needed().collect::<Vec<_>>(), ["over"]);
+    }
+}
+
 #[test]
 fn zeros_after_a_segment_end_a_string_and_a_table() {
     let mut image = Builder::elf64().needed("last").build();
@@ -313,8 +333,16 @@ fn debug_file_without_dynamic_bytes_has_no_dynamic() {
 }
 
 #[test]
-fn empty_tls_is_no_tls() {
+fn the_last_tls_that_is_not_empty_counts() {
     assert_eq!(view(&Builder::elf64().tls(0, 1).build()).tls, None);
+    let with_two = |last_size| {
+        let mut image = Builder::elf64().interpreter("/ld").tls(last_size, 4).build();
+        image.patch(elf::PT_INTERP, Field::MemorySize, 8);
+        image.patch(elf::PT_INTERP, Field::Kind, 7);
+        view(&image).tls.unwrap()
+    };
+    assert_eq!(with_two(0), Tls { size: 8, align: 1 });
+    assert_eq!(with_two(2), Tls { size: 2, align: 4 });
 }
 
 #[test]
@@ -359,12 +387,18 @@ fn notes_of_one_segment_follow_each_other_at_its_alignment() {
                 .build();
             let size = if align == 4 { 20 + 24 + 24 } else { 24 + 24 + 32 };
             image.patch(elf::PT_NOTE, Field::FileSize, size);
+            // The first two headers alone: the load and the first note.
+            image.patch_at(if class == Class::Elf64 { 56 } else { 44 }, 2, 2);
             let view = view(&image);
             assert_eq!(view.notes.dlopen, ["[1]"]);
             assert_eq!(view.build_id.as_deref(), Some(&b"12345"[..]));
             assert_eq!(view.notes.resolution.as_deref(), Some(&b"\0"[..]));
-            image.patch(elf::PT_NOTE, Field::Align, 16);
-            assert_eq!(self::view(&image).notes.dlopen, ["[1]"]);
+            if align == 4 {
+                for other in [0, 1, 16] {
+                    image.patch(elf::PT_NOTE, Field::Align, other);
+                    assert_eq!(self::view(&image), view, "p_align {other} is taken for 4");
+                }
+            }
         }
     }
 }

@@ -40,7 +40,8 @@ impl fmt::Display for Difference {
 /// Predicted probes against those of an `LD_DEBUG` record: opens alone, by asker,
 /// needed string, path, and whether the try answered. An asker is compared where the
 /// record names one; the source never is; of a needed string with a slash the
-/// record does not know the expanded path.
+/// record does not know the expanded path, of one with a token and no slash not the
+/// string itself.
 #[must_use]
 pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<Difference> {
     let of_search = |probe: &&Probe| probe.call == Call::Open && !is_loader_cache_file(probe);
@@ -48,7 +49,7 @@ pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<Differen
     let observed: Vec<&Probe> = observed.iter().filter(of_search).collect();
     let same = |p: &&Probe, o: &&Probe| {
         (o.needed_by.is_empty() || p.needed_by == o.needed_by)
-            && p.needed == o.needed
+            && (p.needed == o.needed || p.needed.contains(&b'$'))
             && (o.source == SearchSource::Direct || p.path == o.path)
             && (p.outcome == Outcome::Hit) == (o.outcome == Outcome::Hit)
     };
@@ -142,6 +143,18 @@ pub fn not_found(list: &[u8]) -> Vec<BString> {
     let name =
         |line: &[u8]| line.trim_ascii_start().strip_suffix(b" => not found").map(BString::from);
     list.split(|byte| *byte == b'\n').filter_map(name).collect()
+}
+
+/// The preloads and audit modules that a loader's warnings on standard error say it
+/// goes without (glibc `elf/rtld.c` `do_preload`, `dlmopen_doit`'s caller).
+#[must_use]
+pub fn passed_over(stderr: &[u8]) -> Vec<BString> {
+    let name = |line: &[u8]| {
+        let (_, rest) = line.split_once_str(b"ERROR: ld.so: object '")?;
+        let end = rest.find(b"' from ").or_else(|| rest.find(b"' cannot be loaded"))?;
+        Some(BString::from(&rest[..end]))
+    };
+    stderr.split(|byte| *byte == b'\n').filter_map(name).collect()
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! Which loaders are run, and what becomes of the rest.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -64,4 +66,25 @@ fn what_is_no_loader_is_an_error_with_its_path() {
     );
     assert!(error.to_string().contains("absent"));
     assert!(matches!(ask("."), HostError::Interpreter { .. }));
+}
+
+#[test]
+fn the_loader_of_this_machine_says_of_itself_what_its_bytes_say() {
+    let path: &BStr = "/lib64/ld-linux-x86-64.so.2".into();
+    let here = OsFs::new();
+    if here.interpreter(path).is_err() {
+        return crate::test_user::skip("no /lib64/ld-linux-x86-64.so.2 here");
+    }
+    let asked = loader_facts(&here, path, &FactChoice::default()).unwrap();
+    assert_eq!(loader_facts(&here, path, &FactChoice::default()).unwrap(), asked, "kept");
+    let Ok(inside) = OsFs::in_root(Path::new("/")) else {
+        return crate::test_user::skip("no openat2");
+    };
+    let read = loader_facts(&inside, path, &FactChoice::default()).unwrap();
+    assert_eq!(read, asked);
+    let least = FactChoice { cpu: Some("baseline".to_owned()), ..FactChoice::default() };
+    assert_eq!(loader_facts(&here, path, &least).unwrap().hwcaps, [""; 0]);
+    let none = FactChoice { cpu: Some("6502".to_owned()), ..FactChoice::default() };
+    let error = loader_facts(&here, path, &none).unwrap_err();
+    assert!(matches!(error, HostError::UnknownCpu { .. }));
 }

@@ -21,6 +21,15 @@ pub(crate) struct Interpreter {
     owner: u32,
 }
 
+/// An interpreter, open.
+#[derive(Debug)]
+pub(crate) struct OpenInterpreter {
+    pub(crate) file: File,
+    pub(crate) state: Interpreter,
+    /// All of it.
+    pub(crate) bytes: Vec<u8>,
+}
+
 impl Interpreter {
     fn new(stat: &Stat) -> Self {
         Self { id: stat.id, stamp: stat.stamp, owner: stat.owner }
@@ -41,10 +50,7 @@ impl OsFs {
     }
 
     /// The interpreter, open, as it is now, and all of its bytes.
-    pub(crate) fn read_interpreter(
-        &self,
-        path: &BStr,
-    ) -> Result<(File, Interpreter, Vec<u8>), Errno> {
+    pub(crate) fn read_interpreter(&self, path: &BStr) -> Result<OpenInterpreter, Errno> {
         let stat = self.root.stat(path)?;
         if stat.kind == FileKind::Other {
             return Err(Errno::NXIO);
@@ -60,6 +66,6 @@ impl OsFs {
             .take(LARGEST)
             .read_to_end(&mut bytes)
             .map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
-        Ok((file, Interpreter::new(&stat), bytes))
+        Ok(OpenInterpreter { file, state: Interpreter::new(&stat), bytes })
     }
 }

@@ -5,9 +5,9 @@
 //! things are therefore shared by all walks of one process, both keyed by what
 //! changes when the file changes:
 //!
-//! - **directory listings** ([`listing`]): a name that is not listed is absent
+//! - **directory listings** (`listing`): a name that is not listed is absent
 //!   without a system call. A directory is listed only after a few misses in it.
-//! - **opened objects** ([`object_file`]): device and inode, times, length → the
+//! - **opened objects** (`object_file`): device and inode, times, length → the
 //!   parsed object, or the refusal of `open`.
 //!
 //! A [`Session`] is one closure walk. It looks at each directory once (one `stat` of
@@ -16,7 +16,7 @@
 //! between two programs is seen. Everything else is a real system call: links,
 //! permissions and link loops are the kernel's business and stay there.
 //!
-//! [`root`] makes the system calls, on the real root or inside another one.
+//! `root` makes the system calls, on the real root or inside another one.
 
 mod interpreter;
 mod listing;
@@ -41,7 +41,7 @@ use root::Root;
 use shards::Shards;
 use stamp::{Stamp, Stat};
 
-pub(crate) use interpreter::Interpreter;
+pub(crate) use interpreter::{Interpreter, OpenInterpreter};
 pub(crate) use root::proc_path;
 pub use session::Session;
 

@@ -93,27 +93,24 @@ impl<'a> Session<'a> {
             }
             unseen.push(parent);
         }
-        let mut parent: Option<Rc<Dir>> = nearest;
-        let mut dir = None;
-        for path in unseen.into_iter().rev() {
-            let here = Rc::new(self.look_at(path, parent.as_deref()));
-            self.dirs.borrow_mut().insert(path.into(), Rc::clone(&here));
-            parent = Some(Rc::clone(&here));
-            dir = Some(here);
+        for place in unseen.into_iter().rev() {
+            let parent = nearest.as_deref();
+            if let Some(errno) = inherited(parent, place) {
+                // The same for all that is left of the path; only the whole of it is
+                // worth a place in the map.
+                let fails = Rc::new(Dir::Fails(errno));
+                self.dirs.borrow_mut().insert(path.into(), Rc::clone(&fails));
+                return fails;
+            }
+            let here = Rc::new(self.look_at(place, parent));
+            self.dirs.borrow_mut().insert(place.into(), Rc::clone(&here));
+            nearest = Some(here);
         }
-        dir.unwrap_or_else(|| Rc::new(Dir::Fails(Errno::NOENT)))
+        nearest.unwrap_or_else(|| Rc::new(Dir::Fails(Errno::NOENT)))
     }
 
     /// Looks at one directory path whose parent has been looked at.
     fn look_at(&self, path: &[u8], parent: Option<&Dir>) -> Dir {
-        let place = split(path);
-        match (parent, place) {
-            (Some(Dir::Fails(errno)), _) => return Dir::Fails(*errno),
-            (Some(Dir::Is(seen)), Some((_, name))) if is_plain(name) && seen.lacks(name) => {
-                return Dir::Fails(Errno::NOENT);
-            }
-            _ => {}
-        }
         match self.os.root.stat(&dot_of(path)) {
             Ok(stat) => {
                 let known = self.os.dirs.get_or_insert_with(stat.id, Arc::default);
@@ -122,7 +119,7 @@ impl<'a> Session<'a> {
                 Dir::Is(SeenDir { id: stat.id, stamp: stat.stamp, known, listing, tried })
             }
             Err(errno) => {
-                if let (Errno::NOENT, Some(dir), Some((parent, _))) = (errno, parent, place) {
+                if let (Errno::NOENT, Some(dir), Some((parent, _))) = (errno, parent, split(path)) {
                     self.note_miss(parent, dir);
                 }
                 Dir::Fails(errno)
@@ -184,6 +181,14 @@ impl FileSystem for Session<'_> {
             return bytes.into();
         }
         BString::from("/")
+    }
+}
+
+/// How look-ups in a directory path must fail after what was seen of its parent.
+fn inherited(parent: Option<&Dir>, path: &[u8]) -> Option<Errno> {
+    match (parent?, split(path)?) {
+        (Dir::Fails(errno), _) => Some(*errno),
+        (Dir::Is(seen), (_, name)) => (is_plain(name) && seen.lacks(name)).then_some(Errno::NOENT),
     }
 }
 

@@ -270,6 +270,24 @@ fn a_change_on_disk_is_seen_by_the_next_session() {
 }
 
 #[test]
+fn what_changed_within_the_clocks_grain_is_not_kept_for_the_next_session() {
+    let top = tempfile::tempdir().unwrap();
+    let file = bytes(&top.path().join("file"));
+    fs::write(top.path().join("file"), b"text").unwrap();
+    let os = OsFs::new();
+    let session = os.session();
+    prime(&session, top.path());
+    session.open(file.as_bstr()).unwrap();
+    let dir = os.root.stat(&bytes(top.path())).unwrap();
+    assert!(os.dirs.get(&dir.id).unwrap().listing(&dir.stamp).is_none());
+    assert!(os.files.get(&os.root.stat(&file).unwrap().id).is_none());
+    // A clock that is ahead of ours, as a file server's may be, proves nothing either.
+    let now = stamp::now();
+    assert!(dir.stamp.may_change_unseen(now - 3_600_000_000_000));
+    assert!(!dir.stamp.may_change_unseen(now + 3_600_000_000_000));
+}
+
+#[test]
 fn special_files_are_not_waited_for() {
     let top = tempfile::tempdir().unwrap();
     make_tree(top.path());

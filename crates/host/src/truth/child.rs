@@ -2,11 +2,11 @@
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{ErrorKind, Read, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,22 @@ pub(super) struct Ended {
     pub(super) stdout: Vec<u8>,
     /// Standard error.
     pub(super) stderr: Vec<u8>,
+}
+
+/// Starts the child. A program written just now may still be open for writing in a
+/// child that another thread has forked and that has not reached its own exec.
+fn spawn(command: &mut Command, limit: Duration) -> std::io::Result<Child> {
+    let began = Instant::now();
+    loop {
+        match command.spawn() {
+            Err(error)
+                if error.kind() == ErrorKind::ExecutableFileBusy && began.elapsed() < limit =>
+            {
+                sleep(Duration::from_millis(1));
+            }
+            other => return other,
+        }
+    }
 }
 
 /// What keeps a run from being one of this process's own user in this root.
@@ -58,8 +74,7 @@ pub(super) fn run(
         command.current_dir(dir);
     }
     confine(&mut command, confined);
-    let child = command
-        .spawn()
+    let child = spawn(&mut command, start.limit)
         .map_err(|source| TruthError::Start { command: line[0].clone().into(), source })?;
     let pid = child.id();
     let success = wait(child, object, start.limit)?;
@@ -93,11 +108,7 @@ fn confine(command: &mut Command, confined: Confined<'_>) {
 }
 
 /// Waits for the child, ending its process group when `limit` is over.
-fn wait(
-    mut child: std::process::Child,
-    object: &Path,
-    limit: Duration,
-) -> Result<bool, TruthError> {
+fn wait(mut child: Child, object: &Path, limit: Duration) -> Result<bool, TruthError> {
     let failed = scratch(object);
     let began = Instant::now();
     loop {

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use becalm_core::probe::{Outcome, Probe};
-use becalm_core::record::compare::not_found;
+use becalm_core::record::compare::{not_found, passed_over};
 use becalm_core::record::ld_debug::{ProcessRecord, Search, parse};
 use bstr::{BString, ByteSlice};
 
@@ -46,7 +46,7 @@ pub fn ld_debug(start: &Start) -> Result<LdDebug, TruthError> {
     let confined = Confined { root: start.root.as_deref(), user: start.user.as_ref() };
     let ended = child::run(start, &start.command_line(), &start.whole_env(&extra), confined)?;
     let record = if !to_file {
-        without_error(&ended.stderr)
+        without_errors(&ended.stderr)
     } else {
         let file = dir.path().join(format!("record.{}", ended.pid));
         match fs::read(file) {
@@ -60,12 +60,11 @@ pub fn ld_debug(start: &Start) -> Result<LdDebug, TruthError> {
 
 const FATAL: &[u8] = b"error while loading shared libraries: ";
 
-/// Inside another root the record goes to standard error, and the loader's last
-/// words, which carry no tag, are cut off it.
-fn without_error(stderr: &[u8]) -> Vec<u8> {
-    let end = stderr.find(FATAL).unwrap_or(stderr.len());
-    let line = stderr[..end].rfind(b"\n").map_or(0, |at| at + 1);
-    stderr[..if end == stderr.len() { end } else { line }].to_vec()
+/// Inside another root the record goes to standard error. The loader's warnings and
+/// last words carry no tag and would pass for the rest of a name: they are left out.
+fn without_errors(stderr: &[u8]) -> Vec<u8> {
+    let record = |line: &&[u8]| !line.starts_with(b"ERROR: ld.so: ") && !line.contains_str(FATAL);
+    stderr.split_inclusive(|byte| *byte == b'\n').filter(record).collect::<Vec<_>>().concat()
 }
 
 fn read(record: &[u8], ended: &Ended) -> LdDebug {
@@ -78,10 +77,11 @@ fn read(record: &[u8], ended: &Ended) -> LdDebug {
         return LdDebug { probes: Vec::new(), searches: Vec::new(), missing, fatal };
     }
     let mut process = processes.swap_remove(own);
+    let absent: Vec<BString> = missing.iter().cloned().chain(passed_over(&ended.stderr)).collect();
     if let Some(text) = &fatal {
         mark_fatal(&mut process, text);
     }
-    LdDebug { probes: process.probes(&missing), searches: process.searches, missing, fatal }
+    LdDebug { probes: process.probes(&absent), searches: process.searches, missing, fatal }
 }
 
 /// The error a loader ends with says what became of the last try.

@@ -26,8 +26,8 @@ impl Strace {
     }
 }
 
-/// Starts the object under `strace` (which has to be installed) and reads its
-/// system calls.
+/// Starts the object under `strace` (which has to be installed; so has perl, for
+/// another root) and reads its system calls.
 ///
 /// With [`Start::user`] the tracer stays what it is and only the traced process
 /// becomes the user, so that set-id programs get their rights and their
@@ -47,14 +47,7 @@ pub fn strace(start: &Start) -> Result<Strace, TruthError> {
     if let Some(user) = &start.user {
         line.extend(["-u".into(), OsString::from(&user.name)]);
     }
-    // The tracer is a dynamic program itself: the variables are for the child alone.
-    for variable in start.whole_env(&[]) {
-        line.extend(["-E".into(), assignment(&variable)]);
-    }
-    if let Some(root) = &start.root {
-        line.extend(["/usr/sbin/chroot".into(), root.into()]);
-    }
-    line.extend(start.command_line());
+    line.extend(traced_line(start));
     let ended = child::run(start, &line, &[], Confined::default())?;
     let bytes = fs::read(&record).unwrap_or_default();
     let calls = parse(&bytes);
@@ -63,6 +56,26 @@ pub fn strace(start: &Start) -> Result<Strace, TruthError> {
         return Err(TruthError::Tracer { object: start.object.clone(), message });
     }
     Ok(Strace { calls: last_program(calls, start), stderr: ended.stderr.into() })
+}
+
+/// What the tracer starts. The tracer, and what changes root under it, are dynamic
+/// programs themselves: the variables must reach the last program alone.
+fn traced_line(start: &Start) -> Vec<OsString> {
+    /// Arguments: root, how many variables, the variables, the command line.
+    const ENTER: &str = "my $root = shift; my $count = shift; \
+        %ENV = map { split /=/, $_, 2 } splice @ARGV, 0, $count; \
+        chroot $root or die $!; chdir '/'; exec { $ARGV[0] } @ARGV; die $!";
+    let variables: Vec<OsString> = start.whole_env(&[]).iter().map(assignment).collect();
+    let mut line: Vec<OsString> = Vec::new();
+    if let Some(root) = &start.root {
+        line.extend(["/usr/bin/perl".into(), "-e".into(), ENTER.into(), root.into()]);
+        line.push(variables.len().to_string().into());
+        line.extend(variables);
+    } else {
+        line.extend(variables.into_iter().flat_map(|variable| ["-E".into(), variable]));
+    }
+    line.extend(start.command_line());
+    line
 }
 
 /// The calls of the first process after its last successful `execve`. An emulator

@@ -1,3 +1,5 @@
+//! Real loaders, run and read.
+
 use std::fs;
 use std::path::Path;
 

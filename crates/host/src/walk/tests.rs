@@ -1,3 +1,5 @@
+//! What a walk finds, passes over and reports.
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;

@@ -172,8 +172,7 @@ impl Process<'_> {
             if let Some(path) = &facts.cache_path {
                 match self.fs.read(path.as_ref()) {
                     Ok(bytes) => {
-                        let endian = self.start.view.ident.endian;
-                        if let Some(cache) = LoaderCache::parse(bytes, endian) {
+                        if let Some(cache) = LoaderCache::parse_for(bytes, &self.start.view.ident) {
                             self.cache = CacheState::Read(Rc::new(cache));
                         }
                     }

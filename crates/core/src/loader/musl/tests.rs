@@ -334,8 +334,8 @@ fn origin_of_a_library_is_the_directory_of_the_path_it_was_opened_by() {
     let fs = system(program().needed("lib/a.so").needed("/b.so"))
         .object("/real/a.so", library().needed("x.so").runpath("$ORIGIN/n"))
         .object("/b.so", library().needed("x.so").runpath("$ORIGIN/n"))
-        .link("/work/lib", "/real")
-        .cwd("/work");
+        .link("/cwd/lib", "/real")
+        .cwd("/cwd");
     let paths = opens(&plain(&fs));
     assert_eq!(paths[2], "lib/n/x.so");
     assert!(paths.contains(&"/n/x.so".to_owned()), "the root directory's slash is not doubled");

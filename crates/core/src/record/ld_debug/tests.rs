@@ -1,3 +1,5 @@
+//! What the record tells, and that no line breaks the parser.
+
 use super::*;
 
 /// Tags lines the way glibc does.

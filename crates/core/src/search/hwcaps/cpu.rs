@@ -9,9 +9,9 @@ use thiserror::Error;
 use super::FIRST_NAMED;
 use super::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS};
 use crate::elf::{Class, Endian, Ident};
-use crate::loader::Libc;
+use crate::facts::Libc;
 
-/// The CPU-dependent half of [`crate::loader::LoaderFacts`], field by field.
+/// The CPU-dependent half of [`crate::facts::LoaderFacts`], field by field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuCaps {
     /// Active `glibc-hwcaps` names, best first; empty before glibc 2.33.
@@ -207,7 +207,7 @@ fn active_levels(arch: Arch, minor: u16, best: Option<&str>) -> Vec<BString> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loader::GlibcVersion;
+    use crate::facts::GlibcVersion;
     use crate::search::hwcaps::arch::machine;
 
     fn ident(machine: u16, class: Class, endian: Endian) -> Ident {

@@ -9,7 +9,7 @@ pub mod cpu;
 
 use bstr::{BString, ByteSlice};
 
-use crate::loader::{Libc, LoaderFacts};
+use crate::facts::{Libc, LoaderFacts};
 
 pub use cpu::{CpuCaps, UnknownCpu, for_cpu};
 
@@ -70,7 +70,7 @@ fn power_set(words: &[BString], prefixes: &mut Vec<BString>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loader::GlibcVersion;
+    use crate::facts::GlibcVersion;
 
     fn facts(minor: u16, hwcaps: &[&str], legacy: &[&str]) -> LoaderFacts {
         let strings = |list: &[&str]| list.iter().map(|word| BString::from(*word)).collect();

@@ -10,7 +10,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use super::read::{LoaderCache, RawEntry, is_named, isa_level};
 use crate::elf::{Class, Ident};
-use crate::loader::{Libc, LoaderFacts};
+use crate::facts::{Libc, LoaderFacts};
 use crate::search::hwcaps::FIRST_NAMED;
 use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS, machine};
 
@@ -311,11 +311,12 @@ impl<'cache> Best<'cache> {
             return false;
         }
         // The lower half of the field is the index.
-        if let Some(priority) = query.priority(cache, entry.hwcap as u32) {
-            if self.path.is_none() || priority < self.priority {
-                self.path = Some(path);
-                self.priority = priority;
-            }
+        let priority = query.priority(cache, entry.hwcap as u32);
+        if let Some(priority) = priority
+            && (self.path.is_none() || priority < self.priority)
+        {
+            self.path = Some(path);
+            self.priority = priority;
         }
         false
     }

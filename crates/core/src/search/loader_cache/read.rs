@@ -148,7 +148,8 @@ impl Reader<'_> {
     /// loader reads. Offsets are relative to the file, in the compat format as well.
     fn hwcaps_names(&self, header: usize) -> Option<(usize, usize)> {
         let directory = self.u32(header + NEW_EXTENSION)? as usize;
-        if directory == 0 || directory % 4 != 0 || self.u32(directory)? != EXTENSION_MAGIC {
+        if directory == 0 || !directory.is_multiple_of(4) || self.u32(directory)? != EXTENSION_MAGIC
+        {
             return None;
         }
         let count = self.u32(directory + 4)? as usize;
@@ -169,7 +170,7 @@ impl Reader<'_> {
             }
         }
         let (offset, size) = found?;
-        (size != 0 && offset % 4 == 0 && size % 4 == 0)
+        (size != 0 && offset.is_multiple_of(4) && size.is_multiple_of(4))
             .then_some((offset, (size / 4).min(MAX_NAMES)))
     }
 }
@@ -272,7 +273,7 @@ impl LoaderCache {
         let count = self.layout.count.min(u32::try_from(fitting).unwrap_or(u32::MAX));
         (0..count).filter_map(|index| {
             let raw = self.raw(index)?;
-            let name = is_named(raw.hwcap).then(|| raw.hwcap as u32 as usize);
+            let name = is_named(raw.hwcap).then_some(raw.hwcap as u32 as usize);
             Some(CacheEntry {
                 soname: self.string(raw.key)?,
                 path: self.string(raw.value)?,

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::elf::Endian;
-use crate::loader::GlibcVersion;
+use crate::facts::GlibcVersion;
 use crate::search::loader_cache::build::{
     Row, compat_format, named, new_format, old_format, row, with_hwcap,
 };
@@ -183,6 +183,21 @@ fn names_outside_the_file_or_section_are_not_used() {
     let mut without = new_format(Endian::Little, &levels(), LEVEL_NAMES);
     without[32..36].fill(0);
     assert_eq!(lookup(without, "liba.so", &query(36, LEVEL_NAMES)).unwrap(), "/plain");
+}
+
+/// ldconfig writes the names of a compat cache relative to the inner header, the loader
+/// reads them relative to the file: no level is ever found in one.
+#[test]
+fn names_of_a_compat_cache_are_relative_to_the_file() {
+    let inner = new_format(Endian::Little, &levels(), LEVEL_NAMES);
+    let as_built = compat_format(Endian::Little, 2, &levels(), LEVEL_NAMES, 8);
+    let query = query(36, LEVEL_NAMES);
+    assert_ne!(lookup(as_built.clone(), "liba.so", &query).unwrap(), "/plain");
+    // As ldconfig does it: the three indices, which end the file, as in the inner one.
+    let mut as_written = as_built;
+    let (from, to) = (inner.len() - 12, as_written.len() - 12);
+    as_written[to..].copy_from_slice(&inner[from..]);
+    assert_eq!(lookup(as_written, "liba.so", &query).unwrap(), "/plain");
 }
 
 /// Old-style entries: 2.40 stopped reading them, three releases after ldconfig stopped

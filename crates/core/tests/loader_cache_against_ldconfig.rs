@@ -1,0 +1,158 @@
+//! Loader caches that `ldconfig` wrote: read as `ldconfig -p` reads them, answered as
+//! the real loader answers.
+
+mod real;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use becalm_core::elf::{Class, Endian, Ident};
+use becalm_core::search::loader_cache::{CacheQuery, LoaderCache};
+use bstr::{BStr, ByteSlice};
+use real::{debug_lines, facts_of_this_machine, skip};
+
+const SONAME: &str = "libbecalm-cache.so.1";
+const FORMATS: [&str; 3] = ["new", "old", "compat"];
+
+/// The identification of the objects the loader takes.
+fn ident() -> Ident {
+    let (class, endian) = (Class::Elf64, Endian::Little);
+    Ident { class, endian, os_abi: 0, abi_version: 0, e_type: 3, machine: 62, flags: 0 }
+}
+
+/// Runs a tool, in the directories of system tools as well; false where it is absent
+/// or fails.
+fn run(tool: &str, args: &[&str]) -> bool {
+    let dirs = ["", "/usr/sbin/", "/sbin/"];
+    let mut tries = dirs.iter().map(|dir| Command::new(format!("{dir}{tool}")).args(args).status());
+    tries.find_map(Result::ok).is_some_and(|status| status.success())
+}
+
+/// A directory with a shared object in it and in two of its hwcaps subdirectories,
+/// and a cache of each format of it. `None`, with the reason printed, where the tools
+/// are missing.
+fn caches() -> Option<tempfile::TempDir> {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+    let libraries = dir.path().join("lib");
+    fs::create_dir(&libraries).expect("a directory");
+    fs::write(at("a.c"), "int f(void) { return 1; }\n").expect("a source");
+    let library = at(&format!("lib/{SONAME}"));
+    let soname = format!("-Wl,-soname,{SONAME}");
+    if !run("cc", &["-shared", "-fPIC", &soname, "-o", &library, &at("a.c")]) {
+        skip("no C compiler");
+        return None;
+    }
+    for level in ["x86-64-v2", "x86-64-v3"] {
+        let sub = libraries.join("glibc-hwcaps").join(level);
+        fs::create_dir_all(&sub).expect("a directory");
+        fs::copy(&library, sub.join(SONAME)).expect("a copy");
+    }
+    fs::write(at("conf"), at("lib")).expect("a configuration");
+    for format in FORMATS {
+        if !run("ldconfig", &["-X", "-i", "-c", format, "-C", &at(format), "-f", &at("conf")]) {
+            skip("no ldconfig that writes every format");
+            return None;
+        }
+    }
+    Some(dir)
+}
+
+/// Soname and path of each line of `ldconfig -p`.
+fn printed(cache: &Path) -> Vec<(String, String)> {
+    let output = ["ldconfig", "/usr/sbin/ldconfig", "/sbin/ldconfig"]
+        .iter()
+        .find_map(|tool| Command::new(tool).arg("-p").arg("-C").arg(cache).output().ok())
+        .expect("the ldconfig that wrote it");
+    let text = output.stdout.to_str_lossy().into_owned();
+    let pair = |line: &str| {
+        let (left, path) = line.strip_prefix('\t')?.split_once(" => ")?;
+        Some((left.split(" (").next()?.to_owned(), path.to_owned()))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+fn read(path: &Path) -> LoaderCache {
+    let bytes = fs::read(path).expect("the cache");
+    LoaderCache::parse(bytes, Endian::Little).expect("a loader cache")
+}
+
+#[test]
+fn every_format_reads_as_ldconfig_prints_it() {
+    let Some(dir) = caches() else { return };
+    for format in FORMATS {
+        let path = dir.path().join(format);
+        let cache = read(&path);
+        let entries: Vec<_> = cache
+            .entries()
+            .map(|entry| (entry.soname.to_string(), entry.path.to_string()))
+            .collect();
+        assert!(entries.iter().any(|(soname, _)| soname == SONAME), "{format}");
+        assert_eq!(entries, printed(&path), "{format}");
+    }
+}
+
+/// Whatever the loader answers, best level or not: glibc 2.36 finds no level in a
+/// compat cache, since its ldconfig writes the names relative to the inner header and
+/// its loader reads them relative to the file, and takes whichever entry comes first
+/// in one of the old format.
+#[test]
+fn the_loader_takes_the_same_file_from_every_format() {
+    let Some(facts) = facts_of_this_machine() else { return };
+    let Some(dir) = caches() else { return };
+    let query = CacheQuery::new(&ident(), &facts);
+    for format in FORMATS {
+        let path = dir.path().join(format);
+        let Some(lines) = debug_lines(Some(&path), &["--preload", SONAME, "/bin/true"]) else {
+            return skip("no mount namespace to put a cache in");
+        };
+        let answer = answers(&lines).remove(SONAME).expect("a search for the name");
+        let predicted = read(&path).lookup(BStr::new(SONAME), &query).map(ToString::to_string);
+        assert_eq!(predicted, answer, "{format}");
+    }
+}
+
+/// What the cache answered for each name searched: the file tried straight after the
+/// cache was asked.
+fn answers(lines: &[String]) -> BTreeMap<String, Option<String>> {
+    let mut found = BTreeMap::new();
+    let mut needed = None;
+    for (index, line) in lines.iter().enumerate() {
+        if let Some(rest) = line.strip_prefix("find library=") {
+            needed = rest.split(" [").next();
+        } else if line.starts_with("search cache=") {
+            // With no answer the next line names the system directories.
+            let next = lines.get(index + 1).and_then(|line| line.strip_prefix("trying file="));
+            if let Some(needed) = needed {
+                found.entry(needed.to_owned()).or_insert(next.map(ToOwned::to_owned));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_name_of_this_machines_cache_is_answered_as_the_loader_answers() {
+    let Some(facts) = facts_of_this_machine() else { return };
+    let path = facts.cache_path.clone().expect("a glibc loader");
+    let Ok(bytes) = fs::read(path.to_path_lossy()) else { return skip("no loader cache here") };
+    let cache = LoaderCache::parse_for(bytes, &ident()).expect("a loader cache");
+    let names: BTreeSet<String> = cache.entries().map(|entry| entry.soname.to_string()).collect();
+    let query = CacheQuery::new(&ident(), &facts);
+    let mut checked = BTreeSet::new();
+    // Few at a time: a name whose soname was loaded under another name is not searched.
+    let names: Vec<String> = names.into_iter().collect();
+    for group in names.chunks(20) {
+        let args = ["--preload", &group.join(" "), "/bin/true"];
+        let lines = debug_lines(None, &args).expect("a loader that runs");
+        for (needed, answer) in answers(&lines) {
+            let predicted = cache.lookup(BStr::new(&needed), &query).map(ToString::to_string);
+            assert_eq!(predicted, answer, "{needed}");
+            checked.insert(needed);
+        }
+    }
+    println!("{} names answered by the loader, {} in its cache", checked.len(), names.len());
+    assert!(checked.len() * 2 >= names.len(), "only {} were searched", checked.len());
+}

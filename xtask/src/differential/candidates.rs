@@ -1,0 +1,218 @@
+//! Where the objects come from, and which of them may be started.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use becalm_core::closure::{Subject, SubjectKind};
+use becalm_core::loader::LoaderFacts;
+use becalm_core::loader::facts::from_diagnostics;
+use becalm_host::OsFs;
+use bstr::{BStr, ByteSlice};
+
+use super::Options;
+
+/// A root with loaders that may be run.
+pub(super) struct Place {
+    /// What the place is called in the summary.
+    pub(super) label: String,
+    /// The file system.
+    pub(super) fs: OsFs,
+    /// Another root.
+    pub(super) root: Option<PathBuf>,
+    /// The emulator inside it.
+    pub(super) emulator: Option<PathBuf>,
+    /// The one loader for all objects (musl); else each object's own.
+    pub(super) loader: Option<PathBuf>,
+    /// Facts of the loaders by path, where they had to be asked for under the emulator.
+    facts: Vec<(PathBuf, LoaderFacts)>,
+    /// All objects are taken, not a sample.
+    pub(super) whole: bool,
+    /// Folders to look in, as paths of this machine.
+    folders: Vec<PathBuf>,
+}
+
+/// One object that can be started.
+pub(super) struct Object {
+    /// Its path inside the root.
+    pub(super) path: PathBuf,
+    /// The loader at work.
+    pub(super) loader: PathBuf,
+    /// True for a program that the kernel can start under its own loader.
+    pub(super) starts: bool,
+    /// Name of its machine.
+    pub(super) machine: String,
+}
+
+/// The places that the options name.
+pub(super) fn places(options: &Options) -> Result<Vec<Place>> {
+    let real = |label: &str, folders: &[PathBuf], whole| Place {
+        label: label.to_owned(),
+        fs: OsFs::new(),
+        root: None,
+        emulator: None,
+        loader: None,
+        facts: Vec::new(),
+        whole,
+        folders: folders.to_vec(),
+    };
+    let usr = vec![PathBuf::from("/usr")];
+    let folders = if options.folder.is_empty() { &usr } else { &options.folder };
+    let mut places = Vec::new();
+    if !options.no_system {
+        places.push(real("system", folders, false));
+    }
+    if options.musl {
+        let mut musl = real("musl", folders, false);
+        musl.loader = Some("/lib/ld-musl-x86_64.so.1".into());
+        places.push(musl);
+    }
+    for store in &options.store {
+        let store = store.canonicalize().with_context(|| store.display().to_string())?;
+        places.push(real(&format!("store {}", store.display()), &[store], true));
+    }
+    for sysroot in options.sysroots.iter().flat_map(fs::read_dir).flatten() {
+        let root = sysroot?.path();
+        let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let wanted = options.only.is_empty() || options.only.contains(&name);
+        if wanted && (root.join("lib").exists() || root.join("usr").exists()) {
+            places.push(foreign(&name, &root.canonicalize()?)?);
+        }
+    }
+    Ok(places)
+}
+
+/// A sysroot; its emulator is the `qemu-…-static` at its top.
+fn foreign(name: &str, root: &Path) -> Result<Place> {
+    let mut emulator = None;
+    for entry in fs::read_dir(root)? {
+        let file = entry?.file_name();
+        if file.as_bytes().starts_with(b"qemu-") {
+            emulator = Some(Path::new("/").join(file));
+        }
+    }
+    Ok(Place {
+        label: format!("sysroot {name}"),
+        fs: OsFs::in_root(root)?,
+        root: Some(root.to_owned()),
+        emulator,
+        loader: None,
+        facts: Vec::new(),
+        whole: false,
+        folders: vec![root.to_owned()],
+    })
+}
+
+impl Place {
+    /// The objects below its folders that can be started, sorted by path.
+    pub(super) fn find(&self) -> Result<Vec<Object>> {
+        let mut files = Vec::new();
+        for folder in &self.folders {
+            collect(folder, &mut files)?;
+        }
+        files.sort();
+        Ok(files.iter().filter_map(|file| self.object(file)).collect())
+    }
+
+    fn object(&self, file: &Path) -> Option<Object> {
+        let path = match &self.root {
+            Some(root) => Path::new("/").join(file.strip_prefix(root).ok()?),
+            None => file.to_owned(),
+        };
+        let session = self.fs.session();
+        let subject = Subject::open(&session, BStr::new(path.as_os_str().as_bytes())).ok()?;
+        let own = PathBuf::from(subject.interpreter()?.to_os_str().ok()?);
+        let loader = self.loader.clone().unwrap_or(own);
+        let native = self.emulator.is_some() || subject.view.ident.machine_name() == "x86_64";
+        if !native || !self.is_trusted(&loader) {
+            return None;
+        }
+        let program = matches!(subject.kind, SubjectKind::Program { .. });
+        let mode = subject.file.mode;
+        Some(Object {
+            path,
+            loader,
+            starts: program && self.loader.is_none() && mode & 0o6000 == 0 && mode & 0o111 != 0,
+            machine: subject.view.ident.machine_name().to_owned(),
+        })
+    }
+
+    /// A loader is run where it is this machine's own or lies in a store or sysroot
+    /// that was named.
+    fn is_trusted(&self, loader: &Path) -> bool {
+        if self.root.is_some() {
+            return true;
+        }
+        let Ok(real) = loader.canonicalize() else { return false };
+        let name = real.file_name().unwrap_or_default().as_bytes();
+        let is_loader = name.starts_with(b"ld-") || name == b"libc.so";
+        let known = ["/lib", "/usr/lib", "/lib64"].iter().any(|dir| real.starts_with(dir))
+            || self.whole && self.folders.iter().any(|folder| real.starts_with(folder));
+        is_loader && known
+    }
+
+    /// Asks the loaders of the objects to describe themselves, where that takes the
+    /// emulator: what the processor is like is the emulator's business.
+    pub(super) fn learn(&mut self, objects: &[Object]) {
+        for object in objects {
+            if self.facts_of(&object.loader).is_none() {
+                let facts = self.emulated_facts(&object.loader);
+                self.facts.extend(facts.map(|facts| (object.loader.clone(), facts)));
+            }
+        }
+    }
+
+    /// What was learned of a loader.
+    pub(super) fn facts_of(&self, loader: &Path) -> Option<&LoaderFacts> {
+        self.facts.iter().find(|(path, _)| path == loader).map(|(_, facts)| facts)
+    }
+
+    fn emulated_facts(&self, loader: &Path) -> Option<LoaderFacts> {
+        let (root, emulator) = (self.root.as_ref()?, self.emulator.as_ref()?);
+        let output = Command::new("/usr/sbin/chroot")
+            .args([root, emulator, loader])
+            .arg("--list-diagnostics")
+            .env_clear()
+            .output()
+            .ok()?;
+        from_diagnostics(&output.stdout.to_str_lossy())
+    }
+}
+
+/// Regular files below a folder, links not followed.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            collect(&entry.path(), files)?;
+        } else if kind.is_file() && is_elf(&entry.path()) {
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn is_elf(path: &Path) -> bool {
+    use std::io::Read;
+    let mut magic = [0; 4];
+    fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
+        && magic == *b"\x7fELF"
+}
+
+/// `count` of the objects, drawn by a hash of seed and path, in their order.
+pub(super) fn sample(mut objects: Vec<Object>, count: usize, seed: u64) -> Vec<Object> {
+    let draw = |object: &Object| {
+        let mut hasher = DefaultHasher::new();
+        (seed, object.path.as_os_str().as_bytes()).hash(&mut hasher);
+        hasher.finish()
+    };
+    objects.sort_by_cached_key(draw);
+    objects.truncate(count);
+    objects.sort_by(|one, other| one.path.cmp(&other.path));
+    objects
+}

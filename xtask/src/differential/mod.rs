@@ -1,0 +1,128 @@
+//! The model against real loaders, on many objects.
+//!
+//! Candidates are the dynamic programs and libraries of this machine, of lab stores
+//! and of foreign sysroots ([`candidates`]); each is started with and without
+//! `LD_LIBRARY_PATH`, predicted, and compared in sequence ([`trial`]); [`summary`]
+//! adds up and prints.
+
+mod candidates;
+mod summary;
+mod trial;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use rayon::prelude::*;
+
+use candidates::Place;
+use summary::Summary;
+use trial::{Trial, Verdict};
+
+/// What to compare.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// Every object, not a sample.
+    #[arg(long)]
+    all: bool,
+    /// How many objects of each place to take.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    sample: usize,
+    /// What the sample is drawn by: the same seed, the same objects.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// A folder of this machine to look for objects in [default: /usr].
+    #[arg(long, value_name = "DIR")]
+    folder: Vec<PathBuf>,
+    /// A lab store: every object of it.
+    #[arg(long, value_name = "DIR")]
+    store: Vec<PathBuf>,
+    /// A folder of sysroots, one a folder, each with its emulator at its top.
+    #[arg(long, value_name = "DIR")]
+    sysroots: Option<PathBuf>,
+    /// The sysroots of that folder to take [default: all].
+    #[arg(long, value_name = "NAME", requires = "sysroots")]
+    only: Vec<String>,
+    /// Leave this machine's own objects out.
+    #[arg(long)]
+    no_system: bool,
+    /// Have musl's loader list a sample of this machine's objects as well.
+    #[arg(long)]
+    musl: bool,
+    /// Compare with LD_DEBUG alone, not with strace.
+    #[arg(long)]
+    no_strace: bool,
+    /// How many differences to print in full.
+    #[arg(long, value_name = "K", default_value_t = 10)]
+    show: usize,
+    /// How many starts at a time.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    threads: usize,
+    /// The result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Compares; exit code 1 where anything differs.
+///
+/// # Errors
+/// A folder cannot be read or an emulated loader does not describe itself.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let empty = tempfile::tempdir()?;
+    let mut places = candidates::places(options)?;
+    let mut objects = Vec::new();
+    for place in &mut places {
+        let found = place.objects(options)?;
+        place.learn(&found);
+        objects.push(found);
+    }
+    let with_strace = !options.no_strace;
+    let trials: Vec<Trial> = places
+        .iter()
+        .zip(&objects)
+        .flat_map(|(place, found)| found.iter().map(move |object| (place, object)))
+        .flat_map(|(place, object)| trial::of(place, object, empty.path(), with_strace))
+        .collect();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let verdicts = pool.install(|| hold_all(&trials));
+    let summary = Summary::of(&trials, &verdicts);
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&summary.json(options.show))?);
+    } else {
+        print!("{}", summary.text(options.show));
+    }
+    Ok(if summary.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Every trial, with a counter on a terminal.
+fn hold_all(trials: &[Trial<'_>]) -> Vec<Verdict> {
+    let done = AtomicUsize::new(0);
+    let terminal = std::io::stderr().is_terminal();
+    let verdicts = trials
+        .par_iter()
+        .map(|trial| {
+            let verdict = trial.hold();
+            let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if terminal && (count.is_multiple_of(25) || count == trials.len()) {
+                eprint!("\r{count} of {} starts", trials.len());
+            }
+            verdict
+        })
+        .collect();
+    if terminal && !trials.is_empty() {
+        eprintln!();
+    }
+    verdicts
+}
+
+impl Place {
+    fn objects(&self, options: &Options) -> Result<Vec<candidates::Object>> {
+        let found = self.find().with_context(|| self.label.clone())?;
+        if options.all || self.whole {
+            return Ok(found);
+        }
+        Ok(candidates::sample(found, options.sample, options.seed))
+    }
+}

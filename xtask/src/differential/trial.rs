@@ -1,0 +1,149 @@
+//! One start: the model's probes against the records of the real loader.
+
+use std::path::{Path, PathBuf};
+
+use becalm_core::probe::Probe;
+use becalm_core::record::compare::{Difference, candidates, with_ld_debug, with_strace};
+use becalm_host::truth::{Start, TruthError, Way, ld_debug, strace};
+use bstr::{BStr, BString, ByteSlice};
+
+use super::candidates::{Object, Place};
+use crate::predict::Question;
+
+/// A real directory for `LD_LIBRARY_PATH`: libraries of this machine live in it.
+const REAL_DIR: &str = "/usr/lib/x86_64-linux-gnu";
+
+/// One start to compare.
+pub(super) struct Trial<'a> {
+    pub(super) place: &'a Place,
+    pub(super) object: BString,
+    pub(super) machine: String,
+    loader: PathBuf,
+    question: Question,
+    start: Start,
+    with_strace: bool,
+}
+
+/// What came of a trial.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    /// Release of the C library, once known.
+    pub(super) libc: String,
+    /// Predicted probes.
+    pub(super) probes: usize,
+    /// Predicted misses: failing opens and stats.
+    pub(super) misses: usize,
+    /// What is wrong, if anything.
+    pub(super) wrong: Option<Wrong>,
+}
+
+/// Why a trial is no proof.
+#[derive(Debug)]
+pub(super) enum Wrong {
+    /// Model and loader differ.
+    Differs(String),
+    /// The model gave no answer.
+    NoPrediction(String),
+    /// The loader could not be run.
+    NoTruth(String),
+}
+
+/// The trials of one object: without and with `LD_LIBRARY_PATH`.
+pub(super) fn of<'a>(
+    place: &'a Place,
+    object: &Object,
+    empty: &Path,
+    with_strace: bool,
+) -> [Trial<'a>; 2] {
+    let library_path = format!("{}:/nonexistent/lib:{REAL_DIR}", empty.display());
+    let way = || {
+        let loader = object.loader.clone();
+        if object.starts { Way::Trace } else { Way::List { loader } }
+    };
+    let trial = |env: Vec<(String, String)>| {
+        let mut start = Start::new(&object.path, way());
+        for (name, value) in &env {
+            start = start.env(name, value);
+        }
+        start.root = place.root.clone();
+        start.emulator = place.emulator.clone();
+        let loader = (!object.starts).then(|| object.loader.clone());
+        Trial {
+            place,
+            object: object.path.as_os_str().as_encoded_bytes().into(),
+            machine: object.machine.clone(),
+            loader: object.loader.clone(),
+            question: Question {
+                object: object.path.clone(),
+                root: place.root.clone(),
+                loader,
+                env,
+                secure: false,
+            },
+            start,
+            with_strace,
+        }
+    };
+    [trial(Vec::new()), trial(vec![("LD_LIBRARY_PATH".into(), library_path)])]
+}
+
+impl Trial<'_> {
+    /// True where `LD_LIBRARY_PATH` is set.
+    pub(super) fn has_library_path(&self) -> bool {
+        !self.question.env.is_empty()
+    }
+
+    /// Predicts, runs, compares.
+    pub(super) fn hold(&self) -> Verdict {
+        let mut verdict = Verdict { libc: "unknown".into(), probes: 0, misses: 0, wrong: None };
+        let facts = self.place.facts_of(&self.loader);
+        let prediction = match self.question.answer_on(&self.place.fs, facts) {
+            Ok(prediction) => prediction,
+            Err(error) => {
+                verdict.wrong = Some(Wrong::NoPrediction(format!("{error:#}")));
+                return verdict;
+            }
+        };
+        verdict.libc = prediction.libc;
+        verdict.probes = prediction.probes.len();
+        verdict.misses = prediction.probes.iter().filter(|p| p.outcome.is_failed_call()).count();
+        let cache = prediction.cache.as_deref().map(BStr::new);
+        verdict.wrong = match self.difference(&prediction.probes, cache) {
+            Ok(difference) => difference.map(Wrong::Differs),
+            Err(error) => Some(Wrong::NoTruth(describe(&error))),
+        };
+        verdict
+    }
+
+    fn difference(
+        &self,
+        predicted: &[Probe],
+        cache: Option<&BStr>,
+    ) -> Result<Option<String>, TruthError> {
+        let musl = self.place.loader.is_some();
+        if !musl {
+            let said = ld_debug(&self.start)?;
+            if let Some(difference) = with_ld_debug(predicted, &said.probes) {
+                return Ok(Some(named("LD_DEBUG", &difference)));
+            }
+        }
+        if !(self.with_strace || musl) || self.place.emulator.is_some() {
+            return Ok(None);
+        }
+        let own = matches!(self.start.way, Way::List { .. }).then(|| self.object.as_bstr());
+        let seen = candidates(strace(&self.start)?.attempts(), cache, own);
+        Ok(with_strace(predicted, &seen).map(|difference| named("strace", &difference)))
+    }
+}
+
+fn named(record: &str, difference: &Difference) -> String {
+    format!("{record}: {difference}")
+}
+
+fn describe(error: &TruthError) -> String {
+    use std::error::Error;
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
