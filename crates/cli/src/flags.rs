@@ -136,7 +136,10 @@ pub(crate) struct CheckFlags {
     #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
     pub libc: Option<Libc>,
 
-    /// The CPU whose hwcaps subdirectories are searched (x86-64-v3, power9, z14, …)
+    /// The CPU whose hwcaps subdirectories are searched
+    ///
+    /// A level (x86-64-v3), a generation (haswell, power9, z14) or `baseline` for what
+    /// every CPU of the architecture has. A wrong name is answered with the known ones.
     #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
     pub cpu: Option<String>,
 
