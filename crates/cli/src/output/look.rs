@@ -25,9 +25,7 @@ impl Look {
         let colour = match when {
             When::Always => true,
             When::Never => false,
-            When::Auto => {
-                anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never
-            }
+            When::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
         };
         // No terminal, no width.
         let width = rustix::termios::tcgetwinsize(&stdout)
@@ -44,9 +42,7 @@ impl Look {
         /// Less than this says nothing.
         const LEAST: usize = 16;
         match self.width {
-            Some(width) => {
-                crate::sanitize::shortened(text, width.saturating_sub(used).max(LEAST))
-            }
+            Some(width) => crate::sanitize::shortened(text, width.saturating_sub(used).max(LEAST)),
             None => text.to_owned(),
         }
     }
@@ -102,7 +98,7 @@ pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

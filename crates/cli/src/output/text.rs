@@ -87,9 +87,9 @@ fn costs(text: &mut String, look: Look, program: &Program) {
         let _ = writeln!(text, "  {}; {hits}", look.good("no misses"));
     } else {
         let misses = look.costly(&counted(storm.misses(), "miss", "misses"));
-        let opens = counted(storm.missed_opens, "open", "opens");
-        let stats = counted(storm.missed_stats, "stat", "stats");
-        let _ = writeln!(text, "  {misses}: {opens} and {stats} that fail; {hits}");
+        let opens = counted(storm.missed_opens, "failed open", "failed opens");
+        let stats = counted(storm.missed_stats, "failed stat", "failed stats");
+        let _ = writeln!(text, "  {misses}: {opens}, {stats}; {hits}");
     }
     if let Some(stop) = &program.stop {
         let stop = look.fitted(stop, 34);
@@ -108,7 +108,8 @@ fn offenders(text: &mut String, look: Look, title: &str, worst: &[(BString, Miss
         let padding = " ".repeat(BAR as usize - bar.chars().count());
         let used = width + BAR as usize + 6;
         // An empty search directory is the current one.
-        let name = if name.is_empty() { "(current directory)".into() } else { shown(name.as_ref()) };
+        let name =
+            if name.is_empty() { "(current directory)".into() } else { shown(name.as_ref()) };
         let name = look.fitted(&name, used);
         let _ = writeln!(text, "  {count:>width$}  {}{padding}  {name}", look.costly(&bar));
     }

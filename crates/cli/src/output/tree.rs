@@ -136,9 +136,17 @@ impl<'a> Tree<'a> {
             let same = if same { " same file as above" } else { "" };
             let used = used + needed.chars().count() + kind.len() + origin.len() + cost.len() + 5;
             let path = shown(self.load.objects[object].path.as_ref());
-            let path =
-                if path == needed { String::new() } else { format!(" => {}", look.fitted(&path, used)) };
-            format!("{}{kind}{path} {}{same}{}", look.strong(&needed), look.origin(&origin), look.costly(&cost))
+            let path = if path == needed {
+                String::new()
+            } else {
+                format!(" => {}", look.fitted(&path, used))
+            };
+            format!(
+                "{}{kind}{path} {}{same}{}",
+                look.strong(&needed),
+                look.origin(&origin),
+                look.costly(&cost)
+            )
         };
         match &resolution.answer {
             Answer::Loaded(object, source) => found(*object, *source, false),
@@ -157,10 +165,10 @@ impl<'a> Tree<'a> {
                 format!("{needed}{kind} {}{}", look.faint("[not there]"), look.costly(&cost))
             }
             Answer::Missing => {
-                format!("{} {}", look.bad(&format!("{needed}{kind} not found")), look.costly(&cost))
+                format!("{}{}", look.bad(&format!("{needed}{kind} not found")), look.costly(&cost))
             }
             Answer::Refused(refusal) => {
-                format!("{} {}", look.bad(&format!("{needed}{kind} {refusal}")), look.costly(&cost))
+                format!("{}{}", look.bad(&format!("{needed}{kind} {refusal}")), look.costly(&cost))
             }
         }
     }

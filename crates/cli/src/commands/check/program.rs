@@ -19,6 +19,10 @@ use super::targets::Target;
 use crate::flags::Secure;
 use crate::output::{errno_words, words, words_of_host};
 
+/// `EM_NONE`: data in the form of an ELF file (Guile's compiled modules are), which
+/// no loader takes.
+const EM_NONE: u16 = 0;
+
 /// What became of one file.
 #[derive(Debug)]
 pub(crate) enum Verdict {
@@ -108,9 +112,7 @@ pub(crate) fn check(assumed: &Assumptions, target: &Target) -> (Verdict, Option<
             (Verdict::Checked(Box::new(Program::of_mac(assumed, target, file))), None)
         }
         Ok(Followed::Nothing) => (Verdict::Skipped, None),
-        Err(reason) => {
-            (Verdict::Problem(Problem { path: target.shown.clone(), reason }), None)
-        }
+        Err(reason) => (Verdict::Problem(Problem { path: target.shown.clone(), reason }), None),
     }
 }
 
@@ -130,6 +132,9 @@ fn follow(assumed: &Assumptions, target: &Target) -> Result<Followed, String> {
         }
         Err(error) => return Err(words_of_closure(&error)),
     };
+    if subject.view.ident.machine == EM_NONE && !target.named {
+        return Ok(Followed::Nothing);
+    }
     if subject.kind == SubjectKind::Static {
         return Ok(Followed::Elf(Box::new(closure::of_static(subject)), false));
     }
@@ -156,11 +161,10 @@ fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString, S
 }
 
 fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<LoaderFacts, String> {
-    becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice)
-        .map_err(|error| {
-            let (path, reason) = words_of_host(&error);
-            format!("interpreter {}: {reason}", crate::sanitize::shown(path.as_bstr()))
-        })
+    becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice).map_err(|error| {
+        let (path, reason) = words_of_host(&error);
+        format!("interpreter {}: {reason}", crate::sanitize::shown(path.as_bstr()))
+    })
 }
 
 /// A file that is no ELF file: one of macOS, or a mistake.
@@ -193,9 +197,8 @@ fn words_of_closure(error: &ClosureError) -> String {
 impl Program {
     fn new(assumed: &Assumptions, target: &Target, closure: &Closure, secure: bool) -> Self {
         let load = &closure.load;
-        let libraries = || {
-            load.objects.iter().filter(|o| !matches!(o.role, Role::Program | Role::Loader))
-        };
+        let libraries =
+            || load.objects.iter().filter(|o| !matches!(o.role, Role::Program | Role::Loader));
         let dirs: FxHashSet<&[u8]> = libraries().map(|object| dirname(&object.path)).collect();
         let loader = load.objects.iter().find(|object| object.role == Role::Loader);
         Self {
