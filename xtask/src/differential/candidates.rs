@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use becalm_core::closure::{Subject, SubjectKind};
 use becalm_core::loader::LoaderFacts;
 use becalm_core::loader::facts::from_diagnostics;
-use becalm_host::OsFs;
+use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, ByteSlice};
 
 use super::Options;
@@ -107,14 +107,18 @@ fn foreign(name: &str, root: &Path) -> Result<Place> {
 }
 
 impl Place {
-    /// The objects below its folders that can be started, sorted by path.
-    pub(super) fn find(&self) -> Result<Vec<Object>> {
+    /// The objects below its folders that can be started, sorted by path, and how many
+    /// ELF files there are that cannot: static programs, kernel modules, object files,
+    /// those of another machine or of a loader that is not run.
+    pub(super) fn find(&self) -> Result<(Vec<Object>, usize)> {
         let mut files = Vec::new();
         for folder in &self.folders {
             collect(folder, &mut files)?;
         }
         files.sort();
-        Ok(files.iter().filter_map(|file| self.object(file)).collect())
+        let objects: Vec<Object> = files.iter().filter_map(|file| self.object(file)).collect();
+        let others = files.len() - objects.len();
+        Ok((objects, others))
     }
 
     fn object(&self, file: &Path) -> Option<Object> {
@@ -159,7 +163,8 @@ impl Place {
     pub(super) fn learn(&mut self, objects: &[Object]) {
         for object in objects {
             if self.facts_of(&object.loader).is_none() {
-                let facts = self.emulated_facts(&object.loader);
+                let asked = self.emulated_facts(&object.loader);
+                let facts = asked.or_else(|| self.told_facts(&object.loader));
                 self.facts.extend(facts.map(|facts| (object.loader.clone(), facts)));
             }
         }
@@ -168,6 +173,20 @@ impl Place {
     /// What was learned of a loader.
     pub(super) fn facts_of(&self, loader: &Path) -> Option<&LoaderFacts> {
         self.facts.iter().find(|(path, _)| path == loader).map(|(_, facts)| facts)
+    }
+
+    /// The variable that makes the emulator the processor of [`Place::told_facts`].
+    pub(super) fn emulated_cpu(&self) -> Option<(&'static str, &'static str)> {
+        let emulator = self.emulator.as_ref()?;
+        emulator.ends_with("qemu-arm-static").then_some(("QEMU_CPU", "cortex-a8"))
+    }
+
+    /// The facts for a processor that both sides are told: glibc 2.36 on armhf fails
+    /// an assertion of its own half-way through its description.
+    fn told_facts(&self, loader: &Path) -> Option<LoaderFacts> {
+        self.emulated_cpu()?;
+        let choice = FactChoice { libc: None, cpu: Some("armv7-a+neon".into()) };
+        loader_facts(&self.fs, BStr::new(loader.as_os_str().as_bytes()), &choice).ok()
     }
 
     fn emulated_facts(&self, loader: &Path) -> Option<LoaderFacts> {

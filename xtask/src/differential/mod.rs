@@ -119,7 +119,9 @@ fn hold_all(trials: &[Trial<'_>]) -> Vec<Verdict> {
 
 impl Place {
     fn objects(&self, options: &Options) -> Result<Vec<candidates::Object>> {
-        let found = self.find().with_context(|| self.label.clone())?;
+        let (found, others) = self.find().with_context(|| self.label.clone())?;
+        let (label, count) = (&self.label, found.len());
+        eprintln!("{label}: {count} objects to start; {others} other ELF files left out");
         if options.all || self.whole {
             return Ok(found);
         }

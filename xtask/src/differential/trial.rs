@@ -69,6 +69,9 @@ pub(super) fn of<'a>(
         for (name, value) in &env {
             start = start.env(name, value);
         }
+        if let Some((name, value)) = place.emulated_cpu() {
+            start = start.env(name, value);
+        }
         start.root = place.root.clone();
         start.emulator = place.emulator.clone();
         let loader = (!object.starts).then(|| object.loader.clone());
@@ -131,7 +134,7 @@ impl Trial<'_> {
                 return Ok(Some(named("LD_DEBUG", &difference)));
             }
         }
-        if !(self.with_strace || musl) || self.place.emulator.is_some() {
+        if !(self.with_strace || musl) {
             return Ok(None);
         }
         let own = self.start.named_loader().map(|_| self.object.as_bstr());
