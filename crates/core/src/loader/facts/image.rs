@@ -5,7 +5,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::{dst_lib, musl, release};
+use super::{MAX_SYSTEM_DIRS, dst_lib, musl, release};
 use crate::loader::{Libc, LoaderFacts};
 use crate::search::hwcaps::CpuCaps;
 
@@ -72,14 +72,14 @@ fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
     let mut best: Vec<&BStr> = Vec::new();
     let mut run: Vec<&BStr> = Vec::new();
     let mut end_of_last = None;
-    for (start, text) in strings(ld_so) {
-        if !is_library_dir(text) {
-            continue;
-        }
+    for (start, text) in strings(ld_so).filter(|(_, text)| is_library_dir(text)) {
         if end_of_last != Some(start) {
             run.clear();
         }
         end_of_last = Some(start + text.len() + 1);
+        if run.len() == MAX_SYSTEM_DIRS {
+            continue;
+        }
         run.push(text);
         if run.len() > best.len() {
             best.clone_from(&run);
@@ -88,10 +88,12 @@ fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
     (!best.is_empty()).then(|| best.into_iter().map(BString::from).collect())
 }
 
-/// A slash at both ends and a component that begins with `lib` or is a prefix's own
+/// No longer than a path may be, a slash at both ends, and a component that begins with `lib` or is a prefix's own
 /// directory of libraries.
 fn is_library_dir(text: &BStr) -> bool {
-    let ends = text.len() > 1 && text.starts_with(b"/") && text.ends_with(b"/");
+    const PATH_MAX: usize = 4096;
+    let ends =
+        text.starts_with(b"/") && text.ends_with(b"/") && (2..PATH_MAX).contains(&text.len());
     ends && text.split_str("/").any(|component| component.starts_with(b"lib"))
 }
 
@@ -167,6 +169,16 @@ mod tests {
         let facts = from_bytes(image, Libc::Musl, CpuCaps::default()).unwrap();
         assert_eq!(facts.system_dirs, ["/lib/", "/usr/local/lib/", "/usr/lib/"]);
         assert_eq!(facts.cache_path, None);
+    }
+
+    #[test]
+    fn a_list_longer_than_any_loader_has_is_cut() {
+        let image = b"/lib/\0".repeat(50_000);
+        let facts = from_bytes(&image, glibc(36), CpuCaps::default()).unwrap();
+        assert_eq!(facts.system_dirs.len(), MAX_SYSTEM_DIRS);
+        let long = ["\0/lib/", &"x".repeat(5000), "/\0/usr/lib/\0"].concat();
+        let facts = from_bytes(long.as_bytes(), glibc(36), CpuCaps::default()).unwrap();
+        assert_eq!(facts.system_dirs, ["/usr/lib/"]);
     }
 
     #[test]
