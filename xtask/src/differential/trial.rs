@@ -95,8 +95,7 @@ impl Trial<'_> {
 
     /// Predicts, runs, compares.
     pub(super) fn hold(&self) -> Verdict {
-        let mut verdict =
-            Verdict { libc: "unknown".into(), probes: 0, misses: 0, wrong: None };
+        let mut verdict = Verdict { libc: "unknown".into(), probes: 0, misses: 0, wrong: None };
         let facts = self.place.facts_of(&self.loader);
         let prediction = match self.question.answer_on(&self.place.fs, facts) {
             Ok(prediction) => prediction,
