@@ -181,7 +181,7 @@ pub struct Closure {
     /// The file asked for.
     pub subject: Subject,
     /// The facts the walk was made with; none for a static program.
-    pub facts: Option<LoaderFacts>,
+    pub facts: Option<Arc<LoaderFacts>>,
     /// The walk.
     pub load: Load,
 }
@@ -195,9 +195,10 @@ pub fn resolve(
     fs: &dyn FileSystem,
     subject: Subject,
     interpreter: &BStr,
-    facts: LoaderFacts,
+    facts: impl Into<Arc<LoaderFacts>>,
     environment: &Environment,
 ) -> Result<Closure, ClosureError> {
+    let facts = facts.into();
     let bad_interpreter = |reason: String| ClosureError::Interpreter {
         path: subject.path.clone(),
         interpreter: interpreter.to_owned(),

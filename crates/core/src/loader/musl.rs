@@ -303,7 +303,7 @@ impl<'a> Walk<'a> {
         let outcome = opened.map_or_else(Outcome::from, |()| Outcome::Hit);
         self.log(SearchSource::System, outcome, &file, 0)?;
         let path = match opened {
-            Ok(()) => paths::first_string(self.fs.read(file.as_bstr()).unwrap_or_default()),
+            Ok(()) => paths::first_string(&self.fs.read(file.as_bstr()).unwrap_or_default()),
             Err(Errno::NOENT) => self.default_path.clone(),
             Err(_) => BString::default(),
         };

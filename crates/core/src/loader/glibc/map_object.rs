@@ -60,7 +60,7 @@ impl Process<'_> {
     /// A string with a slash is a path; only its tokens are replaced.
     fn open_direct(&mut self, search: &Search<'_>, needed_by: usize) -> Result<Step, Ended> {
         match dst::expand(search.name, &self.tokens(needed_by)) {
-            Some(path) => self.open_verify(search, path, 0, SearchSource::Direct),
+            Some(path) => self.open_verify(search, path.as_ref(), 0, SearchSource::Direct),
             None => Ok(Step::NotHere),
         }
     }
@@ -154,7 +154,7 @@ impl Process<'_> {
         {
             return Ok(Step::NotHere);
         }
-        self.open_verify(search, path.to_owned(), 0, SearchSource::LoaderCache)
+        self.open_verify(search, path, 0, SearchSource::LoaderCache)
     }
 
     fn search_system_dirs(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {

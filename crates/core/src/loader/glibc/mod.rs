@@ -70,6 +70,8 @@ struct Process<'a> {
     /// The variable `errno`, which survives successful calls and decides in
     /// `open_path` whether a search goes on.
     errno: Errno,
+    /// Room for the path that is being tried, kept from one to the next.
+    candidate: BString,
 }
 
 /// What a `struct link_map` holds for the search.
@@ -135,6 +137,7 @@ impl<'a> Process<'a> {
             cache: CacheState::Unread,
             cache_query: CacheQuery::new(&start.view.ident, facts),
             errno: Errno(0),
+            candidate: BString::default(),
         };
         process.add_program_and_loader();
         process

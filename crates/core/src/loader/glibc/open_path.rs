@@ -102,9 +102,14 @@ impl Process<'_> {
     ) -> Result<(Step, bool), Ended> {
         let Folder { dir, cap, at, status } = folder;
         let dir_len = self.dirs.list[dir].name.len();
-        let mut path = self.folder_path(dir, cap);
+        let mut path = std::mem::take(&mut self.candidate);
+        path.clear();
+        path.extend_from_slice(&self.dirs.list[dir].name);
+        path.extend_from_slice(&self.dirs.subdirectories[cap]);
         path.extend_from_slice(search.name);
-        let step = self.open_verify(search, path, dir_len, source)?;
+        let step = self.open_verify(search, path.as_ref(), dir_len, source);
+        self.candidate = path;
+        let step = step?;
         match step {
             Step::Refused(_) => {}
             Step::Found(ref found) => {
@@ -162,31 +167,31 @@ impl Process<'_> {
     pub(super) fn open_verify(
         &mut self,
         search: &Search<'_>,
-        path: BString,
+        path: &BStr,
         dir_len: usize,
         source: SearchSource,
     ) -> Result<Step, Ended> {
-        let (outcome, step) = match self.fs.open(path.as_ref()) {
+        let (outcome, step) = match self.fs.open(path) {
             Err(errno) => {
                 self.errno = errno;
                 (Outcome::from(errno), Step::NotHere)
             }
-            Ok(file) => self.judge(file, &path, source),
+            Ok(file) => self.judge(file, path, source),
         };
-        self.probe(search.question, (source, Call::Open, outcome), &path, dir_len)?;
+        self.probe(search.question, (source, Call::Open, outcome), path, dir_len)?;
         Ok(step)
     }
 
     fn judge(
         &mut self,
         file: Arc<OpenedFile>,
-        path: &BString,
+        path: &BStr,
         source: SearchSource,
     ) -> (Outcome, Step) {
         self.errno = Errno(0);
         match verify::open_verify(&file, &self.start.view.ident) {
             Verdict::Good => {
-                let path = path.clone();
+                let path = path.to_owned();
                 (Outcome::Hit, Step::Found(Found { file, path, source }))
             }
             Verdict::PassedOver(outcome) => {

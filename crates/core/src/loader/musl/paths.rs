@@ -166,9 +166,6 @@ fn arch_of(ident: &Ident) -> &'static str {
 }
 
 /// The bytes up to a NUL, as C reads the path file.
-pub(super) fn first_string(mut bytes: Vec<u8>) -> BString {
-    if let Some(end) = bytes.find_byte(0) {
-        bytes.truncate(end);
-    }
-    bytes.into()
+pub(super) fn first_string(bytes: &[u8]) -> BString {
+    bytes[..bytes.find_byte(0).unwrap_or(bytes.len())].into()
 }
