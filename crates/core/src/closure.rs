@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashSet;
 use thiserror::Error;
 
 use crate::elf::{Class, ElfError, Endian, Ident, ObjectView};
@@ -267,13 +268,10 @@ impl Closure {
     /// The needed strings that nothing answers, each once, in the order asked.
     #[must_use]
     pub fn unresolved(&self) -> Vec<&BStr> {
-        let mut found: Vec<&BStr> = Vec::new();
-        for resolution in self.load.resolutions.iter().filter(|r| r.is_unresolved()) {
-            if !found.contains(&resolution.needed.as_ref()) {
-                found.push(resolution.needed.as_ref());
-            }
-        }
-        found
+        let mut seen: FxHashSet<&BStr> = FxHashSet::default();
+        let unresolved = self.load.resolutions.iter().filter(|r| r.is_unresolved());
+        let names = unresolved.map(|resolution| resolution.needed.as_bstr());
+        names.filter(|needed| seen.insert(needed)).collect()
     }
 
     /// The resolution that ends the start before the program is reached.

@@ -1,5 +1,7 @@
 //! Where the objects come from, and which of them may be started.
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use becalm_core::closure::{Subject, SubjectKind};
+use becalm_core::closure::{ClosureError, Subject, SubjectKind};
 use becalm_core::loader::LoaderFacts;
 use becalm_core::loader::facts::from_diagnostics;
 use becalm_host::{FactChoice, OsFs, loader_facts};
@@ -108,39 +110,49 @@ fn foreign(name: &str, root: &Path) -> Result<Place> {
 
 impl Place {
     /// The objects below its folders that can be started, sorted by path, and how many
-    /// ELF files there are that cannot: static programs, kernel modules, object files,
-    /// those of another machine or of a loader that is not run.
-    pub(super) fn find(&self) -> Result<(Vec<Object>, usize)> {
+    /// other ELF files there are, by the reason why they cannot.
+    pub(super) fn find(&self) -> Result<(Vec<Object>, BTreeMap<String, usize>)> {
         let mut files = Vec::new();
         for folder in &self.folders {
             collect(folder, &mut files)?;
         }
         files.sort();
-        let objects: Vec<Object> = files.iter().filter_map(|file| self.object(file)).collect();
-        let others = files.len() - objects.len();
-        Ok((objects, others))
+        let mut objects = Vec::new();
+        let mut left_out = BTreeMap::new();
+        for file in &files {
+            match self.object(file) {
+                Ok(object) => objects.push(object),
+                Err(reason) => *left_out.entry(reason).or_default() += 1,
+            }
+        }
+        Ok((objects, left_out))
     }
 
-    fn object(&self, file: &Path) -> Option<Object> {
+    fn object(&self, file: &Path) -> Result<Object, String> {
         let path = match &self.root {
-            Some(root) => Path::new("/").join(file.strip_prefix(root).ok()?),
+            Some(root) => Path::new("/").join(file.strip_prefix(root).unwrap_or(file)),
             None => file.to_owned(),
         };
         let session = self.fs.session();
-        let subject = Subject::open(&session, BStr::new(path.as_os_str().as_bytes())).ok()?;
-        let own = PathBuf::from(subject.interpreter()?.to_os_str().ok()?);
+        let subject = Subject::open(&session, BStr::new(path.as_os_str().as_bytes()))
+            .map_err(|error| why_not(&error))?;
+        let machine = subject.view.ident.machine_name();
+        if self.emulator.is_none() && machine != "x86_64" {
+            return Err(format!("for another machine: {machine}"));
+        }
+        let own = subject.interpreter().ok_or("static, or debug information alone")?;
+        let own = PathBuf::from(OsStr::from_bytes(own));
         let loader = self.loader.clone().unwrap_or(own);
-        let native = self.emulator.is_some() || subject.view.ident.machine_name() == "x86_64";
-        if !native || !self.is_trusted(&loader) {
-            return None;
+        if !self.is_trusted(&loader) {
+            return Err(format!("its loader is not run: {}", loader.display()));
         }
         let program = matches!(subject.kind, SubjectKind::Program { .. });
         let mode = subject.file.mode;
-        Some(Object {
+        Ok(Object {
             path,
             loader,
             starts: program && self.loader.is_none() && mode & 0o6000 == 0 && mode & 0o111 != 0,
-            machine: subject.view.ident.machine_name().to_owned(),
+            machine: machine.to_owned(),
         })
     }
 
@@ -199,6 +211,15 @@ impl Place {
             .output()
             .ok()?;
         from_diagnostics(&output.stdout.to_str_lossy())
+    }
+}
+
+/// The reason without the path.
+fn why_not(error: &ClosureError) -> String {
+    match error {
+        ClosureError::Elf { source, .. } => source.to_string(),
+        ClosureError::NotLoadable { .. } => "neither a program nor a library".to_owned(),
+        ClosureError::Open { .. } | ClosureError::Interpreter { .. } => error.to_string(),
     }
 }
 

@@ -172,3 +172,24 @@ pub fn assert_golden(name: &str, actual: &str) {
     let expected = std::fs::read_to_string(&path).expect("a golden file");
     assert_eq!(actual, expected, "differs from {}", path.display());
 }
+
+/// Checks a scratch folder as a user whom permissions bind: this one, or, where root
+/// runs the tests, nobody.
+pub fn check_as_user(folder: &Path) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_becalm"));
+    if std::fs::read_dir(folder.join("locked")).is_ok() {
+        // The build directory may be closed to others; a copy in the open is not.
+        let copy = folder.join("becalm");
+        std::fs::copy(env!("CARGO_BIN_EXE_becalm"), &copy).expect("copied");
+        open_to_all(folder);
+        open_to_all(&copy);
+        command = Command::new(&copy);
+        std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+    }
+    run(command.arg("check").arg(folder))
+}
+
+fn open_to_all(path: &Path) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path, mode).expect("opened");
+}

@@ -1,6 +1,8 @@
 //! The rules of the search, each on an in-memory file system. `tests/cases` proves the
 //! same rules against the real loader.
 
+mod limits;
+
 use bstr::BString;
 
 use crate::closure::{self, Closure, Subject};
@@ -343,4 +345,11 @@ fn an_absent_loader_cache_costs_one_failed_open() {
         probes(&closure),
         ["open:miss /etc/ld.so.cache", "open:hit /lib/liba.so", "open:hit /lib/libb.so"]
     );
+}
+
+#[test]
+fn gap_a_fifo_is_refused_where_the_loader_would_wait() {
+    let fs =
+        base().object("/bin/prog", program().needed("liba.so").runpath("/a")).fifo("/a/liba.so");
+    assert_eq!(probes(&run(&fs)), ["open:refused /a/liba.so"]);
 }
