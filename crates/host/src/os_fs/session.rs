@@ -24,10 +24,13 @@ pub struct Session<'a> {
     os: &'a OsFs,
     /// By the path as written: what it leads to is the kernel's business.
     dirs: RefCell<FxHashMap<BString, Rc<Dir>>>,
-    opened: RefCell<FxHashMap<BString, Result<Arc<OpenedFile>, Errno>>>,
+    opened: RefCell<FxHashMap<BString, Known<OpenedFile>>>,
     /// Whole files, as they were first read.
-    read: RefCell<FxHashMap<BString, Result<Arc<[u8]>, Errno>>>,
+    read: RefCell<FxHashMap<BString, Known<[u8]>>>,
 }
+
+/// What a system call gave, kept.
+type Known<T> = Result<Arc<T>, Errno>;
 
 /// A directory, with the path it was reached by.
 type Place<'p> = (&'p [u8], Rc<Dir>);
