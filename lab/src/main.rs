@@ -1,8 +1,10 @@
 //! The lab: makes real storms.
 //!
 //! `import` makes a store out of this machine's programs, `fixture` makes the
-//! seeds of this field, `measure` counts what the real loader does with them.
+//! seeds of this field, `measure` counts what the real loader does with them, `bench`
+//! measures becalm itself.
 
+mod bench;
 mod child;
 mod dpkg;
 mod elf;
@@ -48,6 +50,9 @@ enum Command {
     /// Build one of the seeds of this field and print what to run
     #[command(subcommand)]
     Fixture(fixture::Fixture),
+    /// Measure becalm beside other tools
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Count what the real loader does for each program of a store
     Measure {
         /// The store
@@ -80,6 +85,7 @@ fn run(command: Command) -> Result<()> {
             }
             Ok(())
         }
+        Command::Bench(bench) => bench::run(&bench),
         Command::Fixture(fixture) => fixture::run(fixture),
         Command::Measure { store } => measure::run(&store),
     }

@@ -17,20 +17,20 @@ const PATH_MAX: usize = 4096;
 /// Bytes of a whole file that is kept; a loader cache of 10,000 libraries has 1 MB.
 const LARGEST_KEPT: usize = 4 << 20;
 
-/// What a session has learned, by the path as written.
-type ByPath<T> = RefCell<FxHashMap<BString, T>>;
-
 /// What one closure walk, or a few in a row, have seen, over what all walks know. Each
 /// directory is looked at once; then the session relies on it. For one thread.
 #[derive(Debug)]
 pub struct Session<'a> {
     os: &'a OsFs,
     /// By the path as written: what it leads to is the kernel's business.
-    dirs: ByPath<Rc<Dir>>,
-    opened: ByPath<Result<Arc<OpenedFile>, Errno>>,
+    dirs: RefCell<FxHashMap<BString, Rc<Dir>>>,
+    opened: RefCell<FxHashMap<BString, Known<OpenedFile>>>,
     /// Whole files, as they were first read.
-    read: ByPath<Result<Arc<[u8]>, Errno>>,
+    read: RefCell<FxHashMap<BString, Known<[u8]>>>,
 }
+
+/// What a system call gave, kept.
+type Known<T> = Result<Arc<T>, Errno>;
 
 /// A directory, with the path it was reached by.
 type Place<'p> = (&'p [u8], Rc<Dir>);

@@ -102,10 +102,8 @@ impl Process<'_> {
     ) -> Result<(Step, bool), Ended> {
         let Folder { dir, cap, at, status } = folder;
         let dir_len = self.dirs.list[dir].name.len();
-        let mut path = std::mem::take(&mut self.candidate);
-        path.clear();
-        path.extend_from_slice(&self.dirs.list[dir].name);
-        path.extend_from_slice(&self.dirs.subdirectories[cap]);
+        let room = std::mem::take(&mut self.candidate);
+        let mut path = self.folder_path(room, dir, cap);
         path.extend_from_slice(search.name);
         let step = self.open_verify(search, path.as_ref(), dir_len, source);
         self.candidate = path;
@@ -131,9 +129,12 @@ impl Process<'_> {
         Ok((step, true))
     }
 
-    /// The path of a subdirectory, up to and with the slash at its end.
-    fn folder_path(&self, dir: usize, cap: usize) -> BString {
-        let mut path = self.dirs.list[dir].name.clone();
+    /// The path of a subdirectory, up to and with the slash at its end, put where there
+    /// is `room` already.
+    fn folder_path(&self, room: BString, dir: usize, cap: usize) -> BString {
+        let mut path = room;
+        path.clear();
+        path.extend_from_slice(&self.dirs.list[dir].name);
         path.extend_from_slice(&self.dirs.subdirectories[cap]);
         path
     }
@@ -147,7 +148,7 @@ impl Process<'_> {
         source: SearchSource,
     ) -> Result<bool, Ended> {
         let dir_len = self.dirs.list[dir].name.len();
-        let mut folder = self.folder_path(dir, cap);
+        let mut folder = self.folder_path(BString::default(), dir, cap);
         if self.version < STAT_WITH_SLASH {
             folder.pop();
         }

@@ -1,0 +1,218 @@
+//! `lab bench check`: rounds of every tool on one list, side by side.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+
+use super::closures::{self, Resolved};
+use super::list;
+use super::machine::{self, Machine, Versions};
+use super::run::{self, Taken};
+use super::summary::Spread;
+use super::tools::{self, OURS, Tool};
+
+/// What to measure, and how often.
+#[derive(Args)]
+pub(crate) struct CheckBench {
+    /// The becalm to measure, as scripts/build prints it
+    #[arg(long)]
+    becalm: PathBuf,
+    /// Where the files of the list are taken from
+    #[arg(long, default_value = "/usr")]
+    folder: PathBuf,
+    /// Files on the list
+    #[arg(long, default_value_t = 2500)]
+    files: usize,
+    /// Rounds; each runs every quick tool once
+    #[arg(long, default_value_t = 20)]
+    rounds: usize,
+    /// Rounds in which the slow tools take part
+    #[arg(long, default_value_t = 3)]
+    slow_rounds: usize,
+    /// Starts of `becalm check /bin/true` to measure
+    #[arg(long, default_value_t = 300)]
+    starts: usize,
+    /// The day to write down; without it, today
+    #[arg(long)]
+    date: Option<String>,
+    /// Name of the raw data, lab/runs/NAME.json
+    #[arg(long, default_value = "check")]
+    name: String,
+    /// Where the raw data go
+    #[arg(long, default_value = "lab/runs")]
+    out: PathBuf,
+}
+
+/// The raw data of one measurement.
+#[derive(Serialize)]
+struct Record {
+    schema: &'static str,
+    date: String,
+    machine: Machine,
+    versions: Versions,
+    /// Load of the machine before and after.
+    load: [f64; 2],
+    cache: &'static str,
+    list: ListRecord,
+    tools: Vec<Measured>,
+    starts: Vec<Measured>,
+}
+
+#[derive(Serialize)]
+struct ListRecord {
+    folder: PathBuf,
+    files: usize,
+    sha256: String,
+}
+
+/// All runs of one tool.
+#[derive(Serialize)]
+struct Measured {
+    tool: Tool,
+    resolved: Option<Resolved>,
+    peak_memory_bytes: Option<u64>,
+    wall_ms: Spread,
+    cpu_ms: Spread,
+    /// This tool's time over that of the first in the same round.
+    wall_ratio: Spread,
+    cpu_ratio: Spread,
+    runs: Vec<Taken>,
+}
+
+/// Measures, prints the tables and writes the raw data.
+pub(super) fn run(asked: &CheckBench) -> Result<()> {
+    let becalm = asked.becalm.canonicalize().context("--becalm: run scripts/build first")?;
+    if asked.rounds == 0 || asked.starts == 0 {
+        bail!("nothing is measured in no round");
+    }
+    let files = list::choose(&asked.folder, asked.files)?;
+    let mut list_file = tempfile::NamedTempFile::new()?;
+    for file in &files {
+        writeln!(list_file, "{}", file.display())?;
+    }
+    list_file.flush()?;
+    let load = machine::load();
+    let tools = tools::all(&becalm, &asked.folder, &files, list_file.path())?;
+    // Counting runs every tool once, which warms the caches for all of them.
+    let counted = tools.iter().map(closures::of).collect::<Result<Vec<_>>>()?;
+    let memory = memory(&tools)?;
+    let runs = rounds(&tools, asked.rounds, asked.slow_rounds)?;
+    let starts = tools::starts(&becalm);
+    let start_runs = rounds(&starts, asked.starts, asked.starts)?;
+    let record = Record {
+        schema: "becalm-lab/bench-check/1",
+        date: asked.date.clone().unwrap_or_else(machine::today),
+        machine: Machine::here(&asked.folder),
+        versions: Versions::here(&becalm),
+        load: [load, machine::load()],
+        cache: "warm",
+        list: ListRecord {
+            folder: asked.folder.clone(),
+            files: files.len(),
+            sha256: list::digest(&files),
+        },
+        tools: measured(tools, runs, counted, memory),
+        starts: measured(starts, start_runs, Vec::new(), Vec::new()),
+    };
+    print(&record);
+    write(&record, &asked.out, &asked.name)
+}
+
+/// Memory of the tools that are one process.
+fn memory(tools: &[Tool]) -> Result<Vec<Option<u64>>> {
+    let one_process = |tool: &Tool| tool.name != tools::LIBTREE_EACH;
+    tools.iter().map(|tool| one_process(tool).then(|| run::peak_memory(tool)).transpose()).collect()
+}
+
+/// Every tool once a round, the slow ones in the first few. Each round begins with
+/// another tool, so that none always follows the same one.
+fn rounds(tools: &[Tool], rounds: usize, slow_rounds: usize) -> Result<Vec<Vec<Taken>>> {
+    let mut runs: Vec<Vec<Taken>> = vec![Vec::new(); tools.len()];
+    for round in 0..rounds {
+        for step in 0..tools.len() {
+            let at = (round + step) % tools.len();
+            if tools[at].every_round || round < slow_rounds {
+                runs[at].push(run::once(&tools[at])?);
+            }
+        }
+    }
+    Ok(runs)
+}
+
+fn measured(
+    tools: Vec<Tool>,
+    runs: Vec<Vec<Taken>>,
+    counted: Vec<Option<Resolved>>,
+    memory: Vec<Option<u64>>,
+) -> Vec<Measured> {
+    let ours = runs.first().cloned().unwrap_or_default();
+    let counted = counted.into_iter().chain(std::iter::repeat(None));
+    let memory = memory.into_iter().chain(std::iter::repeat(None));
+    let all = tools.into_iter().zip(runs).zip(counted.zip(memory));
+    all.map(|((tool, runs), (resolved, peak_memory_bytes))| {
+        let of = |value: fn(&Taken) -> f64| Spread::of(runs.iter().map(value));
+        // Run n of a tool was made in round n.
+        let ratio = |value: fn(&Taken) -> f64| {
+            Spread::of(runs.iter().zip(&ours).map(|(run, our)| value(run) / value(our)))
+        };
+        Measured {
+            resolved,
+            peak_memory_bytes,
+            wall_ms: of(|run| run.wall_ms),
+            cpu_ms: of(Taken::cpu_ms),
+            wall_ratio: ratio(|run| run.wall_ms),
+            cpu_ratio: ratio(Taken::cpu_ms),
+            tool,
+            runs,
+        }
+    })
+    .collect()
+}
+
+/// The tables of BENCHMARKING.md.
+fn print(record: &Record) {
+    let list = &record.list;
+    println!("{} files of {}; load {:?}", list.files, list.folder.display(), record.load);
+    println!();
+    println!(
+        "| tool | rounds | wall, ms | CPU, ms | wall, times {OURS} | CPU, times {OURS} | peak memory, MB | files | libraries |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for row in &record.tools {
+        let memory = row.peak_memory_bytes.map(|bytes| format!("{:.1}", bytes as f64 / 1e6));
+        let resolved = row.resolved.as_ref();
+        println!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            row.tool.name,
+            row.wall_ms.count,
+            row.wall_ms,
+            row.cpu_ms,
+            row.wall_ratio,
+            row.cpu_ratio,
+            memory.unwrap_or_default(),
+            resolved.map(|resolved| resolved.files.to_string()).unwrap_or_default(),
+            resolved.map(|resolved| resolved.libraries.to_string()).unwrap_or_default(),
+        );
+    }
+    println!();
+    println!("| start | runs | wall, ms | CPU, ms | wall, times the first |");
+    println!("| --- | ---: | ---: | ---: | ---: |");
+    for row in &record.starts {
+        let (wall, cpu, ratio) = (row.wall_ms, row.cpu_ms, row.wall_ratio);
+        println!("| {} | {} | {wall} | {cpu} | {ratio} |", row.tool.name, wall.count);
+    }
+}
+
+fn write(record: &Record, out: &Path, name: &str) -> Result<()> {
+    fs::create_dir_all(out)?;
+    let path = out.join(format!("{name}.json"));
+    let mut text = serde_json::to_string(record)?;
+    text.push('\n');
+    fs::write(&path, text).with_context(|| format!("{}", path.display()))?;
+    println!("\nraw data: {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! What each tool resolved: whether the work compared is the same work.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::tools::{LDDTREE, LIBTREE_ALL, LIBTREE_EACH, LIBTREE_ONCE, OURS, Tool};
+use crate::child;
+
+/// What one tool says of the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Resolved {
+    /// Files it gave an answer for.
+    pub(crate) files: usize,
+    /// Objects in the closures of all files, the file itself, the loader and what was
+    /// not found left out; each once a closure.
+    pub(crate) libraries: usize,
+}
+
+/// Counts for one tool; `None` for one that is not counted.
+///
+/// # Errors
+/// It cannot be run, or says something that is not understood.
+pub(crate) fn of(tool: &Tool) -> Result<Option<Resolved>> {
+    let output = |command: Command| -> Result<Vec<u8>> {
+        let mut command = command;
+        let output = command.output().with_context(|| format!("{}: cannot be run", tool.name))?;
+        Ok(output.stdout)
+    };
+    let with = |flag: &str| {
+        let mut command = child::command(&tool.command[0]);
+        command.args(&tool.command[1..]).arg(flag).args(&tool.files);
+        command
+    };
+    Ok(match tool.name {
+        OURS => Some(of_becalm(&output(with("--json"))?)?),
+        LIBTREE_EACH | LIBTREE_ALL | LIBTREE_ONCE => {
+            Some(of_libtree(&String::from_utf8_lossy(&output(with("-p"))?)))
+        }
+        LDDTREE => Some(of_lddtree(&String::from_utf8_lossy(&output(tool.command())?))),
+        _ => None,
+    })
+}
+
+/// The JSON of `becalm check`. `objects` has the file and the loader in it.
+fn of_becalm(json: &[u8]) -> Result<Resolved> {
+    let all: serde_json::Value = serde_json::from_slice(json).context("becalm's JSON")?;
+    let programs = all["programs"].as_array().context("no programs")?;
+    let objects = |program: &serde_json::Value| program["storm"]["objects"].as_u64().unwrap_or(0);
+    let libraries: u64 = programs.iter().map(|program| objects(program).saturating_sub(2)).sum();
+    Ok(Resolved { files: programs.len(), libraries: usize::try_from(libraries)? })
+}
+
+/// A tree a file, whose root is the file: its path stands at the start of a line.
+fn of_libtree(text: &str) -> Resolved {
+    trees(text, |line| {
+        let name = line.trim_start_matches(['│', '├', '└', '─', ' ', '\u{a0}']);
+        let is_root = name.len() == line.len();
+        // `path [source]`; what is not found has "not found" for a source.
+        let name = name.split(" [").next().unwrap_or(name);
+        (is_root, (!line.contains("not found")).then_some(name))
+    })
+}
+
+/// `name => path` indented by its depth below `path (interpreter => …)`.
+fn of_lddtree(text: &str) -> Resolved {
+    trees(text, |line| {
+        let is_root = !line.starts_with(' ');
+        let path = line.split(" => ").nth(1).filter(|path| *path != "None");
+        (is_root, path)
+    })
+}
+
+/// Adds up the distinct libraries below each root; `read` says whether a line is a root
+/// and which library it names.
+fn trees<'t>(text: &'t str, read: impl Fn(&'t str) -> (bool, Option<&'t str>)) -> Resolved {
+    let mut resolved = Resolved::default();
+    let mut names = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match read(line) {
+            (true, _) => {
+                resolved.files += 1;
+                resolved.libraries += names.len();
+                names.clear();
+            }
+            (false, Some(name)) if !is_loader(name) => {
+                names.insert(name);
+            }
+            (false, _) => {}
+        }
+    }
+    resolved.libraries += names.len();
+    resolved
+}
+
+fn is_loader(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-linux"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn becalms_objects_are_counted_without_the_file_and_its_loader() {
+        let json = br#"{"programs":[{"storm":{"objects":5}},{"storm":{"objects":2}}]}"#;
+        assert_eq!(of_becalm(json).unwrap(), Resolved { files: 2, libraries: 3 });
+    }
+
+    #[test]
+    fn a_library_met_twice_in_a_tree_counts_once() {
+        let text = "/bin/a \n├── /lib/x.so [ld.so.conf]\n│   └── /lib/c.so [ld.so.conf]\n\
+                    └── /lib/c.so [ld.so.conf]\n/bin/b \n└── y.so not found\n";
+        assert_eq!(of_libtree(text), Resolved { files: 2, libraries: 2 });
+    }
+
+    #[test]
+    fn lddtrees_loader_and_what_it_lacks_do_not_count() {
+        let text = "/bin/a (interpreter => /lib64/ld-linux-x86-64.so.2)\n    x.so => /lib/x.so\n        \
+                    ld-linux-x86-64.so.2 => /lib64/ld-linux-x86-64.so.2\n    y.so => None\n";
+        assert_eq!(of_lddtree(text), Resolved { files: 1, libraries: 1 });
+    }
+}

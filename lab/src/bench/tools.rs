@@ -1,0 +1,121 @@
+//! The command lines that are compared.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+use crate::child;
+
+/// One way to ask one tool for a list of files.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Tool {
+    /// What it is called in the tables.
+    pub(crate) name: &'static str,
+    /// What it does, as far as it matters for a comparison.
+    pub(crate) does: &'static str,
+    /// The command up to the files.
+    pub(crate) command: Vec<String>,
+    /// Whether it takes part in every round or in the first few.
+    pub(crate) every_round: bool,
+    /// The files; in the raw data they are named once.
+    #[serde(skip)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// The tool that all others are compared with.
+pub(crate) const OURS: &str = "becalm";
+/// The same command again, which must come out equal.
+pub(crate) const CONTROL: &str = "becalm again";
+/// A folder instead of a list, which the other tools do not take.
+pub(crate) const FOLDER: &str = "becalm, folder";
+/// libtree, a process a file.
+pub(crate) const LIBTREE_EACH: &str = "libtree, each file";
+/// libtree with every subtree written out.
+pub(crate) const LIBTREE_ALL: &str = "libtree -vvv";
+/// libtree with each library once in the whole run.
+pub(crate) const LIBTREE_ONCE: &str = "libtree -vv";
+/// lddtree.
+pub(crate) const LDDTREE: &str = "lddtree";
+
+impl Tool {
+    /// The command, ready to be started.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = child::command(&self.command[0]);
+        command.args(&self.command[1..]).args(&self.files);
+        command
+    }
+}
+
+/// All of them. `list_file` has a file a line.
+///
+/// # Errors
+/// A tool is not installed where Debian puts it.
+pub(crate) fn all(
+    becalm: &Path,
+    folder: &Path,
+    list: &[PathBuf],
+    list_file: &Path,
+) -> Result<Vec<Tool>> {
+    for needed in ["/usr/bin/libtree", "/usr/bin/lddtree", "/usr/bin/python3"] {
+        if !Path::new(needed).exists() {
+            bail!("{needed} is missing (Debian packages libtree, pax-utils, python3-pyelftools)");
+        }
+    }
+    let (becalm, list_file) = (text(becalm), text(list_file));
+    let tool = |name, does, command: &[&str], every_round, files: &[PathBuf]| Tool {
+        name,
+        does,
+        command: command.iter().map(|&word| word.to_owned()).collect(),
+        every_round,
+        files: files.to_vec(),
+    };
+    let check = [becalm.as_str(), "check"];
+    let each = ["xargs", "-n", "1", "-a", &list_file, "/usr/bin/libtree", "-vv"];
+    let in_full = "every file's closure";
+    Ok(vec![
+        tool(OURS, "every file's closure and every probe", &check, true, list),
+        tool(CONTROL, "the control", &check, true, list),
+        tool("becalm -j 1", "the same, in one thread", &[&becalm, "check", "-j", "1"], true, list),
+        tool(
+            LIBTREE_ONCE,
+            "each library once in the whole run",
+            &["/usr/bin/libtree", "-vv"],
+            true,
+            list,
+        ),
+        tool(LIBTREE_EACH, in_full, &each, false, &[]),
+        tool(
+            LIBTREE_ALL,
+            "every file's closure, subtrees repeated",
+            &["/usr/bin/libtree", "-vvv"],
+            false,
+            list,
+        ),
+        tool(LDDTREE, in_full, &["/usr/bin/python3", "/usr/bin/lddtree"], false, list),
+        tool(FOLDER, "finding the files as well", &check, true, &[folder.to_owned()]),
+    ])
+}
+
+/// The start of the smallest program, and of becalm to look at it.
+pub(crate) fn starts(becalm: &Path) -> Vec<Tool> {
+    let becalm = text(becalm);
+    let tool = |name, does, command: &[&str]| Tool {
+        name,
+        does,
+        command: command.iter().map(|&word| word.to_owned()).collect(),
+        every_round: true,
+        files: Vec::new(),
+    };
+    let check = [becalm.as_str(), "check", "/bin/true"];
+    vec![
+        tool("becalm check /bin/true", "one file, from start to end", &check),
+        tool("again", "the control", &check),
+        tool("/bin/true", "the program itself", &["/bin/true"]),
+    ]
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
