@@ -47,7 +47,7 @@ impl From<ExitStatus> for ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::ExitStatus::{Failure, Fine, Finding, Signal};
+    use super::ExitStatus::{Failure, Finding, Fine, Signal};
 
     #[test]
     fn codes_are_those_of_the_manual() {

@@ -184,9 +184,7 @@ pub(crate) enum GenerateFlags {
 pub(crate) fn definition() -> clap::Command {
     Flags::command()
         .after_long_help(manual::as_help(manual::COMMON))
-        .mut_subcommand("check", |check| {
-            check.after_long_help(manual::as_help(manual::CHECK))
-        })
+        .mut_subcommand("check", |check| check.after_long_help(manual::as_help(manual::CHECK)))
 }
 
 /// The flags of this process. A wrong one, `--help` and `--version` end it.

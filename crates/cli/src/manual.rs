@@ -62,10 +62,7 @@ const JSON: Section = Section {
              null), over_budget (with --max-misses), probes (with --probes), slices (of a Mach-O \
              file).",
         ),
-        (
-            "storm",
-            "Counts: objects, search_dirs, probes, hits, missed_opens, missed_stats.",
-        ),
+        ("storm", "Counts: objects, search_dirs, probes, hits, missed_opens, missed_stats."),
         (
             "probe",
             "needed_by, needed, source (direct, rpath, library-path, runpath, loader-cache, \
@@ -80,13 +77,19 @@ const EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
         ("becalm check /usr/bin/git", "What starting git costs."),
-        ("becalm check --tree ./result/bin/magick", "Where each library comes from, and at what cost."),
-        ("becalm check --max-misses 100 ./result", "Fail a package's tests when its programs search too much."),
-        ("becalm check --library-path /opt/lib: prog", "What it costs with another LD_LIBRARY_PATH."),
         (
-            "becalm check --sysroot ~/arm64 /usr/bin",
-            "All programs of another machine's file tree.",
+            "becalm check --tree ./result/bin/magick",
+            "Where each library comes from, and at what cost.",
         ),
+        (
+            "becalm check --max-misses 100 ./result",
+            "Fail a package's tests when its programs search too much.",
+        ),
+        (
+            "becalm check --library-path /opt/lib: prog",
+            "What it costs with another LD_LIBRARY_PATH.",
+        ),
+        ("becalm check --sysroot ~/arm64 /usr/bin", "All programs of another machine's file tree."),
         ("becalm check --json --probes prog", "Every probe, for another program to read."),
     ],
 };

@@ -72,7 +72,7 @@ impl Storm {
     }
 }
 
-fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool {
+pub(crate) fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool {
     match source {
         SearchSource::Direct | SearchSource::LoaderCache => false,
         _ => !dir.is_empty() || !path.starts_with(b"/"),

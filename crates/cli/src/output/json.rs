@@ -99,7 +99,11 @@ pub(crate) fn program(program: &Program, closure: Option<&Closure>, with_probes:
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub(crate) fn end(out: &mut impl Write, programs: &[Program], problems: &[Problem]) -> io::Result<()> {
+pub(crate) fn end(
+    out: &mut impl Write,
+    programs: &[Program],
+    problems: &[Problem],
+) -> io::Result<()> {
     let mut total = Storm::default();
     for program in programs {
         total.add(&program.storm);

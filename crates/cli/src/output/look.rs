@@ -25,9 +25,7 @@ impl Look {
         let colour = match when {
             When::Always => true,
             When::Never => false,
-            When::Auto => {
-                anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never
-            }
+            When::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
         };
         // No terminal, no width.
         let width = rustix::termios::tcgetwinsize(&stdout)
@@ -44,9 +42,7 @@ impl Look {
         /// Less than this says nothing.
         const LEAST: usize = 16;
         match self.width {
-            Some(width) => {
-                crate::sanitize::shortened(text, width.saturating_sub(used).max(LEAST))
-            }
+            Some(width) => crate::sanitize::shortened(text, width.saturating_sub(used).max(LEAST)),
             None => text.to_owned(),
         }
     }

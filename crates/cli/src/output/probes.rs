@@ -90,8 +90,18 @@ mod tests {
     fn the_words_are_those_of_the_json() {
         use Outcome::*;
         for outcome in [
-            Hit, Miss, NotADirectory, Denied, Loop, NameTooLong, Failed, WrongClass, WrongMachine,
-            NotElf, Refused, NoDirectory,
+            Hit,
+            Miss,
+            NotADirectory,
+            Denied,
+            Loop,
+            NameTooLong,
+            Failed,
+            WrongClass,
+            WrongMachine,
+            NotElf,
+            Refused,
+            NoDirectory,
         ] {
             assert_eq!(name_of_outcome(outcome), json_word(outcome));
         }

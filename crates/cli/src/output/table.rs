@@ -18,13 +18,16 @@ type Cells = [String; 5];
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub(crate) fn write(out: &mut impl Write, look: Look, mut programs: Vec<Program>) -> io::Result<()> {
+pub(crate) fn write(
+    out: &mut impl Write,
+    look: Look,
+    mut programs: Vec<Program>,
+) -> io::Result<()> {
     if programs.is_empty() {
         return Ok(());
     }
-    programs.sort_by(|a, b| {
-        b.storm.misses().cmp(&a.storm.misses()).then_with(|| a.path.cmp(&b.path))
-    });
+    programs
+        .sort_by(|a, b| b.storm.misses().cmp(&a.storm.misses()).then_with(|| a.path.cmp(&b.path)));
     let mut total = Storm::default();
     let mut libraries = 0;
     for program in &programs {

@@ -108,7 +108,8 @@ fn offenders(text: &mut String, look: Look, title: &str, worst: &[(BString, Miss
         let padding = " ".repeat(BAR as usize - bar.chars().count());
         let used = width + BAR as usize + 6;
         // An empty search directory is the current one.
-        let name = if name.is_empty() { "(current directory)".into() } else { shown(name.as_ref()) };
+        let name =
+            if name.is_empty() { "(current directory)".into() } else { shown(name.as_ref()) };
         let name = look.fitted(&name, used);
         let _ = writeln!(text, "  {count:>width$}  {}{padding}  {name}", look.costly(&bar));
     }

@@ -136,9 +136,17 @@ impl<'a> Tree<'a> {
             let same = if same { " same file as above" } else { "" };
             let used = used + needed.chars().count() + kind.len() + origin.len() + cost.len() + 5;
             let path = shown(self.load.objects[object].path.as_ref());
-            let path =
-                if path == needed { String::new() } else { format!(" => {}", look.fitted(&path, used)) };
-            format!("{}{kind}{path} {}{same}{}", look.strong(&needed), look.origin(&origin), look.costly(&cost))
+            let path = if path == needed {
+                String::new()
+            } else {
+                format!(" => {}", look.fitted(&path, used))
+            };
+            format!(
+                "{}{kind}{path} {}{same}{}",
+                look.strong(&needed),
+                look.origin(&origin),
+                look.costly(&cost)
+            )
         };
         match &resolution.answer {
             Answer::Loaded(object, source) => found(*object, *source, false),

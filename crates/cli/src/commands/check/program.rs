@@ -108,9 +108,7 @@ pub(crate) fn check(assumed: &Assumptions, target: &Target) -> (Verdict, Option<
             (Verdict::Checked(Box::new(Program::of_mac(assumed, target, file))), None)
         }
         Ok(Followed::Nothing) => (Verdict::Skipped, None),
-        Err(reason) => {
-            (Verdict::Problem(Problem { path: target.shown.clone(), reason }), None)
-        }
+        Err(reason) => (Verdict::Problem(Problem { path: target.shown.clone(), reason }), None),
     }
 }
 
@@ -156,11 +154,10 @@ fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString, S
 }
 
 fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<LoaderFacts, String> {
-    becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice)
-        .map_err(|error| {
-            let (path, reason) = words_of_host(&error);
-            format!("interpreter {}: {reason}", crate::sanitize::shown(path.as_bstr()))
-        })
+    becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice).map_err(|error| {
+        let (path, reason) = words_of_host(&error);
+        format!("interpreter {}: {reason}", crate::sanitize::shown(path.as_bstr()))
+    })
 }
 
 /// A file that is no ELF file: one of macOS, or a mistake.
@@ -193,9 +190,8 @@ fn words_of_closure(error: &ClosureError) -> String {
 impl Program {
     fn new(assumed: &Assumptions, target: &Target, closure: &Closure, secure: bool) -> Self {
         let load = &closure.load;
-        let libraries = || {
-            load.objects.iter().filter(|o| !matches!(o.role, Role::Program | Role::Loader))
-        };
+        let libraries =
+            || load.objects.iter().filter(|o| !matches!(o.role, Role::Program | Role::Loader));
         let dirs: FxHashSet<&[u8]> = libraries().map(|object| dirname(&object.path)).collect();
         let loader = load.objects.iter().find(|object| object.role == Role::Loader);
         Self {
