@@ -28,16 +28,35 @@
 //! can be asked or resumed) → `sys` (the system calls). `arch` holds what differs between
 //! machines.
 
+mod arch;
+mod calibrate;
+mod calls;
+mod count;
 mod error;
+mod exec;
+mod filter;
+mod front;
 mod report;
+mod rest;
+mod signals;
+mod spawn;
+mod stopped;
+mod sys;
+mod tracer;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use becalm_core::observe::Lookup;
 
+use filter::Stops;
+use spawn::{Body, Exec, Failed, spawn};
+use tracer::Tracer;
+
 pub use error::TraceError;
+pub use front::Front;
 pub use report::{Calibration, Exit, Image, Note, Share, Traced};
+pub use rest::Rest;
 
 /// The program to run. Its standard streams, terminal and process group are ours.
 #[derive(Clone, Debug)]
@@ -73,6 +92,13 @@ pub struct Options {
     pub max_lookups: usize,
     /// The process that stands before this one, from [`Front::enter`].
     pub front: Option<Front>,
+}
+
+impl Options {
+    /// True where a filter shall choose the calls that stop.
+    fn wants_filter(&self) -> bool {
+        !self.all_syscalls && !self.until_entry
+    }
 }
 
 impl Default for Options {
@@ -126,45 +152,26 @@ pub fn run_with(
     options: Options,
     sink: &mut dyn FnMut(Event<'_>),
 ) -> Result<Traced, TraceError> {
-    let _ = (options, sink);
-    Err(TraceError::Architecture { command: command.program.clone().into() })
+    let (exec, path) = Exec::new(command)?;
+    let failed = |failed| match failed {
+        Failed::Fork(source) => TraceError::Fork { command: path.clone(), source },
+        Failed::Seize(source) => TraceError::NotPermitted { command: path.clone(), source },
+    };
+    let overhead = calibrate::measure().map_err(failed)?;
+    let stops = options.wants_filter().then_some(Stops::Lookups);
+    let child = spawn(&Body::Exec(exec), stops).map_err(failed)?;
+    let handing_on = signals::hand_on(child.pid);
+    let mut tracer = Tracer::new(child, path, options, overhead, sink);
+    tracer.watch()?;
+    let exit = tracer.exit.unwrap_or(Exit::Running);
+    let rest = match exit {
+        Exit::Running => Some(Rest::new(Some(tracer.root()), handing_on)),
+        _ if tracer.leaves_filtered() => Some(Rest::new(None, handing_on)),
+        _ => None,
+    };
+    let images = tracer.images.into_iter().map(|image| image.finish(overhead)).collect();
+    Ok(Traced { images, exit, overhead, notes: tracer.notes, rest })
 }
 
-/// What is still to be looked after when a run is over: processes that outlived the
-/// program (the filter is theirs too), or the program itself when it is no longer
-/// watched. To be called after the report was given; dropping it leaves filtered processes
-/// without an answer.
-#[derive(Debug)]
-pub struct Rest {}
-
-impl Rest {
-    /// Serves them until the last has ended; how the program ended, where that was open.
-    #[must_use]
-    pub fn finish(self) -> Option<Exit> {
-        None
-    }
-}
-
-/// The process that the user started, when the tracer is a child of it. It passes
-/// signals on, stops and goes on as the program does, and ends with its exit code;
-/// killing it ends neither program nor tracer.
-#[derive(Debug)]
-pub struct Front {}
-
-impl Front {
-    /// Forks; returns in the child. The parent stays in here and exits with the code
-    /// that [`Front::release`] names, or with that of the child. To be called before any
-    /// thread is started.
-    ///
-    /// # Errors
-    /// No process could be made; the caller goes on without.
-    pub fn enter() -> std::io::Result<Front> {
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
-
-    /// Lets the front exit with this code now, while this process goes on (to serve what
-    /// is left, see [`Rest`]).
-    pub fn release(&self, code: u8) {
-        let _ = code;
-    }
-}
+#[cfg(test)]
+mod tests;

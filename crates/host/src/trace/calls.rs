@@ -1,0 +1,67 @@
+//! Which system calls look for files, and where among their arguments the path is.
+
+use becalm_core::observe::Kind;
+
+/// What a call means to the tracer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// It looks for a file.
+    Lookup {
+        /// What it asks.
+        kind: Kind,
+        /// Index of the directory descriptor, where it takes one; the path follows it.
+        /// Else the path is the first argument.
+        at: bool,
+    },
+    /// It watches a process.
+    Ptrace,
+    /// Anything else.
+    Other,
+}
+
+/// `ptrace` and the calls that look for files, by name. A 32-bit name says the same as
+/// its 64-bit one.
+const MEANINGS: [(&str, Meaning); 22] = [
+    ("open", path(Kind::Open)),
+    ("creat", path(Kind::Open)),
+    ("openat", at(Kind::Open)),
+    ("openat2", at(Kind::Open)),
+    ("stat", path(Kind::Stat)),
+    ("lstat", path(Kind::Stat)),
+    ("stat64", path(Kind::Stat)),
+    ("lstat64", path(Kind::Stat)),
+    ("oldstat", path(Kind::Stat)),
+    ("oldlstat", path(Kind::Stat)),
+    ("newfstatat", at(Kind::Stat)),
+    ("fstatat64", at(Kind::Stat)),
+    ("statx", at(Kind::Stat)),
+    ("access", path(Kind::Access)),
+    ("faccessat", at(Kind::Access)),
+    ("faccessat2", at(Kind::Access)),
+    ("readlink", path(Kind::Readlink)),
+    ("readlinkat", at(Kind::Readlink)),
+    ("execve", path(Kind::Exec)),
+    ("execveat", at(Kind::Exec)),
+    ("uselib", path(Kind::Open)),
+    ("ptrace", Meaning::Ptrace),
+];
+
+const fn path(kind: Kind) -> Meaning {
+    Meaning::Lookup { kind, at: false }
+}
+
+const fn at(kind: Kind) -> Meaning {
+    Meaning::Lookup { kind, at: true }
+}
+
+/// The meaning of a call by its name.
+pub(super) fn meaning(name: &str) -> Meaning {
+    let known = MEANINGS.iter().find(|(known, _)| *known == name);
+    known.map_or(Meaning::Other, |(_, meaning)| *meaning)
+}
+
+/// True where a descriptor argument stands for the current directory: `AT_FDCWD` in
+/// the lower half, whatever a program left in the upper one.
+pub(super) fn is_cwd(argument: u64) -> bool {
+    argument as u32 == libc::AT_FDCWD as u32
+}
