@@ -88,8 +88,7 @@ impl Question {
         };
         let facts = match known {
             Some(facts) => facts.clone(),
-            None => loader_facts(fs, interpreter.as_bstr(), &FactChoice::default())
-                .or_else(|e| tmp_facts(fs, interpreter.as_bstr()).ok_or(e))?,
+            None => loader_facts(fs, interpreter.as_bstr(), &FactChoice::default())?,
         };
         let libc = facts.libc.to_string();
         let cache = facts.cache_path.as_ref().map(ToString::to_string);
@@ -122,15 +121,4 @@ impl Question {
         }
         Ok(serde_json::from_slice(&output.stdout)?)
     }
-}
-
-// TEMPORARY
-fn tmp_facts(fs: &OsFs, interpreter: &BStr) -> Option<LoaderFacts> {
-    use becalm_core::loader::facts::{from_diagnostics, musl};
-    if interpreter.contains_str("musl") {
-        return Some(musl());
-    }
-    let path = fs.host_path(interpreter).ok()?;
-    let out = Command::new(path).arg("--list-diagnostics").env_clear().output().ok()?;
-    from_diagnostics(&out.stdout.to_str_lossy())
 }

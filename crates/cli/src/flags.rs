@@ -33,6 +33,18 @@ pub(crate) struct Flags {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Predict what the loader would try and load at program start; run nothing
+    ///
+    /// For a program: its libraries, the directories searched for them, the predicted
+    /// failing opens and stats, the directories and needed strings that cost most, and
+    /// what would not be found. Several paths or a folder give a table, the worst first.
+    /// A folder is walked for every ELF program and shared library; a library is checked
+    /// as `ld.so LIBRARY` would load it. Mach-O files are recognised and their load
+    /// commands counted.
+    ///
+    /// Programs of any architecture can be checked. What a loader has compiled in is asked
+    /// of the loader that the program names (`ld.so --list-diagnostics`) where that can run
+    /// here, read from the loader's file where it cannot, and taken from --libc and --cpu
+    /// where given. No program that is checked is started.
     Check(Box<CheckFlags>),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
@@ -62,19 +74,7 @@ pub(crate) enum Secure {
     No,
 }
 
-/// Predict what the loader would try and load at program start; run nothing
-///
-/// For a program: its libraries, the directories searched for them, the predicted
-/// failing opens and stats, the directories and needed strings that cost most, and
-/// what would not be found. Several paths or a folder give a table, the worst first.
-/// A folder is walked for every ELF program and shared library; a library is checked
-/// as `ld.so LIBRARY` would load it. Mach-O files are recognised and their load
-/// commands counted.
-///
-/// Programs of any architecture can be checked. What a loader has compiled in is asked
-/// of the loader that the program names (`ld.so --list-diagnostics`) where that can run
-/// here, read from the loader's file where it cannot, and taken from --libc and --cpu
-/// where given. No program that is checked is started.
+/// The flags of `becalm check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckFlags {
     /// Programs, libraries, or folders of them
@@ -136,7 +136,10 @@ pub(crate) struct CheckFlags {
     #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
     pub libc: Option<Libc>,
 
-    /// The CPU whose hwcaps subdirectories are searched (x86-64-v3, power9, z14, …)
+    /// The CPU whose hwcaps subdirectories are searched
+    ///
+    /// A level (x86-64-v3), a generation (haswell, power9, z14) or `baseline` for what
+    /// every CPU of the architecture has. A wrong name is answered with the known ones.
     #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
     pub cpu: Option<String>,
 

@@ -160,8 +160,8 @@ pub struct LoggedProbe<'a> {
     pub outcome: Outcome,
     /// The path handed to the kernel.
     pub path: &'a BStr,
-    /// The search directory the path was made from, hwcaps subdirectory left off;
-    /// empty where no directory was searched.
+    /// The search directory the path was made from, hwcaps subdirectory and trailing
+    /// slash left off; empty where no directory was searched.
     pub dir: &'a BStr,
 }
 
@@ -192,6 +192,11 @@ impl ProbeLog {
             return Err(LogFull);
         }
         let narrow = |value: usize| u32::try_from(value).map_err(|_| LogFull);
+        // One name for a directory, whether a file in it was opened or it was looked at.
+        let dir_len = match path.get(..dir_len) {
+            Some([_, .., b'/']) => dir_len - 1,
+            _ => dir_len,
+        };
         let (source, call, outcome) = tried;
         self.entries.push(Entry {
             resolution: narrow(resolution)?,

@@ -23,8 +23,6 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -36,6 +34,8 @@ use becalm_core::loader::{Libc, LoaderFacts, facts};
 use becalm_core::search::hwcaps;
 use bstr::{BStr, BString, ByteSlice};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::process::{Pid, PidfdFlags};
 
 use crate::HostError;
 use crate::cpu;
@@ -101,7 +101,11 @@ fn find_out(
     let libc = libc.ok_or_else(unknown)?;
     let native = cpu::is_native(&ident);
     let unchosen = choice.cpu.is_none() && choice.libc.is_none();
-    if native && unchosen && fs.is_real_root() && loader.state.may_run() && answers(libc) {
+    let may_ask = fs.is_real_root()
+        && answers(libc)
+        && loader.state.may_run()
+        && is_trusted_place(fs, interpreter);
+    if native && unchosen && may_ask {
         let answer = diagnostics(&loader.file)
             .and_then(|text| facts::from_diagnostics(&text.to_str_lossy()))
             // One that contradicts the bytes is not this loader's.
@@ -153,67 +157,60 @@ fn diagnostics(loader: &File) -> Option<Vec<u8>> {
     answer_of(Path::new(&proc_path(loader)), &["--list-diagnostics"])
 }
 
-/// The output of a program that nothing is expected of, within [`PATIENCE`].
+/// The output of a program that nothing is expected of, within [`PATIENCE`]. It goes to
+/// a piece of memory of fixed size, which takes one system call to read and cannot be
+/// made to grow.
 fn answer_of(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
-    let deadline = Instant::now() + PATIENCE;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = rustix::fs::memfd_create("answer", flags).ok()?;
+    rustix::fs::ftruncate(&memory, LONGEST_ANSWER).ok()?;
+    rustix::fs::fcntl_add_seals(&memory, SealFlags::GROW | SealFlags::SHRINK).ok()?;
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(memory.try_clone().ok()?)
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    let text = read_until(&mut child, deadline);
-    let fine = text.is_some() && exits_well(&mut child, deadline);
-    if !fine {
+    if !ends_in_time(&child) {
         // It may be gone already; the wait then takes its status all the same.
         let _ = child.kill();
-        let _ = child.wait();
     }
-    text.filter(|_| fine)
+    let fine = child.wait().ok()?.success();
+    let mut text = vec![0; LONGEST_ANSWER as usize];
+    let count = rustix::io::pread(&memory, &mut text, 0).ok()?;
+    text.truncate(count);
+    text.truncate(text.trim_end_with(|c| c == '\0').len());
+    fine.then_some(text)
 }
 
-/// The child's whole output; `None` at the deadline or where it is too long.
-fn read_until(child: &mut Child, deadline: Instant) -> Option<Vec<u8>> {
-    let mut output = child.stdout.take()?;
-    let mut text = Vec::new();
-    loop {
-        let left = deadline.checked_duration_since(Instant::now())?;
-        let timeout = Timespec::try_from(left).ok()?;
-        let mut fds = [PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN)];
+/// True where the child ends within [`PATIENCE`].
+fn ends_in_time(child: &Child) -> bool {
+    let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return false };
+    let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return false };
+    let deadline = Instant::now() + PATIENCE;
+    while let Some(left) = deadline.checked_duration_since(Instant::now()) {
+        let Ok(timeout) = Timespec::try_from(left) else { return false };
+        let mut fds = [PollFd::new(&process, PollFlags::IN)];
         match rustix::event::poll(&mut fds, Some(&timeout)) {
-            Ok(0) => return None,
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(_) => return None,
-            Ok(_) => {}
-        }
-        let mut block = [0; 16 * 1024];
-        match output.read(&mut block) {
-            Ok(0) => return Some(text),
-            Ok(count) => text.extend_from_slice(&block[..count]),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
-        if text.len() as u64 > LONGEST_ANSWER {
-            return None;
+            Ok(ready) => return ready > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
         }
     }
+    false
 }
 
-/// Waits for a child that has closed its output; true where it ends with status 0
-/// before the deadline. It is about to exit, so the waits are short.
-fn exits_well(child: &mut Child, deadline: Instant) -> bool {
-    let mut pause = Duration::from_micros(20);
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return status.success(),
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(pause),
-            _ => return false,
-        }
-        pause = (pause * 2).min(Duration::from_millis(5));
-    }
+/// The places whose loaders are run: where distributions and stores put theirs. One that
+/// lies elsewhere may have come out of an archive.
+const TRUSTED_PLACES: [&str; 4] = ["/lib", "/usr/lib", "/nix/store/", "/gnu/store/"];
+
+/// True where the file that the interpreter leads to lies in a trusted place.
+fn is_trusted_place(fs: &OsFs, interpreter: &BStr) -> bool {
+    let real = fs.session().canonicalize(interpreter);
+    real.is_ok_and(|real| TRUSTED_PLACES.iter().any(|place| real.starts_with_str(place)))
 }
 
 #[cfg(test)]

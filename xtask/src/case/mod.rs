@@ -79,7 +79,7 @@ pub enum CaseWay {
     /// [`Way::Trace`].
     #[default]
     Trace,
-    /// [`Way::List`].
+    /// [`Way::TraceBy`]; for musl [`Way::List`].
     List,
     /// [`Way::Execute`].
     Execute,
@@ -200,6 +200,7 @@ impl Case {
         let way = match d.way {
             _ if d.secure => Way::Execute,
             CaseWay::Trace => Way::Trace,
+            CaseWay::List if d.libc == CaseLibc::Glibc => Way::TraceBy { loader: loader.into() },
             CaseWay::List => Way::List { loader: loader.into() },
             CaseWay::Execute => Way::Execute,
         };
@@ -214,10 +215,7 @@ impl Case {
     }
 
     fn question(&self, out: &Path, start: &Start) -> Question {
-        let loader = match &start.way {
-            Way::List { loader } => Some(loader.clone()),
-            Way::Trace | Way::Execute => None,
-        };
+        let loader = start.named_loader().map(Path::to_owned);
         let env = self.description.env.iter();
         Question {
             object: start.object.clone(),
@@ -242,10 +240,9 @@ impl Case {
         let ld_debug_can_tell = d.records.contains(&Record::LdDebug) && !d.secure;
         if d.records.contains(&Record::Strace) {
             let cache = (d.libc == CaseLibc::Glibc).then_some(BStr::new("/etc/ld.so.cache"));
-            let own = matches!(start.way, Way::List { .. })
-                .then(|| BString::from(start.object.as_os_str().as_encoded_bytes()));
+            let own = start.named_loader().map(|_| start.object.as_os_str().as_encoded_bytes());
             let seen = strace(start)?.attempts();
-            let seen = candidates(seen, cache, own.as_ref().map(|own| own.as_bstr()));
+            let seen = candidates(seen, cache, own.map(BStr::new));
             found = Some(opened(&seen));
             if let Some(predicted) = &predicted {
                 let difference = with_strace(&predicted.probes, &seen);

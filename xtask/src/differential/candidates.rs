@@ -1,5 +1,7 @@
 //! Where the objects come from, and which of them may be started.
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
@@ -7,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use becalm_core::closure::{Subject, SubjectKind};
+use becalm_core::closure::{ClosureError, Subject, SubjectKind};
 use becalm_core::loader::LoaderFacts;
 use becalm_core::loader::facts::from_diagnostics;
-use becalm_host::OsFs;
+use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, ByteSlice};
 
 use super::Options;
@@ -107,36 +109,50 @@ fn foreign(name: &str, root: &Path) -> Result<Place> {
 }
 
 impl Place {
-    /// The objects below its folders that can be started, sorted by path.
-    pub(super) fn find(&self) -> Result<Vec<Object>> {
+    /// The objects below its folders that can be started, sorted by path, and how many
+    /// other ELF files there are, by the reason why they cannot.
+    pub(super) fn find(&self) -> Result<(Vec<Object>, BTreeMap<String, usize>)> {
         let mut files = Vec::new();
         for folder in &self.folders {
             collect(folder, &mut files)?;
         }
         files.sort();
-        Ok(files.iter().filter_map(|file| self.object(file)).collect())
+        let mut objects = Vec::new();
+        let mut left_out = BTreeMap::new();
+        for file in &files {
+            match self.object(file) {
+                Ok(object) => objects.push(object),
+                Err(reason) => *left_out.entry(reason).or_default() += 1,
+            }
+        }
+        Ok((objects, left_out))
     }
 
-    fn object(&self, file: &Path) -> Option<Object> {
+    fn object(&self, file: &Path) -> Result<Object, String> {
         let path = match &self.root {
-            Some(root) => Path::new("/").join(file.strip_prefix(root).ok()?),
+            Some(root) => Path::new("/").join(file.strip_prefix(root).unwrap_or(file)),
             None => file.to_owned(),
         };
         let session = self.fs.session();
-        let subject = Subject::open(&session, BStr::new(path.as_os_str().as_bytes())).ok()?;
-        let own = PathBuf::from(subject.interpreter()?.to_os_str().ok()?);
+        let subject = Subject::open(&session, BStr::new(path.as_os_str().as_bytes()))
+            .map_err(|error| why_not(&error))?;
+        let machine = subject.view.ident.machine_name();
+        if self.emulator.is_none() && machine != "x86_64" {
+            return Err(format!("for another machine: {machine}"));
+        }
+        let own = subject.interpreter().ok_or("static, or debug information alone")?;
+        let own = PathBuf::from(OsStr::from_bytes(own));
         let loader = self.loader.clone().unwrap_or(own);
-        let native = self.emulator.is_some() || subject.view.ident.machine_name() == "x86_64";
-        if !native || !self.is_trusted(&loader) {
-            return None;
+        if !self.is_trusted(&loader) {
+            return Err(format!("its loader is not run: {}", loader.display()));
         }
         let program = matches!(subject.kind, SubjectKind::Program { .. });
         let mode = subject.file.mode;
-        Some(Object {
+        Ok(Object {
             path,
             loader,
             starts: program && self.loader.is_none() && mode & 0o6000 == 0 && mode & 0o111 != 0,
-            machine: subject.view.ident.machine_name().to_owned(),
+            machine: machine.to_owned(),
         })
     }
 
@@ -159,7 +175,8 @@ impl Place {
     pub(super) fn learn(&mut self, objects: &[Object]) {
         for object in objects {
             if self.facts_of(&object.loader).is_none() {
-                let facts = self.emulated_facts(&object.loader);
+                let asked = self.emulated_facts(&object.loader);
+                let facts = asked.or_else(|| self.told_facts(&object.loader));
                 self.facts.extend(facts.map(|facts| (object.loader.clone(), facts)));
             }
         }
@@ -168,6 +185,20 @@ impl Place {
     /// What was learned of a loader.
     pub(super) fn facts_of(&self, loader: &Path) -> Option<&LoaderFacts> {
         self.facts.iter().find(|(path, _)| path == loader).map(|(_, facts)| facts)
+    }
+
+    /// The variable that makes the emulator the processor of [`Place::told_facts`].
+    pub(super) fn emulated_cpu(&self) -> Option<(&'static str, &'static str)> {
+        let emulator = self.emulator.as_ref()?;
+        emulator.ends_with("qemu-arm-static").then_some(("QEMU_CPU", "cortex-a8"))
+    }
+
+    /// The facts for a processor that both sides are told: glibc 2.36 on armhf fails
+    /// an assertion of its own half-way through its description.
+    fn told_facts(&self, loader: &Path) -> Option<LoaderFacts> {
+        self.emulated_cpu()?;
+        let choice = FactChoice { libc: None, cpu: Some("armv7-a+neon".into()) };
+        loader_facts(&self.fs, BStr::new(loader.as_os_str().as_bytes()), &choice).ok()
     }
 
     fn emulated_facts(&self, loader: &Path) -> Option<LoaderFacts> {
@@ -179,6 +210,15 @@ impl Place {
             .output()
             .ok()?;
         from_diagnostics(&output.stdout.to_str_lossy())
+    }
+}
+
+/// The reason without the path.
+fn why_not(error: &ClosureError) -> String {
+    match error {
+        ClosureError::Elf { source, .. } => source.to_string(),
+        ClosureError::NotLoadable { .. } => "neither a program nor a library".to_owned(),
+        ClosureError::Open { .. } | ClosureError::Interpreter { .. } => error.to_string(),
     }
 }
 

@@ -119,7 +119,11 @@ fn hold_all(trials: &[Trial<'_>]) -> Vec<Verdict> {
 
 impl Place {
     fn objects(&self, options: &Options) -> Result<Vec<candidates::Object>> {
-        let found = self.find().with_context(|| self.label.clone())?;
+        let (found, left_out) = self.find().with_context(|| self.label.clone())?;
+        eprintln!("{}: {} objects to start", self.label, found.len());
+        for (reason, count) in left_out {
+            eprintln!("  {count} ELF files left out: {reason}");
+        }
         if options.all || self.whole {
             return Ok(found);
         }

@@ -58,11 +58,18 @@ pub(super) fn of<'a>(
     let library_path = format!("{}:/nonexistent/lib:{REAL_DIR}", empty.display());
     let way = || {
         let loader = object.loader.clone();
-        if object.starts { Way::Trace } else { Way::List { loader } }
+        match (object.starts, &place.loader) {
+            (true, _) => Way::Trace,
+            (false, None) => Way::TraceBy { loader },
+            (false, Some(_)) => Way::List { loader },
+        }
     };
     let trial = |env: Vec<(String, String)>| {
         let mut start = Start::new(&object.path, way());
         for (name, value) in &env {
+            start = start.env(name, value);
+        }
+        if let Some((name, value)) = place.emulated_cpu() {
             start = start.env(name, value);
         }
         start.root = place.root.clone();
@@ -127,10 +134,10 @@ impl Trial<'_> {
                 return Ok(Some(named("LD_DEBUG", &difference)));
             }
         }
-        if !(self.with_strace || musl) || self.place.emulator.is_some() {
+        if !(self.with_strace || musl) {
             return Ok(None);
         }
-        let own = matches!(self.start.way, Way::List { .. }).then(|| self.object.as_bstr());
+        let own = self.start.named_loader().map(|_| self.object.as_bstr());
         let seen = candidates(strace(&self.start)?.attempts(), cache, own);
         Ok(with_strace(predicted, &seen).map(|difference| named("strace", &difference)))
     }

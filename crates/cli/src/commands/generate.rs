@@ -26,7 +26,8 @@ pub(crate) fn run(asked: &GenerateFlags) -> Result<ExitStatus> {
 
 /// `becalm.1` and one page a command.
 fn manual_pages(dir: &Path) -> Result<()> {
-    let mut root = flags::definition();
+    // `becalm help` has no page of its own.
+    let mut root = flags::definition().disable_help_subcommand(true);
     root.build();
     for command in root.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         let name = format!("becalm-{}", command.get_name());
@@ -46,6 +47,8 @@ fn manual_page(
     let write = || -> io::Result<()> {
         let mut out = BufWriter::new(File::create(&path)?);
         let has_commands = command.get_subcommands().any(|c| !c.is_hide_set());
+        // clap_mangen takes a version for granted here.
+        let has_version = command.get_version().is_some();
         let man = Man::new(command).manual("becalm").section("1");
         man.render_title(&mut out)?;
         man.render_name_section(&mut out)?;
@@ -56,7 +59,9 @@ fn manual_page(
             man.render_subcommands_section(&mut out)?;
         }
         out.write_all(manual::as_roff(sections).as_bytes())?;
-        man.render_version_section(&mut out)?;
+        if has_version {
+            man.render_version_section(&mut out)?;
+        }
         out.flush()
     };
     write().with_context(|| path.display().to_string())

@@ -62,7 +62,7 @@ struct ErrorJson<'a> {
 /// # Errors
 /// Where the output cannot be written.
 pub(crate) fn begin(out: &mut impl Write) -> io::Result<()> {
-    write!(out, "{{\"schema\":\"{SCHEMA}\",\"programs\":[\n")
+    writeln!(out, "{{\"schema\":\"{SCHEMA}\",\"programs\":[")
 }
 
 /// One program; with its probes where the closure is given.

@@ -74,22 +74,25 @@ pub(crate) fn heading(look: Look, program: &Program) -> String {
 
 fn costs(text: &mut String, look: Look, program: &Program) {
     let storm = &program.storm;
-    let libraries = counted(program.libraries as u64, "library", "libraries");
-    let _ = write!(text, "\n  {}", look.strong(&libraries));
-    let dirs = counted(program.library_dirs as u64, "directory", "directories");
     let searched = match storm.search_dirs {
-        0 => "none".to_owned(),
-        searched => counted(searched, "directory", "directories"),
+        0 => "none searched".to_owned(),
+        searched => format!("{} searched", counted(searched, "directory", "directories")),
     };
-    let _ = writeln!(text, " in {dirs}; {searched} searched");
+    if program.libraries == 0 {
+        let _ = writeln!(text, "\n  no libraries; {searched}");
+    } else {
+        let libraries = counted(program.libraries as u64, "library", "libraries");
+        let dirs = counted(program.library_dirs as u64, "directory", "directories");
+        let _ = writeln!(text, "\n  {} in {dirs}; {searched}", look.strong(&libraries));
+    }
     let hits = counted(storm.hits, "hit", "hits");
     if storm.misses() == 0 {
         let _ = writeln!(text, "  {}; {hits}", look.good("no misses"));
     } else {
         let misses = look.costly(&counted(storm.misses(), "miss", "misses"));
-        let opens = counted(storm.missed_opens, "open", "opens");
-        let stats = counted(storm.missed_stats, "stat", "stats");
-        let _ = writeln!(text, "  {misses}: {opens} and {stats} that fail; {hits}");
+        let opens = counted(storm.missed_opens, "failed open", "failed opens");
+        let stats = counted(storm.missed_stats, "failed stat", "failed stats");
+        let _ = writeln!(text, "  {misses}: {opens}, {stats}; {hits}");
     }
     if let Some(stop) = &program.stop {
         let stop = look.fitted(stop, 34);
@@ -128,7 +131,8 @@ fn unresolved(text: &mut String, look: Look, program: &Program) {
     }
     let title = format!("{} unresolved", grouped(gaps.len() as u64));
     let _ = writeln!(text, "\n  {}", look.bad(&title));
-    let room = if program.stop.is_some() || program.secure { GAPS - 1 } else { GAPS };
+    // Each of these has taken a line already.
+    let room = GAPS - usize::from(program.stop.is_some()) - usize::from(program.secure);
     let named = if gaps.len() > room { room - 1 } else { gaps.len() };
     for gap in &gaps[..named] {
         let _ = writeln!(text, "  {}", look.fitted(&gap_in_words(gap), 2));

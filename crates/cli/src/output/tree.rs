@@ -165,10 +165,10 @@ impl<'a> Tree<'a> {
                 format!("{needed}{kind} {}{}", look.faint("[not there]"), look.costly(&cost))
             }
             Answer::Missing => {
-                format!("{} {}", look.bad(&format!("{needed}{kind} not found")), look.costly(&cost))
+                format!("{}{}", look.bad(&format!("{needed}{kind} not found")), look.costly(&cost))
             }
             Answer::Refused(refusal) => {
-                format!("{} {}", look.bad(&format!("{needed}{kind} {refusal}")), look.costly(&cost))
+                format!("{}{}", look.bad(&format!("{needed}{kind} {refusal}")), look.costly(&cost))
             }
         }
     }

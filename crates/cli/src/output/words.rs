@@ -47,7 +47,7 @@ pub(crate) fn words_of_host(error: &HostError) -> (BString, String) {
         }
         HostError::NotAnObject { path } => (path, "neither an ELF nor a Mach-O file".to_owned()),
         HostError::NotRegular { path } => (path, "not a regular file".to_owned()),
-        HostError::UnknownCpu { name } => return (name.as_str().into(), "unknown CPU".to_owned()),
+        HostError::UnknownCpu { path, source } => (path, source.to_string()),
         HostError::UnknownLoader { path } => {
             (path, "no loader known here; name its rules with --libc".to_owned())
         }

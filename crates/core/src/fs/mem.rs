@@ -137,8 +137,8 @@ impl MemFs {
         self
     }
 
-    /// Makes a FIFO (mode 0644) that nobody serves: an open gives `ENXIO`, where
-    /// one without `O_NONBLOCK` would wait for ever.
+    /// Makes a FIFO (mode 0644). It opens, and reading it gives `ENXIO`, where a real
+    /// reader would wait for a writer.
     #[must_use]
     pub fn fifo(mut self, path: impl AsRef<[u8]>) -> Self {
         self.add(path.as_ref(), 0o644, Content::Fifo);
@@ -317,7 +317,9 @@ impl FileSystem for MemFs {
             Content::Directory(_) => {
                 (4096, Err(Errno::ISDIR), Err(ElfError::Unreadable(Errno::ISDIR.0)))
             }
-            Content::Fifo | Content::Link(_) => return Err(Errno::NXIO),
+            Content::Fifo | Content::Link(_) => {
+                (0, Err(Errno::NXIO), Err(ElfError::Unreadable(Errno::NXIO.0)))
+            }
         };
         let id = FileId { dev: 1, ino: number as u64 + 1 };
         Ok(Arc::new(OpenedFile { id, mode: inode.mode, len, head, object }))

@@ -80,7 +80,8 @@ pub struct OpenedFile {
 /// A file system as a loader sees it. Paths are bytes; a relative one starts at
 /// the current directory.
 pub trait FileSystem {
-    /// `open(path, O_RDONLY)`, then a look at what came back.
+    /// `open(path, O_RDONLY)`, then a look at what came back. A FIFO or device is not
+    /// waited for: it opens, and its head is `ENXIO`.
     ///
     /// # Errors
     /// The errno of `open`.

@@ -51,8 +51,14 @@ pub enum Way {
     /// The kernel starts the program, and `LD_TRACE_LOADED_OBJECTS` makes its glibc
     /// loader list what it loaded and exit. Never for set-id programs.
     Trace,
-    /// `LOADER --list OBJECT`: libraries, programs whose own interpreter is not
-    /// wanted, and musl. `$ORIGIN` of a symlinked program is then another one.
+    /// `LOADER OBJECT`, traced likewise, as `ldd` does it: libraries, set-id programs.
+    /// `$ORIGIN` of a symlinked program is then another one.
+    TraceBy {
+        /// A glibc loader.
+        loader: PathBuf,
+    },
+    /// `LOADER --list OBJECT`: musl. (A glibc loader would stop at the first missing
+    /// library.)
     List {
         /// The loader.
         loader: PathBuf,
@@ -103,12 +109,23 @@ impl Start {
         self
     }
 
+    /// The loader, where it is named on the command line and so opens the object itself.
+    #[must_use]
+    pub fn named_loader(&self) -> Option<&Path> {
+        match &self.way {
+            Way::TraceBy { loader } | Way::List { loader } => Some(loader),
+            Way::Trace | Way::Execute => None,
+        }
+    }
+
     /// The command line that makes the loader work on the object.
     fn command_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = Vec::new();
         line.extend(self.emulator.as_ref().map(OsString::from));
-        if let Way::List { loader } = &self.way {
-            line.extend([loader.into(), "--list".into()]);
+        match &self.way {
+            Way::TraceBy { loader } => line.push(loader.into()),
+            Way::List { loader } => line.extend([loader.into(), "--list".into()]),
+            Way::Trace | Way::Execute => {}
         }
         line.push(self.object.clone().into());
         line
@@ -116,8 +133,8 @@ impl Start {
 
     /// The environment of that command line. An emulator hands its own on.
     fn whole_env(&self, extra: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
-        let trace =
-            (self.way == Way::Trace).then(|| ("LD_TRACE_LOADED_OBJECTS".into(), "1".into()));
+        let traced = matches!(self.way, Way::Trace | Way::TraceBy { .. });
+        let trace = traced.then(|| ("LD_TRACE_LOADED_OBJECTS".into(), "1".into()));
         self.env.iter().chain(extra).cloned().chain(trace).collect()
     }
 }

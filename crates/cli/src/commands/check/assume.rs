@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use anyhow::{Result, anyhow};
 use becalm_core::loader::Environment;
-use becalm_host::{Cpu, FactChoice, OsFs};
+use becalm_host::{FactChoice, OsFs};
 use bstr::{BString, ByteSlice, ByteVec};
 
 use crate::flags::{CheckFlags, Secure};
@@ -60,10 +60,6 @@ impl Assumptions {
         };
         let loader = asked.loader.as_ref().map(|path| fs.inside(path));
         let choice = FactChoice { libc: asked.libc, cpu: asked.cpu.clone() };
-        if let Some(name) = &asked.cpu {
-            // A name no machine has would be wrong for every file.
-            Cpu::named(name, 0)?;
-        }
         let stores = stores(&bytes(asked.store.clone()));
         Ok(Self { fs, environment, choice, loader, secure: asked.secure, stores })
     }
@@ -94,10 +90,6 @@ mod tests {
 
     #[test]
     fn a_store_prefix_ends_at_a_component() {
-        if let Some(name) = &asked.cpu {
-            // A name no machine has would be wrong for every file.
-            Cpu::named(name, 0)?;
-        }
         let stores = stores(&"/nix/store:/gnu/store/::".into());
         assert_eq!(stores, ["/nix/store/", "/gnu/store/"]);
     }

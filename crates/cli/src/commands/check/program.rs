@@ -19,6 +19,10 @@ use super::targets::Target;
 use crate::flags::Secure;
 use crate::output::{errno_words, words, words_of_host};
 
+/// `EM_NONE`: data in the form of an ELF file (Guile's compiled modules are), which
+/// no loader takes.
+const EM_NONE: u16 = 0;
+
 /// What became of one file.
 #[derive(Debug)]
 pub(crate) enum Verdict {
@@ -128,6 +132,9 @@ fn follow(assumed: &Assumptions, target: &Target) -> Result<Followed, String> {
         }
         Err(error) => return Err(words_of_closure(&error)),
     };
+    if subject.view.ident.machine == EM_NONE && !target.named {
+        return Ok(Followed::Nothing);
+    }
     if subject.kind == SubjectKind::Static {
         return Ok(Followed::Elf(Box::new(closure::of_static(subject)), false));
     }

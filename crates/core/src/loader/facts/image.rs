@@ -59,9 +59,12 @@ pub fn from_bytes(ld_so: &[u8], libc: Libc, cpu: CpuCaps) -> Option<LoaderFacts>
 /// own patch this string and not `path.sysconfdir`.
 #[must_use]
 pub fn cache_path(ld_so: &[u8]) -> Option<BString> {
-    let texts = strings(ld_so).map(|(_, text)| text);
-    let mut paths = texts.filter(|text| text.ends_with(b"/ld.so.cache"));
-    paths.find(|text| text.starts_with(b"/")).map(BString::from)
+    const NAME: &str = "/ld.so.cache\0";
+    let mut ends = ld_so.find_iter(NAME).map(|at| at + NAME.len() - 1);
+    ends.find_map(|end| {
+        let text = &ld_so[start_of(ld_so, end)..end];
+        text.starts_with(b"/").then(|| text.into())
+    })
 }
 
 /// `SYSTEM_DIRS` (elf/gen-trusted-dirs.awk): strings one after the other, each with a
@@ -72,14 +75,16 @@ fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
     let mut best: Vec<&BStr> = Vec::new();
     let mut run: Vec<&BStr> = Vec::new();
     let mut end_of_last = None;
-    for (start, text) in strings(ld_so) {
+    for end in ld_so.find_iter("/\0").map(|at| at + 1) {
+        let start = start_of(ld_so, end);
+        let text = BStr::new(&ld_so[start..end]);
         if !is_library_dir(text) {
             continue;
         }
         if end_of_last != Some(start) {
             run.clear();
         }
-        end_of_last = Some(start + text.len() + 1);
+        end_of_last = Some(end + 1);
         run.push(text);
         if run.len() > best.len() {
             best.clone_from(&run);
@@ -88,24 +93,21 @@ fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
     (!best.is_empty()).then(|| best.into_iter().map(BString::from).collect())
 }
 
+/// Where the printable string that ends before `end` begins: behind the last byte that
+/// no path holds, and no further back than a path is long.
+fn start_of(bytes: &[u8], end: usize) -> usize {
+    const LONGEST: usize = 4096;
+    let is_printable = |byte: &u8| *byte >= 0x20 && *byte != 0x7f;
+    let first = end.saturating_sub(LONGEST);
+    let unprintable = bytes[first..end].iter().rposition(|byte| !is_printable(byte));
+    unprintable.map_or(first, |at| first + at + 1)
+}
+
 /// A slash at both ends and a component that begins with `lib` or is a prefix's own
 /// directory of libraries.
 fn is_library_dir(text: &BStr) -> bool {
     let ends = text.len() > 1 && text.starts_with(b"/") && text.ends_with(b"/");
     ends && text.split_str("/").any(|component| component.starts_with(b"lib"))
-}
-
-/// The printable strings that a NUL ends, each with its offset. One begins after any
-/// byte that no path holds.
-fn strings(bytes: &[u8]) -> impl Iterator<Item = (usize, &BStr)> {
-    let is_printable = |byte: &u8| *byte >= 0x20 && *byte != 0x7f;
-    let mut offset = 0;
-    bytes.split(|byte| *byte == 0).filter_map(move |piece| {
-        let skipped = piece.iter().rposition(|byte| !is_printable(byte)).map_or(0, |at| at + 1);
-        let start = offset + skipped;
-        offset += piece.len() + 1;
-        (skipped < piece.len()).then(|| (start, BStr::new(&piece[skipped..])))
-    })
 }
 
 #[cfg(test)]

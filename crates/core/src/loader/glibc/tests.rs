@@ -344,3 +344,10 @@ fn an_absent_loader_cache_costs_one_failed_open() {
         ["open:miss /etc/ld.so.cache", "open:hit /lib/liba.so", "open:hit /lib/libb.so"]
     );
 }
+
+#[test]
+fn gap_a_fifo_is_refused_where_the_loader_would_wait() {
+    let fs =
+        base().object("/bin/prog", program().needed("liba.so").runpath("/a")).fifo("/a/liba.so");
+    assert_eq!(probes(&run(&fs)), ["open:refused /a/liba.so"]);
+}

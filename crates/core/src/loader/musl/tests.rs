@@ -118,10 +118,10 @@ fn order_is_library_path_run_path_system_path() {
 }
 
 #[test]
-fn the_search_dir_of_a_probe_ends_in_its_slash_and_the_path_file_has_none() {
+fn a_probe_names_its_search_dir_and_the_path_file_has_none() {
     let load = plain(&system(program().needed("libx.so").runpath("/r")));
     let dirs: Vec<_> = load.probes.iter().map(|probe| probe.dir.to_string()).collect();
-    assert_eq!(dirs, ["/r/", "", "/lib/", "/usr/local/lib/", "/usr/lib/"]);
+    assert_eq!(dirs, ["/r", "", "/lib", "/usr/local/lib", "/usr/lib"]);
 }
 
 #[test]

@@ -1,0 +1,177 @@
+//! `becalm check`: what each form of the answer looks like, on a program that gives
+//! the same answer on every machine, and on programs of this one.
+
+mod support;
+
+use std::process::Stdio;
+
+use serde_json::Value;
+use support::{Fixture, assert_golden, becalm, check, finish, no_compiler, run, skip};
+
+fn golden(name: &str, flags: &[&str]) {
+    if no_compiler() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let app = fixture.app();
+    let ran = check(&[flags, &Fixture::SAME_EVERYWHERE, &[&app]].concat());
+    assert_eq!(ran.stderr, "");
+    assert_eq!(ran.code, Some(1), "libmissing.so is a finding");
+    assert_golden(name, &fixture.normalised(&ran.stdout));
+}
+
+#[test]
+fn json_with_probes_is_as_documented() {
+    golden("check.json", &["--json", "--probes"]);
+}
+
+#[test]
+fn a_tree_shows_each_object_once_though_needs_run_in_a_circle() {
+    golden("tree.txt", &["--tree"]);
+}
+
+#[test]
+fn probes_are_one_a_line_in_the_loaders_order() {
+    golden("probes.txt", &["--probes"]);
+}
+
+#[test]
+fn one_program_is_told_on_one_screen() {
+    golden("screen.txt", &[]);
+}
+
+#[test]
+fn json_without_probes_has_none_and_is_one_object() {
+    let ran = check(&["--json", "/bin/sh"]);
+    let json: Value = serde_json::from_str(&ran.stdout).expect("one object");
+    assert_eq!(json["schema"], "becalm/check/1");
+    assert!(json["programs"][0].get("probes").is_none());
+    assert_eq!(json["programs"][0]["storm"], json["total"]);
+    assert_eq!(ran.code, Some(0));
+}
+
+#[test]
+fn a_folder_gives_a_table_with_the_worst_first() {
+    let Ok(ran) = std::panic::catch_unwind(|| check(&["/usr/bin"])) else { panic!("no table") };
+    let misses: Vec<u64> = ran
+        .stdout
+        .lines()
+        .skip(1)
+        .filter(|line| !line.contains("total of"))
+        .map(|line| {
+            let number = line.split_whitespace().next().expect("a number");
+            number.replace(',', "").parse().expect("a number")
+        })
+        .collect();
+    assert!(misses.len() > 1, "{}", ran.stdout);
+    assert!(misses.is_sorted_by(|a, b| a >= b), "{misses:?}");
+    let last = ran.stdout.lines().last().expect("a total");
+    assert!(last.ends_with(&format!("total of {} files", misses.len())), "{last}");
+    let total: u64 = last
+        .split_whitespace()
+        .next()
+        .expect("a number")
+        .replace(',', "")
+        .parse()
+        .expect("a number");
+    assert_eq!(total, misses.iter().sum::<u64>());
+}
+
+#[test]
+fn a_long_path_is_cut_for_a_terminal_only() {
+    if no_compiler() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let ran = check(&["--tree", &fixture.app()]);
+    assert!(!ran.stdout.contains('…'), "{}", ran.stdout);
+}
+
+#[test]
+fn colours_come_on_demand_and_never_in_json() {
+    let painted = check(&["--color", "always", "/bin/sh"]);
+    assert!(painted.stdout.contains("\x1b["), "{}", painted.stdout);
+    let plain = check(&["/bin/sh"]);
+    assert!(!plain.stdout.contains('\x1b'), "a pipe is no terminal");
+    let json = check(&["--color", "always", "--json", "/bin/sh"]);
+    assert!(!json.stdout.contains('\x1b'));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_becalm_quietly() {
+    let mut child = becalm()
+        .args(["check", "--tree", "/usr/bin"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    drop(child.stdout.take());
+    let output = finish(child);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.contains("panic") && !stderr.contains("roken pipe"), "{stderr}");
+    assert_eq!(output.status.code(), Some(141));
+}
+
+#[test]
+fn the_environments_library_path_is_searched_unless_told_otherwise() {
+    if no_compiler() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let count = |with_flag: &[&str]| -> u64 {
+        let mut command = becalm();
+        command.args(["check", "--json"]).args(with_flag).arg(fixture.app());
+        command.env("LD_LIBRARY_PATH", fixture.path("elsewhere"));
+        let json: Value = serde_json::from_str(&run(&mut command).stdout).expect("JSON");
+        json["total"]["missed_opens"].as_u64().expect("a count")
+    };
+    assert!(count(&[]) > count(&["--library-path", ""]));
+}
+
+#[test]
+fn secure_mode_ignores_the_library_path() {
+    if no_compiler() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let opens = |secure: &str| -> u64 {
+        let ran =
+            check(&["--json", "--library-path", "/elsewhere", "--secure", secure, &fixture.app()]);
+        let json: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        assert_eq!(json["programs"][0]["secure"], secure == "yes");
+        json["total"]["missed_opens"].as_u64().expect("a count")
+    };
+    assert!(opens("no") > opens("yes"));
+}
+
+#[test]
+fn a_set_uid_program_of_another_user_starts_in_secure_mode() {
+    if no_compiler() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let app = fixture.path("app");
+    // Only root may give a file away.
+    if std::os::unix::fs::chown(&app, Some(65534), None).is_err() {
+        skip("cannot give a file to another user");
+        return;
+    }
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
+    std::fs::set_permissions(&app, mode).expect("set-uid");
+    let ran = check(&[&fixture.app()]);
+    assert!(ran.stdout.contains("secure-execution mode"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_sysroot_is_searched_instead_of_this_machine() {
+    if no_compiler() {
+        return;
+    }
+    let fixture = Fixture::new();
+    // The root has no loader: what this machine has does not count.
+    let ran = check(&["--sysroot", fixture.dir.path().to_str().expect("UTF-8"), "/app"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.starts_with("becalm: /app: interpreter "), "{}", ran.stderr);
+    let ran = check(&["--sysroot", "/", "/bin/sh"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}

@@ -1,0 +1,195 @@
+//! What the end-to-end tests share: running becalm with a deadline, fixtures made by
+//! the C compiler, golden files.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longer than any check here takes; beyond it becalm hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// becalm, undisturbed by the environment of the tests.
+pub fn becalm() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_becalm"));
+    for variable in ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "NO_COLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// What a run of `becalm check` gave.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs `becalm check` to its end.
+pub fn check<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ran {
+    run(becalm().arg("check").args(arguments))
+}
+
+/// Runs a command to its end; panics where it takes too long.
+pub fn run(command: &mut Command) -> Ran {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let output = finish(child);
+    Ran {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+/// Waits for a child, which is killed at the deadline.
+pub fn finish(child: Child) -> Output {
+    let id = child.id().to_string();
+    let waiting = thread::spawn(move || child.wait_with_output().expect("can be waited for"));
+    let started = Instant::now();
+    while !waiting.is_finished() {
+        if started.elapsed() > DEADLINE {
+            let _ = Command::new("kill").args(["-KILL", &id]).status();
+            panic!("becalm hangs");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    waiting.join().expect("waited")
+}
+
+/// True where the test cannot be made here; says why, and fails where all tests must be.
+pub fn skip(reason: &str) -> bool {
+    assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|v| v != "1"), "skipped: {reason}");
+    eprintln!("skipped: {reason}");
+    true
+}
+
+/// True where there is no C compiler.
+pub fn no_compiler() -> bool {
+    let found = Command::new("cc").arg("--version").output().is_ok_and(|o| o.status.success());
+    !found && skip("no C compiler")
+}
+
+/// Compiles with `cc`, in `dir`.
+pub fn cc(dir: &Path, arguments: &[&str]) {
+    let output = Command::new("cc").current_dir(dir).args(arguments).output().expect("cc runs");
+    assert!(
+        output.status.success(),
+        "cc {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// A program and its libraries that need nothing of the machine: `app` searches the
+/// directories `a`, `b` and `gone` for `libone.so` (in `b`) and `libtwo.so` (in `a`),
+/// which need each other, and for `libmissing.so`, which is nowhere. Neither the loader
+/// cache nor the system directories are searched.
+pub struct Fixture {
+    pub dir: tempfile::TempDir,
+}
+
+impl Fixture {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let at = dir.path();
+        for sub in ["a", "b", "unused"] {
+            std::fs::create_dir(at.join(sub)).expect("made");
+        }
+        std::fs::write(at.join("one.c"), "int one(void) { return 1; }\n").expect("written");
+        std::fs::write(at.join("two.c"), "int two(void) { return 2; }\n").expect("written");
+        std::fs::write(at.join("lost.c"), "int lost(void) { return 3; }\n").expect("written");
+        std::fs::write(
+            at.join("app.c"),
+            "int one(void); int two(void); int lost(void);\n\
+             void _start(void) { one(); two(); lost(); for (;;) ; }\n",
+        )
+        .expect("written");
+        let common = [
+            "-nostdlib",
+            "-fPIC",
+            "-Wl,-z,nodefaultlib",
+            "-Wl,--no-as-needed",
+            "-Wl,--enable-new-dtags",
+            "-Wl,--allow-shlib-undefined",
+        ];
+        let library = |source: &str, name: &str, more: &[&str]| {
+            let soname = format!("-Wl,-soname,{}", name.rsplit('/').next().expect("a name"));
+            let mut arguments = vec!["-shared", source, "-o", name, &soname];
+            arguments.extend(common);
+            arguments.extend(more);
+            cc(at, &arguments);
+        };
+        library("one.c", "b/libone.so", &[]);
+        let path = "-Wl,-rpath,$ORIGIN/../b:$ORIGIN/../a";
+        library("two.c", "a/libtwo.so", &[path, "b/libone.so"]);
+        library("one.c", "b/libone.so", &[path, "a/libtwo.so"]);
+        library("lost.c", "unused/libmissing.so", &[]);
+        let mut arguments =
+            vec!["app.c", "-o", "app", "-pie", "-Wl,-rpath,$ORIGIN/a:$ORIGIN/b:$ORIGIN/gone"];
+        arguments.extend(common);
+        arguments.extend(["b/libone.so", "a/libtwo.so", "unused/libmissing.so"]);
+        cc(at, &arguments);
+        std::fs::remove_dir_all(at.join("unused")).expect("removed");
+        Self { dir }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn app(&self) -> String {
+        self.path("app").to_str().expect("UTF-8").to_owned()
+    }
+
+    /// Flags under which every machine gives the same answer.
+    pub const SAME_EVERYWHERE: [&'static str; 4] = ["--libc", "glibc-2.41", "--cpu", "baseline"];
+
+    /// What differs from machine to machine, by a name.
+    pub fn normalised(&self, text: &str) -> String {
+        let interpreter = {
+            let ran = check(&["--json", &self.app()]);
+            let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+            json["programs"][0]["interpreter"].as_str().expect("an interpreter").to_owned()
+        };
+        let real = self.dir.path().canonicalize().expect("is there");
+        text.replace(real.to_str().expect("UTF-8"), "DIR")
+            .replace(self.dir.path().to_str().expect("UTF-8"), "DIR")
+            .replace(&interpreter, "INTERPRETER")
+            .replace(std::env::consts::ARCH, "MACHINE")
+    }
+}
+
+/// Compares with `tests/golden/<name>`; with BECALM_BLESS=1 writes it instead.
+pub fn assert_golden(name: &str, actual: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("BECALM_BLESS").is_some() {
+        std::fs::write(&path, actual).expect("written");
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).expect("a golden file");
+    assert_eq!(actual, expected, "differs from {}", path.display());
+}
+
+/// Checks a scratch folder as a user whom permissions bind: this one, or, where root
+/// runs the tests, nobody.
+pub fn check_as_user(folder: &Path) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_becalm"));
+    if std::fs::read_dir(folder.join("locked")).is_ok() {
+        // The build directory may be closed to others; a copy in the open is not.
+        let copy = folder.join("becalm");
+        std::fs::copy(env!("CARGO_BIN_EXE_becalm"), &copy).expect("copied");
+        open_to_all(folder);
+        open_to_all(&copy);
+        command = Command::new(&copy);
+        std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+    }
+    run(command.arg("check").arg(folder))
+}
+
+fn open_to_all(path: &Path) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path, mode).expect("opened");
+}
