@@ -7,6 +7,7 @@
 
 pub mod attribute;
 pub mod classes;
+mod offenders;
 pub mod tally;
 
 use bstr::{BStr, BString};

@@ -43,6 +43,7 @@ mod spawn;
 mod stopped;
 mod sys;
 mod tracer;
+mod untraced;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -57,6 +58,7 @@ pub use error::TraceError;
 pub use front::Front;
 pub use report::{Calibration, Exit, Image, Note, Share, Traced};
 pub use rest::Rest;
+pub use untraced::{Untraced, run_untraced};
 
 /// The program to run. Its standard streams, terminal and process group are ours.
 #[derive(Clone, Debug)]
@@ -169,8 +171,9 @@ pub fn run_with(
         _ if tracer.leaves_filtered() => Some(Rest::new(None, handing_on)),
         _ => None,
     };
+    let front = tracer.options.front.take();
     let images = tracer.images.into_iter().map(|image| image.finish(overhead)).collect();
-    Ok(Traced { images, exit, overhead, notes: tracer.notes, rest })
+    Ok(Traced { images, exit, overhead, notes: tracer.notes, rest, front })
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ pub struct Traced {
     pub notes: Vec<Note>,
     /// What is still to be looked after; see [`super::Rest`].
     pub rest: Option<super::Rest>,
+    /// [`super::Options::front`], to be let go when the report was given.
+    pub front: Option<super::Front>,
 }
 
 /// How a program ended.
