@@ -14,6 +14,10 @@ use crate::sanitize::shown;
 
 /// Lines of a screen, the shell's prompt left out.
 const LINES: usize = 30;
+/// Rows of the tables of directories, needed strings, objects and classes, from what is
+/// shown where there is room to the least.
+const ROWS: [[usize; 4]; 6] =
+    [[WORST; 4], [5, 5, 3, 3], [5, 4, 3, 3], [5, 3, 2, 2], [3, 3, 2, 2], [2, 2, 2, 1]];
 /// Images before the last that are named.
 const IMAGES: usize = 6;
 /// Differences that are listed.
@@ -24,9 +28,8 @@ const DIFFERENCES: usize = 20;
 pub(crate) fn of(look: Look, report: &Report, predict: bool) -> String {
     let Some((seen, before)) = report.images.split_last() else { return String::new() };
     let mut text = String::new();
-    let most_rows = (2..=WORST).rev();
-    // The tables give way, down to two rows each, so that all is on one screen.
-    for rows in most_rows {
+    // The tables give way, so that all is on one screen.
+    for rows in ROWS {
         text = screen(look, report, seen, before, rows);
         if text.lines().count() <= LINES {
             break;
@@ -47,7 +50,8 @@ pub(crate) fn of(look: Look, report: &Report, predict: bool) -> String {
     text
 }
 
-fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: usize) -> String {
+fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: [usize; 4]) -> String {
+    let [directories, needed, objects, kinds] = rows;
     let mut text = String::new();
     head(&mut text, look, report, seen);
     images(&mut text, look, before);
@@ -57,12 +61,12 @@ fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: usize
     for note in &report.notes {
         let _ = writeln!(text, "  {} {}", look.bad("note"), look.fitted(note, 7));
     }
-    offenders(&mut text, look, "worst directories", &seen.worst.directories, rows);
-    offenders(&mut text, look, "worst needed strings", &seen.worst.needed, rows);
+    offenders(&mut text, look, "worst directories", &seen.worst.directories, directories);
+    offenders(&mut text, look, "worst needed strings", &seen.worst.needed, needed);
     if seen.program.is_ok() {
-        offenders(&mut text, look, "worst objects", &seen.worst.objects, rows);
+        offenders(&mut text, look, "worst objects", &seen.worst.objects, objects);
     }
-    text.push_str(&classes::table(look, &seen.image, rows));
+    text.push_str(&classes::table(look, &seen.image, kinds));
     text
 }
 
