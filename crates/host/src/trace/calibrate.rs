@@ -9,7 +9,7 @@ use super::spawn::{Body, Failed, spawn};
 use super::stopped::{self, Until, Waited, Why};
 
 /// Calls of the child. Enough for a steady median, few enough not to be felt.
-const CALLS: u32 = 48;
+const CALLS: u32 = 32;
 
 /// Measures.
 pub(super) fn measure() -> Result<Calibration, Failed> {
@@ -45,6 +45,7 @@ pub(super) fn measure() -> Result<Calibration, Failed> {
         call_ns: median(&mut samples),
         cycle_ns: median(&mut cycles),
         samples: u32::try_from(samples.len()).unwrap_or(CALLS),
+        ..Calibration::default()
     })
 }
 

@@ -15,13 +15,16 @@ pub(super) enum Meaning {
     },
     /// It watches a process.
     Ptrace,
+    /// It asks where the program may run, or makes what inherits that: tracer and
+    /// program must no longer be kept together.
+    Placement,
     /// Anything else.
     Other,
 }
 
-/// `ptrace` and the calls that look for files, by name. A 32-bit name says the same as
+/// The calls that look for files and the others to stop at, by name. A 32-bit name says the same as
 /// its 64-bit one.
-const MEANINGS: [(&str, Meaning); 22] = [
+const MEANINGS: [(&str, Meaning); 28] = [
     ("open", path(Kind::Open)),
     ("creat", path(Kind::Open)),
     ("openat", at(Kind::Open)),
@@ -44,6 +47,12 @@ const MEANINGS: [(&str, Meaning); 22] = [
     ("execveat", at(Kind::Exec)),
     ("uselib", path(Kind::Open)),
     ("ptrace", Meaning::Ptrace),
+    ("clone", Meaning::Placement),
+    ("clone3", Meaning::Placement),
+    ("fork", Meaning::Placement),
+    ("vfork", Meaning::Placement),
+    ("sched_getaffinity", Meaning::Placement),
+    ("sched_setaffinity", Meaning::Placement),
 ];
 
 const fn path(kind: Kind) -> Meaning {
@@ -58,6 +67,25 @@ const fn at(kind: Kind) -> Meaning {
 pub(super) fn meaning(name: &str) -> Meaning {
     let known = MEANINGS.iter().find(|(known, _)| *known == name);
     known.map_or(Meaning::Other, |(_, meaning)| *meaning)
+}
+
+/// `AT_EMPTY_PATH`.
+pub(super) const AT_EMPTY_PATH: u32 = 0x1000;
+
+/// Index of the flags among the arguments of a stat that may be one of a descriptor:
+/// glibc's `fstat` is `newfstatat(fd, "", …, AT_EMPTY_PATH)`.
+pub(super) fn stat_flags(name: &str) -> Option<usize> {
+    match name {
+        "newfstatat" | "fstatat64" => Some(3),
+        "statx" => Some(2),
+        _ => None,
+    }
+}
+
+/// True for a stat of a descriptor, which looks for no file.
+pub(super) fn is_of_descriptor(name: &str, args: &[u64; 6]) -> bool {
+    let flagged = stat_flags(name).is_some_and(|at| args[at] as u32 & AT_EMPTY_PATH != 0);
+    flagged && !is_cwd(args[0])
 }
 
 /// True where a descriptor argument stands for the current directory: `AT_FDCWD` in

@@ -162,8 +162,9 @@ impl Counting {
         let [loader, program] = self.rows;
         let had_loader = self.entered.is_some() || self.phase == Phase::Loader;
         let middle = if had_loader { self.entered.unwrap_or(ended) } else { self.began };
-        fill(&mut self.image.loader, loader, nanos(self.began, middle), overhead);
-        fill(&mut self.image.program, program, nanos(middle, ended), overhead);
+        let (together, apart) = (overhead.cycle_ns, overhead.apart_cycle_ns);
+        fill(&mut self.image.loader, loader, nanos(self.began, middle), together);
+        fill(&mut self.image.program, program, nanos(middle, ended), apart);
         self.image.classes = self.classes.finish();
         self.image
     }
@@ -173,7 +174,7 @@ fn fill(
     share: &mut Share,
     rows: FxHashMap<Cow<'static, str>, SyscallRow>,
     wall_ns: u64,
-    overhead: Calibration,
+    cycle_ns: u64,
 ) {
     let named = |(name, row): (Cow<'static, str>, SyscallRow)| SyscallRow {
         name: name.into_owned(),
@@ -184,5 +185,5 @@ fn fill(
     let calls: u64 = rows.iter().map(|row| row.count).sum();
     share.histogram = rows;
     share.wall_ns = wall_ns;
-    share.tracer_ns = calls.saturating_mul(overhead.cycle_ns).min(wall_ns);
+    share.tracer_ns = calls.saturating_mul(cycle_ns).min(wall_ns);
 }

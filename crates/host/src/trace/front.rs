@@ -5,16 +5,17 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 use super::sys::{self, Pid};
 
 /// The process that the user started, when the tracer is a child of it. It passes
 /// signals on, stops and goes on as the program does, and ends with its exit code;
 /// killing it ends neither program nor tracer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Front {
     pid: Pid,
-    line: OwnedFd,
+    line: Arc<OwnedFd>,
 }
 
 impl Front {
@@ -45,7 +46,7 @@ impl Front {
             0 => {
                 drop(ours);
                 restore(&before);
-                Ok(Front { pid, line: theirs })
+                Ok(Front { pid, line: Arc::new(theirs) })
             }
             tracer => {
                 drop(theirs);

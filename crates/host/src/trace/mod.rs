@@ -42,6 +42,7 @@ mod signals;
 mod spawn;
 mod stopped;
 mod sys;
+mod together;
 mod tracer;
 mod untraced;
 
@@ -52,6 +53,7 @@ use becalm_core::observe::Lookup;
 
 use filter::Stops;
 use spawn::{Body, Exec, Failed, spawn};
+use together::Together;
 use tracer::Tracer;
 
 pub use error::TraceError;
@@ -159,11 +161,14 @@ pub fn run_with(
         Failed::Fork(source) => TraceError::Fork { command: path.clone(), source },
         Failed::Seize(source) => TraceError::NotPermitted { command: path.clone(), source },
     };
-    let overhead = calibrate::measure().map_err(failed)?;
+    let apart = calibrate::measure().map_err(failed)?;
+    let together = Together::begin();
+    let overhead = calibrate::measure().map_err(failed)?.with(apart);
     let stops = options.wants_filter().then_some(Stops::Lookups);
     let child = spawn(&Body::Exec(exec), stops).map_err(failed)?;
+    let together = together.map(|together| together.with(child.pid));
     let handing_on = signals::hand_on(child.pid);
-    let mut tracer = Tracer::new(child, path, options, overhead, sink);
+    let mut tracer = Tracer::new(child, path, options, (overhead, together), sink);
     tracer.watch()?;
     let exit = tracer.exit.unwrap_or(Exit::Running);
     let rest = match exit {

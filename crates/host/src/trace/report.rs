@@ -105,7 +105,9 @@ impl Share {
     }
 }
 
-/// What watching costs, measured before the run on a child that calls `getppid`.
+/// What watching costs, measured before the run on a child that calls `getppid`: once
+/// with tracer and child on one processor, as they are while the loader searches, once
+/// wherever the kernel puts them, as they are after that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calibration {
     /// The part of one call's measured time that is the tracer's, in nanoseconds: it
@@ -113,8 +115,19 @@ pub struct Calibration {
     pub call_ns: u64,
     /// What a watched call costs more than one that is not watched, in nanoseconds.
     pub cycle_ns: u64,
-    /// Calls measured.
+    /// As `call_ns`, wherever the two run.
+    pub apart_call_ns: u64,
+    /// As `cycle_ns`, wherever the two run.
+    pub apart_cycle_ns: u64,
+    /// Calls measured, in each of the two.
     pub samples: u32,
+}
+
+impl Calibration {
+    /// This one, made on one processor, with one made anywhere.
+    pub(super) fn with(self, apart: Calibration) -> Calibration {
+        Calibration { apart_call_ns: apart.call_ns, apart_cycle_ns: apart.cycle_ns, ..self }
+    }
 }
 
 /// What a reader should know of a run.

@@ -1,1 +1,7 @@
-//! placeholder
+//! Programs made here, each with one habit a tracer has to live with; and equality with
+//! `strace` and with the model.
+
+mod fixture;
+mod front;
+mod parent;
+mod sequence;

@@ -12,12 +12,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::arch;
 use super::calibrate::nanos;
-use super::calls::{Meaning, is_cwd, meaning};
+use super::calls::{Meaning, is_cwd, is_of_descriptor, meaning};
 use super::count::{Call, Counting};
 use super::exec::{Breakpoint, Program};
 use super::spawn::{Report, Spawned};
 use super::stopped::{self, End, Stopped, Until, Waited, Why};
 use super::sys::{AtCall, Pid, SyscallInfo};
+use super::together::Together;
 use super::{Calibration, Event, Exit, Note, Options, Phase, TraceError};
 
 /// Everything about one traced run.
@@ -34,6 +35,8 @@ pub(super) struct Tracer<'a> {
     pub(super) images: Vec<Counting>,
     pub(super) notes: Vec<Note>,
     pub(super) exit: Option<Exit>,
+    /// While the loader of the program searches.
+    together: Option<Together>,
     /// True while the program is stopped and its front has been told.
     front_stopped: bool,
 }
@@ -60,6 +63,8 @@ struct Pending {
     image: usize,
     phase: Phase,
     lookup: Option<Lookup>,
+    /// What watching adds to its time, in nanoseconds.
+    cost_ns: u64,
     began: Instant,
 }
 
@@ -69,7 +74,7 @@ impl<'a> Tracer<'a> {
         child: Spawned,
         command: PathBuf,
         options: Options,
-        overhead: Calibration,
+        (overhead, together): (Calibration, Option<Together>),
         sink: &'a mut dyn FnMut(Event<'_>),
     ) -> Tracer<'a> {
         let no_filter = !options.wants_filter();
@@ -86,6 +91,7 @@ impl<'a> Tracer<'a> {
             images: Vec::new(),
             notes: Vec::new(),
             exit: None,
+            together,
             front_stopped: false,
         }
     }
@@ -227,7 +233,14 @@ impl<'a> Tracer<'a> {
             return self.go_on(task, 0);
         };
         let name = abi.name(number);
-        let meaning = name.map_or(Meaning::Other, meaning);
+        let meaning = match name {
+            Some(name) if is_of_descriptor(name, &args) => Meaning::Other,
+            Some(name) => meaning(name),
+            None => Meaning::Other,
+        };
+        if meaning == Meaning::Placement {
+            self.together = None;
+        }
         if meaning == Meaning::Ptrace {
             self.note(Note::TracesItself { pid: pid.unsigned_abs() });
         }
@@ -240,20 +253,27 @@ impl<'a> Tracer<'a> {
             Meaning::Lookup { kind, at } => {
                 Some(lookup(&task, kind, at, &args, counting.is_loader(info.instruction_pointer)))
             }
-            Meaning::Ptrace | Meaning::Other => None,
+            Meaning::Ptrace | Meaning::Placement | Meaning::Other => None,
         };
         let phase = counting.phase;
+        if lookup.as_ref().is_some_and(|lookup| lookup.path.starts_with(b"/proc/")) {
+            self.together = None;
+        }
+        let cost_ns = match self.together {
+            Some(_) => self.overhead.call_ns,
+            None => self.overhead.apart_call_ns,
+        };
         let name = name.map_or_else(|| Cow::Owned(format!("syscall_{number}")), Cow::Borrowed);
         if let Some(entry) = self.tasks.get_mut(&pid) {
             let began = Instant::now();
-            entry.call = Some(Pending { name, image, phase, lookup, began });
+            entry.call = Some(Pending { name, image, phase, lookup, cost_ns, began });
         }
         task.resume(Until::Call, 0);
     }
 
     fn call_ended(&mut self, pid: Pid, pending: Pending, errno: Option<Errno>, now: Instant) {
-        let Pending { name, image, phase, lookup, began } = pending;
-        let ns = nanos(began, now).saturating_sub(self.overhead.call_ns);
+        let Pending { name, image, phase, lookup, cost_ns, began } = pending;
+        let ns = nanos(began, now).saturating_sub(cost_ns);
         let lookup = lookup.map(|lookup| Lookup { errno, ns, ..lookup });
         if let Some(lookup) = &lookup {
             (self.sink)(Event { pid: pid.unsigned_abs(), image, phase, lookup });
@@ -304,8 +324,20 @@ impl<'a> Tracer<'a> {
         for note in notes {
             self.note(note);
         }
+        if task.pid() == self.root() {
+            self.stay_together(program.entry.is_some());
+        }
         let counting = Counting::new(task.pid(), program, self.options.max_lookups);
         self.begin(task.pid(), counting, breakpoint);
+    }
+
+    /// The program begins anew: with a loader that searches, and alone, it stays with us.
+    fn stay_together(&mut self, has_loader: bool) {
+        if !has_loader || self.tasks.len() > 1 {
+            self.together = None;
+        } else if self.together.is_none() {
+            self.together = Together::bring(self.root());
+        }
     }
 
     /// The first program runs: what did the child say on its way there?
@@ -334,6 +366,9 @@ impl<'a> Tracer<'a> {
         // Should this fail the program would run on behind a missing instruction: it
         // can only fail where the program was killed meanwhile.
         let _ = breakpoint.take_out(&task);
+        if task.pid() == self.root() {
+            self.together = None;
+        }
         self.images[image].enter();
         if self.options.until_entry {
             self.images[image].end();
@@ -352,6 +387,7 @@ impl<'a> Tracer<'a> {
         if pid != self.root() {
             return Ok(());
         }
+        self.together = None;
         if self.images.is_empty() {
             return Err(self.never_started());
         }
