@@ -87,7 +87,7 @@ impl Question {
             None => subject.interpreter().context("a static program")?.to_owned(),
         };
         let facts = match known {
-            Some(facts) => facts.clone(),
+            Some(facts) => facts.clone().into(),
             None => loader_facts(fs, interpreter.as_bstr(), &FactChoice::default())?,
         };
         let libc = facts.libc.to_string();

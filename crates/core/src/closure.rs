@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashSet;
 use thiserror::Error;
 
 use crate::elf::{Class, ElfError, Endian, Ident, ObjectView};
@@ -180,7 +181,7 @@ pub struct Closure {
     /// The file asked for.
     pub subject: Subject,
     /// The facts the walk was made with; none for a static program.
-    pub facts: Option<LoaderFacts>,
+    pub facts: Option<Arc<LoaderFacts>>,
     /// The walk.
     pub load: Load,
 }
@@ -194,9 +195,10 @@ pub fn resolve(
     fs: &dyn FileSystem,
     subject: Subject,
     interpreter: &BStr,
-    facts: LoaderFacts,
+    facts: impl Into<Arc<LoaderFacts>>,
     environment: &Environment,
 ) -> Result<Closure, ClosureError> {
+    let facts = facts.into();
     let bad_interpreter = |reason: String| ClosureError::Interpreter {
         path: subject.path.clone(),
         interpreter: interpreter.to_owned(),
@@ -266,13 +268,10 @@ impl Closure {
     /// The needed strings that nothing answers, each once, in the order asked.
     #[must_use]
     pub fn unresolved(&self) -> Vec<&BStr> {
-        let mut found: Vec<&BStr> = Vec::new();
-        for resolution in self.load.resolutions.iter().filter(|r| r.is_unresolved()) {
-            if !found.contains(&resolution.needed.as_ref()) {
-                found.push(resolution.needed.as_ref());
-            }
-        }
-        found
+        let mut seen: FxHashSet<&BStr> = FxHashSet::default();
+        let unresolved = self.load.resolutions.iter().filter(|r| r.is_unresolved());
+        let names = unresolved.map(|resolution| resolution.needed.as_bstr());
+        names.filter(|needed| seen.insert(needed)).collect()
     }
 
     /// The resolution that ends the start before the program is reached.

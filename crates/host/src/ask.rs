@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use becalm_core::elf;
@@ -60,7 +60,7 @@ pub struct FactChoice {
 /// Facts found out before, by the interpreter in the state it was in.
 #[derive(Debug, Default)]
 pub(crate) struct FactCache {
-    known: Mutex<HashMap<(Interpreter, FactChoice), LoaderFacts>>,
+    known: Mutex<HashMap<(Interpreter, FactChoice), Arc<LoaderFacts>>>,
 }
 
 /// The facts of the loader at `interpreter`, a path inside the root of `fs` as a
@@ -74,17 +74,17 @@ pub fn loader_facts(
     fs: &OsFs,
     interpreter: &BStr,
     choice: &FactChoice,
-) -> Result<LoaderFacts, HostError> {
+) -> Result<Arc<LoaderFacts>, HostError> {
     let errno =
         |errno| HostError::Interpreter { path: path_of(interpreter), source: io_error(errno) };
     let key = (fs.interpreter(interpreter).map_err(errno)?, choice.clone());
     let known = || fs.facts.known.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(facts) = known().get(&key) {
-        return Ok(facts.clone());
+        return Ok(Arc::clone(facts));
     }
     let loader = fs.read_interpreter(interpreter).map_err(errno)?;
-    let facts = find_out(fs, interpreter, &loader, choice)?;
-    known().insert((loader.state, key.1), facts.clone());
+    let facts = Arc::new(find_out(fs, interpreter, &loader, choice)?);
+    known().insert((loader.state, key.1), Arc::clone(&facts));
     Ok(facts)
 }
 
@@ -179,10 +179,11 @@ fn answer_of(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
         let _ = child.kill();
     }
     let fine = child.wait().ok()?.success();
-    let mut text = vec![0; LONGEST_ANSWER as usize];
+    // The child writes through the same open file, so its end is where that now stands.
+    let length = rustix::fs::tell(&memory).ok()?.min(LONGEST_ANSWER);
+    let mut text = vec![0; usize::try_from(length).ok()?];
     let count = rustix::io::pread(&memory, &mut text, 0).ok()?;
     text.truncate(count);
-    text.truncate(text.trim_end_with(|c| c == '\0').len());
     fine.then_some(text)
 }
 

@@ -4,19 +4,25 @@
 //! file that begins like ELF or Mach-O; links below a folder are not followed, hard
 //! links are taken once. What cannot be read is reported and the rest goes on.
 
-use std::fs::{File, FileType};
-use std::io::{self, Read};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::ffi::{CStr, OsStr};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use becalm_core::fs::FileId;
 use rayon::Scope;
 use rustc_hash::FxHashSet;
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, RawDirEntry, Stat};
+use rustix::io::Errno;
+use rustix::path::Arg;
 
 use crate::HostError;
+
+/// Bytes of directory entries asked for at once, as much as the C library does.
+const BUFFER: usize = 32 * 1024;
 
 /// What the first bytes of a file say it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +98,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// A file the user named: whatever is wrong with it is an error.
     fn named(&self, path: &Path) {
-        match probe(path, true) {
+        match probe_named(path) {
             Ok(Some(found)) => self.keep(Walked { objects: vec![found], errors: vec![] }),
             Ok(None) => self.fail(vec![HostError::NotAnObject { path: path.to_owned() }]),
             Err(error) => self.fail(vec![error]),
@@ -100,30 +106,49 @@ impl Walk<'_> {
     }
 
     /// One directory; those in it become tasks of their own.
-    fn folder<'s>(&'s self, scope: &Scope<'s>, dir: &Path) {
-        let entries = match std::fs::read_dir(dir) {
-            Ok(entries) => entries,
-            Err(source) => return self.fail(vec![read_error(dir, source)]),
+    fn folder<'s>(&'s self, scope: &Scope<'s>, path: &Path) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Ok(dir) => dir,
+            Err(source) => return self.fail(vec![read_error(path, source)]),
         };
         let mut here = Walked::default();
         let mut seen = 0;
-        for entry in entries {
-            let entry = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)));
-            match entry {
-                Err(source) => here.errors.push(read_error(dir, source)),
-                Ok((path, kind)) if kind.is_dir() => {
-                    scope.spawn(move |scope| self.folder(scope, &path));
+        let mut buffer = [MaybeUninit::uninit(); BUFFER];
+        let mut entries = RawDir::new(&dir, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(source) => {
+                    here.errors.push(read_error(path, source));
+                    break;
                 }
-                Ok((path, kind)) => {
-                    seen += 1;
-                    if !kind.is_file() {
-                        continue;
-                    }
-                    match probe(&path, false) {
-                        Ok(found) => here.objects.extend(found),
-                        Err(error) => here.errors.push(error),
-                    }
+            };
+            let name = entry.file_name();
+            let kind = match type_of(&dir, &entry) {
+                Ok(kind) => kind,
+                Err(source) => {
+                    here.errors.push(read_error(&join(path, name), source));
+                    continue;
                 }
+            };
+            if kind == FileType::Directory {
+                if name != c"." && name != c".." {
+                    let below = join(path, name);
+                    scope.spawn(move |scope| self.folder(scope, &below));
+                }
+                continue;
+            }
+            seen += 1;
+            if kind != FileType::RegularFile {
+                continue;
+            }
+            match probe(&dir, name) {
+                Ok(None) => {}
+                Ok(Some((format, id))) => {
+                    here.objects.push(Found { path: join(path, name), format, id, named: false });
+                }
+                Err(source) => here.errors.push(read_error(&join(path, name), source)),
             }
         }
         if let Some(progress) = self.options.progress {
@@ -158,49 +183,78 @@ fn drop_repeated(objects: &mut Vec<Found>) {
     });
 }
 
-/// Looks at the first bytes of a file. One that is swapped for a FIFO or a device
-/// meanwhile is neither waited for nor read.
-fn probe(path: &Path, named: bool) -> Result<Option<Found>, HostError> {
-    if named {
-        let kind = path.metadata().map_err(|source| read_error(path, source))?.file_type();
-        if is_special(kind) {
-            return Err(HostError::NotRegular { path: path.to_owned() });
+/// The kind of a directory's entry; not every file system tells it with the name.
+fn type_of(dir: &OwnedFd, entry: &RawDirEntry<'_>) -> Result<FileType, Errno> {
+    match entry.file_type() {
+        FileType::Unknown => {
+            let stat = rustix::fs::statat(dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok(FileType::from_raw_mode(stat.st_mode))
         }
+        known => Ok(known),
     }
-    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    if !named {
-        flags |= OFlags::NOFOLLOW;
-    }
-    let file: OwnedFd = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
-        Ok(file) => file,
-        // Gone since the folder was read, or a link by now.
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) if !named => return Ok(None),
-        Err(source) => return Err(read_error(path, source.into())),
-    };
-    let mut file = File::from(file);
-    let mut start = [0; 8];
-    let length = read_start(&mut file, &mut start).map_err(|source| read_error(path, source))?;
-    let Some(format) = format_of(&start[..length]) else { return Ok(None) };
-    let stat = file.metadata().map_err(|source| read_error(path, source))?;
-    if !stat.is_file() {
-        return Ok(None);
-    }
-    let id = FileId { dev: stat.dev(), ino: stat.ino() };
-    Ok(Some(Found { path: path.to_owned(), format, id, named }))
 }
 
-fn is_special(kind: FileType) -> bool {
-    kind.is_fifo() || kind.is_socket() || kind.is_char_device() || kind.is_block_device()
+fn join(dir: &Path, name: &CStr) -> PathBuf {
+    dir.join(OsStr::from_bytes(name.to_bytes()))
+}
+
+/// Looks at a file the user named; links are followed.
+fn probe_named(path: &Path) -> Result<Option<Found>, HostError> {
+    let fail = |source| read_error(path, source);
+    let stat = rustix::fs::statat(CWD, path, AtFlags::empty()).map_err(fail)?;
+    if is_special(&stat) {
+        return Err(HostError::NotRegular { path: path.to_owned() });
+    }
+    let file = open(CWD, path, OFlags::empty()).map_err(fail)?;
+    let looked = look_at(&file).map_err(fail)?;
+    Ok(looked.map(|(format, id)| Found { path: path.to_owned(), format, id, named: true }))
+}
+
+/// Looks at a file in a directory. By name alone, so that the kernel need not walk the
+/// whole path for each of a hundred thousand files.
+fn probe(dir: &OwnedFd, name: &CStr) -> Result<Option<(Format, FileId)>, Errno> {
+    match open(dir.as_fd(), name, OFlags::NOFOLLOW) {
+        Ok(file) => look_at(&file),
+        // Gone since the folder was read, or a link by now.
+        Err(Errno::NOENT | Errno::LOOP) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens for reading. What is swapped for a FIFO or a device meanwhile is neither
+/// waited for nor taken.
+fn open(dir: BorrowedFd<'_>, path: impl Arg + Copy, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    rustix::io::retry_on_intr(|| rustix::fs::openat(dir, path, flags, Mode::empty()))
+}
+
+/// What the first bytes of an open file announce, where it is a regular file.
+fn look_at(file: &OwnedFd) -> Result<Option<(Format, FileId)>, Errno> {
+    let mut start = [0; 8];
+    let length = read_start(file, &mut start)?;
+    let Some(format) = format_of(&start[..length]) else { return Ok(None) };
+    let stat = rustix::fs::fstat(file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    #[allow(clippy::unnecessary_cast, reason = "a no-op on some architectures")]
+    Ok(Some((format, FileId { dev: stat.st_dev as u64, ino: stat.st_ino as u64 })))
+}
+
+fn is_special(stat: &Stat) -> bool {
+    use FileType::{BlockDevice, CharacterDevice, Fifo, Socket};
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    matches!(kind, Fifo | Socket | CharacterDevice | BlockDevice)
 }
 
 /// As many of the first bytes as there are.
-fn read_start(file: &mut File, start: &mut [u8; 8]) -> io::Result<usize> {
+fn read_start(file: &OwnedFd, start: &mut [u8; 8]) -> Result<usize, Errno> {
     let mut length = 0;
     while length < start.len() {
-        match file.read(&mut start[length..]) {
+        match rustix::io::read(file, &mut start[length..]) {
             Ok(0) => break,
             Ok(count) => length += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
     }
@@ -224,8 +278,8 @@ fn format_of(start: &[u8]) -> Option<Format> {
     }
 }
 
-fn read_error(path: &Path, source: io::Error) -> HostError {
-    HostError::Read { path: path.to_owned(), source }
+fn read_error(path: &Path, source: impl Into<io::Error>) -> HostError {
+    HostError::Read { path: path.to_owned(), source: source.into() }
 }
 
 /// What an error of a walk is about.

@@ -198,7 +198,8 @@ impl Place {
     fn told_facts(&self, loader: &Path) -> Option<LoaderFacts> {
         self.emulated_cpu()?;
         let choice = FactChoice { libc: None, cpu: Some("armv7-a+neon".into()) };
-        loader_facts(&self.fs, BStr::new(loader.as_os_str().as_bytes()), &choice).ok()
+        let facts = loader_facts(&self.fs, BStr::new(loader.as_os_str().as_bytes()), &choice);
+        facts.ok().map(|facts| LoaderFacts::clone(&facts))
     }
 
     fn emulated_facts(&self, loader: &Path) -> Option<LoaderFacts> {

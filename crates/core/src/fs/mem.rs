@@ -334,9 +334,9 @@ impl FileSystem for MemFs {
         })
     }
 
-    fn read(&self, path: &BStr) -> Result<Vec<u8>, Errno> {
+    fn read(&self, path: &BStr) -> Result<Arc<[u8]>, Errno> {
         match &self.inodes[self.resolve_readable(path)?].content {
-            Content::File { bytes, .. } => Ok(bytes.clone()),
+            Content::File { bytes, .. } => Ok(bytes.as_slice().into()),
             Content::Directory(_) => Err(Errno::ISDIR),
             Content::Fifo | Content::Link(_) => Err(Errno::NXIO),
         }

@@ -97,7 +97,7 @@ pub trait FileSystem {
     ///
     /// # Errors
     /// The errno of `open` or `read`.
-    fn read(&self, path: &BStr) -> Result<Vec<u8>, Errno>;
+    fn read(&self, path: &BStr) -> Result<Arc<[u8]>, Errno>;
 
     /// The path with every link, `.` and `..` resolved, as the kernel's
     /// `/proc/self/exe` would give it.

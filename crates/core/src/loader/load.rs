@@ -41,6 +41,13 @@ pub struct Load {
     pub stop: Option<Stop>,
 }
 
+impl Load {
+    /// Questions followed at the most. A real start asks some thousands; what asks more
+    /// has hundreds of thousands of needed strings, or auxiliary objects that name each
+    /// other (which has glibc run out of stack).
+    pub(super) const MAX_QUESTIONS: usize = 500_000;
+}
+
 /// One object of the load set.
 #[derive(Clone, Debug)]
 pub struct LoadedObject {
@@ -175,6 +182,6 @@ pub enum Refusal {
 pub enum Stop {
     /// The answer of this resolution is fatal to the loader.
     Refused(usize),
-    /// More probes than becalm follows.
+    /// More probes, questions or search directories than becalm follows.
     TooManyProbes,
 }

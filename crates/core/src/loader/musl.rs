@@ -16,22 +16,19 @@ mod paths;
 #[cfg(test)]
 mod tests;
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashMap;
 
-use self::paths::{RunPath, SYSTEM_PATH};
+use self::paths::{BUFFER, NAME_MAX, PathDirs, RunPath, SYSTEM_PATH};
 use super::load::{Answer, Load, LoadedObject, Reason, Refusal, Resolution, Role, Start, Stop};
 use super::{Environment, LoaderFacts};
 use crate::elf::{Class, DependencyKind, ElfError, ObjectView};
 use crate::fs::{Errno, FileId, FileSystem, OpenedFile};
 use crate::probe::{Call, LogFull, Outcome, SearchSource};
 
-/// `NAME_MAX`: a longer needed string without a slash is not searched for.
-const NAME_MAX: usize = 255;
-/// Size of `load_library`'s buffer in bytes: a candidate path that does not fit with
-/// its NUL is passed over without an open.
-const BUFFER: usize = 2 * NAME_MAX + 2;
 /// The parts of the C library, each behind `lib`: `load_library`'s `reserved`.
 const RESERVED: [&[u8]; 7] = [b"c.", b"pthread.", b"rt.", b"m.", b"dl.", b"util.", b"xnet."];
 /// Index of the program among the objects.
@@ -68,22 +65,33 @@ struct Walk<'a> {
     start: &'a Start,
     secure: bool,
     /// `env_path`; empty where it is not set.
-    library_path: &'a BStr,
+    library_path: PathDirs,
     /// The compiled-in path, `:` between its elements.
     default_path: BString,
     /// `sys_path`, once the path file was asked for.
-    system_path: Option<BString>,
+    system_path: Option<PathDirs>,
     load: Load,
     /// What `struct dso` holds beside [`LoadedObject`], by the same index.
     known: Vec<Known>,
+    /// The first object of each short name.
+    short_names: FxHashMap<BString, usize>,
+    /// The object of each file; the program and the loader were mapped by the kernel,
+    /// their device and inode are not known to musl.
+    files: FxHashMap<FileId, usize>,
+    /// Bytes that further run paths may take.
+    run_path_bytes: usize,
 }
 
 #[derive(Default)]
 struct Known {
-    /// `shortname`: the needed string that finds this object without a search.
-    short_name: Option<BString>,
+    /// `shortname`: true where a needed string finds this object without a search.
+    has_short_name: bool,
     /// The run path after `fixup_rpath`; unset until it is first asked for.
     run_path: Option<RunPath>,
+    /// The object whose run path is searched after this one's: `needed_by` of `struct
+    /// dso` (none for the program and for a preload), or one further up where those
+    /// between have no run path.
+    above: Option<usize>,
 }
 
 /// What a `path_open` came to.
@@ -111,11 +119,14 @@ impl<'a> Walk<'a> {
             fs,
             start,
             secure: environment.secure,
-            library_path: usable(&environment.library_path),
+            library_path: paths::elements(usable(&environment.library_path)),
             default_path: paths::join(&facts.system_dirs).unwrap_or_else(|| SYSTEM_PATH.into()),
             system_path: None,
             load: Load::default(),
             known: Vec::new(),
+            short_names: FxHashMap::default(),
+            files: FxHashMap::default(),
+            run_path_bytes: paths::MAX_RUN_PATH_BYTES,
         };
         let loader = fs.open(start.interpreter.as_bstr());
         let loader_id = loader.map_or(FileId { dev: 0, ino: 0 }, |file| file.id);
@@ -134,7 +145,8 @@ impl<'a> Walk<'a> {
     ) -> usize {
         let (path, view) = (path.clone(), Arc::clone(view));
         self.load.objects.push(LoadedObject { path, id, view, role, loaded_by, namespace: 0 });
-        self.known.push(Known::default());
+        let above = loaded_by.filter(|_| role == Role::Library);
+        self.known.push(Known { above, ..Known::default() });
         self.load.objects.len() - 1
     }
 
@@ -168,6 +180,9 @@ impl<'a> Walk<'a> {
     }
 
     fn ask(&mut self, needed_by: usize, needed: BString, reason: Reason) -> Result<(), LogFull> {
+        if self.load.resolutions.len() >= Load::MAX_QUESTIONS {
+            return Err(LogFull);
+        }
         let resolution = Resolution { needed_by, needed, reason, answer: Answer::Missing };
         self.load.resolutions.push(resolution);
         let answer = self.load_library()?;
@@ -196,7 +211,7 @@ impl<'a> Walk<'a> {
         let found = if name.contains(&b'/') {
             self.try_open(SearchSource::Direct, name, 0)?
         } else {
-            if let Some(object) = self.by_short_name(&name) {
+            if let Some(&object) = self.short_names.get(&name) {
                 return Ok(Answer::AlreadyLoaded(object));
             }
             if name.len() > NAME_MAX {
@@ -211,43 +226,51 @@ impl<'a> Walk<'a> {
         Ok(self.map(path, &file, source, (role, needed_by)))
     }
 
-    fn by_short_name(&self, name: &BString) -> Option<usize> {
-        self.known.iter().position(|known| known.short_name.as_ref() == Some(name))
+    /// Gives an object the file name of its path as short name; of several objects of
+    /// one name the first loaded is found.
+    fn give_short_name(&mut self, object: usize) {
+        self.known[object].has_short_name = true;
+        let name = paths::file_name(&self.load.objects[object].path);
+        let first = self.short_names.entry(name).or_insert(object);
+        *first = object.min(*first);
     }
 
     /// The search of `load_library`: `LD_LIBRARY_PATH`, the run path of the asking
     /// object and of those that led to it, the system path.
     fn search(&mut self, name: &BStr, asking: Option<usize>) -> Result<Search, LogFull> {
-        let library_path = self.library_path;
-        let mut found = self.path_open(SearchSource::LibraryPath, library_path, name)?;
-        let mut object = asking;
+        let library_path = Rc::clone(&self.library_path);
+        let mut found = self.path_open(SearchSource::LibraryPath, &library_path, name)?;
+        let (mut below, mut object) = (None::<usize>, asking);
         while let (Search::Nothing, Some(index)) = (&found, object) {
-            if let Some((source, path)) = self.run_path(index) {
-                found = self.path_open(source, path.as_bstr(), name)?;
+            object = self.known[index].above;
+            match (self.run_path(index)?, below) {
+                (Some((source, path)), _) => found = self.path_open(source, &path, name)?,
+                // The way up leads past an object without a run path from now on.
+                (None, Some(below)) => {
+                    self.known[below].above = object;
+                    continue;
+                }
+                (None, None) => {}
             }
-            object = self.needed_by(index);
+            below = Some(index);
         }
         if let Search::Nothing = found {
             let path = self.system_path()?;
-            found = self.path_open(SearchSource::System, path.as_bstr(), name)?;
+            found = self.path_open(SearchSource::System, &path, name)?;
         }
         Ok(found)
     }
 
-    /// `needed_by` of `struct dso`: none for the program and for a preload.
-    fn needed_by(&self, object: usize) -> Option<usize> {
-        let object = &self.load.objects[object];
-        object.loaded_by.filter(|_| object.role == Role::Library)
-    }
-
     /// The run path of an object, expanded once.
-    fn run_path(&mut self, object: usize) -> RunPath {
-        if self.known[object].run_path.is_none() {
-            let view = Arc::clone(&self.load.objects[object].view);
-            let origin = self.origin(object);
-            self.known[object].run_path = Some(paths::fixup_rpath(&view, origin));
+    fn run_path(&mut self, object: usize) -> Result<RunPath, LogFull> {
+        if let Some(known) = &self.known[object].run_path {
+            return Ok(known.clone());
         }
-        self.known[object].run_path.clone().flatten()
+        let view = Arc::clone(&self.load.objects[object].view);
+        let origin = self.origin(object);
+        let run_path = paths::fixup_rpath(&view, origin, &mut self.run_path_bytes)?;
+        self.known[object].run_path = Some(run_path.clone());
+        Ok(run_path)
     }
 
     /// What `$ORIGIN` stands for in an object, `None` where a run path that has the
@@ -271,33 +294,33 @@ impl<'a> Walk<'a> {
     }
 
     /// `sys_path`: the path file of the loader, read at the first need of it.
-    fn system_path(&mut self) -> Result<BString, LogFull> {
-        if self.system_path.is_none() {
-            let file = paths::path_file(&self.start.interpreter, &self.start.loader.ident);
-            let opened = self.fs.open(file.as_bstr()).map(|_| ());
-            let outcome = opened.map_or_else(Outcome::from, |()| Outcome::Hit);
-            self.log(SearchSource::System, outcome, &file, 0)?;
-            self.system_path = Some(match opened {
-                Ok(()) => paths::first_string(self.fs.read(file.as_bstr()).unwrap_or_default()),
-                Err(Errno::NOENT) => self.default_path.clone(),
-                Err(_) => BString::default(),
-            });
+    fn system_path(&mut self) -> Result<PathDirs, LogFull> {
+        if let Some(known) = &self.system_path {
+            return Ok(Rc::clone(known));
         }
-        Ok(self.system_path.clone().unwrap_or_default())
+        let file = paths::path_file(&self.start.interpreter, &self.start.loader.ident);
+        let opened = self.fs.open(file.as_bstr()).map(|_| ());
+        let outcome = opened.map_or_else(Outcome::from, |()| Outcome::Hit);
+        self.log(SearchSource::System, outcome, &file, 0)?;
+        let path = match opened {
+            Ok(()) => paths::first_string(&self.fs.read(file.as_bstr()).unwrap_or_default()),
+            Err(Errno::NOENT) => self.default_path.clone(),
+            Err(_) => BString::default(),
+        };
+        let dirs = paths::elements(path.as_bstr());
+        self.system_path = Some(Rc::clone(&dirs));
+        Ok(dirs)
     }
 
     /// `path_open`: one open for each element of `path` until one succeeds.
     fn path_open(
         &mut self,
         source: SearchSource,
-        path: &BStr,
+        path: &PathDirs,
         name: &BStr,
     ) -> Result<Search, LogFull> {
-        for dir in paths::elements(path) {
-            if dir.len() + 1 + name.len() >= BUFFER {
-                continue;
-            }
-            let mut candidate = BString::from(dir);
+        for dir in path.iter().filter(|dir| paths::has_room(dir, name.len())) {
+            let mut candidate = dir.clone();
             candidate.push(b'/');
             candidate.extend_from_slice(name);
             let found = self.try_open(source, candidate, dir.len() + 1)?;
@@ -352,16 +375,11 @@ impl<'a> Walk<'a> {
         source: SearchSource,
         (role, loaded_by): (Role, usize),
     ) -> Answer {
-        let short_name = (source != SearchSource::Direct).then(|| paths::file_name(&path));
-        // The program and the loader were mapped by the kernel: their device and
-        // inode are not known to musl.
-        let same = self.load.objects.iter().skip(LOADER + 1).position(|o| o.id == file.id);
-        if let Some(after) = same {
-            let object = LOADER + 1 + after;
+        let by_search = source != SearchSource::Direct;
+        if let Some(&object) = self.files.get(&file.id) {
             // Named after the path of the first load, not after what was asked.
-            if short_name.is_some() && self.known[object].short_name.is_none() {
-                let first = paths::file_name(&self.load.objects[object].path);
-                self.known[object].short_name = Some(first);
+            if by_search && !self.known[object].has_short_name {
+                self.give_short_name(object);
             }
             return Answer::SameFile(object, source);
         }
@@ -373,7 +391,10 @@ impl<'a> Walk<'a> {
             return Answer::SameFile(LOADER, source);
         }
         let object = self.add(&path, file.id, &view, role, Some(loaded_by));
-        self.known[object].short_name = short_name;
+        self.files.insert(file.id, object);
+        if by_search {
+            self.give_short_name(object);
+        }
         Answer::Loaded(object, source)
     }
 

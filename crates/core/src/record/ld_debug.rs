@@ -24,6 +24,7 @@
 //!   came first (`fillin_rpath` in `elf/dl-load.c`).
 
 use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::probe::{Call, Outcome, Probe, SearchSource};
 
@@ -68,16 +69,13 @@ pub struct Try {
 #[must_use]
 pub fn parse(record: &[u8]) -> Vec<ProcessRecord> {
     let mut readers: Vec<Reader> = Vec::new();
+    let mut of_pid: FxHashMap<u32, usize> = FxHashMap::default();
     for (pid, message) in messages(record) {
-        let reader = match readers.iter_mut().find(|reader| reader.pid == pid) {
-            Some(reader) => reader,
-            None => {
-                readers.push(Reader { pid, ..Reader::default() });
-                let last = readers.len() - 1;
-                &mut readers[last]
-            }
-        };
-        reader.message(&message);
+        let index = *of_pid.entry(pid).or_insert(readers.len());
+        if index == readers.len() {
+            readers.push(Reader { pid, ..Reader::default() });
+        }
+        readers[index].message(&message);
     }
     readers
         .into_iter()
@@ -94,6 +92,7 @@ impl ProcessRecord {
     /// [`SearchSource::Direct`], its path the unexpanded string.
     #[must_use]
     pub fn probes(&self, missing: &[BString]) -> Vec<Probe> {
+        let missing: FxHashSet<&BString> = missing.iter().collect();
         self.searches
             .iter()
             .filter(|search| !search.at_run_time)

@@ -56,8 +56,14 @@ pub fn has_token(input: &[u8]) -> bool {
     (0..input.len()).any(|at| input[at] == b'$' && token_at(&input[at + 1..]).is_some())
 }
 
+/// Length in bytes from which on a path gets no more values of tokens. It is several
+/// times `PATH_MAX`, so that the kernel refuses the path all the same, and it keeps a
+/// string of a hundred thousand tokens from taking gigabytes.
+const MAX_EXPANDED: usize = 16 << 10;
+
 /// Replaces the tokens of one path. `None` where a token has no value or secure mode
-/// forbids the result: the loader then drops the path.
+/// forbids the result: the loader then drops the path. A result far longer than any path
+/// the kernel takes lacks the values of its last tokens.
 #[must_use]
 pub fn expand(input: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
     let mut result = BString::new(Vec::with_capacity(input.len() + 64));
@@ -85,7 +91,10 @@ pub fn expand(input: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
             b"PLATFORM" => tokens.platform,
             _ => Some(tokens.lib),
         };
-        result.extend_from_slice(value?);
+        let value = value?;
+        if result.len() < MAX_EXPANDED {
+            result.extend_from_slice(value);
+        }
         at += len;
     }
     if check_trusted { trusted(result, tokens.secure.as_ref()?) } else { Some(result) }
@@ -164,6 +173,16 @@ mod tests {
     #[test]
     fn a_token_without_a_value_drops_the_path() {
         assert_eq!(plain("/a/$PLATFORM/b"), None);
+    }
+
+    #[test]
+    fn a_hundred_thousand_tokens_do_not_grow_without_bound() {
+        let input = "$ORIGIN".repeat(100_000);
+        let origin = "/o".repeat(2_000);
+        let tokens = Tokens { origin: Some(origin.as_str().into()), ..tokens() };
+        let expanded = expand(input.as_str().into(), &tokens).unwrap();
+        // Still too long for the kernel.
+        assert!((4096..MAX_EXPANDED + origin.len()).contains(&expanded.len()));
     }
 
     fn secure(input: &str, is_program: bool, normalizes: bool) -> Option<String> {

@@ -10,10 +10,10 @@
 //! - **opened objects** (`object_file`): device and inode, times, length → the
 //!   parsed object, or the refusal of `open`.
 //!
-//! A [`Session`] is one closure walk. It looks at each directory once (one `stat` of
-//! `<dir>/.`, which fails exactly as any look-up in the directory would) and trusts
-//! what it saw until it ends; the next session looks again, so a change on disk
-//! between two programs is seen. Everything else is a real system call: links,
+//! A [`Session`] is one closure walk, or a few that follow each other at once. It looks
+//! at each directory once (one `stat` of `<dir>/.`, which fails exactly as any look-up
+//! in the directory would) and trusts what it saw until it ends; the next session looks
+//! again, so a change on disk between two sessions is seen. Everything else is a real system call: links,
 //! permissions and link loops are the kernel's business and stay there.
 //!
 //! `root` makes the system calls, on the real root or inside another one.
@@ -95,7 +95,7 @@ impl OsFs {
         }
     }
 
-    /// A view for one closure walk.
+    /// A view for one closure walk, or for a few made without a pause.
     #[must_use]
     pub fn session(&self) -> Session<'_> {
         Session::new(self)

@@ -1,4 +1,4 @@
-//! One closure walk's view of the disk.
+//! The view of the disk that one closure walk has, or a few in a row.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -14,16 +14,26 @@ use super::{OsFs, object_file};
 
 /// Bytes of the longest path the kernel takes, its NUL included (`PATH_MAX`).
 const PATH_MAX: usize = 4096;
+/// Bytes of a whole file that is kept; a loader cache of 10,000 libraries has 1 MB.
+const LARGEST_KEPT: usize = 4 << 20;
 
-/// What one closure walk has seen, over what all walks know. Each directory is looked
-/// at once; then the session relies on it. For one thread.
+/// What a session has learned, by the path as written.
+type ByPath<T> = RefCell<FxHashMap<BString, T>>;
+
+/// What one closure walk, or a few in a row, have seen, over what all walks know. Each
+/// directory is looked at once; then the session relies on it. For one thread.
 #[derive(Debug)]
 pub struct Session<'a> {
     os: &'a OsFs,
     /// By the path as written: what it leads to is the kernel's business.
-    dirs: RefCell<FxHashMap<BString, Rc<Dir>>>,
-    opened: RefCell<FxHashMap<BString, Result<Arc<OpenedFile>, Errno>>>,
+    dirs: ByPath<Rc<Dir>>,
+    opened: ByPath<Result<Arc<OpenedFile>, Errno>>,
+    /// Whole files, as they were first read.
+    read: ByPath<Result<Arc<[u8]>, Errno>>,
 }
+
+/// A directory, with the path it was reached by.
+type Place<'p> = (&'p [u8], Rc<Dir>);
 
 /// What looking up a name in a directory path comes to.
 #[derive(Debug)]
@@ -54,24 +64,32 @@ impl SeenDir {
 
 impl<'a> Session<'a> {
     pub(super) fn new(os: &'a OsFs) -> Self {
-        Self { os, dirs: RefCell::default(), opened: RefCell::default() }
+        Self { os, dirs: RefCell::default(), opened: RefCell::default(), read: RefCell::default() }
     }
 
     /// `stat` of a path, answered from what is known where that is certain.
     fn look_up(&self, path: &[u8]) -> Result<Stat, Errno> {
+        let place = self.place_of(path)?;
+        self.stat_in(place, path)
+    }
+
+    /// The directory of a path and the path of that; `None` for `/`. An error where it
+    /// is known how looking up the path fails.
+    fn place_of<'p>(&self, path: &'p [u8]) -> Result<Option<Place<'p>>, Errno> {
         check(path)?;
-        let place = split(path);
-        let mut missed = None;
-        if let Some((dir, name)) = place {
-            let seen = self.dir(dir);
-            match &*seen {
-                Dir::Fails(errno) => return Err(*errno),
-                Dir::Is(seen) if is_plain(name) && seen.lacks(name) => return Err(Errno::NOENT),
-                Dir::Is(_) => missed = Some((dir, seen)),
-            }
+        let Some((dir, name)) = split(path) else { return Ok(None) };
+        let seen = self.dir(dir);
+        match &*seen {
+            Dir::Fails(errno) => Err(*errno),
+            Dir::Is(seen) if is_plain(name) && seen.lacks(name) => Err(Errno::NOENT),
+            Dir::Is(_) => Ok(Some((dir, seen))),
         }
+    }
+
+    /// `stat` of a path that lies in `place`.
+    fn stat_in(&self, place: Option<Place<'_>>, path: &[u8]) -> Result<Stat, Errno> {
         let stat = self.os.root.stat(path);
-        if let (Err(Errno::NOENT), Some((dir, seen))) = (&stat, missed) {
+        if let (Err(Errno::NOENT), Some((dir, seen))) = (&stat, place) {
             self.note_miss(dir, &seen);
         }
         stat
@@ -142,10 +160,12 @@ impl<'a> Session<'a> {
 
 impl FileSystem for Session<'_> {
     fn open(&self, path: &BStr) -> Result<Arc<OpenedFile>, Errno> {
+        // Most paths end here: they are absent, and the directory's listing says so.
+        let place = self.place_of(path)?;
         if let Some(known) = self.opened.borrow().get(path) {
             return known.clone();
         }
-        let stat = self.look_up(path)?;
+        let stat = self.stat_in(place, path)?;
         let opened = self.os.opened(path, &stat);
         self.opened.borrow_mut().insert(path.into(), opened.clone());
         opened
@@ -163,9 +183,16 @@ impl FileSystem for Session<'_> {
         self.look_up(path).map(|stat| stat.kind)
     }
 
-    fn read(&self, path: &BStr) -> Result<Vec<u8>, Errno> {
+    fn read(&self, path: &BStr) -> Result<Arc<[u8]>, Errno> {
+        if let Some(known) = self.read.borrow().get(path) {
+            return known.clone();
+        }
         let stat = self.look_up(path)?;
-        object_file::read_whole(&self.os.root, path, &stat)
+        let bytes = object_file::read_whole(&self.os.root, path, &stat).map(Arc::<[u8]>::from);
+        if bytes.as_ref().map_or(true, |bytes| bytes.len() <= LARGEST_KEPT) {
+            self.read.borrow_mut().insert(path.into(), bytes.clone());
+        }
+        bytes
     }
 
     fn canonicalize(&self, path: &BStr) -> Result<BString, Errno> {

@@ -13,6 +13,7 @@ mod targets;
 use std::io::Write;
 
 use anyhow::Result;
+use becalm_host::Session;
 use rayon::prelude::*;
 
 use self::targets::Targets;
@@ -27,6 +28,11 @@ pub(crate) use self::targets::Target;
 
 /// Programs followed before what they gave is written, where each gives much.
 const BATCH: usize = 64;
+/// Programs followed with one look at the directories they share. A change on disk is
+/// seen by those that come after; they take a few milliseconds.
+const MOST_IN_A_SESSION: usize = 32;
+/// Pieces of work a thread gets at the least, so that none waits long for another.
+const PIECES_A_THREAD: usize = 4;
 
 /// The form of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,19 +105,26 @@ impl Follower {
     /// Follows the starts of some files; one alone in this thread, so that no others
     /// are made for it.
     fn follow(&self, files: &[Target], progress: &Progress) -> Vec<Told> {
-        let one = |target: &Target| {
-            let told = self.follow_one(target);
-            progress.tick();
-            told
+        let some = |targets: &[Target]| {
+            let session = self.assumed.fs.session();
+            let one = |target| {
+                let told = self.follow_one(&session, target);
+                progress.tick();
+                told
+            };
+            targets.iter().map(one).collect::<Vec<_>>()
         };
         match files {
-            [only] => vec![one(only)],
-            _ => files.par_iter().map(one).collect(),
+            [_] => some(files),
+            _ => {
+                let share = files.len() / (PIECES_A_THREAD * rayon::current_num_threads());
+                files.par_chunks(share.clamp(1, MOST_IN_A_SESSION)).flat_map_iter(some).collect()
+            }
         }
     }
 
-    fn follow_one(&self, target: &Target) -> Told {
-        let (mut verdict, closure) = program::check(&self.assumed, target);
+    fn follow_one(&self, session: &Session<'_>, target: &Target) -> Told {
+        let (mut verdict, closure) = program::check(&self.assumed, session, target);
         let Verdict::Checked(program) = &mut verdict else { return (verdict, Vec::new()) };
         program.over_budget = self.max_misses.map(|most| program.storm.misses() > most);
         let closure = closure.as_ref();

@@ -1,6 +1,7 @@
 //! One file: is it something that starts, and what would starting it take?
 
 use std::fs::File;
+use std::sync::Arc;
 
 use becalm_core::closure::{self, Closure, ClosureError, Subject, SubjectKind};
 use becalm_core::cost::Storm;
@@ -9,6 +10,7 @@ use becalm_core::fs::FileSystem;
 use becalm_core::loader::load::{Answer, Refusal, Role, Stop};
 use becalm_core::loader::{Environment, Libc, LoaderFacts};
 use becalm_core::macho::{self, MachO};
+use becalm_host::Session;
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
 use rustc_hash::FxHashSet;
@@ -100,10 +102,14 @@ pub(crate) struct Gap {
     pub refusal: Option<Refusal>,
 }
 
-/// Follows the start of one file; the closure is there for ELF files that were checked.
+/// Follows the start of one file as the session sees it; the closure is there for ELF files that were checked.
 #[must_use]
-pub(crate) fn check(assumed: &Assumptions, target: &Target) -> (Verdict, Option<Closure>) {
-    match follow(assumed, target) {
+pub(crate) fn check(
+    assumed: &Assumptions,
+    session: &Session<'_>,
+    target: &Target,
+) -> (Verdict, Option<Closure>) {
+    match follow(assumed, session, target) {
         Ok(Followed::Elf(closure, secure)) => {
             let program = Program::new(assumed, target, &closure, secure);
             (Verdict::Checked(Box::new(program)), Some(*closure))
@@ -122,13 +128,12 @@ enum Followed {
     Nothing,
 }
 
-fn follow(assumed: &Assumptions, target: &Target) -> Result<Followed, String> {
-    let fs = assumed.fs.session();
-    let subject = match Subject::open(&fs, target.inside.as_ref()) {
+fn follow(assumed: &Assumptions, fs: &Session<'_>, target: &Target) -> Result<Followed, String> {
+    let subject = match Subject::open(fs, target.inside.as_ref()) {
         Ok(subject) => subject,
         Err(ClosureError::NotLoadable { .. }) if !target.named => return Ok(Followed::Nothing),
         Err(ClosureError::Elf { source: ElfError::NotElf, .. }) => {
-            return not_elf(&fs, target);
+            return not_elf(fs, target);
         }
         Err(error) => return Err(words_of_closure(&error)),
     };
@@ -147,7 +152,7 @@ fn follow(assumed: &Assumptions, target: &Target) -> Result<Followed, String> {
         Secure::Auto => is_program && is_started_secure(&target.host, subject.file.mode),
     };
     let environment = Environment { secure, ..assumed.environment.clone() };
-    let closure = closure::resolve(&fs, subject, interpreter.as_ref(), facts, &environment)
+    let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment)
         .map_err(|error| words_of_closure(&error))?;
     Ok(Followed::Elf(Box::new(closure), secure))
 }
@@ -160,7 +165,7 @@ fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString, S
     })
 }
 
-fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<LoaderFacts, String> {
+fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<Arc<LoaderFacts>, String> {
     becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice).map_err(|error| {
         let (path, reason) = words_of_host(&error);
         format!("interpreter {}: {reason}", crate::sanitize::shown(path.as_bstr()))

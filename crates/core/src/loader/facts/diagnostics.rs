@@ -3,7 +3,7 @@
 
 use bstr::{BStr, BString, ByteSlice, ByteVec};
 
-use super::{dst_lib, release};
+use super::{MAX_SYSTEM_DIRS, dst_lib, release};
 use crate::loader::{Libc, LoaderFacts};
 use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS};
 
@@ -74,7 +74,9 @@ impl Answer {
                 "dl_hwcap" => answer.hwcap = number().unwrap_or(0),
                 "dl_hwcap_important" => answer.important = number().unwrap_or(0),
                 "dl_string_platform" => answer.string_platform = number(),
-                _ if key.starts_with("path.system_dirs[") => {
+                _ if key.starts_with("path.system_dirs[")
+                    && answer.system_dirs.len() < MAX_SYSTEM_DIRS =>
+                {
                     answer.system_dirs.extend(string(value));
                 }
                 _ => {}
@@ -204,6 +206,12 @@ version.version=\"2.43\"
         let facts = from_diagnostics(&text).unwrap();
         assert_eq!(facts.legacy_hwcaps, ["zarch", "ldisp", "eimm", "vx", "vxe", "tls"]);
         assert_eq!(facts.platform_bit, None);
+    }
+
+    #[test]
+    fn a_list_of_directories_longer_than_any_loader_has_is_cut() {
+        let text = [X86_64_2_36, &"path.system_dirs[0x2]=\"/lib/\"\n".repeat(1_000)].concat();
+        assert_eq!(from_diagnostics(&text).unwrap().system_dirs.len(), MAX_SYSTEM_DIRS);
     }
 
     /// That of 32-bit Arm in 2.36 dies of an assertion after `dl_platform` (bug 29427).

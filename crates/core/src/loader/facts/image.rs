@@ -5,7 +5,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::{dst_lib, musl, release};
+use super::{MAX_SYSTEM_DIRS, dst_lib, musl, release};
 use crate::loader::{Libc, LoaderFacts};
 use crate::search::hwcaps::CpuCaps;
 
@@ -85,6 +85,9 @@ fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
             run.clear();
         }
         end_of_last = Some(end + 1);
+        if run.len() == MAX_SYSTEM_DIRS {
+            continue;
+        }
         run.push(text);
         if run.len() > best.len() {
             best.clone_from(&run);
@@ -96,17 +99,20 @@ fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
 /// Where the printable string that ends before `end` begins: behind the last byte that
 /// no path holds, and no further back than a path is long.
 fn start_of(bytes: &[u8], end: usize) -> usize {
-    const LONGEST: usize = 4096;
     let is_printable = |byte: &u8| *byte >= 0x20 && *byte != 0x7f;
-    let first = end.saturating_sub(LONGEST);
+    let first = end.saturating_sub(PATH_MAX);
     let unprintable = bytes[first..end].iter().rposition(|byte| !is_printable(byte));
     unprintable.map_or(first, |at| first + at + 1)
 }
 
-/// A slash at both ends and a component that begins with `lib` or is a prefix's own
+/// Bytes of the longest path the kernel takes.
+const PATH_MAX: usize = 4096;
+
+/// A slash at both ends, and a component that begins with `lib` or is a prefix's own
 /// directory of libraries.
 fn is_library_dir(text: &BStr) -> bool {
-    let ends = text.len() > 1 && text.starts_with(b"/") && text.ends_with(b"/");
+    let ends =
+        text.starts_with(b"/") && text.ends_with(b"/") && (2..PATH_MAX).contains(&text.len());
     ends && text.split_str("/").any(|component| component.starts_with(b"lib"))
 }
 
@@ -169,6 +175,16 @@ mod tests {
         let facts = from_bytes(image, Libc::Musl, CpuCaps::default()).unwrap();
         assert_eq!(facts.system_dirs, ["/lib/", "/usr/local/lib/", "/usr/lib/"]);
         assert_eq!(facts.cache_path, None);
+    }
+
+    #[test]
+    fn a_list_longer_than_any_loader_has_is_cut() {
+        let image = b"/lib/\0".repeat(50_000);
+        let facts = from_bytes(&image, glibc(36), CpuCaps::default()).unwrap();
+        assert_eq!(facts.system_dirs.len(), MAX_SYSTEM_DIRS);
+        let long = ["\0/lib/", &"x".repeat(5000), "/\0/usr/lib/\0"].concat();
+        let facts = from_bytes(long.as_bytes(), glibc(36), CpuCaps::default()).unwrap();
+        assert_eq!(facts.system_dirs, ["/usr/lib/"]);
     }
 
     #[test]

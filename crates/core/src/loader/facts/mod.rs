@@ -34,6 +34,9 @@ pub fn musl() -> LoaderFacts {
     }
 }
 
+/// System directories believed at the most; no build of glibc has ten.
+const MAX_SYSTEM_DIRS: usize = 64;
+
 /// Reads a release at the start of a text: `2.36`, `2.36.`, `2.42.9000`.
 fn release(text: &[u8]) -> Option<GlibcVersion> {
     let (major, rest) = leading_number(text)?;

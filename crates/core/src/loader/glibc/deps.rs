@@ -1,6 +1,7 @@
 //! The needed strings, breadth first: `_dl_map_object_deps` of glibc's `elf/dl-deps.c`.
 
 use bstr::BString;
+use rustc_hash::FxHashMap;
 
 use super::map_object::Asked;
 use super::{Ended, Process};
@@ -10,78 +11,100 @@ use crate::search::dst;
 
 /// The list of objects whose dependencies are followed, in order. An auxiliary object
 /// comes before the one that names it, which is why this is a linked list.
+#[derive(Default)]
 struct Queue {
     nodes: Vec<Node>,
-    tail: usize,
+    last: Option<usize>,
+    /// The node of each object that is in the list (`l_reserved`).
+    of_object: FxHashMap<usize, usize>,
 }
 
 struct Node {
     object: usize,
     done: bool,
+    /// True where the node is the one being followed, or stands before it.
+    before: bool,
+    previous: Option<usize>,
     next: Option<usize>,
 }
 
 impl Queue {
     fn new(objects: &[usize]) -> Self {
-        let mut queue = Self { nodes: Vec::new(), tail: 0 };
+        let mut queue = Self::default();
         for &object in objects {
             queue.append(object);
         }
         queue
     }
 
-    fn append(&mut self, object: usize) {
+    fn node(&mut self, object: usize) -> usize {
         let index = self.nodes.len();
-        self.nodes.push(Node { object, done: false, next: None });
-        if index > 0 {
-            self.nodes[self.tail].next = Some(index);
-        }
-        self.tail = index;
+        self.nodes.push(Node { object, done: false, before: false, previous: None, next: None });
+        self.of_object.insert(object, index);
+        index
     }
 
-    fn holds(&self, object: usize) -> bool {
-        let mut next = (!self.nodes.is_empty()).then_some(0);
-        while let Some(at) = next {
-            if self.nodes[at].object == object {
-                return true;
-            }
-            next = self.nodes[at].next;
+    /// Puts an object at the end, unless it is in the list already.
+    fn append(&mut self, object: usize) {
+        if self.of_object.contains_key(&object) {
+            return;
         }
-        false
+        let index = self.node(object);
+        self.nodes[index].previous = self.last;
+        if let Some(last) = self.last {
+            self.nodes[last].next = Some(index);
+        }
+        self.last = Some(index);
     }
 
-    /// Puts `object` before the entry `at` by making that entry its own and a new one
-    /// behind it the old; gives the index of the old one's new place. An object further
-    /// down moves up; one already passed stays where it is (`None`).
+    /// Puts `object` before the node `at`. An object further down moves up, to be
+    /// followed again; one that stands before `at` already stays where it is (`None`).
     fn insert_before(&mut self, at: usize, object: usize) -> Option<usize> {
-        let moved = self.nodes.len();
-        if self.holds(object) && !self.unlink_behind(at, object) {
-            return None;
+        let index = match self.of_object.get(&object) {
+            Some(&known) if self.nodes[known].before => return None,
+            Some(&known) => {
+                self.unlink(known);
+                self.nodes[known].done = false;
+                known
+            }
+            None => self.node(object),
+        };
+        let previous = self.nodes[at].previous.replace(index);
+        if let Some(previous) = previous {
+            self.nodes[previous].next = Some(index);
         }
-        let old = &self.nodes[at];
-        let copy = Node { object: old.object, done: old.done, next: old.next };
-        self.nodes.push(copy);
-        self.nodes[at] = Node { object, done: false, next: Some(moved) };
-        if self.tail == at {
-            self.tail = moved;
-        }
-        Some(moved)
+        let node = &mut self.nodes[index];
+        (node.previous, node.next, node.before) = (previous, Some(at), true);
+        Some(index)
     }
 
-    /// Takes `object` out of the list behind entry `at`; false where it is not there.
-    fn unlink_behind(&mut self, at: usize, object: usize) -> bool {
-        let mut before = at;
-        while let Some(next) = self.nodes[before].next {
-            if self.nodes[next].object == object {
-                self.nodes[before].next = self.nodes[next].next;
-                if self.tail == next {
-                    self.tail = before;
-                }
-                return true;
-            }
-            before = next;
+    fn unlink(&mut self, index: usize) {
+        let Node { previous, next, .. } = self.nodes[index];
+        if let Some(previous) = previous {
+            self.nodes[previous].next = next;
         }
-        false
+        match next {
+            Some(next) => self.nodes[next].previous = previous,
+            None => self.last = previous,
+        }
+    }
+
+    /// The node to follow once `at` is done, whose auxiliary objects are `inserted`:
+    /// the first of those, else the next that is not done.
+    fn after(&mut self, at: usize, inserted: &[usize]) -> Option<usize> {
+        for &index in inserted {
+            self.nodes[index].before = false;
+        }
+        if let Some(&first) = inserted.first() {
+            self.nodes[at].before = false;
+            return Some(first);
+        }
+        let mut next = self.nodes[at].next;
+        while let Some(index) = next.filter(|&index| self.nodes[index].done) {
+            self.nodes[index].before = true;
+            next = self.nodes[index].next;
+        }
+        next
     }
 }
 
@@ -90,36 +113,31 @@ impl Process<'_> {
     pub(super) fn map_object_deps(&mut self, roots: &[usize]) -> Result<(), Ended> {
         self.clear_errno();
         let mut queue = Queue::new(roots);
-        let mut current = Some(0);
+        let mut current = (!roots.is_empty()).then_some(0);
         while let Some(at) = current {
-            queue.nodes[at].done = true;
-            self.follow(&mut queue, at)?;
-            // Auxiliary objects put before this one are not done and come next.
-            current = Some(at);
-            while let Some(next) = current.filter(|&next| queue.nodes[next].done) {
-                current = queue.nodes[next].next;
-            }
+            let node = &mut queue.nodes[at];
+            (node.done, node.before) = (true, true);
+            let inserted = self.follow(&mut queue, at)?;
+            current = queue.after(at, &inserted);
         }
         Ok(())
     }
 
-    /// The dependency entries of one object, in the order of its dynamic section.
-    fn follow(&mut self, queue: &mut Queue, at: usize) -> Result<(), Ended> {
+    /// The dependency entries of one object, in the order of its dynamic section; gives
+    /// the nodes put before its own.
+    fn follow(&mut self, queue: &mut Queue, at: usize) -> Result<Vec<usize>, Ended> {
         let object = queue.nodes[at].object;
         let view = self.load.objects[object].view.clone();
-        let Some(dynamic) = &view.dynamic else { return Ok(()) };
-        let mut at = at;
-        for dependency in &dynamic.dependencies {
+        let mut inserted = Vec::new();
+        for dependency in view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies) {
             let Some(dep) = self.follow_one(object, dependency)? else { continue };
             if dependency.kind == DependencyKind::Needed {
-                if !queue.holds(dep) {
-                    queue.append(dep);
-                }
-            } else if let Some(moved) = queue.insert_before(at, dep) {
-                at = moved;
+                queue.append(dep);
+            } else {
+                inserted.extend(queue.insert_before(at, dep));
             }
         }
-        Ok(())
+        Ok(inserted)
     }
 
     /// One dependency entry: the object that answers, or `None` where the loader goes on
@@ -130,7 +148,7 @@ impl Process<'_> {
         dependency: &Dependency,
     ) -> Result<Option<usize>, Ended> {
         let reason = Reason::Dependency(dependency.kind);
-        let question = self.ask(object, dependency.name.as_ref(), reason);
+        let question = self.ask(object, dependency.name.as_ref(), reason)?;
         let answer = match self.expand_dependency(object, dependency) {
             Ok(name) => {
                 let (role, namespace) = self.place_of_dependency(object);

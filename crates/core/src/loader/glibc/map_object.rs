@@ -60,7 +60,7 @@ impl Process<'_> {
     /// A string with a slash is a path; only its tokens are replaced.
     fn open_direct(&mut self, search: &Search<'_>, needed_by: usize) -> Result<Step, Ended> {
         match dst::expand(search.name, &self.tokens(needed_by)) {
-            Some(path) => self.open_verify(search, path, 0, SearchSource::Direct),
+            Some(path) => self.open_verify(search, path.as_ref(), 0, SearchSource::Direct),
             None => Ok(Step::NotHere),
         }
     }
@@ -99,22 +99,24 @@ impl Process<'_> {
             return Ok(Step::NotHere);
         }
         let mut did_program = false;
-        let mut next = Some(asked.needed_by);
+        let (mut below, mut next) = (None::<usize>, Some(asked.needed_by));
         while let Some(object) = next {
-            next = self.load.objects[object].loaded_by;
-            let dirs = self.rpath_of(object);
-            if dirs.is_empty() {
-                continue;
-            }
+            next = self.maps[object].rpath_above;
+            let dirs = self.rpath_of(object)?;
             match self.open_path(search, &dirs, SearchSource::Rpath)? {
                 Step::NotHere => did_program |= object == 0,
                 end => return Ok(end),
+            }
+            match below {
+                // Nothing is left to search here: the way up leads past it from now on.
+                Some(below) if dirs.is_spent() => self.maps[below].rpath_above = next,
+                _ => below = Some(object),
             }
         }
         if did_program {
             return Ok(Step::NotHere);
         }
-        let dirs = self.rpath_of(0);
+        let dirs = self.rpath_of(0)?;
         match self.open_path(search, &dirs, SearchSource::Rpath)? {
             Step::NotHere => {}
             end => return Ok(end),
@@ -122,7 +124,7 @@ impl Process<'_> {
         // An audit module itself is also looked for along the program's DT_RUNPATH.
         let is_audit_module = asked.role == Role::Audit && asked.needed_by == 1;
         if is_audit_module && self.version >= AUDIT_ALONG_RUNPATH {
-            let dirs = self.runpath_of(0);
+            let dirs = self.runpath_of(0)?;
             return self.open_path(search, &dirs, SearchSource::Runpath);
         }
         Ok(Step::NotHere)
@@ -134,7 +136,7 @@ impl Process<'_> {
     }
 
     fn search_runpath(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
-        let dirs = self.runpath_of(asked.needed_by);
+        let dirs = self.runpath_of(asked.needed_by)?;
         self.open_path(search, &dirs, SearchSource::Runpath)
     }
 
@@ -152,7 +154,7 @@ impl Process<'_> {
         {
             return Ok(Step::NotHere);
         }
-        self.open_verify(search, path.to_owned(), 0, SearchSource::LoaderCache)
+        self.open_verify(search, path, 0, SearchSource::LoaderCache)
     }
 
     fn search_system_dirs(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
@@ -201,36 +203,36 @@ impl Process<'_> {
     }
 
     /// `cache_rpath` for `DT_RPATH`, which `DT_RUNPATH` switches off.
-    fn rpath_of(&mut self, object: usize) -> PathList {
+    fn rpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
         if let Some(dirs) = &self.maps[object].rpath {
-            return Rc::clone(dirs);
+            return Ok(Rc::clone(dirs));
         }
         let dynamic = self.load.objects[object].view.dynamic.as_ref();
         let rpath = dynamic.filter(|d| d.runpath.is_none()).and_then(|d| d.rpath.clone());
-        let dirs = self.decompose(object, rpath);
+        let dirs = self.decompose(object, rpath)?;
         self.maps[object].rpath = Some(Rc::clone(&dirs));
-        dirs
+        Ok(dirs)
     }
 
     /// `cache_rpath` for `DT_RUNPATH`.
-    fn runpath_of(&mut self, object: usize) -> PathList {
+    fn runpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
         if let Some(dirs) = &self.maps[object].runpath {
-            return Rc::clone(dirs);
+            return Ok(Rc::clone(dirs));
         }
         let dynamic = self.load.objects[object].view.dynamic.as_ref();
         let runpath = dynamic.and_then(|d| d.runpath.clone());
-        let dirs = self.decompose(object, runpath);
+        let dirs = self.decompose(object, runpath)?;
         self.maps[object].runpath = Some(Rc::clone(&dirs));
-        dirs
+        Ok(dirs)
     }
 
     /// `decompose_rpath`: an empty run path is none.
-    fn decompose(&mut self, object: usize, path: Option<BString>) -> PathList {
+    fn decompose(&mut self, object: usize, path: Option<BString>) -> Result<PathList, Ended> {
         match path {
             Some(path) if !path.is_empty() => {
                 self.fill_in(object, path.as_ref(), |byte| byte == b':')
             }
-            _ => PathList::default(),
+            _ => Ok(PathList::default()),
         }
     }
 
@@ -298,12 +300,12 @@ impl Process<'_> {
         object: usize,
         path: &BStr,
         is_separator: impl Fn(u8) -> bool,
-    ) -> PathList {
+    ) -> Result<PathList, Ended> {
         // The tokens borrow the object's origin while the directories are extended.
         let mut dirs = std::mem::take(&mut self.dirs);
         let list = dirs.fill_in(path, is_separator, &self.tokens(object));
         self.dirs = dirs;
-        list
+        list.ok_or_else(|| self.too_much())
     }
 
     /// Sets errno the way a failed call would.

@@ -70,6 +70,8 @@ struct Process<'a> {
     /// The variable `errno`, which survives successful calls and decides in
     /// `open_path` whether a search goes on.
     errno: Errno,
+    /// Room for the path that is being tried, kept from one to the next.
+    candidate: BString,
 }
 
 /// What a `struct link_map` holds for the search.
@@ -79,6 +81,9 @@ struct LinkMap {
     rpath: Option<PathList>,
     /// `l_runpath_dirs`.
     runpath: Option<PathList>,
+    /// The object whose `DT_RPATH` is searched after this one's: `l_loader`, or one
+    /// further up where those between have nothing to search.
+    rpath_above: Option<usize>,
     /// `l_origin`.
     origin: BString,
 }
@@ -132,6 +137,7 @@ impl<'a> Process<'a> {
             cache: CacheState::Unread,
             cache_query: CacheQuery::new(&start.view.ident, facts),
             errno: Errno(0),
+            candidate: BString::default(),
         };
         process.add_program_and_loader();
         process
@@ -178,8 +184,9 @@ impl<'a> Process<'a> {
         if let Some(soname) = object.view.dynamic.as_ref().and_then(|d| d.soname.clone()) {
             self.add_name(namespace, index, soname.as_ref());
         }
+        let rpath_above = object.loaded_by;
         self.load.objects.push(object);
-        self.maps.push(LinkMap { origin, ..LinkMap::default() });
+        self.maps.push(LinkMap { origin, rpath_above, ..LinkMap::default() });
         index
     }
 
@@ -206,7 +213,10 @@ impl<'a> Process<'a> {
     }
 
     /// Opens a question; its answer is set when it is known.
-    fn ask(&mut self, needed_by: usize, needed: &BStr, reason: Reason) -> usize {
+    fn ask(&mut self, needed_by: usize, needed: &BStr, reason: Reason) -> Result<usize, Ended> {
+        if self.load.resolutions.len() >= Load::MAX_QUESTIONS {
+            return Err(self.too_much());
+        }
         let needed = needed.to_owned();
         self.load.resolutions.push(Resolution {
             needed_by,
@@ -214,7 +224,7 @@ impl<'a> Process<'a> {
             reason,
             answer: Answer::Missing,
         });
-        self.load.resolutions.len() - 1
+        Ok(self.load.resolutions.len() - 1)
     }
 
     fn probe(
@@ -224,10 +234,13 @@ impl<'a> Process<'a> {
         path: &[u8],
         dir_len: usize,
     ) -> Result<(), Ended> {
-        self.load.probes.push(question, tried, path, dir_len).map_err(|_| {
-            self.load.stop = Some(Stop::TooManyProbes);
-            Ended
-        })
+        self.load.probes.push(question, tried, path, dir_len).map_err(|_| self.too_much())
+    }
+
+    /// Ends a start that is no storm but an attack.
+    fn too_much(&mut self) -> Ended {
+        self.load.stop = Some(Stop::TooManyProbes);
+        Ended
     }
 }
 

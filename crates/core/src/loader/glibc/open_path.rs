@@ -39,6 +39,18 @@ pub(super) struct Search<'n> {
     pub(super) secure: bool,
 }
 
+/// One subdirectory of one search directory, as [`super::dirs::Dirs::folder`] gave it.
+#[derive(Clone, Copy)]
+struct Folder {
+    /// Index of the search directory.
+    dir: usize,
+    /// Index of the hwcaps subdirectory.
+    cap: usize,
+    /// Its position among those still tried.
+    at: usize,
+    status: Status,
+}
+
 impl Process<'_> {
     /// `open_path`: each directory with its hwcaps subdirectories.
     pub(super) fn open_path(
@@ -47,21 +59,25 @@ impl Process<'_> {
         dirs: &PathList,
         source: SearchSource,
     ) -> Result<Step, Ended> {
-        for &dir in dirs.iter() {
-            let mut here_any = false;
-            for cap in 0..self.dirs.subdirectories.len() {
-                if self.dirs.list[dir].status[cap] == Status::Nonexisting {
-                    continue;
+        let mut from = 0;
+        while let Some((position, dir)) = dirs.next(from) {
+            // Where a subdirectory turns out not to exist, the next takes its place.
+            let mut at = 0;
+            while let Some((cap, status)) = self.dirs.folder(dir, at) {
+                match self.try_candidate(search, Folder { dir, cap, at, status }, source)? {
+                    (Step::NotHere, true) => at += 1,
+                    (Step::NotHere, false) => self.dirs.gone(dir, at),
+                    (end, _) => return Ok(end),
                 }
-                match self.try_candidate(search, dir, cap, source)? {
-                    Step::NotHere => {}
-                    end => return Ok(end),
-                }
-                here_any |= self.dirs.list[dir].status[cap] != Status::Nonexisting;
             }
-            if here_any && !self.search_goes_on() {
+            if at == 0 {
+                dirs.leave_out_next(from);
+                continue;
+            }
+            if !self.search_goes_on() {
                 return Ok(Step::NotHere);
             }
+            from = position + 1;
         }
         Ok(Step::NotHere)
     }
@@ -77,41 +93,49 @@ impl Process<'_> {
     }
 
     /// One file name in one subdirectory of one directory, and the `stat` that its first
-    /// miss costs.
+    /// miss costs. False where that says that the subdirectory does not exist.
     fn try_candidate(
         &mut self,
         search: &Search<'_>,
-        dir: usize,
-        cap: usize,
+        folder: Folder,
         source: SearchSource,
-    ) -> Result<Step, Ended> {
-        let entry = &self.dirs.list[dir];
-        let dir_len = entry.name.len();
-        let mut path = BString::new(Vec::with_capacity(dir_len + 32 + search.name.len()));
-        path.extend_from_slice(&entry.name);
+    ) -> Result<(Step, bool), Ended> {
+        let Folder { dir, cap, at, status } = folder;
+        let dir_len = self.dirs.list[dir].name.len();
+        let mut path = std::mem::take(&mut self.candidate);
+        path.clear();
+        path.extend_from_slice(&self.dirs.list[dir].name);
         path.extend_from_slice(&self.dirs.subdirectories[cap]);
-        let folder_len = path.len();
         path.extend_from_slice(search.name);
-        let step = self.open_verify(search, path, dir_len, source)?;
+        let step = self.open_verify(search, path.as_ref(), dir_len, source);
+        self.candidate = path;
+        let step = step?;
         match step {
-            Step::Refused(_) => return Ok(step),
+            Step::Refused(_) => {}
             Step::Found(ref found) => {
-                let status = &mut self.dirs.list[dir].status[cap];
-                if *status == Status::Unknown {
-                    *status = Status::Existing;
-                }
+                self.dirs.found(dir, at);
                 if search.secure && self.environment.secure && found.file.mode & 0o4000 == 0 {
                     self.errno = Errno::NOENT;
-                    return Ok(Step::NotHere);
+                    return Ok((Step::NotHere, true));
                 }
             }
+            Step::NotHere if status == Status::Existing => {}
             Step::NotHere => {
-                if self.dirs.list[dir].status[cap] == Status::Unknown {
-                    self.stat_directory(search, dir, cap, folder_len, source)?;
+                let exists = self.stat_directory(search, folder, source)?;
+                if exists {
+                    self.dirs.found(dir, at);
                 }
+                return Ok((step, exists));
             }
         }
-        Ok(step)
+        Ok((step, true))
+    }
+
+    /// The path of a subdirectory, up to and with the slash at its end.
+    fn folder_path(&self, dir: usize, cap: usize) -> BString {
+        let mut path = self.dirs.list[dir].name.clone();
+        path.extend_from_slice(&self.dirs.subdirectories[cap]);
+        path
     }
 
     /// The `stat` that tells whether a directory is there at all. Up to glibc 2.37 its
@@ -119,60 +143,55 @@ impl Process<'_> {
     fn stat_directory(
         &mut self,
         search: &Search<'_>,
-        dir: usize,
-        cap: usize,
-        folder_len: usize,
+        Folder { dir, cap, .. }: Folder,
         source: SearchSource,
-    ) -> Result<(), Ended> {
-        let entry = &self.dirs.list[dir];
-        let dir_len = entry.name.len();
-        let mut folder = entry.name.clone();
-        folder.extend_from_slice(&self.dirs.subdirectories[cap]);
-        folder.truncate(folder_len);
+    ) -> Result<bool, Ended> {
+        let dir_len = self.dirs.list[dir].name.len();
+        let mut folder = self.folder_path(dir, cap);
         if self.version < STAT_WITH_SLASH {
             folder.pop();
         }
-        let (status, outcome) = match self.fs.stat(folder.as_ref()) {
-            Ok(FileKind::Directory) => (Status::Existing, Outcome::Hit),
-            Ok(_) => (Status::Nonexisting, Outcome::NoDirectory),
+        let (exists, outcome) = match self.fs.stat(folder.as_ref()) {
+            Ok(FileKind::Directory) => (true, Outcome::Hit),
+            Ok(_) => (false, Outcome::NoDirectory),
             Err(errno) => {
                 self.errno = errno;
-                (Status::Nonexisting, errno.into())
+                (false, errno.into())
             }
         };
-        self.dirs.list[dir].status[cap] = status;
-        self.probe(search.question, (source, Call::Stat, outcome), &folder, dir_len)
+        self.probe(search.question, (source, Call::Stat, outcome), &folder, dir_len)?;
+        Ok(exists)
     }
 
     /// `open_verify`: opens one path and judges what is there.
     pub(super) fn open_verify(
         &mut self,
         search: &Search<'_>,
-        path: BString,
+        path: &BStr,
         dir_len: usize,
         source: SearchSource,
     ) -> Result<Step, Ended> {
-        let (outcome, step) = match self.fs.open(path.as_ref()) {
+        let (outcome, step) = match self.fs.open(path) {
             Err(errno) => {
                 self.errno = errno;
                 (Outcome::from(errno), Step::NotHere)
             }
-            Ok(file) => self.judge(file, &path, source),
+            Ok(file) => self.judge(file, path, source),
         };
-        self.probe(search.question, (source, Call::Open, outcome), &path, dir_len)?;
+        self.probe(search.question, (source, Call::Open, outcome), path, dir_len)?;
         Ok(step)
     }
 
     fn judge(
         &mut self,
         file: Arc<OpenedFile>,
-        path: &BString,
+        path: &BStr,
         source: SearchSource,
     ) -> (Outcome, Step) {
         self.errno = Errno(0);
         match verify::open_verify(&file, &self.start.view.ident) {
             Verdict::Good => {
-                let path = path.clone();
+                let path = path.to_owned();
                 (Outcome::Hit, Step::Found(Found { file, path, source }))
             }
             Verdict::PassedOver(outcome) => {

@@ -17,7 +17,7 @@ const SECURE_NAME_LIMIT: usize = 255;
 impl Process<'_> {
     /// Everything up to the program's entry point.
     pub(super) fn start(&mut self) -> Result<(), Ended> {
-        self.init_paths();
+        self.init_paths()?;
         self.load_audit_modules()?;
         let mut roots = vec![0];
         roots.extend(self.load_preloads()?);
@@ -25,15 +25,16 @@ impl Process<'_> {
     }
 
     /// `_dl_init_paths`: `LD_LIBRARY_PATH`, which secure-execution mode ignores.
-    fn init_paths(&mut self) {
+    fn init_paths(&mut self) -> Result<(), Ended> {
         let environment = self.environment;
         if let Some(path) = &environment.library_path
             && !environment.secure
             && !path.is_empty()
         {
             let is_separator = |byte| byte == b':' || byte == b';';
-            self.library_path = self.fill_in(0, path.as_ref(), is_separator);
+            self.library_path = self.fill_in(0, path.as_ref(), is_separator)?;
         }
+        Ok(())
     }
 
     /// `LD_AUDIT`, then the program's `DT_AUDIT` and `DT_DEPAUDIT`: each module in a list
@@ -61,7 +62,7 @@ impl Process<'_> {
         const LOADER: usize = 1;
         let namespace = self.namespaces.len();
         self.namespaces.push(Namespace::default());
-        let question = self.ask(LOADER, name, Reason::Audit);
+        let question = self.ask(LOADER, name, Reason::Audit)?;
         let asked = Asked { question, needed_by: LOADER, role: Role::Audit, namespace };
         let answer = self.map_object(name, asked)?;
         self.load.resolutions[question].answer = answer.clone();
@@ -88,7 +89,7 @@ impl Process<'_> {
         }
         let mut loaded = Vec::new();
         for name in names {
-            let question = self.ask(0, name.as_ref(), Reason::Preload);
+            let question = self.ask(0, name.as_ref(), Reason::Preload)?;
             let asked = Asked { question, needed_by: 0, role: Role::Preload, namespace: 0 };
             let answer = self.map_object(name.as_ref(), asked)?;
             if let Answer::Loaded(object, _) = answer {

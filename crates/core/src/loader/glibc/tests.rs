@@ -1,6 +1,8 @@
 //! The rules of the search, each on an in-memory file system. `tests/cases` proves the
 //! same rules against the real loader.
 
+mod limits;
+
 use bstr::BString;
 
 use crate::closure::{self, Closure, Subject};

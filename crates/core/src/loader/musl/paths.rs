@@ -1,16 +1,31 @@
 //! The search paths of musl: how they are written, split and expanded.
 
+use std::rc::Rc;
+
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::elf::{Class, Endian, Ident, ObjectView};
-use crate::probe::SearchSource;
+use crate::probe::{LogFull, SearchSource};
 
 /// The path compiled into musl (`load_library`, where there is no path file).
 pub(super) const SYSTEM_PATH: &str = "/lib:/usr/local/lib:/usr/lib";
 
+/// Size of `load_library`'s buffer in bytes: a candidate path that does not fit with
+/// its NUL is passed over without an open.
+pub(super) const BUFFER: usize = 2 * NAME_MAX + 2;
+/// `NAME_MAX`: a longer needed string without a slash is not searched for.
+pub(super) const NAME_MAX: usize = 255;
+
+/// Bytes that the run paths of all objects may take after expansion, many times those
+/// of a real start: `$ORIGIN` makes one grow as long as the object's own path allows.
+pub(super) const MAX_RUN_PATH_BYTES: usize = 256 << 20;
+
+/// The directories of one path, in order.
+pub(super) type PathDirs = Rc<[BString]>;
+
 /// A run path after expansion and the tag it came from; `None` where there is none
 /// or musl drops it.
-pub(super) type RunPath = Option<(SearchSource, BString)>;
+pub(super) type RunPath = Option<(SearchSource, PathDirs)>;
 
 /// Directories as one path, the slash at the end of each left off; `None` of none.
 pub(super) fn join(dirs: &[BString]) -> Option<BString> {
@@ -18,10 +33,16 @@ pub(super) fn join(dirs: &[BString]) -> Option<BString> {
     (!dirs.is_empty()).then(|| bstr::join(":", bare).into())
 }
 
-/// The elements of a path (`path_open`): between colons and newlines, empty ones
-/// skipped.
-pub(super) fn elements(path: &BStr) -> impl Iterator<Item = &[u8]> {
-    path.split(|byte| matches!(byte, b':' | b'\n')).filter(|dir| !dir.is_empty())
+/// The elements of a path (`path_open`): between colons and newlines, those left out
+/// that are empty or leave no room for a name in the buffer.
+pub(super) fn elements(path: &BStr) -> PathDirs {
+    let elements = path.split(|byte| matches!(byte, b':' | b'\n'));
+    elements.filter(|dir| !dir.is_empty() && has_room(dir, 1)).map(BString::from).collect()
+}
+
+/// Whether a directory, a slash and a name of `len` bytes fit into the buffer.
+pub(super) fn has_room(dir: &[u8], len: usize) -> bool {
+    dir.len() + 1 + len < BUFFER
 }
 
 /// The names in `LD_PRELOAD` (`load_preload`): between colons and `isspace` bytes.
@@ -32,22 +53,47 @@ pub(super) fn preloads(list: &BString) -> impl Iterator<Item = &[u8]> {
 
 /// `decode_dyn` and `fixup_rpath`: `DT_RUNPATH`, else `DT_RPATH`; with `$ORIGIN` and
 /// `${ORIGIN}` replaced, or dropped whole where another `$` is in it or `origin` is
-/// `None`. Unlike glibc's, the token may run on into letters.
-pub(super) fn fixup_rpath(view: &ObjectView, origin: Option<BString>) -> RunPath {
-    let dynamic = view.dynamic.as_ref()?;
+/// `None`. Unlike glibc's, the token may run on into letters. What the path takes is
+/// taken from `left`.
+///
+/// # Errors
+/// [`LogFull`] where `left` is used up.
+pub(super) fn fixup_rpath(
+    view: &ObjectView,
+    origin: Option<BString>,
+    left: &mut usize,
+) -> Result<RunPath, LogFull> {
+    let Some(dynamic) = &view.dynamic else { return Ok(None) };
     let (source, path) = match (&dynamic.runpath, &dynamic.rpath) {
         (Some(path), _) => (SearchSource::Runpath, path),
         (None, Some(path)) => (SearchSource::Rpath, path),
-        (None, None) => return None,
+        (None, None) => return Ok(None),
     };
+    let origin = origin.as_ref().map(|origin| origin.as_bstr());
+    let Some(expanded) = expand(path.as_bstr(), origin, left)? else { return Ok(None) };
+    Ok(Some((source, elements(expanded.as_bstr()))))
+}
+
+fn expand(
+    path: &BStr,
+    origin: Option<&BStr>,
+    left: &mut usize,
+) -> Result<Option<BString>, LogFull> {
     let mut parts = path.split(|byte| *byte == b'$');
-    let mut expanded = BString::from(parts.next().unwrap_or_default());
+    let mut expanded = BString::default();
+    let mut push = |part: &[u8]| {
+        *left = left.checked_sub(part.len()).ok_or(LogFull)?;
+        expanded.extend_from_slice(part);
+        Ok(())
+    };
+    push(parts.next().unwrap_or_default())?;
     for part in parts {
-        let rest = part.strip_prefix(b"ORIGIN").or_else(|| part.strip_prefix(b"{ORIGIN}"))?;
-        expanded.extend_from_slice(origin.as_ref()?);
-        expanded.extend_from_slice(rest);
+        let rest = part.strip_prefix(b"ORIGIN").or_else(|| part.strip_prefix(b"{ORIGIN}"));
+        let (Some(rest), Some(origin)) = (rest, origin) else { return Ok(None) };
+        push(origin)?;
+        push(rest)?;
     }
-    Some((source, expanded))
+    Ok(Some(expanded))
 }
 
 /// The directory of a path by its letters, without its slash (so the root directory
@@ -120,9 +166,6 @@ fn arch_of(ident: &Ident) -> &'static str {
 }
 
 /// The bytes up to a NUL, as C reads the path file.
-pub(super) fn first_string(mut bytes: Vec<u8>) -> BString {
-    if let Some(end) = bytes.find_byte(0) {
-        bytes.truncate(end);
-    }
-    bytes.into()
+pub(super) fn first_string(bytes: &[u8]) -> BString {
+    bytes[..bytes.find_byte(0).unwrap_or(bytes.len())].into()
 }

@@ -1,5 +1,7 @@
 //! One test a rule of `dynlink.c`.
 
+mod limits;
+
 use super::*;
 use crate::elf::Endian;
 use crate::fs::MemFs;

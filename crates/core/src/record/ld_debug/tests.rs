@@ -159,3 +159,12 @@ fn a_relocation_dependency_is_no_search() {
     let text = record(1, &["file=/a/l.so [0];  needed by p [0] (relocation dependency)"]);
     assert!(parse(&text)[0].searches.is_empty());
 }
+
+#[test]
+fn the_lines_of_a_hundred_thousand_processes_are_told_apart() {
+    let searching = |pid: u32| record(pid, &["find library=liba.so [0]; searching"]);
+    let twice = (0..100_000).chain(0..100_000).flat_map(searching).collect::<Vec<u8>>();
+    let processes = parse(&twice);
+    assert!(processes.iter().map(|process| process.pid).eq(0..100_000));
+    assert!(processes.iter().all(|process| process.searches.len() == 2));
+}

@@ -31,6 +31,11 @@ const EF_MIPS_NAN2008: u32 = 0x400;
 /// `_DL_HWCAP_TLS_MASK`.
 const HWCAP_TLS: u64 = 1 << 63;
 
+/// Entries of one name looked at on either side of the one that the search meets: more
+/// than any cache holds, one for each ABI and hwcaps subdirectory. A hostile cache of one
+/// name alone would else be walked from end to end at each lookup.
+const MAX_ALIKE: i64 = 64;
+
 /// What a loader compares an entry with: made once for a loader, used for every
 /// needed string.
 #[derive(Clone, Debug)]
@@ -232,7 +237,8 @@ impl LoaderCache {
     /// The first of the entries of this name, back from one that was found.
     fn first_of(&self, needed: &BStr, found: i64, query: &CacheQuery) -> i64 {
         let mut first = found;
-        while first > 0 && self.is_named(needed, first - 1, query).is_some() {
+        let end = (found - MAX_ALIKE).max(0);
+        while first > end && self.is_named(needed, first - 1, query).is_some() {
             first -= 1;
         }
         first
@@ -248,7 +254,7 @@ impl LoaderCache {
         query: &CacheQuery,
     ) -> Option<&BStr> {
         let mut best = Best::default();
-        for index in first..=last {
+        for index in first..=last.min(found + MAX_ALIKE) {
             let entry =
                 if index > found { self.is_named(needed, index, query) } else { self.entry(index) };
             let Some(entry) = entry else { break };

@@ -5,6 +5,8 @@
 //! the new one where its strings would be ("compat"). All numbers are in the byte
 //! order of the machine the cache is for.
 
+use std::sync::Arc;
+
 use bstr::{BStr, ByteSlice};
 
 use crate::elf::{Class, Endian, Ident};
@@ -43,7 +45,7 @@ const ISA_LEVEL_MASK: u64 = (1 << 10) - 1;
 /// A loader cache: its bytes, with the layout found in them.
 #[derive(Clone, Debug)]
 pub struct LoaderCache {
-    bytes: Vec<u8>,
+    bytes: Arc<[u8]>,
     endian: Endian,
     pub(super) layout: Layout,
     /// `cache_extension_tag_glibc_hwcaps`: offset of the array and its length in
@@ -188,8 +190,8 @@ impl LoaderCache {
     /// Reads a cache as the loader of a 64-bit target of that byte order does; see
     /// [`LoaderCache::parse_for`].
     #[must_use]
-    pub fn parse(bytes: Vec<u8>, endian: Endian) -> Option<Self> {
-        Self::parse_aligned(bytes, endian, 8)
+    pub fn parse(bytes: impl Into<Arc<[u8]>>, endian: Endian) -> Option<Self> {
+        Self::parse_aligned(bytes.into(), endian, 8)
     }
 
     /// Reads a cache as the loader of `ident`'s ABI does. `None` is what such a loader
@@ -199,11 +201,11 @@ impl LoaderCache {
     /// It differs from [`LoaderCache::parse`] for 32-bit x86 alone, where a cache of
     /// the compat format is laid out otherwise.
     #[must_use]
-    pub fn parse_for(bytes: Vec<u8>, ident: &Ident) -> Option<Self> {
-        Self::parse_aligned(bytes, ident.endian, alignment(ident))
+    pub fn parse_for(bytes: impl Into<Arc<[u8]>>, ident: &Ident) -> Option<Self> {
+        Self::parse_aligned(bytes.into(), ident.endian, alignment(ident))
     }
 
-    fn parse_aligned(bytes: Vec<u8>, endian: Endian, alignment: usize) -> Option<Self> {
+    fn parse_aligned(bytes: Arc<[u8]>, endian: Endian, alignment: usize) -> Option<Self> {
         let reader = Reader { bytes: &bytes, endian };
         let header =
             if new_header(&reader) { Some(0) } else { embedded_header(&reader, alignment)? };

@@ -339,3 +339,19 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn of_a_cache_of_one_name_only_the_entries_around_the_one_met_count() {
+    const FOREIGN: i32 = 0x803;
+    let with_own_at = |index: usize| {
+        let mut rows = vec![row("libz.so.1", "/x32/libz.so.1", FOREIGN); 2_001];
+        rows[index] = row("libz.so.1", "/lib/libz.so.1", X86_64);
+        lookup(new_format(Endian::Little, &rows, &[]), "libz.so.1", &query(36, &[]))
+    };
+    for near in [1_000 - 64, 1_000, 1_000 + 64] {
+        assert_eq!(with_own_at(near).as_deref(), Some("/lib/libz.so.1"));
+    }
+    for far in [0, 1_000 - 65, 1_000 + 65, 2_000] {
+        assert_eq!(with_own_at(far), None);
+    }
+}
