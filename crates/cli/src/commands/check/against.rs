@@ -62,7 +62,7 @@ pub(super) fn run(
     let [target] = targets.files.as_slice() else {
         bail!("--against: one program is compared with one record");
     };
-    let (verdict, closure) = program::check(assumed, target);
+    let (verdict, closure) = program::check(assumed, &assumed.fs.session(), target);
     let (program, closure) = match (verdict, closure) {
         (Verdict::Checked(program), Some(closure)) => (program, closure),
         (Verdict::Problem(problem), _) => {

@@ -63,7 +63,7 @@ pub(super) fn predict(
     let host = Path::new(OsStr::from_bytes(path));
     let inside = assumed.fs.inside(host);
     let target = Target { shown: path.clone(), inside, host: host.to_owned(), named: true };
-    match check(&assumed, &target) {
+    match check(&assumed, &assumed.fs.session(), &target) {
         (Verdict::Checked(program), Some(closure)) => Ok((*program, closure)),
         (Verdict::Problem(problem), _) => Err(problem.reason),
         _ => Err("nothing that a loader starts".to_owned()),
@@ -99,12 +99,24 @@ fn predicted(image: Image, path: BString, program: Program, closure: &Closure) -
         beside: complete.then(|| Beside::of(&attributed, closure, scope)),
         worst: attributed.offenders(closure),
         storm: attributed.storm,
+        storm_ns: storm_ns(&image),
         initialisers: attributed.initialisers,
         probes: attributed.probes,
         image,
         path,
         program: Ok(program),
     }
+}
+
+/// What the loader's failed opens and stats took.
+#[must_use]
+pub(super) fn storm_ns(image: &Image) -> u64 {
+    if image.dropped > 0 {
+        return image.loader.missed.ns;
+    }
+    let of_storm =
+        |lookup: &&Lookup| lookup.by_loader && lookup.is_miss() && lookup.attempt().is_some();
+    image.lookups.iter().filter(of_storm).map(|lookup| lookup.ns).sum()
 }
 
 /// The loader's lookups as probes that nobody is known to have asked for.

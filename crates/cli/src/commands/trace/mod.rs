@@ -59,6 +59,8 @@ pub(crate) struct Seen {
     pub probes: Vec<Probe>,
     /// Their counts.
     pub storm: Storm,
+    /// Time of its misses in nanoseconds, the tracer's own cost subtracted.
+    pub storm_ns: u64,
     /// Whom the misses are charged to.
     pub worst: Offenders,
     /// Prediction beside observation, where there is a prediction.
@@ -114,7 +116,7 @@ fn finish(asked: &TraceFlags, traced: Traced, places: &mut Places) -> Result<Exi
         images: join::images(images, &asked.store),
         exit,
         overhead: Some(overhead),
-        notes: notes::in_words(&notes),
+        notes: notes::in_words(&notes, rest.is_some()),
         all_syscalls: asked.syscalls,
         opens_alone: false,
     };
@@ -172,6 +174,7 @@ impl Seen {
         let probes = join::raw_probes(&image.lookups);
         Seen {
             storm: join::raw_storm(&probes),
+            storm_ns: join::storm_ns(&image),
             worst: join::raw_offenders(&probes),
             initialisers: image.lookups.iter().filter(|lookup| !lookup.by_loader).count(),
             image,

@@ -6,13 +6,13 @@ use bstr::BString;
 use crate::output::{errno_words, look::counted};
 use crate::sanitize::shown;
 
-/// The notes, a sentence each.
+/// The notes, a sentence each. `filtered` where processes that are left need the tracer.
 #[must_use]
-pub(super) fn in_words(notes: &[Note]) -> Vec<String> {
-    notes.iter().map(words).collect()
+pub(super) fn in_words(notes: &[Note], filtered: bool) -> Vec<String> {
+    notes.iter().map(|note| words(note, filtered)).collect()
 }
 
-fn words(note: &Note) -> String {
+fn words(note: &Note, filtered: bool) -> String {
     let name = |path: &BString| shown(path.as_ref());
     match note {
         Note::PrivilegesDropped { path } => {
@@ -43,7 +43,8 @@ fn words(note: &Note) -> String {
         }
         Note::LeftRunning { processes } => {
             let still = counted(*processes as u64, "process still runs", "processes still run");
-            format!("{still} and can look for files only while this becalm lives")
+            let need = " and can look for files only while this becalm lives";
+            format!("{still}{}", if filtered { need } else { "" })
         }
         Note::NoEntry { path } => {
             format!("{}: its entry point cannot be watched; all is the program's share", name(path))

@@ -63,6 +63,7 @@ fn seen(asked: &TraceFlags, ran: Untraced) -> Seen {
                 beside: Some(Beside::of(&attributed, &closure, scope)),
                 worst: attributed.offenders(&closure),
                 storm: attributed.storm,
+                storm_ns: 0,
                 initialisers: 0,
                 probes: attributed.probes,
                 image,

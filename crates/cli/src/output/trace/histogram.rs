@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use super::super::Look;
 use super::super::look::grouped;
 use super::screen::milliseconds;
+use crate::commands::trace::Seen;
 
 /// Rows that are shown.
 const ROWS: usize = 12;
@@ -32,21 +33,21 @@ pub(super) fn whole(image: &Image) -> Vec<SyscallRow> {
 
 /// The table, with a row for the storm.
 #[must_use]
-pub(super) fn table(look: Look, image: &Image) -> String {
+pub(super) fn table(look: Look, seen: &Seen) -> String {
     let mut text = String::new();
-    let rows = whole(image);
+    let rows = whole(&seen.image);
     let heading = format!(
         "{:>9}  {:>8}  {:>10}  {:>8}  {:>9}  system call",
         "calls", "errors", "total ms", "avg µs", "max µs"
     );
     let _ = writeln!(text, "\n  {}", look.strong(&heading));
-    let missed = image.loader.missed;
-    if missed.total() > 0 {
+    let misses = seen.storm.misses();
+    if misses > 0 {
         let storm = SyscallRow {
             name: "the storm: the loader's misses".to_owned(),
-            count: missed.total(),
-            errors: missed.total(),
-            total_ns: missed.ns,
+            count: misses,
+            errors: misses,
+            total_ns: seen.storm_ns,
             max_ns: 0,
         };
         let _ = writeln!(text, "  {}", look.costly(&line(&storm)));

@@ -178,7 +178,7 @@ fn image(seen: &Seen) -> ImageJson<'_> {
         immutable: program.map(|program| program.immutable),
         reached_entry: image.reached_entry,
         storm: seen.storm,
-        storm_ns: image.loader.missed.ns,
+        storm_ns: seen.storm_ns,
         loader: share(&image.loader),
         program: share(&image.program),
         syscalls: whole.iter().map(row).collect(),

@@ -36,7 +36,7 @@ pub(crate) fn of(look: Look, report: &Report, predict: bool) -> String {
         }
     }
     if report.all_syscalls {
-        text.push_str(&histogram::table(look, &seen.image));
+        text.push_str(&histogram::table(look, seen));
     }
     if predict {
         match &seen.beside {
@@ -139,7 +139,7 @@ fn shares(text: &mut String, look: Look, report: &Report, seen: &Seen) {
     let misses = counted(storm.misses(), "miss", "misses");
     let misses = if storm.misses() == 0 { look.good("no misses") } else { look.costly(&misses) };
     let cost = if timed && storm.misses() > 0 {
-        let ns = image.loader.missed.ns;
+        let ns = seen.storm_ns;
         format!("; {} ms, {} of the loader's time", milliseconds(ns), percent(ns, loader))
     } else {
         String::new()
