@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use becalm_core::cost::Storm;
 use becalm_core::probe::{Outcome, Probe};
 use becalm_core::record::compare::candidates;
-use becalm_core::record::strace::{Attempt, CallResult, TRACED_CALLS, attempts, parse};
+use becalm_core::record::strace::{Attempt, CallResult, Syscall, TRACED_CALLS, attempts, parse};
 use becalm_host::truth::{Start, Way, strace};
 use bstr::BStr;
 use serde::Deserialize;
@@ -68,9 +68,17 @@ struct Traced {
 
 #[derive(Deserialize)]
 struct Image {
+    path: String,
     storm: Storm,
     probes: Vec<Probe>,
     initialisers: usize,
+}
+
+impl Image {
+    fn steps(&self) -> Vec<Step> {
+        let step = |probe: &Probe| step(probe.call, &probe.path, probe.outcome);
+        self.probes.iter().map(step).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -112,17 +120,24 @@ fn compare(runner: &Runner, trial: &Trial, verdict: &mut Verdict) -> Result<()> 
     verdict.wrong.extend(output(&first, &second, &traced));
     let read = fs::read(&report).with_context(|| lossy(&traced.stderr))?;
     let read: Traced = serde_json::from_slice(&read)?;
-    let image = read.images.last().context("no image")?;
-    verdict.probes = image.probes.len();
-    verdict.misses = usize::try_from(image.storm.misses()).unwrap_or(usize::MAX);
-    if let Some(what) = against_strace(&own, dir.path(), image)? {
+    let starts = started(&own, dir.path())?;
+    anyhow::ensure!(!read.images.is_empty(), "no image");
+    if read.images.len() != starts.len() {
+        let what = format!("{} images, {} execves", read.images.len(), starts.len());
         verdict.wrong.push(Wrong::Strace(what));
     }
-    let line = [becalm, "check", "--json", "--probes", program];
-    let checked = start(&line)?.context("becalm check does not end")?;
-    let checked: Checked = serde_json::from_slice(&checked.stdout)?;
-    let predicted = checked.programs.first().context("nothing checked")?;
-    verdict.wrong.extend(against_check(image, predicted).map(Wrong::Prediction));
+    for (at, (image, seen)) in read.images.iter().zip(&starts).enumerate() {
+        verdict.probes += image.probes.len();
+        verdict.misses += usize::try_from(image.storm.misses()).unwrap_or(usize::MAX);
+        let listed = if at == 0 { against_listing(program, image)? } else { None };
+        let what = listed.or_else(|| against_run(image, seen));
+        verdict.wrong.extend(what.map(Wrong::Strace));
+        let line = [becalm, "check", "--json", "--probes", &image.path];
+        let checked = start(&line)?.context("becalm check does not end")?;
+        let checked: Checked = serde_json::from_slice(&checked.stdout)?;
+        let predicted = checked.programs.first().context("nothing checked")?;
+        verdict.wrong.extend(against_check(image, predicted).map(Wrong::Prediction));
+    }
     Ok(())
 }
 
@@ -177,35 +192,40 @@ fn step(call: becalm_core::probe::Call, path: &bstr::BString, outcome: Outcome) 
     (call, path.clone(), if outcome.is_failed_call() { outcome } else { Outcome::Hit })
 }
 
-/// The loader's probes in sequence: equal to all that a loader does which lists and
-/// exits, and the beginning of what the program does that runs on.
-fn against_strace(line: &[&str], dir: &Path, image: &Image) -> Result<Option<String>> {
-    let ours: Vec<Step> =
-        image.probes.iter().map(|probe| step(probe.call, &probe.path, probe.outcome)).collect();
-    let theirs = |attempts: Vec<Attempt>| -> Vec<Step> {
-        let kept = candidates(attempts, Some(BStr::new("/etc/ld.so.cache")), None);
-        kept.iter().map(|attempt| step(attempt.call, &attempt.path, attempt.outcome)).collect()
-    };
-    let listing = Start::new(line[0], Way::Trace);
+/// What `strace` saw, as far as it may be a probe.
+fn seen_steps(attempts: Vec<Attempt>) -> Vec<Step> {
+    let kept = candidates(attempts, Some(BStr::new("/etc/ld.so.cache")), None);
+    kept.iter().map(|attempt| step(attempt.call, &attempt.path, attempt.outcome)).collect()
+}
+
+/// The loader's probes are all that a loader does which lists and exits. Where
+/// initialisers look for files, the loader has done more by the entry point.
+fn against_listing(program: &str, image: &Image) -> Result<Option<String>> {
+    let listing = Start::new(program, Way::Trace);
     let listing = Start { user: Some(becalm_host::truth::User::nobody()), ..listing };
-    let listed = theirs(strace(&listing)?.attempts());
-    if image.initialisers == 0 && listed != ours {
-        return Ok(Some(parting("a start that lists", &ours, &listed)));
-    }
+    let listed = seen_steps(strace(&listing)?.attempts());
+    let ours = image.steps();
+    let differs = image.initialisers == 0 && listed != ours;
+    Ok(differs.then(|| parting("a start that lists", &ours, &listed)))
+}
+
+/// The program under `strace`: the steps of each program that the first process became.
+fn started(line: &[&str], dir: &Path) -> Result<Vec<Vec<Step>>> {
     let record = dir.join("strace");
     let name = record.to_str().context("a folder that is no UTF-8")?;
     let calls = format!("trace={TRACED_CALLS}");
     let strace = ["/usr/bin/strace", "-f", "-qq", "-xx", "--signal=none", "-e", &calls, "-o", name];
-    if start(&[&strace, line].concat())?.is_none() {
-        return Ok(Some("no end under strace".to_owned()));
-    }
+    start(&[&strace, line].concat())?.context("no end under strace")?;
     let all = parse(&fs::read(&record)?);
     let pid = all.first().map(|call| call.pid);
-    let mut calls: Vec<_> = all.into_iter().filter(|call| Some(call.pid) == pid).collect();
-    let became =
-        calls.iter().rposition(|c| c.name == "execve" && matches!(c.result, CallResult::Ok(_)));
-    calls.drain(..became.map_or(0, |at| at + 1));
-    let seen = theirs(attempts(&calls));
+    let own: Vec<_> = all.into_iter().filter(|call| Some(call.pid) == pid).collect();
+    let became = |c: &Syscall| c.name == "execve" && matches!(c.result, CallResult::Ok(_));
+    Ok(own.split(became).skip(1).map(|calls| seen_steps(attempts(calls))).collect())
+}
+
+/// The loader's probes are the beginning of what the program does.
+fn against_run(image: &Image, seen: &[Step]) -> Option<String> {
+    let ours = image.steps();
     let is_there = if image.initialisers == 0 {
         seen.starts_with(&ours)
     } else {
@@ -213,7 +233,7 @@ fn against_strace(line: &[&str], dir: &Path, image: &Image) -> Result<Option<Str
         let mut rest = seen.iter();
         ours.iter().all(|step| rest.any(|other| other == step))
     };
-    Ok((!is_there).then(|| parting("a start that runs", &ours, &seen)))
+    (!is_there).then(|| parting("a start that runs", &ours, seen))
 }
 
 fn against_check(image: &Image, predicted: &Predicted) -> Option<String> {
