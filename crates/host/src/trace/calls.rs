@@ -83,8 +83,8 @@ pub(super) fn stat_flags(name: &str) -> Option<usize> {
 }
 
 /// True for a stat of a descriptor, which looks for no file.
-pub(super) fn is_of_descriptor(name: &str, args: &[u64; 6]) -> bool {
-    let flagged = stat_flags(name).is_some_and(|at| args[at] as u32 & AT_EMPTY_PATH != 0);
+pub(super) fn is_of_descriptor(stat_flags: Option<usize>, args: &[u64; 6]) -> bool {
+    let flagged = stat_flags.is_some_and(|at| args[at] as u32 & AT_EMPTY_PATH != 0);
     flagged && !is_cwd(args[0])
 }
 

@@ -159,10 +159,10 @@ mod tests {
                 assert_eq!(run(&program, abi.arch, *number, args), TRACE, "{name}");
                 args[at] = flag | 0x100;
                 assert_eq!(run(&program, abi.arch, *number, args), ALLOW, "{name}");
-                assert!(crate::trace::calls::is_of_descriptor(name, &args));
+                assert!(crate::trace::calls::is_of_descriptor(Some(at), &args));
                 args[0] = cwd;
                 assert_eq!(run(&program, abi.arch, *number, args), TRACE, "{name}");
-                assert!(!crate::trace::calls::is_of_descriptor(name, &args));
+                assert!(!crate::trace::calls::is_of_descriptor(Some(at), &args));
             }
         }
     }

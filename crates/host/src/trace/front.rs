@@ -1,12 +1,12 @@
 //! The process before the tracer: see [`Front`].
 
-#![allow(unsafe_code, reason = "fork, sigwaitinfo and _exit have no safe form")]
+#![allow(unsafe_code, reason = "fork, waitpid and _exit have no safe form")]
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use super::signals;
 use super::sys::{self, Pid};
 
 /// The process that the user started, when the tracer is a child of it. It passes
@@ -34,18 +34,11 @@ impl Front {
         )?;
         // SAFETY: getpid takes nothing.
         let pid = unsafe { libc::getpid() };
-        // From before the fork on: no signal may be lost, and none end the front.
-        let before = block_all();
         // SAFETY: the caller has no other thread, so that the child is a whole process.
         match unsafe { libc::fork() } {
-            -1 => {
-                let error = io::Error::last_os_error();
-                restore(&before);
-                Err(error)
-            }
+            -1 => Err(io::Error::last_os_error()),
             0 => {
                 drop(ours);
-                restore(&before);
                 Ok(Front { pid, line: Arc::new(theirs) })
             }
             tracer => {
@@ -60,9 +53,6 @@ impl Front {
     pub fn release(&self, code: u8) {
         // A front that is gone needs no code.
         let _ = rustix::net::send(&self.line, &[code], rustix::net::SendFlags::NOSIGNAL);
-        if self.is_there() {
-            sys::kill(self.pid, libc::SIGCHLD);
-        }
     }
 
     /// The program was stopped: a shell is to see that.
@@ -86,75 +76,41 @@ impl Front {
     }
 }
 
-fn block_all() -> libc::sigset_t {
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both calls fill the sets they are given; neither can fail with a valid
-    // `how`.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        before.assume_init()
-    }
-}
-
-fn restore(mask: &libc::sigset_t) {
-    // SAFETY: a set that was read before is set again.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
-}
-
-/// The life of the front: takes signals one by one until the tracer lets it go or ends.
+/// The life of the front: hands signals on until the tracer lets it go or ends. What a
+/// terminal sends reaches the tracer and the program by itself.
 fn stand_before(tracer: Pid, line: &OwnedFd) -> ! {
-    loop {
-        if let Some(code) = released(line).or_else(|| ended(tracer)) {
-            // SAFETY: nothing of this process is to be run or written any more.
-            unsafe { libc::_exit(i32::from(code)) };
+    let _handing_on = signals::hand_on(tracer);
+    let mut code = [0u8];
+    let said = loop {
+        match rustix::net::recv(line, &mut code[..], rustix::net::RecvFlags::empty()) {
+            Err(rustix::io::Errno::INTR) => {}
+            said => break said,
         }
-        let Some((signal, by_a_process, sender)) = next_signal() else { continue };
-        let to_hand_on = !matches!(signal, libc::SIGCHLD | libc::SIGPIPE);
-        // What a terminal sends reaches the tracer and the program by itself.
-        if to_hand_on && by_a_process && sender != tracer {
-            sys::kill(tracer, signal);
-        }
-    }
+    };
+    let code = match said {
+        Ok((1, _)) => code[0],
+        // The line's other end is gone, and with it the tracer.
+        _ => code_of(tracer),
+    };
+    // SAFETY: nothing of this process is to be run or written any more.
+    unsafe { libc::_exit(i32::from(code)) }
 }
 
-/// Waits for a signal: number, whether a process sent it, and which.
-fn next_signal() -> Option<(i32, bool, Pid)> {
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
-    // SAFETY: the set is filled before it is used; the info is written where a signal
-    // is given, and its sender is read for those a process sent.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        let signal = libc::sigwaitinfo(all.as_ptr(), info.as_mut_ptr());
-        if signal <= 0 {
-            return None;
-        }
-        let info = info.assume_init();
-        let by_a_process = info.si_code <= 0;
-        Some((signal, by_a_process, if by_a_process { info.si_pid() } else { 0 }))
-    }
-}
-
-fn released(line: &OwnedFd) -> Option<u8> {
-    let mut code = 0u8;
-    // SAFETY: one byte is read to where there is one.
-    let read =
-        unsafe { libc::recv(line.as_raw_fd(), (&raw mut code).cast(), 1, libc::MSG_DONTWAIT) };
-    (read == 1).then_some(code)
-}
-
-/// The code of the tracer, once it has ended.
-fn ended(tracer: Pid) -> Option<u8> {
+/// The code of the tracer, which has ended or is about to.
+fn code_of(tracer: Pid) -> u8 {
     let mut status = 0;
-    // SAFETY: one status is written to where there is one.
-    let pid = unsafe { libc::waitpid(tracer, &raw mut status, libc::WNOHANG) };
-    if pid == 0 {
-        return None;
+    loop {
+        // SAFETY: one status is written to where there is one.
+        let pid = unsafe { libc::waitpid(tracer, &raw mut status, 0) };
+        if pid == tracer {
+            break;
+        }
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return 2;
+        }
     }
     if libc::WIFSIGNALED(status) {
-        return Some(128u8.saturating_add(libc::WTERMSIG(status) as u8));
+        return 128u8.saturating_add(libc::WTERMSIG(status) as u8);
     }
-    Some(libc::WEXITSTATUS(status) as u8)
+    libc::WEXITSTATUS(status) as u8
 }

@@ -168,7 +168,8 @@ pub fn run_with(
     let child = spawn(&Body::Exec(exec), stops).map_err(failed)?;
     let together = together.map(|together| together.with(child.pid));
     let handing_on = signals::hand_on(child.pid);
-    let mut tracer = Tracer::new(child, path, options, (overhead, together), sink);
+    let dir = command.dir.clone().unwrap_or_default();
+    let mut tracer = Tracer::new(child, (path, dir), options, (overhead, together), sink);
     tracer.watch()?;
     let exit = tracer.exit.unwrap_or(Exit::Running);
     let rest = match exit {

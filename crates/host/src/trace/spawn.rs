@@ -148,7 +148,7 @@ pub(super) fn spawn(body: &Body, stops: Option<Stops>) -> Result<Spawned, Failed
     if pid < 0 {
         return Err(Failed::Fork(io::Error::last_os_error()));
     }
-    let attached = stopped::seize(pid).and_then(|()| go.write_all(b"g").map(|()| ()));
+    let attached = stopped::seize(pid).and_then(|()| go.write_all(b"g"));
     if let Err(error) = attached {
         // Without the byte it waits for, the child ends by itself.
         drop(go);

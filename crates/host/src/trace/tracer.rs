@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::arch;
 use super::calibrate::nanos;
-use super::calls::{Meaning, is_cwd, is_of_descriptor, meaning};
+use super::calls::{Meaning, is_cwd, is_of_descriptor};
 use super::count::{Call, Counting};
 use super::exec::{Breakpoint, Program};
 use super::spawn::{Report, Spawned};
@@ -27,6 +27,7 @@ pub(super) struct Tracer<'a> {
     pub(super) overhead: Calibration,
     sink: &'a mut dyn FnMut(Event<'_>),
     command: PathBuf,
+    dir: PathBuf,
     child: Spawned,
     /// True where every call stops: there is no filter.
     no_filter: bool,
@@ -72,7 +73,7 @@ impl<'a> Tracer<'a> {
     /// A run of `child`, which was started with a filter or without.
     pub(super) fn new(
         child: Spawned,
-        command: PathBuf,
+        (command, dir): (PathBuf, PathBuf),
         options: Options,
         (overhead, together): (Calibration, Option<Together>),
         sink: &'a mut dyn FnMut(Event<'_>),
@@ -85,6 +86,7 @@ impl<'a> Tracer<'a> {
             overhead,
             sink,
             command,
+            dir,
             child,
             no_filter,
             processes: FxHashMap::default(),
@@ -100,7 +102,7 @@ impl<'a> Tracer<'a> {
     pub(super) fn watch(&mut self) -> Result<(), TraceError> {
         while self.exit.is_none() {
             match stopped::wait(None) {
-                Ok(Waited::Stop(task, why)) => self.stopped(task, why)?,
+                Ok(Waited::Stop(task, why)) => self.stopped(task, why),
                 Ok(Waited::End(pid, end)) => self.ended(pid, end)?,
                 Err(source) => return Err(self.failed("wait", source)),
             }
@@ -136,14 +138,14 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    fn stopped(&mut self, task: Stopped, why: Why) -> Result<(), TraceError> {
+    fn stopped(&mut self, task: Stopped, why: Why) {
         let pid = task.pid();
         if why != Why::Exec && self.tasks.get(&pid).is_none_or(|task| task.process.is_none()) {
             self.appeared(pid);
         }
         match why {
             Why::Filter | Why::Call => self.at_call(task),
-            Why::Exec => return self.became_program(task),
+            Why::Exec => self.became_program(task),
             Why::Birth => {
                 if let Some(newborn) = task.former_id() {
                     self.tasks.entry(newborn).or_default();
@@ -166,7 +168,6 @@ impl<'a> Tracer<'a> {
             Why::Signal(signal) if signal == libc::SIGTRAP => self.trapped(task),
             Why::Signal(signal) => self.go_on(task, signal),
         }
-        Ok(())
     }
 
     /// A task shows up for the first time: a thread, or a process of its own.
@@ -232,43 +233,50 @@ impl<'a> Tracer<'a> {
             self.note(Note::Undecoded { arch: info.arch });
             return self.go_on(task, 0);
         };
-        let name = abi.name(number);
-        let meaning = match name {
-            Some(name) if is_of_descriptor(name, &args) => Meaning::Other,
-            Some(name) => meaning(name),
+        let known = abi.known(number);
+        let meaning = match known {
+            Some(known) if is_of_descriptor(known.stat_flags, &args) => Meaning::Other,
+            Some(known) => known.meaning,
             None => Meaning::Other,
         };
-        if meaning == Meaning::Placement {
-            self.together = None;
+        let by_loader = self.images[image].is_loader(info.instruction_pointer);
+        let lookup = match meaning {
+            Meaning::Lookup { kind, at } => Some(lookup(&task, kind, at, &args, by_loader)),
+            Meaning::Ptrace | Meaning::Placement | Meaning::Other => None,
+        };
+        self.heed(pid, meaning, lookup.as_ref());
+        if lookup.is_none() && !self.options.all_syscalls {
+            return self.go_on(task, 0);
         }
+        let name = match known {
+            Some(known) => Cow::Borrowed(known.name),
+            None => Cow::Owned(format!("syscall_{number}")),
+        };
+        let pending = self.pending(name, image, lookup);
+        if let Some(entry) = self.tasks.get_mut(&pid) {
+            entry.call = Some(pending);
+        }
+        task.resume(Until::Call, 0);
+    }
+
+    /// Some calls are to be told of, some end the time together.
+    fn heed(&mut self, pid: Pid, meaning: Meaning, lookup: Option<&Lookup>) {
         if meaning == Meaning::Ptrace {
             self.note(Note::TracesItself { pid: pid.unsigned_abs() });
         }
-        let wanted = matches!(meaning, Meaning::Lookup { .. }) || self.options.all_syscalls;
-        if !wanted {
-            return self.go_on(task, 0);
-        }
-        let counting = &self.images[image];
-        let lookup = match meaning {
-            Meaning::Lookup { kind, at } => {
-                Some(lookup(&task, kind, at, &args, counting.is_loader(info.instruction_pointer)))
-            }
-            Meaning::Ptrace | Meaning::Placement | Meaning::Other => None,
-        };
-        let phase = counting.phase;
-        if lookup.as_ref().is_some_and(|lookup| lookup.path.starts_with(b"/proc/")) {
+        let into_proc = lookup.is_some_and(|lookup| lookup.path.starts_with(b"/proc/"));
+        if meaning == Meaning::Placement || into_proc {
             self.together = None;
         }
+    }
+
+    fn pending(&self, name: Cow<'static, str>, image: usize, lookup: Option<Lookup>) -> Pending {
         let cost_ns = match self.together {
             Some(_) => self.overhead.call_ns,
             None => self.overhead.apart_call_ns,
         };
-        let name = name.map_or_else(|| Cow::Owned(format!("syscall_{number}")), Cow::Borrowed);
-        if let Some(entry) = self.tasks.get_mut(&pid) {
-            let began = Instant::now();
-            entry.call = Some(Pending { name, image, phase, lookup, cost_ns, began });
-        }
-        task.resume(Until::Call, 0);
+        let phase = self.images[image].phase;
+        Pending { name, image, phase, lookup, cost_ns, began: Instant::now() }
     }
 
     fn call_ended(&mut self, pid: Pid, pending: Pending, errno: Option<Errno>, now: Instant) {
@@ -283,7 +291,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// `execve` succeeded: one image ends, another begins.
-    fn became_program(&mut self, task: Stopped) -> Result<(), TraceError> {
+    fn became_program(&mut self, task: Stopped) {
         let (pid, now) = (task.pid(), Instant::now());
         let former = task.former_id().unwrap_or(pid);
         let call = self.tasks.get_mut(&former).and_then(|task| task.call.take());
@@ -294,13 +302,12 @@ impl<'a> Tracer<'a> {
             self.call_ended(pid, pending, None, now);
         }
         if self.images.is_empty() {
-            self.started()?;
+            self.started();
         }
         if pid == self.root() || self.options.follow {
             self.new_image(&task);
         }
         self.go_on(task, 0);
-        Ok(())
     }
 
     fn new_image(&mut self, task: &Stopped) {
@@ -341,7 +348,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// The first program runs: what did the child say on its way there?
-    fn started(&mut self) -> Result<(), TraceError> {
+    fn started(&mut self) {
         for report in self.child.reports() {
             match report {
                 Report::NoFilter(errno) => {
@@ -352,7 +359,6 @@ impl<'a> Tracer<'a> {
                 Report::Directory(_) | Report::Exec(_) => {}
             }
         }
-        Ok(())
     }
 
     /// `SIGTRAP`: the entry point, or the program's own.
@@ -407,9 +413,8 @@ impl<'a> Tracer<'a> {
                     return TraceError::Exec { command, source };
                 }
                 Report::Directory(errno) => {
-                    let dir = command;
                     return TraceError::Directory {
-                        dir,
+                        dir: self.dir.clone(),
                         source: io::Error::from_raw_os_error(errno),
                     };
                 }

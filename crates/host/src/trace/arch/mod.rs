@@ -8,6 +8,8 @@ mod x86_64;
 
 use std::sync::OnceLock;
 
+use super::calls::{self, Meaning};
+
 #[cfg(target_arch = "aarch64")]
 pub(super) use aarch64::{BREAKPOINT, BREAKPOINT_MASK, abis, after_breakpoint, rewind};
 #[cfg(target_arch = "x86_64")]
@@ -22,11 +24,23 @@ pub(super) struct Abi {
     /// Lines of `number name`.
     table: &'static str,
     names: OnceLock<Vec<(u32, &'static str)>>,
+    by_number: OnceLock<Vec<Option<Known>>>,
+}
+
+/// A call of a convention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// What it means to the tracer.
+    pub(super) meaning: Meaning,
+    /// See [`super::calls::stat_flags`].
+    pub(super) stat_flags: Option<usize>,
 }
 
 impl Abi {
     const fn new(arch: u32, variant_bit: u32, table: &'static str) -> Self {
-        Abi { arch, variant_bit, table, names: OnceLock::new() }
+        Abi { arch, variant_bit, table, names: OnceLock::new(), by_number: OnceLock::new() }
     }
 
     /// All numbers and names, by number.
@@ -34,12 +48,20 @@ impl Abi {
         self.names.get_or_init(|| self.table.lines().filter_map(row).collect())
     }
 
-    /// The name of a number, its variant bit ignored.
-    pub(super) fn name(&self, number: u32) -> Option<&'static str> {
-        let names = self.names();
-        let number = number & !self.variant_bit;
-        let at = names.binary_search_by_key(&number, |(number, _)| *number).ok()?;
-        Some(names[at].1)
+    /// The call of a number, its variant bit ignored.
+    pub(super) fn known(&self, number: u32) -> Option<Known> {
+        let known = self.by_number.get_or_init(|| self.lay_out());
+        *known.get((number & !self.variant_bit) as usize)?
+    }
+
+    fn lay_out(&self) -> Vec<Option<Known>> {
+        let mut known = Vec::new();
+        for (number, name) in self.names() {
+            known.resize(*number as usize, None);
+            let stat_flags = calls::stat_flags(name);
+            known.push(Some(Known { name, meaning: calls::meaning(name), stat_flags }));
+        }
+        known
     }
 }
 
@@ -66,7 +88,7 @@ mod tests {
             for call in ["openat", "openat2", "statx", "execve", "readlinkat", "faccessat2"] {
                 let found = names.iter().find(|(_, name)| *name == call);
                 let (number, _) = found.unwrap_or_else(|| panic!("{call} is missing"));
-                assert_eq!(abi.name(*number), Some(call));
+                assert_eq!(abi.known(*number).unwrap().name, call);
             }
         }
     }
@@ -81,7 +103,7 @@ mod tests {
             (libc::SYS_ptrace, "ptrace"),
             (libc::SYS_getppid, "getppid"),
         ] {
-            assert_eq!(native.name(u32::try_from(number).unwrap()), Some(name));
+            assert_eq!(native.known(u32::try_from(number).unwrap()).unwrap().name, name);
         }
     }
 }

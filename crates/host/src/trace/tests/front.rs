@@ -1,5 +1,5 @@
-//! The process before the tracer. Each test runs itself again as a process of its own and
-//! of one thread (which is what `--test-threads=1` gives), which forks into front and tracer.
+//! The process before the tracer. Each test runs itself again as a process of its own,
+//! which forks into front and tracer.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
