@@ -3,6 +3,7 @@
 //! `import` makes a store out of this machine's programs, `fixture` makes the
 //! seeds of this field, `measure` counts what the real loader does with them.
 
+mod bench;
 mod child;
 mod dpkg;
 mod elf;
@@ -48,6 +49,9 @@ enum Command {
     /// Build one of the seeds of this field and print what to run
     #[command(subcommand)]
     Fixture(fixture::Fixture),
+    /// Measure what becalm costs
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Count what the real loader does for each program of a store
     Measure {
         /// The store
@@ -81,6 +85,7 @@ fn run(command: Command) -> Result<()> {
             Ok(())
         }
         Command::Fixture(fixture) => fixture::run(fixture),
+        Command::Bench(bench) => bench::run(&bench),
         Command::Measure { store } => measure::run(&store),
     }
 }
