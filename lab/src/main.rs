@@ -50,7 +50,7 @@ enum Command {
     /// Build one of the seeds of this field and print what to run
     #[command(subcommand)]
     Fixture(fixture::Fixture),
-    /// Measure becalm beside other tools
+    /// Measure what becalm costs, beside other tools
     #[command(subcommand)]
     Bench(bench::Bench),
     /// Count what the real loader does for each program of a store

@@ -3,7 +3,9 @@
 //! [`case`] builds the fixtures of `tests/cases/` and holds the model against the
 //! loader on each; [`differential`] does so for the programs of a machine, of lab
 //! stores and of foreign sysroots; [`predict`] is the model's side of both.
+//! [`trace_differential`] holds the tracer against `strace` and the model.
 
 pub mod case;
 pub mod differential;
 pub mod predict;
+pub mod trace_differential;

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use xtask::case::{Case, Predictor};
 use xtask::differential::{self, Options};
 use xtask::predict::Question;
+use xtask::trace_differential;
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -21,6 +22,8 @@ struct Arguments {
 enum Chore {
     /// Hold the model against the real loader on many objects.
     Differential(Options),
+    /// Hold becalm trace against strace, against the model, and against no tracer.
+    TraceDifferential(trace_differential::Options),
     /// Build one case and print what the loader did beside what the model says.
     Case {
         /// Folder of the case.
@@ -34,6 +37,7 @@ enum Chore {
 fn main() -> Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Differential(options) => differential::run(&options),
+        Chore::TraceDifferential(options) => trace_differential::run(&options),
         Chore::Case { folder } => {
             let report =
                 Case::read(&folder)?.run(&Predictor::new(&std::env::current_exe()?)?.path())?;

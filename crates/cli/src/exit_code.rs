@@ -15,6 +15,8 @@ pub(crate) enum ExitStatus {
     /// A signal ended the work, told as shells tell it: 128 and its number. An
     /// interrupt (130) needs no code here: becalm leaves SIGINT its default action.
     Signal(u8),
+    /// That of the program that was run, as a shell would tell it.
+    Program(u8),
 }
 
 impl ExitStatus {
@@ -28,6 +30,7 @@ impl ExitStatus {
             Self::Fine => 0,
             Self::Finding => 1,
             Self::Failure => 2,
+            Self::Program(code) => code,
             Self::Signal(number) => 128_u8.saturating_add(number),
         }
     }

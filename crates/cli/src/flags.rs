@@ -10,6 +10,10 @@ use clap_complete::Shell;
 
 use crate::manual;
 
+mod trace;
+
+pub(crate) use self::trace::{TraceFlags, Until};
+
 /// Ends the dynamic loader's stat storm
 ///
 /// A program whose libraries live one to a directory makes the dynamic loader try
@@ -46,6 +50,18 @@ pub(crate) enum Command {
     /// here, read from the loader's file where it cannot, and taken from --libc and --cpu
     /// where given. No program that is checked is started.
     Check(Box<CheckFlags>),
+    /// Run a program and watch what its loader tries
+    ///
+    /// The program runs as it would without becalm: same streams, terminal, process group
+    /// and exit code. What its loader does before the entry point is told apart from what
+    /// the program does after it: how long each took, how many of the lookups failed and
+    /// what those cost, and who asked for them. Each program that a wrapper turns into is
+    /// an image of its own; the report is about the last one.
+    ///
+    /// The report goes to stderr when the program has ended, so that its stdout stays what
+    /// it is.
+    #[command(override_usage = "becalm trace [OPTIONS] -- CMD [ARGS]...")]
+    Trace(Box<TraceFlags>),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),
@@ -101,6 +117,19 @@ pub(crate) struct CheckFlags {
     /// The budget holds for each program by itself; stderr names those over it.
     #[arg(long, value_name = "N", help_heading = "Output")]
     pub max_misses: Option<u64>,
+
+    /// Show the prediction beside what `becalm trace --json` recorded in FILE
+    ///
+    /// One program is checked; the differences are listed, and the exit code is 1 where
+    /// there are any.
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["tree", "probes", "max_misses"],
+        help_heading = "Output"
+    )]
+    pub against: Option<PathBuf>,
 
     /// Take DIR for the root directory, as for another machine or architecture
     ///
@@ -188,6 +217,7 @@ pub(crate) fn definition() -> clap::Command {
     Flags::command()
         .after_long_help(manual::as_help(manual::COMMON))
         .mut_subcommand("check", |check| check.after_long_help(manual::as_help(manual::CHECK)))
+        .mut_subcommand("trace", |trace| trace.after_long_help(manual::as_help(manual::TRACE)))
 }
 
 /// The flags of this process. A wrong one, `--help` and `--version` end it.

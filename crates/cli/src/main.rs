@@ -33,6 +33,7 @@ fn main() -> ExitCode {
 fn run(flags: &Flags) -> Result<ExitStatus> {
     match &flags.command {
         Command::Check(asked) => commands::check::run(asked, flags.color),
+        Command::Trace(asked) => commands::trace::run(asked, flags.color),
         Command::Generate(asked) => commands::generate::run(asked),
     }
 }

@@ -72,7 +72,7 @@ impl Storm {
     }
 }
 
-fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool {
+pub(crate) fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool {
     match source {
         SearchSource::Direct | SearchSource::LoaderCache => false,
         _ => !dir.is_empty() || !path.starts_with(b"/"),
@@ -116,24 +116,54 @@ pub struct Offenders {
     pub sources: Vec<(SearchSource, Misses)>,
 }
 
+/// A failed call and what it is charged to.
+#[derive(Clone, Copy, Debug)]
+pub struct Miss<'a> {
+    /// Search directory; `None` where no directory was searched.
+    pub directory: Option<&'a BStr>,
+    /// Needed string.
+    pub needed: &'a BStr,
+    /// Asking object.
+    pub object: &'a BStr,
+    /// Search source.
+    pub source: SearchSource,
+    /// Which call.
+    pub call: Call,
+}
+
 impl Offenders {
     /// Charges the misses of a closure.
     #[must_use]
     pub fn of(closure: &Closure) -> Self {
         let load = &closure.load;
+        let failed = load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
+        Self::charge(failed.map(|probe| {
+            let resolution = &load.resolutions[probe.resolution];
+            let is_searched = is_searched(probe.source, probe.dir, probe.path);
+            Miss {
+                directory: is_searched.then_some(probe.dir),
+                needed: resolution.needed.as_ref(),
+                object: load.objects[resolution.needed_by].path.as_ref(),
+                source: probe.source,
+                call: probe.call,
+            }
+        }))
+    }
+
+    /// Adds misses up.
+    #[must_use]
+    pub fn charge<'a>(misses: impl Iterator<Item = Miss<'a>>) -> Self {
         let mut directories: FxHashMap<&BStr, Misses> = FxHashMap::default();
         let mut needed: FxHashMap<&BStr, Misses> = FxHashMap::default();
         let mut objects: FxHashMap<&BStr, Misses> = FxHashMap::default();
         let mut sources: FxHashMap<SearchSource, Misses> = FxHashMap::default();
-        for probe in load.probes.iter().filter(|probe| probe.outcome.is_failed_call()) {
-            let resolution = &load.resolutions[probe.resolution];
-            let asking = &load.objects[resolution.needed_by];
-            if is_searched(probe.source, probe.dir, probe.path) {
-                directories.entry(probe.dir).or_default().count(probe.call);
+        for miss in misses {
+            if let Some(directory) = miss.directory {
+                directories.entry(directory).or_default().count(miss.call);
             }
-            needed.entry(resolution.needed.as_ref()).or_default().count(probe.call);
-            objects.entry(asking.path.as_ref()).or_default().count(probe.call);
-            sources.entry(probe.source).or_default().count(probe.call);
+            needed.entry(miss.needed).or_default().count(miss.call);
+            objects.entry(miss.object).or_default().count(miss.call);
+            sources.entry(miss.source).or_default().count(miss.call);
         }
         let own = |(name, misses): (&BStr, Misses)| (name.to_owned(), misses);
         Self {

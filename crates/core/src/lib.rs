@@ -6,7 +6,8 @@
 //!
 //! The main path: [`closure::resolve`] → [`loader`] → [`search`] → [`fs`] and
 //! [`elf`], with every attempt recorded as a [`probe::Probe`] and counted by
-//! [`cost`]. [`record`] turns what real loaders said into the same probes.
+//! [`cost`]. [`record`] turns what real loaders said into the same probes,
+//! [`observe`] what a tracer saw.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod facts;
 pub mod fs;
 pub mod loader;
 pub mod macho;
+pub mod observe;
 pub mod probe;
 pub mod record;
 pub mod search;

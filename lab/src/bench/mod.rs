@@ -1,9 +1,9 @@
 //! `lab bench`: what becalm costs, beside other tools that answer part of its question.
 //!
-//! [`check`] says what is measured and writes it down; [`list`] chooses the files,
+//! [`check`] measures `becalm check` and writes it down; [`list`] chooses the files,
 //! [`tools`] holds the command lines, [`run`] measures one of them once, [`closures`]
 //! counts what each tool resolved, [`summary`] makes ratios of the rounds, [`machine`]
-//! says where all this was.
+//! says where all this was. [`trace`] measures the cost of watching a start.
 
 mod check;
 mod closures;
@@ -12,17 +12,35 @@ mod machine;
 mod run;
 mod summary;
 mod tools;
+mod trace;
 
-pub(crate) use check::CheckBench;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Subcommand;
+
+pub(crate) use check::CheckBench;
 
 /// What can be measured.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     /// `becalm check` beside libtree and lddtree, on one list of files
     Check(CheckBench),
+    /// Programs of a store untraced, under becalm trace, and under strace
+    Trace {
+        /// The store
+        #[arg(long, default_value = "target/lab/store")]
+        store: PathBuf,
+        /// The becalm to measure
+        #[arg(long, default_value = "target/release/becalm")]
+        becalm: PathBuf,
+        /// Rounds; in each, every way is taken once
+        #[arg(long, default_value_t = 20)]
+        rounds: usize,
+        /// Where the raw times go, one JSON object
+        #[arg(long)]
+        raw: Option<PathBuf>,
+    },
 }
 
 /// Measures.
@@ -32,5 +50,8 @@ pub(crate) enum Bench {
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Check(asked) => check::run(asked),
+        Bench::Trace { store, becalm, rounds, raw } => {
+            trace::run(store, becalm, *rounds, raw.as_deref())
+        }
     }
 }

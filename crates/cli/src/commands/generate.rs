@@ -31,7 +31,11 @@ fn manual_pages(dir: &Path) -> Result<()> {
     root.build();
     for command in root.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         let name = format!("becalm-{}", command.get_name());
-        let sections = if command.get_name() == "check" { manual::CHECK } else { manual::COMMON };
+        let sections = match command.get_name() {
+            "check" => manual::CHECK,
+            "trace" => manual::TRACE,
+            _ => manual::COMMON,
+        };
         manual_page(dir, &name, command.clone(), sections)?;
     }
     manual_page(dir, "becalm", root, manual::COMMON)

@@ -1,4 +1,6 @@
 //! One module a command: each takes its flags and gives an exit status.
 
+pub(crate) mod beside;
 pub(crate) mod check;
 pub(crate) mod generate;
+pub(crate) mod trace;

@@ -12,6 +12,7 @@ use becalm_core::probe::Probe;
 use bstr::{BString, ByteSlice};
 use serde::{Serialize, Serializer};
 
+use crate::commands::beside::Beside;
 use crate::commands::check::{Kind, Problem, Program};
 
 /// The name and version of the object's form.
@@ -35,6 +36,8 @@ struct ProgramJson<'a> {
     over_budget: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     probes: Option<Vec<Probe>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against: Option<&'a Beside>,
     #[serde(skip_serializing_if = "Option::is_none")]
     slices: Option<Vec<SliceJson>>,
 }
@@ -68,6 +71,17 @@ pub(crate) fn begin(out: &mut impl Write) -> io::Result<()> {
 /// One program; with its probes where the closure is given.
 #[must_use]
 pub(crate) fn program(program: &Program, closure: Option<&Closure>, with_probes: bool) -> Vec<u8> {
+    program_beside(program, closure, with_probes, None)
+}
+
+/// As [`program`], beside what was observed of it.
+#[must_use]
+pub(crate) fn program_beside(
+    program: &Program,
+    closure: Option<&Closure>,
+    with_probes: bool,
+    against: Option<&Beside>,
+) -> Vec<u8> {
     let probes = || closure.map(|closure| closure.probes().collect()).unwrap_or_default();
     let json = ProgramJson {
         path: &program.path,
@@ -87,6 +101,7 @@ pub(crate) fn program(program: &Program, closure: Option<&Closure>, with_probes:
         stop: &program.stop,
         over_budget: program.over_budget,
         probes: with_probes.then(probes),
+        against,
         slices: match &program.kind {
             Kind::MachO(file) => Some(file.slices.iter().map(slice).collect()),
             _ => None,
@@ -137,16 +152,23 @@ pub(crate) fn count(slice: &Slice, class: NameClass) -> usize {
     slice.dylibs.iter().filter(|dylib| dylib.class() == class).count()
 }
 
-fn as_json(value: &impl Serialize) -> Vec<u8> {
+/// A value as JSON.
+#[must_use]
+pub(crate) fn as_json(value: &impl Serialize) -> Vec<u8> {
     // Fails only for maps with keys that are no strings, and there are no maps here.
     serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec())
 }
 
-fn lossy<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
+/// A byte string as text.
+pub(crate) fn lossy<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&value.to_str_lossy())
 }
 
-fn lossy_option<S: Serializer>(value: &Option<BString>, to: S) -> Result<S::Ok, S::Error> {
+/// A byte string that may be absent, as text or null.
+pub(crate) fn lossy_option<S: Serializer>(
+    value: &Option<BString>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => lossy(value, to),
         None => to.serialize_none(),

@@ -1,6 +1,7 @@
 //! Colours and width: how much the reader of the output can see.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use anstyle::{AnsiColor, Style};
 
@@ -21,14 +22,29 @@ impl Look {
     /// What suits standard output; colours as `when` says.
     #[must_use]
     pub(crate) fn of_stdout(when: When) -> Self {
-        let stdout = io::stdout();
+        Self::of(&io::stdout(), when)
+    }
+
+    /// What suits standard error.
+    #[must_use]
+    pub(crate) fn of_stderr(when: When) -> Self {
+        Self::of(&io::stderr(), when)
+    }
+
+    /// What suits a file.
+    #[must_use]
+    pub(crate) fn of_file(when: When) -> Self {
+        Self { colour: when == When::Always, width: None }
+    }
+
+    fn of(stream: &(impl anstream::stream::RawStream + AsFd), when: When) -> Self {
         let colour = match when {
             When::Always => true,
             When::Never => false,
-            When::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+            When::Auto => anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never,
         };
         // No terminal, no width.
-        let width = rustix::termios::tcgetwinsize(&stdout)
+        let width = rustix::termios::tcgetwinsize(stream)
             .ok()
             .map(|size| usize::from(size.ws_col))
             .filter(|&columns| columns > 0);

@@ -1,11 +1,13 @@
 //! What becalm tells: results on stdout in the forms of the modules here, what is
 //! wrong on stderr, one line each.
 
+pub(crate) mod beside;
 pub(crate) mod json;
-mod look;
+pub(crate) mod look;
 pub(crate) mod probes;
 pub(crate) mod table;
 pub(crate) mod text;
+pub(crate) mod trace;
 pub(crate) mod tree;
 mod words;
 

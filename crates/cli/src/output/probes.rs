@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use becalm_core::closure::Closure;
-use becalm_core::probe::{Call, Outcome, SearchSource};
+use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use bstr::{BStr, ByteSlice};
 
 use super::Look;
@@ -17,22 +17,42 @@ pub(crate) fn lines(look: Look, closure: Option<&Closure>) -> Vec<u8> {
     let load = &closure.load;
     for probe in load.probes.iter() {
         let asking = &load.objects[load.resolutions[probe.resolution].needed_by];
-        let outcome = format!("{:<15}", name_of_outcome(probe.outcome));
-        let outcome = match probe.outcome {
-            Outcome::Hit => look.good(&outcome),
-            outcome_kind if outcome_kind.is_failed_call() => look.costly(&outcome),
-            _ => look.bad(&outcome),
-        };
-        let _ = writeln!(
-            text,
-            "{} {outcome} {} {} {}",
-            name_of_call(probe.call),
-            look.origin(&format!("{:<12}", name_of_source(probe.source))),
-            shown(basename(asking.path.as_ref())),
-            shown(probe.path),
-        );
+        let how = (probe.call, probe.outcome, probe.source);
+        push_line(&mut text, look, how, asking.path.as_ref(), probe.path);
     }
     text.into_bytes()
+}
+
+/// Observed probes in their order, in the same form.
+#[must_use]
+pub(crate) fn observed(look: Look, probes: &[Probe]) -> String {
+    let mut text = String::new();
+    for probe in probes {
+        let how = (probe.call, probe.outcome, probe.source);
+        push_line(&mut text, look, how, probe.needed_by.as_ref(), probe.path.as_ref());
+    }
+    text
+}
+
+fn push_line(
+    text: &mut String,
+    look: Look,
+    (call, outcome, source): (Call, Outcome, SearchSource),
+    asking: &BStr,
+    path: &BStr,
+) {
+    let word = format!("{:<15}", name_of_outcome(outcome));
+    let word = match outcome {
+        Outcome::Hit => look.good(&word),
+        outcome if outcome.is_failed_call() => look.costly(&word),
+        _ => look.bad(&word),
+    };
+    let asking = match basename(asking) {
+        name if name.is_empty() => "?".to_owned(),
+        name => shown(name),
+    };
+    let source = look.origin(&format!("{:<12}", name_of_source(source)));
+    let _ = writeln!(text, "{} {word} {source} {asking} {}", name_of_call(call), shown(path));
 }
 
 /// The last component of a path.
@@ -41,7 +61,9 @@ pub(crate) fn basename(path: &BStr) -> &BStr {
     path.rfind_byte(b'/').map_or(path, |slash| path[slash + 1..].as_bstr())
 }
 
-fn name_of_call(call: Call) -> &'static str {
+/// The word of the JSON.
+#[must_use]
+pub(crate) fn name_of_call(call: Call) -> &'static str {
     match call {
         Call::Open => "open",
         Call::Stat => "stat",
@@ -61,7 +83,8 @@ fn name_of_source(source: SearchSource) -> &'static str {
 }
 
 /// The words of the JSON.
-fn name_of_outcome(outcome: Outcome) -> &'static str {
+#[must_use]
+pub(crate) fn name_of_outcome(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Hit => "hit",
         Outcome::Miss => "miss",

@@ -15,13 +15,13 @@ use crate::commands::check::{Gap, Kind, Program};
 use crate::sanitize::shown;
 
 /// Directories, and needed strings, that are named.
-const WORST: usize = 5;
+pub(crate) const WORST: usize = 5;
 /// Unresolved needed strings that are named; a screen has 24 lines.
 const GAPS: usize = 3;
 /// Slices of a Mach-O file that are told.
 const SLICES: usize = 16;
 /// Columns of the longest bar.
-const BAR: u64 = 12;
+pub(crate) const BAR: u64 = 12;
 
 /// The whole screen.
 #[must_use]
@@ -34,8 +34,8 @@ pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -
             costs(&mut text, look, program);
             if let Some(closure) = closure.filter(|_| program.storm.misses() > 0) {
                 let worst = Offenders::of(closure);
-                offenders(&mut text, look, "worst directories", &worst.directories);
-                offenders(&mut text, look, "worst needed strings", &worst.needed);
+                offenders(&mut text, look, "worst directories", &worst.directories, WORST);
+                offenders(&mut text, look, "worst needed strings", &worst.needed, WORST);
             }
             unresolved(&mut text, look, program);
         }
@@ -100,12 +100,19 @@ fn costs(text: &mut String, look: Look, program: &Program) {
     }
 }
 
-fn offenders(text: &mut String, look: Look, title: &str, worst: &[(BString, Misses)]) {
+/// The first `rows` of a list of offenders, each with its count and a bar.
+pub(crate) fn offenders(
+    text: &mut String,
+    look: Look,
+    title: &str,
+    worst: &[(BString, Misses)],
+    rows: usize,
+) {
     let Some((_, most)) = worst.first() else { return };
     let most = most.total().max(1);
     let width = grouped(most).len().max(6);
     let _ = writeln!(text, "\n  {}", look.strong(title));
-    for (name, misses) in worst.iter().take(WORST) {
+    for (name, misses) in worst.iter().take(rows) {
         let count = grouped(misses.total());
         let bar = bar(misses.total(), most);
         let padding = " ".repeat(BAR as usize - bar.chars().count());
@@ -119,7 +126,8 @@ fn offenders(text: &mut String, look: Look, title: &str, worst: &[(BString, Miss
 }
 
 /// A bar for a count, the longest for the most; never empty.
-fn bar(count: u64, most: u64) -> String {
+#[must_use]
+pub(crate) fn bar(count: u64, most: u64) -> String {
     let columns = (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(most.max(1)));
     "■".repeat(usize::try_from(columns).unwrap_or(1).clamp(1, BAR as usize))
 }

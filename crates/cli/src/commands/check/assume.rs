@@ -71,7 +71,9 @@ impl Assumptions {
     }
 }
 
-fn stores(list: &BString) -> Vec<BString> {
+/// The prefixes of a `--store` list, each ending in a slash.
+#[must_use]
+pub(crate) fn stores(list: &BString) -> Vec<BString> {
     list.split_str(":")
         .map(|store| store.trim_end_with(|c| c == '/'))
         .filter(|store| !store.is_empty())

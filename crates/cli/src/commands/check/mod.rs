@@ -4,6 +4,7 @@
 //! [`program`] follows the start of one; here they are brought together with the
 //! [`crate::output`] that was asked for.
 
+mod against;
 mod assume;
 mod program;
 mod secure;
@@ -15,14 +16,15 @@ use anyhow::Result;
 use becalm_host::Session;
 use rayon::prelude::*;
 
-use self::assume::Assumptions;
-use self::targets::{Target, Targets};
+use self::targets::Targets;
 use crate::exit_code::ExitStatus;
 use crate::flags::{CheckFlags, When};
 use crate::output::{self, Look, Stdout, json, probes, table, text, tree};
 use crate::progress::Progress;
 
-pub(crate) use self::program::{Gap, Kind, Problem, Program, Verdict};
+pub(crate) use self::assume::{Assumptions, stores};
+pub(crate) use self::program::{Gap, Kind, Problem, Program, Verdict, check};
+pub(crate) use self::targets::Target;
 
 /// Programs followed before what they gave is written, where each gives much.
 const BATCH: usize = 64;
@@ -58,6 +60,9 @@ pub(crate) fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
         rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
     }
     let targets = targets::find(&assumed, &asked.paths);
+    if let Some(record) = &asked.against {
+        return against::run(asked, &assumed, targets, record, color);
+    }
     let view = View::of(asked, &targets);
     let look = Look::of_stdout(if asked.json { When::Never } else { color });
     let follower = Follower { view, look, assumed, max_misses: asked.max_misses };

@@ -1,0 +1,187 @@
+//! `becalm trace`: runs a program and tells what its loader tried.
+//!
+//! [`places`] opens what is written to, before anything is started; the host traces, or
+//! [`untraced`] does what can be done without; [`join`] puts observation and prediction
+//! together; [`crate::output::trace`] tells it.
+
+mod foreign;
+mod join;
+mod notes;
+mod places;
+mod refused;
+mod untraced;
+
+use std::ffi::OsString;
+
+use anyhow::{Result, bail};
+use becalm_core::cost::{Offenders, Storm};
+use becalm_core::probe::Probe;
+use becalm_host::trace::{
+    self, Calibration, Command, Exit, Front, Image, Options, Rest, TraceError, Traced,
+};
+use bstr::BString;
+
+use self::places::Places;
+use crate::commands::beside::Beside;
+use crate::commands::check::Program;
+use crate::exit_code::ExitStatus;
+use crate::flags::{TraceFlags, Until, When};
+
+/// All that is told of a run.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// The command line.
+    pub command: Vec<OsString>,
+    /// The images, the program last.
+    pub images: Vec<Seen>,
+    /// How the program ended; [`Exit::Running`] where it is no longer watched.
+    pub exit: Exit,
+    /// What watching costs here; `None` where nothing was watched.
+    pub overhead: Option<Calibration>,
+    /// What a reader should know, a sentence each.
+    pub notes: Vec<String>,
+    /// True where every system call was counted.
+    pub all_syscalls: bool,
+    /// True where opens alone were seen: the program ran untraced.
+    pub opens_alone: bool,
+}
+
+/// One image, with what the model says of it.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// What was observed.
+    pub image: Image,
+    /// The program's path: as it was asked for, where that is the program itself.
+    pub path: BString,
+    /// What `becalm check` says of it, or why it says nothing.
+    pub program: Result<Program, String>,
+    /// The loader's probes, attributed.
+    pub probes: Vec<Probe>,
+    /// Their counts.
+    pub storm: Storm,
+    /// Time of its misses in nanoseconds, the tracer's own cost subtracted.
+    pub storm_ns: u64,
+    /// Whom the misses are charged to.
+    pub worst: Offenders,
+    /// Prediction beside observation, where there is a prediction.
+    pub beside: Option<Beside>,
+    /// Lookups before the entry point that were not the loader's.
+    pub initialisers: usize,
+}
+
+/// Runs the command and tells what was seen.
+///
+/// # Errors
+/// Where the command cannot be started, or what is to be written cannot be: the first
+/// before, the second after it has run.
+pub(crate) fn run(asked: &TraceFlags, color: When) -> Result<ExitStatus> {
+    let [program, args @ ..] = asked.command.as_slice() else {
+        bail!("trace: no command; becalm trace [OPTIONS] -- CMD [ARGS]...");
+    };
+    let mut places = Places::open(asked, color)?;
+    // No thread has been started yet. Where no process can be made, there is no front.
+    let front = Front::enter().ok();
+    let command = Command::new(program, args.to_vec());
+    if let Some(why) = foreign::why_untraced(&command) {
+        return untraced(asked, &command, &why, &mut places);
+    }
+    match trace::run(&command, options(asked, front)) {
+        Ok(traced) => finish(asked, traced, &mut places),
+        Err(TraceError::NotPermitted { source, .. }) => {
+            let why = format!("tracing is not permitted here ({})", crate::output::words(&source));
+            untraced(asked, &command, &why, &mut places)
+        }
+        Err(TraceError::Architecture { .. }) => {
+            untraced(asked, &command, "there is no tracer for this architecture", &mut places)
+        }
+        Err(error) => Err(refused::in_words(error)),
+    }
+}
+
+fn options(asked: &TraceFlags, front: Option<Front>) -> Options {
+    Options {
+        follow: asked.follow,
+        all_syscalls: asked.syscalls,
+        until_entry: asked.until == Until::Entry,
+        front,
+        ..Options::default()
+    }
+}
+
+/// Reports, then looks after what is left of the program.
+fn finish(asked: &TraceFlags, traced: Traced, places: &mut Places) -> Result<ExitStatus> {
+    let Traced { images, exit, overhead, notes, rest, front } = traced;
+    let mut report = Report {
+        command: asked.command.clone(),
+        images: join::images(images, &asked.store),
+        exit,
+        overhead: Some(overhead),
+        notes: notes::in_words(&notes, rest.is_some()),
+        all_syscalls: asked.syscalls,
+        opens_alone: false,
+    };
+    let mut rest = rest;
+    // On stdout the object comes last, whatever the program still writes there.
+    let wait_first = exit == Exit::Running && places.json_on_stdout();
+    if wait_first {
+        report.exit = rest.take().and_then(Rest::finish).unwrap_or(exit);
+    }
+    let told = places.tell(asked, &report);
+    let code = |exit: Exit| exit.code().unwrap_or(0);
+    let status = match (rest, report.exit) {
+        (Some(rest), Exit::Running) => code(rest.finish().unwrap_or(Exit::Running)),
+        (Some(rest), exit) => {
+            let status = if told.is_ok() { code(exit) } else { ExitStatus::Failure.code() };
+            serve(rest, front, status, told.as_ref().err());
+            return Ok(ExitStatus::Program(status));
+        }
+        (None, exit) => code(exit),
+    };
+    told.map(|()| ExitStatus::Program(status))
+}
+
+/// Processes have outlived the program: the user gets the prompt back, and they get
+/// their answers.
+fn serve(rest: Rest, front: Option<Front>, status: u8, failed: Option<&anyhow::Error>) {
+    if let Some(error) = failed {
+        crate::output::complain(error);
+    }
+    if let Some(front) = &front {
+        places::let_go_of_streams();
+        front.release(status);
+    }
+    // How the program ended is known.
+    let _ = rest.finish();
+}
+
+/// Without a tracer: the program runs, and its loader tells its opens.
+fn untraced(
+    asked: &TraceFlags,
+    command: &Command,
+    why: &str,
+    places: &mut Places,
+) -> Result<ExitStatus> {
+    let ran = trace::run_untraced(command).map_err(refused::in_words)?;
+    let exit = ran.exit;
+    let report = untraced::report(asked, ran, why);
+    places.tell(asked, &report)?;
+    Ok(ExitStatus::Program(exit.code().unwrap_or(0)))
+}
+
+impl Seen {
+    /// An image of which nothing is predicted.
+    fn unpredicted(image: Image, path: BString, why: String) -> Self {
+        let probes = join::raw_probes(&image.lookups);
+        Seen {
+            storm: join::raw_storm(&probes),
+            storm_ns: join::storm_ns(&image),
+            worst: join::raw_offenders(&probes),
+            initialisers: image.lookups.iter().filter(|lookup| !lookup.by_loader).count(),
+            image,
+            path,
+            program: Err(why),
+            probes,
+            beside: None,
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! `becalm/trace/1`: the run as one JSON object on one line. Byte strings become text
+//! lossily.
+
+use std::collections::BTreeMap;
+
+use becalm_core::cost::{Misses, Storm};
+use becalm_core::observe::tally::Missed;
+use becalm_core::observe::{Class, SyscallRow};
+use becalm_core::probe::Probe;
+use becalm_host::trace::{Exit, Image, Share};
+use bstr::{BString, ByteSlice};
+use serde::Serialize;
+
+use super::super::json::{as_json, lossy, lossy_option};
+use super::histogram;
+use crate::commands::beside::Beside;
+use crate::commands::trace::{Report, Seen};
+
+const SCHEMA: &str = "becalm/trace/1";
+
+/// Directories, needed strings and objects that are named, and directories of a class.
+const NAMED: usize = 50;
+
+#[derive(Serialize)]
+struct ReportJson<'a> {
+    schema: &'static str,
+    command: Vec<String>,
+    images: Vec<ImageJson<'a>>,
+    exit: Option<ExitJson>,
+    overhead: Option<OverheadJson>,
+    all_syscalls: bool,
+    opens_alone: bool,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum ExitJson {
+    Code(u8),
+    Signal(i32),
+}
+
+#[derive(Serialize)]
+struct OverheadJson {
+    call_ns: u64,
+    cycle_ns: u64,
+    samples: u32,
+}
+
+#[derive(Serialize)]
+struct ImageJson<'a> {
+    #[serde(serialize_with = "lossy")]
+    path: &'a BString,
+    #[serde(serialize_with = "lossy")]
+    file: &'a BString,
+    #[serde(serialize_with = "lossy")]
+    asked: &'a BString,
+    pid: u32,
+    forked: bool,
+    #[serde(serialize_with = "lossy_option")]
+    interpreter: &'a Option<BString>,
+    machine: Option<&'static str>,
+    libc: Option<String>,
+    secure: bool,
+    immutable: Option<bool>,
+    reached_entry: bool,
+    storm: Storm,
+    storm_ns: u64,
+    loader: ShareJson,
+    program: ShareJson,
+    syscalls: Vec<RowJson>,
+    classes: Vec<ClassJson>,
+    worst: WorstJson,
+    prediction: Option<&'a Beside>,
+    no_prediction: Option<&'a String>,
+    initialisers: usize,
+    dropped: u64,
+    environment: BTreeMap<String, String>,
+    probes: &'a [Probe],
+}
+
+#[derive(Serialize)]
+struct ShareJson {
+    net_ns: u64,
+    wall_ns: u64,
+    tracer_ns: u64,
+    calls: u64,
+    hits: u64,
+    missed: MissedJson,
+    syscalls: Vec<RowJson>,
+}
+
+#[derive(Serialize)]
+struct MissedJson {
+    opens: u64,
+    stats: u64,
+    others: u64,
+    ns: u64,
+}
+
+#[derive(Serialize)]
+struct RowJson {
+    name: String,
+    count: u64,
+    errors: u64,
+    total_ns: u64,
+    max_ns: u64,
+}
+
+#[derive(Serialize)]
+struct ClassJson {
+    class: Class,
+    hits: u64,
+    missed: MissedJson,
+    dirs: Vec<DirJson>,
+}
+
+#[derive(Serialize)]
+struct DirJson {
+    path: String,
+    misses: u64,
+}
+
+#[derive(Serialize)]
+struct WorstJson {
+    directories: Vec<OffenderJson>,
+    needed: Vec<OffenderJson>,
+    objects: Vec<OffenderJson>,
+}
+
+#[derive(Serialize)]
+struct OffenderJson {
+    name: String,
+    opens: u64,
+    stats: u64,
+}
+
+/// The whole object, and a line end.
+#[must_use]
+pub(super) fn report(report: &Report) -> Vec<u8> {
+    let json = ReportJson {
+        schema: SCHEMA,
+        command: report.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        images: report.images.iter().map(image).collect(),
+        exit: match report.exit {
+            Exit::Code(code) => Some(ExitJson::Code(code)),
+            Exit::Signal(signal) => Some(ExitJson::Signal(signal)),
+            Exit::Running => None,
+        },
+        overhead: report.overhead.map(|overhead| OverheadJson {
+            call_ns: overhead.call_ns,
+            cycle_ns: overhead.cycle_ns,
+            samples: overhead.samples,
+        }),
+        all_syscalls: report.all_syscalls,
+        opens_alone: report.opens_alone,
+        notes: &report.notes,
+    };
+    let mut text = as_json(&json);
+    text.push(b'\n');
+    text
+}
+
+fn image(seen: &Seen) -> ImageJson<'_> {
+    let image = &seen.image;
+    let program = seen.program.as_ref().ok();
+    let whole = histogram::whole(image);
+    ImageJson {
+        path: &seen.path,
+        file: &image.path,
+        asked: &image.asked,
+        pid: image.pid,
+        forked: image.forked,
+        interpreter: &image.interpreter,
+        machine: program.map(|program| program.machine),
+        libc: program.and_then(|program| program.libc).map(|libc| libc.to_string()),
+        secure: image.secure,
+        immutable: program.map(|program| program.immutable),
+        reached_entry: image.reached_entry,
+        storm: seen.storm,
+        storm_ns: seen.storm_ns,
+        loader: share(&image.loader),
+        program: share(&image.program),
+        syscalls: whole.iter().map(row).collect(),
+        classes: classes(image),
+        worst: WorstJson {
+            directories: offenders(&seen.worst.directories),
+            needed: offenders(&seen.worst.needed),
+            objects: offenders(&seen.worst.objects),
+        },
+        prediction: seen.beside.as_ref(),
+        no_prediction: seen.program.as_ref().err(),
+        initialisers: seen.initialisers,
+        dropped: image.dropped,
+        environment: image
+            .environment
+            .iter()
+            .map(|(name, value)| (text(name), text(value)))
+            .collect(),
+        probes: &seen.probes,
+    }
+}
+
+fn share(share: &Share) -> ShareJson {
+    ShareJson {
+        net_ns: share.net_ns(),
+        wall_ns: share.wall_ns,
+        tracer_ns: share.tracer_ns,
+        calls: histogram::calls(share),
+        hits: share.hits,
+        missed: missed(share.missed),
+        syscalls: share.histogram.iter().map(row).collect(),
+    }
+}
+
+fn row(row: &SyscallRow) -> RowJson {
+    RowJson {
+        name: row.name.clone(),
+        count: row.count,
+        errors: row.errors,
+        total_ns: row.total_ns,
+        max_ns: row.max_ns,
+    }
+}
+
+fn missed(missed: Missed) -> MissedJson {
+    MissedJson { opens: missed.opens, stats: missed.stats, others: missed.others, ns: missed.ns }
+}
+
+fn classes(image: &Image) -> Vec<ClassJson> {
+    let class = |(class, tally): &(Class, becalm_core::observe::tally::ClassTally)| ClassJson {
+        class: *class,
+        hits: tally.hits,
+        missed: missed(tally.missed),
+        dirs: tally
+            .dirs
+            .iter()
+            .take(NAMED)
+            .map(|(path, misses)| DirJson { path: text(path), misses: *misses })
+            .collect(),
+    };
+    image.classes.iter().map(class).collect()
+}
+
+fn offenders(worst: &[(BString, Misses)]) -> Vec<OffenderJson> {
+    let offender = |(name, misses): &(BString, Misses)| OffenderJson {
+        name: text(name),
+        opens: misses.opens,
+        stats: misses.stats,
+    };
+    worst.iter().take(NAMED).map(offender).collect()
+}
+
+fn text(bytes: &BString) -> String {
+    bytes.to_str_lossy().into_owned()
+}

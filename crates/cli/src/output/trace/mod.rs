@@ -1,0 +1,23 @@
+//! What a traced run is told as: a screen, its probes, or one JSON object.
+
+mod classes;
+mod histogram;
+mod json;
+mod screen;
+
+use super::{Look, probes};
+use crate::commands::trace::Report;
+use crate::flags::TraceFlags;
+
+/// The report in the form that was asked for.
+#[must_use]
+pub(crate) fn report(look: Look, asked: &TraceFlags, report: &Report) -> Vec<u8> {
+    if asked.json {
+        return json::report(report);
+    }
+    if asked.probes {
+        let images = report.images.iter();
+        return images.map(|seen| probes::observed(look, &seen.probes)).collect::<String>().into();
+    }
+    screen::of(look, report, asked.predict).into_bytes()
+}

@@ -1,0 +1,161 @@
+//! What the loader was seen to try, joined with what the model says it tries: each
+//! observed attempt gets needed_by, needed and source.
+
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashSet;
+
+use super::Lookup;
+use crate::closure::Closure;
+use crate::cost::Storm;
+use crate::probe::{Call, Outcome, Probe, SearchSource};
+use crate::record::compare::{Difference, candidates, with_strace};
+use crate::record::strace::Attempt;
+
+/// The loader's observed lookups, attributed.
+#[derive(Clone, Debug)]
+pub struct Attributed {
+    /// The observed probes, in order. An outcome that the call alone does not show
+    /// (wrong class, no ELF file) is the model's.
+    pub probes: Vec<Probe>,
+    /// For each of them, which of the closure's probes it is; `None` where the model
+    /// knows of none: then needed_by is empty, needed is the path's file name and the
+    /// source [`SearchSource::Direct`].
+    pub predicted: Vec<Option<usize>>,
+    /// What the model predicts and was not seen.
+    pub unobserved: Vec<Probe>,
+    /// The first place where the two part; `None` where they are equal.
+    pub difference: Option<Difference>,
+    /// Lookups before the entry point that are not the loader's: those of the
+    /// initialisers of libraries.
+    pub initialisers: usize,
+    /// Counts of the observed probes. `objects` is the closure's; so are the search
+    /// directories of the probes it knows.
+    pub storm: Storm,
+}
+
+impl Attributed {
+    /// Number of observed probes the model knows nothing of.
+    #[must_use]
+    pub fn unpredicted(&self) -> usize {
+        self.predicted.iter().filter(|index| index.is_none()).count()
+    }
+}
+
+/// Joins the lookups of a start, in order, with the closure of the program started.
+#[must_use]
+pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
+    let initialisers = observed.iter().filter(|lookup| !lookup.by_loader).count();
+    let attempts =
+        observed.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt).collect();
+    let cache = closure.facts.as_ref().and_then(|facts| facts.cache_path.as_ref());
+    let observed = candidates(attempts, cache.map(|path| path.as_bstr()), None);
+    let model: Vec<Probe> = closure.probes().collect();
+    let difference = with_strace(&model, &observed);
+    let predicted = align(&observed, &model);
+    let probes: Vec<Probe> = observed
+        .iter()
+        .zip(&predicted)
+        .map(|(attempt, index)| match index {
+            Some(index) => known(attempt, &model[*index]),
+            None => unknown(attempt),
+        })
+        .collect();
+    let seen: FxHashSet<usize> = predicted.iter().flatten().copied().collect();
+    let unobserved = model
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| !seen.contains(index))
+        .map(|(_, probe)| probe.clone())
+        .collect();
+    let storm = storm(&probes, &predicted, closure);
+    Attributed { probes, predicted, unobserved, difference, initialisers, storm }
+}
+
+/// How far a place to go on is looked for after the sequences part.
+const WINDOW: usize = 512;
+
+/// For each attempt the index of the probe it is. Both sequences are followed side by
+/// side; where they part, the nearest place where they meet again is taken.
+fn align(observed: &[Attempt], model: &[Probe]) -> Vec<Option<usize>> {
+    let mut indices = Vec::with_capacity(observed.len());
+    let mut at = 0;
+    while indices.len() < observed.len() {
+        let here = indices.len();
+        let attempt = &observed[here];
+        if model.get(at).is_some_and(|probe| is_same(attempt, probe)) {
+            indices.push(Some(at));
+            at += 1;
+            continue;
+        }
+        let (skipped, extra) = meet(&observed[here..], model.get(at..).unwrap_or_default());
+        indices.extend(std::iter::repeat_n(None, extra));
+        at += skipped;
+    }
+    indices
+}
+
+/// How many predictions and how many attempts to pass over until the two agree again;
+/// the fewest in all. Where they do not within the window, one attempt.
+fn meet(observed: &[Attempt], model: &[Probe]) -> (usize, usize) {
+    let skipped = |most: usize| {
+        let mut ahead = model.iter().take(most).enumerate();
+        ahead.find(|(_, probe)| is_same(&observed[0], probe)).map(|(count, _)| count)
+    };
+    let extra = model.first().and_then(|probe| {
+        let mut ahead = observed.iter().take(WINDOW).enumerate();
+        ahead.find(|(_, attempt)| is_same(attempt, probe)).map(|(count, _)| count)
+    });
+    match (skipped(extra.unwrap_or(WINDOW)), extra) {
+        (Some(skipped), _) => (skipped, 0),
+        (None, Some(extra)) => (0, extra),
+        (None, None) => (0, 1),
+    }
+}
+
+/// True for the same call on the same path: an outcome that differs is a difference,
+/// but says nothing about who asked.
+fn is_same(attempt: &Attempt, probe: &Probe) -> bool {
+    attempt.call == probe.call && attempt.path == probe.path
+}
+
+fn known(attempt: &Attempt, probe: &Probe) -> Probe {
+    let opened = attempt.outcome == Outcome::Hit && !probe.outcome.is_failed_call();
+    let outcome = if opened { probe.outcome } else { attempt.outcome };
+    Probe { outcome, ..probe.clone() }
+}
+
+fn unknown(attempt: &Attempt) -> Probe {
+    let name = attempt.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    Probe {
+        needed_by: BString::default(),
+        needed: name.into(),
+        source: SearchSource::Direct,
+        path: attempt.path.clone(),
+        call: attempt.call,
+        outcome: attempt.outcome,
+    }
+}
+
+fn storm(probes: &[Probe], predicted: &[Option<usize>], closure: &Closure) -> Storm {
+    let dirs: Vec<&BStr> = closure.load.probes.iter().map(|probe| probe.dir).collect();
+    let searched = |(index, probe): (&Option<usize>, &Probe)| {
+        let dir = dirs[(*index)?];
+        crate::cost::is_searched(probe.source, dir, probe.path.as_bstr()).then_some(dir)
+    };
+    let missed = |call: Call| {
+        let failed = |probe: &&Probe| probe.call == call && probe.outcome.is_failed_call();
+        probes.iter().filter(failed).count() as u64
+    };
+    let distinct: FxHashSet<&BStr> = predicted.iter().zip(probes).filter_map(searched).collect();
+    Storm {
+        objects: closure.load.objects.len() as u64,
+        search_dirs: distinct.len() as u64,
+        probes: probes.len() as u64,
+        hits: probes.iter().filter(|probe| probe.outcome == Outcome::Hit).count() as u64,
+        missed_opens: missed(Call::Open),
+        missed_stats: missed(Call::Stat),
+    }
+}
+
+#[cfg(test)]
+mod tests;

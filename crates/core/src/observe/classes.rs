@@ -1,0 +1,237 @@
+//! Who searches, once the program runs: rules in `classes.json`, the first match names
+//! the class.
+//!
+//! A rule matches where everything it names matches: the caller (code of the loader or
+//! of the program), the kind of call, and one pattern of each list given for the
+//! program's file name, the path, its file name and its directory. In a pattern `*` is any
+//! run of bytes and `?` any one byte; a path ending in `/*` therefore means all below.
+
+use std::sync::OnceLock;
+
+use bstr::{BStr, BString, ByteSlice};
+use serde::{Deserialize, Serialize};
+
+use super::Lookup;
+
+/// Who searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// `dlopen`: the loader's search again, for a plugin.
+    Dlopen,
+    /// Python's imports, along `sys.path`.
+    Python,
+    /// Perl's `@INC`.
+    Perl,
+    /// Guile's load path and compiled load path.
+    Guile,
+    /// OCaml's load path.
+    Ocaml,
+    /// Ruby's `$LOAD_PATH`.
+    Ruby,
+    /// Node's module resolution.
+    Node,
+    /// Character set converters: gconv, iconv.
+    Gconv,
+    /// Locale archives, categories and message catalogues.
+    Locale,
+    /// Name services: `nsswitch.conf`, `hosts`, `passwd` and what serves them.
+    Nss,
+    /// fontconfig's configuration, caches and fonts.
+    Fontconfig,
+    /// Icons, themes, desktop files and settings of the XDG data directories.
+    Xdg,
+    /// The terminal description.
+    Terminfo,
+    /// A command looked for along `PATH`.
+    PathLookup,
+    /// None of these.
+    Other,
+}
+
+impl Class {
+    /// All classes, in the order they are documented.
+    pub const ALL: [Class; 15] = [
+        Class::Dlopen,
+        Class::Python,
+        Class::Perl,
+        Class::Guile,
+        Class::Ocaml,
+        Class::Ruby,
+        Class::Node,
+        Class::Gconv,
+        Class::Locale,
+        Class::Nss,
+        Class::Fontconfig,
+        Class::Xdg,
+        Class::Terminfo,
+        Class::PathLookup,
+        Class::Other,
+    ];
+
+    /// What to call it on a screen.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Class::Dlopen => "dlopen",
+            Class::Python => "Python imports",
+            Class::Perl => "Perl @INC",
+            Class::Guile => "Guile load path",
+            Class::Ocaml => "OCaml load path",
+            Class::Ruby => "Ruby $LOAD_PATH",
+            Class::Node => "Node modules",
+            Class::Gconv => "gconv/iconv",
+            Class::Locale => "locale",
+            Class::Nss => "name services",
+            Class::Fontconfig => "fontconfig",
+            Class::Xdg => "XDG data",
+            Class::Terminfo => "terminfo",
+            Class::PathLookup => "PATH lookups",
+            Class::Other => "other",
+        }
+    }
+}
+
+/// What is known of the program that makes a lookup.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// File name of the program, without directories (`python3.11`).
+    pub program: &'a BStr,
+    /// Those of [`VARIABLES`] that its environment holds, with their values.
+    pub variables: &'a [(BString, BString)],
+}
+
+/// The variables of a program's environment that the rules look at.
+pub const VARIABLES: [&str; 14] = [
+    "PATH",
+    "PYTHONPATH",
+    "PERL5LIB",
+    "GUILE_LOAD_PATH",
+    "GUILE_LOAD_COMPILED_PATH",
+    "OCAMLPATH",
+    "RUBYLIB",
+    "NODE_PATH",
+    "GCONV_PATH",
+    "LOCPATH",
+    "TERMINFO_DIRS",
+    "XDG_DATA_DIRS",
+    "XDG_CONFIG_DIRS",
+    "FONTCONFIG_PATH",
+];
+
+impl<'a> Caller<'a> {
+    fn value(&self, name: &str) -> &'a BStr {
+        let variable = self.variables.iter().find(|(key, _)| key == name);
+        variable.map_or(BStr::new(b""), |(_, value)| value.as_bstr())
+    }
+}
+
+/// The class of a lookup that a program made after its entry point.
+#[must_use]
+pub fn class_of(lookup: &Lookup, caller: Caller<'_>) -> Class {
+    let matching = rules().iter().find(|rule| rule.matches(lookup, caller));
+    matching.map_or(Class::Other, |rule| rule.class)
+}
+
+/// One rule of the table; a list that is empty asks nothing.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Rule {
+    class: Class,
+    #[serde(default)]
+    by_loader: Option<bool>,
+    #[serde(default)]
+    calls: Vec<String>,
+    #[serde(default)]
+    programs: Vec<String>,
+    #[serde(default)]
+    paths: Vec<String>,
+    #[serde(default)]
+    names: Vec<String>,
+    #[serde(default)]
+    dirs: Vec<String>,
+    /// The directory of the path is an element of this variable.
+    #[serde(default)]
+    in_variable: Option<String>,
+    /// The path is an element of this variable, or anything below one.
+    #[serde(default)]
+    below_variable: Option<String>,
+}
+
+impl Rule {
+    fn matches(&self, lookup: &Lookup, caller: Caller<'_>) -> bool {
+        let path = lookup.path.as_bstr();
+        let slash = path.rfind_byte(b'/').map_or(0, |slash| slash + 1);
+        self.by_loader.is_none_or(|by_loader| by_loader == lookup.by_loader)
+            && (self.calls.is_empty() || self.calls.iter().any(|call| call == lookup.kind.word()))
+            && one_fits(&self.programs, caller.program)
+            && one_fits(&self.paths, path)
+            && one_fits(&self.names, path[slash..].as_bstr())
+            && one_fits(&self.dirs, lookup.dir())
+            && self.in_variable.iter().all(|name| is_element(lookup.dir(), caller.value(name)))
+            && self.below_variable.iter().all(|name| is_below(path, caller.value(name)))
+    }
+}
+
+fn one_fits(patterns: &[String], text: &BStr) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| fits(pattern.as_bytes(), text))
+}
+
+/// The elements of a search path without their last slash; empty ones, which stand for
+/// the current directory, left out.
+fn elements(value: &BStr) -> impl Iterator<Item = &[u8]> {
+    let trimmed = |element: &'_ [u8]| element.strip_suffix(b"/").unwrap_or(element).len();
+    value
+        .split(|byte| *byte == b':')
+        .map(move |element| &element[..trimmed(element)])
+        .filter(|element| !element.is_empty())
+}
+
+fn is_element(dir: &BStr, value: &BStr) -> bool {
+    elements(value).any(|element| element == dir.as_bytes())
+}
+
+fn is_below(path: &BStr, value: &BStr) -> bool {
+    let below = |rest: &[u8]| rest.is_empty() || rest.starts_with(b"/");
+    elements(value).any(|element| path.strip_prefix(element).is_some_and(below))
+}
+
+/// True where the pattern describes the whole text. At worst the product
+/// of the two lengths.
+fn fits(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // Where to go on when what follows the last `*` does not fit here.
+    let mut retry: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                retry = Some((p + 1, t));
+                p += 1;
+            }
+            Some(byte) if *byte == b'?' || *byte == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => {
+                let Some((after, from)) = retry else { return false };
+                (p, t) = (after, from + 1);
+                retry = Some((after, from + 1));
+            }
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+/// The table, read once. It is part of the program and checked by a test: a table
+/// that cannot be read classes everything as [`Class::Other`].
+fn rules() -> &'static [Rule] {
+    static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
+    RULES.get_or_init(|| parse().unwrap_or_default())
+}
+
+fn parse() -> Result<Vec<Rule>, serde_json::Error> {
+    serde_json::from_str(include_str!("classes.json"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! The table is readable and names each class, and a rule does what it says.
+
+use super::*;
+use crate::fs::Errno;
+use crate::observe::Kind;
+
+fn class(program: &str, kind: Kind, path: &str, by_loader: bool) -> Class {
+    let lookup = Lookup {
+        kind,
+        path: path.into(),
+        at_cwd: true,
+        errno: Some(Errno::NOENT),
+        ns: 0,
+        by_loader,
+    };
+    let variables = [
+        ("PATH".into(), "/usr/bin:/opt/bin/::".into()),
+        ("PYTHONPATH".into(), "/tmp/py1:/tmp/py2/".into()),
+    ];
+    class_of(&lookup, Caller { program: program.into(), variables: &variables })
+}
+
+#[test]
+fn the_table_is_read_whole_and_has_a_rule_for_every_class() {
+    let rules = parse().expect("a table that can be read");
+    for class in Class::ALL {
+        let named = rules.iter().any(|rule| rule.class == class);
+        assert_eq!(named, class != Class::Other, "{class:?}");
+    }
+    for rule in &rules {
+        let asks = rule.by_loader.is_some()
+            || rule.in_variable.is_some()
+            || rule.below_variable.is_some()
+            || !(rule.paths.is_empty() && rule.names.is_empty() && rule.dirs.is_empty());
+        assert!(asks, "{rule:?} matches everything");
+        for call in &rule.calls {
+            assert!(["open", "stat", "access", "readlink", "exec"].contains(&call.as_str()));
+        }
+        for name in rule.in_variable.iter().chain(&rule.below_variable) {
+            assert!(VARIABLES.contains(&name.as_str()), "{name} is never read");
+        }
+    }
+}
+
+#[test]
+fn each_class_has_a_lookup_that_belongs_to_it() {
+    use Kind::{Access, Exec, Open, Stat};
+    let cases = [
+        (Class::Dlopen, "app", Open, "/usr/lib/libplugin.so.1", true),
+        (Class::Nss, "app", Open, "/lib/x/glibc-hwcaps/libnss_sss.so.2", true),
+        (Class::Python, "python3.11", Stat, "/tmp/py2", false),
+        (
+            Class::Python,
+            "python3.11",
+            Stat,
+            "/opt/x/yaml/__init__.cpython-311-x86_64-linux-gnu.so",
+            false,
+        ),
+        (Class::Perl, "perl", Stat, "/tmp/i3/JSON/XS.pmc", false),
+        (Class::Guile, "guile", Stat, "/gnu/store/x/ice-9/match.go", false),
+        (Class::Ocaml, "ocamlfind", Open, "/x/stdlib.cmi", false),
+        (Class::Ruby, "ruby3.1", Open, "/x/json/ext/parser.so", false),
+        (Class::Node, "node", Stat, "/x/node_modules/left-pad", false),
+        (Class::Gconv, "app", Open, "/usr/lib/gconv/gconv-modules.cache", false),
+        (Class::Locale, "app", Open, "/usr/lib/locale/locale-archive", false),
+        (Class::Nss, "app", Open, "/etc/nsswitch.conf", false),
+        (Class::Fontconfig, "app", Access, "/etc/fonts/fonts.conf", false),
+        (Class::Xdg, "app", Stat, "/usr/share/icons/hicolor/index.theme", false),
+        (Class::Terminfo, "vim", Access, "/etc/terminfo/x/xterm", false),
+        (Class::PathLookup, "sh", Stat, "/opt/bin/gcc", false),
+        (Class::PathLookup, "env", Exec, "/usr/bin/gcc", false),
+        (Class::Other, "app", Open, "/home/me/notes.txt", false),
+    ];
+    for (expected, program, kind, path, by_loader) in cases {
+        assert_eq!(class(program, kind, path, by_loader), expected, "{program}: {path}");
+    }
+}
+
+#[test]
+fn an_empty_path_element_is_no_directory_of_its_own() {
+    assert_eq!(class("sh", Kind::Stat, "gcc", false), Class::Other);
+    assert_eq!(class("python3", Kind::Stat, "/tmp/py10", false), Class::Other);
+}
+
+#[test]
+fn patterns_mean_what_shells_mean() {
+    for (pattern, text, expected) in [
+        ("*", "", true),
+        ("a*c", "abbc", true),
+        ("a*c", "abcb", false),
+        ("?", "", false),
+        ("*/x/*", "/a/x/b/c", true),
+        ("*ab", "aab", true),
+        ("**b", "b", true),
+        ("a", "ab", false),
+    ] {
+        assert_eq!(fits(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+    }
+}

@@ -1,0 +1,31 @@
+//! Whom the misses of a traced start are charged to.
+
+use bstr::{BStr, ByteSlice};
+
+use super::Attributed;
+use crate::closure::Closure;
+use crate::cost::{Miss, Offenders, is_searched};
+
+impl Attributed {
+    /// Charges the observed misses; those the model does not know are charged to the
+    /// directory of their path. `closure` is the one they were attributed by.
+    #[must_use]
+    pub fn offenders(&self, closure: &Closure) -> Offenders {
+        let dirs: Vec<&BStr> = closure.load.probes.iter().map(|probe| probe.dir).collect();
+        let both = self.probes.iter().zip(&self.predicted);
+        let failed = both.filter(|(probe, _)| probe.outcome.is_failed_call());
+        Offenders::charge(failed.map(|(probe, index)| {
+            let path = probe.path.as_bstr();
+            let own = path.rfind_byte(b'/').map_or(BStr::new(b""), |end| path[..end].as_bstr());
+            let dir = index.and_then(|index| dirs.get(index).copied());
+            let is_searched = dir.is_none_or(|dir| is_searched(probe.source, dir, path));
+            Miss {
+                directory: is_searched.then_some(dir.unwrap_or(own)),
+                needed: probe.needed.as_ref(),
+                object: probe.needed_by.as_ref(),
+                source: probe.source,
+                call: probe.call,
+            }
+        }))
+    }
+}

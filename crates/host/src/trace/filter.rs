@@ -1,0 +1,176 @@
+//! The seccomp filter: a short BPF program that makes the named calls of every known
+//! convention stop and lets all else run.
+
+use super::arch::{self, Abi};
+use super::calls::{AT_EMPTY_PATH, Meaning, meaning, stat_flags};
+
+/// Which calls to stop at.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stops {
+    /// Those that look for files, and `ptrace`.
+    Lookups,
+    /// One by name: for the calibration.
+    One(&'static str),
+}
+
+impl Stops {
+    fn names(self, name: &str) -> bool {
+        match self {
+            Stops::Lookups => meaning(name) != Meaning::Other,
+            Stops::One(one) => name == one,
+        }
+    }
+}
+
+/// `SECCOMP_RET_TRACE`.
+const TRACE: u32 = 0x7ff0_0000;
+/// `SECCOMP_RET_ALLOW`.
+const ALLOW: u32 = 0x7fff_0000;
+
+/// The filter's instructions. A call of an unknown convention is let pass.
+pub(super) fn program(stops: Stops) -> Vec<libc::sock_filter> {
+    // struct seccomp_data: the number at 0, the convention at 4.
+    let mut program = vec![load(4)];
+    for abi in arch::abis() {
+        let block = block(abi, stops);
+        // The blocks are far shorter than the 255 instructions a jump can pass.
+        let length = u8::try_from(block.len()).unwrap_or(u8::MAX);
+        program.push(jump_equal(abi.arch, 0, length));
+        program.extend(block);
+    }
+    program.push(answer(ALLOW));
+    program
+}
+
+/// Loads the number and compares it with each that stops.
+fn block(abi: &Abi, stops: Stops) -> Vec<libc::sock_filter> {
+    let stop = |row: &&(u32, &str)| stops.names(row.1);
+    let numbers: Vec<&(u32, &str)> = abi.names().iter().filter(stop).collect();
+    let mut block = vec![load(0)];
+    if abi.variant_bit != 0 {
+        block.push(instruction(
+            libc::BPF_ALU | libc::BPF_AND | libc::BPF_K,
+            !abi.variant_bit,
+            0,
+            0,
+        ));
+    }
+    // Behind the comparisons: let pass; stop; one look at the flags for each place
+    // they can be in.
+    let answers = numbers.len();
+    let stop = answers + 1;
+    let look = |at: usize| if at == 3 { stop + 1 } else { stop + 1 + LOOK };
+    for (index, (number, name)) in numbers.iter().enumerate() {
+        let target = stat_flags(name).map_or(stop, look);
+        let over = u8::try_from(target - index - 1).unwrap_or(u8::MAX);
+        block.push(jump_equal(*number, over, 0));
+    }
+    block.extend([answer(ALLOW), answer(TRACE)]);
+    block.extend(unless_of_descriptor(3));
+    block.extend(unless_of_descriptor(2));
+    block
+}
+
+/// Length of [`unless_of_descriptor`].
+const LOOK: usize = 6;
+
+/// Lets a stat of a descriptor pass (`AT_EMPTY_PATH` and a descriptor that is not
+/// `AT_FDCWD`), stops at others. The flags are argument `at`.
+fn unless_of_descriptor(at: u32) -> [libc::sock_filter; LOOK] {
+    /// The lower half of an argument, which comes first on a little-endian machine.
+    const fn argument(at: u32) -> u32 {
+        16 + 8 * at
+    }
+    [
+        load(argument(at)),
+        instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, AT_EMPTY_PATH, 0, 2),
+        load(argument(0)),
+        jump_equal(libc::AT_FDCWD as u32, 0, 1),
+        answer(TRACE),
+        answer(ALLOW),
+    ]
+}
+
+fn load(offset: u32) -> libc::sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0)
+}
+
+fn jump_equal(value: u32, if_so: u8, if_not: u8) -> libc::sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, if_so, if_not)
+}
+
+fn answer(value: u32) -> libc::sock_filter {
+    instruction(libc::BPF_RET | libc::BPF_K, value, 0, 0)
+}
+
+fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+    // The codes of classic BPF are all below 256.
+    libc::sock_filter { code: code as u16, jt, jf, k }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the filter as the kernel does.
+    fn run(program: &[libc::sock_filter], arch: u32, number: u32, args: [u64; 6]) -> u32 {
+        let mut accumulator = 0;
+        let mut at = 0;
+        loop {
+            let step = &program[at];
+            at += 1;
+            match (step.code, step.k) {
+                (0x20, 0) => accumulator = number,
+                (0x20, 4) => accumulator = arch,
+                (0x20, at) => accumulator = args[(at as usize - 16) / 8] as u32,
+                (0x45, mask) if accumulator & mask != 0 => at += usize::from(step.jt),
+                (0x45, _) => at += usize::from(step.jf),
+                (0x54, mask) => accumulator &= mask,
+                (0x15, value) if accumulator == value => at += usize::from(step.jt),
+                (0x15, _) => at += usize::from(step.jf),
+                (0x06, answer) => return answer,
+                other => panic!("an instruction nobody wrote: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn exactly_the_calls_that_look_for_files_stop_in_every_convention() {
+        let program = program(Stops::Lookups);
+        for abi in arch::abis() {
+            for (number, name) in abi.names() {
+                let expected = if meaning(name) == Meaning::Other { ALLOW } else { TRACE };
+                assert_eq!(run(&program, abi.arch, *number, [3; 6]), expected, "{name}");
+                let variant = number | abi.variant_bit;
+                assert_eq!(run(&program, abi.arch, variant, [3; 6]), expected, "{name}, variant");
+            }
+        }
+        assert_eq!(run(&program, 0x1234, 2, [0; 6]), ALLOW);
+    }
+
+    #[test]
+    fn a_stat_of_a_descriptor_does_not_stop() {
+        let program = program(Stops::Lookups);
+        let (flag, cwd) = (u64::from(AT_EMPTY_PATH), libc::AT_FDCWD as u32 as u64);
+        for abi in arch::abis() {
+            for (number, name) in abi.names() {
+                let Some(at) = stat_flags(name) else { continue };
+                let mut args = [0; 6];
+                assert_eq!(run(&program, abi.arch, *number, args), TRACE, "{name}");
+                args[at] = flag | 0x100;
+                assert_eq!(run(&program, abi.arch, *number, args), ALLOW, "{name}");
+                assert!(crate::trace::calls::is_of_descriptor(Some(at), &args));
+                args[0] = cwd;
+                assert_eq!(run(&program, abi.arch, *number, args), TRACE, "{name}");
+                assert!(!crate::trace::calls::is_of_descriptor(Some(at), &args));
+            }
+        }
+    }
+
+    #[test]
+    fn jumps_stay_within_what_a_byte_can_hold() {
+        for abi in arch::abis() {
+            assert!(block(abi, Stops::Lookups).len() < 200);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The system calls of the tracer, each with the one `unsafe` it needs. All take process
+//! ids as numbers; [`super::stopped`] is what makes their use safe.
+
+#![allow(unsafe_code, reason = "ptrace, wait4 and process_vm_readv have no safe form")]
+
+use std::io;
+use std::mem::MaybeUninit;
+
+/// A process or thread id.
+pub(super) type Pid = libc::pid_t;
+
+/// `PTRACE_GET_SYSCALL_INFO` of `<linux/ptrace.h>`, Linux 5.3.
+const PTRACE_GET_SYSCALL_INFO: i64 = 0x420e;
+
+/// Requests without a result, by their numbers in `<linux/ptrace.h>`.
+#[derive(Clone, Copy, Debug)]
+#[repr(i64)]
+pub(super) enum Request {
+    PokeText = 4,
+    PokeUser = 6,
+    Cont = 7,
+    Detach = 17,
+    Syscall = 24,
+    Seize = 0x4206,
+    Interrupt = 0x4207,
+    Listen = 0x4208,
+}
+
+/// `ptrace` of a request that takes two numbers.
+pub(super) fn ptrace(request: Request, pid: Pid, addr: u64, data: u64) -> io::Result<()> {
+    // SAFETY: the requests of the enum take numbers and write nothing in this process;
+    // what they change is the traced one.
+    let result = unsafe { libc::syscall(libc::SYS_ptrace, request as i64, pid, addr, data) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// `struct ptrace_syscall_info`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct SyscallInfo {
+    op: u8,
+    pad: [u8; 3],
+    /// `AUDIT_ARCH_*`.
+    pub(super) arch: u32,
+    /// Address after the instruction that made the call.
+    pub(super) instruction_pointer: u64,
+    stack_pointer: u64,
+    body: [u64; 8],
+}
+
+/// What a stop at a system call is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AtCall {
+    /// The call is about to be made.
+    Entry {
+        /// Its number.
+        number: u32,
+        /// Its arguments.
+        args: [u64; 6],
+    },
+    /// The call is over.
+    Exit {
+        /// What it gave: a value, or an errno made negative.
+        value: i64,
+        /// True for an errno.
+        is_error: bool,
+    },
+    /// No call.
+    None,
+}
+
+impl SyscallInfo {
+    /// Reads the union by its tag (`PTRACE_SYSCALL_INFO_*`).
+    pub(super) fn at(&self) -> AtCall {
+        let body = &self.body;
+        match self.op {
+            1 | 3 => AtCall::Entry {
+                number: body[0] as u32,
+                args: [body[1], body[2], body[3], body[4], body[5], body[6]],
+            },
+            2 => AtCall::Exit { value: body[0] as i64, is_error: body[1] & 0xff != 0 },
+            _ => AtCall::None,
+        }
+    }
+}
+
+/// `PTRACE_GET_SYSCALL_INFO`.
+pub(super) fn syscall_info(pid: Pid) -> io::Result<SyscallInfo> {
+    let mut info = SyscallInfo::default();
+    let size = size_of::<SyscallInfo>();
+    // SAFETY: the kernel writes at most `size` bytes to a struct of that size, whose
+    // fields are numbers: any bytes are valid.
+    let result = unsafe {
+        libc::syscall(libc::SYS_ptrace, PTRACE_GET_SYSCALL_INFO, pid, size, &raw mut info)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info) }
+}
+
+/// `PTRACE_GETEVENTMSG`.
+pub(super) fn event_message(pid: Pid) -> io::Result<u64> {
+    let mut message: libc::c_ulong = 0;
+    // SAFETY: the kernel writes one `unsigned long` to where one is.
+    let result =
+        unsafe { libc::syscall(libc::SYS_ptrace, 0x4201i64, pid, 0usize, &raw mut message) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(message as u64) }
+}
+
+/// `PTRACE_PEEKDATA`: one word. Works where [`read_memory`] is not allowed, on a
+/// process that is not dumpable.
+pub(super) fn peek(pid: Pid, addr: u64) -> io::Result<u64> {
+    let mut word: libc::c_ulong = 0;
+    // SAFETY: the raw call writes one word to where one is.
+    let result = unsafe { libc::syscall(libc::SYS_ptrace, 2i64, pid, addr, &raw mut word) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(word as u64) }
+}
+
+/// `process_vm_readv`: how many bytes of `into` were read.
+pub(super) fn read_memory(pid: Pid, addr: u64, into: &mut [u8]) -> io::Result<usize> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: addr as *mut libc::c_void, iov_len: into.len() };
+    // SAFETY: `local` covers a slice that is ours to write; `remote` is never followed
+    // in this process.
+    let read = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
+    usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
+
+/// Waits for a task of this thread: `(pid, status)`. With `only`, for that one.
+pub(super) fn wait(only: Option<Pid>) -> io::Result<(Pid, i32)> {
+    let flags = libc::__WALL | libc::__WNOTHREAD;
+    loop {
+        let mut status = MaybeUninit::<libc::c_int>::uninit();
+        // SAFETY: the kernel writes one status to where there is room for one.
+        let pid = unsafe { libc::waitpid(only.unwrap_or(-1), status.as_mut_ptr(), flags) };
+        if pid > 0 {
+            // SAFETY: a call that gives a process has written its status.
+            return Ok((pid, unsafe { status.assume_init() }));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Sends a signal; one who is gone needs none.
+pub(super) fn kill(pid: Pid, signal: i32) {
+    // SAFETY: `kill` takes numbers and touches no memory of this process.
+    unsafe { libc::kill(pid, signal) };
+}

@@ -1,0 +1,105 @@
+//! What is counted: every call, by name and class, and no more kept than is promised.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command as Host;
+
+use becalm_core::observe::{Class, Kind};
+
+use super::fixture::{trace, ways};
+use super::parent::program;
+use crate::test_user::skip;
+use crate::trace::{Command, Exit, Note, Options, Phase, run, run_with};
+
+#[test]
+fn a_million_lookups_are_counted_and_not_kept() {
+    let body = "int main(void) {
+            char name[64]; struct stat s;
+            for (int i = 0; i < 20000; i++) { sprintf(name, \"/nonexistent-%d/x\", i); stat(name, &s); }
+            return 0;
+        }";
+    let fixture = program(body);
+    let mut seen = 0;
+    let command = Command { env: Some(vec![]), ..Command::new(&fixture.program, []) };
+    let traced = run_with(&command, Options::default(), &mut |event| {
+        seen += usize::from(event.phase == Phase::Program && event.lookup.kind == Kind::Stat);
+    });
+    let image = &traced.unwrap().images[0];
+    assert_eq!((seen, image.program.missed.stats), (20_000, 20_000));
+    assert!(image.lookups.len() < 100);
+    assert_eq!(image.classes[0].0, Class::Other);
+    assert!(image.classes[0].1.dirs.len() <= 1024);
+}
+
+#[test]
+fn all_system_calls_are_counted_when_asked_for() {
+    let fixture =
+        program("int main(void) { for (int i = 0; i < 100; i++) syscall(SYS_getuid); return 0; }");
+    let traced = trace(&fixture.program, Options { all_syscalls: true, ..Options::default() });
+    let image = &traced.images[0];
+    let row = image.program.histogram.iter().find(|row| row.name == "getuid").unwrap();
+    assert_eq!((row.count, row.errors), (100, 0));
+    assert!(image.loader.histogram.iter().any(|row| row.name == "mmap" && row.count > 3));
+    assert!(row.max_ns * 100 >= row.total_ns);
+}
+
+#[test]
+fn thirty_two_bit_programs_are_decoded() {
+    if !cfg!(target_arch = "x86_64") {
+        return skip("32-bit programs of x86");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("small.s");
+    // open("/nonexistent-becalm", O_RDONLY), then exit(5), as i386 does it.
+    let text = ".globl _start\n_start: mov $5, %eax\n mov $path, %ebx\n xor %ecx, %ecx\n int $0x80\n\
+        mov $1, %eax\n mov $5, %ebx\n int $0x80\n.data\npath: .asciz \"/nonexistent-becalm\"\n";
+    std::fs::write(&source, text).unwrap();
+    let object = dir.path().join("small.o");
+    let program = dir.path().join("small");
+    let done = Host::new("as").args(["--32", "-o"]).arg(&object).arg(&source).status().unwrap();
+    assert!(done.success());
+    let done = Host::new("ld").args(["-m", "elf_i386", "-o"]).arg(&program).arg(&object).status();
+    assert!(done.unwrap().success());
+    if Host::new(&program).status().is_err() {
+        return skip("this kernel starts no 32-bit programs");
+    }
+    for options in ways() {
+        let traced = trace(&program, options);
+        assert_eq!(traced.exit, Exit::Code(5));
+        assert_eq!(traced.images[0].program.missed.opens, 1);
+        assert!(traced.notes.iter().any(|note| matches!(note, Note::ThirtyTwoBit { .. })));
+    }
+}
+
+#[test]
+fn python_with_many_directories_is_classed_as_such() {
+    let python = Path::new("/usr/bin/python3");
+    if !python.exists() {
+        return skip("python3 is not installed");
+    }
+    let path: Vec<String> = (0..40).map(|n| format!("/nonexistent-becalm/py{n}")).collect();
+    let command = Command {
+        env: Some(vec![("PYTHONPATH".into(), path.join(":").into())]),
+        ..Command::new(python, ["-c".into(), "import json".into()])
+    };
+    let traced = run(&command, Options::default()).unwrap();
+    assert_eq!(traced.exit, Exit::Code(0));
+    let (class, tally) = &traced.images[0].classes[0];
+    assert_eq!(*class, Class::Python, "{:?}", traced.images[0].classes);
+    assert!(tally.missed.total() >= 40);
+}
+
+#[test]
+fn perl_with_many_directories_is_classed_as_such() {
+    let perl = Path::new("/usr/bin/perl");
+    if !perl.exists() {
+        return skip("perl is not installed");
+    }
+    let dirs = (0..20).map(|n| OsString::from(format!("-I/nonexistent-becalm/pl{n}")));
+    let args = dirs.chain(["-e".into(), "use strict; use File::Spec;".into()]);
+    let traced = run(&Command::new(perl, args), Options::default()).unwrap();
+    assert_eq!(traced.exit, Exit::Code(0));
+    let (class, tally) = &traced.images[0].classes[0];
+    assert_eq!(*class, Class::Perl, "{:?}", traced.images[0].classes);
+    assert!(tally.missed.total() >= 40);
+}

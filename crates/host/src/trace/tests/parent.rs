@@ -1,0 +1,421 @@
+//! Being a good parent: whatever a program does, it does the same when watched.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command as Host;
+use std::time::{Duration, Instant};
+
+use super::fixture::{build, compile, trace, trace_in, ways};
+use crate::test_user::skip;
+use crate::trace::{Command, Exit, Note, Options, TraceError, run};
+
+fn opens_after_entry(path: &str) -> String {
+    format!("open(\"{path}\", O_RDONLY)")
+}
+
+const HEAD: &str = "#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+";
+
+pub(super) fn program(body: &str) -> super::fixture::Fixture {
+    compile(&format!("{HEAD}{body}"), &[])
+}
+
+#[test]
+fn the_exit_code_is_the_programs() {
+    let fixture = program("int main(void) { return 42; }");
+    for options in ways() {
+        let traced = trace(&fixture.program, options);
+        assert_eq!((traced.exit, traced.exit.code()), (Exit::Code(42), Some(42)));
+        assert!(traced.rest.is_none());
+        let image = &traced.images[0];
+        assert!(image.reached_entry && image.interpreter.is_some());
+        assert!(image.pid > 0);
+    }
+}
+
+#[test]
+fn a_deadly_signal_is_the_programs_too() {
+    let fixture = program("int main(void) { raise(SIGSEGV); }");
+    for options in ways() {
+        let traced = trace(&fixture.program, options);
+        assert_eq!((traced.exit, traced.exit.code()), (Exit::Signal(11), Some(139)));
+    }
+}
+
+#[test]
+fn real_time_signals_and_traps_of_its_own_reach_it() {
+    let body = "static volatile int seen;
+        static void on(int s) { seen += s == SIGTRAP ? 1 : 10; }
+        int main(void) {
+            signal(SIGTRAP, on); signal(SIGRTMIN + 3, on);
+            raise(SIGTRAP); raise(SIGRTMIN + 3); raise(SIGTRAP);
+            return seen;
+        }";
+    let fixture = program(body);
+    for options in ways() {
+        assert_eq!(trace(&fixture.program, options).exit, Exit::Code(12));
+    }
+}
+
+#[test]
+fn every_way_of_making_a_process_works_and_children_count_only_when_followed() {
+    let child = opens_after_entry("/nonexistent-becalm/child");
+    let body = format!(
+        "static int run(void *unused) {{ return 0; }}
+        int main(int argc, char **argv) {{
+            if (argc > 1) {{ {child}; return 0; }}
+            int status; pid_t pid;
+            char *args[] = {{ \"program\", \"child\", 0 }};
+            if ((pid = fork()) == 0) {{ {child}; _exit(1); }}
+            if (waitpid(pid, &status, 0) != pid || WEXITSTATUS(status) != 1) return 1;
+            if ((pid = vfork()) == 0) {{ execv(\"/proc/self/exe\", args); _exit(9); }}
+            if (waitpid(pid, &status, 0) != pid || status) return 2;
+            if (posix_spawn(&pid, \"/proc/self/exe\", 0, 0, args, environ)) return 3;
+            if (waitpid(pid, &status, 0) != pid || status) return 4;
+            struct {{ unsigned long f[11]; }} a = {{ {{ 0, 0, 0, 0, SIGCHLD }} }};
+            pid = syscall(435, &a, sizeof a);
+            if (pid == 0) {{ {child}; _exit(5); }}
+            if (pid > 0 && (waitpid(pid, &status, 0) != pid || WEXITSTATUS(status) != 5)) return 5;
+            return 0;
+        }}"
+    );
+    let fixture = program(&body);
+    for options in ways() {
+        let follow = options.follow;
+        let traced = trace(&fixture.program, options);
+        assert_eq!(traced.exit, Exit::Code(0));
+        let missed: u64 = traced.images.iter().map(|image| image.program.missed.opens).sum();
+        // Two forks that look themselves, and two programs.
+        assert_eq!(missed, if follow { 4 } else { 0 }, "{:?}", traced.images);
+        let programs = traced.images.iter().filter(|image| !image.forked).count();
+        assert_eq!(programs, if follow { 3 } else { 1 });
+        assert!(traced.images.iter().filter(|i| !i.forked).all(|image| image.reached_entry));
+    }
+}
+
+#[test]
+fn threads_are_the_programs_own() {
+    let look = opens_after_entry("/nonexistent-becalm/thread");
+    let body = format!(
+        "static void *run(void *unused) {{ for (int i = 0; i < 50; i++) {look}; return 0; }}
+        int main(void) {{
+            pthread_t threads[8];
+            for (int i = 0; i < 8; i++) pthread_create(&threads[i], 0, run, 0);
+            for (int i = 0; i < 8; i++) pthread_join(threads[i], 0);
+            return 0;
+        }}"
+    );
+    let fixture = program(&body);
+    for options in ways() {
+        let traced = trace(&fixture.program, options);
+        assert_eq!(traced.exit, Exit::Code(0));
+        assert_eq!(traced.images.len(), 1);
+        assert_eq!(traced.images[0].program.missed.opens, 400);
+    }
+}
+
+#[test]
+fn a_thread_that_execs_becomes_the_process() {
+    let body = "static void *run(void *path) { execl(path, path, \"again\", NULL); return 0; }
+        static void *idle(void *unused) { for (;;) pause(); }
+        int main(int argc, char **argv) {
+            pthread_t thread;
+            if (argc > 1) return 17;
+            pthread_create(&thread, 0, idle, 0);
+            pthread_create(&thread, 0, run, argv[0]);
+            for (;;) pause();
+        }";
+    let fixture = program(body);
+    for options in ways() {
+        let traced = trace(&fixture.program, options);
+        assert_eq!(traced.exit, Exit::Code(17));
+        assert_eq!(traced.images.len(), 2);
+        assert!(traced.images.iter().all(|image| image.reached_entry));
+        assert_eq!(traced.images[0].pid, traced.images[1].pid);
+    }
+}
+
+#[test]
+fn a_wrapper_shows_where_the_real_program_begins() {
+    let fixture = program("int main(void) { return 3; }");
+    let wrapper = fixture.dir.path().join("wrapper");
+    let line = format!("#!/bin/bash\nexec -a name {}\n", fixture.program.display());
+    std::fs::write(&wrapper, line).unwrap();
+    make_executable(&wrapper);
+    let traced = trace(&wrapper, Options::default());
+    assert_eq!(traced.exit, Exit::Code(3));
+    let [shell, real] = traced.images.as_slice() else { panic!("{:?}", traced.images) };
+    assert_eq!(shell.asked, wrapper.as_os_str().as_encoded_bytes());
+    assert!(shell.path.ends_with(b"/bash"), "{}", shell.path);
+    assert_eq!(real.path, fixture.program.as_os_str().as_encoded_bytes());
+    assert_eq!(shell.pid, real.pid);
+}
+
+fn make_executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_program_that_watches_itself_is_refused_and_said_so() {
+    let fixture = program("int main(void) { return ptrace(PTRACE_TRACEME, 0, 0, 0) ? 7 : 0; }");
+    for options in ways() {
+        let traced = trace(&fixture.program, options);
+        assert_eq!(traced.exit, Exit::Code(7));
+        let told = |note: &Note| matches!(note, Note::TracesItself { .. });
+        assert!(traced.notes.iter().any(told), "{:?}", traced.notes);
+    }
+}
+
+#[test]
+fn a_program_that_dies_in_the_loader_never_reaches_its_entry_point() {
+    let dir = tempfile::tempdir().unwrap();
+    let library =
+        build(dir.path(), "libgone.so", "int gone(void) { return 0; }", &["-shared", "-fPIC"]);
+    let main = "int gone(void); int main(void) { return gone(); }";
+    let program = build(dir.path(), "program", main, &[library.to_str().unwrap()]);
+    std::fs::remove_file(library).unwrap();
+    for options in ways() {
+        let traced = trace(&program, options);
+        assert_eq!(traced.exit, Exit::Code(127));
+        assert!(!traced.images[0].reached_entry);
+        assert!(traced.images[0].loader.missed.opens >= 1);
+        assert_eq!(traced.images[0].program.hits, 0);
+    }
+}
+
+#[test]
+fn a_static_program_has_no_loader_share() {
+    let look = opens_after_entry("/nonexistent-becalm/static");
+    let fixture = compile(&format!("{HEAD} int main(void) {{ {look}; return 0; }}"), &["-static"]);
+    let traced = trace(&fixture.program, Options::default());
+    let image = &traced.images[0];
+    assert_eq!((image.interpreter.clone(), image.reached_entry), (None, true));
+    assert_eq!((image.loader.hits, image.loader.missed.total()), (0, 0));
+    assert_eq!(image.program.missed.opens, 1);
+}
+
+#[test]
+fn stopping_and_going_on_is_the_programs_own_business() {
+    let body = "int main(void) {
+            pid_t me = getpid(); int status;
+            if (fork() == 0) { usleep(30000); kill(me, SIGCONT); _exit(0); }
+            raise(SIGSTOP);
+            wait(&status);
+            return 23;
+        }";
+    let fixture = program(body);
+    for options in ways() {
+        assert_eq!(trace(&fixture.program, options).exit, Exit::Code(23));
+    }
+}
+
+#[test]
+fn after_the_entry_point_nobody_watches_and_lookups_still_work() {
+    let body = "int main(void) {
+            char line[256]; int traced = -1;
+            FILE *f = fopen(\"/proc/self/status\", \"r\");
+            while (f && fgets(line, sizeof line, f)) sscanf(line, \"TracerPid: %d\", &traced);
+            return traced == 0 ? 11 : 1;
+        }";
+    let fixture = program(body);
+    let options = Options { until_entry: true, ..Options::default() };
+    let traced = trace(&fixture.program, options);
+    assert_eq!(traced.exit, Exit::Running);
+    assert!(traced.images[0].loader.hits >= 1);
+    assert_eq!(traced.images[0].program.hits, 0);
+    assert_eq!(traced.rest.unwrap().finish(), Some(Exit::Code(11)));
+}
+
+#[test]
+fn children_that_outlive_the_program_are_served_to_their_end() {
+    let body = "int main(int argc, char **argv) {
+            if (fork() == 0) {
+                usleep(50000);
+                FILE *f = fopen(\"/proc/self/status\", \"r\");
+                FILE *out = fopen(\"orphan\", \"w\");
+                fputs(f ? \"fine\" : \"blind\", out);
+                fclose(out);
+                _exit(0);
+            }
+            return 0;
+        }";
+    let fixture = program(body);
+    for options in ways() {
+        let orphan = fixture.dir.path().join("orphan");
+        let filtered = !options.all_syscalls;
+        let mut command = Command::new(&fixture.program, []);
+        command.dir = Some(fixture.dir.path().to_owned());
+        let traced = run(&command, options).unwrap();
+        assert_eq!(traced.exit, Exit::Code(0));
+        assert_eq!(traced.rest.is_some(), filtered);
+        if let Some(rest) = traced.rest {
+            assert_eq!(rest.finish(), None);
+        }
+        assert_eq!(wait_for(&orphan), "fine");
+        std::fs::remove_file(orphan).unwrap();
+    }
+}
+
+/// Reads a file that somebody is about to write.
+pub(super) fn wait_for(path: &Path) -> String {
+    let began = Instant::now();
+    loop {
+        match std::fs::read_to_string(path) {
+            Ok(text) if !text.is_empty() => return text,
+            _ if began.elapsed() > Duration::from_secs(20) => {
+                panic!("{}: never written", path.display())
+            }
+            _ => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+#[test]
+fn output_and_input_pass_through() {
+    // The fixture's own process traces, so that its streams can be looked at.
+    let Some(text) = again_with("output_and_input_pass_through", "one\ntwo\n") else {
+        let traced = trace_in(Path::new("/bin/cat"), &[], Options::default());
+        assert_eq!(traced.exit, Exit::Code(0));
+        return;
+    };
+    assert!(text.contains("one\ntwo\n"), "{text}");
+}
+
+/// Runs the named test again in a process of its own with this input; `None` in there.
+fn again_with(test: &str, input: &str) -> Option<String> {
+    use std::io::Write;
+    if std::env::var_os("BECALM_TEST_AGAIN").is_some() {
+        return None;
+    }
+    let mut child = Host::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("trace::tests::parent::{test}"), "--nocapture"])
+        .env("BECALM_TEST_AGAIN", "1")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn signals_sent_to_the_tracer_are_handed_on() {
+    let body = "static void on(int s) { _exit(s == SIGTERM ? 33 : 1); }
+        int main(void) { signal(SIGTERM, on); kill(atoi(getenv(\"SENDER\")), SIGCONT); for (;;) pause(); }";
+    let fixture = program(body);
+    // A sender that is neither the program nor the tracer.
+    let mut sender = Host::new("sh")
+        .args(["-c", "trap 'kill -TERM $PPID; exit' CONT; while :; do sleep 0.02; done"])
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let id = sender.id().to_string();
+    let traced = trace_in(&fixture.program, &[("SENDER", &id)], Options::default());
+    assert_eq!(traced.exit, Exit::Code(33));
+    // The tracer waits for all children of its thread: the sender's end may be known.
+    let _ = sender.wait();
+}
+
+#[test]
+fn what_cannot_be_started_is_an_error_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = dir.path().join("plain");
+    std::fs::write(&plain, "no program").unwrap();
+    let attempt = |program: &Path| {
+        run(&Command::new(program, []), Options::default()).map(|_| ()).unwrap_err()
+    };
+    assert!(matches!(attempt(Path::new("/nonexistent-becalm")), TraceError::NotFound { .. }));
+    assert!(matches!(attempt(Path::new("nonexistent-becalm")), TraceError::NotFound { .. }));
+    assert!(matches!(attempt(Path::new("")), TraceError::NotFound { .. }));
+    let errno = |error: TraceError| match error {
+        TraceError::Exec { source, .. } => source.raw_os_error(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(errno(attempt(&plain)), Some(libc::EACCES));
+    assert_eq!(errno(attempt(dir.path())), Some(libc::EACCES));
+    make_executable(&plain);
+    assert_eq!(errno(attempt(&plain)), Some(libc::ENOEXEC));
+    let script = dir.path().join("script");
+    std::fs::write(&script, "#!/nonexistent-becalm\n").unwrap();
+    make_executable(&script);
+    assert_eq!(errno(attempt(&script)), Some(libc::ENOENT));
+    let mut elsewhere = Command::new("/bin/true", []);
+    elsewhere.dir = Some(plain.clone());
+    let error = run(&elsewhere, Options::default()).map(|_| ()).unwrap_err();
+    assert!(matches!(error, TraceError::Directory { dir, .. } if dir == plain));
+    let nul = Command::new("/bin/true", [OsString::from("a\0b")]);
+    assert!(matches!(run(&nul, Options::default()), Err(TraceError::Nul { .. })));
+    assert!(
+        matches!(crate::trace::sys::wait(None), Err(e) if e.raw_os_error() == Some(libc::ECHILD))
+    );
+}
+
+#[test]
+fn a_set_id_program_runs_without_its_rights_and_said_so() {
+    let name = "trace::tests::parent::a_set_id_program_runs_without_its_rights_and_said_so";
+    if let Some(tree) = std::env::var_os("BECALM_TEST_TREE") {
+        let traced = trace(&Path::new(&tree).join("program"), Options::default());
+        assert_eq!(traced.exit, Exit::Code(6));
+        let dropped = |note: &Note| matches!(note, Note::PrivilegesDropped { .. });
+        assert!(traced.notes.iter().any(dropped), "{:?}", traced.notes);
+        assert!(traced.notes.contains(&Note::NoNewPrivileges), "{:?}", traced.notes);
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root can make a set-id program of root");
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let fixture = program("int main(void) { return geteuid() == 0 ? 1 : 6; }");
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(fixture.dir.path(), 0o755);
+    mode(&fixture.program, 0o4755);
+    crate::test_user::run_again(name, fixture.dir.path());
+}
+
+#[test]
+fn where_ptrace_is_forbidden_the_error_says_so() {
+    let forbidden = std::thread::spawn(|| {
+        forbid_ptrace_in_this_thread();
+        run(&Command::new("/bin/true", []), Options::default()).map(|_| ())
+    });
+    let error = forbidden.join().unwrap().unwrap_err();
+    assert!(matches!(error, TraceError::NotPermitted { .. }), "{error:?}");
+}
+
+/// As a container's policy does.
+#[allow(unsafe_code, reason = "a filter has no safe form")]
+fn forbid_ptrace_in_this_thread() {
+    let step = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_ptrace as u32, 0, 1),
+        step(libc::BPF_RET | libc::BPF_K, 0x0005_0000 | libc::EPERM as u32, 0, 0),
+        step(libc::BPF_RET | libc::BPF_K, 0x7fff_0000, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: 4, filter: steps.as_mut_ptr() };
+    // SAFETY: the kernel reads four instructions, which are there.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        let set = libc::SECCOMP_SET_MODE_FILTER;
+        assert_eq!(libc::syscall(libc::SYS_seccomp, set, 0, &raw const program), 0);
+    }
+}

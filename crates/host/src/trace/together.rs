@@ -1,0 +1,62 @@
+//! Tracer and program on one processor while the loader searches.
+//!
+//! Each lookup stops twice, and each stop hands over from program to tracer and back:
+//! across processors that costs several times what it costs on one. The two never run at
+//! the same time, so nothing is lost. It ends at the entry point, and before the program
+//! could notice: when it asks for its processors, makes a thread or a process, or looks
+//! into `/proc`.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+use super::sys::Pid;
+
+/// While it lives, this thread and a child stay on one processor.
+#[derive(Debug)]
+pub(super) struct Together {
+    tracer: CpuSet,
+    child: Option<(Pid, CpuSet)>,
+}
+
+impl Together {
+    /// Keeps this thread where it is now; a child that is forked inherits that. `None`
+    /// where it cannot be.
+    pub(super) fn begin() -> Option<Together> {
+        let tracer = sched_getaffinity(None).ok()?;
+        sched_setaffinity(None, &here()).ok()?;
+        Some(Together { tracer, child: None })
+    }
+
+    /// `child` was forked after [`Together::begin`].
+    pub(super) fn with(mut self, child: Pid) -> Together {
+        self.child = Some((child, self.tracer));
+        self
+    }
+
+    /// Brings a process that runs elsewhere here.
+    pub(super) fn bring(child: Pid) -> Option<Together> {
+        let id = rustix::process::Pid::from_raw(child)?;
+        let mask = sched_getaffinity(Some(id)).ok()?;
+        let mut together = Together::begin()?;
+        sched_setaffinity(Some(id), &here()).ok()?;
+        together.child = Some((child, mask));
+        Some(together)
+    }
+}
+
+/// The processor this runs on, alone.
+fn here() -> CpuSet {
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    here
+}
+
+impl Drop for Together {
+    /// Both may run again where they might before.
+    fn drop(&mut self) {
+        // A child that is gone needs no processor, and what was allowed before is now.
+        if let Some((child, mask)) = &self.child {
+            let _ = sched_setaffinity(rustix::process::Pid::from_raw(*child), mask);
+        }
+        let _ = sched_setaffinity(None, &self.tracer);
+    }
+}

@@ -1,0 +1,467 @@
+//! The event loop: stops come in, calls are counted, tasks go on.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use becalm_core::fs::Errno;
+use becalm_core::observe::{Kind, Lookup};
+use bstr::BString;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::arch;
+use super::calibrate::nanos;
+use super::calls::{Meaning, is_cwd, is_of_descriptor};
+use super::count::{Call, Counting};
+use super::exec::{Breakpoint, Program};
+use super::spawn::{Report, Spawned};
+use super::stopped::{self, End, Stopped, Until, Waited, Why};
+use super::sys::{AtCall, Pid, SyscallInfo};
+use super::together::Together;
+use super::{Calibration, Event, Exit, Note, Options, Phase, TraceError};
+
+/// Everything about one traced run.
+pub(super) struct Tracer<'a> {
+    pub(super) options: Options,
+    pub(super) overhead: Calibration,
+    sink: &'a mut dyn FnMut(Event<'_>),
+    command: PathBuf,
+    dir: PathBuf,
+    child: Spawned,
+    /// True where every call stops: there is no filter.
+    no_filter: bool,
+    tasks: FxHashMap<Pid, Task>,
+    processes: FxHashMap<Pid, Process>,
+    pub(super) images: Vec<Counting>,
+    pub(super) notes: Vec<Note>,
+    pub(super) exit: Option<Exit>,
+    /// While the loader of the program searches.
+    together: Option<Together>,
+    /// True while the program is stopped and its front has been told.
+    front_stopped: bool,
+}
+
+/// A thread of the program.
+#[derive(Debug, Default)]
+struct Task {
+    /// Its process; `None` until its first stop.
+    process: Option<Pid>,
+    call: Option<Pending>,
+}
+
+/// A process that is counted.
+#[derive(Debug)]
+struct Process {
+    image: usize,
+    breakpoint: Option<Breakpoint>,
+}
+
+/// A call that has begun.
+#[derive(Debug)]
+struct Pending {
+    name: Cow<'static, str>,
+    image: usize,
+    phase: Phase,
+    lookup: Option<Lookup>,
+    /// What watching adds to its time, in nanoseconds.
+    cost_ns: u64,
+    began: Instant,
+}
+
+impl<'a> Tracer<'a> {
+    /// A run of `child`, which was started with a filter or without.
+    pub(super) fn new(
+        child: Spawned,
+        (command, dir): (PathBuf, PathBuf),
+        options: Options,
+        (overhead, together): (Calibration, Option<Together>),
+        sink: &'a mut dyn FnMut(Event<'_>),
+    ) -> Tracer<'a> {
+        let no_filter = !options.wants_filter();
+        let root = Task { process: Some(child.pid), call: None };
+        Tracer {
+            tasks: [(child.pid, root)].into_iter().collect(),
+            options,
+            overhead,
+            sink,
+            command,
+            dir,
+            child,
+            no_filter,
+            processes: FxHashMap::default(),
+            images: Vec::new(),
+            notes: Vec::new(),
+            exit: None,
+            together,
+            front_stopped: false,
+        }
+    }
+
+    /// Watches until the program ends or is let go.
+    pub(super) fn watch(&mut self) -> Result<(), TraceError> {
+        while self.exit.is_none() {
+            match stopped::wait(None) {
+                Ok(Waited::Stop(task, why)) => self.stopped(task, why),
+                Ok(Waited::End(pid, end)) => self.ended(pid, end)?,
+                Err(source) => return Err(self.failed("wait", source)),
+            }
+        }
+        if self.no_filter {
+            self.let_go();
+        }
+        let processes: FxHashSet<Pid> =
+            self.tasks.iter().map(|(pid, task)| task.process.unwrap_or(*pid)).collect();
+        if !processes.is_empty() {
+            self.note(Note::LeftRunning { processes: processes.len() });
+        }
+        Ok(())
+    }
+
+    /// True where processes are left that have the filter.
+    pub(super) fn leaves_filtered(&self) -> bool {
+        !self.no_filter && !self.tasks.is_empty()
+    }
+
+    /// The program's process id.
+    pub(super) fn root(&self) -> Pid {
+        self.child.pid
+    }
+
+    fn failed(&self, call: &'static str, source: io::Error) -> TraceError {
+        TraceError::Tracer { command: self.command.clone(), call, source }
+    }
+
+    fn note(&mut self, note: Note) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    fn stopped(&mut self, task: Stopped, why: Why) {
+        let pid = task.pid();
+        if why != Why::Exec && self.tasks.get(&pid).is_none_or(|task| task.process.is_none()) {
+            self.appeared(pid);
+        }
+        match why {
+            Why::Filter | Why::Call => self.at_call(task),
+            Why::Exec => self.became_program(task),
+            Why::Birth => {
+                if let Some(newborn) = task.former_id() {
+                    self.tasks.entry(newborn).or_default();
+                }
+                self.go_on(task, 0);
+            }
+            Why::Group(_) => {
+                if pid == self.root() {
+                    self.front_stopped = true;
+                    self.options.front.iter().for_each(super::Front::stop);
+                }
+                task.listen();
+            }
+            Why::Attention => {
+                if pid == self.root() && std::mem::take(&mut self.front_stopped) {
+                    self.options.front.iter().for_each(super::Front::go_on);
+                }
+                self.go_on(task, 0);
+            }
+            Why::Signal(signal) if signal == libc::SIGTRAP => self.trapped(task),
+            Why::Signal(signal) => self.go_on(task, signal),
+        }
+    }
+
+    /// A task shows up for the first time: a thread, or a process of its own.
+    fn appeared(&mut self, pid: Pid) {
+        let (process, parent) = process_and_parent(pid).unwrap_or((pid, 0));
+        self.tasks.entry(pid).or_default().process = Some(process);
+        if process == pid && self.options.follow {
+            let parent = self.processes.get(&parent).map(|parent| parent.image);
+            if let Some(image) = parent {
+                let counting = self.images[image].forked(pid);
+                self.begin(pid, counting, None);
+            }
+        }
+    }
+
+    fn begin(&mut self, pid: Pid, counting: Counting, breakpoint: Option<Breakpoint>) {
+        self.images.push(counting);
+        let image = self.images.len() - 1;
+        if let Some(before) = self.processes.insert(pid, Process { image, breakpoint }) {
+            self.images[before.image].end();
+        }
+    }
+
+    /// Lets a task go on in the way its process is watched.
+    fn go_on(&self, task: Stopped, signal: i32) {
+        let counted = self.process_of(task.pid()).is_some();
+        match (counted, self.no_filter) {
+            (true, true) => task.resume(Until::Call, signal),
+            // Before the first program there is nothing to count, but much to come.
+            (false, true) if task.pid() != self.root() => task.detach(signal),
+            _ => task.resume(Until::Filter, signal),
+        }
+    }
+
+    fn process_of(&self, pid: Pid) -> Option<&Process> {
+        self.processes.get(&self.tasks.get(&pid)?.process?)
+    }
+
+    /// A call begins or ends.
+    fn at_call(&mut self, task: Stopped) {
+        let began = self.tasks.get_mut(&task.pid()).and_then(|task| task.call.take());
+        let now = Instant::now();
+        let Ok(info) = task.call() else { return self.go_on(task, 0) };
+        match info.at() {
+            AtCall::Entry { number, args } => self.call_begins(task, &info, number, args),
+            AtCall::Exit { value, is_error } => {
+                if let Some(pending) = began {
+                    let errno = is_error.then(|| Errno(i32::try_from(-value).unwrap_or(0)));
+                    self.call_ended(task.pid(), pending, errno, now);
+                }
+                self.go_on(task, 0);
+            }
+            AtCall::None => self.go_on(task, 0),
+        }
+    }
+
+    fn call_begins(&mut self, task: Stopped, info: &SyscallInfo, number: u32, args: [u64; 6]) {
+        let pid = task.pid();
+        let Some(image) = self.process_of(pid).map(|process| process.image) else {
+            return self.go_on(task, 0);
+        };
+        let Some(abi) = arch::abi(info.arch) else {
+            self.note(Note::Undecoded { arch: info.arch });
+            return self.go_on(task, 0);
+        };
+        let known = abi.known(number);
+        let meaning = match known {
+            Some(known) if is_of_descriptor(known.stat_flags, &args) => Meaning::Other,
+            Some(known) => known.meaning,
+            None => Meaning::Other,
+        };
+        let by_loader = self.images[image].is_loader(info.instruction_pointer);
+        let lookup = match meaning {
+            Meaning::Lookup { kind, at } => Some(lookup(&task, kind, at, &args, by_loader)),
+            Meaning::Ptrace | Meaning::Placement | Meaning::Other => None,
+        };
+        self.heed(pid, meaning, lookup.as_ref());
+        if lookup.is_none() && !self.options.all_syscalls {
+            return self.go_on(task, 0);
+        }
+        let name = match known {
+            Some(known) => Cow::Borrowed(known.name),
+            None => Cow::Owned(format!("syscall_{number}")),
+        };
+        let pending = self.pending(name, image, lookup);
+        if let Some(entry) = self.tasks.get_mut(&pid) {
+            entry.call = Some(pending);
+        }
+        task.resume(Until::Call, 0);
+    }
+
+    /// Some calls are to be told of, some end the time together.
+    fn heed(&mut self, pid: Pid, meaning: Meaning, lookup: Option<&Lookup>) {
+        if meaning == Meaning::Ptrace {
+            self.note(Note::TracesItself { pid: pid.unsigned_abs() });
+        }
+        let into_proc = lookup.is_some_and(|lookup| lookup.path.starts_with(b"/proc/"));
+        if meaning == Meaning::Placement || into_proc {
+            self.together = None;
+        }
+    }
+
+    fn pending(&self, name: Cow<'static, str>, image: usize, lookup: Option<Lookup>) -> Pending {
+        let cost_ns = match self.together {
+            Some(_) => self.overhead.call_ns,
+            None => self.overhead.apart_call_ns,
+        };
+        let phase = self.images[image].phase;
+        Pending { name, image, phase, lookup, cost_ns, began: Instant::now() }
+    }
+
+    fn call_ended(&mut self, pid: Pid, pending: Pending, errno: Option<Errno>, now: Instant) {
+        let Pending { name, image, phase, lookup, cost_ns, began } = pending;
+        let ns = nanos(began, now).saturating_sub(cost_ns);
+        let lookup = lookup.map(|lookup| Lookup { errno, ns, ..lookup });
+        if let Some(lookup) = &lookup {
+            (self.sink)(Event { pid: pid.unsigned_abs(), image, phase, lookup });
+        }
+        let failed = errno.is_some();
+        self.images[image].count(Call { name, phase, failed, ns, lookup });
+    }
+
+    /// `execve` succeeded: one image ends, another begins.
+    fn became_program(&mut self, task: Stopped) {
+        let (pid, now) = (task.pid(), Instant::now());
+        let former = task.former_id().unwrap_or(pid);
+        let call = self.tasks.get_mut(&former).and_then(|task| task.call.take());
+        // The threads are gone; the one that made the call has the process's id now.
+        self.tasks.retain(|other, task| task.process != Some(pid) && *other != former);
+        self.tasks.insert(pid, Task { process: Some(pid), call: None });
+        if let Some(pending) = call {
+            self.call_ended(pid, pending, None, now);
+        }
+        if self.images.is_empty() {
+            self.started();
+        }
+        if pid == self.root() || self.options.follow {
+            self.new_image(&task);
+        }
+        self.go_on(task, 0);
+    }
+
+    fn new_image(&mut self, task: &Stopped) {
+        let mut program = Program::of(task);
+        let path = || program.path.clone();
+        let mut notes = Vec::new();
+        if program.drops_privileges {
+            notes.push(Note::PrivilegesDropped { path: path() });
+        }
+        if program.is_32_bit {
+            notes.push(Note::ThirtyTwoBit { path: path() });
+        }
+        if program.is_loader {
+            notes.push(Note::LoaderAsProgram { path: path() });
+        }
+        let breakpoint = program.entry.and_then(|entry| Breakpoint::set(task, entry));
+        if breakpoint.is_none() && program.interpreter.is_some() {
+            program.entry = None;
+            notes.push(Note::NoEntry { path: path() });
+        }
+        for note in notes {
+            self.note(note);
+        }
+        if task.pid() == self.root() {
+            self.stay_together(program.entry.is_some());
+        }
+        let counting = Counting::new(task.pid(), program, self.options.max_lookups);
+        self.begin(task.pid(), counting, breakpoint);
+    }
+
+    /// The program begins anew: with a loader that searches, and alone, it stays with us.
+    fn stay_together(&mut self, has_loader: bool) {
+        if !has_loader || self.tasks.len() > 1 {
+            self.together = None;
+        } else if self.together.is_none() {
+            self.together = Together::bring(self.root());
+        }
+    }
+
+    /// The first program runs: what did the child say on its way there?
+    fn started(&mut self) {
+        for report in self.child.reports() {
+            match report {
+                Report::NoFilter(errno) => {
+                    self.no_filter = true;
+                    self.note(Note::NoFilter { errno });
+                }
+                Report::NoNewPrivileges => self.note(Note::NoNewPrivileges),
+                Report::Directory(_) | Report::Exec(_) => {}
+            }
+        }
+    }
+
+    /// `SIGTRAP`: the entry point, or the program's own.
+    fn trapped(&mut self, task: Stopped) {
+        let process = self.tasks.get(&task.pid()).and_then(|task| task.process);
+        let process = process.and_then(|pid| self.processes.get_mut(&pid));
+        let Some(process) = process else { return self.go_on(task, libc::SIGTRAP) };
+        let hit = process.breakpoint.take_if(|breakpoint| breakpoint.is_hit(&task));
+        let Some(breakpoint) = hit else { return self.go_on(task, libc::SIGTRAP) };
+        let image = process.image;
+        // Should this fail the program would run on behind a missing instruction: it
+        // can only fail where the program was killed meanwhile.
+        let _ = breakpoint.take_out(&task);
+        if task.pid() == self.root() {
+            self.together = None;
+        }
+        self.images[image].enter();
+        if self.options.until_entry {
+            self.images[image].end();
+            self.exit = Some(Exit::Running);
+            self.tasks.remove(&task.pid());
+            return task.detach(0);
+        }
+        self.go_on(task, 0);
+    }
+
+    fn ended(&mut self, pid: Pid, end: End) -> Result<(), TraceError> {
+        self.tasks.remove(&pid);
+        if let Some(process) = self.processes.remove(&pid) {
+            self.images[process.image].end();
+        }
+        if pid != self.root() {
+            return Ok(());
+        }
+        self.together = None;
+        if self.images.is_empty() {
+            return Err(self.never_started());
+        }
+        self.exit = Some(match end {
+            End::Code(code) => Exit::Code(code),
+            End::Signal(signal) => Exit::Signal(signal),
+        });
+        Ok(())
+    }
+
+    fn never_started(&mut self) -> TraceError {
+        let command = self.command.clone();
+        for report in self.child.reports() {
+            match report {
+                Report::Exec(errno) => {
+                    let source = io::Error::from_raw_os_error(errno);
+                    return TraceError::Exec { command, source };
+                }
+                Report::Directory(errno) => {
+                    return TraceError::Directory {
+                        dir: self.dir.clone(),
+                        source: io::Error::from_raw_os_error(errno),
+                    };
+                }
+                Report::NoFilter(_) | Report::NoNewPrivileges => {}
+            }
+        }
+        self.failed("execve", io::ErrorKind::Interrupted.into())
+    }
+
+    /// Detaches from all that is left, none of which has a filter.
+    fn let_go(&mut self) {
+        for pid in self.tasks.keys() {
+            stopped::interrupt(*pid);
+        }
+        while !self.tasks.is_empty() {
+            match stopped::wait(None) {
+                Ok(Waited::Stop(task, why)) => {
+                    self.tasks.remove(&task.pid());
+                    if let (Why::Birth, Some(newborn)) = (why, task.former_id()) {
+                        self.tasks.entry(newborn).or_default();
+                    }
+                    let signal = match why {
+                        Why::Signal(signal) | Why::Group(signal) => signal,
+                        _ => 0,
+                    };
+                    task.detach(signal);
+                }
+                Ok(Waited::End(pid, _)) => drop(self.tasks.remove(&pid)),
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+/// Reads a lookup's arguments.
+fn lookup(task: &Stopped, kind: Kind, at: bool, args: &[u64; 6], by_loader: bool) -> Lookup {
+    let path = if at { args[1] } else { args[0] };
+    let path = if path == 0 { BString::default() } else { task.string(path) };
+    Lookup { kind, path, at_cwd: !at || is_cwd(args[0]), errno: None, ns: 0, by_loader }
+}
+
+/// A task's process and that one's parent, as `/proc` tells them.
+fn process_and_parent(pid: Pid) -> Option<(Pid, Pid)> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse().ok()
+    };
+    Some((field("Tgid:")?, field("PPid:")?))
+}

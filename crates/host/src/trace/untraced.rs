@@ -1,0 +1,74 @@
+//! Where nobody may be traced: the program runs by itself, and its loader says what it
+//! tries (`LD_DEBUG`).
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process;
+
+use becalm_core::record::ld_debug::{ProcessRecord, parse};
+
+use super::spawn::Exec;
+use super::{Command, Exit, TraceError, signals};
+
+/// A program that ran by itself.
+#[derive(Debug)]
+pub struct Untraced {
+    /// Its file, as it was found.
+    pub path: PathBuf,
+    /// Process id.
+    pub pid: u32,
+    /// How it ended.
+    pub exit: Exit,
+    /// What its loader said; `None` for a static program, a set-id one and a loader
+    /// that is not glibc's.
+    pub record: Option<ProcessRecord>,
+}
+
+/// Runs a program with `LD_DEBUG=libs,files` in its environment, and waits for it. Its
+/// streams are ours; signals are handed on as by [`super::run`].
+///
+/// # Errors
+/// The program could not be started.
+pub fn run_untraced(command: &Command) -> Result<Untraced, TraceError> {
+    let (_, path) = Exec::new(command)?;
+    let failed =
+        |source| TraceError::Tracer { command: path.clone(), call: "a scratch folder", source };
+    let dir = tempfile::tempdir().map_err(failed)?;
+    // A program that changes its user is to write there as well.
+    let open_to_all = fs::Permissions::from_mode(0o1777);
+    fs::set_permissions(dir.path(), open_to_all).map_err(failed)?;
+    let record = dir.path().join("record");
+    let mut child = child(command, &path, &record)?;
+    let handing_on = signals::hand_on(child.id().cast_signed());
+    let status = child.wait().map_err(failed)?;
+    drop(handing_on);
+    let pid = child.id();
+    let written = fs::read(dir.path().join(format!("record.{pid}"))).unwrap_or_default();
+    let record = parse(&written).into_iter().find(|process| process.pid == pid);
+    let exit = match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
+        (None, signal) => Exit::Signal(signal.unwrap_or(0)),
+    };
+    Ok(Untraced { path, pid, exit, record })
+}
+
+fn child(
+    command: &Command,
+    path: &PathBuf,
+    record: &PathBuf,
+) -> Result<process::Child, TraceError> {
+    use std::os::unix::process::CommandExt;
+    let mut starting = process::Command::new(path);
+    starting.arg0(&command.program).args(&command.args);
+    if let Some(env) = &command.env {
+        starting.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
+    }
+    if let Some(dir) = &command.dir {
+        starting.current_dir(dir);
+    }
+    starting.env("LD_DEBUG", "libs,files").env("LD_DEBUG_OUTPUT", record);
+    starting.spawn().map_err(|source: io::Error| TraceError::Exec { command: path.clone(), source })
+}

@@ -1,0 +1,137 @@
+//! Which programs are started, and with what argument.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use becalm_core::closure::{Subject, SubjectKind};
+use becalm_host::OsFs;
+use bstr::BStr;
+
+/// One program with one argument.
+pub(super) struct Trial {
+    pub(super) group: String,
+    pub(super) program: PathBuf,
+    pub(super) argument: &'static str,
+}
+
+/// Beginnings of names that are not started, even as nobody and asked for help alone:
+/// what turns machines off, changes disks, users or packages, ends processes.
+const NEVER: [&str; 56] = [
+    "agetty",
+    "apt",
+    "at",
+    "badblocks",
+    "blk",
+    "cfdisk",
+    "chage",
+    "chfn",
+    "chroot",
+    "chsh",
+    "crontab",
+    "dd",
+    "debconf",
+    "dpkg",
+    "e2",
+    "expiry",
+    "fdisk",
+    "fsck",
+    "fuser",
+    "gpasswd",
+    "halt",
+    "init",
+    "ip",
+    "kexec",
+    "kill",
+    "login",
+    "losetup",
+    "mkfs",
+    "mkswap",
+    "mount",
+    "newgrp",
+    "nsenter",
+    "parted",
+    "passwd",
+    "pkill",
+    "poweroff",
+    "reboot",
+    "resize",
+    "rm",
+    "rtcwake",
+    "runlevel",
+    "service",
+    "setsid",
+    "sfdisk",
+    "shred",
+    "shutdown",
+    "skill",
+    "snice",
+    "ssh-agent",
+    "su",
+    "swap",
+    "systemctl",
+    "systemd",
+    "telinit",
+    "umount",
+    "wall",
+];
+
+/// The trials: every program of the stores, and a sample of this machine's.
+pub(super) fn trials(stores: &[PathBuf], sample: usize, seed: u64) -> Result<Vec<Trial>> {
+    let mut trials = Vec::new();
+    for store in stores {
+        let store = store.canonicalize().with_context(|| store.display().to_string())?;
+        let mut programs = Vec::new();
+        for package in fs::read_dir(&store)? {
+            programs.extend(programs_in(&package?.path().join("bin")));
+        }
+        programs.sort();
+        trials.extend(programs.into_iter().flat_map(|program| both("store", &program)));
+    }
+    let mut programs = programs_in(Path::new("/usr/bin"));
+    let draw = |program: &PathBuf| {
+        let mut hasher = DefaultHasher::new();
+        (seed, program.as_os_str().as_bytes()).hash(&mut hasher);
+        hasher.finish()
+    };
+    programs.sort_by_cached_key(draw);
+    programs.truncate(sample);
+    programs.sort();
+    trials.extend(programs.into_iter().flat_map(|program| both("system", &program)));
+    Ok(trials)
+}
+
+fn both(group: &str, program: &Path) -> [Trial; 2] {
+    let trial = |argument| Trial { group: group.to_owned(), program: program.to_owned(), argument };
+    [trial("--version"), trial("--help")]
+}
+
+/// The dynamic programs in a folder that may be started.
+fn programs_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| may_start(path)).collect()
+}
+
+fn may_start(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let real = path.canonicalize().unwrap_or_default();
+    let real_name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let never = |name: &str| NEVER.iter().any(|word| name.starts_with(word));
+    if never(&name) || never(&real_name) {
+        return false;
+    }
+    // What only some may read or run, or what runs as another, is left out.
+    let Ok(about) = real.metadata() else { return false };
+    if !about.is_file() || about.mode() & 0o6000 != 0 || about.mode() & 0o005 != 0o005 {
+        return false;
+    }
+    let fs = OsFs::new();
+    let subject = Subject::open(&fs.session(), BStr::new(path.as_os_str().as_bytes()));
+    subject.is_ok_and(|subject| {
+        subject.view.ident.machine_name() == std::env::consts::ARCH
+            && matches!(subject.kind, SubjectKind::Program { .. })
+    })
+}

@@ -1,0 +1,115 @@
+//! One start: as nobody, in an empty folder, without input, for a limited time.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::io::{Read, Seek};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+/// The user and group who own nothing, with Debian's numbers.
+const NOBODY: u32 = 65534;
+/// Longer than any program takes to say its version.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What a start gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ran {
+    /// Exit code, 128+n for a signal.
+    pub(super) code: i32,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+}
+
+/// Starts programs.
+pub(super) struct Runner {
+    becalm: PathBuf,
+    // Holds the copy of becalm.
+    _scratch: TempDir,
+}
+
+impl Runner {
+    /// A runner with a copy of becalm that nobody can start.
+    pub(super) fn new(becalm: Option<&Path>) -> Result<Self> {
+        let own = std::env::current_exe()?;
+        let beside = own.with_file_name("becalm");
+        let becalm = becalm.unwrap_or(&beside);
+        let scratch = open_folder()?;
+        let copy = scratch.path().join("becalm");
+        fs::copy(becalm, &copy).with_context(|| becalm.display().to_string())?;
+        fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
+        Ok(Runner { becalm: copy, _scratch: scratch })
+    }
+
+    /// The becalm under trial.
+    pub(super) fn becalm(&self) -> &Path {
+        &self.becalm
+    }
+}
+
+/// An empty folder that nobody may write to, in the sense of the user of that name.
+pub(super) fn open_folder() -> Result<TempDir> {
+    let dir = tempfile::tempdir()?;
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o777))?;
+    Ok(dir)
+}
+
+/// Starts a command line; `None` where it does not end in time.
+pub(super) fn start<S: AsRef<OsStr>>(line: &[S]) -> Result<Option<Ran>> {
+    let Some((program, arguments)) = line.split_first() else { bail!("nothing to start") };
+    let dir = open_folder()?;
+    let mut stdout = tempfile::tempfile()?;
+    let mut stderr = tempfile::tempfile()?;
+    let child = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs([("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("HOME", "/nonexistent")])
+        .current_dir(dir.path())
+        .stdin(Stdio::null())
+        .stdout(stdout.try_clone()?)
+        .stderr(stderr.try_clone()?)
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .process_group(0)
+        .spawn()
+        .with_context(|| program.as_ref().to_string_lossy().into_owned())?;
+    let Some(code) = ended(child)? else { return Ok(None) };
+    let folder = dir.path().to_string_lossy().into_owned();
+    let text = |file: &mut File| -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        file.rewind()?;
+        file.read_to_end(&mut bytes)?;
+        Ok(bstr::ByteSlice::replace(bytes.as_slice(), &folder, "FOLDER"))
+    };
+    Ok(Some(Ran { code, stdout: text(&mut stdout)?, stderr: text(&mut stderr)? }))
+}
+
+/// Waits; at the limit the child and all that is left of its process group are ended.
+fn ended(mut child: Child) -> Result<Option<i32>> {
+    let began = Instant::now();
+    let end_group = |child: &Child| {
+        let group = format!("-{}", child.id());
+        let quiet =
+            Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+        // A group that is gone needs no ending.
+        drop(quiet);
+    };
+    loop {
+        if let Some(status) = child.try_wait()? {
+            let code = status.code().or(status.signal().map(|signal| 128 + signal));
+            return Ok(code);
+        }
+        if began.elapsed() > LIMIT {
+            end_group(&child);
+            child.wait()?;
+            return Ok(None);
+        }
+        sleep(Duration::from_millis(2));
+    }
+}
