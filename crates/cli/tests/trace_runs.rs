@@ -140,6 +140,8 @@ fn a_program_that_dies_in_the_loader_is_told_as_far_as_it_came() {
     fs::remove_file(dir.path().join("liblost.so")).expect("removed");
     let app = dir.path().join("app");
     let report = dir.path().join("report");
+    let ran = trace(&["--", name(&app)]);
+    assert!(ran.stderr.contains("liblost.so not found, needed by"), "{ran:?}");
     let ran = trace(&["--json", "-o", name(&report), "--", name(&app)]);
     assert_eq!(ran.code, Some(127));
     let json: Value = serde_json::from_slice(&fs::read(&report).expect("a report")).expect("JSON");

@@ -58,6 +58,7 @@ fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: [usiz
     text.push('\n');
     shares(&mut text, look, report, seen);
     prediction(&mut text, look, seen);
+    missing(&mut text, look, seen);
     for note in &report.notes {
         let _ = writeln!(text, "  {} {}", look.bad("note"), look.fitted(note, 7));
     }
@@ -185,6 +186,16 @@ fn cost_of_tracing(text: &mut String, look: Look, report: &Report, image: &Image
         "tracer   {tracer} ms of the {wall} ms measured, subtracted above ({each:.1} µs a watched call)"
     );
     let _ = writeln!(text, "  {}", look.faint(&line));
+}
+
+/// Why the loader gave up, where it did.
+fn missing(text: &mut String, look: Look, seen: &Seen) {
+    let (false, Ok(program)) = (seen.image.reached_entry, &seen.program) else { return };
+    if let Some(gap) = program.unresolved.first() {
+        let needed = shown(gap.needed.as_ref());
+        let asking = look.fitted(&shown(gap.needed_by.as_ref()), 34 + needed.len());
+        let _ = writeln!(text, "  {}  {needed} not found, needed by {asking}", look.bad("missing"));
+    }
 }
 
 fn prediction(text: &mut String, look: Look, seen: &Seen) {
