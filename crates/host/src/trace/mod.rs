@@ -50,6 +50,7 @@ use std::path::PathBuf;
 
 use becalm_core::observe::Lookup;
 
+use count::Counting;
 use filter::Stops;
 use spawn::{Body, Exec, Failed, spawn};
 use together::Together;
@@ -175,7 +176,7 @@ pub fn run_with(
         _ if tracer.leaves_filtered() => Some(Rest::new(None, handing_on)),
         _ => None,
     };
-    let images = tracer.images.into_iter().map(|image| image.finish(overhead)).collect();
+    let images = tracer.images.into_iter().map(Counting::finish).collect();
     Ok(Traced { images, exit, overhead, notes: tracer.notes, rest })
 }
 
