@@ -9,7 +9,7 @@ use super::spawn::{Body, Failed, spawn};
 use super::stopped::{self, Until, Waited, Why};
 
 /// Calls of the child. Enough for a steady median, few enough not to be felt.
-const CALLS: u32 = 32;
+const CALLS: u32 = 16;
 
 /// Measures.
 pub(super) fn measure() -> Result<Calibration, Failed> {

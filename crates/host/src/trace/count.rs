@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::calibrate::nanos;
 use super::exec::Program;
 use super::sys::Pid;
-use super::{Calibration, Image, Phase, Share};
+use super::{Image, Phase, Share};
 
 /// One image while it runs.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub(super) struct Call {
     pub(super) failed: bool,
     /// How long it took, the tracer's cost subtracted.
     pub(super) ns: u64,
+    /// The tracer's cost, the whole of it.
+    pub(super) tracer_ns: u64,
     /// What it looked for, if it did.
     pub(super) lookup: Option<Lookup>,
 }
@@ -133,11 +135,12 @@ impl Counting {
         row.errors += u64::from(call.failed);
         row.total_ns += call.ns;
         row.max_ns = row.max_ns.max(call.ns);
-        let Some(lookup) = call.lookup else { return };
         let share = match call.phase {
             Phase::Loader => &mut self.image.loader,
             Phase::Program => &mut self.image.program,
         };
+        share.tracer_ns += call.tracer_ns;
+        let Some(lookup) = call.lookup else { return };
         share.hits += u64::from(!lookup.is_miss());
         share.missed.add(&lookup);
         match call.phase {
@@ -156,34 +159,27 @@ impl Counting {
     }
 
     /// The finished image.
-    pub(super) fn finish(mut self, overhead: Calibration) -> Image {
+    pub(super) fn finish(mut self) -> Image {
         self.end();
         let ended = self.ended.unwrap_or(self.began);
         let [loader, program] = self.rows;
         let had_loader = self.entered.is_some() || self.phase == Phase::Loader;
         let middle = if had_loader { self.entered.unwrap_or(ended) } else { self.began };
-        let (together, apart) = (overhead.cycle_ns, overhead.apart_cycle_ns);
-        fill(&mut self.image.loader, loader, nanos(self.began, middle), together);
-        fill(&mut self.image.program, program, nanos(middle, ended), apart);
+        fill(&mut self.image.loader, loader, nanos(self.began, middle));
+        fill(&mut self.image.program, program, nanos(middle, ended));
         self.image.classes = self.classes.finish();
         self.image
     }
 }
 
-fn fill(
-    share: &mut Share,
-    rows: FxHashMap<Cow<'static, str>, SyscallRow>,
-    wall_ns: u64,
-    cycle_ns: u64,
-) {
+fn fill(share: &mut Share, rows: FxHashMap<Cow<'static, str>, SyscallRow>, wall_ns: u64) {
     let named = |(name, row): (Cow<'static, str>, SyscallRow)| SyscallRow {
         name: name.into_owned(),
         ..row
     };
     let mut rows: Vec<SyscallRow> = rows.into_iter().map(named).collect();
     rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
-    let calls: u64 = rows.iter().map(|row| row.count).sum();
     share.histogram = rows;
     share.wall_ns = wall_ns;
-    share.tracer_ns = calls.saturating_mul(cycle_ns).min(wall_ns);
+    share.tracer_ns = share.tracer_ns.min(wall_ns);
 }

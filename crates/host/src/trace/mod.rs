@@ -51,6 +51,7 @@ use std::path::PathBuf;
 
 use becalm_core::observe::Lookup;
 
+use count::Counting;
 use filter::Stops;
 use spawn::{Body, Exec, Failed, spawn};
 use together::Together;
@@ -178,7 +179,7 @@ pub fn run_with(
         _ => None,
     };
     let front = tracer.options.front.take();
-    let images = tracer.images.into_iter().map(|image| image.finish(overhead)).collect();
+    let images = tracer.images.into_iter().map(Counting::finish).collect();
     Ok(Traced { images, exit, overhead, notes: tracer.notes, rest, front })
 }
 

@@ -106,7 +106,7 @@ impl Share {
 }
 
 /// What watching costs, measured before the run on a child that calls `getppid`: once
-/// with tracer and child on one processor, as they are while the loader searches, once
+/// with tracer and child on one processor, as they are while a program starts, once
 /// wherever the kernel puts them, as they are after that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calibration {

@@ -17,6 +17,7 @@ const PTRACE_GET_SYSCALL_INFO: i64 = 0x420e;
 #[repr(i64)]
 pub(super) enum Request {
     PokeText = 4,
+    #[cfg(target_arch = "x86_64")]
     PokeUser = 6,
     Cont = 7,
     Detach = 17,

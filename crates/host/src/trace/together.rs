@@ -1,20 +1,26 @@
-//! Tracer and program on one processor while the loader searches.
+//! Tracer and program on one processor while the program starts.
 //!
 //! Each lookup stops twice, and each stop hands over from program to tracer and back:
 //! across processors that costs several times what it costs on one. The two never run at
-//! the same time, so nothing is lost. It ends at the entry point, and before the program
-//! could notice: when it asks for its processors, makes a thread or a process, or looks
-//! into `/proc`.
+//! the same time, so nothing is lost. It ends before the program could notice: when it
+//! asks for its processors, makes a thread or a process, or looks into `/proc`; and at the
+//! first lookup after [`LIMIT`], when it is no start any more.
+
+use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use super::sys::Pid;
+
+/// How long a start may last.
+const LIMIT: Duration = Duration::from_secs(2);
 
 /// While it lives, this thread and a child stay on one processor.
 #[derive(Debug)]
 pub(super) struct Together {
     tracer: CpuSet,
     child: Option<(Pid, CpuSet)>,
+    since: Instant,
 }
 
 impl Together {
@@ -23,13 +29,18 @@ impl Together {
     pub(super) fn begin() -> Option<Together> {
         let tracer = sched_getaffinity(None).ok()?;
         sched_setaffinity(None, &here()).ok()?;
-        Some(Together { tracer, child: None })
+        Some(Together { tracer, child: None, since: Instant::now() })
     }
 
     /// `child` was forked after [`Together::begin`].
     pub(super) fn with(mut self, child: Pid) -> Together {
         self.child = Some((child, self.tracer));
         self
+    }
+
+    /// True once it has lasted long enough.
+    pub(super) fn is_over(&self) -> bool {
+        self.since.elapsed() > LIMIT
     }
 
     /// Brings a process that runs elsewhere here.

@@ -57,6 +57,13 @@ struct Process {
     breakpoint: Option<Breakpoint>,
 }
 
+/// What watching a call costs, in nanoseconds; see [`Calibration`].
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    call_ns: u64,
+    cycle_ns: u64,
+}
+
 /// A call that has begun.
 #[derive(Debug)]
 struct Pending {
@@ -64,8 +71,7 @@ struct Pending {
     image: usize,
     phase: Phase,
     lookup: Option<Lookup>,
-    /// What watching adds to its time, in nanoseconds.
-    cost_ns: u64,
+    cost: Cost,
     began: Instant,
 }
 
@@ -265,29 +271,38 @@ impl<'a> Tracer<'a> {
             self.note(Note::TracesItself { pid: pid.unsigned_abs() });
         }
         let into_proc = lookup.is_some_and(|lookup| lookup.path.starts_with(b"/proc/"));
-        if meaning == Meaning::Placement || into_proc {
+        let over = self.together.as_ref().is_some_and(Together::is_over);
+        if meaning == Meaning::Placement || into_proc || over {
             self.together = None;
         }
     }
 
     fn pending(&self, name: Cow<'static, str>, image: usize, lookup: Option<Lookup>) -> Pending {
-        let cost_ns = match self.together {
-            Some(_) => self.overhead.call_ns,
-            None => self.overhead.apart_call_ns,
+        let all = &self.overhead;
+        let cost = match self.together {
+            Some(_) => Cost { call_ns: all.call_ns, cycle_ns: all.cycle_ns },
+            None => Cost { call_ns: all.apart_call_ns, cycle_ns: all.apart_cycle_ns },
         };
         let phase = self.images[image].phase;
-        Pending { name, image, phase, lookup, cost_ns, began: Instant::now() }
+        Pending { name, image, phase, lookup, cost, began: Instant::now() }
     }
 
     fn call_ended(&mut self, pid: Pid, pending: Pending, errno: Option<Errno>, now: Instant) {
-        let Pending { name, image, phase, lookup, cost_ns, began } = pending;
-        let ns = nanos(began, now).saturating_sub(cost_ns);
+        let Pending { name, image, phase, lookup, cost, began } = pending;
+        let ns = nanos(began, now).saturating_sub(cost.call_ns);
         let lookup = lookup.map(|lookup| Lookup { errno, ns, ..lookup });
         if let Some(lookup) = &lookup {
             (self.sink)(Event { pid: pid.unsigned_abs(), image, phase, lookup });
         }
         let failed = errno.is_some();
-        self.images[image].count(Call { name, phase, failed, ns, lookup });
+        self.images[image].count(Call {
+            name,
+            phase,
+            failed,
+            ns,
+            tracer_ns: cost.cycle_ns,
+            lookup,
+        });
     }
 
     /// `execve` succeeded: one image ends, another begins.
@@ -332,15 +347,15 @@ impl<'a> Tracer<'a> {
             self.note(note);
         }
         if task.pid() == self.root() {
-            self.stay_together(program.entry.is_some());
+            self.stay_together();
         }
         let counting = Counting::new(task.pid(), program, self.options.max_lookups);
         self.begin(task.pid(), counting, breakpoint);
     }
 
-    /// The program begins anew: with a loader that searches, and alone, it stays with us.
-    fn stay_together(&mut self, has_loader: bool) {
-        if !has_loader || self.tasks.len() > 1 {
+    /// The program begins anew: while it is alone, it stays with us.
+    fn stay_together(&mut self) {
+        if self.tasks.len() > 1 {
             self.together = None;
         } else if self.together.is_none() {
             self.together = Together::bring(self.root());
@@ -372,11 +387,9 @@ impl<'a> Tracer<'a> {
         // Should this fail the program would run on behind a missing instruction: it
         // can only fail where the program was killed meanwhile.
         let _ = breakpoint.take_out(&task);
-        if task.pid() == self.root() {
-            self.together = None;
-        }
         self.images[image].enter();
         if self.options.until_entry {
+            self.together = None;
             self.images[image].end();
             self.exit = Some(Exit::Running);
             self.tasks.remove(&task.pid());

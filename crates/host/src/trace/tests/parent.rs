@@ -199,6 +199,33 @@ fn a_program_that_dies_in_the_loader_never_reaches_its_entry_point() {
 }
 
 #[test]
+fn the_program_never_sees_that_it_shares_a_processor() {
+    let body = "static int mine(void) {
+            cpu_set_t set; sched_getaffinity(0, sizeof set, &set); return CPU_COUNT(&set);
+        }
+        static void *inside(void *seen) { *(int *)seen = mine(); return 0; }
+        static __attribute__((constructor)) void early(void) { if (getenv(\"EARLY\")) _exit(mine()); }
+        int main(void) {
+            int here, there, status; pthread_t thread;
+            if (fork() == 0) _exit(mine());
+            wait(&status);
+            pthread_create(&thread, 0, inside, &there);
+            pthread_join(thread, 0);
+            here = mine();
+            return WEXITSTATUS(status) == here && there == here ? here : 200;
+        }";
+    let fixture = program(body);
+    let all = rustix::thread::sched_getaffinity(None).unwrap().count();
+    let expected = Exit::Code(u8::try_from(all).unwrap());
+    for env in [&[][..], &[("EARLY", "1")]] {
+        for options in ways() {
+            assert_eq!(trace_in(&fixture.program, env, options).exit, expected);
+        }
+    }
+    assert_eq!(rustix::thread::sched_getaffinity(None).unwrap().count(), all);
+}
+
+#[test]
 fn a_static_program_has_no_loader_share() {
     let look = opens_after_entry("/nonexistent-becalm/static");
     let fixture = compile(&format!("{HEAD} int main(void) {{ {look}; return 0; }}"), &["-static"]);
