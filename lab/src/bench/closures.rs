@@ -1,6 +1,7 @@
 //! What each tool resolved: whether the work compared is the same work.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -15,7 +16,7 @@ pub(crate) struct Resolved {
     /// Files it gave an answer for.
     pub(crate) files: usize,
     /// Objects in the closures of all files, the file itself, the loader and what was
-    /// not found left out; each once a closure.
+    /// not found left out; each file once a closure, by whatever paths it is named.
     pub(crate) libraries: usize,
 }
 
@@ -78,6 +79,7 @@ fn of_lddtree(text: &str) -> Resolved {
 fn trees<'t>(text: &'t str, read: impl Fn(&'t str) -> (bool, Option<&'t str>)) -> Resolved {
     let mut resolved = Resolved::default();
     let mut names = BTreeSet::new();
+    let mut files: HashMap<&str, PathBuf> = HashMap::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
         match read(line) {
             (true, _) => {
@@ -86,7 +88,8 @@ fn trees<'t>(text: &'t str, read: impl Fn(&'t str) -> (bool, Option<&'t str>)) -
                 names.clear();
             }
             (false, Some(name)) if !is_loader(name) => {
-                names.insert(name);
+                let real = || Path::new(name).canonicalize().unwrap_or_else(|_| name.into());
+                names.insert(files.entry(name).or_insert_with(real).clone());
             }
             (false, _) => {}
         }

@@ -61,7 +61,7 @@ impl OsFs {
             return Err(object_file::not_a_file(&stat));
         }
         let file = File::from(file);
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(object_file::room_for(&stat));
         (&file)
             .take(LARGEST)
             .read_to_end(&mut bytes)

@@ -113,12 +113,19 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Stat) -> Result<Vec<u8
         return Err(TOO_BIG);
     }
     // Files of /proc claim no length, so the end is where reading ends.
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(room_for(&stat));
     File::from(file)
         .take(MAX_READ + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
     if bytes.len() as u64 > MAX_READ { Err(TOO_BIG) } else { Ok(bytes) }
+}
+
+/// Room to read a file of the length that `stat` claims in one piece; no more than a few
+/// pages are set aside for a claim beyond that of any usual file of its kind.
+pub(super) fn room_for(stat: &Stat) -> usize {
+    const USUAL: u64 = 1024 * 1024;
+    if stat.stamp.len < USUAL { stat.stamp.len as usize + 1 } else { BLOCK as usize }
 }
 
 /// A file as the ranges of it that were asked for. They are kept, since the parser

@@ -270,6 +270,19 @@ fn a_change_on_disk_is_seen_by_the_next_session() {
 }
 
 #[test]
+fn a_whole_file_is_read_once_a_session_and_again_by_the_next() {
+    let top = tempfile::tempdir().unwrap();
+    let path = bytes(&top.path().join("list"));
+    let os = OsFs::new();
+    fs::write(top.path().join("list"), b"old").unwrap();
+    let session = os.session();
+    assert_eq!(*session.read(path.as_bstr()).unwrap(), *b"old");
+    fs::write(top.path().join("list"), b"new").unwrap();
+    assert_eq!(*session.read(path.as_bstr()).unwrap(), *b"old");
+    assert_eq!(*os.session().read(path.as_bstr()).unwrap(), *b"new");
+}
+
+#[test]
 fn what_changed_within_the_clocks_grain_is_not_kept_for_the_next_session() {
     let top = tempfile::tempdir().unwrap();
     let file = bytes(&top.path().join("file"));
