@@ -54,9 +54,13 @@ fn of_becalm(json: &[u8]) -> Result<Resolved> {
     Ok(Resolved { files: programs.len(), libraries: usize::try_from(libraries)? })
 }
 
-/// A tree a file, whose root is the file: its path stands at the start of a line.
+/// A tree a file, whose root is the file: its path stands at the start of a line. Where
+/// something is missing, a list follows of where it was looked for, set off by `┊`.
 fn of_libtree(text: &str) -> Resolved {
     trees(text, |line| {
+        if line.contains('┊') {
+            return (false, None);
+        }
         let name = line.trim_start_matches(['│', '├', '└', '─', ' ', '\u{a0}']);
         let is_root = name.len() == line.len();
         // `path [source]`; what is not found has "not found" for a source.
@@ -115,7 +119,7 @@ mod tests {
     #[test]
     fn a_library_met_twice_in_a_tree_counts_once() {
         let text = "/bin/a \n├── /lib/x.so [ld.so.conf]\n│   └── /lib/c.so [ld.so.conf]\n\
-                    └── /lib/c.so [ld.so.conf]\n/bin/b \n└── y.so not found\n";
+                    └── /lib/c.so [ld.so.conf]\n/bin/b \n└── y.so not found\n    ┊ Paths considered in this order:\n    ┊    /lib\n";
         assert_eq!(of_libtree(text), Resolved { files: 2, libraries: 2 });
     }
 

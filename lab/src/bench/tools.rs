@@ -15,7 +15,11 @@ pub(crate) struct Tool {
     pub(crate) name: &'static str,
     /// What it does, as far as it matters for a comparison.
     pub(crate) does: &'static str,
+    /// The command up to the files, paths of this one run left out: they mean nothing
+    /// elsewhere.
+    pub(crate) shown: String,
     /// The command up to the files.
+    #[serde(skip)]
     pub(crate) command: Vec<String>,
     /// Whether it takes part in every round or in the first few.
     pub(crate) every_round: bool,
@@ -40,6 +44,27 @@ pub(crate) const LIBTREE_ONCE: &str = "libtree -vv";
 pub(crate) const LDDTREE: &str = "lddtree";
 
 impl Tool {
+    /// A tool of every round, without files. `names` are paths and what is shown for them.
+    fn new(
+        name: &'static str,
+        does: &'static str,
+        command: &[&str],
+        names: &[(&str, &str)],
+    ) -> Self {
+        let show = |word: &&str| {
+            let known = names.iter().find(|(path, _)| path == word);
+            known.map_or(*word, |(_, name)| *name).to_owned()
+        };
+        Self {
+            name,
+            does,
+            shown: command.iter().map(show).collect::<Vec<_>>().join(" "),
+            command: command.iter().map(|&word| word.to_owned()).collect(),
+            every_round: true,
+            files: Vec::new(),
+        }
+    }
+
     /// The command, ready to be started.
     pub(crate) fn command(&self) -> Command {
         let mut command = child::command(&self.command[0]);
@@ -64,12 +89,11 @@ pub(crate) fn all(
         }
     }
     let (becalm, list_file) = (text(becalm), text(list_file));
+    let names = [(becalm.as_str(), "becalm"), (list_file.as_str(), "LIST")];
     let tool = |name, does, command: &[&str], every_round, files: &[PathBuf]| Tool {
-        name,
-        does,
-        command: command.iter().map(|&word| word.to_owned()).collect(),
         every_round,
         files: files.to_vec(),
+        ..Tool::new(name, does, command, &names)
     };
     let check = [becalm.as_str(), "check"];
     let each = ["xargs", "-n", "1", "-a", &list_file, "/usr/bin/libtree", "-vv"];
@@ -101,13 +125,8 @@ pub(crate) fn all(
 /// The start of the smallest program, and of becalm to look at it.
 pub(crate) fn starts(becalm: &Path) -> Vec<Tool> {
     let becalm = text(becalm);
-    let tool = |name, does, command: &[&str]| Tool {
-        name,
-        does,
-        command: command.iter().map(|&word| word.to_owned()).collect(),
-        every_round: true,
-        files: Vec::new(),
-    };
+    let names = [(becalm.as_str(), "becalm")];
+    let tool = |name, does, command: &[&str]| Tool::new(name, does, command, &names);
     let check = [becalm.as_str(), "check", "/bin/true"];
     vec![
         tool("becalm check /bin/true", "one file, from start to end", &check),
