@@ -123,7 +123,9 @@ fn kind_of(view: &ObjectView) -> Option<SubjectKind> {
             Some(SubjectKind::Program { interpreter: interpreter.clone() })
         }
         (None, ET_EXEC) => Some(SubjectKind::Static),
-        (None, ET_DYN) if pie || view.dynamic.is_none() => Some(SubjectKind::Static),
+        (None, ET_DYN) if pie => Some(SubjectKind::Static),
+        // Debug information split off a program or library.
+        (None, ET_DYN) if view.dynamic.is_none() => None,
         (None, ET_DYN) => Some(SubjectKind::Library { interpreter: usual_interpreter(view) }),
         _ => None,
     }

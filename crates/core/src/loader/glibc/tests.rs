@@ -353,3 +353,10 @@ fn gap_a_fifo_is_refused_where_the_loader_would_wait() {
         base().object("/bin/prog", program().needed("liba.so").runpath("/a")).fifo("/a/liba.so");
     assert_eq!(probes(&run(&fs)), ["open:refused /a/liba.so"]);
 }
+
+#[test]
+fn debug_information_split_off_is_nothing_that_starts() {
+    let fs = base().object("/x.debug", ObjectBuilder::library("x").without_dynamic());
+    let error = Subject::open(&fs, "/x.debug".into()).expect_err("nothing to start");
+    assert!(matches!(error, closure::ClosureError::NotLoadable { .. }), "{error}");
+}
