@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use super::map_object::Asked;
 use super::{Ended, Process};
 use crate::elf::{Dependency, DependencyKind};
+use crate::fs::Errno;
 use crate::loader::load::{Answer, Reason, Refusal, Role, Stop};
 use crate::search::dst;
 
@@ -111,7 +112,7 @@ impl Queue {
 impl Process<'_> {
     /// Loads what `roots` need, and what that needs, in order.
     pub(super) fn map_object_deps(&mut self, roots: &[usize]) -> Result<(), Ended> {
-        self.clear_errno();
+        self.errno = Errno(0);
         let mut queue = Queue::new(roots);
         let mut current = (!roots.is_empty()).then_some(0);
         while let Some(at) = current {

@@ -11,7 +11,6 @@ use super::open_path::{Found, Search, Step};
 use super::verify;
 use super::{CacheState, Ended, Named, Process, dirname};
 use crate::elf::DF_1_NODEFLIB;
-use crate::fs::Errno;
 use crate::loader::GlibcVersion;
 use crate::loader::load::{Answer, LoadedObject, Refusal, Role};
 use crate::probe::{Call, Outcome, SearchSource};
@@ -287,13 +286,7 @@ impl Process<'_> {
         absolute.extend_from_slice(path.as_bytes());
         dirname(&absolute)
     }
-}
 
-/// The release from which audit modules are also looked for along the program's
-/// `DT_RUNPATH`.
-const AUDIT_ALONG_RUNPATH: GlibcVersion = GlibcVersion { major: 2, minor: 32 };
-
-impl Process<'_> {
     /// Fills in a search path on behalf of an object.
     pub(super) fn fill_in(
         &mut self,
@@ -307,9 +300,8 @@ impl Process<'_> {
         self.dirs = dirs;
         list.ok_or_else(|| self.too_much())
     }
-
-    /// Sets errno the way a failed call would.
-    pub(super) fn clear_errno(&mut self) {
-        self.errno = Errno(0);
-    }
 }
+
+/// The release from which audit modules are also looked for along the program's
+/// `DT_RUNPATH`.
+const AUDIT_ALONG_RUNPATH: GlibcVersion = GlibcVersion { major: 2, minor: 32 };

@@ -5,7 +5,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use super::map_object::Asked;
 use super::{Ended, Namespace, Process};
-use crate::loader::load::{Answer, Reason, Role};
+use crate::loader::load::{Answer, Reason, Role, Stop};
 
 /// The system-wide preload list.
 const PRELOAD_FILE: &str = "/etc/ld.so.preload";
@@ -48,7 +48,7 @@ impl Process<'_> {
         ];
         for list in lists.into_iter().flatten() {
             for name in list.split(|&byte| byte == b':') {
-                if self.is_valid_name(name, SECURE_PATH_LIMIT) {
+                if self.is_valid_name(name) {
                     self.load_audit_module(name.into())?;
                 }
             }
@@ -69,7 +69,7 @@ impl Process<'_> {
         let Answer::Loaded(module, _) = answer else { return Ok(()) };
         let stop = self.map_object_deps(&[module]);
         match (stop, &self.load.stop) {
-            (Err(Ended), Some(crate::loader::load::Stop::Refused(_))) => self.load.stop = None,
+            (Err(Ended), Some(Stop::Refused(_))) => self.load.stop = None,
             (stop, _) => return stop,
         }
         Ok(())
@@ -80,9 +80,7 @@ impl Process<'_> {
         let mut names: Vec<BString> = Vec::new();
         if let Some(list) = &self.environment.preload {
             let parts = list.split(|&byte| byte == b' ' || byte == b':');
-            names.extend(
-                parts.filter(|name| self.is_valid_name(name, SECURE_PATH_LIMIT)).map(BString::from),
-            );
+            names.extend(parts.filter(|name| self.is_valid_name(name)).map(BString::from));
         }
         if let Ok(list) = self.fs.read(PRELOAD_FILE.into()) {
             names.extend(names_of_preload_file(&list));
@@ -101,10 +99,10 @@ impl Process<'_> {
     }
 
     /// `dso_name_valid_for_suid`: secure-execution mode takes no path.
-    fn is_valid_name(&self, name: &[u8], limit: usize) -> bool {
+    fn is_valid_name(&self, name: &[u8]) -> bool {
         let allowed =
             !self.environment.secure || (name.len() < SECURE_NAME_LIMIT && !name.contains(&b'/'));
-        allowed && !name.is_empty() && name.len() < limit
+        allowed && !name.is_empty() && name.len() < SECURE_PATH_LIMIT
     }
 }
 
