@@ -13,12 +13,14 @@
 
 pub mod closure;
 pub mod cost;
+pub mod edit;
 pub mod elf;
 pub mod facts;
 pub mod fs;
 pub mod loader;
 pub mod macho;
 pub mod observe;
+pub mod patch;
 pub mod probe;
 pub mod record;
 pub mod search;
