@@ -1,17 +1,17 @@
 //! The command line: the one definition behind parsing, help, manual and completions.
 
-use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use becalm_core::loader::Libc;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
 use crate::manual;
 
+mod assume;
 mod trace;
 
+pub(crate) use self::assume::{AssumeFlags, Secure, StoreFlag};
 pub(crate) use self::trace::{TraceFlags, Until};
 
 /// Ends the dynamic loader's stat storm
@@ -78,18 +78,6 @@ pub(crate) enum When {
     Never,
 }
 
-/// Whether programs are taken as started in secure-execution mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Secure {
-    /// Where the kernel would: set-id files of another user or group, and, for an
-    /// ordinary user, files with capabilities.
-    Auto,
-    /// Always.
-    Yes,
-    /// Never.
-    No,
-}
-
 /// The flags of `becalm check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckFlags {
@@ -131,64 +119,9 @@ pub(crate) struct CheckFlags {
     )]
     pub against: Option<PathBuf>,
 
-    /// Take DIR for the root directory, as for another machine or architecture
-    ///
-    /// Absolute links inside DIR lead to places inside DIR, and nothing leads out of
-    /// it. A PATH may be written from either root. The environment's LD_ variables are
-    /// then left out of account.
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "What is assumed")]
-    pub sysroot: Option<PathBuf>,
-
-    /// The LD_LIBRARY_PATH to assume; '' for none
-    ///
-    /// Without it, that of the environment; none with --sysroot.
-    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
-    pub library_path: Option<OsString>,
-
-    /// The LD_PRELOAD to assume; '' for none
-    ///
-    /// Without it, that of the environment; none with --sysroot.
-    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
-    pub preload: Option<OsString>,
-
-    /// The LD_AUDIT to assume; '' for none
-    ///
-    /// Without it, that of the environment; none with --sysroot.
-    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
-    pub audit: Option<OsString>,
-
-    /// The loader to assume, for libraries and instead of the one a program names
-    #[arg(long, value_name = "LD.SO", value_hint = ValueHint::FilePath, help_heading = "What is assumed")]
-    pub loader: Option<PathBuf>,
-
-    /// The C library whose rules apply: glibc-2.31 to glibc-2.43, or musl
-    #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
-    pub libc: Option<Libc>,
-
-    /// The CPU whose hwcaps subdirectories are searched
-    ///
-    /// A level (x86-64-v3), a generation (haswell, power9, z14) or `baseline` for what
-    /// every CPU of the architecture has. A wrong name is answered with the known ones.
-    #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
-    pub cpu: Option<String>,
-
-    /// Whether programs start in secure-execution mode, without LD_LIBRARY_PATH
-    ///
-    /// `auto` predicts it as the kernel decides it: for set-id files of another user
-    /// or group, and, for an ordinary user, files with capabilities.
-    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "What is assumed")]
-    pub secure: Secure,
-
-    /// Directories that never change once made
-    ///
-    /// A PATH below one is marked as immutable in the JSON; the prediction is the same.
-    #[arg(
-        long,
-        value_name = "A:B",
-        default_value = "/nix/store:/gnu/store",
-        help_heading = "What is assumed"
-    )]
-    pub store: OsString,
+    /// What is assumed of the machine.
+    #[command(flatten)]
+    pub assume: AssumeFlags,
 
     /// Programs to work on at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]
@@ -229,6 +162,8 @@ pub(crate) fn parse() -> Flags {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
 
     #[test]
@@ -251,7 +186,7 @@ mod tests {
             .expect("accepted");
         let flags = Flags::from_arg_matches(&matches).expect("accepted");
         let Command::Check(check) = flags.command else { panic!("check") };
-        assert_eq!(check.library_path, Some(OsString::new()));
-        assert_eq!(check.preload, None);
+        assert_eq!(check.assume.library_path, Some(OsString::new()));
+        assert_eq!(check.assume.preload, None);
     }
 }

@@ -1,6 +1,11 @@
-//! One module a command: each takes its flags and gives an exit status.
+//! One module a command: each takes its flags and gives an exit status. What several
+//! share stands beside them: [`assume`], [`targets`], [`follow`].
 
+pub(crate) mod assume;
 pub(crate) mod beside;
 pub(crate) mod check;
+pub(crate) mod follow;
 pub(crate) mod generate;
+mod secure;
+pub(crate) mod targets;
 pub(crate) mod trace;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
+use super::StoreFlag;
+
 /// How long to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Until {
@@ -71,14 +73,7 @@ pub(crate) struct TraceFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub log: Option<PathBuf>,
 
-    /// Directories that never change once made
-    ///
-    /// A program below one is marked as immutable in the JSON.
-    #[arg(
-        long,
-        value_name = "A:B",
-        default_value = "/nix/store:/gnu/store",
-        help_heading = "What is assumed"
-    )]
-    pub store: OsString,
+    /// The store prefixes.
+    #[command(flatten)]
+    pub store: StoreFlag,
 }

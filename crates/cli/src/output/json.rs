@@ -13,7 +13,8 @@ use bstr::{BString, ByteSlice};
 use serde::{Serialize, Serializer};
 
 use crate::commands::beside::Beside;
-use crate::commands::check::{Kind, Problem, Program};
+use crate::commands::check::{Kind, Program};
+use crate::commands::targets::Problem;
 
 /// The name and version of the object's form.
 const SCHEMA: &str = "becalm/check/1";

@@ -11,10 +11,10 @@ use becalm_core::probe::{Call, Outcome, Probe};
 use bstr::ByteSlice;
 use serde::Deserialize;
 
-use super::assume::Assumptions;
 use super::program::{self, Verdict};
-use super::targets::{Target, Targets};
+use crate::commands::assume::Assumptions;
 use crate::commands::beside::{Beside, Scope};
+use crate::commands::targets::{Target, Targets};
 use crate::exit_code::ExitStatus;
 use crate::flags::{CheckFlags, When};
 use crate::output::{self, Look, Stdout, beside, json};

@@ -1,14 +1,11 @@
 //! `becalm check`: what starting each program would try and load.
 //!
-//! [`targets`] finds the files, [`assume`] holds what is the same for all of them,
+//! [`super::targets`] finds the files, [`super::assume`] holds what is the same for all of them,
 //! [`program`] follows the start of one; here they are brought together with the
 //! [`crate::output`] that was asked for.
 
 mod against;
-mod assume;
 mod program;
-mod secure;
-mod targets;
 
 use std::io::Write;
 
@@ -16,15 +13,14 @@ use anyhow::Result;
 use becalm_host::Session;
 use rayon::prelude::*;
 
-use self::targets::Targets;
+use super::assume::Assumptions;
+use super::targets::{self, Problem, Target, Targets};
 use crate::exit_code::ExitStatus;
 use crate::flags::{CheckFlags, When};
 use crate::output::{self, Look, Stdout, json, probes, table, text, tree};
 use crate::progress::Progress;
 
-pub(crate) use self::assume::{Assumptions, stores};
-pub(crate) use self::program::{Gap, Kind, Problem, Program, Verdict, check};
-pub(crate) use self::targets::Target;
+pub(crate) use self::program::{Gap, Kind, Program, Verdict, check};
 
 /// Programs followed before what they gave is written, where each gives much.
 const BATCH: usize = 64;
@@ -54,7 +50,7 @@ enum View {
 /// Where nothing can be checked at all (an unusable sysroot), or the output cannot be
 /// written. What is wrong with single files is told on stderr and in the status.
 pub(crate) fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
-    let assumed = Assumptions::new(asked)?;
+    let assumed = Assumptions::new(&asked.assume)?;
     if let Some(jobs) = asked.jobs {
         // Nothing has used the pool yet, so it can still be given its size.
         rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;

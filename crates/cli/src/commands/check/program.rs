@@ -1,29 +1,17 @@
 //! One file: is it something that starts, and what would starting it take?
 
-use std::fs::File;
-use std::sync::Arc;
-
-use becalm_core::closure::{self, Closure, ClosureError, Subject, SubjectKind};
+use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::Storm;
-use becalm_core::elf::ElfError;
-use becalm_core::fs::FileSystem;
+use becalm_core::loader::Libc;
 use becalm_core::loader::load::{Answer, Refusal, Role, Stop};
-use becalm_core::loader::{Environment, Libc, LoaderFacts};
-use becalm_core::macho::{self, MachO};
+use becalm_core::macho::MachO;
 use becalm_host::Session;
-use bstr::{BStr, BString, ByteSlice};
-use object::ReadCache;
+use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
-use super::assume::Assumptions;
-use super::secure::is_started_secure;
-use super::targets::Target;
-use crate::flags::Secure;
-use crate::output::{errno_words, words, words_of_host};
-
-/// `EM_NONE`: data in the form of an ELF file (Guile's compiled modules are), which
-/// no loader takes.
-const EM_NONE: u16 = 0;
+use crate::commands::assume::Assumptions;
+use crate::commands::follow::{Followed, follow};
+use crate::commands::targets::{Problem, Target};
 
 /// What became of one file.
 #[derive(Debug)]
@@ -34,15 +22,6 @@ pub(crate) enum Verdict {
     Skipped,
     /// It could not be checked.
     Problem(Problem),
-}
-
-/// Why a file could not be checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// The file, as told to the user.
-    pub path: BString,
-    /// Why, in words.
-    pub reason: String,
 }
 
 /// What is told of one file, without the walk it came from.
@@ -119,83 +98,6 @@ pub(crate) fn check(
         }
         Ok(Followed::Nothing) => (Verdict::Skipped, None),
         Err(reason) => (Verdict::Problem(Problem { path: target.shown.clone(), reason }), None),
-    }
-}
-
-enum Followed {
-    Elf(Box<Closure>, bool),
-    MachO(MachO),
-    Nothing,
-}
-
-fn follow(assumed: &Assumptions, fs: &Session<'_>, target: &Target) -> Result<Followed, String> {
-    let subject = match Subject::open(fs, target.inside.as_ref()) {
-        Ok(subject) => subject,
-        Err(ClosureError::NotLoadable { .. }) if !target.named => return Ok(Followed::Nothing),
-        Err(ClosureError::Elf { source: ElfError::NotElf, .. }) => {
-            return not_elf(fs, target);
-        }
-        Err(error) => return Err(words_of_closure(&error)),
-    };
-    if subject.view.ident.machine == EM_NONE && !target.named {
-        return Ok(Followed::Nothing);
-    }
-    if subject.kind == SubjectKind::Static {
-        return Ok(Followed::Elf(Box::new(closure::of_static(subject)), false));
-    }
-    let interpreter = interpreter_of(assumed, &subject)?;
-    let facts = facts_of(assumed, interpreter.as_ref())?;
-    let is_program = matches!(subject.kind, SubjectKind::Program { .. });
-    let secure = match assumed.secure {
-        Secure::Yes => true,
-        Secure::No => false,
-        Secure::Auto => is_program && is_started_secure(&target.host, subject.file.mode),
-    };
-    let environment = Environment { secure, ..assumed.environment.clone() };
-    let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment)
-        .map_err(|error| words_of_closure(&error))?;
-    Ok(Followed::Elf(Box::new(closure), secure))
-}
-
-fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString, String> {
-    let own = || subject.interpreter().map(BStr::to_owned);
-    assumed.loader.clone().or_else(own).ok_or_else(|| {
-        let machine = subject.view.ident.machine_name();
-        format!("no loader known for a library of this machine ({machine}); name it with --loader")
-    })
-}
-
-fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<Arc<LoaderFacts>, String> {
-    becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice).map_err(|error| {
-        let (path, reason) = words_of_host(&error);
-        format!("interpreter {}: {reason}", crate::sanitize::shown(path.as_bstr()))
-    })
-}
-
-/// A file that is no ELF file: one of macOS, or a mistake.
-fn not_elf(fs: &dyn FileSystem, target: &Target) -> Result<Followed, String> {
-    let opened = fs.open(target.inside.as_ref()).map_err(errno_words)?;
-    let head = opened.head.as_ref().map_err(|errno| errno_words(*errno))?;
-    if !macho::is_macho(head) {
-        return Err("neither an ELF nor a Mach-O file".to_owned());
-    }
-    let file = File::open(&target.host).map_err(|error| words(&error))?;
-    let file = macho::parse(&ReadCache::new(file)).map_err(|error| error.to_string())?;
-    Ok(Followed::MachO(file))
-}
-
-/// What is wrong, without the path of the file.
-fn words_of_closure(error: &ClosureError) -> String {
-    match error {
-        ClosureError::Open { errno, .. } => errno_words(*errno),
-        ClosureError::Elf { source: ElfError::Unreadable(errno), .. } => {
-            errno_words(becalm_core::fs::Errno(*errno))
-        }
-        ClosureError::Elf { source, .. } => source.to_string(),
-        ClosureError::NotLoadable { .. } => "neither a program nor a shared library".to_owned(),
-        ClosureError::Interpreter { interpreter, reason, .. } => {
-            format!("interpreter {}: {reason}", crate::sanitize::shown(interpreter.as_ref()))
-        }
     }
 }
 

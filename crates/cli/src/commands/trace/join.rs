@@ -15,8 +15,10 @@ use becalm_host::{FactChoice, OsFs};
 use bstr::{BStr, BString, ByteSlice};
 
 use super::Seen;
+use crate::commands::assume::{Assumptions, stores};
 use crate::commands::beside::{Beside, Scope};
-use crate::commands::check::{Assumptions, Program, Target, Verdict, check, stores};
+use crate::commands::check::{Program, Verdict, check};
+use crate::commands::targets::Target;
 use crate::flags::Secure;
 use crate::output::path_bytes;
 

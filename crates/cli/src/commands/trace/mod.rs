@@ -113,7 +113,7 @@ fn finish(asked: &TraceFlags, traced: Traced, places: &mut Places) -> Result<Exi
     let Traced { images, exit, overhead, notes, rest, front } = traced;
     let mut report = Report {
         command: asked.command.clone(),
-        images: join::images(images, &asked.store),
+        images: join::images(images, &asked.store.store),
         exit,
         overhead: Some(overhead),
         notes: notes::in_words(&notes, rest.is_some()),

@@ -53,7 +53,7 @@ fn seen(asked: &TraceFlags, ran: Untraced) -> Seen {
         pid: ran.pid,
         searches: Vec::new(),
     });
-    match join::predict(&image, &path, &asked.store) {
+    match join::predict(&image, &path, &asked.store.store) {
         Ok((program, closure)) => {
             let missing: Vec<BString> = closure.unresolved().into_iter().map(Into::into).collect();
             let lookups: Vec<Lookup> = record.probes(&missing).iter().map(lookup).collect();

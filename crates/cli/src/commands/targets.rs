@@ -1,4 +1,4 @@
-//! The paths of the command line → the files to check.
+//! The paths of the command line → the files to work on.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,18 @@ use becalm_host::{WalkOptions, find_objects};
 use bstr::{BString, ByteSlice};
 
 use super::assume::Assumptions;
-use super::program::Problem;
 use crate::output::{path_bytes, words, words_of_host};
 
-/// One file to check.
+/// Why a file could not be worked on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// The file, as told to the user.
+    pub path: BString,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// One file to work on.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     /// As it is told to the user.

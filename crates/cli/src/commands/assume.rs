@@ -9,7 +9,7 @@ use becalm_core::loader::Environment;
 use becalm_host::{FactChoice, OsFs};
 use bstr::{BString, ByteSlice, ByteVec};
 
-use crate::flags::{CheckFlags, Secure};
+use crate::flags::{AssumeFlags, Secure};
 use crate::output::words_of_host;
 
 /// What is the same for every file of one run.
@@ -34,7 +34,7 @@ impl Assumptions {
     ///
     /// # Errors
     /// Where the sysroot is no directory that can be used as one.
-    pub(crate) fn new(asked: &CheckFlags) -> Result<Self> {
+    pub(crate) fn new(asked: &AssumeFlags) -> Result<Self> {
         let fs = match &asked.sysroot {
             None => OsFs::new(),
             Some(dir) => OsFs::in_root(dir).map_err(|error| {
@@ -60,7 +60,7 @@ impl Assumptions {
         };
         let loader = asked.loader.as_ref().map(|path| fs.inside(path));
         let choice = FactChoice { libc: asked.libc, cpu: asked.cpu.clone() };
-        let stores = stores(&bytes(asked.store.clone()));
+        let stores = stores(&bytes(asked.store.store.clone()));
         Ok(Self { fs, environment, choice, loader, secure: asked.secure, stores })
     }
 
