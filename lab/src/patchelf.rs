@@ -42,6 +42,11 @@ impl Patchelf {
         bail!("no patchelf (tried {}); scripts/setup installs one", tried.join(", "))
     }
 
+    /// The program itself.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Gives the file at `path` the run path and, for a program, the
     /// interpreter, in place. The run path becomes a `DT_RUNPATH`, whatever it
     /// was before; an empty one takes both kinds away.

@@ -3,10 +3,12 @@
 //! [`check`] measures `becalm check` and writes it down; [`list`] chooses the files,
 //! [`tools`] holds the command lines, [`run`] measures one of them once, [`closures`]
 //! counts what each tool resolved, [`summary`] makes ratios of the rounds, [`machine`]
-//! says where all this was. [`trace`] measures the cost of watching a start.
+//! says where all this was. [`trace`] measures the cost of watching a start, [`fix`] that of
+//! writing notes.
 
 mod check;
 mod closures;
+mod fix;
 mod list;
 mod machine;
 mod run;
@@ -20,12 +22,15 @@ use anyhow::Result;
 use clap::Subcommand;
 
 pub(crate) use check::CheckBench;
+pub(crate) use fix::FixBench;
 
 /// What can be measured.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     /// `becalm check` beside libtree and lddtree, on one list of files
     Check(CheckBench),
+    /// `becalm fix` and `undo` beside patchelf, on a store of many objects
+    Fix(FixBench),
     /// Programs of a store untraced, under becalm trace, and under strace
     Trace {
         /// The store
@@ -50,6 +55,7 @@ pub(crate) enum Bench {
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Check(asked) => check::run(asked),
+        Bench::Fix(asked) => fix::run(asked),
         Bench::Trace { store, becalm, rounds, raw } => {
             trace::run(store, becalm, *rounds, raw.as_deref())
         }

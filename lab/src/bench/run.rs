@@ -77,8 +77,8 @@ fn children() -> Result<(f64, f64)> {
     Ok((ms(usage.user_time()), ms(usage.system_time())))
 }
 
-/// The line `VmHWM:     1234 kB`.
-fn high_water(status: &str) -> Option<u64> {
+/// The line `VmHWM:     1234 kB` of a status file of proc(5), in bytes.
+pub(super) fn high_water(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)

@@ -1,0 +1,123 @@
+//! `becalm fix`: what a carrier proposes for the files asked for, checked and written.
+//!
+//! [`plan`] asks the carrier, [`judge`] follows the programs' starts as they would be and takes
+//! out what would change one, [`write`] carries the rest out; [`crate::output::fix`] tells it.
+
+mod judge;
+mod plan;
+mod write;
+
+use std::io::Write;
+
+use anyhow::Result;
+use becalm_core::carrier::{Finding, Plan, Severity};
+use becalm_core::cost::Storm;
+use bstr::BString;
+
+use super::assume::Assumptions;
+use super::targets::{self, Problem};
+use super::writing::Done;
+use crate::exit_code::ExitStatus;
+use crate::flags::{FixFlags, When};
+use crate::output::{self, Look, Stdout};
+
+/// One program's start, before and after.
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    /// The program, as told to the user.
+    pub path: BString,
+    /// What the search costs as it is.
+    pub before: Storm,
+    /// What it would cost; `None` where its plan was refused.
+    pub after: Option<Storm>,
+}
+
+/// All that is told of a run.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// Whether nothing was written because that was asked for.
+    pub dry_run: bool,
+    /// What was proposed, without what was refused.
+    pub plan: Plan,
+    /// What became of each file of the plan that has edits; empty for a dry run.
+    pub done: Vec<(BString, Done)>,
+    /// What became of each creation, likewise.
+    pub made: Vec<(BString, Done)>,
+    /// The programs among the targets.
+    pub starts: Vec<Start>,
+    /// Targets that could not be looked at.
+    pub problems: Vec<Problem>,
+    /// The signal that ended the work early, if one did.
+    pub interrupted: bool,
+}
+
+/// Plans, and writes unless told not to.
+///
+/// # Errors
+/// Where nothing can be done at all. What is wrong with single files is told on stderr and in
+/// the status.
+pub(crate) fn run(asked: &FixFlags, color: When) -> Result<ExitStatus> {
+    let assumed = Assumptions::new(&asked.assume)?;
+    if let Some(jobs) = asked.jobs {
+        // Nothing has used the pool yet, so it can still be given its size.
+        rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
+    }
+    let found = targets::find(&assumed, &asked.paths);
+    let planner = plan::Planner::new(asked, &assumed);
+    let mut planned = planner.plan(&found.files);
+    planned.problems.extend(found.problems);
+    let starts = judge::judge(&planner, &mut planned);
+    let mut report = Report {
+        dry_run: asked.dry_run,
+        plan: planned.plan,
+        done: Vec::new(),
+        made: Vec::new(),
+        starts,
+        problems: planned.problems,
+        interrupted: false,
+    };
+    if !asked.dry_run {
+        write::carry_out(&planner, asked, &mut report)?;
+    }
+    tell(asked, &report, color)?;
+    Ok(report.status())
+}
+
+fn tell(asked: &FixFlags, report: &Report, color: When) -> Result<()> {
+    for problem in &report.problems {
+        output::note(problem.path.as_ref(), &problem.reason);
+    }
+    let mut out = Stdout::new();
+    if asked.json {
+        output::fix::json(&mut out, asked, report)?;
+    } else {
+        output::fix::text(&mut out, Look::of_stdout(color), asked, report)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+impl Report {
+    /// Findings that are worth an exit status of their own.
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = &Finding> {
+        self.plan.findings.iter().filter(|finding| finding.what.severity() >= Severity::Conflict)
+    }
+
+    fn status(&self) -> ExitStatus {
+        use super::writing::Outcome;
+        let failed = self
+            .done
+            .iter()
+            .chain(&self.made)
+            .any(|(_, done)| matches!(done.outcome, Outcome::Refused(_)));
+        if self.interrupted {
+            ExitStatus::INTERRUPTED
+        } else if failed || !self.problems.is_empty() {
+            ExitStatus::Failure
+        } else if self.refusals().next().is_some() {
+            ExitStatus::Finding
+        } else {
+            ExitStatus::Fine
+        }
+    }
+}

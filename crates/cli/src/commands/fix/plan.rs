@@ -1,0 +1,134 @@
+//! The files asked for → what the carrier proposes for them, in parallel.
+
+use becalm_core::carrier::{
+    self, Finding, Names, Plan, Settings, Stores, What, absolute, farm, ldcache, note, patchelf,
+};
+use becalm_core::closure::{Closure, SubjectKind};
+use becalm_core::edit::Edit;
+use becalm_core::facts::{Environment, Libc};
+use becalm_core::fs::{FileSystem, MappedFs, Mapping};
+use becalm_core::loader::load::Role;
+use bstr::{BStr, BString};
+use rayon::prelude::*;
+
+use crate::commands::assume::Assumptions;
+use crate::commands::follow::{Followed, follow};
+use crate::commands::targets::{Problem, Target};
+use crate::flags::{CarrierName, Compat, FixFlags, Resolve};
+
+/// Files planned with one look at the directories they share.
+const IN_A_SESSION: usize = 64;
+
+/// What every file's plan goes by.
+pub(super) struct Planner<'a> {
+    pub(super) asked: &'a FixFlags,
+    pub(super) assumed: &'a Assumptions,
+    settings: Settings,
+    mappings: Vec<Mapping>,
+}
+
+/// What was proposed for all files.
+#[derive(Debug, Default)]
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    /// The programs among the targets, as they start now.
+    pub(super) programs: Vec<(Target, Closure)>,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl<'a> Planner<'a> {
+    pub(super) fn new(asked: &'a FixFlags, assumed: &'a Assumptions) -> Self {
+        let mut keep = Names::kept_short();
+        for name in &asked.keep {
+            keep.add(name.as_str());
+        }
+        let stores = assumed.stores.clone();
+        let glibc_minor = match assumed.choice.libc {
+            Some(Libc::Glibc(version)) => Some(version.minor),
+            _ => None,
+        };
+        let dlopen = asked.dlopen.iter().map(|name| BString::from(name.as_str())).collect();
+        let settings = Settings { stores, keep, dlopen, glibc_minor };
+        let mappings = asked.prefix_map.clone();
+        Self { asked, assumed, settings, mappings }
+    }
+
+    /// The files under the names they will have.
+    pub(super) fn mapped<'f>(&self, fs: &'f dyn FileSystem) -> MappedFs<'f> {
+        MappedFs::new(fs, self.mappings.clone())
+    }
+
+    /// Plans all files; one that several paths lead to once.
+    pub(super) fn plan(&self, files: &[Target]) -> Planned {
+        let progress = crate::progress::Progress::new(files.len());
+        let some = |files: &[Target]| {
+            let session = self.assumed.fs.session();
+            let fs = self.mapped(&session);
+            let mut planned = Planned::default();
+            for target in files {
+                self.one(&fs, target, &mut planned);
+                progress.tick();
+            }
+            planned
+        };
+        let parts: Vec<Planned> = files.par_chunks(IN_A_SESSION).map(some).collect();
+        progress.finish();
+        let mut all = Planned::default();
+        for part in parts {
+            all.plan.merge(part.plan);
+            all.programs.extend(part.programs);
+            all.problems.extend(part.problems);
+        }
+        all
+    }
+
+    fn one(&self, fs: &MappedFs<'_>, target: &Target, planned: &mut Planned) {
+        let target = Target { inside: fs.planned(target.inside.as_ref()), ..target.clone() };
+        let closure = match follow(self.assumed, fs, &target, &self.environment(false)) {
+            Ok(Followed::Elf(closure, _)) => *closure,
+            Ok(Followed::MachO(_)) if target.named => {
+                let reason = "a Mach-O file; carriers are for ELF files".to_owned();
+                return planned.problems.push(Problem { path: target.shown, reason });
+            }
+            Ok(Followed::MachO(_) | Followed::Nothing) => return,
+            Err(reason) => {
+                return planned.problems.push(Problem { path: target.shown, reason });
+            }
+        };
+        planned.plan.merge(self.of_closure(fs, &target, &closure, &mut planned.problems));
+        if matches!(closure.subject.kind, SubjectKind::Program { .. }) {
+            planned.programs.push((target, closure));
+        }
+    }
+
+    fn of_closure(
+        &self,
+        fs: &MappedFs<'_>,
+        target: &Target,
+        closure: &Closure,
+        problems: &mut Vec<Problem>,
+    ) -> Plan {
+        match self.asked.with {
+            CarrierName::Note => match self.asked.compat {
+                None => note::plan(fs, &closure.subject, &self.settings),
+                Some(Compat::Patchelf) => patchelf::plan(fs, &closure.subject),
+            },
+            CarrierName::Absolute => {
+                let told = match self.asked.resolve {
+                    Resolve::Static => None,
+                    Resolve::Loader => match super::loader::answers(target, closure) {
+                        Ok(told) => Some(told),
+                        Err(reason) => {
+                            problems.push(Problem { path: target.shown.clone(), reason });
+                            return Plan::default();
+                        }
+                    },
+                };
+                let scope = absolute::Scope::Subject;
+                absolute::plan(fs, closure, scope, told.as_deref(), &self.settings)
+            }
+            CarrierName::Farm => farm::plan(fs, closure, self.asked.leaf, &self.settings),
+            CarrierName::Ldcache => ldcache::plan(fs, closure, &self.settings),
+        }
+    }
+}

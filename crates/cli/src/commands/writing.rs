@@ -1,0 +1,207 @@
+//! Changing many files: opened, edited and made ready in parallel, committed in batches, with
+//! a bar. `becalm fix` and `becalm undo` differ only in the patch they ask for.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use becalm_core::fs::FileId;
+use becalm_core::patch::Patch;
+use becalm_host::write::{
+    Durability, FileUnderEdit, HardLinks, Prepared, Reader, WriteError, WriteOptions, Writer,
+};
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::flags::{HardlinksFlag, WritingFlags};
+use crate::output::words_of_chain;
+use crate::progress::Progress;
+
+/// What became of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It has its new content; lengths in bytes.
+    Written {
+        /// Before.
+        old_length: u64,
+        /// Now.
+        new_length: u64,
+    },
+    /// It was already as it is to be.
+    Unchanged,
+    /// Nothing was changed, and why.
+    Refused(String),
+    /// The run was interrupted before it.
+    NotReached,
+}
+
+/// One file's outcome, and what else its user should know.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Remarks of the editor.
+    pub warnings: Vec<String>,
+}
+
+/// What is to be written to one file; `None` where it is as it should be.
+pub(crate) type Proposal = (Option<Patch>, Vec<String>);
+
+/// Changes files as the user asked.
+pub(crate) struct Editor {
+    writer: Writer,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Editor {
+    /// Ready to write. From here on a signal that ends the process does so only between two
+    /// batches.
+    ///
+    /// # Errors
+    /// Where the signals cannot be watched.
+    pub(crate) fn new(asked: &WritingFlags) -> Result<Self> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+        }
+        Ok(Self { writer: Writer::new(options(asked)), interrupted })
+    }
+
+    /// The writer, for what is made anew.
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// True once a signal asked for the end.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Changes each file by the patch that `propose` gives for its number and content; gives
+    /// the outcomes in the order of the files. A file that two paths lead to is changed once.
+    pub(crate) fn change(
+        &self,
+        files: &[PathBuf],
+        propose: impl Fn(usize, &Reader) -> Result<Proposal, String> + Sync,
+    ) -> Vec<Done> {
+        let progress = Progress::new(files.len());
+        let seen: Mutex<FxHashSet<FileId>> = Mutex::default();
+        let mut all = Vec::with_capacity(files.len());
+        let size = self.writer.batch_size();
+        for (batch, files) in files.chunks(size).enumerate() {
+            if self.is_interrupted() {
+                let none = Done { outcome: Outcome::NotReached, warnings: Vec::new() };
+                all.extend(vec![none; files.len()]);
+                continue;
+            }
+            let one = |(at, path): (usize, &PathBuf)| {
+                let number = batch * size + at;
+                let ready = self.prepare(path, &seen, |reader| propose(number, reader));
+                progress.tick();
+                ready
+            };
+            let ready: Vec<Ready> = files.par_iter().enumerate().map(one).collect();
+            all.extend(self.commit(ready));
+        }
+        progress.finish();
+        all
+    }
+
+    fn prepare(
+        &self,
+        path: &Path,
+        seen: &Mutex<FxHashSet<FileId>>,
+        propose: impl FnOnce(&Reader) -> Result<Proposal, String>,
+    ) -> Ready {
+        let file = match self.writer.open(path) {
+            Ok(file) => file,
+            Err(error) => return Ready::refused(reason(&error)),
+        };
+        let is_new = seen.lock().unwrap_or_else(PoisonError::into_inner).insert(file.id());
+        if !is_new {
+            return Ready::Done(Done { outcome: Outcome::Unchanged, warnings: Vec::new() });
+        }
+        self.prepare_open(file, propose)
+    }
+
+    fn prepare_open(
+        &self,
+        file: FileUnderEdit,
+        propose: impl FnOnce(&Reader) -> Result<Proposal, String>,
+    ) -> Ready {
+        let (patch, warnings) = match propose(file.reader()) {
+            Ok(proposal) => proposal,
+            Err(why) => return Ready::refused(why),
+        };
+        let Some(patch) = patch else {
+            return Ready::Done(Done { outcome: Outcome::Unchanged, warnings });
+        };
+        match self.writer.prepare(file, patch) {
+            Ok(prepared) => Ready::ToCommit(Box::new(prepared), warnings),
+            Err(error) => Ready::refused(reason(&error)),
+        }
+    }
+
+    /// Commits what is ready, all at once, and puts the outcomes back in order.
+    fn commit(&self, ready: Vec<Ready>) -> Vec<Done> {
+        let mut batch = Vec::new();
+        let done: Vec<Option<Done>> = ready
+            .into_iter()
+            .map(|ready| match ready {
+                Ready::Done(done) => Some(done),
+                Ready::ToCommit(prepared, warnings) => {
+                    batch.push((*prepared, warnings));
+                    None
+                }
+            })
+            .collect();
+        let (batch, warnings): (Vec<Prepared>, Vec<Vec<String>>) = batch.into_iter().unzip();
+        let written = self.writer.commit(batch).into_iter().zip(warnings);
+        let mut written = written.map(|(result, warnings)| {
+            let outcome = match result {
+                Ok(written) => Outcome::Written {
+                    old_length: written.old_length,
+                    new_length: written.new_length,
+                },
+                Err(error) => Outcome::Refused(reason(&error)),
+            };
+            Done { outcome, warnings }
+        });
+        done.into_iter().map(|done| done.or_else(|| written.next())).flatten().collect()
+    }
+}
+
+/// A file between opening and commit.
+enum Ready {
+    Done(Done),
+    ToCommit(Box<Prepared>, Vec<String>),
+}
+
+impl Ready {
+    fn refused(why: String) -> Self {
+        Ready::Done(Done { outcome: Outcome::Refused(why), warnings: Vec::new() })
+    }
+}
+
+fn reason(error: &WriteError) -> String {
+    words_of_chain(error)
+}
+
+fn options(asked: &WritingFlags) -> WriteOptions {
+    WriteOptions {
+        in_place: asked.in_place,
+        hard_links: match asked.hardlinks {
+            HardlinksFlag::Refuse => HardLinks::Refuse,
+            HardlinksFlag::Break => HardLinks::Break,
+            HardlinksFlag::Keep => HardLinks::Keep,
+        },
+        set_id: asked.setuid,
+        keep_times: asked.keep_times,
+        durability: match asked.no_sync {
+            true => Durability::Unsynced,
+            false => Durability::Synced,
+        },
+    }
+}

@@ -1,0 +1,199 @@
+//! The flags of `becalm fix`, `becalm undo` and `becalm verify`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use bstr::BString;
+use clap::{Args, ValueEnum, ValueHint};
+
+use super::AssumeFlags;
+
+/// The way a resolution reaches the loader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CarrierName {
+    /// A note in each object, for a loader that reads notes.
+    Note,
+    /// Absolute paths for needed strings, for any loader.
+    Absolute,
+    /// One directory of links an object, for any loader.
+    Farm,
+    /// A loader cache in each package, for a loader that reads those.
+    Ldcache,
+}
+
+/// Where the answers of the absolute carrier come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Resolve {
+    /// The static walk: works for any architecture, runs nothing.
+    Static,
+    /// The loader's own answer: the program's loader is run to list its objects.
+    Loader,
+}
+
+/// Whose byte sequence a note is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compat {
+    /// Exactly what patchelf 0.19.3 `--build-resolution-cache` writes.
+    Patchelf,
+}
+
+/// What to do about a file with several names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HardlinksFlag {
+    /// Leave it as it is, and say so.
+    Refuse,
+    /// Change the name given, and leave the other names with the old file.
+    Break,
+    /// Change the file in place, under all its names.
+    Keep,
+}
+
+/// The flags of `becalm fix`.
+#[derive(Debug, Args)]
+pub(crate) struct FixFlags {
+    /// Programs, libraries, or folders of them
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+
+    /// The way the answers are to reach the loader
+    #[arg(long, value_name = "CARRIER")]
+    pub with: CarrierName,
+
+    /// Show what would be written and what would be left; write nothing
+    #[arg(short = 'n', long, help_heading = "Output")]
+    pub dry_run: bool,
+
+    /// Write one JSON object, schema becalm/fix/1
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// absolute: where the paths come from
+    #[arg(long, value_name = "HOW", default_value = "static", help_heading = "Carrier")]
+    pub resolve: Resolve,
+
+    /// absolute: a further needed string that stays short, such as libcuda.so.1
+    ///
+    /// The C library, the loader and the GL stack stay short always.
+    #[arg(long, value_name = "NEEDED", help_heading = "Carrier")]
+    pub keep: Vec<String>,
+
+    /// farm: link what the object itself needs, not all that its libraries need as well
+    #[arg(long, help_heading = "Carrier")]
+    pub leaf: bool,
+
+    /// note: a name that the object opens at run time, to be answered as well
+    ///
+    /// What a .note.dlopen names is answered without asking.
+    #[arg(long, value_name = "SONAME", help_heading = "Carrier")]
+    pub dlopen: Vec<String>,
+
+    /// note: write exactly what another tool would
+    #[arg(long, value_name = "TOOL", help_heading = "Carrier")]
+    pub compat: Option<Compat>,
+
+    /// A package in its build directory, and where it will be: run paths and answers below
+    /// FINAL are looked for below BUILD
+    #[arg(long, value_name = "BUILD=FINAL", value_parser = prefix_map, help_heading = "Carrier")]
+    pub prefix_map: Vec<(BString, BString)>,
+
+    /// How files are written.
+    #[command(flatten)]
+    pub writing: WritingFlags,
+
+    /// What is assumed of the machine.
+    #[command(flatten)]
+    pub assume: AssumeFlags,
+
+    /// Files to work on at once; without it, as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}
+
+/// How files are written.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct WritingFlags {
+    /// Write into the file itself instead of putting a new one in its place
+    ///
+    /// Keeps the inode, for files that have several names or are open. What stood there is
+    /// written behind the file and synced before the first byte is changed, so that `becalm
+    /// undo` can take back what a crash left half done.
+    #[arg(long, help_heading = "Writing")]
+    pub in_place: bool,
+
+    /// What to do about files with several names
+    #[arg(long, value_name = "WHAT", default_value = "refuse", help_heading = "Writing")]
+    pub hardlinks: HardlinksFlag,
+
+    /// Change set-id files as well
+    #[arg(long, help_heading = "Writing")]
+    pub setuid: bool,
+
+    /// Keep the times of the last access and change
+    #[arg(long, help_heading = "Writing")]
+    pub keep_times: bool,
+
+    /// Do not wait until the disk has it
+    ///
+    /// For scratch stores and images: after a power failure files may be damaged.
+    #[arg(long, help_heading = "Writing")]
+    pub no_sync: bool,
+}
+
+/// The flags of `becalm undo`.
+#[derive(Debug, Args)]
+pub(crate) struct UndoFlags {
+    /// Files that `becalm fix` changed, or folders of them
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+
+    /// Show what would be restored; write nothing
+    #[arg(short = 'n', long, help_heading = "Output")]
+    pub dry_run: bool,
+
+    /// Write one JSON object, schema becalm/undo/1
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// How files are written.
+    #[command(flatten)]
+    pub writing: WritingFlags,
+
+    /// Files to work on at once; without it, as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}
+
+/// The flags of `becalm verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyFlags {
+    /// Objects with a note, absolute needed strings, a farm or a loader cache, or folders of
+    /// them
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+
+    /// Have the real loader load each program with and without its carrier, and compare
+    #[arg(long)]
+    pub load: bool,
+
+    /// Write one JSON object, schema becalm/verify/1
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// What is assumed of the machine.
+    #[command(flatten)]
+    pub assume: AssumeFlags,
+
+    /// Files to work on at once; without it, as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}
+
+/// `BUILD=FINAL`, both absolute.
+fn prefix_map(text: &str) -> Result<(BString, BString), String> {
+    let (build, last) = text.split_once('=').ok_or("not of the form BUILD=FINAL")?;
+    let absolute = |path: &str| match path.trim_end_matches('/') {
+        path if path.starts_with('/') => Ok(BString::from(path)),
+        _ => Err(format!("'{path}' is not an absolute path")),
+    };
+    Ok((absolute(build)?, absolute(last)?))
+}

@@ -1,0 +1,285 @@
+//! `lab bench fix`: how fast notes are written into a store of many objects, beside
+//! patchelf, and how many bytes they add.
+//!
+//! The store is an imported one multiplied by copying (see `lab fixture multiply`). One
+//! copy serves all of becalm's ways, for `becalm undo` gives it back as it was; patchelf,
+//! which has no undo, comes last.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+
+use super::machine::{self, Machine};
+use super::run::high_water;
+use super::summary::Spread;
+use crate::child;
+use crate::fixture::multiply;
+use crate::patchelf::Patchelf;
+
+/// How often the memory of a running process is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What to measure, and how often.
+#[derive(Args)]
+pub(crate) struct FixBench {
+    /// The becalm to measure, as scripts/build prints it
+    #[arg(long)]
+    becalm: PathBuf,
+    /// The imported store that is multiplied
+    #[arg(long, default_value = "target/lab/store")]
+    store: PathBuf,
+    /// Objects of the store that is written to
+    #[arg(long, default_value_t = 20_000)]
+    objects: usize,
+    /// Rounds
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Where the large store is made; without it, beside the imported one
+    #[arg(long)]
+    scratch: Option<PathBuf>,
+    /// Where the raw data go, one JSON object
+    #[arg(long)]
+    raw: Option<PathBuf>,
+}
+
+/// One way to write, or to take back.
+#[derive(Serialize)]
+struct Way {
+    name: &'static str,
+    /// Arguments of becalm before the store; none for patchelf.
+    becalm: &'static [&'static str],
+    /// Arguments of xargs before patchelf; none for becalm.
+    xargs: &'static [&'static str],
+}
+
+/// In this order, each on what the one before left.
+const WAYS: [Way; 8] = [
+    Way { name: "fix", becalm: &["fix", "--with", "note"], xargs: &[] },
+    Way { name: "fix, nothing to do", becalm: &["fix", "--with", "note"], xargs: &[] },
+    Way { name: "undo", becalm: &["undo"], xargs: &[] },
+    Way { name: "fix --in-place", becalm: &["fix", "--with", "note", "--in-place"], xargs: &[] },
+    Way { name: "undo --in-place", becalm: &["undo", "--in-place"], xargs: &[] },
+    Way {
+        name: "fix --in-place --no-sync",
+        becalm: &["fix", "--with", "note", "--in-place", "--no-sync"],
+        xargs: &[],
+    },
+    Way {
+        name: "undo --in-place --no-sync",
+        becalm: &["undo", "--in-place", "--no-sync"],
+        xargs: &[],
+    },
+    // As many files a process as a command line holds.
+    Way { name: "patchelf, one process", becalm: &[], xargs: &["-n", "100000"] },
+];
+
+/// patchelf with both CPUs, on a store of its own.
+const PATCHELF_TWO: Way =
+    Way { name: "patchelf, xargs -P2", becalm: &[], xargs: &["-n", "64", "-P", "2"] };
+
+/// What one way took in one round.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Taken {
+    seconds: f64,
+    /// Bytes of all objects afterwards, less those before.
+    grown: i64,
+    /// The most memory that the process itself had resident.
+    peak_memory_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    files_per_second: Spread,
+    /// Times as fast as patchelf in one process, in the same round.
+    times_patchelf: Spread,
+    runs: Vec<Taken>,
+}
+
+#[derive(Serialize)]
+struct Record {
+    schema: &'static str,
+    machine: Machine,
+    load: [f64; 2],
+    patchelf: String,
+    objects: usize,
+    bytes: u64,
+    rows: Vec<Row>,
+}
+
+/// Measures, prints the table and writes the raw data.
+pub(super) fn run(asked: &FixBench) -> Result<()> {
+    let bench = Bench::new(asked)?;
+    let load = machine::load();
+    let mut runs: Vec<Vec<Taken>> = vec![Vec::new(); WAYS.len() + 1];
+    let (mut objects, mut bytes) = (0, 0);
+    for _ in 0..asked.rounds {
+        let store = bench.store()?;
+        (objects, bytes) = (store.files.len(), store.bytes()?);
+        for (way, runs) in WAYS.iter().zip(&mut runs) {
+            runs.push(bench.take(way, &store)?);
+        }
+        drop(store);
+        runs[WAYS.len()].push(bench.take(&PATCHELF_TWO, &bench.store()?)?);
+    }
+    let record = Record {
+        schema: "becalm-lab/bench-fix/1",
+        machine: Machine::here(&bench.scratch),
+        load: [load, machine::load()],
+        patchelf: bench.patchelf.version.clone(),
+        objects,
+        bytes,
+        rows: rows(runs, objects),
+    };
+    print(&record);
+    if let Some(raw) = &asked.raw {
+        let text = serde_json::to_string(&record)? + "\n";
+        fs::write(raw, text).with_context(|| raw.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// What every run needs.
+struct Bench {
+    becalm: PathBuf,
+    patchelf: Patchelf,
+    imported: PathBuf,
+    scratch: PathBuf,
+    objects: usize,
+}
+
+/// A large store, removed when it is done with.
+struct Store {
+    dir: tempfile::TempDir,
+    /// Its objects.
+    files: Vec<PathBuf>,
+    /// The same, one a line.
+    list: tempfile::NamedTempFile,
+}
+
+impl Bench {
+    fn new(asked: &FixBench) -> Result<Self> {
+        let imported = asked.store.canonicalize().context("--store: run `lab import` first")?;
+        let beside = || imported.parent().unwrap_or(Path::new("/")).to_owned();
+        Ok(Self {
+            becalm: asked.becalm.canonicalize().context("--becalm: run scripts/build first")?,
+            patchelf: Patchelf::find()?,
+            scratch: asked.scratch.clone().unwrap_or_else(beside),
+            imported,
+            objects: asked.objects,
+        })
+    }
+
+    fn store(&self) -> Result<Store> {
+        let dir = tempfile::tempdir_in(&self.scratch)?;
+        multiply::run(&self.imported, dir.path(), self.objects, true)?;
+        let found = becalm_host::find_objects(
+            &[dir.path().to_owned()],
+            becalm_host::WalkOptions::default(),
+        );
+        let files: Vec<PathBuf> = found.objects.into_iter().map(|object| object.path).collect();
+        let mut list = tempfile::NamedTempFile::new()?;
+        for file in &files {
+            writeln!(list, "{}", file.display())?;
+        }
+        list.flush()?;
+        // What the copying left to be written must not be charged to the first way.
+        child::succeed(child::command("sync"))?;
+        Ok(Store { dir, files, list })
+    }
+
+    fn take(&self, way: &Way, store: &Store) -> Result<Taken> {
+        let before = store.bytes()?;
+        let mut command = match way.becalm {
+            [] => {
+                let mut command = child::command("xargs");
+                command.args(way.xargs).arg("-a").arg(store.list.path());
+                command.arg(self.patchelf.program()).arg("--build-resolution-cache");
+                command
+            }
+            arguments => {
+                let mut command = child::command(&self.becalm);
+                let prefixes = [&self.imported, store.dir.path()].map(|p| p.to_string_lossy());
+                command.args(arguments);
+                if arguments[0] == "fix" {
+                    command.arg("--store").arg(prefixes.join(":"));
+                }
+                command.arg(store.dir.path());
+                command
+            }
+        };
+        let (seconds, peak_memory_bytes) = measured(&mut command, way.name)?;
+        let grown = store.bytes()? as i64 - before as i64;
+        Ok(Taken { seconds, grown, peak_memory_bytes })
+    }
+}
+
+impl Store {
+    fn bytes(&self) -> Result<u64> {
+        self.files.iter().map(|file| Ok(fs::metadata(file)?.size())).sum()
+    }
+}
+
+/// Time and peak memory (`VmHWM` of proc(5)) of one command.
+fn measured(command: &mut Command, name: &str) -> Result<(f64, u64)> {
+    let began = Instant::now();
+    let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let status_file = Path::new("/proc").join(process.id().to_string()).join("status");
+    let mut peak = 0;
+    let status = loop {
+        let text = fs::read_to_string(&status_file).unwrap_or_default();
+        peak = high_water(&text).unwrap_or(0).max(peak);
+        match process.try_wait()? {
+            Some(status) => break status,
+            None => std::thread::sleep(LOOK),
+        }
+    };
+    let seconds = began.elapsed().as_secs_f64();
+    if status.code() != Some(0) {
+        let said = process.wait_with_output()?.stderr;
+        bail!("{name}: {status}: {}", String::from_utf8_lossy(&said));
+    }
+    Ok((seconds, peak))
+}
+
+fn rows(runs: Vec<Vec<Taken>>, objects: usize) -> Vec<Row> {
+    let yardstick = runs[WAYS.len() - 1].clone();
+    let ways = WAYS.iter().chain([&PATCHELF_TWO]);
+    ways.zip(runs)
+        .map(|(way, runs)| Row {
+            name: way.name,
+            files_per_second: Spread::of(runs.iter().map(|run| objects as f64 / run.seconds)),
+            times_patchelf: Spread::of(
+                runs.iter().zip(&yardstick).map(|(run, other)| other.seconds / run.seconds),
+            ),
+            runs,
+        })
+        .collect()
+}
+
+/// The table of BENCHMARKING.md.
+fn print(record: &Record) {
+    println!("{} objects, {} bytes; load {:?}", record.objects, record.bytes, record.load);
+    println!();
+    println!("| way | files a second | times patchelf | bytes added a file | peak memory, MB |");
+    println!("| --- | ---: | ---: | ---: | ---: |");
+    for row in &record.rows {
+        let most = row.runs.iter().map(|run| run.peak_memory_bytes).max().unwrap_or(0);
+        let grown = row.runs.first().map_or(0, |run| run.grown / record.objects.max(1) as i64);
+        println!(
+            "| {} | {} | {} | {} | {:.1} |",
+            row.name,
+            row.files_per_second,
+            row.times_patchelf,
+            grown,
+            most as f64 / 1e6
+        );
+    }
+}
