@@ -95,16 +95,19 @@ fn core_touches_nothing_outside_itself() {
 }
 
 /// Which modules of core each module may name.
-const CORE_LAYERS: [(&str, &[&str]); 11] = [
+const CORE_LAYERS: [(&str, &[&str]); 14] = [
     ("elf", &[]),
     ("macho", &[]),
     ("facts", &[]),
+    ("edit", &[]),
+    ("patch", &[]),
     ("fs", &["elf"]),
     ("probe", &["fs"]),
     ("search", &["elf", "facts", "fs", "probe"]),
     ("loader", &["elf", "facts", "fs", "probe", "search"]),
     ("closure", &["elf", "facts", "fs", "probe", "search", "loader"]),
     ("cost", &["elf", "facts", "fs", "probe", "search", "loader", "closure"]),
+    ("carrier", &["edit", "elf", "facts", "fs", "probe", "search", "loader", "closure", "cost"]),
     ("record", &["fs", "probe"]),
     ("observe", &["fs", "probe", "closure", "cost", "record"]),
 ];

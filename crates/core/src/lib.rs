@@ -7,10 +7,12 @@
 //! The main path: [`closure::resolve`] → [`loader`] → [`search`] → [`fs`] and
 //! [`elf`], with every attempt recorded as a [`probe::Probe`] and counted by
 //! [`cost`]. [`record`] turns what real loaders said into the same probes,
-//! [`observe`] what a tracer saw.
+//! [`observe`] what a tracer saw. A [`carrier`] turns a closure into a plan, whose steps are
+//! [`edit::Edit`]s.
 
 #![forbid(unsafe_code)]
 
+pub mod carrier;
 pub mod closure;
 pub mod cost;
 pub mod edit;

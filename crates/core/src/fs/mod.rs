@@ -5,7 +5,9 @@
 //! order in which the kernel checks components, permissions and link loops is part
 //! of the contract. `becalm-host` reads the real one; [`MemFs`] is for tests.
 
+pub mod mapped;
 pub mod mem;
+pub mod overlay;
 
 use std::sync::Arc;
 
@@ -13,7 +15,9 @@ use bstr::{BStr, BString};
 
 use crate::elf::{ElfError, ObjectView};
 
+pub use mapped::{MappedFs, Mapping};
 pub use mem::MemFs;
+pub use overlay::Overlay;
 
 /// An errno of Linux, by its number on x86 (the same for those named here on every
 /// architecture glibc runs on).

@@ -15,6 +15,8 @@ mod startup;
 mod tests;
 mod verify;
 
+pub use verify::{Fitness, fitness};
+
 use std::rc::Rc;
 use std::sync::Arc;
 

@@ -16,6 +16,31 @@ pub(super) enum Verdict {
     Refused(Refusal),
 }
 
+/// Whether the loader would take a file that opened for a library of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fitness {
+    /// It loads it.
+    Good,
+    /// It passes it over (another class or machine) and searches on.
+    PassedOver,
+    /// It raises an error, which ends the search.
+    Refused(Refusal),
+}
+
+/// Judges a file that opened as `open_verify` and `_dl_map_object_from_fd` do; `host` is the
+/// header of an object of the process.
+#[must_use]
+pub fn fitness(file: &OpenedFile, host: &Ident) -> Fitness {
+    match open_verify(file, host) {
+        Verdict::PassedOver(_) => Fitness::PassedOver,
+        Verdict::Refused(refusal) => Fitness::Refused(refusal),
+        Verdict::Good => match &file.object {
+            Err(_) => Fitness::Refused(Refusal::Malformed),
+            Ok(view) => map_from_fd(view).map_or_else(Fitness::Refused, |()| Fitness::Good),
+        },
+    }
+}
+
 const EM_ARM: u16 = 40;
 const EM_PPC64: u16 = 21;
 const EM_RISCV: u16 = 243;

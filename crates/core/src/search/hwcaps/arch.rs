@@ -175,6 +175,20 @@ impl Arch {
         }
     }
 
+    /// Every first component that a legacy subdirectory of some CPU can have.
+    pub(crate) fn legacy_names(self) -> impl Iterator<Item = &'static str> {
+        let bits = self.important().iter().map(|(_, name)| *name);
+        let platforms = self.platforms().iter().map(|platform| platform.name);
+        // AT_PLATFORM itself, where the loader has no table of its own for it.
+        let kernel: &[&str] = match self {
+            Arch::Aarch64 => &["aarch64"],
+            Arch::Arm => &["v6l", "v7l", "v8l"],
+            Arch::I386 => &["i386", "i486", "haswell", "xeon_phi"],
+            _ => &[],
+        };
+        bits.chain(platforms).chain(kernel.iter().copied()).chain(["tls"])
+    }
+
     fn platforms(self) -> &'static [Platform] {
         match self {
             Arch::X86_64 => X86_64_PLATFORMS,

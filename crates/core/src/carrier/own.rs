@@ -1,0 +1,229 @@
+//! An object's own run path, and the answers it alone gives: the same in whatever program the
+//! object is loaded into, because each search starts with it.
+//!
+//! `DT_RUNPATH` is searched for the object alone. `DT_RPATH` is inherited by what the object
+//! loads, but the object's own comes before every inherited one, so that its answers are the
+//! object's own as well. What is already loaded answers by name before either.
+
+use bstr::{BStr, BString, ByteSlice};
+
+use super::settings::Settings;
+use crate::closure::{Subject, SubjectKind};
+use crate::elf::{Ident, ObjectView, dlopen_entries};
+use crate::fs::{Errno, FileKind, FileSystem};
+use crate::loader::glibc::{self, Fitness};
+use crate::search::dst::{self, Tokens};
+use crate::search::hwcaps::arch::Arch;
+
+/// From this release 2.*minor* on there are no legacy hwcaps subdirectories.
+const FIRST_WITHOUT_LEGACY: u16 = 37;
+
+/// The run path of one object, element by element.
+pub(super) struct OwnPath<'a> {
+    fs: &'a dyn FileSystem,
+    host: Ident,
+    pub(super) dirs: Vec<OwnDir>,
+}
+
+/// One element of a run path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OwnDir {
+    /// As the run path has it, without slashes at its end; empty for the current directory.
+    pub(super) written: BString,
+    /// The directory, ending in a slash; `None` where it depends on more than the object.
+    pub(super) name: Option<BString>,
+    /// What may be made of it.
+    pub(super) standing: Standing,
+}
+
+/// What a carrier may make of an element of a run path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It may change, or holds variants of its libraries for some CPUs: always searched.
+    Searched,
+    /// It cannot change: answers are exact, and it is skipped where it has none.
+    Fixed,
+    /// It moves with the object (`$ORIGIN` within the package): answers are exact, but a
+    /// library that is reached by another path has another directory there, so that it is not
+    /// skipped.
+    Moves,
+}
+
+/// What is found for one needed string in one directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It answers.
+    Hit,
+    /// The search goes on.
+    Nothing,
+    /// The loader's search ends here without an answer.
+    Ends(Ended),
+}
+
+/// Why a search ends without an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Refused(BString),
+    Errno(BString, Errno),
+}
+
+impl<'a> OwnPath<'a> {
+    /// The run path of an object that lies at `path`, links resolved; empty where it has none.
+    pub(super) fn new(
+        fs: &'a dyn FileSystem,
+        path: &BStr,
+        subject: &Subject,
+        settings: &Settings,
+    ) -> Self {
+        let is_program = matches!(subject.kind, SubjectKind::Program { .. });
+        let whole = run_path(&subject.view).map(|(path, _)| path.as_bstr()).unwrap_or_default();
+        let place = Place { fs, settings, origin: glibc::dirname(path), is_program };
+        let host = subject.view.ident;
+        let mut dirs: Vec<OwnDir> = Vec::new();
+        for element in whole.split(|&byte| byte == b':') {
+            let dir = place.dir(element.into(), &host);
+            let is_known = |known: &OwnDir| match &dir.name {
+                Some(name) => known.name.as_ref() == Some(name),
+                None => known.written == dir.written,
+            };
+            // The loader lists each directory once.
+            if !whole.is_empty() && !dirs.iter().any(is_known) {
+                dirs.push(dir);
+            }
+        }
+        Self { fs, host, dirs }
+    }
+
+    /// Looks for a needed string in one directory, its hwcaps subdirectories left out.
+    pub(super) fn look(&self, dir: &OwnDir, needed: &BStr) -> Look {
+        let Some(name) = &dir.name else { return Look::Nothing };
+        let candidate: BString = [name.as_slice(), needed].concat().into();
+        match self.fs.open(candidate.as_ref()) {
+            Ok(file) => match glibc::fitness(&file, &self.host) {
+                Fitness::Good => Look::Hit,
+                Fitness::PassedOver => Look::Nothing,
+                Fitness::Refused(_) => Look::Ends(Ended::Refused(candidate)),
+            },
+            Err(Errno::NOENT | Errno::ACCES | Errno::NOTDIR) => Look::Nothing,
+            Err(errno) => Look::Ends(Ended::Errno(candidate, errno)),
+        }
+    }
+
+    /// The file that the plain search of the run path finds, its path as the loader would
+    /// know it, and the directory's place in the list. hwcaps subdirectories are left out.
+    pub(super) fn answer(&self, needed: &BStr) -> Option<(usize, BString)> {
+        for (at, dir) in self.dirs.iter().enumerate() {
+            match self.look(dir, needed) {
+                Look::Hit => {
+                    let name = dir.name.as_ref()?;
+                    return Some((at, [name.as_slice(), needed].concat().into()));
+                }
+                Look::Nothing => {}
+                Look::Ends(_) => return None,
+            }
+        }
+        None
+    }
+}
+
+/// The run path that counts, and whether it is `DT_RUNPATH`. An empty one is none.
+pub(super) fn run_path(view: &ObjectView) -> Option<(&BString, bool)> {
+    let dynamic = view.dynamic.as_ref()?;
+    let found = match (&dynamic.runpath, &dynamic.rpath) {
+        (Some(runpath), _) => Some((runpath, true)),
+        (None, rpath) => rpath.as_ref().map(|rpath| (rpath, false)),
+    };
+    found.filter(|(path, _)| !path.is_empty())
+}
+
+/// Where an object lies.
+struct Place<'a> {
+    fs: &'a dyn FileSystem,
+    settings: &'a Settings,
+    origin: BString,
+    is_program: bool,
+}
+
+impl Place<'_> {
+    fn dir(&self, element: &BStr, host: &Ident) -> OwnDir {
+        let written = match element.iter().rposition(|&byte| byte != b'/') {
+            Some(last) => BString::from(&element[..=last]),
+            None => element[..element.len().min(1)].into(),
+        };
+        let Some(name) = self.expanded(written.as_ref()) else {
+            return OwnDir { written, name: None, standing: Standing::Searched };
+        };
+        let standing = self.standing(written.as_ref(), name.as_ref(), host);
+        OwnDir { written, name: Some(name), standing }
+    }
+
+    /// The directory with a slash at its end. `None` for a relative one, and for one whose
+    /// tokens depend on the loader (`$LIB`) or the CPU (`$PLATFORM`).
+    fn expanded(&self, written: &BStr) -> Option<BString> {
+        // No path holds a NUL, so that one in the result shows that `$LIB` was replaced.
+        let tokens = Tokens {
+            origin: Some(self.origin.as_ref()),
+            lib: BStr::new(b"\0"),
+            platform: None,
+            secure: None,
+        };
+        let mut name = dst::expand(written, &tokens)?;
+        if name.first() != Some(&b'/') || name.contains(&0) {
+            return None;
+        }
+        if name.last() != Some(&b'/') {
+            name.push(b'/');
+        }
+        Some(name)
+    }
+
+    fn standing(&self, written: &BStr, name: &BStr, host: &Ident) -> Standing {
+        let stores = &self.settings.stores;
+        let Some(package) = stores.package_of_dir(self.fs, name) else {
+            return Standing::Searched;
+        };
+        if self.has_variants(name, host) {
+            return Standing::Searched;
+        }
+        if !dst::has_token(written) {
+            return Standing::Fixed;
+        }
+        match stores.package_of(self.origin.as_ref()) {
+            Some(own) if own == package && self.is_program => Standing::Fixed,
+            Some(own) if own == package => Standing::Moves,
+            _ => Standing::Searched,
+        }
+    }
+
+    /// True where a directory has an hwcaps subdirectory that some CPU of the machine may
+    /// have searched before the directory itself.
+    fn has_variants(&self, name: &BStr, host: &Ident) -> bool {
+        let arch = Arch::of(host);
+        let is_dir = |sub: &[u8]| {
+            let path = BString::from([name, sub].concat());
+            self.fs.stat(path.as_ref()) == Ok(FileKind::Directory)
+        };
+        if !arch.levels().is_empty() && is_dir(b"glibc-hwcaps") {
+            return true;
+        }
+        let has_legacy = self.settings.glibc_minor.is_none_or(|minor| minor < FIRST_WITHOUT_LEGACY);
+        has_legacy && arch.legacy_names().any(|word| is_dir(word.as_bytes()))
+    }
+}
+
+/// The names that an object looks for along its own run path, sorted, each once: its
+/// dependency entries, what its `.note.dlopen` names, and `also`. A name with a slash or a
+/// token is a path and left out, as is an empty one.
+pub(super) fn names(view: &ObjectView, also: &[BString]) -> Vec<BString> {
+    let dependencies = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
+    let opened = dlopen_entries(&view.notes.dlopen).into_iter().flat_map(|entry| entry.soname);
+    let mut names: Vec<BString> = dependencies
+        .map(|dependency| dependency.name.clone())
+        .chain(opened.map(BString::from))
+        .chain(also.iter().cloned())
+        .filter(|name| !name.is_empty() && !name.contains(&b'/') && !dst::has_token(name))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}

@@ -1,0 +1,69 @@
+//! `--compat patchelf`: the descriptor that patchelf 0.19.3 `--build-resolution-cache` writes
+//! for the same object.
+//!
+//! For each element of the run path in order: a hint where it is empty, relative, holds a `$`,
+//! is no directory or has a `glibc-hwcaps` in it; else an exact answer where a file of that
+//! name can be read. `docs/note-format.md` says where that differs from the plain search.
+
+use std::collections::BTreeMap;
+
+use bstr::{BStr, BString, ByteSlice};
+
+use crate::closure::Subject;
+use crate::fs::{FileKind, FileSystem};
+
+/// The descriptor; `None` where patchelf writes no note.
+#[must_use]
+pub fn descriptor(fs: &dyn FileSystem, subject: &Subject) -> Option<Vec<u8>> {
+    let dynamic = subject.view.dynamic.as_ref()?;
+    let path = dynamic.runpath.as_ref().or(dynamic.rpath.as_ref())?;
+    if path.is_empty() {
+        return None;
+    }
+    let needed: Vec<&BStr> =
+        subject.view.needed().filter(|needed| !needed.contains(&b'/')).collect();
+    let mut records: BTreeMap<&BStr, BString> = BTreeMap::new();
+    for dir in path.split(|&byte| byte == b':') {
+        let is_hint = is_hint(fs, dir);
+        for &name in &needed {
+            let element = if is_hint {
+                [b"?", dir].concat()
+            } else {
+                let file: BString = [dir, b"/", name].concat().into();
+                if fs.open(file.as_ref()).is_err() {
+                    continue;
+                }
+                [b"=", file.as_slice()].concat()
+            };
+            let list = records.entry(name).or_default();
+            if !list.is_empty() {
+                list.push(b':');
+            }
+            list.extend_from_slice(&element);
+        }
+    }
+    if records.is_empty() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    for (needed, list) in records {
+        bytes.extend_from_slice(needed);
+        bytes.push(0);
+        bytes.extend_from_slice(&list);
+        bytes.push(0);
+    }
+    bytes.push(0);
+    Some(bytes)
+}
+
+/// True where the loader is to search the directory itself.
+fn is_hint(fs: &dyn FileSystem, dir: &[u8]) -> bool {
+    if dir.first() != Some(&b'/') || dir.contains(&b'$') {
+        return true;
+    }
+    let has_hwcaps = || {
+        let path: BString = [dir, b"/glibc-hwcaps"].concat().into();
+        fs.stat(path.as_ref()).is_ok()
+    };
+    fs.stat(dir.as_bstr()) != Ok(FileKind::Directory) || has_hwcaps()
+}

@@ -1,0 +1,265 @@
+//! What a carrier proposes.
+
+use bstr::{BStr, BString};
+use thiserror::Error;
+
+use crate::edit::Edit;
+use crate::fs::Errno;
+
+/// What is to be done, and what was found out on the way. Paths are as the file system that
+/// was planned on names them (see [`crate::fs::MappedFs`] for trees that lie elsewhere).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// One for each real file that was looked at, sorted by path; those without edits have
+    /// nothing to do.
+    pub files: Vec<FilePlan>,
+    /// What is to be made, in an order in which it can be made.
+    pub creations: Vec<Creation>,
+    /// What the plan does not do, and why.
+    pub findings: Vec<Finding>,
+}
+
+/// The change to one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePlan {
+    /// The file, links resolved.
+    pub path: BString,
+    /// The edits, none where the file is already as it should be.
+    pub edits: Vec<Edit>,
+    /// What becomes of each needed string that was looked at, sorted.
+    pub answers: Vec<PlannedAnswer>,
+}
+
+/// What one resolution will become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedAnswer {
+    /// The needed string.
+    pub needed: BString,
+    /// The file that is opened without a search, as it is written (a DST stays); `None` where
+    /// the loader searches as before.
+    pub exact: Option<BString>,
+    /// Directories that the loader still searches before that, as they are written.
+    pub hints: Vec<BString>,
+}
+
+/// Something new in the file system. What is already there as described is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Creation {
+    /// A directory, its parent being there.
+    Directory(BString),
+    /// A symbolic link.
+    Link {
+        /// Where it lies.
+        path: BString,
+        /// What it says: absolute, or relative to its directory.
+        target: BString,
+    },
+    /// A regular file.
+    File {
+        /// Where it lies.
+        path: BString,
+        /// All its bytes.
+        bytes: Vec<u8>,
+    },
+}
+
+impl Creation {
+    /// Where it lies.
+    #[must_use]
+    pub fn path(&self) -> &BStr {
+        match self {
+            Creation::Directory(path)
+            | Creation::Link { path, .. }
+            | Creation::File { path, .. } => path.as_ref(),
+        }
+    }
+}
+
+/// Something the plan leaves out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file it is about.
+    pub path: BString,
+    /// The needed string it is about, where it is one.
+    pub needed: Option<BString>,
+    /// What it is.
+    pub what: What,
+}
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The file is none for this carrier; nobody loses anything.
+    PassedOver,
+    /// One needed string is left to the plain search.
+    Left,
+    /// Two answers contradict each other; what they are about is left to the plain search.
+    Conflict,
+    /// The file is not changed though it was asked for.
+    Refused,
+}
+
+/// What a plan leaves out, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum What {
+    /// No loader starts it.
+    #[error("a static program: no loader searches for it")]
+    StaticProgram,
+    /// The loader itself.
+    #[error("the loader itself")]
+    Loader,
+    /// The C library, which needs nothing but its loader.
+    #[error("the C library needs nothing but its loader")]
+    Libc,
+    /// No `DT_NEEDED`, no soname opened while it runs.
+    #[error("it needs nothing")]
+    NothingNeeded,
+    /// No run path.
+    #[error("no run path: its search has nothing to skip")]
+    NoRunPath,
+    /// No directory of the run path may be skipped, or none holds an answer.
+    #[error("no directory of its run path may be skipped")]
+    NothingToSkip,
+    /// The file lies under no store prefix.
+    #[error("it lies under no store prefix (--store)")]
+    OutsideStores,
+    /// Nothing answers the needed string.
+    #[error("nothing answers it")]
+    Missing,
+    /// The object's own run path does not answer the needed string; what else does depends on
+    /// the program and the machine.
+    #[error("its own run path does not answer it")]
+    NotByRunPath,
+    /// The keep list names it.
+    #[error("stays short (--keep)")]
+    Kept,
+    /// The answer depends on what else is loaded.
+    #[error("the answer {0} is that of this program, not of the object alone")]
+    OfThisProgram(BString),
+    /// The loader would raise an error about what it finds there, and still does.
+    #[error("{0}: the loader gives up here")]
+    GivesUp(BString),
+    /// The search of the directory ends with an unusual errno.
+    #[error("{path}: cannot be opened: errno {}", errno.0)]
+    Unreadable {
+        /// The candidate.
+        path: BString,
+        /// Why.
+        errno: Errno,
+    },
+    /// A needed string that is empty.
+    #[error("an empty needed string")]
+    EmptyNeeded,
+    /// A string that the carrier has no way to write.
+    #[error("{0:?} cannot be written: it holds a separator or a control byte")]
+    Inexpressible(BString),
+    /// A path that holds a dynamic string token, which the loader would replace.
+    #[error("{0:?} cannot be written: the loader would replace its token")]
+    HoldsToken(BString),
+    /// Longer than the kernel takes.
+    #[error("{0}: longer than PATH_MAX")]
+    TooLong(BString),
+    /// A relative answer, which depends on the current directory.
+    #[error("{0}: relative to the current directory")]
+    Relative(BString),
+    /// Two files for one soname.
+    #[error("{one} and {other} both answer it")]
+    TwoAnswers {
+        /// One of them.
+        one: BString,
+        /// The other.
+        other: BString,
+    },
+    /// An element of the run path that may change stands before the answer.
+    #[error("{0} may change and stands before the answer")]
+    MutableBefore(BString),
+    /// Something is there in the way of what would be made.
+    #[error("{0} is there and is not ours")]
+    InTheWay(BString),
+    /// Two plans for one file that differ.
+    #[error("two plans for this file differ")]
+    TwoPlans,
+    /// The plan would change what a program loads.
+    #[error("the program would load other objects: {0}")]
+    LoadedSetChanges(String),
+}
+
+impl What {
+    /// How much it weighs.
+    #[must_use]
+    pub fn severity(&self) -> Severity {
+        use What::*;
+        match self {
+            StaticProgram | Loader | Libc | NothingNeeded | NoRunPath | NothingToSkip => {
+                Severity::PassedOver
+            }
+            Missing
+            | NotByRunPath
+            | Kept
+            | OfThisProgram(_)
+            | GivesUp(_)
+            | Unreadable { .. }
+            | EmptyNeeded
+            | Inexpressible(_)
+            | HoldsToken(_)
+            | TooLong(_)
+            | Relative(_)
+            | MutableBefore(_) => Severity::Left,
+            TwoAnswers { .. } => Severity::Conflict,
+            OutsideStores | InTheWay(_) | TwoPlans | LoadedSetChanges(_) => Severity::Refused,
+        }
+    }
+}
+
+impl Plan {
+    /// True where carrying it out would change nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.creations.is_empty() && self.files.iter().all(|file| file.edits.is_empty())
+    }
+
+    /// Adds another plan, of other objects or of another program. A file that both change
+    /// differently is changed by neither, and named.
+    pub fn merge(&mut self, other: Plan) {
+        let Plan { files, creations, findings } = other;
+        self.findings.extend(findings);
+        for file in files {
+            self.add_file(file);
+        }
+        for creation in creations {
+            self.add_creation(creation);
+        }
+    }
+
+    fn add_file(&mut self, file: FilePlan) {
+        match self.files.binary_search_by(|known| known.path.cmp(&file.path)) {
+            Err(at) => self.files.insert(at, file),
+            Ok(at) => {
+                let known = &mut self.files[at];
+                if known.edits != file.edits {
+                    known.edits.clear();
+                    let path = file.path;
+                    self.findings.push(Finding { path, needed: None, what: What::TwoPlans });
+                }
+            }
+        }
+    }
+
+    fn add_creation(&mut self, creation: Creation) {
+        let known = self.creations.iter().find(|known| known.path() == creation.path());
+        match known {
+            None => self.creations.push(creation),
+            Some(known) if *known == creation => {}
+            Some(_) => {
+                let path = creation.path().to_owned();
+                self.findings.push(Finding { path, needed: None, what: What::TwoPlans });
+            }
+        }
+    }
+
+    /// A plan that only says why a file is none for the carrier.
+    pub(super) fn only(path: &BStr, what: What) -> Self {
+        let finding = Finding { path: path.to_owned(), needed: None, what };
+        Self { findings: vec![finding], ..Self::default() }
+    }
+}

@@ -1,0 +1,185 @@
+//! A start as it would be with a plan carried out, and whether it loads the same objects.
+
+use bstr::{BStr, BString};
+
+use super::plan::{Creation, Finding, Plan, What};
+use crate::closure::{self, Closure, ClosureError, Subject};
+use crate::edit::{Edit, RunPathKind};
+use crate::elf::{Dependency, DependencyKind, Dynamic, ObjectView};
+use crate::facts::Environment;
+use crate::fs::{FileId, FileSystem, Overlay};
+
+/// A start before and after.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// With the plan carried out: what would be left of the storm, and what would be loaded.
+    pub after: Closure,
+    /// Objects that are loaded now and would not be, links resolved.
+    pub lost: Vec<BString>,
+    /// Objects that are not loaded now and would be, links resolved.
+    pub gained: Vec<BString>,
+    /// The same objects, in another order (which decides whose symbols win).
+    pub reordered: bool,
+    /// Needed strings that are answered now and would not be.
+    pub unresolved: Vec<BString>,
+}
+
+impl Planned {
+    /// True where the program loads the same objects in the same order.
+    #[must_use]
+    pub fn is_equal(&self) -> bool {
+        self.lost.is_empty()
+            && self.gained.is_empty()
+            && !self.reordered
+            && self.unresolved.is_empty()
+    }
+
+    /// Why the plan must not be carried out, if so.
+    #[must_use]
+    pub fn finding(&self) -> Option<Finding> {
+        if self.is_equal() {
+            return None;
+        }
+        let what = What::LoadedSetChanges(self.words());
+        Some(Finding { path: self.after.subject.path.clone(), needed: None, what })
+    }
+
+    fn words(&self) -> String {
+        let list = |word: &str, paths: &[BString]| -> Option<String> {
+            let first = paths.first()?;
+            Some(match paths.len() {
+                1 => format!("{first} {word}"),
+                more => format!("{first} and {} more {word}", more - 1),
+            })
+        };
+        let order = self.reordered.then(|| "the order differs".to_owned());
+        let parts = [
+            list("lost", &self.lost),
+            list("gained", &self.gained),
+            list("no longer found", &self.unresolved),
+            order,
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Follows the start of `before`'s subject with `plan` carried out, in `environment`, and
+/// compares what is loaded. `environment` says which carriers the loader reads
+/// ([`Environment::reads`]); `before` is to have been walked in the same one otherwise.
+///
+/// # Errors
+/// [`ClosureError`] where the subject can no longer be started.
+pub fn planned(
+    fs: &dyn FileSystem,
+    before: &Closure,
+    interpreter: &BStr,
+    plan: &Plan,
+    environment: &Environment,
+) -> Result<Planned, ClosureError> {
+    let after_fs = overlay(fs, plan);
+    let subject = Subject::open(&after_fs, before.subject.path.as_ref())?;
+    let after = match &before.facts {
+        Some(facts) => closure::resolve(
+            &after_fs,
+            subject,
+            interpreter,
+            std::sync::Arc::clone(facts),
+            environment,
+        )?,
+        None => closure::of_static(subject),
+    };
+    Ok(compare(fs, before, after))
+}
+
+/// The file system with a plan carried out.
+#[must_use]
+pub fn overlay<'a>(fs: &'a dyn FileSystem, plan: &Plan) -> Overlay<'a> {
+    let mut overlay = Overlay::new(fs);
+    for file in plan.files.iter().filter(|file| !file.edits.is_empty()) {
+        let Ok(opened) = fs.open(file.path.as_ref()) else { continue };
+        if let Ok(view) = &opened.object {
+            let mut view = ObjectView::clone(view);
+            for edit in &file.edits {
+                apply(&mut view, edit);
+            }
+            overlay.set_object(opened.id, view);
+        }
+    }
+    for creation in &plan.creations {
+        match creation {
+            Creation::Directory(path) => overlay.add_dir(path.as_ref()),
+            Creation::Link { path, target } => overlay.add_link(path.as_ref(), target.as_ref()),
+            Creation::File { path, bytes } => overlay.add_file(path.as_ref(), bytes),
+        }
+    }
+    overlay
+}
+
+fn apply(view: &mut ObjectView, edit: &Edit) {
+    if let Edit::ResolutionNote(note) = edit {
+        view.notes.resolution.clone_from(note);
+        return;
+    }
+    if let Edit::Interpreter(path) = edit {
+        view.interpreter = Some(path.clone());
+        return;
+    }
+    let Some(dynamic) = &mut view.dynamic else { return };
+    match edit {
+        Edit::RunPath { kind, value } => set_run_path(dynamic, *kind, value.clone()),
+        Edit::ReplaceNeeded { from, to } => {
+            for dependency in needed(dynamic).filter(|dependency| dependency.name == *from) {
+                dependency.name = to.clone();
+            }
+        }
+        Edit::AddNeeded(name) => {
+            let dependency = Dependency { kind: DependencyKind::Needed, name: name.clone() };
+            dynamic.dependencies.insert(0, dependency);
+        }
+        Edit::RemoveNeeded(name) => {
+            dynamic.dependencies.retain(|d| d.kind != DependencyKind::Needed || d.name != *name)
+        }
+        Edit::Audit(list) => dynamic.audit.clone_from(list),
+        Edit::Soname(name) => dynamic.soname = Some(name.clone()),
+        Edit::ResolutionNote(_) | Edit::Interpreter(_) => {}
+    }
+}
+
+fn needed(dynamic: &mut Dynamic) -> impl Iterator<Item = &mut Dependency> {
+    dynamic.dependencies.iter_mut().filter(|d| d.kind == DependencyKind::Needed)
+}
+
+fn set_run_path(dynamic: &mut Dynamic, kind: RunPathKind, value: Option<BString>) {
+    let is_rpath = match kind {
+        RunPathKind::Keep => dynamic.rpath.is_some() && dynamic.runpath.is_none(),
+        RunPathKind::Rpath => true,
+        RunPathKind::Runpath => false,
+    };
+    (dynamic.rpath, dynamic.runpath) = if is_rpath { (value, None) } else { (None, value) };
+}
+
+fn compare(fs: &dyn FileSystem, before: &Closure, after: Closure) -> Planned {
+    let (old, new) = (files(before), files(&after));
+    let missing_in = |here: &[(FileId, BString)], there: &[(FileId, BString)]| -> Vec<BString> {
+        let is_missing = |(id, _): &&(FileId, BString)| !there.iter().any(|(other, _)| other == id);
+        let real = |(_, path): &(FileId, BString)| super::real_path(fs, path.as_ref());
+        here.iter().filter(is_missing).map(real).collect()
+    };
+    let (lost, gained) = (missing_in(&old, &new), missing_in(&new, &old));
+    let ids = |list: &[(FileId, BString)]| list.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+    let reordered = lost.is_empty() && gained.is_empty() && ids(&old) != ids(&new);
+    let were: Vec<&BStr> = before.unresolved();
+    let is_new = |needed: &&BStr| {
+        // An absolute path that is not found was a short name before.
+        !were.contains(needed)
+    };
+    let unresolved = after.unresolved().into_iter().filter(is_new).map(ToOwned::to_owned).collect();
+    Planned { lost, gained, reordered, unresolved, after }
+}
+
+/// The files of the load set in load order, the loader left out.
+fn files(closure: &Closure) -> Vec<(FileId, BString)> {
+    use crate::loader::load::Role;
+    let objects = closure.load.objects.iter().filter(|object| object.role != Role::Loader);
+    objects.map(|object| (object.id, object.path.clone())).collect()
+}

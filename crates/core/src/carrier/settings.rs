@@ -1,0 +1,145 @@
+//! What a user may say about a plan, the same for every carrier.
+
+use bstr::{BStr, BString, ByteSlice};
+
+use super::store::Stores;
+
+/// What the carriers go by.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What cannot change (`--store`).
+    pub stores: Stores,
+    /// Names that `absolute` leaves short (`--keep`); [`Names::kept_short`] is the start.
+    pub keep: Names,
+    /// Sonames that programs open while they run (`--dlopen`), beside those their
+    /// `.note.dlopen` names.
+    pub dlopen: Vec<BString>,
+    /// Release 2.*minor* of the glibc that will read; `None` where it is not known, which
+    /// makes a plan allow for every release.
+    pub glibc_minor: Option<u16>,
+}
+
+/// A list of names, in which `*` stands for any bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(Vec<BString>);
+
+/// The loader and the C library, which must be the interpreter's own.
+const LIBC: [&str; 20] = [
+    "ld-linux*.so.*",
+    "ld64.so.*",
+    "ld.so.1",
+    "ld-musl-*.so.1",
+    "libc.musl-*.so.1",
+    "libc.so.6*",
+    "libm.so.6*",
+    "libmvec.so.1",
+    "libpthread.so.0",
+    "libdl.so.2*",
+    "librt.so.1",
+    "libutil.so.1",
+    "libresolv.so.2*",
+    "libanl.so.1",
+    "libnsl.so.1*",
+    "libnss_*.so.*",
+    "libBrokenLocale.so.1*",
+    "libthread_db.so.1",
+    "libc_malloc_debug.so.0",
+    "libmemusage.so",
+];
+
+/// The GL stack and its like, which the driver of the running system brings
+/// (`/run/opengl-driver/lib`, `LD_LIBRARY_PATH`).
+const DRIVERS: [&str; 15] = [
+    "libGL.so.*",
+    "libGLX.so.*",
+    "libGLX_*.so.*",
+    "libEGL.so.*",
+    "libEGL_*.so.*",
+    "libGLdispatch.so.*",
+    "libOpenGL.so.*",
+    "libGLESv1_CM.so.*",
+    "libGLESv2.so.*",
+    "libgbm.so.*",
+    "libvulkan.so.*",
+    "libOpenCL.so.*",
+    "libcuda.so.*",
+    "libnvcuvid.so.*",
+    "libnvidia-*.so.*",
+];
+
+impl Names {
+    /// What `absolute` leaves short unless told otherwise: the C library with its loader, and
+    /// what the system's graphics driver provides.
+    #[must_use]
+    pub fn kept_short() -> Self {
+        Self(LIBC.iter().chain(&DRIVERS).map(|name| BString::from(*name)).collect())
+    }
+
+    /// Adds a name; `*` in it stands for any bytes.
+    pub fn add(&mut self, name: impl Into<BString>) {
+        self.0.push(name.into());
+    }
+
+    /// True where one of the list matches.
+    #[must_use]
+    pub fn contains(&self, name: &BStr) -> bool {
+        self.0.iter().any(|pattern| matches(pattern, name))
+    }
+}
+
+/// The parts between the stars of a pattern occur in order, the first and last at the ends.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let Some((head, rest)) = pattern.split_once_str("*") else { return pattern == name };
+    let Some(mut name) = name.strip_prefix(head) else { return false };
+    let mut parts: Vec<&[u8]> = rest.split_str("*").collect();
+    let tail = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some(at) = name.find(part) else { return false };
+        name = &name[at + part.len()..];
+    }
+    name.ends_with(tail)
+}
+
+/// What an object is to a carrier by its soname.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Special {
+    Loader,
+    Libc,
+}
+
+/// Whether a soname is the loader's or the C library's own.
+pub(super) fn special(soname: &[u8]) -> Option<Special> {
+    let any = |patterns: &[&str]| patterns.iter().any(|p| matches(p.as_bytes(), soname));
+    if any(&LIBC[..4]) {
+        return Some(Special::Loader);
+    }
+    any(&LIBC[4..6]).then_some(Special::Libc)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_any_bytes() {
+        for (pattern, name, does) in [
+            ("libc.so.6", "libc.so.6", true),
+            ("libc.so.6", "libc.so.60", false),
+            ("libGL.so.*", "libGL.so.1", true),
+            ("libGL.so.*", "libGLX.so.0", false),
+            ("lib*-*.so.*", "libnvidia-ml.so.1", true),
+            ("*", "", true),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), does, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn loader_and_libc_are_known_by_their_sonames() {
+        assert_eq!(special(b"ld-linux-x86-64.so.2"), Some(Special::Loader));
+        assert_eq!(special(b"ld64.so.2"), Some(Special::Loader));
+        assert_eq!(special(b"libc.so.6.1"), Some(Special::Libc));
+        assert_eq!(special(b"libm.so.6"), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! The rules of the carriers, each on an in-memory file system.
+
+mod absolute;
+mod note;

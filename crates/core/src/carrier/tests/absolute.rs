@@ -1,0 +1,179 @@
+//! What `absolute` renames, and what it leaves short.
+
+use bstr::BString;
+
+use crate::carrier::absolute::{self, Scope, Told};
+use crate::carrier::planned::planned;
+use crate::carrier::{Names, Plan, Settings, Stores, What};
+use crate::closure::{self, Closure, Subject};
+use crate::edit::Edit;
+use crate::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
+use crate::fs::MemFs;
+use crate::fs::mem::ObjectBuilder;
+
+pub(super) const LD_SO: &str = "/lib/ld.so";
+
+fn library(soname: &str) -> ObjectBuilder {
+    ObjectBuilder::library(soname)
+}
+
+pub(super) fn base() -> MemFs {
+    MemFs::new().object(LD_SO, library("ld-linux-x86-64.so.2")).dir("/usr/lib")
+}
+
+pub(super) fn facts() -> LoaderFacts {
+    LoaderFacts {
+        libc: Libc::Glibc(GlibcVersion { major: 2, minor: 41 }),
+        system_dirs: vec!["/lib/".into(), "/usr/lib/".into()],
+        cache_path: None,
+        lib: "lib".into(),
+        platform: None,
+        hwcaps: Vec::new(),
+        legacy_hwcaps: Vec::new(),
+        hwcap_mask: 0,
+        platform_bit: None,
+    }
+}
+
+pub(super) fn settings() -> Settings {
+    Settings {
+        stores: Stores::parse("/s".into()),
+        keep: Names::kept_short(),
+        glibc_minor: Some(41),
+        ..Settings::default()
+    }
+}
+
+pub(super) fn closure(fs: &MemFs) -> Closure {
+    let subject = Subject::open(fs, "/s/p/bin/prog".into()).expect("the fixture's program");
+    closure::resolve(fs, subject, LD_SO.into(), facts(), &Environment::default())
+        .expect("the fixture's loader")
+}
+
+fn plan(fs: &MemFs, scope: Scope) -> Plan {
+    absolute::plan(fs, &closure(fs), scope, None, &settings())
+}
+
+/// `file: from > to` of each renamed needed string.
+fn renamed(plan: &Plan) -> Vec<String> {
+    let mut lines = Vec::new();
+    for file in &plan.files {
+        for edit in &file.edits {
+            let Edit::ReplaceNeeded { from, to } = edit else { panic!("another edit") };
+            lines.push(format!("{}: {from} > {to}", file.path));
+        }
+    }
+    lines
+}
+
+fn whats(plan: &Plan) -> Vec<String> {
+    let line = |f: &crate::carrier::Finding| {
+        format!("{}: {}: {}", f.path, f.needed.clone().unwrap_or_default(), f.what)
+    };
+    plan.findings.iter().map(line).collect()
+}
+
+fn prog() -> ObjectBuilder {
+    ObjectBuilder::program().interpreter(LD_SO).runpath("/s/a/lib:/s/g/lib")
+}
+
+#[test]
+fn needed_strings_become_paths_and_libc_stays_short() {
+    let fs = base()
+        .object("/s/p/bin/prog", prog().needed("liba.so").needed("libc.so.6").needed("libGL.so.1"))
+        .object("/s/a/lib/liba.so", library("liba.so").needed("libb.so").runpath("/s/b/lib"))
+        .object("/s/b/lib/libb.so", library("libb.so"))
+        .object("/s/g/lib/libGL.so.1", library("libGL.so.1"))
+        .object("/s/g/lib/libc.so.6", library("libc.so.6"));
+    assert_eq!(renamed(&plan(&fs, Scope::Subject)), ["/s/p/bin/prog: liba.so > /s/a/lib/liba.so"]);
+    let whole = plan(&fs, Scope::Closure);
+    assert_eq!(
+        renamed(&whole),
+        [
+            "/s/a/lib/liba.so: libb.so > /s/b/lib/libb.so",
+            "/s/p/bin/prog: liba.so > /s/a/lib/liba.so"
+        ]
+    );
+    let kept = whole.findings.iter().filter(|f| f.what == What::Kept).count();
+    assert_eq!(kept, 2);
+    let before = closure(&fs);
+    let after = planned(&fs, &before, LD_SO.into(), &whole, &Environment::default()).unwrap();
+    assert!(after.is_equal(), "{:?}", after.finding());
+    assert_eq!(after.after.load.resolutions[0].needed, "/s/a/lib/liba.so");
+}
+
+#[test]
+fn what_only_this_program_answers_stays_short_in_a_library() {
+    let fs = base()
+        .object(
+            "/s/p/bin/prog",
+            ObjectBuilder::program()
+                .interpreter(LD_SO)
+                .rpath("/s/a/lib:/s/b1/lib")
+                .needed("libb.so")
+                .needed("liba.so"),
+        )
+        // Loaded by name from b1 here, found in b2 by its own run path.
+        .object("/s/a/lib/liba.so", library("liba.so").needed("libb.so").runpath("/s/b2/lib"))
+        .object("/s/b1/lib/libb.so", library("libb.so"))
+        .object("/s/b2/lib/libb.so", library("libb.so"));
+    let plan = plan(&fs, Scope::Closure);
+    assert_eq!(plan.files[0].edits, []);
+    assert_eq!(
+        whats(&plan),
+        ["/s/a/lib/liba.so: libb.so: the answer /s/b1/lib/libb.so is that of this program, \
+             not of the object alone"]
+    );
+}
+
+#[test]
+fn a_plan_that_would_load_another_object_is_found_out() {
+    // liba has no soname: libq finds it because the program loaded it under that name.
+    let fs = base()
+        .object("/s/p/bin/prog", prog().needed("liba.so").needed("libq.so"))
+        .object("/s/a/lib/liba.so", library(""))
+        .object("/s/a/lib/libq.so", library("libq.so").needed("liba.so"));
+    let before = closure(&fs);
+    assert_eq!(before.unresolved().len(), 0);
+    let plan = plan(&fs, Scope::Subject);
+    let after = planned(&fs, &before, LD_SO.into(), &plan, &Environment::default()).unwrap();
+    assert_eq!(after.unresolved, ["liba.so"]);
+    let finding = after.finding().expect("a refusal").what.to_string();
+    assert_eq!(finding, "the program would load other objects: liba.so no longer found");
+}
+
+#[test]
+fn the_loaders_own_answers_are_taken_where_they_are_given() {
+    let fs = base()
+        .object("/s/p/bin/prog", prog().needed("liba.so").needed("libz.so"))
+        .object("/s/a/lib/liba.so", library("liba.so"))
+        .object("/s/a/lib/libz.so", library("libz.so"));
+    let told = [Told {
+        needed_by: "/s/p/bin/prog".into(),
+        needed: "liba.so".into(),
+        path: "/elsewhere/liba.so".into(),
+    }];
+    let plan = absolute::plan(&fs, &closure(&fs), Scope::Subject, Some(&told), &settings());
+    assert_eq!(renamed(&plan), ["/s/p/bin/prog: liba.so > /elsewhere/liba.so"]);
+    assert_eq!(plan.findings[0].what, What::Missing);
+}
+
+#[test]
+fn paths_that_the_loader_would_read_otherwise_are_left() {
+    let long = format!("/{}", "d".repeat(200)).repeat(21);
+    let fs = base()
+        .object("/s/p/bin/prog", prog().needed("libt.so").needed("libn.so").runpath("/s/$x:rel"))
+        .object("/s/$x/libt.so", library("libt.so"))
+        .object("/rel/libn.so", library("libn.so"))
+        .cwd("/");
+    let texts = whats(&plan(&fs, Scope::Subject));
+    assert_eq!(texts, ["/s/p/bin/prog: libn.so: rel/libn.so: relative to the current directory"]);
+    let with = |path: BString| {
+        let told = [Told { needed_by: "/s/p/bin/prog".into(), needed: "libt.so".into(), path }];
+        let plan = absolute::plan(&fs, &closure(&fs), Scope::Subject, Some(&told), &settings());
+        plan.findings[0].what.clone()
+    };
+    assert_eq!(with("/s/$LIB/a".into()), What::HoldsToken("/s/$LIB/a".into()));
+    assert_eq!(with("/s/a\nb".into()), What::Inexpressible("/s/a\nb".into()));
+    assert_eq!(with(long.as_str().into()), What::TooLong(long.as_str().into()));
+}

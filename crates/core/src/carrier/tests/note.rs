@@ -1,0 +1,289 @@
+//! What a note holds.
+
+use bstr::{BString, ByteSlice};
+
+use crate::carrier::{Settings, Stores, What, note};
+use crate::closure::Subject;
+use crate::edit::Edit;
+use crate::elf::resolution_note::{Answer, records};
+use crate::elf::{Class, ObjectView};
+use crate::fs::mem::ObjectBuilder;
+use crate::fs::{MappedFs, Mapping, MemFs};
+
+fn settings() -> Settings {
+    Settings { stores: Stores::parse("/s".into()), glibc_minor: Some(41), ..Settings::default() }
+}
+
+fn library(soname: &str) -> ObjectBuilder {
+    ObjectBuilder::library(soname)
+}
+
+/// Two packages with a library each, and whatever else a test puts beside them.
+fn base() -> MemFs {
+    MemFs::new()
+        .object("/s/a/lib/liba.so", library("liba.so"))
+        .object("/s/b/lib/libb.so", library("libb.so"))
+        .dir("/s/c/lib")
+}
+
+fn prog(runpath: &str) -> ObjectBuilder {
+    ObjectBuilder::program().needed("libb.so").needed("liba.so").runpath(runpath)
+}
+
+fn planned(fs: &MemFs, path: &str) -> crate::carrier::Plan {
+    let subject = Subject::open(fs, path.into()).expect("the fixture's object");
+    note::plan(fs, &subject, &settings())
+}
+
+/// The note as lines of `needed list`; the strings of a plan without one are empty.
+fn lines(plan: &crate::carrier::Plan) -> Vec<String> {
+    let Some(Edit::ResolutionNote(Some(bytes))) = plan.files[0].edits.first() else {
+        return Vec::new();
+    };
+    let line = |record: crate::elf::resolution_note::Record<'_>| {
+        let answers = record.answers.iter().map(|answer| match answer {
+            Answer::Exact(path) => format!("={path}"),
+            Answer::Hint(dir) => format!("?{dir}"),
+        });
+        format!("{} {}", record.needed, answers.collect::<Vec<_>>().join(":"))
+    };
+    records(bytes).map(|record| line(record.expect("a well-formed note"))).collect()
+}
+
+fn note_of(fs: &MemFs, path: &str) -> Vec<String> {
+    lines(&planned(fs, path))
+}
+
+fn program_note(object: impl Into<ObjectView>, fs: MemFs) -> Vec<String> {
+    note_of(&fs.object("/s/p/bin/prog", object), "/s/p/bin/prog")
+}
+
+#[test]
+fn answers_are_exact_and_sorted() {
+    assert_eq!(
+        program_note(prog("/s/c/lib:/s/a/lib/:/s/b/lib"), base()),
+        ["liba.so =/s/a/lib/liba.so", "libb.so =/s/b/lib/libb.so"]
+    );
+}
+
+#[test]
+fn a_mutable_directory_stays_in_its_place_even_where_it_is_absent() {
+    assert_eq!(
+        program_note(prog("/s/a/lib:/run/driver/lib:/s/b/lib:/opt/after"), base()),
+        ["liba.so =/s/a/lib/liba.so", "libb.so ?/run/driver/lib:=/s/b/lib/libb.so"]
+    );
+}
+
+#[test]
+fn a_package_that_is_not_there_may_come() {
+    assert_eq!(
+        program_note(prog("/s/none/lib:/s/a/none:/s/a/lib"), base()),
+        ["liba.so ?/s/none/lib:=/s/a/lib/liba.so"]
+    );
+}
+
+#[test]
+fn the_current_directory_and_relative_ones_are_hints() {
+    assert_eq!(
+        program_note(prog(":rel:/s/a/lib:$LIB:/s/b/lib:$ORIGIN/$PLATFORM"), base()),
+        ["liba.so ?:?rel:=/s/a/lib/liba.so", "libb.so ?:?rel:?$LIB:=/s/b/lib/libb.so"]
+    );
+}
+
+#[test]
+fn a_directory_is_listed_once() {
+    assert_eq!(
+        program_note(prog("/m:/m/:/s/c/lib:/m:/s/a/lib"), base()),
+        ["liba.so ?/m:=/s/a/lib/liba.so"]
+    );
+}
+
+#[test]
+fn a_candidate_of_another_class_is_passed_over_as_the_loader_does() {
+    let fs = base().object("/s/c/lib/liba.so", library("liba.so").class(Class::Elf32));
+    assert_eq!(
+        program_note(prog("/s/c/lib:/s/a/lib:/s/b/lib"), fs),
+        ["liba.so =/s/a/lib/liba.so", "libb.so =/s/b/lib/libb.so"]
+    );
+}
+
+#[test]
+fn a_file_that_the_loader_refuses_ends_the_record() {
+    let fs = base().file("/s/c/lib/liba.so", "INPUT(libreal.so)");
+    let fs = fs.object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/s/b/lib"));
+    let plan = planned(&fs, "/s/p/bin/prog");
+    assert_eq!(lines(&plan), ["libb.so =/s/b/lib/libb.so"]);
+    assert_eq!(plan.findings[0].what, What::GivesUp("/s/c/lib/liba.so".into()));
+}
+
+#[test]
+fn a_directory_with_hwcaps_variants_is_searched_by_the_loader() {
+    let fs = base().dir("/s/a/lib/glibc-hwcaps/x86-64-v3");
+    assert_eq!(
+        program_note(prog("/s/c/lib:/s/a/lib:/s/b/lib"), fs.clone()),
+        ["liba.so ?/s/a/lib", "libb.so ?/s/a/lib:=/s/b/lib/libb.so"]
+    );
+    // An architecture without levels has no variants.
+    let arm = |builder: ObjectBuilder| builder.machine(183);
+    let fs = fs
+        .object("/s/a/lib/liba.so", arm(library("liba.so")))
+        .object("/s/b/lib/libb.so", arm(library("libb.so")));
+    assert_eq!(
+        program_note(arm(prog("/s/c/lib:/s/a/lib:/s/b/lib")), fs),
+        ["liba.so =/s/a/lib/liba.so", "libb.so =/s/b/lib/libb.so"]
+    );
+}
+
+#[test]
+fn a_legacy_hwcaps_directory_counts_where_the_release_searches_it() {
+    let fs = base().dir("/s/a/lib/haswell").object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib"));
+    let subject = Subject::open(&fs, "/s/p/bin/prog".into()).unwrap();
+    let with = |minor| note::plan(&fs, &subject, &Settings { glibc_minor: minor, ..settings() });
+    assert_eq!(lines(&with(Some(36))), ["liba.so ?/s/a/lib"]);
+    assert_eq!(lines(&with(None)), ["liba.so ?/s/a/lib"]);
+    assert_eq!(lines(&with(Some(37))), ["liba.so =/s/a/lib/liba.so"]);
+}
+
+#[test]
+fn origin_within_the_package_is_exact_and_keeps_its_token() {
+    let fs = base()
+        .object("/s/p/lib/liba.so", library("liba.so"))
+        .object(
+            "/s/p/lib/libq.so",
+            library("libq.so")
+                .needed("liba.so")
+                .needed("libb.so")
+                .runpath("$ORIGIN/../none:${ORIGIN}/../lib:/s/b/lib"),
+        )
+        .object("/s/p/bin/prog", prog("$ORIGIN/../none:$ORIGIN/../lib:/s/b/lib"));
+    assert_eq!(
+        note_of(&fs, "/s/p/bin/prog"),
+        ["liba.so =$ORIGIN/../lib/liba.so", "libb.so =/s/b/lib/libb.so"]
+    );
+    // A library may be reached by a link from elsewhere: nothing of its own is skipped.
+    assert_eq!(
+        note_of(&fs, "/s/p/lib/libq.so"),
+        [
+            "liba.so ?$ORIGIN/../none:=${ORIGIN}/../lib/liba.so",
+            "libb.so ?$ORIGIN/../none:?${ORIGIN}/../lib:=/s/b/lib/libb.so"
+        ]
+    );
+}
+
+#[test]
+fn origin_into_another_package_or_outside_the_stores_is_a_hint() {
+    let fs = base()
+        .object("/s/p/bin/prog", prog("/s/c/lib:$ORIGIN/../../a/lib"))
+        .object("/opt/bin/prog", prog("/s/c/lib:$ORIGIN/../../s/a/lib:/s/a/lib"));
+    assert_eq!(note_of(&fs, "/s/p/bin/prog"), ["liba.so ?$ORIGIN/../../a/lib"]);
+    assert_eq!(
+        note_of(&fs, "/opt/bin/prog"),
+        ["liba.so ?$ORIGIN/../../s/a/lib:=/s/a/lib/liba.so"],
+        "directories are the same by name alone"
+    );
+}
+
+#[test]
+fn rpath_is_answered_by_the_objects_own_alone() {
+    let object = ObjectBuilder::program().needed("liba.so").rpath("/s/c/lib:/s/a/lib");
+    assert_eq!(program_note(object, base()), ["liba.so =/s/a/lib/liba.so"]);
+}
+
+#[test]
+fn hints_alone_are_recorded_only_where_they_skip_something() {
+    let fs = base().object("/m/liba.so", library("liba.so")).dir("/n");
+    assert_eq!(program_note(prog("/n:/m"), fs.clone()), Vec::<String>::new());
+    assert_eq!(program_note(prog("/s/c/lib:/n:/m:/n2"), fs), ["liba.so ?/n:?/m"]);
+}
+
+#[test]
+fn sonames_opened_while_it_runs_are_recorded() {
+    let mut view: ObjectView = ObjectBuilder::program().runpath("/s/a/lib:/s/b/lib").into();
+    view.notes.dlopen = vec![BString::from(r#"[{"soname":["liba.so","libz.so"]}]"#)];
+    let fs = base().object("/s/p/bin/prog", view);
+    let subject = Subject::open(&fs, "/s/p/bin/prog".into()).unwrap();
+    let settings = Settings { dlopen: vec!["libb.so".into(), "/x/y".into()], ..settings() };
+    assert_eq!(
+        lines(&note::plan(&fs, &subject, &settings)),
+        ["liba.so =/s/a/lib/liba.so", "libb.so =/s/b/lib/libb.so"]
+    );
+}
+
+#[test]
+fn paths_and_tokens_are_not_searched_and_not_recorded() {
+    let object = ObjectBuilder::program()
+        .needed("/s/a/lib/liba.so")
+        .needed("$ORIGIN")
+        .needed("")
+        .needed("liba.so")
+        .runpath("/s/a/lib");
+    assert_eq!(program_note(object, base()), ["liba.so =/s/a/lib/liba.so"]);
+}
+
+#[test]
+fn what_a_list_cannot_hold_is_left_to_the_plain_search() {
+    let fs = base()
+        .object("/s/a/lib/li:b.so", library("li:b.so"))
+        .object("/s/x;y/lib/libx.so", library("libx.so"))
+        .object("/s/p/bin/prog", prog("/s/a/lib:/s/x;y/lib").needed("li:b.so").needed("libx.so"));
+    let plan = planned(&fs, "/s/p/bin/prog");
+    assert_eq!(lines(&plan), ["liba.so =/s/a/lib/liba.so"]);
+    let left: Vec<_> = plan.findings.iter().map(|f| f.needed.clone().unwrap()).collect();
+    assert_eq!(left, ["li:b.so", "libb.so", "libx.so"]);
+    assert_eq!(plan.findings[2].what, What::Inexpressible("/s/x;y/lib/libx.so".into()));
+}
+
+#[test]
+fn loader_libc_and_static_programs_are_passed_over() {
+    let fs = base()
+        .object("/s/g/ld", library("ld-linux-x86-64.so.2"))
+        .object("/s/g/libc", library("libc.so.6").needed("ld-linux-x86-64.so.2").runpath("/s/g"))
+        .object("/s/g/static", ObjectBuilder::program().without_dynamic().e_type(2))
+        .object("/s/g/idle", ObjectBuilder::program().runpath("/s/a/lib"))
+        .object("/s/g/plain", ObjectBuilder::program().needed("liba.so"));
+    for (path, what) in [
+        ("/s/g/ld", What::Loader),
+        ("/s/g/libc", What::Libc),
+        ("/s/g/static", What::StaticProgram),
+        ("/s/g/idle", What::NothingNeeded),
+        ("/s/g/plain", What::NoRunPath),
+    ] {
+        let plan = planned(&fs, path);
+        assert_eq!(plan.findings[0].what, what);
+        assert!(plan.is_empty(), "{path}");
+    }
+}
+
+#[test]
+fn a_note_that_is_right_is_left_alone_and_a_stale_one_replaced() {
+    let fs = base().object("/s/p/bin/prog", prog("/s/a/lib:/s/b/lib"));
+    let Some(Edit::ResolutionNote(Some(bytes))) =
+        planned(&fs, "/s/p/bin/prog").files[0].edits.pop()
+    else {
+        panic!("a note is planned");
+    };
+    let with = |note: &[u8]| {
+        let mut view: ObjectView = prog("/s/a/lib:/s/b/lib").into();
+        view.notes.resolution = Some(note.to_vec());
+        planned(&base().object("/s/p/bin/prog", view), "/s/p/bin/prog")
+    };
+    assert!(with(&bytes).is_empty());
+    assert_eq!(with(b"stale").files[0].edits, [Edit::ResolutionNote(Some(bytes))]);
+    let mut idle: ObjectView = ObjectBuilder::program().into();
+    idle.notes.resolution = Some(vec![0]);
+    let plan = planned(&base().object("/s/p/bin/prog", idle), "/s/p/bin/prog");
+    assert_eq!(plan.files[0].edits, [Edit::ResolutionNote(None)]);
+}
+
+#[test]
+fn a_package_in_its_build_directory_is_planned_as_where_it_will_lie() {
+    let base = base()
+        .object("/build/out/lib/liba.so", library("liba.so"))
+        .object("/build/out/bin/prog", prog("/s/p/lib:/s/b/lib"));
+    let map = Mapping::parse("/build/out=/s/p".into()).unwrap();
+    let fs = MappedFs::new(&base, vec![map]);
+    let subject = Subject::open(&fs, fs.planned("/build/out/bin/prog".into()).as_bstr()).unwrap();
+    let plan = note::plan(&fs, &subject, &settings());
+    assert_eq!(lines(&plan), ["liba.so =/s/p/lib/liba.so", "libb.so =/s/b/lib/libb.so"]);
+    assert_eq!(fs.real(plan.files[0].path.as_ref()), "/build/out/bin/prog");
+}

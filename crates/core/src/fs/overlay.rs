@@ -1,0 +1,193 @@
+//! A file system as it would be with some objects changed and some files added, without
+//! anything being written: what [`crate::carrier::planned`] follows a start on.
+
+use std::sync::Arc;
+
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Errno, FileId, FileKind, FileSystem, OpenedFile};
+use crate::elf::{ElfError, ObjectView};
+
+/// Links followed in one walk (`MAXSYMLINKS`).
+const MAX_LINKS: usize = 40;
+/// The device of what was added.
+const ADDED: u64 = u64::MAX;
+
+/// A file system with changes laid over it. A path is what is added there, else what the
+/// file system below has.
+pub struct Overlay<'a> {
+    base: &'a dyn FileSystem,
+    objects: FxHashMap<FileId, Arc<ObjectView>>,
+    added: FxHashMap<BString, Added>,
+    /// Last components of what was added: a path that ends otherwise is the base's.
+    names: FxHashSet<BString>,
+}
+
+#[derive(Clone, Debug)]
+enum Added {
+    Directory,
+    Link(BString),
+    File(Arc<[u8]>),
+}
+
+impl<'a> Overlay<'a> {
+    /// Nothing changed yet.
+    #[must_use]
+    pub fn new(base: &'a dyn FileSystem) -> Self {
+        let (objects, added) = (FxHashMap::default(), FxHashMap::default());
+        Self { base, objects, added, names: FxHashSet::default() }
+    }
+
+    /// Presents a file, by whatever path it is opened, as another object.
+    pub fn set_object(&mut self, id: FileId, view: ObjectView) {
+        self.objects.insert(id, Arc::new(view));
+    }
+
+    /// Adds a directory at an absolute path.
+    pub fn add_dir(&mut self, path: &BStr) {
+        self.add(path, Added::Directory);
+    }
+
+    /// Adds a symbolic link, or replaces what is there.
+    pub fn add_link(&mut self, path: &BStr, target: &BStr) {
+        self.add(path, Added::Link(target.to_owned()));
+    }
+
+    /// Adds a regular file, or replaces what is there.
+    pub fn add_file(&mut self, path: &BStr, bytes: &[u8]) {
+        self.add(path, Added::File(bytes.into()));
+    }
+
+    fn add(&mut self, path: &BStr, what: Added) {
+        let path = self.place(path);
+        self.names.insert(last(&path).into());
+        self.added.insert(path, what);
+    }
+
+    /// The path with the part that the base has resolved, the rest by its letters.
+    fn place(&self, path: &BStr) -> BString {
+        let mut whole =
+            if path.starts_with(b"/") { BString::default() } else { self.current_dir() };
+        let mut in_base = true;
+        for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
+            match name {
+                b"." => {}
+                b".." => {
+                    let end = whole.rfind_byte(b'/').unwrap_or(0);
+                    whole.truncate(end);
+                }
+                _ => {
+                    if whole.last() != Some(&b'/') {
+                        whole.push(b'/');
+                    }
+                    whole.extend_from_slice(name);
+                }
+            }
+            // What is added is no link to a directory, so that the rest is plain.
+            match self.base.canonicalize(whole.as_ref()) {
+                Ok(real) if in_base && !self.added.contains_key(&whole) => whole = real,
+                Ok(_) => {}
+                Err(_) => in_base = false,
+            }
+            if whole == "/" {
+                whole.clear();
+            }
+        }
+        if whole.is_empty() { "/".into() } else { whole }
+    }
+
+    /// What was added at a path, links among it followed; `Err` is the path in the base.
+    fn find(&self, path: &BStr) -> Result<(BString, &Added), BString> {
+        let mut path = path.to_owned();
+        for _ in 0..MAX_LINKS {
+            let name = last(path.as_ref());
+            let is_ours = self.names.contains(BStr::new(name)) || self.passes_added_dir(&path);
+            if !is_ours {
+                return Err(path);
+            }
+            let place = self.place(path.as_ref());
+            match self.added.get(&place) {
+                Some(Added::Link(target)) => path = joined(&place, target),
+                Some(added) => return Ok((place, added)),
+                None => return Err(path),
+            }
+        }
+        Err(path)
+    }
+
+    /// True where a path ends in a way that the name of its last component does not show.
+    fn passes_added_dir(&self, path: &[u8]) -> bool {
+        !self.added.is_empty() && (path.ends_with(b"/") || path.ends_with(b"/.."))
+    }
+
+    fn opened(&self, path: &BStr, added: &Added) -> Arc<OpenedFile> {
+        // Each added file is one of its own: numbered by where it stands.
+        let before = self.added.keys().filter(|known| known.as_slice() < path.as_bytes());
+        let id = FileId { dev: ADDED, ino: before.count() as u64 + 1 };
+        let (len, head, error) = match added {
+            Added::File(bytes) => {
+                let head = bytes[..bytes.len().min(64)].to_vec();
+                (bytes.len() as u64, Ok(head), ElfError::NotElf)
+            }
+            Added::Directory | Added::Link(_) => {
+                (4096, Err(Errno::ISDIR), ElfError::Unreadable(Errno::ISDIR.0))
+            }
+        };
+        Arc::new(OpenedFile { id, mode: 0o755, len, head, object: Err(error) })
+    }
+}
+
+impl FileSystem for Overlay<'_> {
+    fn open(&self, path: &BStr) -> Result<Arc<OpenedFile>, Errno> {
+        let file = match self.find(path) {
+            Ok((place, added)) => return Ok(self.opened(place.as_ref(), added)),
+            Err(path) => self.base.open(path.as_ref())?,
+        };
+        let Some(view) = self.objects.get(&file.id) else { return Ok(file) };
+        Ok(Arc::new(OpenedFile { object: Ok(Arc::clone(view)), ..(*file).clone() }))
+    }
+
+    fn stat(&self, path: &BStr) -> Result<FileKind, Errno> {
+        match self.find(path) {
+            Ok((_, Added::File(_))) => Ok(FileKind::File),
+            Ok(_) => Ok(FileKind::Directory),
+            Err(path) => self.base.stat(path.as_ref()),
+        }
+    }
+
+    fn read(&self, path: &BStr) -> Result<Arc<[u8]>, Errno> {
+        match self.find(path) {
+            Ok((_, Added::File(bytes))) => Ok(Arc::clone(bytes)),
+            Ok(_) => Err(Errno::ISDIR),
+            Err(path) => self.base.read(path.as_ref()),
+        }
+    }
+
+    fn canonicalize(&self, path: &BStr) -> Result<BString, Errno> {
+        match self.find(path) {
+            Ok((place, _)) => Ok(place),
+            Err(path) => self.base.canonicalize(path.as_ref()),
+        }
+    }
+
+    fn current_dir(&self) -> BString {
+        self.base.current_dir()
+    }
+}
+
+/// The last component of a path.
+fn last(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
+    let start = path[..end].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+    &path[start..end]
+}
+
+/// Where a link at `place` leads.
+fn joined(place: &[u8], target: &[u8]) -> BString {
+    if target.starts_with(b"/") {
+        return target.into();
+    }
+    let dir = place.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+    [&place[..dir], target].concat().into()
+}
