@@ -1,0 +1,132 @@
+//! Each program's start as it would be with the plan carried out: what would be left of its
+//! storm, and whether it would load the same objects. What would change a program is taken out
+//! of the plan.
+
+use becalm_core::carrier::planned::{Planned as Foreseen, planned};
+use becalm_core::carrier::{Finding, What};
+use becalm_core::closure::Closure;
+use becalm_core::cost::Storm;
+use becalm_core::fs::FileSystem;
+use bstr::BString;
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+
+use super::Start;
+use super::loader::loader;
+use super::plan::{Planned, Planner};
+use crate::commands::targets::Target;
+use crate::progress::Progress;
+
+/// How often a plan is cut back before it is given up: taking an object's edits out may bring
+/// to light that another's hung on them.
+const ATTEMPTS: usize = 8;
+
+/// What was foreseen of one program.
+enum Verdict {
+    /// It loads the same.
+    Same(Storm),
+    /// It does not; the files of its closure that the plan changes, and why.
+    Changed(Vec<BString>, Finding),
+}
+
+/// Judges the plan by every program among the targets, and cuts it back to what harms none.
+pub(super) fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
+    let mut refused: Vec<Finding> = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let verdicts = foresee(planner, all);
+        let mut guilty: FxHashSet<BString> = FxHashSet::default();
+        for verdict in &verdicts {
+            if let Verdict::Changed(files, finding) = verdict {
+                guilty.extend(files.iter().cloned());
+                refused.push(finding.clone());
+            }
+        }
+        if guilty.is_empty() {
+            all.plan.findings.extend(refused);
+            return starts(all, verdicts);
+        }
+        for file in all.plan.files.iter_mut().filter(|file| guilty.contains(&file.path)) {
+            file.edits.clear();
+        }
+    }
+    // Nothing harmless could be found in it.
+    for file in &mut all.plan.files {
+        file.edits.clear();
+    }
+    all.plan.creations.clear();
+    all.plan.findings.extend(refused);
+    all.programs
+        .iter()
+        .map(|(target, closure)| Start {
+            path: target.shown.clone(),
+            before: Storm::of(&closure.load),
+            after: None,
+        })
+        .collect()
+}
+
+fn starts(all: &Planned, verdicts: Vec<Verdict>) -> Vec<Start> {
+    let pairs = all.programs.iter().zip(verdicts);
+    pairs
+        .map(|((target, closure), verdict)| Start {
+            path: target.shown.clone(),
+            before: Storm::of(&closure.load),
+            after: match verdict {
+                Verdict::Same(storm) => Some(storm),
+                Verdict::Changed(..) => None,
+            },
+        })
+        .collect()
+}
+
+fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
+    let progress = Progress::new(all.programs.len());
+    let one = |(target, closure): &(Target, Closure)| {
+        let session = planner.assumed.fs.session();
+        let fs = planner.mapped(&session);
+        let verdict = of_program(planner, &fs, target, closure, all);
+        progress.tick();
+        verdict
+    };
+    let verdicts = all.programs.par_iter().map(one).collect();
+    progress.finish();
+    verdicts
+}
+
+fn of_program(
+    planner: &Planner<'_>,
+    fs: &dyn FileSystem,
+    target: &Target,
+    closure: &Closure,
+    all: &Planned,
+) -> Verdict {
+    let now = || Verdict::Same(Storm::of(&closure.load));
+    let Some(interpreter) = loader(closure) else { return now() };
+    let environment = planner.environment(true);
+    match planned(fs, closure, interpreter, &all.plan, &environment) {
+        Ok(foreseen) => match foreseen.finding() {
+            None => Verdict::Same(Storm::of(&foreseen.after.load)),
+            Some(finding) => Verdict::Changed(changed_files(fs, closure, &foreseen, all), finding),
+        },
+        Err(error) => {
+            let path = target.inside.clone();
+            let what = What::LoadedSetChanges(error.to_string());
+            let files = all.plan.files.iter().map(|file| file.path.clone()).collect();
+            Verdict::Changed(files, Finding { path, needed: None, what })
+        }
+    }
+}
+
+/// The files of a program's start, as it is and as it would be, that the plan changes.
+fn changed_files(
+    fs: &dyn FileSystem,
+    before: &Closure,
+    foreseen: &Foreseen,
+    all: &Planned,
+) -> Vec<BString> {
+    let objects = before.load.objects.iter().chain(&foreseen.after.load.objects);
+    let files: FxHashSet<BString> =
+        objects.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok()).collect();
+    let edited = all.plan.files.iter().filter(|file| !file.edits.is_empty());
+    edited.filter(|file| files.contains(&file.path)).map(|file| file.path.clone()).collect()
+}

@@ -1,0 +1,57 @@
+//! A plan carried out: what is made anew first, then the files, since an object may name only
+//! what is there.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use becalm_core::carrier::FilePlan;
+use becalm_core::fs::FileSystem;
+use bstr::{BStr, BString};
+
+use super::Report;
+use super::plan::Planner;
+use crate::commands::making;
+use crate::commands::writing::{Done, Editor, Outcome, Proposal};
+use crate::flags::FixFlags;
+use crate::output::words_of_host;
+
+/// Writes what the report's plan says, and what became of it into the report.
+pub(super) fn carry_out(
+    planner: &Planner<'_>,
+    asked: &FixFlags,
+    report: &mut Report,
+) -> Result<()> {
+    let editor = Editor::new(&asked.writing)?;
+    let session = planner.assumed.fs.session();
+    let fs = planner.mapped(&session);
+    let host = |path: &BStr| {
+        let here = fs.real(path);
+        planner.assumed.fs.host_path(here.as_ref()).map_err(|error| words_of_host(&error).1)
+    };
+    report.made = making::make(&editor, &report.plan.creations, host);
+    let failed = |(_, done): &(BString, Done)| matches!(done.outcome, Outcome::Refused(_));
+    if report.made.iter().any(failed) {
+        // An object must not name what could not be made.
+        return Ok(());
+    }
+    let edited: Vec<&FilePlan> = report.plan.files.iter().filter(|f| !f.edits.is_empty()).collect();
+    let paths = edited.iter().map(|file| host(file.path.as_ref()));
+    let (paths, unreachable): (Vec<PathBuf>, Vec<Option<String>>) = paths
+        .map(|path| match path {
+            Ok(path) => (path, None),
+            Err(why) => (PathBuf::new(), Some(why)),
+        })
+        .unzip();
+    let propose = |at: usize, reader: &becalm_host::write::Reader| -> Result<Proposal, String> {
+        if let Some(why) = &unreachable[at] {
+            return Err(why.clone());
+        }
+        let result = becalm_rewrite::edit(reader, &edited[at].edits);
+        let edited = result.map_err(|error| error.to_string())?;
+        Ok((edited.patch, edited.warnings.iter().map(ToString::to_string).collect()))
+    };
+    let done = editor.change(&paths, propose);
+    report.interrupted = editor.is_interrupted();
+    report.done = edited.iter().map(|file| file.path.clone()).zip(done).collect();
+    Ok(())
+}
