@@ -6,8 +6,9 @@
 //! it stands between the command line and `becalm-core`, and is the only place that
 //! touches the machine; it imports nothing but the core.
 //!
-//! Nothing here changes a file. The one thing it starts is a loader that passes the
-//! checks of [`ask`], and in [`truth`] the loaders it is told to run.
+//! [`write`] alone changes files, and only those it is given. The one thing that is started
+//! is a loader that passes the checks of [`ask`], and in [`truth`] the loaders it is told to
+//! run.
 
 #![deny(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod os_fs;
 pub mod trace;
 pub mod truth;
 pub mod walk;
+pub mod write;
 
 #[cfg(test)]
 mod test_user;

@@ -1,0 +1,92 @@
+//! Writing a file anew: a temporary file with everything the old one has, put in its place
+//! by one rename.
+
+use std::io;
+use std::sync::Arc;
+
+use becalm_core::patch::Patch;
+use rustix::fs::RenameFlags;
+use rustix::io::Errno;
+
+use super::copy::Copy;
+use super::dir::Dir;
+use super::error::WriteError;
+use super::file::FileUnderEdit;
+use super::sys::{self, Sys};
+use super::temporary::Temporary;
+use super::{WriteOptions, metadata};
+
+/// A finished temporary file and what it is to replace.
+pub(super) struct Atomic {
+    pub(super) old: FileUnderEdit,
+    pub(super) new: Temporary,
+    /// Length of the new content, in bytes.
+    pub(super) length: u64,
+}
+
+impl Atomic {
+    /// Makes the temporary file complete, but for reaching the disk.
+    pub(super) fn prepare(
+        sys: &Sys,
+        dir: &Arc<Dir>,
+        old: FileUnderEdit,
+        patch: &Patch,
+        options: &WriteOptions,
+    ) -> Result<Self, WriteError> {
+        let new = Temporary::create(sys, dir, old.id().ino, true)?;
+        let prepared = Self { old, new, length: patch.length };
+        prepared.same_still(sys)?;
+        prepared.fill(sys, patch).map_err(|error| prepared.not_filled(error))?;
+        metadata::copy(sys, &prepared.old, &prepared.new, options.keep_times)?;
+        Ok(prepared)
+    }
+
+    fn fill(&self, sys: &Sys, patch: &Patch) -> io::Result<()> {
+        let Self { old, new, .. } = self;
+        let copy = Copy { sys, path: &new.path, from: &old.reader.file, to: &new.fd };
+        let size = old.facts.stamp.size;
+        let mut length = size;
+        if !copy.share()? {
+            copy.data(&old.facts, size.min(patch.length))?;
+            // A hole at the end leaves the new file shorter than what was copied.
+            length = 0;
+        }
+        if length != patch.length {
+            sys.set_length(&new.path, &new.fd, patch.length).map_err(sys::error)?;
+        }
+        for write in &patch.writes {
+            let written = sys.write(&new.path, &new.fd, &write.bytes, write.offset);
+            written.map_err(sys::error)?;
+        }
+        Ok(())
+    }
+
+    fn not_filled(&self, source: io::Error) -> WriteError {
+        let path = self.old.path.clone();
+        if source.kind() == io::ErrorKind::UnexpectedEof {
+            return WriteError::Changed { path };
+        }
+        WriteError::Failed { path, what: "be written anew", source }
+    }
+
+    /// That the name still is that of the file that was opened, and the file as it was.
+    fn same_still(&self, sys: &Sys) -> Result<(), WriteError> {
+        let Self { old, new, .. } = self;
+        match sys.stat_at(&old.path, &new.dir.fd, old.name()) {
+            Ok(now) if now.stamp == old.facts.stamp => Ok(()),
+            Ok(_) | Err(Errno::NOENT) => Err(WriteError::Changed { path: old.path.clone() }),
+            Err(errno) => Err(self.failed("be looked at", errno)),
+        }
+    }
+
+    /// Puts the new file in the place of the old one.
+    pub(super) fn take_place(&mut self, sys: &Sys) -> Result<(), WriteError> {
+        self.same_still(sys)?;
+        let renamed = self.new.rename(self.old.name(), &self.old.path, RenameFlags::empty());
+        renamed.map_err(|errno| self.failed("be replaced", errno))
+    }
+
+    fn failed(&self, what: &'static str, errno: Errno) -> WriteError {
+        WriteError::Failed { path: self.old.path.clone(), what, source: sys::error(errno) }
+    }
+}

@@ -1,0 +1,119 @@
+//! What a file has besides its bytes, given to the file that replaces it.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::OwnedFd;
+
+use rustix::buffer::spare_capacity;
+use rustix::fs;
+use rustix::io::Errno;
+
+use super::error::WriteError;
+use super::file::FileUnderEdit;
+use super::sys::{self, Sys};
+use super::temporary::Temporary;
+
+/// Attributes that the kernel computes from the content: carried over they would be wrong.
+const COMPUTED: [&[u8]; 2] = [b"security.ima", b"security.evm"];
+/// The attribute that holds file capabilities.
+const CAPABILITY: &CStr = c"security.capability";
+
+/// Gives `new` the owner, mode, attributes and, with `times`, the times of `old`.
+///
+/// The owner comes first, since a change of owner takes set-id bits and capabilities away;
+/// the mode comes last, since an access control list sets it as well.
+pub(super) fn copy(
+    sys: &Sys,
+    old: &FileUnderEdit,
+    new: &Temporary,
+    times: bool,
+) -> Result<(), WriteError> {
+    let failed = |what| {
+        move |errno| WriteError::Failed { path: old.path.clone(), what, source: sys::error(errno) }
+    };
+    let stamp = &old.facts.stamp;
+    let made = sys.stat(&new.path, &new.fd).map_err(failed("be looked at"))?.stamp;
+    if (made.uid, made.gid) != (stamp.uid, stamp.gid) {
+        sys.set_owner(&new.path, &new.fd, (stamp.uid, stamp.gid)).map_err(|_| {
+            WriteError::Owner { path: old.path.clone(), uid: stamp.uid, gid: stamp.gid }
+        })?;
+    }
+    copy_attributes(sys, old, new)?;
+    sys.set_mode(&new.path, &new.fd, stamp.mode).map_err(failed("have its mode kept"))?;
+    if times {
+        let times = old.facts.times();
+        sys.set_times(&new.path, &new.fd, &times).map_err(failed("have its times kept"))?;
+    }
+    let made = sys.stat(&new.path, &new.fd).map_err(failed("be looked at"))?.stamp;
+    if (made.uid, made.gid, made.mode) != (stamp.uid, stamp.gid, stamp.mode) {
+        // A set-gid bit without membership of the group, or a file system with one owner.
+        return Err(WriteError::Owner { path: old.path.clone(), uid: stamp.uid, gid: stamp.gid });
+    }
+    Ok(())
+}
+
+/// Sets what `old` has, and removes what `new` got from its directory (a default access
+/// control list, a label) and `old` has not.
+fn copy_attributes(sys: &Sys, old: &FileUnderEdit, new: &Temporary) -> Result<(), WriteError> {
+    let kept = |name: &CStr, errno| WriteError::Attribute {
+        path: old.path.clone(),
+        name: name.to_string_lossy().into_owned(),
+        source: sys::error(errno),
+    };
+    let from = &*old.reader.file;
+    let wanted = names(from).map_err(|errno| kept(c"list", errno))?;
+    let there = names(&new.fd).map_err(|errno| kept(c"list", errno))?;
+    for name in there.iter().filter(|&name| !wanted.contains(name)) {
+        sys.remove_attribute(&new.path, &new.fd, name).map_err(|errno| kept(name, errno))?;
+    }
+    for name in &wanted {
+        let value = value(from, name).map_err(|errno| kept(name, errno))?;
+        let same = there.contains(name) && self::value(&new.fd, name).as_ref() == Ok(&value);
+        if !same {
+            let set = sys.set_attribute(&new.path, &new.fd, name, &value);
+            set.map_err(|errno| kept(name, errno))?;
+        }
+    }
+    Ok(())
+}
+
+/// True where the file has capabilities, or it cannot be known that it has none.
+pub(super) fn has_capabilities(file: &OwnedFd) -> bool {
+    let mut none: [u8; 0] = [];
+    !matches!(
+        fs::fgetxattr(file, CAPABILITY, &mut none),
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS)
+    )
+}
+
+/// The names of a file's attributes, those left out that are computed.
+fn names(file: &OwnedFd) -> Result<Vec<CString>, Errno> {
+    let mut list = match grown(256, |buffer| fs::flistxattr(file, spare_capacity(buffer))) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
+        list => list?,
+    };
+    // The list is of NUL-terminated names; a last one cut short would be dropped here.
+    list.truncate(list.iter().rposition(|&b| b == 0).map_or(0, |end| end + 1));
+    let each = list.split_inclusive(|&b| b == 0);
+    let each = each.filter_map(|name| CStr::from_bytes_with_nul(name).ok());
+    Ok(each.filter(|name| !COMPUTED.contains(&name.to_bytes())).map(CStr::to_owned).collect())
+}
+
+fn value(file: &OwnedFd, name: &CStr) -> Result<Vec<u8>, Errno> {
+    grown(256, |buffer| fs::fgetxattr(file, name, spare_capacity(buffer)))
+}
+
+/// Calls with a buffer that grows while it is too small, up to the kernel's limit of 64 KB
+/// for names and values.
+fn grown(
+    mut size: usize,
+    mut call: impl FnMut(&mut Vec<u8>) -> Result<usize, Errno>,
+) -> Result<Vec<u8>, Errno> {
+    loop {
+        let mut buffer = Vec::with_capacity(size);
+        match call(&mut buffer) {
+            Err(Errno::RANGE) if size < 64 * 1024 => size *= 16,
+            Err(errno) => return Err(errno),
+            Ok(_) => return Ok(buffer),
+        }
+    }
+}
