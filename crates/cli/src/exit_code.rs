@@ -12,8 +12,7 @@ pub(crate) enum ExitStatus {
     Finding,
     /// Some of the work could not be done: a missing path, a broken file.
     Failure,
-    /// A signal ended the work, told as shells tell it: 128 and its number. An
-    /// interrupt (130) needs no code here: becalm leaves SIGINT its default action.
+    /// A signal ended the work, told as shells tell it: 128 and its number.
     Signal(u8),
     /// That of the program that was run, as a shell would tell it.
     Program(u8),
@@ -22,6 +21,10 @@ pub(crate) enum ExitStatus {
 impl ExitStatus {
     /// The reader of our output went away.
     pub(crate) const BROKEN_PIPE: Self = Self::Signal(13);
+
+    /// An interrupt ended work that must not be ended anywhere: between two batches. All other
+    /// work leaves SIGINT its default action, which says the same.
+    pub(crate) const INTERRUPTED: Self = Self::Signal(2);
 
     /// The status as the number handed to the system.
     #[must_use]

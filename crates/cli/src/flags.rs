@@ -9,9 +9,13 @@ use clap_complete::Shell;
 use crate::manual;
 
 mod assume;
+mod fix;
 mod trace;
 
 pub(crate) use self::assume::{AssumeFlags, Secure, StoreFlag};
+pub(crate) use self::fix::{
+    CarrierName, Compat, FixFlags, HardlinksFlag, Resolve, UndoFlags, VerifyFlags, WritingFlags,
+};
 pub(crate) use self::trace::{TraceFlags, Until};
 
 /// Ends the dynamic loader's stat storm
@@ -62,6 +66,18 @@ pub(crate) enum Command {
     /// it is.
     #[command(override_usage = "becalm trace [OPTIONS] -- CMD [ARGS]...")]
     Trace(Box<TraceFlags>),
+    /// Have objects say where their libraries are, so that the loader need not search
+    ///
+    /// The carrier says how the answers reach the loader: notes and loader caches are for a
+    /// loader that reads them, absolute paths and link farms for any. What is written is
+    /// planned first, and what would change what a program loads is left out, with the reason.
+    /// Each file is the old one or the new one whatever happens, and `becalm undo` gives back
+    /// the old bytes. A second run changes nothing.
+    Fix(Box<FixFlags>),
+    /// Take back what `becalm fix` did, byte for byte
+    ///
+    /// Files that something else has changed since are left alone, with the reason.
+    Undo(UndoFlags),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),

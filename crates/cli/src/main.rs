@@ -34,6 +34,8 @@ fn run(flags: &Flags) -> Result<ExitStatus> {
     match &flags.command {
         Command::Check(asked) => commands::check::run(asked, flags.color),
         Command::Trace(asked) => commands::trace::run(asked, flags.color),
+        Command::Fix(asked) => commands::fix::run(asked, flags.color),
+        Command::Undo(asked) => commands::undo::run(asked, flags.color),
         Command::Generate(asked) => commands::generate::run(asked),
     }
 }

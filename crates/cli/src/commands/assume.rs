@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use anyhow::{Result, anyhow};
 use becalm_core::loader::Environment;
 use becalm_host::{FactChoice, OsFs};
-use bstr::{BString, ByteSlice, ByteVec};
+use bstr::{BString, ByteSlice};
 
 use crate::flags::{AssumeFlags, Secure};
 use crate::output::words_of_host;
@@ -50,7 +50,7 @@ impl Assumptions {
                 None => None,
             };
             // The loaders take an empty variable for none.
-            value.map(bytes).filter(|value| !value.is_empty())
+            value.as_ref().map(bytes).filter(|value| !value.is_empty())
         };
         let environment = Environment {
             library_path: variable(&asked.library_path, "LD_LIBRARY_PATH"),
@@ -60,7 +60,7 @@ impl Assumptions {
         };
         let loader = asked.loader.as_ref().map(|path| fs.inside(path));
         let choice = FactChoice { libc: asked.libc, cpu: asked.cpu.clone() };
-        let stores = stores(&bytes(asked.store.store.clone()));
+        let stores = stores(&bytes(&asked.store.store));
         Ok(Self { fs, environment, choice, loader, secure: asked.secure, stores })
     }
 
@@ -81,9 +81,10 @@ pub(crate) fn stores(list: &BString) -> Vec<BString> {
         .collect()
 }
 
-fn bytes(text: OsString) -> BString {
+/// The bytes of an argument.
+pub(crate) fn bytes(text: &OsString) -> BString {
     // On Unix an OsString is its bytes.
-    Vec::from_os_string(text).unwrap_or_default().into()
+    <[u8]>::from_os_str(text).unwrap_or_default().into()
 }
 
 #[cfg(test)]

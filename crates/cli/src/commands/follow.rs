@@ -9,7 +9,6 @@ use becalm_core::elf::ElfError;
 use becalm_core::fs::FileSystem;
 use becalm_core::loader::{Environment, LoaderFacts};
 use becalm_core::macho::{self, MachO};
-use becalm_host::Session;
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
 
@@ -34,14 +33,16 @@ pub(crate) enum Followed {
     Nothing,
 }
 
-/// Follows the start of one file as the session sees it.
+/// Follows the start of one file, which `fs` knows as `target.inside`, in an environment;
+/// whether it is secure-execution mode is found out.
 ///
 /// # Errors
 /// Why it cannot be followed, in words, without its path.
 pub(crate) fn follow(
     assumed: &Assumptions,
-    fs: &Session<'_>,
+    fs: &dyn FileSystem,
     target: &Target,
+    environment: &Environment,
 ) -> Result<Followed, String> {
     let subject = match Subject::open(fs, target.inside.as_ref()) {
         Ok(subject) => subject,
@@ -65,7 +66,7 @@ pub(crate) fn follow(
         Secure::No => false,
         Secure::Auto => is_program && is_started_secure(&target.host, subject.file.mode),
     };
-    let environment = Environment { secure, ..assumed.environment.clone() };
+    let environment = Environment { secure, ..environment.clone() };
     let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment)
         .map_err(|error| words_of_closure(&error))?;
     Ok(Followed::Elf(Box::new(closure), secure))

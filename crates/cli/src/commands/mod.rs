@@ -4,8 +4,12 @@
 pub(crate) mod assume;
 pub(crate) mod beside;
 pub(crate) mod check;
+pub(crate) mod fix;
 pub(crate) mod follow;
 pub(crate) mod generate;
+mod making;
 mod secure;
 pub(crate) mod targets;
 pub(crate) mod trace;
+pub(crate) mod undo;
+pub(crate) mod writing;

@@ -109,6 +109,30 @@ impl Editor {
         all
     }
 
+    /// As [`Self::change`], and nothing is written: the length that a file would have is told.
+    pub(crate) fn rehearse(
+        &self,
+        files: &[PathBuf],
+        propose: impl Fn(usize, &Reader) -> Result<Proposal, String> + Sync,
+    ) -> Vec<Done> {
+        let one = |(number, path): (usize, &PathBuf)| {
+            let file = match self.writer.open(path) {
+                Ok(file) => file,
+                Err(error) => return Done::refused(reason(&error, path)),
+            };
+            match propose(number, file.reader()) {
+                Err(why) => Done::refused(why),
+                Ok((None, warnings)) => Done { outcome: Outcome::Unchanged, warnings },
+                Ok((Some(patch), warnings)) => {
+                    let old_length = file.stamp().size;
+                    let outcome = Outcome::Written { old_length, new_length: patch.length };
+                    Done { outcome, warnings }
+                }
+            }
+        };
+        files.par_iter().enumerate().map(one).collect()
+    }
+
     fn prepare(
         &self,
         path: &Path,
@@ -117,7 +141,7 @@ impl Editor {
     ) -> Ready {
         let file = match self.writer.open(path) {
             Ok(file) => file,
-            Err(error) => return Ready::refused(reason(&error)),
+            Err(error) => return Ready::Done(Done::refused(reason(&error, path))),
         };
         let is_new = seen.lock().unwrap_or_else(PoisonError::into_inner).insert(file.id());
         if !is_new {
@@ -133,39 +157,40 @@ impl Editor {
     ) -> Ready {
         let (patch, warnings) = match propose(file.reader()) {
             Ok(proposal) => proposal,
-            Err(why) => return Ready::refused(why),
+            Err(why) => return Ready::Done(Done::refused(why)),
         };
         let Some(patch) = patch else {
             return Ready::Done(Done { outcome: Outcome::Unchanged, warnings });
         };
+        let path = file.path().to_owned();
         match self.writer.prepare(file, patch) {
-            Ok(prepared) => Ready::ToCommit(Box::new(prepared), warnings),
-            Err(error) => Ready::refused(reason(&error)),
+            Ok(prepared) => Ready::ToCommit(path, Box::new(prepared), warnings),
+            Err(error) => Ready::Done(Done::refused(reason(&error, &path))),
         }
     }
 
     /// Commits what is ready, all at once, and puts the outcomes back in order.
     fn commit(&self, ready: Vec<Ready>) -> Vec<Done> {
-        let mut batch = Vec::new();
+        let (mut batch, mut told) = (Vec::new(), Vec::new());
         let done: Vec<Option<Done>> = ready
             .into_iter()
             .map(|ready| match ready {
                 Ready::Done(done) => Some(done),
-                Ready::ToCommit(prepared, warnings) => {
-                    batch.push((*prepared, warnings));
+                Ready::ToCommit(path, prepared, warnings) => {
+                    batch.push(*prepared);
+                    told.push((path, warnings));
                     None
                 }
             })
             .collect();
-        let (batch, warnings): (Vec<Prepared>, Vec<Vec<String>>) = batch.into_iter().unzip();
-        let written = self.writer.commit(batch).into_iter().zip(warnings);
-        let mut written = written.map(|(result, warnings)| {
+        let written = self.writer.commit(batch).into_iter().zip(told);
+        let mut written = written.map(|(result, (path, warnings))| {
             let outcome = match result {
                 Ok(written) => Outcome::Written {
                     old_length: written.old_length,
                     new_length: written.new_length,
                 },
-                Err(error) => Outcome::Refused(reason(&error)),
+                Err(error) => Outcome::Refused(reason(&error, &path)),
             };
             Done { outcome, warnings }
         });
@@ -176,17 +201,23 @@ impl Editor {
 /// A file between opening and commit.
 enum Ready {
     Done(Done),
-    ToCommit(Box<Prepared>, Vec<String>),
+    /// The file, what is to be committed, and the editor's remarks.
+    ToCommit(PathBuf, Box<Prepared>, Vec<String>),
 }
 
-impl Ready {
-    fn refused(why: String) -> Self {
-        Ready::Done(Done { outcome: Outcome::Refused(why), warnings: Vec::new() })
+impl Done {
+    pub(super) fn refused(why: String) -> Self {
+        Self { outcome: Outcome::Refused(why), warnings: Vec::new() }
     }
 }
 
-fn reason(error: &WriteError) -> String {
-    words_of_chain(error)
+/// Why a file was not written, without its path.
+pub(super) fn reason(error: &WriteError, path: &Path) -> String {
+    let text = words_of_chain(error);
+    match text.strip_prefix(&format!("{}: ", path.display())) {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    }
 }
 
 fn options(asked: &WritingFlags) -> WriteOptions {

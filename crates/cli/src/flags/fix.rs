@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use bstr::BString;
+use becalm_core::fs::Mapping;
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::AssumeFlags;
@@ -94,7 +94,7 @@ pub(crate) struct FixFlags {
     /// A package in its build directory, and where it will be: run paths and answers below
     /// FINAL are looked for below BUILD
     #[arg(long, value_name = "BUILD=FINAL", value_parser = prefix_map, help_heading = "Carrier")]
-    pub prefix_map: Vec<(BString, BString)>,
+    pub prefix_map: Vec<Mapping>,
 
     /// How files are written.
     #[command(flatten)]
@@ -188,12 +188,6 @@ pub(crate) struct VerifyFlags {
     pub jobs: Option<NonZeroUsize>,
 }
 
-/// `BUILD=FINAL`, both absolute.
-fn prefix_map(text: &str) -> Result<(BString, BString), String> {
-    let (build, last) = text.split_once('=').ok_or("not of the form BUILD=FINAL")?;
-    let absolute = |path: &str| match path.trim_end_matches('/') {
-        path if path.starts_with('/') => Ok(BString::from(path)),
-        _ => Err(format!("'{path}' is not an absolute path")),
-    };
-    Ok((absolute(build)?, absolute(last)?))
+fn prefix_map(text: &str) -> Result<Mapping, String> {
+    Mapping::parse(text.into()).ok_or_else(|| "not BUILD=FINAL, both absolute paths".to_owned())
 }

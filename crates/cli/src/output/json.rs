@@ -55,7 +55,7 @@ struct SliceJson {
 }
 
 #[derive(Serialize)]
-struct ErrorJson<'a> {
+pub(super) struct ErrorJson<'a> {
     #[serde(serialize_with = "lossy")]
     path: &'a BString,
     reason: &'a str,
@@ -124,15 +124,17 @@ pub(crate) fn end(
     for program in programs {
         total.add(&program.storm);
     }
-    let errors: Vec<ErrorJson<'_>> = problems
-        .iter()
-        .map(|problem| ErrorJson { path: &problem.path, reason: &problem.reason })
-        .collect();
+    let errors = errors(problems);
     out.write_all(b"\n],\"total\":")?;
     out.write_all(&as_json(&total))?;
     out.write_all(b",\"errors\":")?;
     out.write_all(&as_json(&errors))?;
     out.write_all(b"}\n")
+}
+
+/// What could not be worked on.
+pub(super) fn errors(problems: &[Problem]) -> Vec<ErrorJson<'_>> {
+    problems.iter().map(|p| ErrorJson { path: &p.path, reason: &p.reason }).collect()
 }
 
 /// Counts of a slice's load commands.

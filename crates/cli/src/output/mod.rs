@@ -2,6 +2,7 @@
 //! wrong on stderr, one line each.
 
 pub(crate) mod beside;
+pub(crate) mod fix;
 pub(crate) mod json;
 pub(crate) mod look;
 pub(crate) mod probes;
@@ -9,6 +10,7 @@ pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod trace;
 pub(crate) mod tree;
+pub(crate) mod undo;
 mod words;
 
 use std::io::{self, BufWriter, StdoutLock, Write};
@@ -16,7 +18,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use bstr::BStr;
 
 pub(crate) use self::look::Look;
-pub(crate) use self::words::{errno_words, path_bytes, words, words_of_host};
+pub(crate) use self::words::{errno_words, path_bytes, words, words_of_chain, words_of_host};
 use crate::sanitize::shown;
 
 /// Standard output, written in large pieces.

@@ -1,5 +1,6 @@
 //! Errors of the system and of the host, in words, apart from the path they are about.
 
+use std::error::Error;
 use std::io;
 use std::path::Path;
 
@@ -30,6 +31,23 @@ pub(crate) fn words(error: &io::Error) -> String {
         text.truncate(at);
     }
     text
+}
+
+/// An error and what caused it, down to the system's own words.
+#[must_use]
+pub(crate) fn words_of_chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = told(error);
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&told(error));
+        cause = error.source();
+    }
+    text
+}
+
+fn told(error: &(dyn Error + 'static)) -> String {
+    error.downcast_ref::<io::Error>().map_or_else(|| error.to_string(), words)
 }
 
 /// What an error of the host is about, and what is wrong with it.

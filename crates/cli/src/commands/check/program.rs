@@ -88,7 +88,7 @@ pub(crate) fn check(
     session: &Session<'_>,
     target: &Target,
 ) -> (Verdict, Option<Closure>) {
-    match follow(assumed, session, target) {
+    match follow(assumed, session, target, &assumed.environment) {
         Ok(Followed::Elf(closure, secure)) => {
             let program = Program::new(assumed, target, &closure, secure);
             (Verdict::Checked(Box::new(program)), Some(*closure))

@@ -4,6 +4,7 @@
 //! out what would change one, [`write`] carries the rest out; [`crate::output::fix`] tells it.
 
 mod judge;
+mod loader;
 mod plan;
 mod write;
 
@@ -47,7 +48,7 @@ pub(crate) struct Report {
     pub starts: Vec<Start>,
     /// Targets that could not be looked at.
     pub problems: Vec<Problem>,
-    /// The signal that ended the work early, if one did.
+    /// Whether a signal ended the work early.
     pub interrupted: bool,
 }
 

@@ -1,17 +1,16 @@
 //! The files asked for → what the carrier proposes for them, in parallel.
 
 use becalm_core::carrier::{
-    self, Finding, Names, Plan, Settings, Stores, What, absolute, farm, ldcache, note, patchelf,
+    FilePlan, Finding, Names, Plan, Settings, Stores, What, absolute, note, patchelf,
 };
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::edit::Edit;
 use becalm_core::facts::{Environment, Libc};
 use becalm_core::fs::{FileSystem, MappedFs, Mapping};
-use becalm_core::loader::load::Role;
-use bstr::{BStr, BString};
+use bstr::BString;
 use rayon::prelude::*;
 
-use crate::commands::assume::Assumptions;
+use crate::commands::assume::{Assumptions, bytes};
 use crate::commands::follow::{Followed, follow};
 use crate::commands::targets::{Problem, Target};
 use crate::flags::{CarrierName, Compat, FixFlags, Resolve};
@@ -42,7 +41,7 @@ impl<'a> Planner<'a> {
         for name in &asked.keep {
             keep.add(name.as_str());
         }
-        let stores = assumed.stores.clone();
+        let stores = Stores::parse(bytes(&asked.assume.store.store).as_ref());
         let glibc_minor = match assumed.choice.libc {
             Some(Libc::Glibc(version)) => Some(version.minor),
             _ => None,
@@ -51,6 +50,12 @@ impl<'a> Planner<'a> {
         let settings = Settings { stores, keep, dlopen, glibc_minor };
         let mappings = asked.prefix_map.clone();
         Self { asked, assumed, settings, mappings }
+    }
+
+    /// What programs are started in, as far as a plan goes: nothing that is set here and now.
+    /// With `reads`, by a loader that reads what the carrier writes.
+    pub(super) fn environment(&self, _reads: bool) -> Environment {
+        Environment::default()
     }
 
     /// The files under the names they will have.
@@ -111,7 +116,7 @@ impl<'a> Planner<'a> {
         match self.asked.with {
             CarrierName::Note => match self.asked.compat {
                 None => note::plan(fs, &closure.subject, &self.settings),
-                Some(Compat::Patchelf) => patchelf::plan(fs, &closure.subject),
+                Some(Compat::Patchelf) => as_patchelf(fs, closure),
             },
             CarrierName::Absolute => {
                 let told = match self.asked.resolve {
@@ -127,8 +132,22 @@ impl<'a> Planner<'a> {
                 let scope = absolute::Scope::Subject;
                 absolute::plan(fs, closure, scope, told.as_deref(), &self.settings)
             }
-            CarrierName::Farm => farm::plan(fs, closure, self.asked.leaf, &self.settings),
-            CarrierName::Ldcache => ldcache::plan(fs, closure, &self.settings),
+            CarrierName::Farm | CarrierName::Ldcache => Plan::default(),
         }
     }
+}
+
+/// What patchelf would write, as a plan.
+fn as_patchelf(fs: &dyn FileSystem, closure: &Closure) -> Plan {
+    let subject = &closure.subject;
+    let path = fs.canonicalize(subject.path.as_ref()).unwrap_or_else(|_| subject.path.clone());
+    let Some(descriptor) = patchelf::descriptor(fs, subject) else {
+        let what = What::NoRunPath;
+        return Plan { findings: vec![Finding { path, needed: None, what }], ..Plan::default() };
+    };
+    let edits = match subject.view.notes.resolution.as_ref() == Some(&descriptor) {
+        true => Vec::new(),
+        false => vec![Edit::ResolutionNote(Some(descriptor))],
+    };
+    Plan { files: vec![FilePlan { path, edits, answers: Vec::new() }], ..Plan::default() }
 }

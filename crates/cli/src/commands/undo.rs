@@ -1,0 +1,191 @@
+//! `becalm undo`: takes back what `becalm fix` did, byte for byte.
+//!
+//! Nothing but the files themselves says what was done: an edited object carries its old bytes
+//! in a trailer, its run path names its directory of links, and a loader cache says who wrote
+//! it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use becalm_core::elf;
+use becalm_host::write::{Existing, Reader};
+use becalm_host::{WalkOptions, find_objects};
+use becalm_rewrite::State;
+use bstr::{BString, ByteSlice};
+
+use super::making::{is_our_cache, is_our_farm};
+use super::targets::Problem;
+use super::writing::{Done, Editor, Outcome, Proposal, reason};
+use crate::exit_code::ExitStatus;
+use crate::flags::{UndoFlags, When};
+use crate::output::{self, Look, Stdout, path_bytes, words, words_of_host};
+
+/// All that is told of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// Whether nothing was written because that was asked for.
+    pub dry_run: bool,
+    /// What became of each file; of those below a folder, the edited ones alone.
+    pub files: Vec<(BString, Done)>,
+    /// What became of each directory of links and loader cache.
+    pub removed: Vec<(BString, Done)>,
+    /// What could not be looked at.
+    pub problems: Vec<Problem>,
+    /// Whether a signal ended the work early.
+    pub interrupted: bool,
+}
+
+/// What is to be taken back.
+#[derive(Debug, Default)]
+struct Found {
+    /// Objects, and whether the user named each.
+    objects: Vec<(PathBuf, bool)>,
+    /// Loader caches.
+    caches: Vec<PathBuf>,
+    problems: Vec<Problem>,
+}
+
+/// Takes back what the flags ask for.
+///
+/// # Errors
+/// Where nothing can be done at all. What is wrong with single files is told on stderr and in
+/// the status.
+pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
+    if let Some(jobs) = asked.jobs {
+        // Nothing has used the pool yet, so it can still be given its size.
+        rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
+    }
+    let found = find(&asked.paths);
+    let editor = Editor::new(&asked.writing)?;
+    let mut report =
+        Report { dry_run: asked.dry_run, problems: found.problems, ..Report::default() };
+    let paths: Vec<PathBuf> = found.objects.iter().map(|(path, _)| path.clone()).collect();
+    // A farm is known by the run path of its object, which must be read before it is changed.
+    let farms: Vec<Option<PathBuf>> = paths.iter().map(|path| farm_of(path)).collect();
+    let done = match asked.dry_run {
+        true => editor.rehearse(&paths, |_, reader| take_back(reader)),
+        false => editor.change(&paths, |_, reader| take_back(reader)),
+    };
+    let mut remover = Remover { editor: &editor, dry_run: asked.dry_run, removed: Vec::new() };
+    for (((path, named), done), farm) in found.objects.iter().zip(done).zip(farms) {
+        if let (Some(farm), Outcome::Written { .. }) = (farm, &done.outcome) {
+            let bytes = path_bytes(&farm);
+            remover.remove(&farm, |existing| is_our_farm(bytes.as_ref(), existing));
+        }
+        if *named || done.outcome != Outcome::Unchanged {
+            report.files.push((path_bytes(path), done));
+        }
+    }
+    for cache in &found.caches {
+        remover.remove(cache, is_our_cache);
+    }
+    report.removed = remover.removed;
+    report.interrupted = editor.is_interrupted();
+    tell(asked, &report, color)?;
+    Ok(report.status())
+}
+
+/// Objects and loader caches among the paths and below the folders among them.
+fn find(paths: &[PathBuf]) -> Found {
+    let mut found = Found::default();
+    for path in paths {
+        match path.metadata() {
+            Err(error) => {
+                found.problems.push(Problem { path: path_bytes(path), reason: words(&error) });
+            }
+            Ok(about) if about.is_dir() => add_folder(path, &mut found),
+            Ok(_) if path.ends_with("etc/ld.so.cache") => found.caches.push(path.clone()),
+            Ok(_) => found.objects.push((path.clone(), true)),
+        }
+    }
+    found
+}
+
+fn add_folder(folder: &Path, found: &mut Found) {
+    let walked = find_objects(&[folder.to_owned()], WalkOptions::default());
+    found.objects.extend(walked.objects.into_iter().map(|object| (object.path, false)));
+    for error in &walked.errors {
+        let (path, reason) = words_of_host(error);
+        found.problems.push(Problem { path, reason });
+    }
+    // A package, or a store of packages.
+    let packages = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    for package in packages.chain([folder.to_owned()]) {
+        let cache = package.join("etc/ld.so.cache");
+        if fs::read(&cache).is_ok_and(|bytes| is_our_cache(&Existing::File(bytes))) {
+            found.caches.push(cache);
+        }
+    }
+}
+
+/// The directory of links that an object's run path names, where it is one of becalm's.
+fn farm_of(path: &Path) -> Option<PathBuf> {
+    let view = elf::parse(&object::ReadCache::new(fs::File::open(path).ok()?)).ok()?;
+    let dynamic = view.dynamic?;
+    let run_path = dynamic.runpath.or(dynamic.rpath)?;
+    let real = path.canonicalize().ok()?;
+    let origin = path_bytes(real.parent()?);
+    let dir: BString = run_path.replace("$ORIGIN", origin.as_slice()).into();
+    super::making::is_farm(dir.as_ref()).then(|| PathBuf::from(dir.to_os_str_lossy().into_owned()))
+}
+
+/// The patch that gives a file its old bytes; none where becalm has not changed it.
+fn take_back(reader: &Reader) -> Result<Proposal, String> {
+    let state = becalm_rewrite::state(reader).map_err(|error| error.to_string())?;
+    if state == State::Untouched {
+        return Ok((None, Vec::new()));
+    }
+    let patch = becalm_rewrite::undo(reader).map_err(|error| error.to_string())?;
+    Ok((Some(patch), Vec::new()))
+}
+
+/// Removes what was made beside the files.
+struct Remover<'a> {
+    editor: &'a Editor,
+    dry_run: bool,
+    removed: Vec<(BString, Done)>,
+}
+
+impl Remover<'_> {
+    fn remove(&mut self, path: &Path, ours: impl FnOnce(&Existing) -> bool) {
+        let result = match (self.dry_run, self.editor.is_interrupted()) {
+            (_, true) => Ok(Outcome::NotReached),
+            (true, _) => Ok(Outcome::Written { old_length: 0, new_length: 0 }),
+            _ => self.editor.writer().remove_made(path, ours).map(|removed| match removed {
+                true => Outcome::Written { old_length: 0, new_length: 0 },
+                false => Outcome::Unchanged,
+            }),
+        };
+        let outcome = result.unwrap_or_else(|error| Outcome::Refused(reason(&error, path)));
+        self.removed.push((path_bytes(path), Done { outcome, warnings: Vec::new() }));
+    }
+}
+
+fn tell(asked: &UndoFlags, report: &Report, color: When) -> Result<()> {
+    for problem in &report.problems {
+        output::note(problem.path.as_ref(), &problem.reason);
+    }
+    let mut out = Stdout::new();
+    if asked.json {
+        output::undo::json(&mut out, report)?;
+    } else {
+        output::undo::text(&mut out, Look::of_stdout(color), report)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+impl Report {
+    fn status(&self) -> ExitStatus {
+        let refused = |(_, done): &(BString, Done)| matches!(done.outcome, Outcome::Refused(_));
+        if self.interrupted {
+            ExitStatus::INTERRUPTED
+        } else if !self.problems.is_empty() || self.files.iter().chain(&self.removed).any(refused) {
+            ExitStatus::Failure
+        } else {
+            ExitStatus::Fine
+        }
+    }
+}
