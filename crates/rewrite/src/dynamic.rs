@@ -1,0 +1,141 @@
+//! The entries of the dynamic section after an edit. Entries keep their order; new ones
+//! take the place of spare `DT_NULL`s.
+
+use bstr::BString;
+use object::ReadRef;
+use object::elf::{DT_AUDIT, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DynamicTag};
+
+use crate::RewriteError;
+use crate::format::Dyn;
+use crate::goal::Names;
+use crate::image::Image;
+use crate::strings::Strings;
+
+/// `DT_MIPS_RLD_MAP_REL`: where the loader's debug pointer lies, counted from the
+/// address of this very entry (MIPS psABI supplement).
+const DT_MIPS_RLD_MAP_REL: DynamicTag = DynamicTag(0x7000_0035);
+const EM_MIPS: u16 = 8;
+
+/// An entry, and which of the original's it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) entry: Dyn,
+    pub(crate) from: Option<usize>,
+}
+
+/// The entries with `names` in them; the original's where `names` is `None`.
+///
+/// # Errors
+/// Where the string table cannot be read.
+pub(crate) fn entries<'data, R: ReadRef<'data>>(
+    image: &Image,
+    data: R,
+    names: Option<(&Names, &Names)>,
+    strings: &mut Strings<'data>,
+) -> Result<Vec<Entry>, RewriteError> {
+    let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
+    let old = dynamic.entries.iter().copied().enumerate();
+    let mut entries: Vec<Entry> =
+        old.map(|(index, entry)| Entry { entry, from: Some(index) }).collect();
+    let Some((old, new)) = names else { return Ok(entries) };
+    needed(&mut entries, old, new, image, data, strings)?;
+    for (tag, old, new) in [
+        (DT_SONAME, &old.soname, &new.soname),
+        (DT_RPATH, &old.rpath, &new.rpath),
+        (DT_RUNPATH, &old.runpath, &new.runpath),
+        (DT_AUDIT, &old.audit, &new.audit),
+    ] {
+        if old != new {
+            let value = new.as_ref().map(|new| strings.offset(image, data, new)).transpose()?;
+            set(&mut entries, tag, value);
+        }
+    }
+    Ok(entries)
+}
+
+/// `DT_NEEDED`: those that were added stand before the first of the original's.
+fn needed<'data, R: ReadRef<'data>>(
+    entries: &mut Vec<Entry>,
+    old: &Names,
+    new: &Names,
+    image: &Image,
+    data: R,
+    strings: &mut Strings<'data>,
+) -> Result<(), RewriteError> {
+    if old.needed == new.needed {
+        return Ok(());
+    }
+    let mut offset = |name: &BString| strings.offset(image, data, name);
+    let first = entries.iter().position(|entry| entry.entry.tag == DT_NEEDED).unwrap_or(0);
+    let mut result = Vec::with_capacity(entries.len() + new.needed.len());
+    let mut count = 0;
+    for (index, entry) in entries.iter().enumerate() {
+        if index == first {
+            for added in new.needed.iter().filter(|needed| needed.from.is_none()) {
+                let entry = Dyn { tag: DT_NEEDED, value: offset(&added.name)? };
+                result.push(Entry { entry, from: None });
+            }
+        }
+        if entry.entry.tag != DT_NEEDED {
+            result.push(*entry);
+            continue;
+        }
+        let kept = new.needed.iter().find(|needed| needed.from == Some(count));
+        let before = old.needed.get(count).map(|needed| &needed.name);
+        count += 1;
+        let Some(kept) = kept else { continue };
+        let mut entry = *entry;
+        if before != Some(&kept.name) {
+            entry.entry.value = offset(&kept.name)?;
+        }
+        result.push(entry);
+    }
+    *entries = result;
+    Ok(())
+}
+
+/// Gives a tag its one value, in the place of the last one there was, or takes it away.
+fn set(entries: &mut Vec<Entry>, tag: DynamicTag, value: Option<u64>) {
+    let last = entries.iter().rposition(|entry| entry.entry.tag == tag);
+    match (last, value) {
+        (Some(last), Some(value)) => entries[last].entry.value = value,
+        (None, Some(value)) => entries.push(Entry { entry: Dyn { tag, value }, from: None }),
+        (_, None) => {}
+    }
+    let mut index = 0;
+    entries.retain(|entry| {
+        let keep = entry.entry.tag != tag || (value.is_some() && Some(index) == last);
+        index += 1;
+        keep || last.is_none()
+    });
+}
+
+/// The section's bytes at address `vaddr`, filled up with `DT_NULL` to `capacity`
+/// entries.
+///
+/// # Errors
+/// Where a 32-bit file cannot hold a value.
+pub(crate) fn bytes(
+    image: &Image,
+    entries: &[Entry],
+    vaddr: u64,
+    capacity: usize,
+) -> Result<Vec<u8>, RewriteError> {
+    let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
+    let size = image.format.dyn_size();
+    let mut bytes = Vec::with_capacity(capacity * size as usize);
+    for (index, entry) in entries.iter().enumerate() {
+        let mut value = entry.entry;
+        if let (EM_MIPS, DT_MIPS_RLD_MAP_REL, Some(from)) = (image.machine, value.tag, entry.from) {
+            let before = dynamic.vaddr.wrapping_add(from as u64 * size);
+            let after = vaddr.wrapping_add(index as u64 * size);
+            value.value = value.value.wrapping_add(before).wrapping_sub(after);
+            if !image.format.wide {
+                value.value &= 0xffff_ffff;
+            }
+        }
+        bytes.extend(image.format.entry(value)?);
+    }
+    bytes.resize(bytes.len().max(capacity * size as usize), 0);
+    Ok(bytes)
+}

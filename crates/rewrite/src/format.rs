@@ -1,0 +1,177 @@
+//! How numbers and structures of one ELF file are laid out: class, byte order, and the
+//! tables written in it (gABI, "ELF Header", "Program Header", "Sections").
+
+use object::elf::{DynamicTag, ProgramFlags, ProgramType, SectionFlags, SectionType};
+
+use crate::RewriteError;
+
+/// Class and byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Format {
+    /// `ELFCLASS64`.
+    pub(crate) wide: bool,
+    /// `ELFDATA2MSB`.
+    pub(crate) big: bool,
+}
+
+/// One program header, widened to 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) kind: ProgramType,
+    pub(crate) flags: ProgramFlags,
+    pub(crate) offset: u64,
+    pub(crate) vaddr: u64,
+    pub(crate) paddr: u64,
+    pub(crate) filesz: u64,
+    pub(crate) memsz: u64,
+    pub(crate) align: u64,
+}
+
+/// One section header, widened to 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub(crate) name: u32,
+    pub(crate) kind: SectionType,
+    pub(crate) flags: SectionFlags,
+    pub(crate) addr: u64,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) link: u32,
+    pub(crate) info: u32,
+    pub(crate) align: u64,
+    pub(crate) entsize: u64,
+}
+
+/// One dynamic entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dyn {
+    pub(crate) tag: DynamicTag,
+    pub(crate) value: u64,
+}
+
+impl Segment {
+    /// First file offset behind it.
+    pub(crate) fn file_end(&self) -> u64 {
+        self.offset.saturating_add(self.filesz)
+    }
+
+    /// First address behind it.
+    pub(crate) fn memory_end(&self) -> u64 {
+        self.vaddr.saturating_add(self.memsz)
+    }
+}
+
+impl Format {
+    /// Size of the ELF header.
+    pub(crate) fn header_size(self) -> u64 {
+        if self.wide { 64 } else { 52 }
+    }
+
+    /// Size of a program header.
+    pub(crate) fn segment_size(self) -> u64 {
+        if self.wide { 56 } else { 32 }
+    }
+
+    /// Size of a section header.
+    pub(crate) fn section_size(self) -> u64 {
+        if self.wide { 64 } else { 40 }
+    }
+
+    /// Size of a dynamic entry.
+    pub(crate) fn dyn_size(self) -> u64 {
+        if self.wide { 16 } else { 8 }
+    }
+
+    /// Size of a symbol.
+    pub(crate) fn symbol_size(self) -> u64 {
+        if self.wide { 24 } else { 16 }
+    }
+
+    /// Natural alignment of the tables.
+    pub(crate) fn word_align(self) -> u64 {
+        if self.wide { 8 } else { 4 }
+    }
+
+    /// A 16-bit number read.
+    pub(crate) fn read_u16(self, bytes: &[u8], at: usize) -> Option<u16> {
+        let bytes = *bytes.get(at..)?.first_chunk::<2>()?;
+        Some(if self.big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+    }
+
+    /// A 32-bit number read.
+    pub(crate) fn read_u32(self, bytes: &[u8], at: usize) -> Option<u32> {
+        let bytes = *bytes.get(at..)?.first_chunk::<4>()?;
+        Some(if self.big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    }
+
+    /// An address or offset read.
+    pub(crate) fn read_word(self, bytes: &[u8], at: usize) -> Option<u64> {
+        if !self.wide {
+            return self.read_u32(bytes, at).map(u64::from);
+        }
+        let bytes = *bytes.get(at..)?.first_chunk::<8>()?;
+        Some(if self.big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
+    }
+
+    /// A 16-bit number written.
+    pub(crate) fn u16(self, value: u16) -> [u8; 2] {
+        if self.big { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    /// A 32-bit number written.
+    pub(crate) fn u32(self, value: u32) -> [u8; 4] {
+        if self.big { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    /// An address, offset or size written.
+    ///
+    /// # Errors
+    /// Where a 32-bit file cannot hold it.
+    pub(crate) fn word(self, value: u64) -> Result<Vec<u8>, RewriteError> {
+        if self.wide {
+            let bytes = if self.big { value.to_be_bytes() } else { value.to_le_bytes() };
+            return Ok(bytes.to_vec());
+        }
+        let value = u32::try_from(value).map_err(|_| RewriteError::NoAddressSpace)?;
+        Ok(self.u32(value).to_vec())
+    }
+
+    /// One program header as it stands in the file.
+    pub(crate) fn segment(self, segment: &Segment) -> Result<Vec<u8>, RewriteError> {
+        let Segment { kind, flags, offset, vaddr, paddr, filesz, memsz, align } = *segment;
+        let mut bytes = self.u32(kind.0).to_vec();
+        if self.wide {
+            bytes.extend(self.u32(flags.0));
+        }
+        for value in [offset, vaddr, paddr, filesz, memsz] {
+            bytes.extend(self.word(value)?);
+        }
+        if !self.wide {
+            bytes.extend(self.u32(flags.0));
+        }
+        bytes.extend(self.word(align)?);
+        Ok(bytes)
+    }
+
+    /// One section header as it stands in the file.
+    pub(crate) fn section(self, section: &Section) -> Result<Vec<u8>, RewriteError> {
+        let mut bytes = self.u32(section.name).to_vec();
+        bytes.extend(self.u32(section.kind.0));
+        for value in [section.flags.0, section.addr, section.offset, section.size] {
+            bytes.extend(self.word(value)?);
+        }
+        bytes.extend(self.u32(section.link));
+        bytes.extend(self.u32(section.info));
+        bytes.extend(self.word(section.align)?);
+        bytes.extend(self.word(section.entsize)?);
+        Ok(bytes)
+    }
+
+    /// One dynamic entry as it stands in the file. A tag keeps its low bits, sign and all.
+    pub(crate) fn entry(self, entry: Dyn) -> Result<Vec<u8>, RewriteError> {
+        let tag = entry.tag.0 as u64;
+        let mut bytes = self.word(if self.wide { tag } else { tag & 0xffff_ffff })?;
+        bytes.extend(self.word(entry.value)?);
+        Ok(bytes)
+    }
+}

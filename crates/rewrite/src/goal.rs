@@ -1,0 +1,260 @@
+//! What a file is to say afterwards: the original's strings and note, and the edits
+//! applied to them one by one. The image is built from this alone, so edits that do not
+//! touch each other give the same file in any order, and a repeated edit gives none.
+
+use becalm_core::edit::{Edit, RunPathKind};
+use bstr::{BStr, BString, ByteSlice};
+use object::ReadRef;
+use object::elf::DynamicTag;
+use object::elf::{DT_AUDIT, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB};
+
+use crate::RewriteError;
+use crate::image::{ET_DYN, Image, bytes_at};
+use crate::notes;
+
+/// The longest dynamic string that is read: a run path of some thousand directories.
+const STRING_MAX: u64 = 1 << 20;
+/// The most bytes of dynamic strings that are read of one file: entries of a hostile one
+/// could all name the same long string.
+const STRINGS_MAX: usize = 16 << 20;
+
+/// What is to change; `None` is "as the original has it".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Goal {
+    /// The resolution note: its descriptor, or that there is none.
+    pub(crate) note: Option<Option<Vec<u8>>>,
+    pub(crate) interpreter: Option<BString>,
+    pub(crate) names: Option<Names>,
+}
+
+/// The strings of the dynamic section that edits can change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) needed: Vec<Needed>,
+    pub(crate) rpath: Option<BString>,
+    pub(crate) runpath: Option<BString>,
+    pub(crate) audit: Option<BString>,
+    pub(crate) soname: Option<BString>,
+}
+
+/// One `DT_NEEDED`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Needed {
+    /// Which of the original's it is, counted from 0; `None` for one that was added.
+    pub(crate) from: Option<usize>,
+    pub(crate) name: BString,
+}
+
+/// The dynamic string at `offset` of the string table.
+pub(crate) fn string_at<'data, R: ReadRef<'data>>(
+    image: &Image,
+    data: R,
+    offset: u64,
+) -> Result<&'data BStr, RewriteError> {
+    let broken = RewriteError::Malformed("a dynamic string lies outside the string table");
+    let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
+    let (Some(table), Some(size)) = (dynamic.value(DT_STRTAB), dynamic.value(DT_STRSZ)) else {
+        return Err(broken);
+    };
+    let room = size.checked_sub(offset).ok_or(broken.clone())?.min(STRING_MAX);
+    let start = table.checked_add(offset).ok_or(broken.clone())?;
+    let at = image.file_offset(start, room).ok_or(broken.clone())?;
+    // Most are short: a block first, so that a cache of ranges is not asked for a table.
+    for length in [room.min(256), room] {
+        let bytes = bytes_at(data, at, length).ok_or(broken.clone())?;
+        if let Some(end) = bytes.find_byte(0) {
+            return Ok(bytes[..end].as_bstr());
+        }
+    }
+    Err(broken)
+}
+
+impl Names {
+    /// The original's.
+    pub(crate) fn of<'data, R: ReadRef<'data>>(
+        image: &Image,
+        data: R,
+    ) -> Result<Self, RewriteError> {
+        let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
+        let mut budget = STRINGS_MAX;
+        let mut string = |offset| {
+            let string = string_at(image, data, offset)?;
+            budget = budget
+                .checked_sub(string.len() + 1)
+                .ok_or(RewriteError::Malformed("its dynamic strings exceed 16 MiB"))?;
+            Ok::<_, RewriteError>(string.to_owned())
+        };
+        let mut needed = Vec::new();
+        for entry in dynamic.entries.iter().filter(|entry| entry.tag == DT_NEEDED) {
+            needed.push(Needed { from: Some(needed.len()), name: string(entry.value)? });
+        }
+        let mut one = |tag: DynamicTag| dynamic.value(tag).map(&mut string).transpose();
+        Ok(Self {
+            needed,
+            rpath: one(DT_RPATH)?,
+            runpath: one(DT_RUNPATH)?,
+            audit: one(DT_AUDIT)?,
+            soname: one(DT_SONAME)?,
+        })
+    }
+
+    fn set_run_path(&mut self, kind: RunPathKind, value: Option<&BString>) {
+        let kind = match kind {
+            RunPathKind::Keep if self.rpath.is_some() && self.runpath.is_none() => {
+                RunPathKind::Rpath
+            }
+            RunPathKind::Keep => RunPathKind::Runpath,
+            chosen => chosen,
+        };
+        let (rpath, runpath) = match kind {
+            RunPathKind::Rpath => (value, None),
+            _ => (None, value),
+        };
+        (self.rpath, self.runpath) = (rpath.cloned(), runpath.cloned());
+    }
+
+    fn apply(&mut self, edit: &Edit) {
+        match edit {
+            Edit::RunPath { kind, value } => self.set_run_path(*kind, value.as_ref()),
+            Edit::ReplaceNeeded { from, to } => {
+                for needed in self.needed.iter_mut().filter(|needed| needed.name == *from) {
+                    needed.name.clone_from(to);
+                }
+            }
+            Edit::AddNeeded(name) => {
+                if self.needed.iter().all(|needed| needed.name != *name) {
+                    self.needed.insert(0, Needed { from: None, name: name.clone() });
+                }
+            }
+            Edit::RemoveNeeded(name) => self.needed.retain(|needed| needed.name != *name),
+            Edit::Audit(value) => self.audit.clone_from(value),
+            Edit::Soname(name) => self.soname = Some(name.clone()),
+            Edit::ResolutionNote(_) | Edit::Interpreter(_) => {}
+        }
+    }
+}
+
+impl Goal {
+    /// True where the file is to be as it was.
+    pub(crate) fn is_original(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Applies one edit.
+    ///
+    /// # Errors
+    /// Where this file cannot have it.
+    pub(crate) fn apply<'data, R: ReadRef<'data>>(
+        &mut self,
+        edit: &Edit,
+        image: &Image,
+        data: R,
+    ) -> Result<(), RewriteError> {
+        check_strings(edit)?;
+        match edit {
+            Edit::ResolutionNote(descriptor) => self.note = Some(descriptor.clone()),
+            Edit::Interpreter(path) => {
+                if image.interpreter().is_none() {
+                    return Err(RewriteError::NoInterpreter);
+                }
+                self.interpreter = Some(path.clone());
+            }
+            _ => {
+                if is_static_pie(image) {
+                    return Err(RewriteError::StaticPie);
+                }
+                if self.names.is_none() {
+                    self.names = Some(Names::of(image, data)?);
+                }
+                if let Some(names) = &mut self.names {
+                    names.apply(edit);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops what comes to the same as the original, so that equal goals compare equal.
+    ///
+    /// # Errors
+    /// Where the original cannot be read.
+    pub(crate) fn settle<'data, R: ReadRef<'data>>(
+        &mut self,
+        image: &Image,
+        data: R,
+    ) -> Result<(), RewriteError> {
+        if let Some(note) = &self.note {
+            let found = notes::resolution(image, data);
+            let same = match found.as_slice() {
+                [] => note.is_none(),
+                [one] => note.as_deref() == Some(one.descriptor),
+                _ => false,
+            };
+            if same {
+                self.note = None;
+            }
+        }
+        if let (Some(path), Some(segment)) = (&self.interpreter, image.interpreter()) {
+            let old = bytes_at(data, segment.offset, segment.filesz).unwrap_or_default();
+            if old.strip_suffix(b"\0").is_some_and(|old| old == path.as_slice()) {
+                self.interpreter = None;
+            }
+        }
+        if self.names.is_some() && self.names == Some(Names::of(image, data)?) {
+            self.names = None;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses strings that a file cannot hold.
+fn check_strings(edit: &Edit) -> Result<(), RewriteError> {
+    let (strings, may_be_empty): (Vec<&BString>, bool) = match edit {
+        Edit::ResolutionNote(_) => return Ok(()),
+        Edit::RunPath { value, .. } | Edit::Audit(value) => (value.iter().collect(), true),
+        // A needed string that is empty may stand in the file and be replaced.
+        Edit::ReplaceNeeded { to, .. } => (vec![to], false),
+        Edit::RemoveNeeded(_) => return Ok(()),
+        Edit::AddNeeded(name) | Edit::Interpreter(name) | Edit::Soname(name) => (vec![name], false),
+    };
+    for string in strings {
+        if string.contains(&0) {
+            return Err(RewriteError::BadString("it has a NUL in it"));
+        }
+        if string.is_empty() && !may_be_empty {
+            return Err(RewriteError::BadString("it is empty"));
+        }
+        if string.len() as u64 >= STRING_MAX {
+            return Err(RewriteError::BadString("it is longer than 1 MiB"));
+        }
+    }
+    if matches!(edit, Edit::Interpreter(path) if path.len() >= 4096) {
+        return Err(RewriteError::BadString("the kernel takes no interpreter of 4096 bytes"));
+    }
+    Ok(())
+}
+
+/// A program that relocates itself: its code expects the dynamic section it was linked
+/// with.
+pub(crate) fn is_static_pie(image: &Image) -> bool {
+    let Some(dynamic) = &image.dynamic else { return false };
+    let says_pie = dynamic
+        .value(object::elf::DT_FLAGS_1)
+        .is_some_and(|flags| flags & becalm_core::elf::DF_1_PIE != 0);
+    let alone = image.interpreter().is_none();
+    alone && (image.kind != ET_DYN || says_pie)
+}
+
+/// True for a dynamic loader, which reads its own headers before it can read any.
+pub(crate) fn is_loader<'data, R: ReadRef<'data>>(image: &Image, data: R) -> bool {
+    if image.interpreter().is_some() || image.kind != ET_DYN {
+        return false;
+    }
+    let soname = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(DT_SONAME));
+    let Some(soname) = soname.and_then(|at| string_at(image, data, at).ok()) else {
+        return false;
+    };
+    let starts =
+        [&b"ld-linux"[..], b"ld.so.", b"ld64.so.", b"ld-musl-", b"ld-uClibc", b"libc.musl-"];
+    starts.iter().any(|start| soname.starts_with(start)) || soname == "libc.so"
+}

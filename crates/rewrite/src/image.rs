@@ -1,0 +1,344 @@
+//! An ELF file as the editor sees it: header, segments, sections, dynamic entries, each
+//! widened to 64 bits. Only these ranges are read, so that memory does not grow with
+//! the file.
+
+use object::Endianness;
+use object::elf::{
+    DT_NULL, DynamicTag, FileHeader32, FileHeader64, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD,
+    SHT_NOBITS, SHT_NULL,
+};
+use object::pod;
+use object::read::ReadRef;
+use object::read::elf::{Dyn as _, FileHeader, ProgramHeader, SectionHeader};
+
+use crate::RewriteError;
+use crate::format::{Dyn, Format, Section, Segment};
+
+/// `ET_EXEC` and `ET_DYN`.
+pub(crate) use becalm_core::elf::{ET_DYN, ET_EXEC};
+
+/// Zero bytes that may follow the last section without being a payload: padding.
+const PADDING: u64 = 4096;
+/// The most sections whose number fits `e_shnum` (gABI, `SHN_LORESERVE`).
+const SECTIONS_MAX: usize = 0xff00;
+/// The largest table of section names that is copied.
+const NAMES_MAX: u64 = 16 << 20;
+
+/// What is read of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Image {
+    pub(crate) format: Format,
+    pub(crate) length: u64,
+    pub(crate) kind: u16,
+    pub(crate) machine: u16,
+    /// The ELF header as it is.
+    pub(crate) header: Vec<u8>,
+    pub(crate) table_offset: u64,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) section_table_offset: u64,
+    /// Empty where there is no table of section headers.
+    pub(crate) sections: Vec<Section>,
+    /// The section that holds the names of sections.
+    pub(crate) names_index: usize,
+    /// The names of sections.
+    pub(crate) names: Vec<u8>,
+    pub(crate) dynamic: Option<Dynamic>,
+}
+
+/// `PT_DYNAMIC`.
+#[derive(Clone, Debug)]
+pub(crate) struct Dynamic {
+    pub(crate) offset: u64,
+    pub(crate) vaddr: u64,
+    /// Index of its program header.
+    pub(crate) segment: usize,
+    /// The entries before `DT_NULL`.
+    pub(crate) entries: Vec<Dyn>,
+    /// Entries it has room for, `DT_NULL` included.
+    pub(crate) capacity: usize,
+}
+
+impl Dynamic {
+    /// The last value of a tag, which is the one that counts.
+    pub(crate) fn value(&self, tag: DynamicTag) -> Option<u64> {
+        self.entries.iter().rfind(|entry| entry.tag == tag).map(|entry| entry.value)
+    }
+}
+
+fn malformed(reason: &'static str) -> RewriteError {
+    RewriteError::Malformed(reason)
+}
+
+/// `size` bytes at `offset`, all of them in the file.
+pub(crate) fn bytes_at<'data, R: ReadRef<'data>>(
+    data: R,
+    offset: u64,
+    size: u64,
+) -> Option<&'data [u8]> {
+    let length = data.len().ok()?;
+    offset.checked_add(size).filter(|&end| end <= length)?;
+    data.read_bytes_at(offset, size).ok()
+}
+
+impl Image {
+    /// Reads a program or library.
+    ///
+    /// # Errors
+    /// Where it is none, or its structures contradict themselves.
+    pub(crate) fn read<'data, R: ReadRef<'data>>(data: R) -> Result<Self, RewriteError> {
+        let ident = bytes_at(data, 0, 52)
+            .and_then(becalm_core::elf::ident)
+            .ok_or(malformed("not an ELF file, or its header is truncated"))?;
+        if !matches!(ident.e_type, ET_EXEC | ET_DYN) {
+            return Err(RewriteError::NotLoadable);
+        }
+        let wide = ident.class == becalm_core::elf::Class::Elf64;
+        let big = ident.endian == becalm_core::elf::Endian::Big;
+        let format = Format { wide, big };
+        if wide {
+            Reader::<FileHeader64<Endianness>>::read(data, format)
+        } else {
+            Reader::<FileHeader32<Endianness>>::read(data, format)
+        }
+    }
+
+    /// The segments that are mapped.
+    pub(crate) fn loads(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.kind == PT_LOAD)
+    }
+
+    /// Where `size` bytes of memory at `vaddr` lie in the file.
+    pub(crate) fn file_offset(&self, vaddr: u64, size: u64) -> Option<u64> {
+        let end = vaddr.checked_add(size)?;
+        let inside = |load: &&Segment| {
+            load.vaddr <= vaddr && load.vaddr.checked_add(load.filesz).is_some_and(|to| end <= to)
+        };
+        let load = self.loads().find(inside)?;
+        load.offset.checked_add(vaddr - load.vaddr)
+    }
+
+    /// `PT_INTERP`, if it has bytes.
+    pub(crate) fn interpreter(&self) -> Option<&Segment> {
+        self.segments.iter().find(|segment| segment.kind == PT_INTERP && segment.filesz > 0)
+    }
+
+    /// First offset behind the program header table.
+    pub(crate) fn table_end(&self) -> u64 {
+        self.table_offset + self.segments.len() as u64 * self.format.segment_size()
+    }
+
+    /// Where everything that the headers name ends: what lies behind is foreign.
+    pub(crate) fn extent(&self) -> u64 {
+        let sections = self
+            .sections
+            .iter()
+            .filter(|section| section.kind != SHT_NOBITS && section.kind != SHT_NULL)
+            .map(|section| section.offset.saturating_add(section.size));
+        let tables = [
+            self.format.header_size(),
+            self.table_end(),
+            self.section_table_offset + self.sections.len() as u64 * self.format.section_size(),
+        ];
+        let segments = self.segments.iter().map(Segment::file_end);
+        sections.chain(segments).chain(tables).max().unwrap_or(0)
+    }
+
+    /// The name of a section.
+    pub(crate) fn section_name(&self, section: &Section) -> &[u8] {
+        let rest = self.names.get(section.name as usize..).unwrap_or_default();
+        rest.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+
+    /// Refuses what cannot be edited without harm whatever the edit.
+    ///
+    /// # Errors
+    /// [`RewriteError::Truncated`], [`RewriteError::Overlapping`],
+    /// [`RewriteError::Payload`], or a malformed table.
+    pub(crate) fn check<'data, R: ReadRef<'data>>(&self, data: R) -> Result<(), RewriteError> {
+        let extent = self.extent();
+        if extent > self.length {
+            return Err(RewriteError::Truncated);
+        }
+        self.check_loads()?;
+        let rest = self.length - extent;
+        let padding = rest <= PADDING
+            && bytes_at(data, extent, rest).is_some_and(|bytes| bytes.iter().all(|&b| b == 0));
+        if padding { Ok(()) } else { Err(RewriteError::Payload { offset: extent }) }
+    }
+
+    /// `PT_LOAD` ascends, does not overlap, and `memsz ≥ filesz` (gABI, "Program
+    /// Header").
+    fn check_loads(&self) -> Result<(), RewriteError> {
+        let mut end = 0;
+        let mut any = false;
+        for load in self.loads() {
+            if any && load.vaddr < end {
+                return Err(RewriteError::Overlapping);
+            }
+            if load.filesz > load.memsz || load.vaddr.checked_add(load.memsz).is_none() {
+                return Err(malformed("a segment is larger in the file than in memory"));
+            }
+            (any, end) = (true, load.memory_end());
+        }
+        if any { Ok(()) } else { Err(malformed("nothing of it is ever loaded")) }
+    }
+}
+
+/// Reads the tables of one class.
+struct Reader<Elf>(std::marker::PhantomData<Elf>);
+
+impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
+    fn read<'data, R: ReadRef<'data>>(data: R, format: Format) -> Result<Image, RewriteError> {
+        let endian = if format.big { Endianness::Big } else { Endianness::Little };
+        let size = size_of::<Elf>() as u64;
+        let header = bytes_at(data, 0, size).ok_or(RewriteError::Truncated)?;
+        let (elf, _) = pod::from_bytes::<Elf>(header).map_err(|()| RewriteError::Truncated)?;
+        let segments = Self::segments(data, elf, endian)?;
+        let sections = Self::sections(data, elf, endian)?;
+        let section_table_offset = if sections.is_empty() { 0 } else { elf.e_shoff(endian).into() };
+        let names_index = usize::from(elf.e_shstrndx(endian).0);
+        let names = Self::names(data, &sections, names_index)?;
+        let dynamic = Self::dynamic(data, &segments, endian)?;
+        Ok(Image {
+            format,
+            length: data.len().map_err(|()| malformed("its length is unknown"))?,
+            kind: elf.e_type(endian).0,
+            machine: elf.e_machine(endian).0,
+            header: header.to_vec(),
+            table_offset: elf.e_phoff(endian).into(),
+            segments,
+            section_table_offset,
+            sections,
+            names_index,
+            names,
+            dynamic,
+        })
+    }
+
+    fn segments<'data, R: ReadRef<'data>>(
+        data: R,
+        elf: &Elf,
+        endian: Endianness,
+    ) -> Result<Vec<Segment>, RewriteError> {
+        let count = elf.e_phnum(endian);
+        let entry = size_of::<Elf::ProgramHeader>();
+        if count == PN_XNUM {
+            return Err(malformed("it has more program headers than a loader reads"));
+        }
+        if count > 0 && usize::from(elf.e_phentsize(endian)) != entry {
+            return Err(malformed("its program headers are not of the expected size"));
+        }
+        let offset: u64 = elf.e_phoff(endian).into();
+        let size = u64::from(count) * entry as u64;
+        let bytes = bytes_at(data, offset, size).ok_or(RewriteError::Truncated)?;
+        let (table, _) = pod::slice_from_bytes::<Elf::ProgramHeader>(bytes, usize::from(count))
+            .map_err(|()| RewriteError::Truncated)?;
+        Ok(table.iter().map(|entry| segment(entry, endian)).collect())
+    }
+
+    fn sections<'data, R: ReadRef<'data>>(
+        data: R,
+        elf: &Elf,
+        endian: Endianness,
+    ) -> Result<Vec<Section>, RewriteError> {
+        let offset: u64 = elf.e_shoff(endian).into();
+        if offset == 0 {
+            return Ok(Vec::new());
+        }
+        let count = usize::from(elf.e_shnum(endian));
+        let entry = size_of::<Elf::SectionHeader>();
+        if count == 0 {
+            // Zero with a table is the gABI's way of saying "more than fit".
+            let more = bytes_at(data, offset, entry as u64)
+                .and_then(|bytes| pod::from_bytes::<Elf::SectionHeader>(bytes).ok())
+                .is_some_and(|(first, _)| first.sh_size(endian).into() > 0);
+            return if more { Err(RewriteError::TooManySections) } else { Ok(Vec::new()) };
+        }
+        if count >= SECTIONS_MAX - 2 {
+            return Err(RewriteError::TooManySections);
+        }
+        if usize::from(elf.e_shentsize(endian)) != entry {
+            return Err(malformed("its section headers are not of the expected size"));
+        }
+        let bytes =
+            bytes_at(data, offset, (count * entry) as u64).ok_or(RewriteError::Truncated)?;
+        let (table, _) = pod::slice_from_bytes::<Elf::SectionHeader>(bytes, count)
+            .map_err(|()| RewriteError::Truncated)?;
+        Ok(table.iter().map(|entry| section(entry, endian)).collect())
+    }
+
+    fn names<'data, R: ReadRef<'data>>(
+        data: R,
+        sections: &[Section],
+        index: usize,
+    ) -> Result<Vec<u8>, RewriteError> {
+        let Some(section) = sections.get(index).filter(|_| index > 0) else {
+            return Ok(Vec::new());
+        };
+        if section.kind == SHT_NOBITS || section.size > NAMES_MAX {
+            return Err(malformed("its section names are unreadable"));
+        }
+        bytes_at(data, section.offset, section.size)
+            .map(<[u8]>::to_vec)
+            .ok_or(RewriteError::Truncated)
+    }
+
+    /// The last `PT_DYNAMIC` with bytes in the file, as a loader takes it.
+    fn dynamic<'data, R: ReadRef<'data>>(
+        data: R,
+        segments: &[Segment],
+        endian: Endianness,
+    ) -> Result<Option<Dynamic>, RewriteError> {
+        let found = segments.iter().rposition(|it| it.kind == PT_DYNAMIC && it.filesz > 0);
+        let Some(index) = found else { return Ok(None) };
+        let segment = segments[index];
+        let bytes =
+            bytes_at(data, segment.offset, segment.filesz).ok_or(RewriteError::Truncated)?;
+        let count = bytes.len() / size_of::<Elf::Dyn>();
+        let (table, _) = pod::slice_from_bytes::<Elf::Dyn>(bytes, count)
+            .map_err(|()| RewriteError::Truncated)?;
+        let all =
+            table.iter().map(|entry| Dyn { tag: entry.tag(endian), value: entry.val(endian) });
+        let entries: Vec<Dyn> = all.clone().take_while(|entry| entry.tag != DT_NULL).collect();
+        if entries.len() == count {
+            return Err(malformed("its dynamic section has no end"));
+        }
+        let spare = all.skip(entries.len()).take_while(|it| it.tag == DT_NULL && it.value == 0);
+        let capacity = entries.len() + spare.count().max(1);
+        Ok(Some(Dynamic {
+            offset: segment.offset,
+            vaddr: segment.vaddr,
+            segment: index,
+            entries,
+            capacity,
+        }))
+    }
+}
+
+fn segment<P: ProgramHeader<Endian = Endianness>>(entry: &P, endian: Endianness) -> Segment {
+    Segment {
+        kind: entry.p_type(endian),
+        flags: entry.p_flags(endian),
+        offset: entry.p_offset(endian).into(),
+        vaddr: entry.p_vaddr(endian).into(),
+        paddr: entry.p_paddr(endian).into(),
+        filesz: entry.p_filesz(endian).into(),
+        memsz: entry.p_memsz(endian).into(),
+        align: entry.p_align(endian).into(),
+    }
+}
+
+fn section<S: SectionHeader<Endian = Endianness>>(entry: &S, endian: Endianness) -> Section {
+    Section {
+        name: entry.sh_name(endian),
+        kind: entry.sh_type(endian),
+        flags: entry.sh_flags(endian),
+        addr: entry.sh_addr(endian).into(),
+        offset: entry.sh_offset(endian).into(),
+        size: entry.sh_size(endian).into(),
+        link: entry.sh_link(endian),
+        info: entry.sh_info(endian),
+        align: entry.sh_addralign(endian).into(),
+        entsize: entry.sh_entsize(endian).into(),
+    }
+}

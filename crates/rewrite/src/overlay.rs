@@ -1,0 +1,149 @@
+//! A file as it would be with a patch applied, nothing copied but what is read across
+//! an edge: how the original of an edited file is read, and how a finished image is
+//! checked before anything is written.
+
+use std::cell::OnceCell;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use becalm_core::patch::Write;
+use object::ReadRef;
+
+/// The longest piece put together from old and new bytes.
+const MAX_PIECE: u64 = 64 << 20;
+
+/// `base` with `writes` over it, `length` bytes long; what neither has reads as zero.
+#[derive(Debug)]
+pub(crate) struct Overlay<'a, 'w, R> {
+    base: R,
+    base_length: u64,
+    writes: &'w [Write],
+    length: u64,
+    pieces: Pieces,
+    marker: PhantomData<&'a [u8]>,
+}
+
+/// Bytes that live as long as the overlay.
+#[derive(Debug, Default)]
+struct Pieces {
+    first: OnceCell<Box<Piece>>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    bytes: Vec<u8>,
+    next: OnceCell<Box<Piece>>,
+}
+
+impl Pieces {
+    fn keep(&self, bytes: Vec<u8>) -> &[u8] {
+        let mut place = &self.first;
+        while let Some(piece) = place.get() {
+            place = &piece.next;
+        }
+        &place.get_or_init(|| Box::new(Piece { bytes, next: OnceCell::new() })).bytes
+    }
+}
+
+impl Drop for Pieces {
+    /// Piece by piece: a long chain dropped as a whole would recurse.
+    fn drop(&mut self) {
+        let mut next = self.first.take();
+        while let Some(mut piece) = next {
+            next = piece.next.take();
+        }
+    }
+}
+
+impl<'a, 'w, R: ReadRef<'a>> Overlay<'a, 'w, R> {
+    /// `writes` in ascending order, none overlapping.
+    pub(crate) fn new(base: R, writes: &'w [Write], length: u64) -> Self {
+        let base_length = base.len().unwrap_or(0);
+        Self { base, base_length, writes, length, pieces: Pieces::default(), marker: PhantomData }
+    }
+
+    fn touching(&self, range: Range<u64>) -> &'w [Write] {
+        let end = |write: &Write| write.offset + write.bytes.len() as u64;
+        let first = self.writes.partition_point(|write| end(write) <= range.start);
+        let last = self.writes.partition_point(|write| write.offset < range.end);
+        self.writes.get(first..last).unwrap_or_default()
+    }
+
+    fn compose(&self, range: Range<u64>) -> Option<Vec<u8>> {
+        let size = range.end - range.start;
+        if size > MAX_PIECE {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(size).ok()?];
+        let from_base = self.base_length.min(range.end).saturating_sub(range.start);
+        if from_base > 0 {
+            let old = self.base.read_bytes_at(range.start, from_base).ok()?;
+            bytes[..old.len()].copy_from_slice(old);
+        }
+        for write in self.touching(range.clone()) {
+            let start = write.offset.max(range.start);
+            let end = (write.offset + write.bytes.len() as u64).min(range.end);
+            let new = &write.bytes[(start - write.offset) as usize..(end - write.offset) as usize];
+            bytes[(start - range.start) as usize..][..new.len()].copy_from_slice(new);
+        }
+        Some(bytes)
+    }
+}
+
+impl<'o, 'a: 'o, 'w: 'o, R: ReadRef<'a>> ReadRef<'o> for &'o Overlay<'a, 'w, R> {
+    fn len(self) -> Result<u64, ()> {
+        Ok(self.length)
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'o [u8], ()> {
+        let end = offset.checked_add(size).filter(|&end| end <= self.length).ok_or(())?;
+        match self.touching(offset..end) {
+            [] if end <= self.base_length => self.base.read_bytes_at(offset, size),
+            [write] if write.offset <= offset => {
+                let start = usize::try_from(offset - write.offset).map_err(|_| ())?;
+                match write.bytes.get(start..start + usize::try_from(size).map_err(|_| ())?) {
+                    Some(bytes) => Ok(bytes),
+                    None => Ok(self.pieces.keep(self.compose(offset..end).ok_or(())?)),
+                }
+            }
+            _ => Ok(self.pieces.keep(self.compose(offset..end).ok_or(())?)),
+        }
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'o [u8], ()> {
+        let end = range.end.min(self.length);
+        let bytes = self.read_bytes_at(range.start, end.checked_sub(range.start).ok_or(())?)?;
+        let length = bytes.iter().position(|&byte| byte == delimiter).ok_or(())?;
+        Ok(&bytes[..length])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(offset: u64, bytes: &[u8]) -> Write {
+        Write { offset, bytes: bytes.to_vec() }
+    }
+
+    #[test]
+    fn reads_across_old_new_and_absent_bytes() {
+        let base: &[u8] = b"0123456789";
+        let writes = [write(2, b"ab"), write(6, b"cd"), write(12, b"ef")];
+        let overlay = Overlay::new(base, &writes, 15);
+        assert_eq!((&overlay).read_bytes_at(0, 15), Ok(&b"01ab45cd89\0\0ef\0"[..]));
+        assert_eq!((&overlay).read_bytes_at(4, 2), Ok(&b"45"[..]));
+        assert_eq!((&overlay).read_bytes_at(3, 4), Ok(&b"b45c"[..]));
+        assert_eq!((&overlay).read_bytes_at(13, 1), Ok(&b"f"[..]));
+        assert_eq!((&overlay).read_bytes_at(9, 7), Err(()));
+        assert_eq!((&overlay).read_bytes_at_until(0..15, b'c'), Ok(&b"01ab45"[..]));
+    }
+
+    #[test]
+    fn a_shortened_file_ends_where_it_is_told() {
+        let base: &[u8] = b"0123456789";
+        let overlay = Overlay::new(base, &[], 4);
+        assert_eq!((&overlay).read_bytes_at(0, 4), Ok(&b"0123"[..]));
+        assert_eq!((&overlay).read_bytes_at(0, 5), Err(()));
+    }
+}

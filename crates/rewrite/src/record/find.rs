@@ -1,0 +1,213 @@
+//! A file → what becalm has done to it.
+
+use becalm_core::patch::Write;
+use object::ReadRef;
+
+use super::{
+    FOOTER, FOOTER_SIZE, HEAD, LEADER, LEADER_SIZE, SEGMENT, TRAILER_MAX, Trailer, VERSION,
+};
+use super::{goal, hash};
+use crate::goal::Goal;
+use crate::image::{Image, bytes_at};
+use crate::overlay::Overlay;
+
+/// Padding of the original between its last section and the leader.
+const PADDING: u64 = 4096;
+/// The most records that one file is expected to have, one for each edit in place.
+const RECORDS_MAX: usize = 1 << 16;
+
+/// How far the last edit got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// All is as the last record has it.
+    Complete,
+    /// Only part of a record was appended; the rest is as before.
+    Appending,
+    /// The record is complete, the ranges are not all written.
+    Torn,
+    /// Something else has changed the file.
+    Changed,
+}
+
+/// What was done to a file.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    pub(crate) status: Status,
+    /// The last complete record; `None` where the first was never completed.
+    pub(crate) trailer: Option<Trailer>,
+    pub(crate) original_length: u64,
+    /// Where the last complete record ends, or the original.
+    pub(crate) end: u64,
+    /// The ranges as they were, to be written back.
+    pub(crate) old: Vec<Write>,
+}
+
+/// Reads the records of a file; `None` where there are none.
+pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
+    let length = data.len().ok()?;
+    if let Some(trailer) = trailer_before(data, length) {
+        return Some(complete(data, trailer, length));
+    }
+    let mut leader_at = leader_of(data, length)?;
+    let mut last: Option<(Trailer, u64)> = None;
+    for _ in 0..RECORDS_MAX {
+        let Some(leader) = leader_at_offset(data, leader_at, length) else { break };
+        let expected = last.as_ref().map_or(leader_at, |(trailer, _)| trailer.original_length);
+        if leader.original_length != expected {
+            break;
+        }
+        let done = trailer_before(data, leader.end).filter(|it| it.leader == leader_at);
+        let Some(trailer) = done else {
+            return Some(appending(data, last, leader_at));
+        };
+        leader_at = leader.end;
+        last = Some((trailer, leader.end));
+    }
+    let (trailer, end) = last?;
+    let mut history = complete(data, trailer, end);
+    let rest = bytes_at(data, end, (length - end).min(LEADER_SIZE))?;
+    let begun = (rest.len() as u64) < LEADER_SIZE && LEADER.starts_with(&rest[..rest.len().min(8)]);
+    history.status = match history.status {
+        Status::Complete if begun => Status::Appending,
+        _ => Status::Changed,
+    };
+    Some(history)
+}
+
+fn appending<'data, R: ReadRef<'data>>(
+    data: R,
+    last: Option<(Trailer, u64)>,
+    leader_at: u64,
+) -> History {
+    let Some((trailer, end)) = last else {
+        return History {
+            status: Status::Appending,
+            trailer: None,
+            original_length: leader_at,
+            end: leader_at,
+            old: Vec::new(),
+        };
+    };
+    let mut history = complete(data, trailer, end);
+    if history.status == Status::Complete {
+        history.status = Status::Appending;
+    }
+    history
+}
+
+struct Leader {
+    original_length: u64,
+    end: u64,
+}
+
+fn leader_at_offset<'data, R: ReadRef<'data>>(data: R, at: u64, length: u64) -> Option<Leader> {
+    if at >= length {
+        return None;
+    }
+    let bytes = bytes_at(data, at, LEADER_SIZE)?;
+    let number = |at: usize| bytes.get(at..)?.first_chunk::<8>().copied().map(u64::from_le_bytes);
+    let sound = bytes.starts_with(&LEADER) && number(32)? == hash(&[&bytes[..32]]);
+    let (original_length, end) = (number(8)?, number(24)?);
+    (sound && original_length <= at && end > at).then_some(Leader { original_length, end })
+}
+
+/// Where the first leader stands: our segment says it, or it follows the original's end.
+fn leader_of<'data, R: ReadRef<'data>>(data: R, length: u64) -> Option<u64> {
+    let image = Image::read(data).ok()?;
+    for load in image.loads().rev().filter(|load| load.filesz >= 16) {
+        let Some(bytes) = bytes_at(data, load.offset, 16) else { continue };
+        if bytes.starts_with(&SEGMENT) {
+            return bytes[8..].first_chunk::<8>().copied().map(u64::from_le_bytes);
+        }
+    }
+    let extent = image.extent();
+    let size = length.checked_sub(extent)?.min(PADDING);
+    let padding = bytes_at(data, extent, size)?.iter().position(|&byte| byte != 0)?;
+    Some(extent + padding as u64)
+}
+
+/// The trailer whose footer ends at `end`.
+fn trailer_before<'data, R: ReadRef<'data>>(data: R, end: u64) -> Option<Trailer> {
+    let footer_at = end.checked_sub(FOOTER_SIZE)?;
+    let footer = bytes_at(data, footer_at, FOOTER_SIZE)?;
+    let number = |at: usize| footer.get(at..)?.first_chunk::<8>().copied().map(u64::from_le_bytes);
+    if !footer.starts_with(&FOOTER) || footer[8..12] != VERSION.to_le_bytes() {
+        return None;
+    }
+    let start = number(16)?;
+    let size = footer_at.checked_sub(start).filter(|&size| size <= TRAILER_MAX)?;
+    let body = bytes_at(data, start, size)?;
+    if number(24)? != hash(&[body, &footer[..24]]) {
+        return None;
+    }
+    Trailer::decode(body).filter(|trailer| trailer.start == start)
+}
+
+/// A record that was completed, held against the file.
+fn complete<'data, R: ReadRef<'data>>(data: R, trailer: Trailer, end: u64) -> History {
+    let old: Vec<Write> = trailer
+        .ranges
+        .iter()
+        .map(|range| Write { offset: range.offset, bytes: range.old.clone() })
+        .collect();
+    let status = status(data, &trailer, &old).unwrap_or(Status::Changed);
+    let original_length = trailer.original_length;
+    History { status, trailer: Some(trailer), original_length, end, old }
+}
+
+fn status<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer, old: &[Write]) -> Option<Status> {
+    let content = bytes_at(data, trailer.content, trailer.start - trailer.content)?;
+    let original = Overlay::new(data, old, trailer.original_length);
+    let head = bytes_at(&original, 0, HEAD.min(trailer.original_length))?;
+    if hash(&[content]) != trailer.content_hash || hash(&[head]) != trailer.head_hash {
+        return Some(Status::Changed);
+    }
+    let now: Vec<&[u8]> = trailer
+        .ranges
+        .iter()
+        .map(|range| bytes_at(data, range.offset, range.old.len() as u64))
+        .collect::<Option<_>>()?;
+    if trailer.ranges.iter().zip(&now).all(|(range, now)| range.new == *now) {
+        return Some(Status::Complete);
+    }
+    // Torn: each byte is the original's, the new one, or that of an edit before.
+    let before = befores(data, trailer);
+    let ours = trailer.ranges.iter().zip(&now).all(|(range, now)| {
+        now.iter().enumerate().all(|(at, byte)| {
+            let offset = range.offset + at as u64;
+            *byte == range.old[at]
+                || *byte == range.new[at]
+                || before.iter().any(|trailer| trailer.new_byte(offset) == Some(*byte))
+        })
+    });
+    Some(if ours { Status::Torn } else { Status::Changed })
+}
+
+/// The record before this one. Those before that one were complete when it began.
+fn befores<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer) -> Option<Trailer> {
+    let end = Some(trailer.previous_end).filter(|&end| end > 0)?;
+    trailer_before(data, end)
+}
+
+impl Trailer {
+    fn new_byte(&self, offset: u64) -> Option<u8> {
+        let index = self.ranges.partition_point(|range| range.offset <= offset).checked_sub(1)?;
+        let range = &self.ranges[index];
+        range.new.get(usize::try_from(offset - range.offset).ok()?).copied()
+    }
+}
+
+impl History {
+    /// The goal of the last complete edit; `None` where the record does not hold one
+    /// that can be read.
+    pub(crate) fn goal<'data, R: ReadRef<'data>>(&self, data: R) -> Option<Goal> {
+        match &self.trailer {
+            None => Some(Goal::default()),
+            Some(trailer) => goal::decode(&trailer.goal, |offset, size| {
+                let inside =
+                    trailer.content <= offset && offset.checked_add(size)? <= trailer.start;
+                inside.then(|| bytes_at(data, offset, size).map(<[u8]>::to_vec)).flatten()
+            }),
+        }
+    }
+}

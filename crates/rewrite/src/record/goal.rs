@@ -1,0 +1,94 @@
+//! The goal of an edit as it stands in the trailer, so that a further edit can be added
+//! to it. The note's descriptor is not repeated: the trailer says where it stands.
+
+use bstr::BString;
+
+use super::codec::{In, Out};
+use crate::goal::{Goal, Names, Needed};
+
+const UNCHANGED: u8 = 0;
+const ABSENT: u8 = 1;
+const PRESENT: u8 = 2;
+
+/// `note` is where the descriptor stands in the file: offset and length.
+pub(super) fn encode(goal: &Goal, note: Option<(u64, u64)>) -> Vec<u8> {
+    let mut out = Out::default();
+    match (&goal.note, note) {
+        (None, _) => out.0.push(UNCHANGED),
+        (Some(Some(_)), Some((offset, size))) => {
+            out.0.push(PRESENT);
+            out.u64(offset);
+            out.u64(size);
+        }
+        (Some(_), _) => out.0.push(ABSENT),
+    }
+    optional(&mut out, goal.interpreter.as_ref());
+    let Some(names) = &goal.names else {
+        out.0.push(UNCHANGED);
+        return out.0;
+    };
+    out.0.push(PRESENT);
+    out.u64(names.needed.len() as u64);
+    for needed in &names.needed {
+        // No file has 2^32 entries: a dynamic section that large is refused before.
+        out.u32(needed.from.map_or(u32::MAX, |from| from as u32));
+        out.bytes(&needed.name);
+    }
+    for string in [&names.rpath, &names.runpath, &names.audit, &names.soname] {
+        optional(&mut out, string.as_ref());
+    }
+    out.0
+}
+
+fn optional(out: &mut Out, string: Option<&BString>) {
+    match string {
+        None => out.0.push(ABSENT),
+        Some(string) => {
+            out.0.push(PRESENT);
+            out.bytes(string);
+        }
+    }
+}
+
+/// `read` gives the bytes of the file at an offset.
+pub(super) fn decode(bytes: &[u8], read: impl Fn(u64, u64) -> Option<Vec<u8>>) -> Option<Goal> {
+    let mut from = In(bytes);
+    let note = match from.u8()? {
+        UNCHANGED => None,
+        ABSENT => Some(None),
+        PRESENT => Some(Some(read(from.u64()?, from.u64()?)?)),
+        _ => return None,
+    };
+    let interpreter = string(&mut from)?;
+    let names = match from.u8()? {
+        UNCHANGED => None,
+        PRESENT => Some(names(&mut from)?),
+        _ => return None,
+    };
+    from.0.is_empty().then_some(Goal { note, interpreter, names })
+}
+
+fn string(from: &mut In) -> Option<Option<BString>> {
+    match from.u8()? {
+        ABSENT => Some(None),
+        PRESENT => Some(Some(from.bytes()?.into())),
+        _ => None,
+    }
+}
+
+fn names(from: &mut In) -> Option<Names> {
+    let count = from.u64()?;
+    let mut needed = Vec::new();
+    for _ in 0..count {
+        let index = from.u32()?;
+        let index = if index == u32::MAX { None } else { Some(usize::try_from(index).ok()?) };
+        needed.push(Needed { from: index, name: from.bytes()?.into() });
+    }
+    Some(Names {
+        needed,
+        rpath: string(from)?,
+        runpath: string(from)?,
+        audit: string(from)?,
+        soname: string(from)?,
+    })
+}

@@ -1,0 +1,148 @@
+//! A finished draft → the patch with its record.
+
+use becalm_core::patch::{Patch, Write};
+use object::ReadRef;
+
+use super::codec::Out;
+use super::{FOOTER, FOOTER_SIZE, HEAD, History, LEADER, LEADER_SIZE, Range, Trailer, VERSION};
+use super::{goal, hash};
+use crate::RewriteError;
+use crate::goal::Goal;
+use crate::image::bytes_at;
+use crate::overlay::Overlay;
+
+/// Equal bytes between two changed ones that are not worth a range of their own.
+const JOIN: usize = 24;
+
+/// What an edit comes to before its record is written.
+pub(crate) struct Content {
+    /// Where the leader goes: the end of the original, or of the last record.
+    pub(crate) append_at: u64,
+    /// Where `appended` goes.
+    pub(crate) offset: u64,
+    /// Segment, section names, section headers.
+    pub(crate) appended: Vec<u8>,
+    /// What is overwritten in the original, ascending, none overlapping.
+    pub(crate) writes: Vec<Write>,
+    /// Where the note's descriptor stands: offset and length.
+    pub(crate) note: Option<(u64, u64)>,
+}
+
+/// The patch for the file as it is now: `history` says what was done to it before,
+/// `original` is what it was.
+///
+/// # Errors
+/// Where the original cannot be read.
+pub(crate) fn finish<'data, R: ReadRef<'data>>(
+    content: Content,
+    wanted: &Goal,
+    original: R,
+    history: Option<&History>,
+) -> Result<Patch, RewriteError> {
+    let broken = RewriteError::Malformed("the file cannot be read");
+    let original_length = original.len().map_err(|()| broken.clone())?;
+    let head = bytes_at(original, 0, HEAD.min(original_length)).ok_or(broken.clone())?;
+    let previous_end = if content.append_at > original_length { content.append_at } else { 0 };
+    let trailer = Trailer {
+        original_length,
+        previous_end,
+        leader: content.append_at,
+        content: content.offset,
+        start: content.offset + content.appended.len() as u64,
+        head_hash: hash(&[head]),
+        content_hash: hash(&[&content.appended]),
+        goal: goal::encode(wanted, content.note),
+        ranges: ranges(original, original_length, &content.writes, history).ok_or(broken)?,
+    };
+    let mut body = trailer.encode();
+    let end = trailer.start + body.len() as u64 + FOOTER_SIZE;
+    let footer = footer(trailer.start, &body);
+    body.extend(footer);
+    let leader = leader(original_length, previous_end, end);
+    let mut writes: Vec<Write> = trailer
+        .ranges
+        .iter()
+        .map(|range| Write { offset: range.offset, bytes: range.new.clone() })
+        .collect();
+    writes.push(Write { offset: content.append_at, bytes: leader });
+    let bytes = [content.appended, body].concat();
+    writes.push(Write { offset: content.offset, bytes });
+    Ok(Patch { writes, length: end })
+}
+
+fn leader(original_length: u64, previous_end: u64, end: u64) -> Vec<u8> {
+    let mut out = Out::default();
+    out.0.extend(LEADER);
+    out.u64(original_length);
+    out.u64(previous_end);
+    out.u64(end);
+    let hash = hash(&[&out.0]);
+    out.u64(hash);
+    debug_assert_eq!(out.0.len() as u64, LEADER_SIZE);
+    out.0
+}
+
+fn footer(start: u64, body: &[u8]) -> Vec<u8> {
+    let mut out = Out::default();
+    out.0.extend(FOOTER);
+    out.u32(VERSION);
+    out.u32(0);
+    out.u64(start);
+    let hash = hash(&[body, &out.0]);
+    out.u64(hash);
+    debug_assert_eq!(out.0.len() as u64, FOOTER_SIZE);
+    out.0
+}
+
+/// The ranges in which the finished file differs from the original, and those in which
+/// it differed before, so that the last record alone suffices to undo.
+fn ranges<'data, R: ReadRef<'data>>(
+    original: R,
+    length: u64,
+    writes: &[Write],
+    history: Option<&History>,
+) -> Option<Vec<Range>> {
+    let mut places = Vec::new();
+    for write in writes {
+        let old = bytes_at(original, write.offset, write.bytes.len() as u64)?;
+        differing(write.offset, old, &write.bytes, &mut places);
+    }
+    let before = history.and_then(|history| history.trailer.as_ref());
+    for range in before.iter().flat_map(|trailer| &trailer.ranges) {
+        places.push(range.offset..range.offset + range.old.len() as u64);
+    }
+    places.sort_by_key(|place| place.start);
+    let mut joined: Vec<std::ops::Range<u64>> = Vec::new();
+    for place in places {
+        match joined.last_mut() {
+            Some(last) if place.start <= last.end => last.end = last.end.max(place.end),
+            _ => joined.push(place),
+        }
+    }
+    let finished = Overlay::new(original, writes, length);
+    joined
+        .into_iter()
+        .map(|place| {
+            let size = place.end - place.start;
+            Some(Range {
+                offset: place.start,
+                old: bytes_at(original, place.start, size)?.to_vec(),
+                new: bytes_at(&finished, place.start, size)?.to_vec(),
+            })
+        })
+        .collect()
+}
+
+fn differing(offset: u64, old: &[u8], new: &[u8], places: &mut Vec<std::ops::Range<u64>>) {
+    let mut open: Option<std::ops::Range<usize>> = None;
+    for at in (0..old.len()).filter(|&at| old[at] != new[at]) {
+        match &mut open {
+            Some(run) if at - run.end <= JOIN => run.end = at + 1,
+            _ => {
+                let done = open.replace(at..at + 1);
+                places.extend(done.map(|run| offset + run.start as u64..offset + run.end as u64));
+            }
+        }
+    }
+    places.extend(open.map(|run| offset + run.start as u64..offset + run.end as u64));
+}

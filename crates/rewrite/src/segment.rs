@@ -1,0 +1,183 @@
+//! The segments we append: where they lie in the file and in memory, and what was moved
+//! into them.
+
+use std::ops::Range;
+
+use object::elf::{PF_R, PF_W, PT_LOAD, ProgramFlags};
+
+use crate::RewriteError;
+use crate::format::Segment;
+use crate::image::{ET_EXEC, Image};
+use crate::record::SEGMENT;
+
+/// The largest hole in the file that is accepted to keep a moved table at its address.
+const HOLE_MAX: u64 = 16 << 20;
+/// Alignment of the appended content in the file.
+const ALIGN: u64 = 16;
+
+/// Size of the segment's own head: magic and place of the leader.
+pub(crate) const HEAD_SIZE: u64 = 16;
+
+/// A range of the original that stands elsewhere now.
+#[derive(Clone, Debug)]
+pub(crate) struct Move {
+    pub(crate) old: Range<u64>,
+    pub(crate) offset: u64,
+    pub(crate) vaddr: u64,
+    /// Its size now.
+    pub(crate) size: u64,
+}
+
+/// Everything appended, from the segment's head to the section headers.
+#[derive(Debug)]
+pub(crate) struct Appended {
+    pub(crate) offset: u64,
+    pub(crate) bytes: Vec<u8>,
+    /// Address minus offset of the segment that is being filled.
+    bias: u64,
+    page: u64,
+    pub(crate) loads: Vec<Segment>,
+    pub(crate) moves: Vec<Move>,
+}
+
+/// The largest page of a machine: what a segment must be aligned to so that every kernel
+/// maps it (binutils `ELF_MAXPAGESIZE`, Linux `arch/*/Kconfig`).
+pub(crate) fn largest_page(machine: u16) -> u64 {
+    use object::elf::{EM_68K, EM_386, EM_RISCV, EM_S390, EM_X86_64};
+    let small = [EM_386, EM_X86_64, EM_RISCV, EM_S390].map(|machine| machine.0);
+    if small.contains(&machine) {
+        4096
+    } else if machine == EM_68K.0 {
+        8192
+    } else {
+        0x1_0000
+    }
+}
+
+fn round_up(value: u64, align: u64) -> Result<u64, RewriteError> {
+    value.checked_next_multiple_of(align).ok_or(RewriteError::NoAddressSpace)
+}
+
+impl Appended {
+    /// The read-only segment, begun behind `after` in the file; `leader` is where the
+    /// record's leader stands. With `table_moves` it lies where a loader without
+    /// `PT_PHDR` and a kernel that counts from the first segment find a table in it.
+    pub(crate) fn begin(
+        image: &Image,
+        leader: u64,
+        after: u64,
+        table_moves: bool,
+    ) -> Result<Self, RewriteError> {
+        let page = largest_page(image.machine);
+        let top = image.loads().map(Segment::memory_end).max().unwrap_or(0);
+        let top = round_up(top, page)?;
+        let mut offset = round_up(after, ALIGN)?;
+        let mut vaddr = top.checked_add(offset % page).ok_or(RewriteError::NoAddressSpace)?;
+        if table_moves {
+            for load in image.loads() {
+                offset = offset.max(round_up(load.file_end(), page)?);
+            }
+            vaddr = top.checked_add(offset % page).ok_or(RewriteError::NoAddressSpace)?;
+            if let (true, Some(first)) = (starts_by_itself(image), image.loads().next()) {
+                let bias = first.vaddr.wrapping_sub(first.offset);
+                let lowest = top.wrapping_sub(bias);
+                if lowest > offset && lowest - offset > HOLE_MAX {
+                    return Err(RewriteError::NoRoom);
+                }
+                offset = round_up(offset.max(lowest), ALIGN)?;
+                vaddr = offset.wrapping_add(bias);
+                if vaddr < top {
+                    return Err(RewriteError::NoRoom);
+                }
+            }
+        }
+        let mut bytes = SEGMENT.to_vec();
+        bytes.extend(leader.to_le_bytes());
+        let bias = vaddr.wrapping_sub(offset);
+        Ok(Self { offset, bytes, bias, page, loads: Vec::new(), moves: Vec::new() })
+    }
+
+    /// Behind `after`, for what is in no segment.
+    pub(crate) fn outside(after: u64) -> Self {
+        let (loads, moves) = (Vec::new(), Vec::new());
+        Self { offset: after, bytes: Vec::new(), bias: 0, page: 1, loads, moves }
+    }
+
+    /// The next free offset.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+
+    /// Pads to `align` and adds bytes; gives their offset and address.
+    pub(crate) fn push(&mut self, bytes: &[u8], align: u64) -> (u64, u64) {
+        let align = align.max(1);
+        // `bias` is a multiple of the page, which no alignment here exceeds.
+        let offset = self.end().next_multiple_of(align);
+        self.bytes.resize((offset - self.offset) as usize, 0);
+        self.bytes.extend(bytes);
+        (offset, offset.wrapping_add(self.bias))
+    }
+
+    /// Adds what stood at `old`.
+    pub(crate) fn push_moved(&mut self, old: Range<u64>, bytes: &[u8], align: u64) {
+        let (offset, vaddr) = self.push(bytes, align);
+        self.moves.push(Move { old, offset, vaddr, size: bytes.len() as u64 });
+    }
+
+    /// Ends the read-only segment.
+    pub(crate) fn close(&mut self) -> Result<(), RewriteError> {
+        self.close_as(self.offset, PF_R)
+    }
+
+    fn close_as(&mut self, offset: u64, flags: ProgramFlags) -> Result<(), RewriteError> {
+        let filesz = self.end() - offset;
+        let vaddr = offset.wrapping_add(self.bias);
+        vaddr.checked_add(filesz).ok_or(RewriteError::NoAddressSpace)?;
+        let align = self.page;
+        self.loads.push(Segment {
+            kind: PT_LOAD,
+            flags,
+            offset,
+            vaddr,
+            paddr: vaddr,
+            filesz,
+            memsz: filesz,
+            align,
+        });
+        Ok(())
+    }
+
+    /// Adds a writable segment of `size` bytes behind the read-only one and fills it with
+    /// what `content` makes of its address; gives offset and address.
+    pub(crate) fn writable(
+        &mut self,
+        content: impl FnOnce(u64) -> Result<Vec<u8>, RewriteError>,
+    ) -> Result<(u64, u64), RewriteError> {
+        let end = self.loads.last().map_or(0, Segment::memory_end);
+        let offset = round_up(self.end(), ALIGN)?;
+        let vaddr = round_up(end, self.page)?
+            .checked_add(offset % self.page)
+            .ok_or(RewriteError::NoAddressSpace)?;
+        self.bias = vaddr.wrapping_sub(offset);
+        let bytes = content(vaddr)?;
+        let place = self.push(&bytes, ALIGN);
+        self.close_as(offset, PF_R | PF_W)?;
+        Ok(place)
+    }
+
+    /// Where a range of the original stands now; `None` where it did not move.
+    pub(crate) fn moved(&self, offset: u64, size: u64) -> Option<(u64, u64)> {
+        let end = offset.checked_add(size)?;
+        let found = self.moves.iter().find(|it| it.old.start <= offset && end <= it.old.end)?;
+        let inside = offset - found.old.start;
+        Some((found.offset + inside, found.vaddr.wrapping_add(inside)))
+    }
+}
+
+/// True where the kernel tells the program where its table is.
+fn starts_by_itself(image: &Image) -> bool {
+    let pie = image.dynamic.as_ref().and_then(|it| it.value(object::elf::DT_FLAGS_1));
+    image.kind == ET_EXEC
+        || image.interpreter().is_some()
+        || pie.is_some_and(|flags| flags & becalm_core::elf::DF_1_PIE != 0)
+}
