@@ -1,7 +1,7 @@
 /* The rtld-audit interface (man 7 rtld-audit): what the loader calls.
 
-   la_objopen says which object of the table each loaded object is; la_objsearch answers a
-   needed string before the loader searches, or gives it back unchanged. */
+   la_objopen keeps who an object is; la_objsearch answers a needed string before the loader
+   searches, or gives it back unchanged. */
 #include "base.h"
 #include "dynamic.h"
 #include "guard.h"
@@ -17,7 +17,7 @@
 /* Objects with a DT_RPATH so far, and those of them the table does not know. */
 static unsigned rpath_objects STATE = 0;
 static unsigned rpath_strangers STATE = 0;
-static unsigned char program_seen STATE = 0;
+static const struct link_map *program STATE = NULL;
 static char program_path[4096] STATE = { 0 };
 
 EXPORT unsigned
@@ -26,12 +26,18 @@ la_version (unsigned version)
   return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
-/* A cookie is the object's number and a low bit, or, where it has none, what the loader put
-   there: the address of the link map, which is even. */
+/* A cookie is the address of the link map, which is even, until the object's first question;
+   then the object's number and a low bit. */
 static uintptr_t
 to_cookie (uint32_t object)
 {
-  return (uintptr_t) object << 1 | 1;
+  return (uintptr_t) (object & UINTPTR_MAX >> 1) << 1 | 1;
+}
+
+static uint32_t
+from_cookie (uintptr_t cookie)
+{
+  return cookie == to_cookie (NO_OBJECT) ? NO_OBJECT : (uint32_t) (cookie >> 1);
 }
 
 static int
@@ -60,55 +66,50 @@ find_program (void)
 }
 
 static uint32_t
-find_object (const struct link_map *map, int is_program)
+find_object (const struct link_map *map)
 {
   if (map->name != NULL && map->name[0] == '/')
     return table_find_object (map->name);
-  return is_program && !process_is_direct () ? find_program () : NO_OBJECT;
+  return map == program && !process_is_direct () ? find_program () : NO_OBJECT;
 }
 
-static void
-know (const struct link_map *map, int is_program, uintptr_t *cookie)
+/* The object of the table that answers for one of the process. */
+static uint32_t
+identify (const struct link_map *map)
 {
   struct run_path run_path = dynamic_run_path (map);
-  if (run_path.value == NULL)
+  if (run_path.value != NULL)
     {
-      /* Nothing of its own to search: the table's common object, named by nothing, knows
-         what follows LD_LIBRARY_PATH. Without that there is nothing to gain. */
-      if (library_path_is_set () && !run_path.no_default && table_ready ())
-        {
-          uint32_t common = table_find_object ("");
-          if (common != NO_OBJECT)
-            *cookie = to_cookie (common);
-        }
-      return;
+      uint32_t object = table_ready () ? find_object (map) : NO_OBJECT;
+      return fits (object, &run_path) ? object : NO_OBJECT;
     }
-  uint32_t object = table_ready () ? find_object (map, is_program) : NO_OBJECT;
-  int known = object != NO_OBJECT && fits (object, &run_path);
-  if (known)
-    *cookie = to_cookie (object);
-  if (run_path.is_rpath)
-    {
-      rpath_objects++;
-      rpath_strangers += !known;
-    }
+  /* Nothing of its own to search: the table's common object, named by nothing, knows what
+     follows LD_LIBRARY_PATH. Without that there is nothing to gain. */
+  return library_path_is_set () && !run_path.no_default && table_ready ()
+           ? table_find_object ("")
+           : NO_OBJECT;
 }
 
 EXPORT unsigned
 la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
 {
-  int is_program = !program_seen;
-  if (is_program)
+  if (program == NULL)
     {
-      program_seen = 1;
+      program = map;
       process_init (map);
       log_init ();
     }
+  *cookie = (uintptr_t) map;
   if (process_is_off ())
     return 0;
-  know (map, is_program, cookie);
+  if (dynamic_run_path (map).is_rpath)
+    {
+      *cookie = to_cookie (identify (map));
+      rpath_objects++;
+      rpath_strangers += from_cookie (*cookie) == NO_OBJECT;
+    }
   const char *path = map->name;
-  if (is_program && (path == NULL || path[0] == '\0'))
+  if (map == program && (path == NULL || path[0] == '\0'))
     path = process_executable ();
   log_object (cookie, namespace, path != NULL ? path : "");
   return 0;
@@ -126,13 +127,17 @@ is_there (const struct table_edge *edge, const char *path)
 }
 
 static const char *
-answer (const char *needed, uintptr_t cookie)
+answer (const char *needed, uintptr_t *cookie)
 {
   const char *path, *first;
-  if (!(cookie & 1) || has_slash (needed))
+  if (has_slash (needed))
     return needed;
-  const struct table_edge *edge
-      = table_find_edge (table_object ((uint32_t) (cookie >> 1)), needed, &path);
+  if (!(*cookie & 1))
+    *cookie = to_cookie (identify ((const struct link_map *) *cookie));
+  uint32_t object = from_cookie (*cookie);
+  if (object == NO_OBJECT)
+    return needed;
+  const struct table_edge *edge = table_find_edge (table_object (object), needed, &path);
   uint32_t flags = edge != NULL ? edge->guards : 0;
   if (edge == NULL || (flags & EDGE_KNOWN_RPATHS && rpath_strangers > 0)
       || (flags & EDGE_NO_RPATHS && rpath_objects > 0))
@@ -155,7 +160,7 @@ la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
 {
   if (process_is_off ())
     return name;
-  const char *result = flag == LA_SER_ORIG ? answer (name, *cookie) : name;
+  const char *result = flag == LA_SER_ORIG ? answer (name, cookie) : name;
   log_question (cookie, flag, name, result);
   return result;
 }

@@ -58,11 +58,15 @@ dynamic_run_path (const struct link_map *map)
     return result;
   struct tables t = read_tables (map->dynamic);
   elf_word at = t.has_runpath ? t.runpath : t.rpath;
+  result.no_default = (t.flags_1 & DF_1_NODEFLIB) != 0;
   if ((!t.has_runpath && !t.has_rpath) || t.strings == 0 || at >= t.strings_size)
     return result;
-  result.value = (const char *) address (map, t.strings) + at;
+  /* An empty one is none; the vDSO of some kernels has it. */
+  const char *value = (const char *) address (map, t.strings) + at;
+  if (*value == '\0')
+    return result;
+  result.value = value;
   result.is_rpath = !t.has_runpath;
-  result.no_default = (t.flags_1 & DF_1_NODEFLIB) != 0;
   return result;
 }
 

@@ -138,7 +138,8 @@ struct RunPath<'a> {
 impl<'a> RunPath<'a> {
     fn of(dynamic: &'a Dynamic) -> Option<Self> {
         let value = dynamic.runpath.as_ref().or(dynamic.rpath.as_ref())?;
-        Some(Self {
+        // An empty one is none (`decompose_rpath`).
+        (!value.is_empty()).then(|| Self {
             value: value.as_bstr(),
             is_rpath: dynamic.runpath.is_none(),
             no_default_dirs: dynamic.flags_1 & DF_1_NODEFLIB != 0,

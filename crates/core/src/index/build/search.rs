@@ -155,9 +155,6 @@ impl<'a> Asker<'a> {
             secure: None,
         };
         let mut dirs: Vec<Option<Rc<Dir>>> = Vec::new();
-        if run_path.value.is_empty() {
-            return dirs;
-        }
         for element in run_path.value.split_str(":").map(BStr::new) {
             let name = directory_name(element, &tokens)
                 .filter(|name| name.starts_with(b"/") && !needs_loader(element));
