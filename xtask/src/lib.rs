@@ -5,6 +5,7 @@
 //! stores and of foreign sysroots; [`predict`] is the model's side of both.
 //! [`trace_differential`] holds the tracer against `strace` and the model.
 
+pub mod audit_trial;
 pub mod case;
 pub mod differential;
 pub mod predict;

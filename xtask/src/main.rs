@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use xtask::audit_trial;
 use xtask::case::{Case, Predictor};
 use xtask::differential::{self, Options};
 use xtask::predict::Question;
@@ -24,6 +25,8 @@ enum Chore {
     Differential(Options),
     /// Hold becalm trace against strace, against the model, and against no tracer.
     TraceDifferential(trace_differential::Options),
+    /// Hold starts under the audit module against plain ones.
+    AuditTrial(audit_trial::Options),
     /// Build one case and print what the loader did beside what the model says.
     Case {
         /// Folder of the case.
@@ -37,6 +40,7 @@ enum Chore {
 fn main() -> Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Differential(options) => differential::run(&options),
+        Chore::AuditTrial(options) => audit_trial::run(&options),
         Chore::TraceDifferential(options) => trace_differential::run(&options),
         Chore::Case { folder } => {
             let report =

@@ -19,6 +19,7 @@ pub mod edit;
 pub mod elf;
 pub mod facts;
 pub mod fs;
+pub mod index;
 pub mod loader;
 pub mod macho;
 pub mod observe;

@@ -15,6 +15,7 @@
 pub mod ask;
 mod cpu;
 pub mod error;
+pub mod index_store;
 pub mod os_fs;
 pub mod trace;
 pub mod truth;

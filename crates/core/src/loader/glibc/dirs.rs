@@ -164,7 +164,7 @@ impl Dirs {
 /// One element as a directory name: tokens replaced, trailing slashes folded into one.
 /// An empty element is the current directory; one that is empty after expansion is
 /// left out.
-fn directory_name(element: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
+pub(crate) fn directory_name(element: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
     if element.is_empty() {
         return Some(BString::default());
     }

@@ -7,13 +7,13 @@
 //! a file that opens is judged by [`verify`].
 
 mod deps;
-mod dirs;
+pub(crate) mod dirs;
 mod map_object;
 mod open_path;
 mod startup;
 #[cfg(test)]
 mod tests;
-mod verify;
+pub(crate) mod verify;
 
 pub use verify::{Fitness, fitness};
 

@@ -7,7 +7,7 @@ use crate::loader::load::Refusal;
 use crate::probe::Outcome;
 
 /// What the loader thinks of a file that opened.
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It is a library for this process.
     Good,
     /// Passed over, the search goes on (with errno `ENOENT`).
@@ -48,7 +48,7 @@ const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
 
 /// `open_verify` on a file that opened; `host` is the program's own header.
-pub(super) fn open_verify(file: &OpenedFile, host: &Ident) -> Verdict {
+pub(crate) fn open_verify(file: &OpenedFile, host: &Ident) -> Verdict {
     let head = match &file.head {
         Ok(head) => head.as_slice(),
         Err(_) => return Verdict::Refused(Refusal::Unreadable),
@@ -91,7 +91,7 @@ fn judge_machine(head: &[u8], host: &Ident) -> Verdict {
 }
 
 /// The checks of `_dl_map_object_from_fd` that a library can fail.
-pub(super) fn map_from_fd(view: &ObjectView) -> Result<(), Refusal> {
+pub(crate) fn map_from_fd(view: &ObjectView) -> Result<(), Refusal> {
     if !view.has_load {
         return Err(Refusal::NoSegments);
     }

@@ -1,0 +1,166 @@
+/* The rtld-audit interface (man 7 rtld-audit): what the loader calls.
+
+   la_objopen keeps who an object is; la_objsearch answers a needed string before the loader
+   searches, or gives it back unchanged. */
+#include "base.h"
+#include "dynamic.h"
+#include "guard.h"
+#include "library_path.h"
+#include "log.h"
+#include "process.h"
+#include "system.h"
+#include "table.h"
+
+#define LAV_CURRENT 2u
+#define LA_SER_ORIG 1u
+
+/* Objects with a DT_RPATH so far, and those of them the table does not know. */
+static unsigned rpath_objects STATE = 0;
+static unsigned rpath_strangers STATE = 0;
+static const struct link_map *program STATE = NULL;
+static char program_path[4096] STATE = { 0 };
+
+EXPORT unsigned
+la_version (unsigned version)
+{
+  return version < LAV_CURRENT ? version : LAV_CURRENT;
+}
+
+/* A cookie is the address of the link map, which is even, until the object's first question;
+   then the object's number and a low bit. */
+static uintptr_t
+to_cookie (uint32_t object)
+{
+  return (uintptr_t) (object & UINTPTR_MAX >> 1) << 1 | 1;
+}
+
+static uint32_t
+from_cookie (uintptr_t cookie)
+{
+  return cookie == to_cookie (NO_OBJECT) ? NO_OBJECT : (uint32_t) (cookie >> 1);
+}
+
+static int
+fits (uint32_t object, const struct run_path *run_path)
+{
+  return object != NO_OBJECT && table_object (object)->run_path == run_path_mark (run_path);
+}
+
+/* The program by the path given to execve where that is its real path, else by the
+   kernel's link: $ORIGIN is the directory of the real one. */
+static uint32_t
+find_program (void)
+{
+  const char *path = process_executable ();
+  if (path != NULL && path[0] == '/')
+    {
+      uint32_t object = table_find_object (path);
+      if (object != NO_OBJECT && table_object (object)->flags & OBJECT_CANONICAL)
+        return object;
+    }
+  long length = sys_readlink ("/proc/self/exe", program_path, sizeof program_path - 1);
+  if (length <= 0 || (size_t) length >= sizeof program_path - 1)
+    return NO_OBJECT;
+  program_path[length] = '\0';
+  return table_find_object (program_path);
+}
+
+static uint32_t
+find_object (const struct link_map *map)
+{
+  if (map->name != NULL && map->name[0] == '/')
+    return table_find_object (map->name);
+  return map == program && !process_is_direct () ? find_program () : NO_OBJECT;
+}
+
+/* The object of the table that answers for one of the process. */
+static uint32_t
+identify (const struct link_map *map)
+{
+  struct run_path run_path = dynamic_run_path (map);
+  if (run_path.value != NULL)
+    {
+      uint32_t object = table_ready () ? find_object (map) : NO_OBJECT;
+      return fits (object, &run_path) ? object : NO_OBJECT;
+    }
+  /* Nothing of its own to search: the table's common object, named by nothing, knows what
+     follows LD_LIBRARY_PATH. Without that there is nothing to gain. */
+  return library_path_is_set () && !run_path.no_default && table_ready ()
+           ? table_find_object ("")
+           : NO_OBJECT;
+}
+
+EXPORT unsigned
+la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
+{
+  if (program == NULL)
+    {
+      program = map;
+      process_init (map);
+      log_init ();
+    }
+  *cookie = (uintptr_t) map;
+  if (process_is_off ())
+    return 0;
+  if (dynamic_run_path (map).is_rpath)
+    {
+      *cookie = to_cookie (identify (map));
+      rpath_objects++;
+      rpath_strangers += from_cookie (*cookie) == NO_OBJECT;
+    }
+  const char *path = map->name;
+  if (map == program && (path == NULL || path[0] == '\0'))
+    path = process_executable ();
+  log_object (cookie, namespace, path != NULL ? path : "");
+  return 0;
+}
+
+/* True where the file may be named without the loader having looked for it: nothing has come
+   or gone in the stores, or it is there. */
+static int
+is_there (const struct table_edge *edge, const char *path)
+{
+  struct statx found;
+  if (!(edge->guards & EDGE_LOOK) && roots_hold ())
+    return 1;
+  return sys_statx (path, &found) == 0;
+}
+
+static const char *
+answer (const char *needed, uintptr_t *cookie)
+{
+  const char *path, *first;
+  if (has_slash (needed))
+    return needed;
+  if (!(*cookie & 1))
+    *cookie = to_cookie (identify ((const struct link_map *) *cookie));
+  uint32_t object = from_cookie (*cookie);
+  if (object == NO_OBJECT)
+    return needed;
+  const struct table_edge *edge = table_find_edge (table_object (object), needed, &path);
+  uint32_t flags = edge != NULL ? edge->guards : 0;
+  if (edge == NULL || (flags & EDGE_KNOWN_RPATHS && rpath_strangers > 0)
+      || (flags & EDGE_NO_RPATHS && rpath_objects > 0))
+    return needed;
+  if (!(flags & EDGE_BEFORE_LIBRARY_PATH) && library_path_is_set ())
+    switch (library_path_ask (needed, &first))
+      {
+      case LIBRARY_PATH_FOUND:
+        return first;
+      case LIBRARY_PATH_UNKNOWN:
+        return needed;
+      case LIBRARY_PATH_NOTHING:
+        break;
+      }
+  return guards_hold (flags & EDGE_SET) && is_there (edge, path) ? path : needed;
+}
+
+EXPORT const char *
+la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
+{
+  if (process_is_off ())
+    return name;
+  const char *result = flag == LA_SER_ORIG ? answer (name, cookie) : name;
+  log_question (cookie, flag, name, result);
+  return result;
+}

@@ -1,0 +1,129 @@
+/* What a freestanding C11 file lacks: the ELF and link-map types of this machine, and the
+   four memory functions a compiler may call by itself.
+
+   Types follow the gABI; the head of `struct link_map` is the public part in <link.h>,
+   unchanged since glibc 2.0. */
+#ifndef BECALM_BASE_H
+#define BECALM_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXPORT __attribute__ ((visibility ("default"), used))
+/* State lies in .data, zeros in the file: a .bss would cost one more mapping. */
+#define STATE __attribute__ ((section (".data")))
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+# define DATA_ENCODING 1u
+#else
+# define DATA_ENCODING 2u
+#endif
+
+#if __SIZEOF_POINTER__ == 8
+# define ELF_CLASS 2u
+typedef int64_t elf_sword;
+typedef uint64_t elf_word;
+#else
+# define ELF_CLASS 1u
+typedef int32_t elf_sword;
+typedef uint32_t elf_word;
+#endif
+
+#if defined __x86_64__
+# define ELF_MACHINE 62u
+#elif defined __aarch64__
+# define ELF_MACHINE 183u
+#elif defined __arm__
+# define ELF_MACHINE 40u
+#elif defined __i386__
+# define ELF_MACHINE 3u
+#elif defined __riscv
+# define ELF_MACHINE 243u
+#elif defined __powerpc64__
+# define ELF_MACHINE 21u
+#elif defined __s390x__
+# define ELF_MACHINE 22u
+#else
+# error "no system call header for this machine"
+#endif
+
+typedef struct
+{
+  elf_sword tag;
+  elf_word value;
+} elf_dyn;
+
+#if __SIZEOF_POINTER__ == 8
+typedef struct
+{
+  uint32_t name;
+  unsigned char info, other;
+  uint16_t section;
+  uint64_t value, size;
+} elf_sym;
+
+typedef struct
+{
+  uint32_t type, flags;
+  uint64_t offset, vaddr, paddr, filesz, memsz, align;
+} elf_phdr;
+#else
+typedef struct
+{
+  uint32_t name, value, size;
+  unsigned char info, other;
+  uint16_t section;
+} elf_sym;
+
+typedef struct
+{
+  uint32_t type, offset, vaddr, paddr, filesz, memsz, flags, align;
+} elf_phdr;
+#endif
+
+typedef struct
+{
+  unsigned char ident[16];
+  uint16_t type, machine;
+  uint32_t version;
+  elf_word entry, phoff, shoff;
+  uint32_t flags;
+  uint16_t ehsize, phentsize, phnum, shentsize, shnum, shstrndx;
+} elf_ehdr;
+
+typedef struct
+{
+  elf_word type, value;
+} elf_auxv;
+
+struct link_map
+{
+  elf_word addr;
+  const char *name;
+  const elf_dyn *dynamic;
+  struct link_map *next, *prev;
+};
+
+void *memcpy (void *to, const void *from, size_t n);
+void *memset (void *to, int byte, size_t n);
+int memcmp (const void *a, const void *b, size_t n);
+size_t strlen (const char *s);
+
+static inline int
+text_equal (const char *a, const char *b)
+{
+  while (*a != '\0' && *a == *b)
+    a++, b++;
+  return *a == *b;
+}
+
+static inline int
+has_slash (const char *s)
+{
+  for (; *s != '\0'; s++)
+    if (*s == '/')
+      return 1;
+  return 0;
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* Dynamic sections, read where the loader mapped them. */
+#include "dynamic.h"
+#include "table.h"
+
+#define DT_HASH 4
+#define DT_STRTAB 5
+#define DT_SYMTAB 6
+#define DT_STRSZ 10
+#define DT_RPATH 15
+#define DT_RUNPATH 29
+#define DT_GNU_HASH 0x6ffffef5
+#define DT_FLAGS_1 0x6ffffffb
+#define DF_1_NODEFLIB 0x800
+
+struct tables
+{
+  elf_word strings, strings_size, symbols, gnu_hash, hash;
+  elf_word rpath, runpath, flags_1;
+  int has_rpath, has_runpath;
+};
+
+static struct tables
+read_tables (const elf_dyn *entry)
+{
+  struct tables t = { 0 };
+  for (; entry->tag != 0; entry++)
+    switch (entry->tag)
+      {
+      case DT_HASH: t.hash = entry->value; break;
+      case DT_STRTAB: t.strings = entry->value; break;
+      case DT_SYMTAB: t.symbols = entry->value; break;
+      case DT_STRSZ: t.strings_size = entry->value; break;
+      case DT_RPATH: t.rpath = entry->value; t.has_rpath = 1; break;
+      case DT_RUNPATH: t.runpath = entry->value; t.has_runpath = 1; break;
+      case DT_GNU_HASH: t.gnu_hash = entry->value; break;
+      case DT_FLAGS_1: t.flags_1 = entry->value; break;
+      }
+  return t;
+}
+
+/* The loader adds the load address to these entries in place, except where the section is
+   read-only (from 2.35 on; the vDSO's; RISC-V's). Of the two readings the one that lies
+   nearer to the section itself is the right one: they are parts of one object. */
+static elf_word
+address (const struct link_map *map, elf_word value)
+{
+  elf_word here = (elf_word) map->dynamic, added = value + map->addr;
+  elf_word as_is_away = value > here ? value - here : here - value;
+  elf_word added_away = added > here ? added - here : here - added;
+  return as_is_away <= added_away ? value : added;
+}
+
+struct run_path
+dynamic_run_path (const struct link_map *map)
+{
+  struct run_path result = { NULL, 0, 0 };
+  if (map->dynamic == NULL)
+    return result;
+  struct tables t = read_tables (map->dynamic);
+  elf_word at = t.has_runpath ? t.runpath : t.rpath;
+  result.no_default = (t.flags_1 & DF_1_NODEFLIB) != 0;
+  if ((!t.has_runpath && !t.has_rpath) || t.strings == 0 || at >= t.strings_size)
+    return result;
+  /* An empty one is none; the vDSO of some kernels has it. */
+  const char *value = (const char *) address (map, t.strings) + at;
+  if (*value == '\0')
+    return result;
+  result.value = value;
+  result.is_rpath = !t.has_runpath;
+  return result;
+}
+
+uint32_t
+run_path_mark (const struct run_path *run_path)
+{
+  uint64_t seed = 1u | (run_path->is_rpath ? 2u : 0) | (run_path->no_default ? 4u : 0);
+  return (uint32_t) hash_bytes (seed, run_path->value, strlen (run_path->value));
+}
+
+static const elf_sym *
+by_gnu_hash (const struct link_map *map, const struct tables *t, const char *name)
+{
+  const uint32_t *table = (const uint32_t *) address (map, t->gnu_hash);
+  const elf_sym *symbols = (const elf_sym *) address (map, t->symbols);
+  const char *strings = (const char *) address (map, t->strings);
+  uint32_t bucket_count = table[0], first = table[1], bloom_words = table[2], hash = 5381;
+  for (const char *c = name; *c != '\0'; c++)
+    hash = hash * 33 + (unsigned char) *c;
+  const uint32_t *buckets = table + 4 + bloom_words * (sizeof (elf_word) / 4);
+  uint32_t index = bucket_count != 0 ? buckets[hash % bucket_count] : 0;
+  if (index < first)
+    return NULL;
+  for (const uint32_t *chain = buckets + bucket_count + (index - first);; chain++, index++)
+    {
+      if ((*chain | 1) == (hash | 1) && text_equal (strings + symbols[index].name, name))
+        return &symbols[index];
+      if (*chain & 1)
+        return NULL;
+    }
+}
+
+static const elf_sym *
+by_hash (const struct link_map *map, const struct tables *t, const char *name)
+{
+  const uint32_t *table = (const uint32_t *) address (map, t->hash);
+  const elf_sym *symbols = (const elf_sym *) address (map, t->symbols);
+  const char *strings = (const char *) address (map, t->strings);
+  for (uint32_t index = 1; index < table[1]; index++)
+    if (text_equal (strings + symbols[index].name, name))
+      return &symbols[index];
+  return NULL;
+}
+
+void *
+dynamic_symbol (const struct link_map *map, const char *name)
+{
+  if (map->dynamic == NULL)
+    return NULL;
+  struct tables t = read_tables (map->dynamic);
+  const elf_sym *symbol = NULL;
+  if (t.strings == 0 || t.symbols == 0)
+    return NULL;
+  if (t.gnu_hash != 0)
+    symbol = by_gnu_hash (map, &t, name);
+  else if (t.hash != 0 && ELF_MACHINE != 22u) /* z/Architecture: words of 64 bits */
+    symbol = by_hash (map, &t, name);
+  return symbol != NULL && symbol->section != 0 ? (void *) (map->addr + symbol->value) : NULL;
+}

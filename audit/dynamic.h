@@ -1,0 +1,26 @@
+/* The dynamic section of a loaded object. */
+#ifndef BECALM_DYNAMIC_H
+#define BECALM_DYNAMIC_H
+
+#include "base.h"
+
+/* What makes the search of an object's needed strings its own. */
+struct run_path
+{
+  /* DT_RUNPATH, else DT_RPATH, else NULL. */
+  const char *value;
+  /* True where it is DT_RPATH, which what the object loads inherits. */
+  int is_rpath;
+  /* DF_1_NODEFLIB. */
+  int no_default;
+};
+
+struct run_path dynamic_run_path (const struct link_map *map);
+
+/* The run path as one number, which the index knows the object by. */
+uint32_t run_path_mark (const struct run_path *run_path);
+
+/* Address of a symbol that an object defines, by its DT_GNU_HASH or DT_HASH. */
+void *dynamic_symbol (const struct link_map *map, const char *name);
+
+#endif

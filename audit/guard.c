@@ -1,0 +1,96 @@
+/* Guards: a directory or file that is still as it was indexed, a directory that is still not
+   there, the loader the facts were taken from. Each costs one call in the whole process. */
+#include "guard.h"
+#include "process.h"
+#include "system.h"
+
+/* Two bits a guard: 0 not looked at, 1 holds, 2 does not. Guards beyond are looked at each
+   time they are asked for. */
+#define REMEMBERED 4096u
+static unsigned char remembered[REMEMBERED / 4] STATE = { 0 };
+
+/* The first root's look serves as the check of the file's length too. */
+static struct statx first_root STATE = { 0 };
+static long first_root_result STATE = ENOENT_NEG;
+static const char *first_root_path STATE = NULL;
+static unsigned char roots_state STATE = 0;
+
+int
+guard_reach_end (const char *end)
+{
+  first_root_result = sys_statx (end, &first_root);
+  if (first_root_result == EFAULT_NEG || end[TRAILER_SIZE - 1] != '\0')
+    return 0;
+  first_root_path = end;
+  return 1;
+}
+
+static int
+same_stamp (const struct table_guard *guard, const struct statx *now)
+{
+  uint64_t dev = (uint64_t) now->dev_major << 32 | now->dev_minor;
+  return guard->dev == dev && guard->ino == now->ino
+         && guard->mtime_sec == now->mtime.sec && guard->mtime_nsec == now->mtime.nsec
+         && guard->ctime_sec == now->ctime.sec && guard->ctime_nsec == now->ctime.nsec
+         && (guard->kind != GUARD_FILE || guard->size == now->size);
+}
+
+static int
+look (uint32_t index)
+{
+  const char *path;
+  const struct table_guard *guard = table_guard (index, &path);
+  if (guard == NULL)
+    return 0;
+  if (guard->kind == GUARD_LOADER)
+    return text_equal (path, process_loader ());
+  struct statx now;
+  long result;
+  if (first_root_path != NULL && text_equal (path, first_root_path))
+    {
+      now = first_root;
+      result = first_root_result;
+    }
+  else
+    result = sys_statx (path, &now);
+  if (guard->kind == GUARD_ABSENT)
+    return result == ENOENT_NEG;
+  return (guard->kind == GUARD_DIRECTORY || guard->kind == GUARD_FILE) && result == 0
+         && same_stamp (guard, &now);
+}
+
+int
+guard_holds (uint32_t index)
+{
+  if (index >= REMEMBERED)
+    return look (index);
+  unsigned shift = 2 * (index % 4);
+  unsigned known = remembered[index / 4] >> shift & 3u;
+  if (known == 0)
+    {
+      known = look (index) ? 1 : 2;
+      remembered[index / 4] |= (unsigned char) (known << shift);
+    }
+  return known == 1;
+}
+
+int
+guards_hold (uint32_t set)
+{
+  uint32_t count;
+  const uint32_t *ids = table_set (set, &count);
+  if (ids == NULL)
+    return 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (!guard_holds (ids[i]))
+      return 0;
+  return 1;
+}
+
+int
+roots_hold (void)
+{
+  if (roots_state == 0)
+    roots_state = guards_hold (table_roots ()) ? 1 : 2;
+  return roots_state == 1;
+}

@@ -1,0 +1,18 @@
+/* What an answer rests on, looked at once a process. */
+#ifndef BECALM_GUARD_H
+#define BECALM_GUARD_H
+
+#include "table.h"
+
+/* Reads the path at the end of the mapping; 0 where the file ends before it. */
+int guard_reach_end (const char *end);
+
+/* True where every guard of a set holds. */
+int guards_hold (uint32_t set);
+
+int guard_holds (uint32_t index);
+
+/* True where no package has come or gone since the index was made. */
+int roots_hold (void);
+
+#endif

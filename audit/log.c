@@ -1,0 +1,103 @@
+/* One line a call, written at once to a file opened for it: nothing stays open in a program
+   that may close or count its files. */
+#include "log.h"
+#include "process.h"
+#include "system.h"
+
+#define O_WRONLY_CREAT_APPEND_CLOEXEC (01 | 0100 | 02000 | 02000000)
+#define LINE_SIZE 8192u
+
+static char file[1024] STATE = { 0 };
+static char line[LINE_SIZE] STATE = { 0 };
+static size_t used STATE = 0;
+
+void
+log_init (void)
+{
+  const char *path = process_log ();
+  size_t length = path == NULL ? 0 : strlen (path);
+  if (length > 0 && length < sizeof file)
+    memcpy (file, path, length + 1);
+}
+
+static void
+put_byte (char c)
+{
+  if (used < LINE_SIZE - 1)
+    line[used++] = c;
+}
+
+/* Tab, newline and backslash as \t, \n and \\, so that a line is a line. */
+static void
+put_text (const char *s)
+{
+  for (; *s != '\0'; s++)
+    {
+      char escaped = *s == '\t' ? 't' : *s == '\n' ? 'n' : *s == '\\' ? '\\' : 0;
+      if (escaped != 0)
+        put_byte ('\\');
+      put_byte (escaped != 0 ? escaped : *s);
+    }
+}
+
+static void
+put_number (unsigned long value, unsigned base)
+{
+  char digits[24];
+  unsigned count = 0;
+  do
+    digits[count++] = "0123456789abcdef"[value % base];
+  while ((value /= base) != 0);
+  while (count > 0)
+    put_byte (digits[--count]);
+}
+
+static void
+begin (const char *what, const void *cookie)
+{
+  used = 0;
+  put_number ((unsigned long) sys_getpid (), 10);
+  put_byte ('\t');
+  put_text (what);
+  put_byte ('\t');
+  put_number ((unsigned long) cookie, 16);
+  put_byte ('\t');
+}
+
+static void
+end (void)
+{
+  put_byte ('\n');
+  long fd = sys_open (file, O_WRONLY_CREAT_APPEND_CLOEXEC, 0666);
+  if (fd < 0)
+    return;
+  sys_write ((int) fd, line, used);
+  sys_close ((int) fd);
+}
+
+void
+log_object (const void *cookie, long namespace, const char *path)
+{
+  if (file[0] == '\0')
+    return;
+  begin ("object", cookie);
+  put_number ((unsigned long) namespace, 10);
+  put_byte ('\t');
+  put_text (path);
+  end ();
+}
+
+void
+log_question (const void *cookie, unsigned flag, const char *name, const char *answer)
+{
+  if (file[0] == '\0')
+    return;
+  begin ("search", cookie);
+  put_number (flag, 10);
+  put_byte ('\t');
+  put_text (name);
+  put_byte ('\t');
+  if (answer != name)
+    put_text (answer);
+  end ();
+}

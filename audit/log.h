@@ -1,0 +1,15 @@
+/* BECALM=log:FILE: each object and each question, a line each (docs/index-format.md). */
+#ifndef BECALM_LOG_H
+#define BECALM_LOG_H
+
+#include "base.h"
+
+void log_init (void);
+
+/* COOKIE's address names the object in later lines. */
+void log_object (const void *cookie, long namespace, const char *path);
+
+/* FLAG is the LA_SER_ value; ANSWER is what goes back to the loader. */
+void log_question (const void *cookie, unsigned flag, const char *name, const char *answer);
+
+#endif

@@ -1,0 +1,30 @@
+/* The process the module is in: how it was started, with what environment. */
+#ifndef BECALM_PROCESS_H
+#define BECALM_PROCESS_H
+
+#include "base.h"
+
+/* Looks at the stack the kernel made; MAP is the program's. */
+void process_init (const struct link_map *map);
+
+/* True where no question is to be answered: BECALM=off, secure-execution mode, a start
+   that could not be made out. */
+int process_is_off (void);
+
+/* The loader's path, as the program names it; empty where the loader was started itself, for
+   it then goes by the name of another. */
+const char *process_loader (void);
+
+/* The path given to execve, NULL where it is not known. */
+const char *process_executable (void);
+
+/* True where the loader was started itself, with the program as its argument. */
+int process_is_direct (void);
+
+/* LD_LIBRARY_PATH, NULL where it is not set or empty. */
+const char *process_library_path (void);
+
+/* What follows BECALM=log:, NULL where nothing is to be logged. */
+const char *process_log (void);
+
+#endif

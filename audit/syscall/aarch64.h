@@ -1,0 +1,18 @@
+/* System calls of AArch64 (Linux include/uapi/asm-generic/unistd.h). */
+#include "generic_numbers.h"
+
+static inline long
+system_call (long nr, long a, long b, long c, long d, long e)
+{
+  register long x8 __asm__ ("x8") = nr;
+  register long x0 __asm__ ("x0") = a;
+  register long x1 __asm__ ("x1") = b;
+  register long x2 __asm__ ("x2") = c;
+  register long x3 __asm__ ("x3") = d;
+  register long x4 __asm__ ("x4") = e;
+  __asm__ volatile ("svc 0"
+                    : "+r" (x0)
+                    : "r" (x8), "r" (x1), "r" (x2), "r" (x3), "r" (x4)
+                    : "memory", "cc");
+  return x0;
+}

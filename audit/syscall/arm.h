@@ -1,0 +1,26 @@
+/* System calls of 32-bit ARM, EABI (Linux arch/arm/tools/syscall.tbl). */
+#define NR_read 3
+#define NR_write 4
+#define NR_close 6
+#define NR_getpid 20
+#define NR_mincore 219
+#define NR_openat 322
+#define NR_readlinkat 332
+#define NR_statx 397
+
+/* r7 may be the frame pointer of Thumb code, so it is saved by hand. */
+static inline long
+system_call (long nr, long a, long b, long c, long d, long e)
+{
+  register long r0 __asm__ ("r0") = a;
+  register long r1 __asm__ ("r1") = b;
+  register long r2 __asm__ ("r2") = c;
+  register long r3 __asm__ ("r3") = d;
+  register long r4 __asm__ ("r4") = e;
+  register long r6 __asm__ ("r6") = nr;
+  __asm__ volatile ("mov r8, r7\n\tmov r7, r6\n\tsvc 0\n\tmov r7, r8"
+                    : "+r" (r0)
+                    : "r" (r1), "r" (r2), "r" (r3), "r" (r4), "r" (r6)
+                    : "memory", "r8", "cc");
+  return r0;
+}

@@ -1,0 +1,20 @@
+/* System calls of i386 (Linux arch/x86/entry/syscalls/syscall_32.tbl). */
+#define NR_read 3
+#define NR_write 4
+#define NR_close 6
+#define NR_getpid 20
+#define NR_mincore 218
+#define NR_openat 295
+#define NR_readlinkat 305
+#define NR_statx 383
+
+static inline long
+system_call (long nr, long a, long b, long c, long d, long e)
+{
+  long result;
+  __asm__ volatile ("int $0x80"
+                    : "=a" (result)
+                    : "a" (nr), "b" (a), "c" (b), "d" (c), "S" (d), "D" (e)
+                    : "memory", "cc");
+  return result;
+}

@@ -1,0 +1,98 @@
+/* The few system calls of the module. A negative result is an errno. */
+#ifndef BECALM_SYSTEM_H
+#define BECALM_SYSTEM_H
+
+#include "base.h"
+
+#if defined __x86_64__
+# include "syscall/x86_64.h"
+#elif defined __aarch64__
+# include "syscall/aarch64.h"
+#elif defined __arm__
+# include "syscall/arm.h"
+#elif defined __i386__
+# include "syscall/i386.h"
+#elif defined __riscv
+# include "syscall/riscv64.h"
+#elif defined __powerpc64__
+# include "syscall/powerpc64.h"
+#elif defined __s390x__
+# include "syscall/s390x.h"
+#endif
+
+#define AT_FDCWD (-100)
+#define ENOENT_NEG (-2)
+#define ENOTDIR_NEG (-20)
+#define EFAULT_NEG (-14)
+
+/* struct statx of Linux include/uapi/linux/stat.h: one layout on every machine. */
+struct statx_time
+{
+  int64_t sec;
+  uint32_t nsec;
+  int32_t pad;
+};
+
+struct statx
+{
+  uint32_t mask, blksize;
+  uint64_t attributes;
+  uint32_t nlink, uid, gid;
+  uint16_t mode, pad0;
+  uint64_t ino, size, blocks, attributes_mask;
+  struct statx_time atime, btime, ctime, mtime;
+  uint32_t rdev_major, rdev_minor, dev_major, dev_minor;
+  uint64_t spare[14];
+};
+
+#define STATX_BASIC_STATS 0x7ffu
+
+static inline long
+sys_statx (const char *path, struct statx *result)
+{
+  return system_call (NR_statx, AT_FDCWD, (long) path, 0, STATX_BASIC_STATS, (long) result);
+}
+
+static inline long
+sys_readlink (const char *path, char *buffer, size_t size)
+{
+  return system_call (NR_readlinkat, AT_FDCWD, (long) path, (long) buffer, (long) size, 0);
+}
+
+static inline long
+sys_open (const char *path, int flags, int mode)
+{
+  return system_call (NR_openat, AT_FDCWD, (long) path, flags, mode, 0);
+}
+
+static inline long
+sys_read (int fd, void *buffer, size_t size)
+{
+  return system_call (NR_read, fd, (long) buffer, (long) size, 0, 0);
+}
+
+static inline long
+sys_write (int fd, const void *bytes, size_t size)
+{
+  return system_call (NR_write, fd, (long) bytes, (long) size, 0, 0);
+}
+
+static inline long
+sys_close (int fd)
+{
+  return system_call (NR_close, fd, 0, 0, 0, 0);
+}
+
+static inline long
+sys_getpid (void)
+{
+  return system_call (NR_getpid, 0, 0, 0, 0, 0);
+}
+
+static inline long
+sys_mincore (const void *page, size_t size, unsigned char *result)
+{
+  return system_call (NR_mincore, (long) page, (long) size, (long) result, 0, 0);
+}
+
+#endif

@@ -1,0 +1,300 @@
+/* Reading the table. What it says is believed only where its checksum holds: one for the
+   header, one for each record, so that a lookup touches no more pages than it needs. */
+#include "table.h"
+#include "system.h"
+#include "guard.h"
+
+extern const unsigned char becalm_table[] __attribute__ ((visibility ("hidden")));
+extern const elf_ehdr __ehdr_start __attribute__ ((visibility ("hidden")));
+
+static enum { UNREAD, USABLE, UNUSABLE } state STATE = UNREAD;
+
+static const struct table_header *
+header (void)
+{
+  return (const struct table_header *) becalm_table;
+}
+
+static uint64_t
+load_word (const unsigned char *bytes, size_t count)
+{
+  uint64_t word = 0;
+  if (count == 8)
+    {
+      __builtin_memcpy (&word, bytes, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+      word = __builtin_bswap64 (word);
+#endif
+      return word;
+    }
+  for (size_t i = 0; i < count; i++)
+    word |= (uint64_t) bytes[i] << (8 * i);
+  return word;
+}
+
+uint64_t
+hash_bytes (uint64_t seed, const void *bytes, size_t length)
+{
+  const uint64_t factor = 0x9e3779b97f4a7c15u;
+  const unsigned char *at = bytes;
+  uint64_t h = seed ^ (length * factor);
+  for (; length > 0; )
+    {
+      size_t count = length < 8 ? length : 8;
+      h = (h ^ load_word (at, count)) * factor;
+      h ^= h >> 29;
+      at += count;
+      length -= count;
+    }
+  h ^= h >> 32;
+  h *= 0xbf58476d1ce4e5b9u;
+  return h ^ (h >> 29);
+}
+
+static uint32_t
+low_hash (uint64_t seed, const void *bytes, size_t length)
+{
+  return (uint32_t) hash_bytes (seed, bytes, length);
+}
+
+/* How many bytes the loader mapped from the table's start on, by our own last segment. */
+static uint64_t
+mapped_length (void)
+{
+  const unsigned char *base = (const unsigned char *) &__ehdr_start;
+  const elf_phdr *phdr = (const elf_phdr *) (base + __ehdr_start.phoff);
+  uint64_t end = 0;
+  for (unsigned i = 0; i < __ehdr_start.phnum && i < 8; i++)
+    if (phdr[i].type == 1)
+      end = (uint64_t) phdr[i].vaddr + phdr[i].filesz;
+  uint64_t start = (uint64_t) (becalm_table - base);
+  return end > start ? end - start : 0;
+}
+
+static int
+section_fits (uint32_t at, uint32_t count, uint32_t size)
+{
+  return at % 8 == 0 && (uint64_t) at + (uint64_t) count * size <= header ()->length;
+}
+
+static int
+header_holds (uint64_t mapped)
+{
+  const struct table_header *h = header ();
+  uint32_t machine = ELF_MACHINE | ELF_CLASS << 16 | DATA_ENCODING << 24;
+  return memcmp (h->magic, "becalmIX", 8) == 0 && h->order == TABLE_ORDER
+         && h->version == TABLE_VERSION && h->machine == machine && h->length == mapped
+         && h->check == low_hash (0, h, offsetof (struct table_header, check))
+         && h->bucket_count > 0
+         && section_fits (h->objects_at, h->object_count, sizeof (struct table_object))
+         && section_fits (h->buckets_at, h->bucket_count, 4)
+         && section_fits (h->edges_at, h->edge_count, sizeof (struct table_edge))
+         && section_fits (h->guards_at, h->guard_count, sizeof (struct table_guard))
+         && section_fits (h->pool_at, h->pool_count, 4)
+         && section_fits (h->directories_at, h->directory_count,
+                          sizeof (struct table_directory))
+         && section_fits (h->strings_at, h->strings_length, 1);
+}
+
+int
+table_ready (void)
+{
+  if (state != UNREAD)
+    return state == USABLE;
+  state = UNUSABLE;
+  uint64_t mapped = mapped_length ();
+  if (mapped < sizeof (struct table_header) + TRAILER_SIZE)
+    return 0;
+  /* A file shorter than its program headers say would end us at the first touch. The
+     kernel gives an error instead, and the path it is to read lies at the very end. */
+  if (!guard_reach_end ((const char *) becalm_table + mapped - TRAILER_SIZE))
+    return 0;
+  if (!header_holds (mapped))
+    return 0;
+  state = USABLE;
+  return 1;
+}
+
+const char *
+table_string (uint32_t at, uint32_t *length)
+{
+  const struct table_header *h = header ();
+  uint16_t n;
+  if ((uint64_t) at + sizeof n > h->strings_length)
+    return NULL;
+  const char *string = (const char *) becalm_table + h->strings_at + at;
+  __builtin_memcpy (&n, string, sizeof n);
+  if ((uint64_t) at + sizeof n + n + 1 > h->strings_length || string[sizeof n + n] != '\0')
+    return NULL;
+  *length = n;
+  return string + sizeof n;
+}
+
+const struct table_object *
+table_object (uint32_t index)
+{
+  return (const struct table_object *) (becalm_table + header ()->objects_at) + index;
+}
+
+static int
+object_is (const struct table_object *object, const char *path, size_t length)
+{
+  uint32_t known;
+  const char *string = table_string (object->path, &known);
+  if (string == NULL || known != length || memcmp (string, path, length) != 0)
+    return 0;
+  uint64_t seed = hash_bytes (0, path, length);
+  return object->check == low_hash (seed, object, offsetof (struct table_object, check))
+         && (uint64_t) object->edges + object->edge_count <= header ()->edge_count;
+}
+
+uint32_t
+table_find_object (const char *path)
+{
+  const struct table_header *h = header ();
+  const uint32_t *buckets = (const uint32_t *) (becalm_table + h->buckets_at);
+  size_t length = strlen (path);
+  uint64_t bucket = hash_bytes (0, path, length) % h->bucket_count;
+  uint32_t from = bucket == 0 ? 0 : buckets[bucket - 1], to = buckets[bucket];
+  if (to > h->object_count)
+    return NO_OBJECT;
+  for (; from < to; from++)
+    if (object_is (table_object (from), path, length))
+      return from;
+  return NO_OBJECT;
+}
+
+static int
+ends_in_name (const char *path, uint32_t length, const char *needed, size_t needed_length)
+{
+  return length > needed_length && path[length - needed_length - 1] == '/'
+         && memcmp (path + length - needed_length, needed, needed_length) == 0;
+}
+
+const struct table_edge *
+table_find_edge (const struct table_object *object, const char *needed, const char **path)
+{
+  const struct table_edge *edges
+      = (const struct table_edge *) (becalm_table + header ()->edges_at) + object->edges;
+  size_t needed_length = strlen (needed);
+  uint32_t wanted = low_hash (0, needed, needed_length), low = 0, high = object->edge_count;
+  while (low < high)
+    {
+      uint32_t middle = low + (high - low) / 2;
+      if (edges[middle].name_hash < wanted)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  for (; low < object->edge_count && edges[low].name_hash == wanted; low++)
+    {
+      uint32_t length;
+      const char *string = table_string (edges[low].path, &length);
+      if (string == NULL || !ends_in_name (string, length, needed, needed_length))
+        continue;
+      uint64_t seed = hash_bytes (object->run_path, string, length);
+      if (edges[low].check != low_hash (seed, &edges[low], offsetof (struct table_edge, check)))
+        return NULL;
+      *path = string;
+      return &edges[low];
+    }
+  return NULL;
+}
+
+const struct table_guard *
+table_guard (uint32_t index, const char **path)
+{
+  const struct table_header *h = header ();
+  if (index >= h->guard_count)
+    return NULL;
+  const struct table_guard *guard
+      = (const struct table_guard *) (becalm_table + h->guards_at) + index;
+  uint32_t length;
+  *path = table_string (guard->path, &length);
+  if (*path == NULL)
+    return NULL;
+  uint64_t seed = hash_bytes (0, *path, length);
+  if (guard->check != low_hash (seed, guard, offsetof (struct table_guard, check)))
+    return NULL;
+  return guard;
+}
+
+const uint32_t *
+table_set (uint32_t at, uint32_t *count)
+{
+  const struct table_header *h = header ();
+  const uint32_t *pool = (const uint32_t *) (becalm_table + h->pool_at);
+  if (at >= h->pool_count || (uint64_t) at + pool[at] + 2 > h->pool_count)
+    return NULL;
+  *count = pool[at];
+  if (pool[at + 1 + *count] != low_hash (at, pool + at, 4 * ((size_t) *count + 1)))
+    return NULL;
+  return pool + at + 1;
+}
+
+uint32_t
+table_roots (void)
+{
+  return header ()->roots;
+}
+
+static int
+directory_holds (const struct table_directory *directory, const char *path, size_t length)
+{
+  const struct table_header *h = header ();
+  uint32_t known;
+  const char *string = table_string (directory->path, &known);
+  if (string == NULL || known != length || memcmp (string, path, length) != 0)
+    return 0;
+  uint64_t seed = hash_bytes (0, path, length);
+  if (directory->check
+      != low_hash (seed, directory, offsetof (struct table_directory, check)))
+    return 0;
+  if ((uint64_t) directory->names + 2 * (uint64_t) directory->name_count > h->pool_count)
+    return 0;
+  const uint32_t *pool = (const uint32_t *) (becalm_table + h->pool_at);
+  return directory->names_check
+         == low_hash (0, pool + directory->names, 8 * (size_t) directory->name_count);
+}
+
+const struct table_directory *
+table_find_directory (const char *path, size_t length)
+{
+  const struct table_header *h = header ();
+  const struct table_directory *all
+      = (const struct table_directory *) (becalm_table + h->directories_at);
+  uint32_t wanted = low_hash (0, path, length), low = 0, high = h->directory_count;
+  while (low < high)
+    {
+      uint32_t middle = low + (high - low) / 2;
+      if (all[middle].path_hash < wanted)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  for (; low < h->directory_count && all[low].path_hash == wanted; low++)
+    if (directory_holds (&all[low], path, length))
+      return &all[low];
+  return NULL;
+}
+
+int
+table_directory_has (const struct table_directory *directory, const char *name)
+{
+  const uint32_t *names
+      = (const uint32_t *) (becalm_table + header ()->pool_at) + directory->names;
+  uint64_t wanted = hash_bytes (0, name, strlen (name)) & ~(uint64_t) 1;
+  uint32_t low = 0, high = directory->name_count;
+  while (low < high)
+    {
+      uint32_t middle = low + (high - low) / 2;
+      uint64_t here = (uint64_t) names[2 * middle] << 32 | names[2 * middle + 1];
+      if ((here & ~(uint64_t) 1) == wanted)
+        return here & 1 ? 2 : 1;
+      if (here < wanted)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return 0;
+}

@@ -1,0 +1,116 @@
+/* The table: docs/index-format.md as C. Every number is in the machine's own byte order;
+   every reference is an offset or an index, checked before it is followed. */
+#ifndef BECALM_TABLE_H
+#define BECALM_TABLE_H
+
+#include "base.h"
+
+#define TABLE_VERSION 1u
+#define TABLE_ORDER 0x01020304u
+#define TRAILER_SIZE 256u
+#define NO_OBJECT UINT32_MAX
+
+struct table_header
+{
+  unsigned char magic[8];
+  uint32_t order, version, machine, length;
+  uint32_t objects_at, object_count;
+  uint32_t buckets_at, bucket_count;
+  uint32_t edges_at, edge_count;
+  uint32_t guards_at, guard_count;
+  uint32_t pool_at, pool_count;
+  uint32_t directories_at, directory_count;
+  uint32_t strings_at, strings_length;
+  uint32_t roots;
+  uint32_t reserved[5];
+  uint64_t checksum;
+  uint32_t spare;
+  uint32_t check;
+};
+
+struct table_object
+{
+  uint32_t path;
+  uint32_t edges, edge_count;
+  uint32_t run_path;
+  uint32_t flags;
+  uint32_t static_tls;
+  uint32_t spare;
+  uint32_t check;
+};
+
+/* The path is the one the kernel gives: no component of it is a link. */
+#define OBJECT_CANONICAL 1u
+
+struct table_edge
+{
+  uint32_t name_hash;
+  uint32_t path;
+  uint32_t guards;
+  uint32_t check;
+};
+
+#define EDGE_SET 0x00ffffffu
+/* Found along DT_RPATH, so that LD_LIBRARY_PATH has no say. */
+#define EDGE_BEFORE_LIBRARY_PATH 0x01000000u
+/* True only while every object of the process that has a DT_RPATH is in the table. */
+#define EDGE_KNOWN_RPATHS 0x02000000u
+/* In a directory that may change, or where the loader cache says: looked at first. */
+#define EDGE_LOOK 0x04000000u
+/* True only while no object of the process has a DT_RPATH. */
+#define EDGE_NO_RPATHS 0x08000000u
+
+struct table_guard
+{
+  uint32_t path, kind;
+  uint64_t dev, ino, size;
+  int64_t mtime_sec, ctime_sec;
+  uint32_t mtime_nsec, ctime_nsec;
+  uint32_t spare, check;
+};
+
+enum guard_kind
+{
+  GUARD_DIRECTORY = 1,
+  GUARD_ABSENT = 2,
+  GUARD_FILE = 3,
+  GUARD_LOADER = 4,
+};
+
+struct table_directory
+{
+  uint32_t path_hash, path;
+  uint32_t guard;
+  uint32_t names, name_count, names_check;
+  uint32_t spare, check;
+};
+
+/* True once the table is there, whole, and meant for this machine. */
+int table_ready (void);
+
+uint64_t hash_bytes (uint64_t seed, const void *bytes, size_t length);
+
+/* The string at an offset, NULL where it leaves the table; its length in *LENGTH. */
+const char *table_string (uint32_t at, uint32_t *length);
+
+/* The object of that path, NO_OBJECT where there is none. */
+uint32_t table_find_object (const char *path);
+const struct table_object *table_object (uint32_t index);
+
+/* The edge of an object for a needed string, and the answer's path. */
+const struct table_edge *table_find_edge (const struct table_object *object, const char *needed,
+                                          const char **path);
+
+const struct table_guard *table_guard (uint32_t index, const char **path);
+
+/* The words of a set, NULL where it is damaged. */
+const uint32_t *table_set (uint32_t at, uint32_t *count);
+uint32_t table_roots (void);
+
+/* The directory of that path, NULL where it is not known; names are checked. */
+const struct table_directory *table_find_directory (const char *path, size_t length);
+
+/* 0: no such name. 1: there, but what it is may change. 2: there, and answers. */
+int table_directory_has (const struct table_directory *directory, const char *name);
+
+#endif

@@ -1,0 +1,176 @@
+//! Objects → their answers: what the search gives, as far as that can be said without
+//! knowing the process.
+//!
+//! [`Asker::object`] takes one object and asks each of its needed strings as the loader
+//! would for the first object of a process that needs it. An answer is kept where it rests
+//! on immutable directories, or on things a guard can watch; where the search depends on
+//! more (the CPU, an ancestor's `DT_RPATH`, the current directory), the question is left to
+//! the loader.
+
+mod search;
+mod variants;
+
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashMap;
+
+use super::{Directory, Edge, Guard, Index, Object, Stamp, Time, hash};
+use crate::elf::{DF_1_NODEFLIB, Dynamic, Ident, ObjectView, dlopen_entries};
+use crate::facts::LoaderFacts;
+use crate::fs::{Errno, FileSystem};
+
+pub use search::Asker;
+pub use variants::name_in;
+
+/// `statx`, which [`FileSystem`] has no need of.
+pub trait Stamps {
+    /// The stamp of what the path names, links followed.
+    ///
+    /// # Errors
+    /// The errno of `statx`.
+    fn stamp(&self, path: &BStr) -> Result<Stamp, Errno>;
+
+    /// The time to hold stamps against: the clock when the indexing began.
+    fn now(&self) -> Time;
+}
+
+/// What an index is made from.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    /// The files.
+    pub fs: &'a dyn FileSystem,
+    /// Their stamps.
+    pub stamps: &'a dyn Stamps,
+    /// The facts of the loader whose cache and system directories count.
+    pub facts: &'a LoaderFacts,
+    /// That loader, as programs name it (`PT_INTERP`).
+    pub loader: &'a BStr,
+    /// A header of the machine that is indexed for, its program's.
+    pub ident: &'a Ident,
+    /// Prefixes under which directories are immutable, without trailing slashes.
+    pub stores: &'a [BString],
+}
+
+/// An object with its answers, guards still by value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The object; its edges' `guards` are empty.
+    pub object: Object,
+    /// The guards of each edge.
+    pub guards: Vec<Vec<Guard>>,
+    /// Needed strings that are left to the loader, and why.
+    pub left: Vec<(BString, Left)>,
+}
+
+/// Why a question is left to the loader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing answers it.
+    NotFound,
+    /// The run path holds an element that depends on the process: the current directory,
+    /// `$PLATFORM`, `$LIB`.
+    OpenElement,
+    /// A hwcaps subdirectory has the name: the answer is the CPU's.
+    Hwcaps,
+    /// A `DT_RPATH` of who loads the object may answer first.
+    Ancestors,
+    /// A candidate that the loader refuses, or cannot open for a reason that may pass.
+    Candidate,
+    /// A directory or the loader cache changed too recently to be watched.
+    Unsettled,
+    /// The needed string is a path, or has tokens in it.
+    NoPlainName,
+}
+
+/// Gathers objects into an index.
+#[derive(Default)]
+pub struct Gatherer {
+    index: Index,
+    guards: FxHashMap<Guard, u32>,
+}
+
+impl Gatherer {
+    /// Adds an object.
+    pub fn object(&mut self, asked: Asked) {
+        let mut object = asked.object;
+        for (edge, guards) in object.edges.iter_mut().zip(asked.guards) {
+            edge.guards = guards.into_iter().map(|guard| self.guard(guard)).collect();
+            edge.guards.sort_unstable();
+            edge.guards.dedup();
+        }
+        self.index.objects.push(object);
+    }
+
+    /// Adds a directory; `names` as [`Directory::names`].
+    pub fn directory(&mut self, path: BString, stamp: Stamp, names: Option<Vec<hash::NameHash>>) {
+        let guard = self.guard(Guard::Directory(path.clone(), stamp));
+        self.index.directories.push(Directory { path, guard, names });
+    }
+
+    /// Adds a store's own directory, whose stamp says whether packages came or went.
+    pub fn root(&mut self, path: BString, stamp: Stamp) {
+        let guard = self.guard(Guard::Directory(path, stamp));
+        self.index.roots.push(guard);
+    }
+
+    /// The index.
+    #[must_use]
+    pub fn finish(self) -> Index {
+        self.index
+    }
+
+    fn guard(&mut self, guard: Guard) -> u32 {
+        let next = self.index.guards.len() as u32;
+        let guards = &mut self.index.guards;
+        *self.guards.entry(guard).or_insert_with_key(|guard| {
+            guards.push(guard.clone());
+            next
+        })
+    }
+}
+
+/// The run path of an object as its search uses it.
+struct RunPath<'a> {
+    value: &'a BStr,
+    is_rpath: bool,
+    no_default_dirs: bool,
+}
+
+impl<'a> RunPath<'a> {
+    fn of(dynamic: &'a Dynamic) -> Option<Self> {
+        let value = dynamic.runpath.as_ref().or(dynamic.rpath.as_ref())?;
+        // An empty one is none (`decompose_rpath`).
+        (!value.is_empty()).then(|| Self {
+            value: value.as_bstr(),
+            is_rpath: dynamic.runpath.is_none(),
+            no_default_dirs: dynamic.flags_1 & DF_1_NODEFLIB != 0,
+        })
+    }
+
+    fn mark(&self) -> u32 {
+        hash::run_path_mark(self.value, self.is_rpath, self.no_default_dirs)
+    }
+}
+
+/// What an object may ask for: its dependencies, then what its `.note.dlopen` names, each
+/// once.
+fn questions(view: &ObjectView) -> Vec<BString> {
+    let needed = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
+    let mut names: Vec<BString> = needed.map(|dependency| dependency.name.clone()).collect();
+    let at_run_time = dlopen_entries(&view.notes.dlopen);
+    names.extend(at_run_time.into_iter().flat_map(|entry| entry.soname).map(BString::from));
+    let mut seen = rustc_hash::FxHashSet::default();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+}
+
+/// An edge without its guards.
+fn edge(path: BString) -> Edge {
+    Edge {
+        path,
+        before_library_path: false,
+        known_rpaths: false,
+        no_rpaths: false,
+        look: false,
+        guards: Vec::new(),
+    }
+}

@@ -1,0 +1,380 @@
+//! The search itself, in the order of `_dl_map_object` (glibc 2.36 `elf/dl-load.c`), each
+//! step noting what its outcome rests on.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashMap;
+
+use super::variants::Variants;
+use super::{Asked, Edge, Guard, Left, Object, RunPath, Sources, edge, questions};
+use crate::elf::{Ident, ObjectView};
+use crate::fs::{Errno, FileKind, OpenedFile};
+use crate::loader::glibc::dirname;
+use crate::loader::glibc::dirs::directory_name;
+use crate::loader::glibc::verify::{self, Verdict};
+use crate::search::dst::{self, Tokens};
+use crate::search::loader_cache::{CacheQuery, LoaderCache};
+
+/// Answers the questions of objects; remembers directories from one to the next.
+pub struct Asker<'a> {
+    sources: Sources<'a>,
+    cache: Option<Cache>,
+    dirs: RefCell<FxHashMap<BString, Rc<Dir>>>,
+}
+
+/// The loader cache, and what watches it.
+struct Cache {
+    cache: Option<LoaderCache>,
+    query: CacheQuery,
+    guard: Option<Guard>,
+    /// Names with an entry for particular CPUs.
+    of_cpus: rustc_hash::FxHashSet<BString>,
+}
+
+/// What is known of a search directory.
+struct Dir {
+    /// Ends in a slash.
+    name: BString,
+    immutable: bool,
+    presence: Presence,
+    variants: Variants,
+}
+
+enum Presence {
+    /// Watched by the guard, where it is mutable.
+    There(Option<Guard>),
+    Absent,
+    /// Nothing can be built on it.
+    Unclear(Left),
+}
+
+/// What a part of the search came to.
+enum Step {
+    /// Found; `look` where the file may go away.
+    Found {
+        path: BString,
+        look: bool,
+    },
+    NotHere,
+    Left(Left),
+}
+
+/// Ends the search of one question with a reason.
+macro_rules! found_or_left {
+    ($step:expr) => {
+        match $step {
+            Step::NotHere => {}
+            end => return end,
+        }
+    };
+}
+
+impl<'a> Asker<'a> {
+    /// Reads the loader cache.
+    #[must_use]
+    pub fn new(sources: Sources<'a>) -> Self {
+        let cache = Cache::read(&sources);
+        Self { sources, cache, dirs: RefCell::default() }
+    }
+
+    /// The answers for an object under one of its paths. `None` for one that has no run path,
+    /// whose questions depend on who loads it alone.
+    ///
+    /// `canonical`: no component of the path is a link, so that the kernel gives a program
+    /// this path.
+    #[must_use]
+    pub fn object(&self, path: &BStr, view: &ObjectView, canonical: bool) -> Option<Asked> {
+        let dynamic = view.dynamic.as_ref()?;
+        let run_path = RunPath::of(dynamic)?;
+        let object = Object {
+            path: path.to_owned(),
+            canonical,
+            run_path: run_path.mark(),
+            static_tls: 0,
+            edges: Vec::new(),
+        };
+        let mut asked = Asked { object, guards: Vec::new(), left: Vec::new() };
+        // Its own DT_RPATH is all that a program searches before LD_LIBRARY_PATH; a
+        // library's goes on to those of who loaded it.
+        let leads = !run_path.is_rpath || view.interpreter.is_some();
+        let dirs = self.directories(path, &run_path);
+        for name in questions(view) {
+            let mut question = Question { asker: self, name: name.as_ref(), guards: Vec::new() };
+            let mut answer = edge(BString::default());
+            match question.ask(&dirs, &run_path, leads, &mut answer) {
+                Step::Found { path, look } => {
+                    answer.path = path;
+                    answer.look = look;
+                    asked.object.edges.push(answer);
+                    asked.guards.push(question.guards);
+                }
+                Step::NotHere => asked.left.push((name, Left::NotFound)),
+                Step::Left(why) => asked.left.push((name, why)),
+            }
+        }
+        Some(asked)
+    }
+
+    /// The common object: what the loader cache answers to those without a run path, each
+    /// name of the cache once.
+    #[must_use]
+    pub fn common(&self) -> Asked {
+        let object = Object {
+            path: BString::default(),
+            canonical: false,
+            run_path: 0,
+            static_tls: 0,
+            edges: Vec::new(),
+        };
+        let mut asked = Asked { object, guards: Vec::new(), left: Vec::new() };
+        let Some(Cache { cache: Some(cache), .. }) = &self.cache else { return asked };
+        let mut names: Vec<&BStr> = cache.entries().map(|entry| entry.soname).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let mut question = Question { asker: self, name, guards: Vec::new() };
+            if let Step::Found { path, look } = question.ask_cache(false) {
+                asked.object.edges.push(Edge { look, no_rpaths: true, ..edge(path) });
+                asked.guards.push(question.guards);
+            }
+        }
+        asked
+    }
+
+    /// The directories of a run path, up to the first element that depends on the process
+    /// (then an error stands for it).
+    fn directories(&self, path: &BStr, run_path: &RunPath<'_>) -> Vec<Option<Rc<Dir>>> {
+        let origin = dirname(path);
+        let tokens = Tokens {
+            origin: Some(origin.as_ref()),
+            lib: BStr::new(""),
+            platform: None,
+            secure: None,
+        };
+        let mut dirs: Vec<Option<Rc<Dir>>> = Vec::new();
+        for element in run_path.value.split_str(":").map(BStr::new) {
+            let name = directory_name(element, &tokens)
+                .filter(|name| name.starts_with(b"/") && !needs_loader(element));
+            let Some(name) = name else {
+                dirs.push(None);
+                break;
+            };
+            dirs.push(Some(self.dir(name)));
+        }
+        dirs
+    }
+
+    fn dir(&self, name: BString) -> Rc<Dir> {
+        if let Some(known) = self.dirs.borrow().get(&name) {
+            return Rc::clone(known);
+        }
+        let dir = Rc::new(self.look_at(name.clone()));
+        self.dirs.borrow_mut().insert(name, Rc::clone(&dir));
+        dir
+    }
+
+    fn look_at(&self, name: BString) -> Dir {
+        let fs = self.sources.fs;
+        let plain = without_slash(&name);
+        let real = fs.canonicalize(plain);
+        let immutable =
+            self.in_store(plain) && real.as_ref().map_or(true, |real| self.in_store(real.as_ref()));
+        let presence = match fs.stat(name.as_ref()) {
+            Ok(FileKind::Directory) if immutable => Presence::There(None),
+            Ok(FileKind::Directory) => match self.sources.stamps.stamp(plain) {
+                Ok(stamp) if stamp.is_settled(self.sources.stamps.now()) => {
+                    Presence::There(Some(Guard::Directory(plain.to_owned(), stamp)))
+                }
+                _ => Presence::Unclear(Left::Unsettled),
+            },
+            Err(Errno::NOENT) => Presence::Absent,
+            _ => Presence::Unclear(Left::Candidate),
+        };
+        let variants = match presence {
+            Presence::There(_) => Variants::of(fs, name.as_ref(), self.sources.ident),
+            _ => Variants::default(),
+        };
+        Dir { name, immutable, presence, variants }
+    }
+
+    /// True under a store prefix, not for the prefix itself.
+    fn in_store(&self, path: &BStr) -> bool {
+        self.sources.stores.iter().any(|store| {
+            path.strip_prefix(store.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
+        })
+    }
+}
+
+impl Cache {
+    fn read(sources: &Sources<'_>) -> Option<Self> {
+        let path = sources.facts.cache_path.as_ref()?;
+        let query = CacheQuery::new(sources.ident, sources.facts);
+        let (cache, guard) = match sources.fs.read(path.as_ref()) {
+            Ok(bytes) => {
+                let stamp = sources.stamps.stamp(path.as_ref()).ok()?;
+                if !stamp.is_settled(sources.stamps.now()) {
+                    return None;
+                }
+                let cache = LoaderCache::parse_for(bytes, sources.ident)?;
+                (Some(cache), Guard::File(path.clone(), stamp))
+            }
+            Err(Errno::NOENT) => (None, Guard::Absent(path.clone())),
+            Err(_) => return None,
+        };
+        let entries = cache.iter().flat_map(LoaderCache::entries);
+        let of_cpus = entries
+            .filter(|entry| entry.hwcap != 0 || entry.hwcaps_name.is_some())
+            .map(|entry| entry.soname.to_owned())
+            .collect();
+        Some(Self { cache, query, guard: Some(guard), of_cpus })
+    }
+}
+
+/// One question on its way.
+struct Question<'q, 'a> {
+    asker: &'q Asker<'a>,
+    name: &'q BStr,
+    guards: Vec<Guard>,
+}
+
+impl Question<'_, '_> {
+    fn ask(
+        &mut self,
+        dirs: &[Option<Rc<Dir>>],
+        run_path: &RunPath<'_>,
+        leads: bool,
+        answer: &mut Edge,
+    ) -> Step {
+        if self.name.is_empty() || self.name.find_byteset(b"/$").is_some() {
+            return Step::Left(Left::NoPlainName);
+        }
+        for dir in dirs {
+            let Some(dir) = dir else { return Step::Left(Left::OpenElement) };
+            match self.ask_dir(dir) {
+                Step::NotHere => {}
+                end => {
+                    answer.before_library_path = run_path.is_rpath;
+                    return end;
+                }
+            }
+        }
+        if !leads {
+            return Step::Left(Left::Ancestors);
+        }
+        found_or_left!(self.ask_cache(run_path.no_default_dirs));
+        if run_path.no_default_dirs {
+            return Step::NotHere;
+        }
+        self.ask_system_dirs()
+    }
+
+    fn ask_dir(&mut self, dir: &Dir) -> Step {
+        match &dir.presence {
+            Presence::Unclear(why) => return Step::Left(*why),
+            Presence::Absent => {
+                if !dir.immutable {
+                    self.guards.push(Guard::Absent(without_slash(&dir.name).to_owned()));
+                }
+                return Step::NotHere;
+            }
+            Presence::There(guard) => self.guards.extend(guard.clone()),
+        }
+        if dir.variants.may_have(self.asker.sources.fs, self.name) {
+            return Step::Left(Left::Hwcaps);
+        }
+        let mut path = dir.name.clone();
+        path.extend_from_slice(self.name);
+        self.judge(path, dir.immutable)
+    }
+
+    /// One candidate. A file of another class or machine is passed over where it cannot
+    /// change.
+    fn judge(&self, path: BString, immutable: bool) -> Step {
+        let file = match self.asker.sources.fs.open(path.as_ref()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Step::NotHere,
+            Err(_) => return Step::Left(Left::Candidate),
+        };
+        match verify::open_verify(&file, self.asker.sources.ident) {
+            Verdict::PassedOver(_) if immutable => Step::NotHere,
+            Verdict::Good if is_loadable(&file) => {
+                let look = !immutable || self.leads_out(&path);
+                Step::Found { path, look }
+            }
+            _ => Step::Left(Left::Candidate),
+        }
+    }
+
+    /// True where the file is a link to something outside the stores.
+    fn leads_out(&self, path: &BString) -> bool {
+        let real = self.asker.sources.fs.canonicalize(path.as_ref());
+        !real.is_ok_and(|real| self.asker.in_store(real.as_ref()))
+    }
+
+    fn ask_cache(&mut self, no_default_dirs: bool) -> Step {
+        let sources = &self.asker.sources;
+        self.guards.push(Guard::Loader(sources.loader.to_owned()));
+        if sources.facts.cache_path.is_none() {
+            return Step::NotHere;
+        }
+        let Some(cache) = &self.asker.cache else { return Step::Left(Left::Unsettled) };
+        self.guards.extend(cache.guard.clone());
+        if cache.of_cpus.contains(self.name) {
+            return Step::Left(Left::Hwcaps);
+        }
+        let Some(path) = cache.cache.as_ref().and_then(|c| c.lookup(self.name, &cache.query))
+        else {
+            return Step::NotHere;
+        };
+        let in_system = |path: &BStr| sources.facts.system_dirs.iter().any(|d| path.starts_with(d));
+        if no_default_dirs && in_system(path) {
+            return Step::NotHere;
+        }
+        // The module takes the needed string for the last component of the answer.
+        let plain = path.rsplit_once_str("/").is_some_and(|(_, file)| file == self.name.as_bytes());
+        if !plain || path.contains(&b'$') {
+            return Step::Left(Left::Candidate);
+        }
+        match self.judge(path.to_owned(), self.asker.in_store(path)) {
+            Step::NotHere => Step::Left(Left::Candidate),
+            step => step,
+        }
+    }
+
+    fn ask_system_dirs(&mut self) -> Step {
+        for name in &self.asker.sources.facts.system_dirs {
+            let dir = self.asker.dir(name.clone());
+            found_or_left!(self.ask_dir(&dir));
+        }
+        Step::NotHere
+    }
+}
+
+/// The loader takes it and maps it, for whoever starts the program.
+pub(super) fn is_library(file: &Arc<OpenedFile>, host: &Ident) -> bool {
+    matches!(verify::open_verify(file, host), Verdict::Good) && is_loadable(file)
+}
+
+/// The loader maps it, for whoever starts the program.
+fn is_loadable(file: &Arc<OpenedFile>) -> bool {
+    const READABLE_BY_ALL: u32 = 0o004;
+    let view = file.object.as_ref();
+    file.mode & READABLE_BY_ALL != 0 && view.is_ok_and(|view| verify::map_from_fd(view).is_ok())
+}
+
+/// True where the element has a token that the loader fills in, or, left as it is, a dollar
+/// sign: an answer with one would be expanded again.
+fn needs_loader(element: &BStr) -> bool {
+    let rest = element.replace("${ORIGIN}", "").replace("$ORIGIN", "");
+    dst::has_token(&rest) || rest.contains(&b'$')
+}
+
+fn without_slash(dir: &BString) -> &BStr {
+    match dir.strip_suffix(b"/") {
+        Some(plain) if !plain.is_empty() => plain.as_bstr(),
+        _ => dir.as_bstr(),
+    }
+}

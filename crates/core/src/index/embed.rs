@@ -1,0 +1,158 @@
+//! Module and table as one shared object.
+//!
+//! The module's linker script makes code and constants its last segment and ends the
+//! segment with the table's place, so putting a table in means: append it, make that
+//! segment longer. The section headers, which would lie behind, are left out.
+
+use bstr::ByteSlice;
+use thiserror::Error;
+
+use super::layout::{Reader, Writer};
+use super::{Target, layout};
+use crate::elf::{Class, ident};
+
+const PT_LOAD: u32 = 1;
+
+/// Why a file is no audit module to put a table into, or holds none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EmbedError {
+    /// Its segments are not laid out as the module's linker script does.
+    #[error("not an audit module: {0}")]
+    NotAModule(&'static str),
+    /// Module and table are for two machines.
+    #[error("the module and the table are for different machines")]
+    OtherMachine,
+    /// The module has no table.
+    #[error("the module carries no table")]
+    NoTable,
+}
+
+/// The module with the table in it. `module` may carry a table already, which goes.
+///
+/// # Errors
+/// [`EmbedError`] where `module` is none, or for another machine than `table`.
+pub fn embed(module: &[u8], table: &[u8]) -> Result<Vec<u8>, EmbedError> {
+    let place = place(module)?;
+    let order = Reader { endian: place.target.endian, bytes: table };
+    if order.word(16).and_then(layout::target_of) != Some(place.target) {
+        return Err(EmbedError::OtherMachine);
+    }
+    let bare = without_table(module, &place);
+    let mut file = bare.to_vec();
+    file.extend_from_slice(table);
+    let length = file.len() as u64 - place.offset;
+    place.set_length(&mut file, length);
+    Ok(file)
+}
+
+/// The module without a table, and the table of a file that [`embed`] made.
+///
+/// # Errors
+/// [`EmbedError`] where it is none.
+pub fn split(file: &[u8]) -> Result<(Vec<u8>, &[u8]), EmbedError> {
+    let place = place(file)?;
+    let bare = without_table(file, &place);
+    let table = &file[bare.len()..place.end];
+    if table.is_empty() {
+        return Err(EmbedError::NoTable);
+    }
+    let mut module = bare.to_vec();
+    place.set_length(&mut module, bare.len() as u64 - place.offset);
+    Ok((module, table))
+}
+
+/// Where the last segment of a module is described and lies.
+struct Place {
+    target: Target,
+    /// Offset of its program header.
+    header: usize,
+    offset: u64,
+    end: usize,
+}
+
+impl Place {
+    /// Writes the segment's length, and takes the section headers away.
+    fn set_length(&self, file: &mut [u8], length: u64) {
+        let mut put = |at: usize, size: usize, value: u64| {
+            let mut number = Writer::new(self.target.endian);
+            match size {
+                2 => number.half(value as u16),
+                4 => number.word(value as u32),
+                _ => number.long(value),
+            }
+            file[at..at + size].copy_from_slice(&number.bytes);
+        };
+        let (filesz, memsz, size, shoff, shnum) = match self.target.class {
+            Class::Elf64 => (32, 40, 8, 40, 60),
+            Class::Elf32 => (16, 20, 4, 32, 48),
+        };
+        put(self.header + filesz, size, length);
+        put(self.header + memsz, size, length);
+        put(shoff, size, 0);
+        put(shnum, 2, 0);
+        put(shnum + 2, 2, 0);
+    }
+}
+
+fn place(module: &[u8]) -> Result<Place, EmbedError> {
+    let broken = EmbedError::NotAModule("its program headers lie outside the file");
+    let target = Target::of(&ident(module).ok_or(EmbedError::NotAModule("it is no ELF file"))?);
+    let reader = Reader { endian: target.endian, bytes: module };
+    let wide = target.class == Class::Elf64;
+    let number = |at: usize| {
+        if wide { reader.long(at) } else { reader.word(at).map(u64::from) }
+    };
+    let (phoff_at, phnum_at, size) = if wide { (32, 56, 56) } else { (28, 44, 32) };
+    let (offset_at, filesz_at) = if wide { (8, 32) } else { (4, 16) };
+    let phoff = number(phoff_at).and_then(|at| usize::try_from(at).ok()).ok_or(broken.clone())?;
+    let count = usize::from(reader.half(phnum_at).ok_or(broken.clone())?);
+    let mut last = None;
+    for index in 0..count {
+        let at = phoff.checked_add(index * size).ok_or(broken.clone())?;
+        if reader.word(at).ok_or(broken.clone())? == PT_LOAD {
+            last = Some(at);
+        }
+    }
+    let header = last.ok_or(EmbedError::NotAModule("it has no segment to load"))?;
+    let offset = number(header + offset_at).ok_or(broken.clone())?;
+    let filesz = number(header + filesz_at).ok_or(broken.clone())?;
+    let end = offset
+        .checked_add(filesz)
+        .and_then(|end| usize::try_from(end).ok())
+        .filter(|&end| end <= module.len())
+        .ok_or(broken)?;
+    Ok(Place { target, header, offset, end })
+}
+
+/// What of the file comes before a table: all up to the last segment's end, or up to the
+/// table in it.
+fn without_table<'a>(file: &'a [u8], place: &Place) -> &'a [u8] {
+    let segment = &file[..place.end];
+    let start = place.offset as usize;
+    let mut from = start;
+    while let Some(found) = segment[from..].find(layout::MAGIC) {
+        let at = from + found;
+        let reader = Reader { endian: place.target.endian, bytes: segment };
+        let is_header = reader.word(at + 8) == Some(layout::ORDER)
+            && reader.word(at + 20).map(|length| length as usize) == Some(place.end - at);
+        if is_header {
+            return &segment[..at];
+        }
+        from = at + 1;
+    }
+    segment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::Endian;
+
+    #[test]
+    fn a_machine_word_of_the_other_order_names_no_machine() {
+        let target = Target { machine: 62, class: Class::Elf64, endian: Endian::Little };
+        let word = layout::machine_word(target);
+        assert_eq!(layout::target_of(word), Some(target));
+        assert_eq!(layout::target_of(word.swap_bytes()), None);
+    }
+}

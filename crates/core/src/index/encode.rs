@@ -1,0 +1,310 @@
+//! [`Index`] → the bytes of a table.
+
+use bstr::{BStr, BString};
+use rustc_hash::FxHashMap;
+
+use super::layout::{self, Writer};
+use super::{Directory, Edge, EncodeError, Guard, Index, Object, Stamp, Target, hash};
+
+/// The bytes of the table of an index, in the byte order of `target`.
+///
+/// # Errors
+/// [`EncodeError`] where the index does not fit the format or contradicts itself.
+pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
+    let mut encoder = Encoder::new(target);
+    let (objects, buckets) = encoder.objects(&index.objects, index.guards.len())?;
+    let guards = encoder.guards(&index.guards)?;
+    let directories = encoder.directories(&index.directories, index.guards.len())?;
+    let roots = encoder.set(&index.roots, index.guards.len())?;
+    let counts = [
+        index.objects.len(),
+        buckets.bytes.len() / 4,
+        encoder.edges.bytes.len() / layout::EDGE,
+        index.guards.len(),
+        encoder.pool.bytes.len() / 4,
+        index.directories.len(),
+    ];
+    let Encoder { edges, pool, strings, .. } = encoder;
+    let parts = [objects, buckets, edges, guards, pool, directories];
+    assemble(target, parts, counts, strings, roots, first_root(index))
+}
+
+fn first_root(index: &Index) -> &BStr {
+    let root = index.roots.first().and_then(|&root| index.guards.get(root as usize));
+    let path = root.map_or(BStr::new("/"), Guard::path);
+    if path.len() < layout::TRAILER { path } else { BStr::new("/") }
+}
+
+/// Header, sections, strings, trailer.
+fn assemble(
+    target: Target,
+    parts: [Writer; 6],
+    counts: [usize; 6],
+    strings: Writer,
+    roots: u32,
+    trailer: &BStr,
+) -> Result<Vec<u8>, EncodeError> {
+    let narrow = |size: usize| {
+        u32::try_from(size).map_err(|_| EncodeError::TooLarge("more than 4 GiB of table"))
+    };
+    let mut body = Writer::new(target.endian);
+    let mut places = Writer::new(target.endian);
+    for (part, count) in parts.iter().zip(counts) {
+        places.word(narrow(layout::HEADER + body.bytes.len())?);
+        places.word(narrow(count)?);
+        body.bytes.extend_from_slice(&part.bytes);
+        body.align();
+    }
+    places.word(narrow(layout::HEADER + body.bytes.len())?);
+    places.word(narrow(strings.bytes.len())?);
+    body.bytes.extend_from_slice(&strings.bytes);
+    body.align();
+    let trailer_at = body.bytes.len();
+    body.bytes.extend_from_slice(trailer);
+    body.bytes.resize(trailer_at + layout::TRAILER, 0);
+
+    let mut table = Writer::new(target.endian);
+    table.bytes.extend_from_slice(layout::MAGIC);
+    table.word(layout::ORDER);
+    table.word(layout::VERSION);
+    table.word(layout::machine_word(target));
+    table.word(narrow(layout::HEADER + body.bytes.len())?);
+    table.bytes.extend_from_slice(&places.bytes);
+    table.word(roots);
+    table.bytes.resize(layout::HEADER, 0);
+    table.bytes.extend_from_slice(&body.bytes);
+    let checksum = hash::bytes(0, &table.bytes);
+    let mut number = Writer::new(target.endian);
+    number.long(checksum);
+    table.bytes[layout::HEADER_CHECKSUM..][..8].copy_from_slice(&number.bytes);
+    let check = hash::low(0, &table.bytes[..layout::HEADER_CHECK]);
+    table.set_word(layout::HEADER_CHECK, check);
+    Ok(table.bytes)
+}
+
+struct Encoder {
+    target: Target,
+    edges: Writer,
+    pool: Writer,
+    strings: Writer,
+    string_places: FxHashMap<BString, u32>,
+    sets: FxHashMap<Vec<u32>, u32>,
+    edge_lists: FxHashMap<Vec<u8>, u32>,
+}
+
+impl Encoder {
+    fn new(target: Target) -> Self {
+        let writer = || Writer::new(target.endian);
+        Self {
+            target,
+            edges: writer(),
+            pool: writer(),
+            strings: writer(),
+            string_places: FxHashMap::default(),
+            sets: FxHashMap::default(),
+            edge_lists: FxHashMap::default(),
+        }
+    }
+
+    /// Offset of a string in the string section: its length, its bytes, a NUL.
+    fn string(&mut self, string: &BString) -> Result<u32, EncodeError> {
+        if let Some(&place) = self.string_places.get(string) {
+            return Ok(place);
+        }
+        let length = u16::try_from(string.len())
+            .map_err(|_| EncodeError::PathTooLong(string[..80].into()))?;
+        let place = u32::try_from(self.strings.bytes.len())
+            .map_err(|_| EncodeError::TooLarge("more than 4 GiB of strings"))?;
+        self.strings.half(length);
+        self.strings.bytes.extend_from_slice(string);
+        self.strings.bytes.push(0);
+        self.string_places.insert(string.clone(), place);
+        Ok(place)
+    }
+
+    /// Place of a set of guards in the pool: count, numbers, check.
+    fn set(&mut self, guards: &[u32], known: usize) -> Result<u32, EncodeError> {
+        if let Some(&guard) = guards.iter().find(|&&guard| guard as usize >= known) {
+            return Err(EncodeError::NoSuchGuard(guard));
+        }
+        if let Some(&place) = self.sets.get(guards) {
+            return Ok(place);
+        }
+        let start = self.pool.bytes.len();
+        let place = u32::try_from(start / 4)
+            .ok()
+            .filter(|&place| place <= layout::EDGE_SET)
+            .ok_or(EncodeError::TooLarge("too many sets of guards"))?;
+        self.pool.word(guards.len() as u32);
+        for &guard in guards {
+            self.pool.word(guard);
+        }
+        let check = hash::low(u64::from(place), &self.pool.bytes[start..]);
+        self.pool.word(check);
+        self.sets.insert(guards.to_vec(), place);
+        Ok(place)
+    }
+
+    /// The object records, by bucket, and the buckets: where each ends.
+    fn objects(
+        &mut self,
+        objects: &[Object],
+        guards: usize,
+    ) -> Result<(Writer, Writer), EncodeError> {
+        let count = objects.len().max(1);
+        let bucket_of = |object: &Object| (hash::bytes(0, &object.path) % count as u64) as usize;
+        let mut order: Vec<usize> = (0..objects.len()).collect();
+        order.sort_by_cached_key(|&at| (bucket_of(&objects[at]), objects[at].path.clone()));
+        let mut records = Writer::new(self.target.endian);
+        let mut ends = vec![0_u32; count];
+        for (position, at) in order.into_iter().enumerate() {
+            self.object(&mut records, &objects[at], guards)?;
+            ends[bucket_of(&objects[at])] = position as u32 + 1;
+        }
+        let mut buckets = Writer::new(self.target.endian);
+        let mut end = 0;
+        for own in ends {
+            end = own.max(end);
+            buckets.word(end);
+        }
+        Ok((records, buckets))
+    }
+
+    fn object(
+        &mut self,
+        records: &mut Writer,
+        object: &Object,
+        guards: usize,
+    ) -> Result<(), EncodeError> {
+        let start = records.bytes.len();
+        let path = self.string(&object.path)?;
+        let edges = self.edge_list(object, guards)?;
+        records.word(path);
+        records.word(edges);
+        records.word(object.edges.len() as u32);
+        records.word(object.run_path);
+        records.word(if object.canonical { layout::OBJECT_CANONICAL } else { 0 });
+        records.word(object.static_tls);
+        records.word(0);
+        seal(records, start, hash::bytes(0, &object.path));
+        Ok(())
+    }
+
+    /// Place of an object's edges, which objects with the same answers share.
+    fn edge_list(&mut self, object: &Object, guards: usize) -> Result<u32, EncodeError> {
+        let mut sorted: Vec<(u32, &Edge)> =
+            object.edges.iter().map(|edge| (hash::low(0, edge.needed()), edge)).collect();
+        sorted.sort_by(|a, b| (a.0, &a.1.path).cmp(&(b.0, &b.1.path)));
+        let mut list = Writer::new(self.target.endian);
+        for (name_hash, edge) in sorted {
+            let start = list.bytes.len();
+            list.word(name_hash);
+            let path = self.string(&edge.path)?;
+            list.word(path);
+            let set = self.set(&edge.guards, guards)?;
+            list.word(set | flags_of(edge));
+            seal(&mut list, start, hash::bytes(u64::from(object.run_path), &edge.path));
+        }
+        if let Some(&place) = self.edge_lists.get(&list.bytes) {
+            return Ok(place);
+        }
+        let place = u32::try_from(self.edges.bytes.len() / layout::EDGE)
+            .map_err(|_| EncodeError::TooLarge("more than 4 G edges"))?;
+        self.edges.bytes.extend_from_slice(&list.bytes);
+        self.edge_lists.insert(list.bytes, place);
+        Ok(place)
+    }
+
+    fn guards(&mut self, guards: &[Guard]) -> Result<Writer, EncodeError> {
+        let mut records = Writer::new(self.target.endian);
+        for guard in guards {
+            let start = records.bytes.len();
+            let (kind, path, stamp) = match guard {
+                Guard::Directory(path, stamp) => (layout::GUARD_DIRECTORY, path, *stamp),
+                Guard::Absent(path) => (layout::GUARD_ABSENT, path, Stamp::default()),
+                Guard::File(path, stamp) => (layout::GUARD_FILE, path, *stamp),
+                Guard::Loader(path) => (layout::GUARD_LOADER, path, Stamp::default()),
+            };
+            let place = self.string(path)?;
+            records.word(place);
+            records.word(kind);
+            for number in [stamp.dev, stamp.ino, stamp.size] {
+                records.long(number);
+            }
+            records.long(stamp.mtime.sec.cast_unsigned());
+            records.long(stamp.ctime.sec.cast_unsigned());
+            records.word(stamp.mtime.nsec);
+            records.word(stamp.ctime.nsec);
+            records.word(0);
+            seal(&mut records, start, hash::bytes(0, path));
+        }
+        Ok(records)
+    }
+
+    fn directories(
+        &mut self,
+        directories: &[Directory],
+        guards: usize,
+    ) -> Result<Writer, EncodeError> {
+        let mut sorted: Vec<(u32, &Directory)> = directories
+            .iter()
+            .map(|directory| (hash::low(0, &directory.path), directory))
+            .collect();
+        sorted.sort_by(|a, b| (a.0, &a.1.path).cmp(&(b.0, &b.1.path)));
+        let mut records = Writer::new(self.target.endian);
+        for (path_hash, directory) in sorted {
+            if directory.guard as usize >= guards {
+                return Err(EncodeError::NoSuchGuard(directory.guard));
+            }
+            let start = records.bytes.len();
+            let path = self.string(&directory.path)?;
+            let (names, count, check) = self.names(directory)?;
+            records.word(path_hash);
+            records.word(path);
+            records.word(directory.guard);
+            records.word(names);
+            records.word(count);
+            records.word(check);
+            let has_names = directory.names.is_some();
+            records.word(if has_names { layout::DIRECTORY_HAS_NAMES } else { 0 });
+            seal(&mut records, start, hash::bytes(0, &directory.path));
+        }
+        Ok(records)
+    }
+
+    /// Place, count and check of a directory's names: two words each, the upper first.
+    fn names(&mut self, directory: &Directory) -> Result<(u32, u32, u32), EncodeError> {
+        let mut names = directory.names.clone().unwrap_or_default();
+        names.sort_unstable();
+        let start = self.pool.bytes.len();
+        for name in &names {
+            self.pool.word((name.0 >> 32) as u32);
+            self.pool.word(name.0 as u32);
+        }
+        let place = u32::try_from(start / 4)
+            .map_err(|_| EncodeError::TooLarge("too many names of directories"))?;
+        let check = hash::low(0, &self.pool.bytes[start..]);
+        Ok((place, names.len() as u32, check))
+    }
+}
+
+fn flags_of(edge: &Edge) -> u32 {
+    let mut flags = 0;
+    for (is_set, flag) in [
+        (edge.before_library_path, layout::EDGE_BEFORE_LIBRARY_PATH),
+        (edge.known_rpaths, layout::EDGE_KNOWN_RPATHS),
+        (edge.no_rpaths, layout::EDGE_NO_RPATHS),
+        (edge.look, layout::EDGE_LOOK),
+    ] {
+        if is_set {
+            flags |= flag;
+        }
+    }
+    flags
+}
+
+/// Ends a record with its check.
+fn seal(records: &mut Writer, start: usize, seed: u64) {
+    let check = hash::low(seed, &records.bytes[start..]);
+    records.word(check);
+}

@@ -1,0 +1,138 @@
+//! Sizes and bits of the format (`docs/index-format.md`), and numbers in a target's byte
+//! order.
+
+use crate::elf::{Class, Endian};
+
+use super::Target;
+
+pub(super) const MAGIC: &[u8; 8] = b"becalmIX";
+pub(super) const ORDER: u32 = 0x0102_0304;
+pub(super) const VERSION: u32 = 1;
+pub(super) const HEADER: usize = 120;
+pub(super) const HEADER_CHECKSUM: usize = 104;
+pub(super) const HEADER_CHECK: usize = 116;
+pub(super) const OBJECT: usize = 32;
+pub(super) const EDGE: usize = 16;
+pub(super) const GUARD: usize = 64;
+pub(super) const DIRECTORY: usize = 32;
+pub(super) const TRAILER: usize = 256;
+
+pub(super) const OBJECT_CANONICAL: u32 = 1;
+pub(super) const DIRECTORY_HAS_NAMES: u32 = 1;
+pub(super) const EDGE_SET: u32 = 0x00ff_ffff;
+pub(super) const EDGE_BEFORE_LIBRARY_PATH: u32 = 0x0100_0000;
+pub(super) const EDGE_KNOWN_RPATHS: u32 = 0x0200_0000;
+pub(super) const EDGE_LOOK: u32 = 0x0400_0000;
+pub(super) const EDGE_NO_RPATHS: u32 = 0x0800_0000;
+
+pub(super) const GUARD_DIRECTORY: u32 = 1;
+pub(super) const GUARD_ABSENT: u32 = 2;
+pub(super) const GUARD_FILE: u32 = 3;
+pub(super) const GUARD_LOADER: u32 = 4;
+
+/// The machine word of the header.
+pub(super) fn machine_word(target: Target) -> u32 {
+    let class = match target.class {
+        Class::Elf32 => 1,
+        Class::Elf64 => 2,
+    };
+    let data = match target.endian {
+        Endian::Little => 1,
+        Endian::Big => 2,
+    };
+    u32::from(target.machine) | class << 16 | data << 24
+}
+
+/// The machine that a machine word names; `None` for one that names none.
+pub(super) fn target_of(word: u32) -> Option<Target> {
+    let class = match word >> 16 & 0xff {
+        1 => Class::Elf32,
+        2 => Class::Elf64,
+        _ => return None,
+    };
+    let endian = match word >> 24 {
+        1 => Endian::Little,
+        2 => Endian::Big,
+        _ => return None,
+    };
+    Some(Target { machine: (word & 0xffff) as u16, class, endian })
+}
+
+/// Bytes written in a byte order.
+pub(super) struct Writer {
+    pub(super) endian: Endian,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Writer {
+    pub(super) fn new(endian: Endian) -> Self {
+        Self { endian, bytes: Vec::new() }
+    }
+
+    pub(super) fn half(&mut self, value: u16) {
+        self.bytes.extend_from_slice(&match self.endian {
+            Endian::Little => value.to_le_bytes(),
+            Endian::Big => value.to_be_bytes(),
+        });
+    }
+
+    pub(super) fn word(&mut self, value: u32) {
+        self.bytes.extend_from_slice(&word_bytes(self.endian, value));
+    }
+
+    pub(super) fn long(&mut self, value: u64) {
+        self.bytes.extend_from_slice(&match self.endian {
+            Endian::Little => value.to_le_bytes(),
+            Endian::Big => value.to_be_bytes(),
+        });
+    }
+
+    /// Zeros up to the next multiple of eight.
+    pub(super) fn align(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+    }
+
+    pub(super) fn set_word(&mut self, at: usize, value: u32) {
+        self.bytes[at..at + 4].copy_from_slice(&word_bytes(self.endian, value));
+    }
+}
+
+fn word_bytes(endian: Endian, value: u32) -> [u8; 4] {
+    match endian {
+        Endian::Little => value.to_le_bytes(),
+        Endian::Big => value.to_be_bytes(),
+    }
+}
+
+/// Numbers read in a byte order; `None` beyond the end.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    pub(super) endian: Endian,
+    pub(super) bytes: &'a [u8],
+}
+
+impl Reader<'_> {
+    pub(super) fn half(&self, at: usize) -> Option<u16> {
+        let bytes = self.bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(match self.endian {
+            Endian::Little => u16::from_le_bytes(bytes),
+            Endian::Big => u16::from_be_bytes(bytes),
+        })
+    }
+
+    pub(super) fn word(&self, at: usize) -> Option<u32> {
+        let bytes = self.bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(match self.endian {
+            Endian::Little => u32::from_le_bytes(bytes),
+            Endian::Big => u32::from_be_bytes(bytes),
+        })
+    }
+
+    pub(super) fn long(&self, at: usize) -> Option<u64> {
+        let bytes = self.bytes.get(at..at.checked_add(8)?)?.try_into().ok()?;
+        Some(match self.endian {
+            Endian::Little => u64::from_le_bytes(bytes),
+            Endian::Big => u64::from_be_bytes(bytes),
+        })
+    }
+}

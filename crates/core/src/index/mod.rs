@@ -1,0 +1,193 @@
+//! The index: for each object of a store, its needed strings and the paths the loader
+//! would find, as one table that the audit module reads.
+//!
+//! [`build`] answers the questions, [`encode`] writes the table, [`embed`] puts it into
+//! the module, [`Table`] reads it again for `verify` and `--update`. The format is in
+//! `docs/index-format.md`; the module's own reader is `audit/table.c`.
+
+pub mod build;
+mod embed;
+mod encode;
+pub mod hash;
+mod layout;
+mod table;
+pub mod tls;
+
+use bstr::{BStr, BString, ByteSlice};
+use thiserror::Error;
+
+use crate::elf::{Class, Endian, Ident};
+
+pub use embed::{EmbedError, embed, split};
+pub use encode::encode;
+pub use table::{Table, TableError};
+
+/// All that a table says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Index {
+    /// The objects, in no order that matters; each path once.
+    pub objects: Vec<Object>,
+    /// What answers rest on; edges, roots and directories name them by position.
+    pub guards: Vec<Guard>,
+    /// The guards of the stores' own directories: while they hold, no package has come or
+    /// gone, and the module does not look whether an answer is there.
+    pub roots: Vec<u32>,
+    /// Directories, each path once.
+    pub directories: Vec<Directory>,
+}
+
+/// An object that asks, under one path it is loaded by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// The path, as the loader names it; empty for the common object, which stands for
+    /// every object without a run path.
+    pub path: BString,
+    /// No component of the path is a link.
+    pub canonical: bool,
+    /// The run path that the answers rest on, as [`hash::run_path_mark`] gives it.
+    pub run_path: u32,
+    /// Bytes of static TLS that the start of this program needs from the surplus, where
+    /// that is more than glibc has by default; else 0. See [`tls`].
+    pub static_tls: u32,
+    /// The answers.
+    pub edges: Vec<Edge>,
+}
+
+/// One answer. The needed string is what follows the last slash of the path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// The path: search directory, slash, needed string.
+    pub path: BString,
+    /// Found along `DT_RPATH`, which comes before `LD_LIBRARY_PATH`.
+    pub before_library_path: bool,
+    /// True only while every object of the process with a `DT_RPATH` is in the table.
+    pub known_rpaths: bool,
+    /// True only while no object of the process has a `DT_RPATH`.
+    pub no_rpaths: bool,
+    /// The file lies where it may go away: the module looks before it answers.
+    pub look: bool,
+    /// Positions in [`Index::guards`], ascending; all must hold.
+    pub guards: Vec<u32>,
+}
+
+impl Edge {
+    /// The needed string.
+    #[must_use]
+    pub fn needed(&self) -> &BStr {
+        let name = self.path.rfind_byte(b'/').map_or(0, |slash| slash + 1);
+        self.path[name..].as_bstr()
+    }
+}
+
+/// What an answer rests on beside the immutable stores.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Guard {
+    /// The directory is as it was.
+    Directory(BString, Stamp),
+    /// `stat` of the path gives `ENOENT`.
+    Absent(BString),
+    /// The file is as it was.
+    File(BString, Stamp),
+    /// The process's loader goes by this path.
+    Loader(BString),
+}
+
+impl Guard {
+    /// The path it is about.
+    #[must_use]
+    pub fn path(&self) -> &BStr {
+        match self {
+            Guard::Directory(path, _)
+            | Guard::Absent(path)
+            | Guard::File(path, _)
+            | Guard::Loader(path) => path.as_ref(),
+        }
+    }
+}
+
+/// What `statx` says of a directory or file, by which a change is noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// Device number: major in the upper, minor in the lower 32 bits.
+    pub dev: u64,
+    /// Inode number.
+    pub ino: u64,
+    /// Length in bytes; of a directory not compared.
+    pub size: u64,
+    /// Time of the last modification.
+    pub mtime: Time,
+    /// Time of the last status change.
+    pub ctime: Time,
+}
+
+/// A point in time of the real-time clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Time {
+    /// Seconds since 1970.
+    pub sec: i64,
+    /// Nanoseconds, below 1,000,000,000.
+    pub nsec: u32,
+}
+
+impl Stamp {
+    /// False where a later change could leave the same stamp: the last one lies within the
+    /// grain of the clock before `now`. That is a tenth of a second where the file system
+    /// keeps fractions (the kernel's own clock ticks every 10 ms at most), two seconds where
+    /// it seems to keep none.
+    #[must_use]
+    pub fn is_settled(&self, now: Time) -> bool {
+        let settled = |time: Time| {
+            let grain = if time.nsec == 0 { 2_000_000_000 } else { 100_000_000 };
+            let age = (i128::from(now.sec) - i128::from(time.sec)) * 1_000_000_000
+                + i128::from(now.nsec)
+                - i128::from(time.nsec);
+            age > grain
+        };
+        settled(self.mtime) && settled(self.ctime)
+    }
+}
+
+/// A directory as it was indexed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// The path, as `LD_LIBRARY_PATH` or the walk names it, without a trailing slash.
+    pub path: BString,
+    /// Position of its guard ([`Guard::Directory`]) in [`Index::guards`].
+    pub guard: u32,
+    /// The names in it, where it may stand in `LD_LIBRARY_PATH`; ascending. `None` where
+    /// it was only walked, and stands here for `--update`.
+    pub names: Option<Vec<hash::NameHash>>,
+}
+
+/// The machine a table is for: it is written in that machine's byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// `e_machine`.
+    pub machine: u16,
+    /// `EI_CLASS`.
+    pub class: Class,
+    /// `EI_DATA`.
+    pub endian: Endian,
+}
+
+impl Target {
+    /// The machine of an object.
+    #[must_use]
+    pub fn of(ident: &Ident) -> Self {
+        Self { machine: ident.machine, class: ident.class, endian: ident.endian }
+    }
+}
+
+/// Why an index cannot be written as a table.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EncodeError {
+    /// More than the format's 32-bit offsets (24-bit for sets of guards) reach.
+    #[error("the index is too large: {0}")]
+    TooLarge(&'static str),
+    /// A path longer than 65,535 bytes.
+    #[error("{0}...: path too long for an index")]
+    PathTooLong(BString),
+    /// An edge, root or directory names a guard that is not there.
+    #[error("the index names guard {0}, which it does not have")]
+    NoSuchGuard(u32),
+}

@@ -1,0 +1,350 @@
+//! Indexing stores: walk, ask, gather. What `becalm index` does but for the command line
+//! and the file it writes.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use becalm_core::closure::{self, Subject, SubjectKind};
+use becalm_core::elf::Ident;
+use becalm_core::facts::{Environment, LoaderFacts};
+use becalm_core::fs::{Errno, FileSystem};
+use becalm_core::index::build::{Asked, Asker, Gatherer, Sources, Stamps, name_in};
+use becalm_core::index::hash::NameHash;
+use becalm_core::index::{Index, Stamp, Target, Time, tls};
+use bstr::{BStr, BString, ByteSlice};
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+
+use crate::{FactChoice, Format, HostError, OsFs, WalkOptions, find_objects, loader_facts};
+
+/// Objects a session looks at before it looks at each directory again.
+const CHUNK: usize = 256;
+
+/// `statx`, and the clock when it was made.
+#[derive(Clone, Copy, Debug)]
+pub struct OsStamps {
+    now: Time,
+}
+
+impl Default for OsStamps {
+    fn default() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        Self { now: Time { sec, nsec: since.subsec_nanos() } }
+    }
+}
+
+impl Stamps for OsStamps {
+    fn stamp(&self, path: &BStr) -> Result<Stamp, Errno> {
+        let found =
+            rustix::fs::statx(CWD, path.as_bytes(), AtFlags::empty(), StatxFlags::BASIC_STATS)
+                .map_err(|errno| Errno(errno.raw_os_error()))?;
+        let time = |time: rustix::fs::StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
+        Ok(Stamp {
+            dev: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
+            ino: found.stx_ino,
+            size: found.stx_size,
+            mtime: time(found.stx_mtime),
+            ctime: time(found.stx_ctime),
+        })
+    }
+
+    fn now(&self) -> Time {
+        self.now
+    }
+}
+
+/// What to index.
+#[derive(Clone, Copy, Default)]
+pub struct IndexOptions<'a> {
+    /// The stores: walked, and immutable.
+    pub stores: &'a [PathBuf],
+    /// Directories that `LD_LIBRARY_PATH` names.
+    pub dirs: &'a [PathBuf],
+    /// What the user says of the loader.
+    pub facts: Option<&'a FactChoice>,
+    /// As in [`WalkOptions::progress`].
+    pub progress: Option<&'a (dyn Fn(usize) + Sync)>,
+}
+
+/// The index of one machine's objects.
+#[derive(Debug)]
+pub struct MachineIndex {
+    /// The machine.
+    pub target: Target,
+    /// The index.
+    pub index: Index,
+    /// Questions left to the loader.
+    pub left: usize,
+    /// Programs that need more static TLS than there is by default, with what helps: the
+    /// value for `glibc.rtld.optional_static_tls`, or nothing does.
+    pub static_tls: Vec<(BString, Option<u64>)>,
+}
+
+/// What indexing gave.
+#[derive(Debug, Default)]
+pub struct Indexed {
+    /// An index for each machine met, the one with most objects first.
+    pub machines: Vec<MachineIndex>,
+    /// What could not be read.
+    pub errors: Vec<HostError>,
+}
+
+/// Indexes stores: every object below them that asks for anything.
+#[must_use]
+pub fn index_stores(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
+    let stamps = OsStamps::default();
+    let mut errors = Vec::new();
+    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let walked_roots: Vec<PathBuf> = options.stores.iter().map(real).collect();
+    let walked = find_objects(&walked_roots, WalkOptions { progress: options.progress });
+    errors.extend(walked.errors);
+    let elf = walked.objects.into_iter().filter(|found| found.format == Format::Elf);
+    let paths: Vec<BString> = elf.map(|found| bytes_of(&found.path)).collect();
+    let mut stores: Vec<BString> =
+        options.stores.iter().chain(&walked_roots).map(|path| bytes_of(path)).collect();
+    stores.sort_unstable();
+    stores.dedup();
+    let mut machines: Vec<MachineIndex> = by_machine(os, &paths)
+        .into_values()
+        .filter_map(|group| {
+            let work = Work { os, stamps, options, stores: &stores, group: &group };
+            work.index().map_err(|error| errors.push(error)).ok()
+        })
+        .collect();
+    machines.sort_by_key(|machine| std::cmp::Reverse(machine.index.objects.len()));
+    Indexed { machines, errors }
+}
+
+/// The objects of one machine.
+struct Group {
+    ident: Ident,
+    interpreter: BString,
+    paths: Vec<BString>,
+}
+
+fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
+    let looked: Vec<Option<(Ident, Option<BString>)>> = paths
+        .par_chunks(CHUNK)
+        .flat_map_iter(|chunk| {
+            let session = os.session();
+            chunk.iter().map(|path| kind_of(&session, path.as_ref())).collect::<Vec<_>>()
+        })
+        .collect();
+    let mut groups: BTreeMap<(u16, u8, u8), (Group, BTreeMap<BString, usize>)> = BTreeMap::new();
+    for (path, looked) in paths.iter().zip(looked) {
+        let Some((ident, interpreter)) = looked else { continue };
+        let key = (ident.machine, ident.class as u8, ident.endian as u8);
+        let (group, votes) = groups.entry(key).or_insert_with(|| {
+            let interpreter = BString::default();
+            (Group { ident, interpreter, paths: Vec::new() }, BTreeMap::new())
+        });
+        group.paths.push(path.clone());
+        *votes.entry(interpreter.unwrap_or_default()).or_default() += 1;
+    }
+    groups
+        .into_iter()
+        .filter_map(|(key, (mut group, mut votes))| {
+            votes.remove(BStr::new(""));
+            group.interpreter = votes.into_iter().max_by_key(|&(_, count)| count)?.0;
+            Some((key, group))
+        })
+        .collect()
+}
+
+/// Header and interpreter of what a loader loads or the kernel starts with one.
+fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<(Ident, Option<BString>)> {
+    let subject = Subject::open(fs, path).ok()?;
+    match &subject.kind {
+        SubjectKind::Static => None,
+        SubjectKind::Program { .. } | SubjectKind::Library { .. } => {
+            Some((subject.view.ident, subject.interpreter().map(ToOwned::to_owned)))
+        }
+    }
+}
+
+/// The indexing of one machine's objects.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    os: &'a OsFs,
+    stamps: OsStamps,
+    options: IndexOptions<'a>,
+    stores: &'a [BString],
+    group: &'a Group,
+}
+
+impl Work<'_> {
+    fn index(&self) -> Result<MachineIndex, HostError> {
+        let choice = FactChoice::default();
+        let choice = self.options.facts.unwrap_or(&choice);
+        let facts = loader_facts(self.os, self.group.interpreter.as_ref(), choice)?;
+        let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
+        let mut asked = self.ask(&facts, &self.group.paths, true);
+        let mut from = 0;
+        loop {
+            let answers = asked[from..].iter().flat_map(|asked| &asked.object.edges);
+            let new: Vec<BString> = answers
+                .filter(|edge| known.insert(edge.path.clone()))
+                .map(|edge| edge.path.clone())
+                .collect();
+            if new.is_empty() {
+                break;
+            }
+            from = asked.len();
+            asked.extend(self.ask(&facts, &new, false));
+        }
+        let static_tls = self.static_tls(&facts, &mut asked);
+        let left = asked.iter().map(|asked| asked.left.len()).sum();
+        let mut gatherer = Gatherer::default();
+        self.directories(&mut gatherer);
+        gatherer.object(self.common(&facts));
+        asked.into_iter().for_each(|asked| gatherer.object(asked));
+        let target = Target::of(&self.group.ident);
+        Ok(MachineIndex { target, index: gatherer.finish(), left, static_tls })
+    }
+
+    fn sources<'s>(&'s self, fs: &'s dyn FileSystem, facts: &'s LoaderFacts) -> Sources<'s> {
+        Sources {
+            fs,
+            stamps: &self.stamps,
+            facts,
+            loader: self.group.interpreter.as_ref(),
+            ident: &self.group.ident,
+            stores: self.stores,
+        }
+    }
+
+    fn common(&self, facts: &LoaderFacts) -> Asked {
+        let session = self.os.session();
+        Asker::new(self.sources(&session, facts)).common()
+    }
+
+    fn ask(&self, facts: &LoaderFacts, paths: &[BString], canonical: bool) -> Vec<Asked> {
+        paths
+            .par_chunks(CHUNK)
+            .flat_map_iter(|chunk| {
+                let session = self.os.session();
+                let asker = Asker::new(self.sources(&session, facts));
+                let ask = |path: &BString| {
+                    let file = session.open(path.as_ref()).ok()?;
+                    let view = file.object.as_ref().ok()?;
+                    asker.object(path.as_ref(), view, canonical)
+                };
+                chunk.iter().filter_map(ask).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Sets each program's need, and lists those that have one.
+    fn static_tls(
+        &self,
+        facts: &Arc<LoaderFacts>,
+        asked: &mut [Asked],
+    ) -> Vec<(BString, Option<u64>)> {
+        asked
+            .par_chunks_mut(CHUNK)
+            .flat_map_iter(|chunk| {
+                let session = self.os.session();
+                let mut found = Vec::new();
+                for asked in chunk.iter_mut().filter(|asked| asked.object.canonical) {
+                    let path = &asked.object.path;
+                    let Some(need) = self.need(&session, facts, path.as_ref()) else { continue };
+                    asked.object.static_tls =
+                        need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
+                    if need.impossible {
+                        found.push((path.clone(), None));
+                    } else if let Some(value) = need.tunable() {
+                        found.push((path.clone(), Some(value)));
+                    }
+                }
+                found
+            })
+            .collect()
+    }
+
+    fn need(
+        &self,
+        fs: &dyn FileSystem,
+        facts: &Arc<LoaderFacts>,
+        path: &BStr,
+    ) -> Option<tls::StaticTls> {
+        let subject = Subject::open(fs, path).ok()?;
+        let SubjectKind::Program { interpreter } = &subject.kind else { return None };
+        let interpreter = interpreter.clone();
+        let environment = Environment::default();
+        let closure =
+            closure::resolve(fs, subject, interpreter.as_ref(), Arc::clone(facts), &environment);
+        closure.ok().map(|closure| tls::of_closure(&closure))
+    }
+
+    /// The stores' own directories, those that hold objects and those above them, and those
+    /// of `LD_LIBRARY_PATH`.
+    fn directories(&self, gatherer: &mut Gatherer) {
+        for store in self.stores {
+            // A stamp that may be shared by a later state matches nothing.
+            let stamp = self.settled(store.as_ref()).unwrap_or_default();
+            gatherer.root(store.clone(), stamp);
+        }
+        let mut seen: FxHashSet<BString> = FxHashSet::default();
+        for dir in self.options.dirs {
+            let path = without_slashes(bytes_of(dir));
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            if let Some((stamp, names)) = self.names(&path) {
+                gatherer.directory(path, stamp, Some(names));
+            }
+        }
+        for path in &self.group.paths {
+            let mut above = path.rfind_byte(b'/').map(|slash| &path[..slash]);
+            while let Some(dir) = above.filter(|dir| self.is_in_store(dir)) {
+                if !seen.insert(dir.into()) {
+                    break;
+                }
+                if let Some(stamp) = self.settled(dir.as_bstr()) {
+                    gatherer.directory(dir.into(), stamp, None);
+                }
+                above = dir.rfind_byte(b'/').map(|slash| &dir[..slash]);
+            }
+        }
+    }
+
+    fn is_in_store(&self, path: &[u8]) -> bool {
+        self.stores.iter().any(|store| path.starts_with(store))
+    }
+
+    fn settled(&self, path: &BStr) -> Option<Stamp> {
+        self.stamps.stamp(path).ok().filter(|stamp| stamp.is_settled(self.stamps.now()))
+    }
+
+    /// The names in a directory between two equal stamps; `None` where it has hwcaps
+    /// subdirectories, or changes.
+    fn names(&self, path: &BString) -> Option<(Stamp, Vec<NameHash>)> {
+        let before = self.settled(path.as_ref())?;
+        let session = self.os.session();
+        let mut names = Vec::new();
+        let ident = &self.group.ident;
+        for entry in Path::new(OsStr::from_bytes(path)).read_dir().ok()? {
+            let name = bytes_of(Path::new(&entry.ok()?.file_name()));
+            names.push(name_in(&session, path.as_ref(), name.as_ref(), ident)?);
+        }
+        names.sort_unstable();
+        (self.stamps.stamp(path.as_ref()) == Ok(before)).then_some((before, names))
+    }
+}
+
+fn bytes_of(path: &Path) -> BString {
+    path.as_os_str().as_bytes().into()
+}
+
+fn without_slashes(mut path: BString) -> BString {
+    while path.len() > 1 && path.last() == Some(&b'/') {
+        path.pop();
+    }
+    path
+}

@@ -1,0 +1,47 @@
+//! Module and index for a trial: the module by its Makefile, the index by the host's
+//! indexing, both as the command line tool makes them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use becalm_core::index::{embed, encode};
+use becalm_host::OsFs;
+use becalm_host::index_store::{IndexOptions, Indexed, index_stores};
+
+/// Builds the module of this machine into `folder`.
+///
+/// # Errors
+/// `make` or the C compiler is missing, or fails.
+pub fn module(folder: &Path) -> Result<PathBuf> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../audit");
+    let out = folder.join("becalm-audit.so");
+    let made = Command::new("make")
+        .arg("-s")
+        .arg("-C")
+        .arg(&sources)
+        .arg(format!("OUT={}", out.display()))
+        .output()
+        .context("make (Debian: make, gcc)")?;
+    ensure!(made.status.success(), "make: {}", String::from_utf8_lossy(&made.stderr));
+    Ok(out)
+}
+
+/// Indexes stores and writes the index of this machine's objects to `out`.
+///
+/// # Errors
+/// Nothing to index, or `out` cannot be written.
+pub fn index(stores: &[PathBuf], dirs: &[PathBuf], module: &Path, out: &Path) -> Result<Indexed> {
+    let os = OsFs::new();
+    let options = IndexOptions { stores, dirs, ..IndexOptions::default() };
+    let indexed = index_stores(&os, options);
+    let module = std::fs::read(module).with_context(|| module.display().to_string())?;
+    for machine in &indexed.machines {
+        let table = encode(&machine.index, machine.target)?;
+        if let Ok(file) = embed(&module, &table) {
+            std::fs::write(out, file).with_context(|| out.display().to_string())?;
+            return Ok(indexed);
+        }
+    }
+    anyhow::bail!("the stores hold no object of this machine")
+}
