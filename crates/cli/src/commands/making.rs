@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use becalm_core::carrier::Creation;
 use becalm_host::write::Existing;
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, BString};
 
 use super::writing::{Done, Editor, Outcome, reason};
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use becalm_core::carrier::FilePlan;
-use becalm_core::fs::FileSystem;
 use bstr::{BStr, BString};
 
 use super::Report;
