@@ -162,6 +162,12 @@ pub enum What {
     /// A relative answer, which depends on the current directory.
     #[error("{0}: relative to the current directory")]
     Relative(BString),
+    /// Of another byte order than the rest of its package, whose cache has but one.
+    #[error("of another byte order than the rest of its package")]
+    OtherByteOrder,
+    /// A library that speaks of its own directory, which would be another one by a link.
+    #[error("{0} speaks of its own directory ($ORIGIN) and cannot be reached by a link")]
+    UsesOrigin(BString),
     /// Two files for one soname.
     #[error("{one} and {other} both answer it")]
     TwoAnswers {
@@ -171,7 +177,7 @@ pub enum What {
         other: BString,
     },
     /// An element of the run path that may change stands before the answer.
-    #[error("{0} may change and stands before the answer")]
+    #[error("{0} may change, or has variants, and is searched before the answer")]
     MutableBefore(BString),
     /// Something is there in the way of what would be made.
     #[error("{0} is there and is not ours")]
@@ -190,9 +196,8 @@ impl What {
     pub fn severity(&self) -> Severity {
         use What::*;
         match self {
-            StaticProgram | Loader | Libc | NothingNeeded | NoRunPath | NothingToSkip => {
-                Severity::PassedOver
-            }
+            StaticProgram | Loader | Libc | NothingNeeded | NoRunPath | NothingToSkip
+            | OtherByteOrder => Severity::PassedOver,
             Missing
             | NotByRunPath
             | Kept
@@ -204,7 +209,8 @@ impl What {
             | HoldsToken(_)
             | TooLong(_)
             | Relative(_)
-            | MutableBefore(_) => Severity::Left,
+            | MutableBefore(_)
+            | UsesOrigin(_) => Severity::Left,
             TwoAnswers { .. } => Severity::Conflict,
             OutsideStores | InTheWay(_) | TwoPlans | LoadedSetChanges(_) => Severity::Refused,
         }
