@@ -211,13 +211,14 @@ impl Writer {
     }
 }
 
-/// Whether the ranges are in order, apart, and inside the length.
+/// Whether the ranges are in order, apart, and inside the length, which a file can have.
 fn fits(patch: &Patch) -> bool {
     let mut end = 0;
-    patch.writes.iter().all(|write| {
+    let apart = patch.writes.iter().all(|write| {
         let begins_after = write.offset >= end;
         let next = write.offset.checked_add(write.bytes.len() as u64);
         end = next.unwrap_or(u64::MAX);
-        begins_after && end <= patch.length
-    })
+        begins_after && next.is_some_and(|next| next <= patch.length)
+    });
+    apart && i64::try_from(patch.length).is_ok()
 }
