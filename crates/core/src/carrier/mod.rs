@@ -10,7 +10,8 @@
 //!
 //! What they share: [`store`] says which directories cannot change and may be skipped, `own`
 //! answers a needed string from an object's own run path, whatever program it is loaded into,
-//! [`planned`] follows a start as it would be with the plan carried out.
+//! [`planned`] follows a start as it would be with the plan carried out, and [`verify`] asks of
+//! what is there whether it still says what the plain search gives.
 
 pub mod absolute;
 pub mod farm;
@@ -24,6 +25,7 @@ pub mod settings;
 pub mod store;
 #[cfg(test)]
 mod tests;
+pub mod verify;
 
 pub use plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, Severity, What};
 pub use settings::{Names, Settings};

@@ -20,8 +20,9 @@ const FIRST_WITHOUT_LEGACY: u16 = 37;
 
 /// The run path of one object, element by element.
 pub(super) struct OwnPath<'a> {
-    fs: &'a dyn FileSystem,
-    host: Ident,
+    pub(super) fs: &'a dyn FileSystem,
+    pub(super) host: Ident,
+    place: Place<'a>,
     pub(super) dirs: Vec<OwnDir>,
 }
 
@@ -73,7 +74,7 @@ impl<'a> OwnPath<'a> {
         fs: &'a dyn FileSystem,
         path: &BStr,
         subject: &Subject,
-        settings: &Settings,
+        settings: &'a Settings,
     ) -> Self {
         let is_program = matches!(subject.kind, SubjectKind::Program { .. });
         let whole = run_path(&subject.view).map(|(path, _)| path.as_bstr()).unwrap_or_default();
@@ -91,7 +92,17 @@ impl<'a> OwnPath<'a> {
                 dirs.push(dir);
             }
         }
-        Self { fs, host, dirs }
+        Self { fs, host, place, dirs }
+    }
+
+    /// An element as if the run path had it.
+    pub(super) fn dir(&self, element: &BStr) -> OwnDir {
+        self.place.dir(element, &self.host)
+    }
+
+    /// An exact answer with its tokens replaced; `None` where it is not absolute then.
+    pub(super) fn expand(&self, path: &BStr) -> Option<BString> {
+        self.place.expanded(path)
     }
 
     /// Looks for a needed string in one directory, its hwcaps subdirectories left out.
@@ -150,15 +161,19 @@ impl Place<'_> {
             Some(last) => BString::from(&element[..=last]),
             None => element[..element.len().min(1)].into(),
         };
-        let Some(name) = self.expanded(written.as_ref()) else {
+        let Some(mut name) = self.expanded(written.as_ref()) else {
             return OwnDir { written, name: None, standing: Standing::Searched };
         };
+        while name.last() == Some(&b'/') {
+            name.pop();
+        }
+        name.push(b'/');
         let standing = self.standing(written.as_ref(), name.as_ref(), host);
         OwnDir { written, name: Some(name), standing }
     }
 
-    /// The directory with a slash at its end. `None` for a relative one, and for one whose
-    /// tokens depend on the loader (`$LIB`) or the CPU (`$PLATFORM`).
+    /// The path with its tokens replaced. `None` for a relative one, and for one whose tokens
+    /// depend on the loader (`$LIB`) or the CPU (`$PLATFORM`).
     fn expanded(&self, written: &BStr) -> Option<BString> {
         // No path holds a NUL, so that one in the result shows that `$LIB` was replaced.
         let tokens = Tokens {
@@ -167,14 +182,8 @@ impl Place<'_> {
             platform: None,
             secure: None,
         };
-        let mut name = dst::expand(written, &tokens)?;
-        if name.first() != Some(&b'/') || name.contains(&0) {
-            return None;
-        }
-        if name.last() != Some(&b'/') {
-            name.push(b'/');
-        }
-        Some(name)
+        let name = dst::expand(written, &tokens)?;
+        (name.first() == Some(&b'/') && !name.contains(&0)).then_some(name)
     }
 
     fn standing(&self, written: &BStr, name: &BStr, host: &Ident) -> Standing {

@@ -1,6 +1,9 @@
 //! What a carrier proposes.
 
+use std::collections::BTreeMap;
+
 use bstr::{BStr, BString};
+use rustc_hash::FxHashMap;
 use thiserror::Error;
 
 use crate::edit::Edit;
@@ -237,17 +240,39 @@ impl Plan {
         }
     }
 
+    /// Merges many plans at once, as [`Plan::merge`] does two.
+    #[must_use]
+    pub fn gather(parts: impl IntoIterator<Item = Plan>) -> Plan {
+        let mut whole = Plan::default();
+        let mut files: BTreeMap<BString, FilePlan> = BTreeMap::new();
+        let mut made: FxHashMap<BString, usize> = FxHashMap::default();
+        for part in parts {
+            whole.findings.extend(part.findings);
+            for file in part.files {
+                let known = files.get_mut(&file.path);
+                whole.findings.extend(known.and_then(|known| known.reconcile(&file)));
+                files.entry(file.path.clone()).or_insert(file);
+            }
+            for creation in part.creations {
+                match made.get(creation.path()) {
+                    Some(&at) => {
+                        whole.findings.extend(contradiction(&whole.creations[at], &creation))
+                    }
+                    None => {
+                        made.insert(creation.path().to_owned(), whole.creations.len());
+                        whole.creations.push(creation);
+                    }
+                }
+            }
+        }
+        whole.files = files.into_values().collect();
+        whole
+    }
+
     fn add_file(&mut self, file: FilePlan) {
         match self.files.binary_search_by(|known| known.path.cmp(&file.path)) {
             Err(at) => self.files.insert(at, file),
-            Ok(at) => {
-                let known = &mut self.files[at];
-                if known.edits != file.edits {
-                    known.edits.clear();
-                    let path = file.path;
-                    self.findings.push(Finding { path, needed: None, what: What::TwoPlans });
-                }
-            }
+            Ok(at) => self.findings.extend(self.files[at].reconcile(&file)),
         }
     }
 
@@ -255,11 +280,7 @@ impl Plan {
         let known = self.creations.iter().find(|known| known.path() == creation.path());
         match known {
             None => self.creations.push(creation),
-            Some(known) if *known == creation => {}
-            Some(_) => {
-                let path = creation.path().to_owned();
-                self.findings.push(Finding { path, needed: None, what: What::TwoPlans });
-            }
+            Some(known) => self.findings.extend(contradiction(known, &creation)),
         }
     }
 
@@ -268,4 +289,21 @@ impl Plan {
         let finding = Finding { path: path.to_owned(), needed: None, what };
         Self { findings: vec![finding], ..Self::default() }
     }
+}
+
+impl FilePlan {
+    /// Leaves the file alone where another plan for it differs, and says so.
+    fn reconcile(&mut self, other: &FilePlan) -> Option<Finding> {
+        if self.edits == other.edits {
+            return None;
+        }
+        self.edits.clear();
+        Some(Finding { path: self.path.clone(), needed: None, what: What::TwoPlans })
+    }
+}
+
+/// What is wrong with making one path twice.
+fn contradiction(known: &Creation, other: &Creation) -> Option<Finding> {
+    let path = known.path().to_owned();
+    (known != other).then_some(Finding { path, needed: None, what: What::TwoPlans })
 }

@@ -4,3 +4,5 @@ mod absolute;
 mod farm;
 mod ldcache;
 mod note;
+mod plan;
+mod verify;
