@@ -78,6 +78,11 @@ pub(crate) enum Command {
     ///
     /// Files that something else has changed since are left alone, with the reason.
     Undo(UndoFlags),
+    /// Tell whether what `becalm fix` wrote is still what the plain search gives
+    ///
+    /// For each answer of a note, an absolute needed string, a farm or a package's loader
+    /// cache, of becalm's or of another tool's: where does it lead, and where would the search?
+    Verify(Box<VerifyFlags>),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),

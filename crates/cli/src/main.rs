@@ -36,6 +36,7 @@ fn run(flags: &Flags) -> Result<ExitStatus> {
         Command::Trace(asked) => commands::trace::run(asked, flags.color),
         Command::Fix(asked) => commands::fix::run(asked, flags.color),
         Command::Undo(asked) => commands::undo::run(asked, flags.color),
+        Command::Verify(asked) => commands::verify::run(asked, flags.color),
         Command::Generate(asked) => commands::generate::run(asked),
     }
 }

@@ -12,4 +12,5 @@ mod secure;
 pub(crate) mod targets;
 pub(crate) mod trace;
 pub(crate) mod undo;
+pub(crate) mod verify;
 pub(crate) mod writing;

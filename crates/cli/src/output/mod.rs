@@ -11,6 +11,7 @@ pub(crate) mod text;
 pub(crate) mod trace;
 pub(crate) mod tree;
 pub(crate) mod undo;
+pub(crate) mod verify;
 mod words;
 
 use std::io::{self, BufWriter, StdoutLock, Write};
