@@ -17,6 +17,7 @@ use becalm_host::write::{Existing, Reader};
 use becalm_host::{WalkOptions, find_objects};
 use becalm_rewrite::State;
 use bstr::{BString, ByteSlice};
+use rustc_hash::FxHashSet;
 
 use super::making::{is_our_cache, is_our_farm, lies_in_farms};
 use super::targets::Problem;
@@ -71,11 +72,13 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
         true => editor.rehearse(&paths, |_, reader| take_back(reader)),
         false => editor.change(&paths, |_, reader| take_back(reader)),
     };
+    let mut seen: FxHashSet<PathBuf> = FxHashSet::default();
     let mut remover = Remover { editor: &editor, dry_run: asked.dry_run, removed: Vec::new() };
     for (((path, named), done), farms) in found.objects.iter().zip(done).zip(farms) {
         if matches!(done.outcome, Outcome::Written { .. }) {
-            for farm in &farms {
-                remover.remove(farm, |existing| is_our_farm(farm, existing));
+            // Several objects may have one farm.
+            for farm in farms.into_iter().filter(|farm| seen.insert(farm.clone())) {
+                remover.remove(&farm, |existing| is_our_farm(&farm, existing));
             }
         }
         if *named || done.outcome != Outcome::Unchanged {

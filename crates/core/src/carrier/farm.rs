@@ -171,6 +171,11 @@ impl<'a> Site<'a> {
         }
     }
 
+    fn is_in_store(&self, path: &BString) -> bool {
+        let real = super::real_path(self.fs, path.as_ref());
+        self.settings.stores.package_of(real.as_ref()).is_some()
+    }
+
     /// What a link says: relative where both ends lie in the package and move together.
     fn target(&self, link: &BStr, target: &BString) -> BString {
         let real = super::real_path(self.fs, target.as_ref());
@@ -325,8 +330,11 @@ impl Graph {
                     let dir = own.dirs[..found.dir].iter().find(|dir| !is_fixed(dir));
                     Err(What::MutableBefore(dir.map(|d| d.written.clone()).unwrap_or_default()))
                 }
-                // An object without an answer of its own takes this program's.
-                Err(What::NotByRunPath) => linkable(site.fs, loaded).map(|()| loaded.clone()),
+                // An object without an answer of its own takes this program's, where that cannot
+                // change: a link to a system library would outlive the loader cache's word.
+                Err(What::NotByRunPath) if site.is_in_store(loaded) => {
+                    linkable(site.fs, loaded).map(|()| loaded.clone())
+                }
                 Err(what) => Err(what),
             };
             self.agree(site, needed, found);

@@ -246,7 +246,9 @@ impl Object<'_> {
             let says = linked.and_then(|farm| farm.name.as_ref());
             let says = says.map(|dir| BString::from([dir.as_slice(), name].concat()));
             let verdict = match (&says, self.plain(name)) {
-                (Some(_), _) => self.judge(name, says),
+                // A farm of a whole closure: what the object would not find by itself.
+                (Some(_), None) => Verdict::True,
+                (Some(_), Some(_)) => self.judge(name, says),
                 (None, Some(is)) if is.dir > 0 => Verdict::Missing(is.path),
                 (None, _) => return None,
             };
