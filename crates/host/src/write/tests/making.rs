@@ -166,10 +166,14 @@ fn killed_or_failing_at_any_point_what_is_made_is_old_or_new() {
         let script = Script::new(Plan::Count);
         deed(&Writer::with_faults(anew(), script.clone()), dry.path()).unwrap();
         let after = relative(dry.path());
-        let (changes, rooms, calls) = script.counts();
-        let kills = (0..changes).map(|at| Plan::Kill { at, quarters: 0 });
-        let full = (0..rooms).map(|at| Plan::Full { at, on: false });
-        for plan in kills.chain(full).chain((0..calls).map(|at| Plan::Broken { at })) {
+        let counts = script.counts();
+        let full = (0..counts.rooms).map(|at| Plan::Full { at, on: false });
+        for plan in counts
+            .kills()
+            .into_iter()
+            .chain(full)
+            .chain((0..counts.calls).map(|at| Plan::Broken { at }))
+        {
             let dir = build();
             let outcome = deed(&Writer::with_faults(anew(), Script::new(plan)), dir.path());
             Writer::new(anew()).clean(dir.path()).unwrap();

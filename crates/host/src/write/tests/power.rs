@@ -107,12 +107,12 @@ fn apply_some(image: &mut Vec<u8>, pending: &[&Made], chance: &mut Chance) {
         match made {
             Made::Write { bytes, .. } => {
                 for start in (0..bytes.len()).step_by(512) {
-                    if chance.next() % 2 == 0 {
+                    if chance.next().is_multiple_of(2) {
                         apply(image, made, start, bytes.len().min(start + 512));
                     }
                 }
             }
-            made if chance.next() % 2 == 0 => apply(image, made, 0, 0),
+            made if chance.next().is_multiple_of(2) => apply(image, made, 0, 0),
             _ => {}
         }
     }

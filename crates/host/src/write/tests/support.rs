@@ -91,8 +91,8 @@ pub(super) fn content(number: usize) -> Vec<u8> {
 pub(super) enum Plan {
     /// Nothing: the calls are counted.
     Count,
-    /// The process is killed before the n-th change; of a long write so many quarters are made.
-    Kill { at: usize, quarters: usize },
+    /// The process is killed before the n-th change; of a long write so many sixteenths are made.
+    Kill { at: usize, sixteenths: usize },
     /// The n-th call that needs room, and with `on` all after it, finds the disk full.
     Full { at: usize, on: bool },
     /// The n-th call of any kind gives an I/O error.
@@ -106,6 +106,8 @@ pub(super) struct Script {
     rooms: AtomicUsize,
     calls: AtomicUsize,
     dead: AtomicBool,
+    /// Which of the changes are long writes.
+    long: Mutex<Vec<usize>>,
 }
 
 impl Script {
@@ -116,14 +118,47 @@ impl Script {
             rooms: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             dead: AtomicBool::new(false),
+            long: Mutex::default(),
         })
     }
 
-    /// How many changes, calls that need room, and calls there were.
-    pub(super) fn counts(&self) -> (usize, usize, usize) {
+    pub(super) fn counts(&self) -> Counts {
         let count = |counter: &AtomicUsize| counter.load(Ordering::SeqCst);
-        (count(&self.changes), count(&self.rooms), count(&self.calls))
+        Counts {
+            changes: count(&self.changes),
+            rooms: count(&self.rooms),
+            calls: count(&self.calls),
+            long: self.long.lock().unwrap().clone(),
+        }
     }
+}
+
+/// What a run called for.
+#[derive(Clone, Debug)]
+pub(super) struct Counts {
+    pub(super) changes: usize,
+    /// Calls that need room.
+    pub(super) rooms: usize,
+    pub(super) calls: usize,
+    /// Which of the changes are long writes.
+    pub(super) long: Vec<usize>,
+}
+
+impl Counts {
+    /// Every point at which the run can be killed: before each change, and within each long
+    /// write.
+    pub(super) fn kills(&self) -> Vec<Plan> {
+        let plain = (0..self.changes).map(|at| Plan::Kill { at, sixteenths: 0 });
+        let torn = self
+            .long
+            .iter()
+            .flat_map(|&at| (1..16).map(move |sixteenths| Plan::Kill { at, sixteenths }));
+        plain.chain(torn).collect()
+    }
+}
+
+fn is_long(call: Call<'_>) -> bool {
+    matches!(call, Call::Write { bytes, .. } if bytes.len() > 256)
 }
 
 fn needs_room(call: Call<'_>) -> bool {
@@ -147,15 +182,18 @@ impl Faults for Script {
         let change = next(&self.changes, call.changes());
         let room = next(&self.rooms, needs_room(call));
         let number = next(&self.calls, true);
+        if is_long(call) {
+            self.long.lock().unwrap().push(change);
+        }
         if self.dead.load(Ordering::SeqCst) {
             return Verdict::Fail(libc::EIO);
         }
         match self.plan {
-            Plan::Kill { at, quarters } if change == at => {
+            Plan::Kill { at, sixteenths } if change == at => {
                 self.dead.store(true, Ordering::SeqCst);
                 match call {
-                    Call::Write { bytes, .. } if quarters > 0 && bytes.len() > 256 => {
-                        Verdict::Short(bytes.len() * quarters / 4)
+                    Call::Write { bytes, .. } if is_long(call) => {
+                        Verdict::Short(bytes.len() * sixteenths / 16)
                     }
                     _ => Verdict::Fail(libc::EIO),
                 }
