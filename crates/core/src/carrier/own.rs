@@ -147,6 +147,19 @@ pub(super) fn run_path(view: &ObjectView) -> Option<(&BString, bool)> {
     found.filter(|(path, _)| !path.is_empty())
 }
 
+/// True where a file is one of several that the loader chooses from by the CPU: it lies in a
+/// `glibc-hwcaps` subdirectory, or has a counterpart in one.
+pub(super) fn is_variant(fs: &dyn FileSystem, host: &Ident, path: &BStr) -> bool {
+    if path.contains_str("/glibc-hwcaps/") {
+        return true;
+    }
+    let name = path.rfind_byte(b'/').map_or(0, |at| at + 1);
+    Arch::of(host).levels().iter().any(|level| {
+        let parts = [&path[..name], b"glibc-hwcaps/", level.name.as_bytes(), b"/", &path[name..]];
+        fs.stat(BStr::new(&parts.concat())).is_ok()
+    })
+}
+
 /// Where an object lies.
 struct Place<'a> {
     fs: &'a dyn FileSystem,
