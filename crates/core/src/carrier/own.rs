@@ -155,7 +155,8 @@ pub(super) fn is_variant(fs: &dyn FileSystem, host: &Ident, path: &BStr) -> bool
     }
     let name = path.rfind_byte(b'/').map_or(0, |at| at + 1);
     Arch::of(host).levels().iter().any(|level| {
-        let parts = [&path[..name], b"glibc-hwcaps/", level.name.as_bytes(), b"/", &path[name..]];
+        let dir = &path.as_bytes()[..name];
+        let parts = [dir, b"glibc-hwcaps/", level.name.as_bytes(), b"/", &path.as_bytes()[name..]];
         fs.stat(BStr::new(&parts.concat())).is_ok()
     })
 }
