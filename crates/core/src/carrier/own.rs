@@ -147,6 +147,11 @@ pub(super) fn run_path(view: &ObjectView) -> Option<(&BString, bool)> {
     found.filter(|(path, _)| !path.is_empty())
 }
 
+/// True where an object has a run path at all, if only an empty one.
+pub(super) fn has_run_path_entry(view: &ObjectView) -> bool {
+    view.dynamic.as_ref().is_some_and(|d| d.runpath.is_some() || d.rpath.is_some())
+}
+
 /// True where a file is one of several that the loader chooses from by the CPU: it lies in a
 /// `glibc-hwcaps` subdirectory, or has a counterpart in one.
 pub(super) fn is_variant(fs: &dyn FileSystem, host: &Ident, path: &BStr) -> bool {

@@ -103,16 +103,23 @@ impl<'a> Overlay<'a> {
             return Err(path.to_owned());
         }
         let mut place = self.place(path);
+        let passes = self.passes_added(path);
         for followed in 0..MAX_LINKS {
             match self.added.get(&place) {
                 Some(Added::Link(target)) => place = self.place(joined(&place, target).as_ref()),
                 Some(added) => return Ok((place, added)),
-                // Of a link, the way back out of what is added is known here alone.
-                None if followed > 0 => return Err(place),
+                // The way back out of what is added is known here alone.
+                None if followed > 0 || passes => return Err(place),
                 None => return Err(path.to_owned()),
             }
         }
         Err(path.to_owned())
+    }
+
+    /// True where what is added lies on the way of a path.
+    fn passes_added(&self, path: &[u8]) -> bool {
+        let ends = path.find_iter("/").map(|end| BStr::new(&path[..end]));
+        ends.into_iter().any(|part| self.added.contains_key(part))
     }
 
     /// True where a path ends in a way that the name of its last component does not show.
