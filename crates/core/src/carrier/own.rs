@@ -83,11 +83,15 @@ impl<'a> OwnPath<'a> {
         let mut dirs: Vec<OwnDir> = Vec::new();
         for element in whole.split(|&byte| byte == b':') {
             let dir = place.dir(element.into(), &host);
+            let has_token = dst::has_token(&dir.written);
             let is_known = |known: &OwnDir| match &dir.name {
-                Some(name) => known.name.as_ref() == Some(name),
+                Some(name) => {
+                    known.name.as_ref() == Some(name) && dst::has_token(&known.written) == has_token
+                }
                 None => known.written == dir.written,
             };
-            // The loader lists each directory once.
+            // The loader lists each directory once. Where `$ORIGIN` is another directory, by
+            // a link, it is another than one that is written out.
             if !whole.is_empty() && !dirs.iter().any(is_known) {
                 dirs.push(dir);
             }
