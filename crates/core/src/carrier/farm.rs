@@ -285,8 +285,12 @@ fn linkable(fs: &dyn FileSystem, path: &BString) -> Result<(), What> {
     openable(path.as_ref())?;
     let file = fs.open(path.as_ref());
     let file = file.map_err(|errno| What::Unreadable { path: path.clone(), errno })?;
-    if file.object.as_ref().is_ok_and(|view| uses_origin(view)) {
+    let Ok(view) = &file.object else { return Err(What::GivesUp(path.clone())) };
+    if uses_origin(view) {
         return Err(What::UsesOrigin(path.clone()));
+    }
+    if own::is_variant(fs, &view.ident, path.as_ref()) {
+        return Err(What::Variant(path.clone()));
     }
     Ok(())
 }

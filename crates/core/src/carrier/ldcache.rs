@@ -83,8 +83,8 @@ impl<'a> Package<'a> {
             return;
         }
         let own = OwnPath::new(self.fs, path.as_ref(), subject, self.settings);
-        if own.dirs.is_empty() {
-            // The loader asks the cache for objects with a run path alone.
+        if !own::has_run_path_entry(&subject.view) {
+            // The loader asks the cache for objects with a run path alone, an empty one included.
             plan.merge(Plan::only(path.as_ref(), What::NoRunPath));
             return;
         }

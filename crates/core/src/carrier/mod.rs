@@ -30,6 +30,7 @@ pub mod verify;
 pub use plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, Severity, What};
 pub use settings::{Names, Settings};
 pub use store::Stores;
+pub use verify::{Carrier, Checked, Verdict};
 
 use bstr::{BStr, BString};
 

@@ -83,11 +83,15 @@ impl<'a> OwnPath<'a> {
         let mut dirs: Vec<OwnDir> = Vec::new();
         for element in whole.split(|&byte| byte == b':') {
             let dir = place.dir(element.into(), &host);
+            let has_token = dst::has_token(&dir.written);
             let is_known = |known: &OwnDir| match &dir.name {
-                Some(name) => known.name.as_ref() == Some(name),
+                Some(name) => {
+                    known.name.as_ref() == Some(name) && dst::has_token(&known.written) == has_token
+                }
                 None => known.written == dir.written,
             };
-            // The loader lists each directory once.
+            // The loader lists each directory once. Where `$ORIGIN` is another directory, by
+            // a link, it is another than one that is written out.
             if !whole.is_empty() && !dirs.iter().any(is_known) {
                 dirs.push(dir);
             }
@@ -145,6 +149,25 @@ pub(super) fn run_path(view: &ObjectView) -> Option<(&BString, bool)> {
         (None, rpath) => rpath.as_ref().map(|rpath| (rpath, false)),
     };
     found.filter(|(path, _)| !path.is_empty())
+}
+
+/// True where an object has a run path at all, if only an empty one.
+pub(super) fn has_run_path_entry(view: &ObjectView) -> bool {
+    view.dynamic.as_ref().is_some_and(|d| d.runpath.is_some() || d.rpath.is_some())
+}
+
+/// True where a file is one of several that the loader chooses from by the CPU: it lies in a
+/// `glibc-hwcaps` subdirectory, or has a counterpart in one.
+pub(super) fn is_variant(fs: &dyn FileSystem, host: &Ident, path: &BStr) -> bool {
+    if path.contains_str("/glibc-hwcaps/") {
+        return true;
+    }
+    let name = path.rfind_byte(b'/').map_or(0, |at| at + 1);
+    Arch::of(host).levels().iter().any(|level| {
+        let dir = &path.as_bytes()[..name];
+        let parts = [dir, b"glibc-hwcaps/", level.name.as_bytes(), b"/", &path.as_bytes()[name..]];
+        fs.stat(BStr::new(&parts.concat())).is_ok()
+    })
 }
 
 /// Where an object lies.

@@ -171,6 +171,9 @@ pub enum What {
     /// A library that speaks of its own directory, which would be another one by a link.
     #[error("{0} speaks of its own directory ($ORIGIN) and cannot be reached by a link")]
     UsesOrigin(BString),
+    /// One of several files that the loader chooses from by the CPU.
+    #[error("{0} is one of several variants, and the CPU decides which is loaded")]
+    Variant(BString),
     /// Two files for one soname.
     #[error("{one} and {other} both answer it")]
     TwoAnswers {
@@ -213,7 +216,8 @@ impl What {
             | TooLong(_)
             | Relative(_)
             | MutableBefore(_)
-            | UsesOrigin(_) => Severity::Left,
+            | UsesOrigin(_)
+            | Variant(_) => Severity::Left,
             TwoAnswers { .. } => Severity::Conflict,
             OutsideStores | InTheWay(_) | TwoPlans | LoadedSetChanges(_) => Severity::Refused,
         }

@@ -4,5 +4,7 @@ mod absolute;
 mod farm;
 mod ldcache;
 mod note;
+mod patchelf;
 mod plan;
+mod property;
 mod verify;

@@ -258,15 +258,15 @@ impl Object<'_> {
     }
 
     fn package_cache(&self, subject: &Subject, settings: &Settings) -> Option<LoaderCache> {
+        if !own::has_run_path_entry(&subject.view) {
+            return None;
+        }
         let root = settings.stores.package_of(self.path.as_ref())?;
         let bytes: Arc<[u8]> = self.fs.read(ldcache::path_in(root).as_ref()).ok()?;
         LoaderCache::parse_for(bytes, &subject.view.ident)
     }
 
     fn cache(&self, cache: &LoaderCache, flags: i32) -> Vec<Checked> {
-        if self.own.dirs.is_empty() {
-            return Vec::new();
-        }
         let check = |name: &BString| {
             let mut entries = cache.entries();
             let entry = entries.find(|e| e.soname == name.as_bstr() && e.flags == flags)?;

@@ -152,3 +152,11 @@ fn what_is_there_already_is_left_alone_and_anothers_not_overwritten() {
     assert!(plan.is_empty());
     assert_eq!(plan.findings[0].what, What::InTheWay("/s/p/etc/ld.so.cache".into()));
 }
+
+#[test]
+fn an_object_with_an_empty_run_path_is_asked_for_as_well_and_contradicts() {
+    let fs =
+        packages().object("/s/p/lib/libq.so", library("libq.so").needed("liba.so").runpath(""));
+    let plan = plan(&fs, &["/s/p/bin/prog", "/s/p/lib/libq.so"]);
+    assert_eq!(entries(&plan), ["libb.so 0x303 /s/b/lib/libb.so"]);
+}
