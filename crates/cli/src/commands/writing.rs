@@ -16,7 +16,7 @@ use rustc_hash::FxHashSet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::flags::{HardlinksFlag, WritingFlags};
-use crate::output::words_of_chain;
+use crate::output::{words, words_of_chain};
 use crate::progress::Progress;
 
 /// What became of one file.
@@ -116,11 +116,11 @@ impl Editor {
         propose: impl Fn(usize, &Reader) -> Result<Proposal, String> + Sync,
     ) -> Vec<Done> {
         let one = |(number, path): (usize, &PathBuf)| {
-            let file = match self.writer.open(path) {
+            let file = match self.writer.open_to_read(path) {
                 Ok(file) => file,
                 Err(error) => return Done::refused(reason(&error, path)),
             };
-            match propose(number, file.reader()) {
+            match proposal(&file, |reader| propose(number, reader)) {
                 Err(why) => Done::refused(why),
                 Ok((None, warnings)) => Done { outcome: Outcome::Unchanged, warnings },
                 Ok((Some(patch), warnings)) => {
@@ -155,7 +155,7 @@ impl Editor {
         file: FileUnderEdit,
         propose: impl FnOnce(&Reader) -> Result<Proposal, String>,
     ) -> Ready {
-        let (patch, warnings) = match propose(file.reader()) {
+        let (patch, warnings) = match proposal(&file, propose) {
             Ok(proposal) => proposal,
             Err(why) => return Ready::Done(Done::refused(why)),
         };
@@ -195,6 +195,18 @@ impl Editor {
             Done { outcome, warnings }
         });
         done.into_iter().map(|done| done.or_else(|| written.next())).flatten().collect()
+    }
+}
+
+/// What is proposed for a file, unless it could not be read in full.
+fn proposal(
+    file: &FileUnderEdit,
+    propose: impl FnOnce(&Reader) -> Result<Proposal, String>,
+) -> Result<Proposal, String> {
+    let proposal = propose(file.reader());
+    match file.reader().error() {
+        Some(error) => Err(words(error)),
+        None => proposal,
     }
 }
 
