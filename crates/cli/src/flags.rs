@@ -172,6 +172,9 @@ pub(crate) fn definition() -> clap::Command {
         .after_long_help(manual::as_help(manual::COMMON))
         .mut_subcommand("check", |check| check.after_long_help(manual::as_help(manual::CHECK)))
         .mut_subcommand("trace", |trace| trace.after_long_help(manual::as_help(manual::TRACE)))
+        .mut_subcommand("fix", |fix| fix.after_long_help(manual::as_help(manual::FIX)))
+        .mut_subcommand("undo", |undo| undo.after_long_help(manual::as_help(manual::UNDO)))
+        .mut_subcommand("verify", |verify| verify.after_long_help(manual::as_help(manual::VERIFY)))
 }
 
 /// The flags of this process. A wrong one, `--help` and `--version` end it.
