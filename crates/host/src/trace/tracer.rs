@@ -19,13 +19,13 @@ use super::spawn::{Report, Spawned};
 use super::stopped::{self, End, Stopped, Until, Waited, Why};
 use super::sys::{AtCall, Pid, SyscallInfo};
 use super::together::Together;
-use super::{Calibration, Event, Exit, Note, Options, Phase, TraceError};
+use super::{Calibration, Event, Exit, Listener, Note, Options, Phase, TraceError, calibrate};
 
 /// Everything about one traced run.
 pub(super) struct Tracer<'a> {
     pub(super) options: Options,
     pub(super) overhead: Calibration,
-    sink: &'a mut dyn FnMut(Event<'_>),
+    listener: &'a mut dyn Listener,
     command: PathBuf,
     dir: PathBuf,
     child: Spawned,
@@ -82,7 +82,7 @@ impl<'a> Tracer<'a> {
         (command, dir): (PathBuf, PathBuf),
         options: Options,
         (overhead, together): (Calibration, Option<Together>),
-        sink: &'a mut dyn FnMut(Event<'_>),
+        listener: &'a mut dyn Listener,
     ) -> Tracer<'a> {
         let no_filter = !options.wants_filter();
         let root = Task { process: Some(child.pid), call: None };
@@ -90,7 +90,7 @@ impl<'a> Tracer<'a> {
             tasks: [(child.pid, root)].into_iter().collect(),
             options,
             overhead,
-            sink,
+            listener,
             command,
             dir,
             child,
@@ -277,14 +277,32 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    fn pending(&self, name: Cow<'static, str>, image: usize, lookup: Option<Lookup>) -> Pending {
-        let all = &self.overhead;
-        let cost = match self.together {
-            Some(_) => Cost { call_ns: all.call_ns, cycle_ns: all.cycle_ns },
-            None => Cost { call_ns: all.apart_call_ns, cycle_ns: all.apart_cycle_ns },
-        };
+    fn pending(
+        &mut self,
+        name: Cow<'static, str>,
+        image: usize,
+        lookup: Option<Lookup>,
+    ) -> Pending {
+        let cost = self.cost(image);
         let phase = self.images[image].phase;
         Pending { name, image, phase, lookup, cost, began: Instant::now() }
+    }
+
+    /// What a call of this image costs now. Apart, it is measured when first asked for,
+    /// which is the tracer's time.
+    fn cost(&mut self, image: usize) -> Cost {
+        let all = self.overhead;
+        if self.together.is_some() {
+            return Cost { call_ns: all.call_ns, cycle_ns: all.cycle_ns };
+        }
+        if !all.has_apart() {
+            let began = Instant::now();
+            // Where no more processes can be made, what was measured must do.
+            let apart = calibrate::apart().unwrap_or(all);
+            self.overhead = all.with(apart);
+            self.images[image].delayed(nanos(began, Instant::now()));
+        }
+        Cost { call_ns: self.overhead.apart_call_ns, cycle_ns: self.overhead.apart_cycle_ns }
     }
 
     fn call_ended(&mut self, pid: Pid, pending: Pending, errno: Option<Errno>, now: Instant) {
@@ -292,7 +310,8 @@ impl<'a> Tracer<'a> {
         let ns = nanos(began, now).saturating_sub(cost.call_ns);
         let lookup = lookup.map(|lookup| Lookup { errno, ns, ..lookup });
         if let Some(lookup) = &lookup {
-            (self.sink)(Event { pid: pid.unsigned_abs(), image, phase, lookup });
+            let event = Event { pid: pid.unsigned_abs(), image, phase, lookup };
+            self.listener.looked_up(event);
         }
         let failed = errno.is_some();
         self.images[image].count(Call {
@@ -350,6 +369,7 @@ impl<'a> Tracer<'a> {
             self.stay_together();
         }
         let counting = Counting::new(task.pid(), program, self.options.max_lookups);
+        self.listener.began(self.images.len(), counting.image());
         self.begin(task.pid(), counting, breakpoint);
     }
 
