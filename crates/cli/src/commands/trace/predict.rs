@@ -31,6 +31,9 @@ pub(super) struct Answer {
     pub(super) said: Result<(Program, Closure), String>,
 }
 
+/// An image and its index.
+type Asked = (usize, Image);
+
 /// Answers by the index of their image.
 pub(super) type Answers = HashMap<usize, Answer>;
 
@@ -50,7 +53,7 @@ impl Answer {
 #[derive(Debug)]
 pub(super) struct Predictor {
     /// `None` where no thread could be had.
-    thread: Option<(Sender<(usize, Image)>, JoinHandle<Answers>)>,
+    thread: Option<(Sender<Asked>, JoinHandle<Answers>)>,
 }
 
 impl Predictor {
@@ -82,7 +85,7 @@ impl Listener for Predictor {
     }
 }
 
-fn answer_all(asked: &Receiver<(usize, Image)>, store: &OsString) -> Answers {
+fn answer_all(asked: &Receiver<Asked>, store: &OsString) -> Answers {
     asked.iter().map(|(index, image)| (index, Answer::about(&image, store))).collect()
 }
 
