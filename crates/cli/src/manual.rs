@@ -190,8 +190,11 @@ const TRACE_EXAMPLES: Section = Section {
 const FIX_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
-        ("0", "All was done, or there was nothing to do. What was passed over or left to the \
-               search is told and is no failure."),
+        (
+            "0",
+            "All was done, or there was nothing to do. What was passed over or left to the \
+               search is told and is no failure.",
+        ),
         (
             "1",
             "Something was left as it is because changing it would change what a program loads, \

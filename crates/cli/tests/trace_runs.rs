@@ -179,3 +179,67 @@ fn until_entry_lets_the_program_go_on_and_still_gives_its_exit_code() {
     let report = fs::read_to_string(&report).expect("a report");
     assert!(report.contains("goes on untraced"), "{report}");
 }
+
+#[test]
+fn what_is_typed_or_piped_is_the_programs_to_read() {
+    use std::io::Write;
+    use std::process::Stdio;
+    let mut command = becalm();
+    command.args(["trace", "-o", "/dev/null", "--", "cat"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("starts");
+    let written = child.stdin.take().expect("a pipe").write_all(b"one\ntwo\n");
+    written.expect("read by nobody");
+    let output = support::finish(child);
+    assert_eq!(output.stdout, b"one\ntwo\n");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn the_program_is_in_the_process_group_that_becalm_was_started_in() {
+    let group = |stat: &str| stat.split(' ').nth(4).map(str::to_owned);
+    let ours = fs::read_to_string("/proc/self/stat").expect("our own");
+    let ran = trace(&["-o", "/dev/null", "--", "cat", "/proc/self/stat"]);
+    assert_eq!(group(&ran.stdout), group(&ours), "{ran:?}");
+}
+
+#[test]
+fn processes_that_have_ended_are_not_said_to_run_still() {
+    let line = "for i in 1 2 3 4 5 6 7; do sh -c 'exit 0'; x=$(echo $i); done; exit 6";
+    for flags in [&["--syscalls"][..], &[], &["--syscalls", "--follow"], &["--follow"]] {
+        let ran = trace(&[flags, &["--", "sh", "-c", line]].concat());
+        assert_eq!(ran.code, Some(6), "{ran:?}");
+        assert!(!ran.stderr.contains("still run"), "{flags:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_number_of_lookups() {
+    // The program's parent is the tracer; its high-water mark is in kilobytes.
+    let line = "i=0; while [ $i -lt $N ]; do [ -e /nonexistent-becalm/$i/x ]; i=$((i+1)); done
+        grep VmHWM /proc/$PPID/status";
+    let peak = |lookups: &str| -> u64 {
+        let mut command = becalm();
+        command.env("N", lookups).args(["trace", "-o", "/dev/null", "--", "sh", "-c", line]);
+        let ran = run(&mut command);
+        let mark = ran.stdout.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+        mark.unwrap_or_else(|| panic!("no mark: {ran:?}"))
+    };
+    // Enough to fill every table that is bounded, and ten times as many.
+    let (few, many) = (peak("5000"), peak("50000"));
+    assert!(many < few + 1024, "{few} kB for 5,000 lookups, {many} kB for 50,000");
+}
+
+#[test]
+fn an_emulator_named_on_the_command_line_is_traced_as_the_program_it_is() {
+    let emulator = "/usr/bin/qemu-aarch64-static";
+    if !Path::new(emulator).exists() {
+        skip("no qemu-user-static");
+        return;
+    }
+    let ran = trace(&["--", emulator, "-version"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.starts_with("qemu-aarch64"), "{ran:?}");
+    assert!(!ran.stderr.contains("emulator"), "traced, not given up: {}", ran.stderr);
+    assert!(ran.stderr.contains("tracer "), "{}", ran.stderr);
+}

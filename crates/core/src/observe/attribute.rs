@@ -25,9 +25,6 @@ pub struct Attributed {
     pub unobserved: Vec<Probe>,
     /// The first place where the two part; `None` where they are equal.
     pub difference: Option<Difference>,
-    /// Lookups before the entry point that are not the loader's: those of the
-    /// initialisers of libraries.
-    pub initialisers: usize,
     /// Counts of the observed probes. `objects` is the closure's; so are the search
     /// directories of the probes it knows.
     pub storm: Storm,
@@ -44,7 +41,6 @@ impl Attributed {
 /// Joins the lookups of a start, in order, with the closure of the program started.
 #[must_use]
 pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
-    let initialisers = observed.iter().filter(|lookup| !lookup.by_loader).count();
     let attempts =
         observed.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt).collect();
     let cache = closure.facts.as_ref().and_then(|facts| facts.cache_path.as_ref());
@@ -68,7 +64,7 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
         .map(|(_, probe)| probe.clone())
         .collect();
     let storm = storm(&probes, &predicted, closure);
-    Attributed { probes, predicted, unobserved, difference, initialisers, storm }
+    Attributed { probes, predicted, unobserved, difference, storm }
 }
 
 /// How far a place to go on is looked for after the sequences part.

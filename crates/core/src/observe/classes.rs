@@ -156,6 +156,9 @@ struct Rule {
     /// The path is an element of this variable, or anything below one.
     #[serde(default)]
     below_variable: Option<String>,
+    /// The path is a directory above an element of this variable.
+    #[serde(default)]
+    above_variable: Option<String>,
 }
 
 impl Rule {
@@ -170,6 +173,7 @@ impl Rule {
             && one_fits(&self.dirs, lookup.dir())
             && self.in_variable.iter().all(|name| is_element(lookup.dir(), caller.value(name)))
             && self.below_variable.iter().all(|name| is_below(path, caller.value(name)))
+            && self.above_variable.iter().all(|name| is_above(path, caller.value(name)))
     }
 }
 
@@ -194,6 +198,12 @@ fn is_element(dir: &BStr, value: &BStr) -> bool {
 fn is_below(path: &BStr, value: &BStr) -> bool {
     let below = |rest: &[u8]| rest.is_empty() || rest.starts_with(b"/");
     elements(value).any(|element| path.strip_prefix(element).is_some_and(below))
+}
+
+fn is_above(path: &BStr, value: &BStr) -> bool {
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    let above = |element: &[u8]| element.strip_prefix(path).is_some_and(|r| r.starts_with(b"/"));
+    elements(value).any(above)
 }
 
 /// True where the pattern describes the whole text. At worst the product

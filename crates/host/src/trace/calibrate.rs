@@ -1,52 +1,95 @@
-//! What watching one call costs on this machine, measured on a child that does nothing
-//! but call `getppid`: the kernel's own work on that is a fraction of a microsecond.
+//! What watching one call costs on this machine, measured on a child that calls `getppid`
+//! and has not become a program yet: the kernel's own work on that is a fraction of a
+//! microsecond.
 
+use std::io;
 use std::time::Instant;
 
 use super::Calibration;
-use super::filter::Stops;
-use super::spawn::{Body, Failed, spawn};
+use super::spawn::{Body, CALLS, Failed, Spawned, spawn};
 use super::stopped::{self, Until, Waited, Why};
+use super::sys::AtCall;
 
-/// Calls of the child. Enough for a steady median, few enough not to be felt.
-const CALLS: u32 = 16;
-
-/// Measures.
-pub(super) fn measure() -> Result<Calibration, Failed> {
-    let child = spawn(&Body::Calibrate(CALLS), Some(Stops::One("getppid")))?;
-    // Read as a path would be; the child is a copy of this process.
-    let text = c"/a/path/as/long/as/those/of/libraries/libsomething.so.6";
-    let mut samples: Vec<u64> = Vec::new();
-    let mut cycles: Vec<u64> = Vec::new();
-    let mut began: Option<Instant> = None;
+/// Lets the child go and measures on its first calls; it then runs on.
+///
+/// # Errors
+/// It cannot be watched, or was killed.
+pub(super) fn measure(child: &mut Spawned) -> io::Result<Calibration> {
+    let mut clocks = Clocks::default();
+    // Stopped before it is let go, it stops at each call from its first one on.
+    stopped::interrupt(child.pid);
+    child.go()?;
     loop {
-        match stopped::wait(Some(child.pid)).map_err(Failed::Seize)? {
-            Waited::End(..) => break,
-            Waited::Stop(task, Why::Filter) => {
-                let now = Instant::now();
-                cycles.extend(began.replace(now).map(|before| nanos(before, now)));
-                task.call().map_err(Failed::Seize)?;
-                task.string(text.as_ptr() as u64);
-                let from = Instant::now();
-                task.resume(Until::Call, 0);
-                let waited = stopped::wait(Some(child.pid)).map_err(Failed::Seize)?;
-                let to = Instant::now();
-                samples.push(nanos(from, to));
-                let Waited::Stop(task, _) = waited else { break };
-                task.call().map_err(Failed::Seize)?;
-                task.resume(Until::Filter, 0);
+        let task = match stopped::wait(Some(child.pid))? {
+            Waited::End(..) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Waited::Stop(task, Why::Signal(signal)) => {
+                task.resume(Until::Call, signal);
+                continue;
             }
-            Waited::Stop(task, Why::Signal(signal)) => task.resume(Until::Filter, signal),
-            Waited::Stop(task, Why::Group(_)) => task.listen(),
-            Waited::Stop(task, _) => task.resume(Until::Filter, 0),
+            Waited::Stop(task, Why::Group(_)) => {
+                task.listen();
+                continue;
+            }
+            Waited::Stop(task, _) => task,
+        };
+        let now = Instant::now();
+        let at = task.call()?.at();
+        if matches!(at, AtCall::Entry { .. }) {
+            // Read as a path would be; the child is a copy of this process.
+            task.string(c"/a/path/as/long/as/those/of/libraries/libsomething.so.6".as_ptr() as u64);
+        }
+        clocks.note(at, now);
+        if clocks.samples.len() == CALLS {
+            task.resume(Until::Filter, 0);
+            return Ok(clocks.calibration());
+        }
+        task.resume(Until::Call, 0);
+    }
+}
+
+/// Measures on a child of its own, wherever the kernel puts it.
+pub(super) fn apart() -> Result<Calibration, Failed> {
+    let mut child = spawn(&Body::End, false)?;
+    let measured = measure(&mut child).map_err(Failed::Seize);
+    child.abandon();
+    measured
+}
+
+/// The times of the calls.
+#[derive(Default)]
+struct Clocks {
+    /// When the last call was seen to begin, and when it was let go.
+    began: Option<(Instant, Instant)>,
+    in_call: bool,
+    samples: Vec<u64>,
+    cycles: Vec<u64>,
+}
+
+impl Clocks {
+    /// A call begins or ends; `now` is when that was seen.
+    fn note(&mut self, at: AtCall, now: Instant) {
+        match at {
+            AtCall::Entry { number, .. } if i64::from(number) == libc::SYS_getppid => {
+                self.cycles.extend(self.began.map(|(before, _)| nanos(before, now)));
+                self.began = Some((now, Instant::now()));
+                self.in_call = true;
+            }
+            AtCall::Exit { .. } if self.in_call => {
+                self.samples.extend(self.began.map(|(_, from)| nanos(from, now)));
+                self.in_call = false;
+            }
+            _ => {}
         }
     }
-    Ok(Calibration {
-        call_ns: median(&mut samples),
-        cycle_ns: median(&mut cycles),
-        samples: u32::try_from(samples.len()).unwrap_or(CALLS),
-        ..Calibration::default()
-    })
+
+    fn calibration(mut self) -> Calibration {
+        Calibration {
+            call_ns: median(&mut self.samples),
+            cycle_ns: median(&mut self.cycles),
+            samples: u32::try_from(self.samples.len()).unwrap_or(u32::MAX),
+            ..Calibration::default()
+        }
+    }
 }
 
 /// Nanoseconds from one moment to another.

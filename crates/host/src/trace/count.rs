@@ -104,6 +104,24 @@ impl Counting {
         }
     }
 
+    /// What is known of the image so far.
+    pub(super) fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// The tracer kept the image waiting for this long.
+    pub(super) fn delayed(&mut self, ns: u64) {
+        self.share().tracer_ns += ns;
+    }
+
+    /// The share that the image is in.
+    fn share(&mut self) -> &mut Share {
+        match self.phase {
+            Phase::Loader => &mut self.image.loader,
+            Phase::Program => &mut self.image.program,
+        }
+    }
+
     /// True where code at `address` is the loader's; see [`Lookup::by_loader`].
     pub(super) fn is_loader(&self, address: u64) -> bool {
         if self.loader_is_libc {
@@ -145,6 +163,7 @@ impl Counting {
         share.missed.add(&lookup);
         match call.phase {
             Phase::Program => self.class(&lookup),
+            Phase::Loader if !lookup.by_loader => self.image.initialisers += 1,
             Phase::Loader if self.image.lookups.len() < self.max_lookups => {
                 self.image.lookups.push(lookup);
             }

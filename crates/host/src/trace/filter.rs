@@ -4,35 +4,17 @@
 use super::arch::{self, Abi};
 use super::calls::{AT_EMPTY_PATH, Meaning, meaning, stat_flags};
 
-/// Which calls to stop at.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Stops {
-    /// Those that look for files, and `ptrace`.
-    Lookups,
-    /// One by name: for the calibration.
-    One(&'static str),
-}
-
-impl Stops {
-    fn names(self, name: &str) -> bool {
-        match self {
-            Stops::Lookups => meaning(name) != Meaning::Other,
-            Stops::One(one) => name == one,
-        }
-    }
-}
-
 /// `SECCOMP_RET_TRACE`.
 const TRACE: u32 = 0x7ff0_0000;
 /// `SECCOMP_RET_ALLOW`.
 const ALLOW: u32 = 0x7fff_0000;
 
 /// The filter's instructions. A call of an unknown convention is let pass.
-pub(super) fn program(stops: Stops) -> Vec<libc::sock_filter> {
+pub(super) fn program() -> Vec<libc::sock_filter> {
     // struct seccomp_data: the number at 0, the convention at 4.
     let mut program = vec![load(4)];
     for abi in arch::abis() {
-        let block = block(abi, stops);
+        let block = block(abi);
         // The blocks are far shorter than the 255 instructions a jump can pass.
         let length = u8::try_from(block.len()).unwrap_or(u8::MAX);
         program.push(jump_equal(abi.arch, 0, length));
@@ -43,8 +25,8 @@ pub(super) fn program(stops: Stops) -> Vec<libc::sock_filter> {
 }
 
 /// Loads the number and compares it with each that stops.
-fn block(abi: &Abi, stops: Stops) -> Vec<libc::sock_filter> {
-    let stop = |row: &&(u32, &str)| stops.names(row.1);
+fn block(abi: &Abi) -> Vec<libc::sock_filter> {
+    let stop = |row: &&(u32, &str)| meaning(row.1) != Meaning::Other;
     let numbers: Vec<&(u32, &str)> = abi.names().iter().filter(stop).collect();
     let mut block = vec![load(0)];
     if abi.variant_bit != 0 {
@@ -136,7 +118,7 @@ mod tests {
 
     #[test]
     fn exactly_the_calls_that_look_for_files_stop_in_every_convention() {
-        let program = program(Stops::Lookups);
+        let program = program();
         for abi in arch::abis() {
             for (number, name) in abi.names() {
                 let expected = if meaning(name) == Meaning::Other { ALLOW } else { TRACE };
@@ -150,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_stat_of_a_descriptor_does_not_stop() {
-        let program = program(Stops::Lookups);
+        let program = program();
         let (flag, cwd) = (u64::from(AT_EMPTY_PATH), libc::AT_FDCWD as u32 as u64);
         for abi in arch::abis() {
             for (number, name) in abi.names() {
@@ -170,7 +152,7 @@ mod tests {
     #[test]
     fn jumps_stay_within_what_a_byte_can_hold() {
         for abi in arch::abis() {
-            assert!(block(abi, Stops::Lookups).len() < 200);
+            assert!(block(abi).len() < 200);
         }
     }
 }

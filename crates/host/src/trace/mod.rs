@@ -52,7 +52,6 @@ use std::path::PathBuf;
 use becalm_core::observe::Lookup;
 
 use count::Counting;
-use filter::Stops;
 use spawn::{Body, Exec, Failed, spawn};
 use together::Together;
 use tracer::Tracer;
@@ -93,7 +92,7 @@ pub struct Options {
     pub all_syscalls: bool,
     /// Stop watching when the first image reaches its entry point.
     pub until_entry: bool,
-    /// Lookups of the loader's share kept for each image.
+    /// Lookups of the loader kept for each image.
     pub max_lookups: usize,
     /// The process that stands before this one, from [`Front::enter`].
     pub front: Option<Front>,
@@ -140,37 +139,63 @@ pub struct Event<'a> {
     pub lookup: &'a Lookup,
 }
 
+/// Who is told of what happens while it happens: in the middle of the run, so that what
+/// takes long had better be done by another thread.
+pub trait Listener {
+    /// A lookup of a counted process is over.
+    fn looked_up(&mut self, event: Event<'_>) {
+        let _ = event;
+    }
+
+    /// A program is about to begin, at this index among [`Traced::images`]; what is
+    /// known of it is known, and nothing counted.
+    fn began(&mut self, index: usize, image: &Image) {
+        let _ = (index, image);
+    }
+}
+
+impl<F: FnMut(Event<'_>)> Listener for F {
+    fn looked_up(&mut self, event: Event<'_>) {
+        self(event);
+    }
+}
+
 /// Runs a program and watches it to its end, or to its entry point.
 ///
 /// # Errors
 /// The program could not be started or watched; nothing of it is left running.
 pub fn run(command: &Command, options: Options) -> Result<Traced, TraceError> {
-    run_with(command, options, &mut |_| ())
+    run_with(command, options, &mut |_: Event<'_>| ())
 }
 
-/// As [`run`]; `sink` gets each lookup of every counted process when it is over.
+/// As [`run`], and tells `listener` of what happens while it happens.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_with(
     command: &Command,
     options: Options,
-    sink: &mut dyn FnMut(Event<'_>),
+    listener: &mut dyn Listener,
 ) -> Result<Traced, TraceError> {
     let (exec, path) = Exec::new(command)?;
     let failed = |failed| match failed {
         Failed::Fork(source) => TraceError::Fork { command: path.clone(), source },
         Failed::Seize(source) => TraceError::NotPermitted { command: path.clone(), source },
     };
-    let apart = calibrate::measure().map_err(failed)?;
     let together = Together::begin();
-    let overhead = calibrate::measure().map_err(failed)?.with(apart);
-    let stops = options.wants_filter().then_some(Stops::Lookups);
-    let child = spawn(&Body::Exec(exec), stops).map_err(failed)?;
+    let mut child = spawn(&Body::Exec(exec), options.wants_filter()).map_err(failed)?;
     let together = together.map(|together| together.with(child.pid));
     let handing_on = signals::hand_on(child.pid);
+    let overhead = match calibrate::measure(&mut child) {
+        Ok(measured) if together.is_none() => measured.with(measured),
+        Ok(measured) => measured,
+        Err(error) => {
+            child.abandon();
+            return Err(failed(Failed::Seize(error)));
+        }
+    };
     let dir = command.dir.clone().unwrap_or_default();
-    let mut tracer = Tracer::new(child, (path, dir), options, (overhead, together), sink);
+    let mut tracer = Tracer::new(child, (path, dir), options, (overhead, together), listener);
     tracer.watch()?;
     let exit = tracer.exit.unwrap_or(Exit::Running);
     let rest = match exit {

@@ -65,12 +65,15 @@ pub struct Image {
     pub loader: Share,
     /// From the entry point to the end of the image.
     pub program: Share,
-    /// The loader's share, call by call, in order: what is to be joined with the
-    /// model by [`becalm_core::observe::attribute()`]. At most
+    /// The lookups of the loader before the entry point, call by call, in order: what
+    /// is to be joined with the model by [`becalm_core::observe::attribute()`]. At most
     /// [`super::Options::max_lookups`].
     pub lookups: Vec<Lookup>,
-    /// Lookups of the loader's share beyond that.
+    /// Lookups of the loader beyond that.
     pub dropped: u64,
+    /// Lookups before the entry point that were not the loader's but of the
+    /// initialisers of libraries: counted in the loader's share, not kept.
+    pub initialisers: u64,
     /// The program's share by who searches, worst first.
     pub classes: Vec<(Class, ClassTally)>,
     /// The program's environment, as far as a loader or a class looks at it: `LD_*`
@@ -105,9 +108,9 @@ impl Share {
     }
 }
 
-/// What watching costs, measured before the run on a child that calls `getppid`: once
-/// with tracer and child on one processor, as they are while a program starts, once
-/// wherever the kernel puts them, as they are after that.
+/// What watching costs, measured on calls of `getppid`: before the run with tracer and
+/// program on one processor, as they are while it starts; once they no longer are,
+/// wherever the kernel puts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calibration {
     /// The part of one call's measured time that is the tracer's, in nanoseconds: it
@@ -115,9 +118,9 @@ pub struct Calibration {
     pub call_ns: u64,
     /// What a watched call costs more than one that is not watched, in nanoseconds.
     pub cycle_ns: u64,
-    /// As `call_ns`, wherever the two run.
+    /// As `call_ns`, wherever the two run; 0 where that was never needed.
     pub apart_call_ns: u64,
-    /// As `cycle_ns`, wherever the two run.
+    /// As `cycle_ns`, likewise.
     pub apart_cycle_ns: u64,
     /// Calls measured, in each of the two.
     pub samples: u32,
@@ -127,6 +130,11 @@ impl Calibration {
     /// This one, made on one processor, with one made anywhere.
     pub(super) fn with(self, apart: Calibration) -> Calibration {
         Calibration { apart_call_ns: apart.call_ns, apart_cycle_ns: apart.cycle_ns, ..self }
+    }
+
+    /// True once it was measured wherever the two run.
+    pub(super) fn has_apart(&self) -> bool {
+        self.apart_cycle_ns != 0
     }
 }
 

@@ -43,6 +43,7 @@ pub(super) fn hand_on(pid: Pid) -> HandingOn {
             }
         }
     }
+    quiet_stops(free);
     HandingOn { before }
 }
 
@@ -62,6 +63,7 @@ impl Drop for HandingOn {
             for (signal, old) in &self.before {
                 replace(*signal, *old);
             }
+            quiet_stops(false);
             TARGET.store(0, Ordering::SeqCst);
         }
     }
@@ -78,6 +80,23 @@ fn replace(signal: i32, handler: libc::sighandler_t) -> Option<libc::sighandler_
         new.sa_sigaction = handler;
         new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         (libc::sigaction(signal, &new, &mut old) == 0).then_some(old.sa_sigaction)
+    }
+}
+
+/// Whether the kernel shall leave out the signal about each stop of a child: the tracer
+/// waits for stops anyway, and a signal that nobody wants still takes its time. Whoever
+/// handles `SIGCHLD` keeps what was asked for.
+#[allow(unsafe_code, reason = "dispositions have no safe form")]
+fn quiet_stops(quiet: bool) {
+    // SAFETY: the struct is numbers all through, for which zeros are valid, and is
+    // filled by the first call; the second changes a flag of a default disposition.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let known = libc::sigaction(libc::SIGCHLD, std::ptr::null(), &mut action) == 0;
+        if known && action.sa_sigaction == libc::SIG_DFL {
+            action.sa_flags = if quiet { libc::SA_NOCLDSTOP } else { 0 };
+            libc::sigaction(libc::SIGCHLD, &action, std::ptr::null_mut());
+        }
     }
 }
 

@@ -9,15 +9,16 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::filter::{self, Stops};
+use super::filter;
 use super::stopped;
 use super::sys::{self, Pid};
 use super::{Command, TraceError};
 
-/// A child that is attached and about to start.
+/// A child that is attached and waits to be let go.
 pub(super) struct Spawned {
     /// Its process id.
     pub(super) pid: Pid,
+    go: Option<io::PipeWriter>,
     reports: io::PipeReader,
 }
 
@@ -34,12 +35,16 @@ pub(super) enum Report {
     Exec(i32),
 }
 
-/// What the child does once it is watched.
+/// Calls of `getppid` that each child makes once it is let go, for
+/// [`super::calibrate`]. Enough for a steady median, few enough not to be felt.
+pub(super) const CALLS: usize = 16;
+
+/// What the child does after those.
 pub(super) enum Body {
     /// Becomes a program.
     Exec(Exec),
-    /// Calls `getppid` as often as this and ends.
-    Calibrate(u32),
+    /// Ends.
+    End,
 }
 
 /// The arguments of `execve`, all allocated before the fork.
@@ -126,11 +131,12 @@ pub(super) enum Failed {
     Seize(io::Error),
 }
 
-/// Forks a child, attaches to it and lets it go. With `stops` it gets a filter.
-pub(super) fn spawn(body: &Body, stops: Option<Stops>) -> Result<Spawned, Failed> {
-    let (wait, mut go) = io::pipe().map_err(Failed::Fork)?;
+/// Forks a child and attaches to it. Where `filtered`, it installs the filter before its
+/// `execve`.
+pub(super) fn spawn(body: &Body, filtered: bool) -> Result<Spawned, Failed> {
+    let (wait, go) = io::pipe().map_err(Failed::Fork)?;
     let (reports, report) = io::pipe().map_err(Failed::Fork)?;
-    let filter = stops.map(filter::program);
+    let filter = filtered.then(filter::program);
     #[allow(unsafe_code, reason = "std can start no child that is to be attached first")]
     // SAFETY: the child makes system calls on memory allocated before the fork and
     // nothing else, then ends: no lock another thread may hold is taken.
@@ -148,17 +154,31 @@ pub(super) fn spawn(body: &Body, stops: Option<Stops>) -> Result<Spawned, Failed
     if pid < 0 {
         return Err(Failed::Fork(io::Error::last_os_error()));
     }
-    let attached = stopped::seize(pid).and_then(|()| go.write_all(b"g"));
-    if let Err(error) = attached {
+    if let Err(error) = stopped::seize(pid) {
         // Without the byte it waits for, the child ends by itself.
         drop(go);
         let _ = sys::wait(Some(pid));
         return Err(Failed::Seize(error));
     }
-    Ok(Spawned { pid, reports })
+    Ok(Spawned { pid, go: Some(go), reports })
 }
 
 impl Spawned {
+    /// Lets the child go.
+    pub(super) fn go(&mut self) -> io::Result<()> {
+        self.go.take().map_or(Ok(()), |mut go| go.write_all(b"g"))
+    }
+
+    /// Ends a child that has not become a program and shall not.
+    pub(super) fn abandon(self) {
+        sys::kill(self.pid, libc::SIGKILL);
+        while let Ok((_, status)) = sys::wait(Some(self.pid)) {
+            if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+                break;
+            }
+        }
+    }
+
     /// What the child said. To be called once it is a program or has ended.
     pub(super) fn reports(&mut self) -> Vec<Report> {
         let mut bytes = Vec::new();
@@ -194,6 +214,9 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
                 _ => libc::_exit(127),
             }
         }
+        for _ in 0..CALLS {
+            libc::syscall(libc::SYS_getppid);
+        }
         // Rust's start-up ignores it; the program is to find what a shell gives.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         if let Body::Exec(Exec { dir: Some(dir), .. }) = body
@@ -211,12 +234,7 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
                 say(report, b'E');
                 libc::_exit(127)
             }
-            Body::Calibrate(calls) => {
-                for _ in 0..*calls {
-                    libc::syscall(libc::SYS_getppid);
-                }
-                libc::_exit(0)
-            }
+            Body::End => libc::_exit(0),
         }
     }
 }

@@ -19,19 +19,22 @@ use super::spawn::{Report, Spawned};
 use super::stopped::{self, End, Stopped, Until, Waited, Why};
 use super::sys::{AtCall, Pid, SyscallInfo};
 use super::together::Together;
-use super::{Calibration, Event, Exit, Note, Options, Phase, TraceError};
+use super::{Calibration, Event, Exit, Listener, Note, Options, Phase, TraceError, calibrate};
 
 /// Everything about one traced run.
 pub(super) struct Tracer<'a> {
     pub(super) options: Options,
     pub(super) overhead: Calibration,
-    sink: &'a mut dyn FnMut(Event<'_>),
+    listener: &'a mut dyn Listener,
     command: PathBuf,
     dir: PathBuf,
     child: Spawned,
     /// True where every call stops: there is no filter.
     no_filter: bool,
     tasks: FxHashMap<Pid, Task>,
+    /// Tasks that showed up and were over before whoever made them said so: what is
+    /// said then is old news.
+    gone: FxHashSet<Pid>,
     processes: FxHashMap<Pid, Process>,
     pub(super) images: Vec<Counting>,
     pub(super) notes: Vec<Note>,
@@ -48,6 +51,8 @@ struct Task {
     /// Its process; `None` until its first stop.
     process: Option<Pid>,
     call: Option<Pending>,
+    /// True once whoever made it has said so.
+    told: bool,
 }
 
 /// A process that is counted.
@@ -82,19 +87,20 @@ impl<'a> Tracer<'a> {
         (command, dir): (PathBuf, PathBuf),
         options: Options,
         (overhead, together): (Calibration, Option<Together>),
-        sink: &'a mut dyn FnMut(Event<'_>),
+        listener: &'a mut dyn Listener,
     ) -> Tracer<'a> {
         let no_filter = !options.wants_filter();
-        let root = Task { process: Some(child.pid), call: None };
+        let root = Task { process: Some(child.pid), call: None, told: true };
         Tracer {
             tasks: [(child.pid, root)].into_iter().collect(),
             options,
             overhead,
-            sink,
+            listener,
             command,
             dir,
             child,
             no_filter,
+            gone: FxHashSet::default(),
             processes: FxHashMap::default(),
             images: Vec::new(),
             notes: Vec::new(),
@@ -113,11 +119,11 @@ impl<'a> Tracer<'a> {
                 Err(source) => return Err(self.failed("wait", source)),
             }
         }
+        let processes: FxHashSet<Pid> =
+            self.tasks.iter().map(|(pid, task)| task.process.unwrap_or(*pid)).collect();
         if self.no_filter {
             self.let_go();
         }
-        let processes: FxHashSet<Pid> =
-            self.tasks.iter().map(|(pid, task)| task.process.unwrap_or(*pid)).collect();
         if !processes.is_empty() {
             self.note(Note::LeftRunning { processes: processes.len() });
         }
@@ -153,9 +159,7 @@ impl<'a> Tracer<'a> {
             Why::Filter | Why::Call => self.at_call(task),
             Why::Exec => self.became_program(task),
             Why::Birth => {
-                if let Some(newborn) = task.former_id() {
-                    self.tasks.entry(newborn).or_default();
-                }
+                self.made(task.former_id());
                 self.go_on(task, 0);
             }
             Why::Group(_) => {
@@ -173,6 +177,20 @@ impl<'a> Tracer<'a> {
             }
             Why::Signal(signal) if signal == libc::SIGTRAP => self.trapped(task),
             Why::Signal(signal) => self.go_on(task, signal),
+        }
+    }
+
+    /// A task says that it has made another, which may have been seen already.
+    fn made(&mut self, newborn: Option<Pid>) {
+        if let Some(newborn) = newborn.filter(|newborn| !self.gone.remove(newborn)) {
+            self.tasks.entry(newborn).or_default().told = true;
+        }
+    }
+
+    /// A task is over, or no longer watched.
+    fn forget(&mut self, pid: Pid) {
+        if self.tasks.remove(&pid).is_some_and(|task| !task.told) {
+            self.gone.insert(pid);
         }
     }
 
@@ -198,12 +216,15 @@ impl<'a> Tracer<'a> {
     }
 
     /// Lets a task go on in the way its process is watched.
-    fn go_on(&self, task: Stopped, signal: i32) {
+    fn go_on(&mut self, task: Stopped, signal: i32) {
         let counted = self.process_of(task.pid()).is_some();
         match (counted, self.no_filter) {
             (true, true) => task.resume(Until::Call, signal),
             // Before the first program there is nothing to count, but much to come.
-            (false, true) if task.pid() != self.root() => task.detach(signal),
+            (false, true) if task.pid() != self.root() => {
+                self.forget(task.pid());
+                task.detach(signal);
+            }
             _ => task.resume(Until::Filter, signal),
         }
     }
@@ -277,14 +298,32 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    fn pending(&self, name: Cow<'static, str>, image: usize, lookup: Option<Lookup>) -> Pending {
-        let all = &self.overhead;
-        let cost = match self.together {
-            Some(_) => Cost { call_ns: all.call_ns, cycle_ns: all.cycle_ns },
-            None => Cost { call_ns: all.apart_call_ns, cycle_ns: all.apart_cycle_ns },
-        };
+    fn pending(
+        &mut self,
+        name: Cow<'static, str>,
+        image: usize,
+        lookup: Option<Lookup>,
+    ) -> Pending {
+        let cost = self.cost(image);
         let phase = self.images[image].phase;
         Pending { name, image, phase, lookup, cost, began: Instant::now() }
+    }
+
+    /// What a call of this image costs now. Apart, it is measured when first asked for,
+    /// which is the tracer's time.
+    fn cost(&mut self, image: usize) -> Cost {
+        let all = self.overhead;
+        if self.together.is_some() {
+            return Cost { call_ns: all.call_ns, cycle_ns: all.cycle_ns };
+        }
+        if !all.has_apart() {
+            let began = Instant::now();
+            // Where no more processes can be made, what was measured must do.
+            let apart = calibrate::apart().unwrap_or(all);
+            self.overhead = all.with(apart);
+            self.images[image].delayed(nanos(began, Instant::now()));
+        }
+        Cost { call_ns: self.overhead.apart_call_ns, cycle_ns: self.overhead.apart_cycle_ns }
     }
 
     fn call_ended(&mut self, pid: Pid, pending: Pending, errno: Option<Errno>, now: Instant) {
@@ -292,7 +331,8 @@ impl<'a> Tracer<'a> {
         let ns = nanos(began, now).saturating_sub(cost.call_ns);
         let lookup = lookup.map(|lookup| Lookup { errno, ns, ..lookup });
         if let Some(lookup) = &lookup {
-            (self.sink)(Event { pid: pid.unsigned_abs(), image, phase, lookup });
+            let event = Event { pid: pid.unsigned_abs(), image, phase, lookup };
+            self.listener.looked_up(event);
         }
         let failed = errno.is_some();
         self.images[image].count(Call {
@@ -310,9 +350,10 @@ impl<'a> Tracer<'a> {
         let (pid, now) = (task.pid(), Instant::now());
         let former = task.former_id().unwrap_or(pid);
         let call = self.tasks.get_mut(&former).and_then(|task| task.call.take());
+        let told = self.tasks.get(&pid).is_some_and(|task| task.told);
         // The threads are gone; the one that made the call has the process's id now.
         self.tasks.retain(|other, task| task.process != Some(pid) && *other != former);
-        self.tasks.insert(pid, Task { process: Some(pid), call: None });
+        self.tasks.insert(pid, Task { process: Some(pid), call: None, told });
         if let Some(pending) = call {
             self.call_ended(pid, pending, None, now);
         }
@@ -350,6 +391,7 @@ impl<'a> Tracer<'a> {
             self.stay_together();
         }
         let counting = Counting::new(task.pid(), program, self.options.max_lookups);
+        self.listener.began(self.images.len(), counting.image());
         self.begin(task.pid(), counting, breakpoint);
     }
 
@@ -399,7 +441,7 @@ impl<'a> Tracer<'a> {
     }
 
     fn ended(&mut self, pid: Pid, end: End) -> Result<(), TraceError> {
-        self.tasks.remove(&pid);
+        self.forget(pid);
         if let Some(process) = self.processes.remove(&pid) {
             self.images[process.image].end();
         }
@@ -445,17 +487,17 @@ impl<'a> Tracer<'a> {
         while !self.tasks.is_empty() {
             match stopped::wait(None) {
                 Ok(Waited::Stop(task, why)) => {
-                    self.tasks.remove(&task.pid());
-                    if let (Why::Birth, Some(newborn)) = (why, task.former_id()) {
-                        self.tasks.entry(newborn).or_default();
+                    if why == Why::Birth {
+                        self.made(task.former_id());
                     }
+                    self.forget(task.pid());
                     let signal = match why {
                         Why::Signal(signal) | Why::Group(signal) => signal,
                         _ => 0,
                     };
                     task.detach(signal);
                 }
-                Ok(Waited::End(pid, _)) => drop(self.tasks.remove(&pid)),
+                Ok(Waited::End(pid, _)) => self.forget(pid),
                 Err(_) => break,
             }
         }

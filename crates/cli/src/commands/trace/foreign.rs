@@ -28,3 +28,22 @@ fn found(command: &Command) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_for_another_machine_is_left_to_its_emulator() {
+        let own = env::current_exe().expect("our own program");
+        assert_eq!(why_untraced(&Command::new(&own, [])), None);
+        let mut image = std::fs::read(&own).expect("read");
+        // EM_PPC64 in the byte order of the file: no machine with a tracer runs it.
+        image[18..20].copy_from_slice(&21_u16.to_le_bytes());
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let alien = dir.path().join("alien");
+        std::fs::write(&alien, image).expect("written");
+        let why = why_untraced(&Command::new(&alien, []));
+        assert!(why.as_ref().is_some_and(|why| why.contains("under an emulator")), "{why:?}");
+    }
+}

@@ -1,33 +1,27 @@
-//! Observation and prediction together: each image gets the answer of `becalm check` for
-//! the same program in the same environment, and its probes are attributed by that.
+//! Observation and prediction together: the probes of each image are attributed by what
+//! the model says of the same start.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::ffi::OsString;
 
 use becalm_core::closure::Closure;
 use becalm_core::cost::{Miss, Offenders, Storm};
-use becalm_core::loader::Environment;
 use becalm_core::observe::{Lookup, attribute};
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use becalm_host::trace::Image;
-use becalm_host::{FactChoice, OsFs};
 use bstr::{BStr, BString, ByteSlice};
 
 use super::Seen;
-use crate::commands::assume::{Assumptions, stores};
+use super::predict::{self, Answer, Answers};
 use crate::commands::beside::{Beside, Scope};
-use crate::commands::check::{Program, Verdict, check};
-use crate::commands::targets::Target;
-use crate::flags::Secure;
-use crate::output::path_bytes;
+use crate::commands::check::Program;
 
 /// The images joined with their predictions. The program, which is the last image of the
 /// first process, comes last.
 #[must_use]
-pub(super) fn images(images: Vec<Image>, store: &OsString) -> Vec<Seen> {
+pub(super) fn images(images: Vec<Image>, mut answers: Answers, store: &OsString) -> Vec<Seen> {
     let first = images.first().map(|image| image.pid);
-    let mut seen: Vec<Seen> = images.into_iter().map(|image| join(image, store)).collect();
+    let joined = |(index, image)| join(image, answers.remove(&index), store);
+    let mut seen: Vec<Seen> = images.into_iter().enumerate().map(joined).collect();
     let program = seen.iter().rposition(|seen| Some(seen.image.pid) == first);
     if let Some(at) = program {
         let program = seen.remove(at);
@@ -36,61 +30,17 @@ pub(super) fn images(images: Vec<Image>, store: &OsString) -> Vec<Seen> {
     seen
 }
 
-fn join(image: Image, store: &OsString) -> Seen {
-    let path = shown_path(&image);
+/// `answer` is missing for a fork, for an image among very many, and where no thread
+/// could be had.
+fn join(image: Image, answer: Option<Answer>, store: &OsString) -> Seen {
     if image.forked {
+        let path = predict::shown_path(&image);
         return Seen::unpredicted(image, path, "a fork: no loader was at work".to_owned());
     }
-    match predict(&image, &path, store) {
+    let Answer { path, said } = answer.unwrap_or_else(|| Answer::about(&image, store));
+    match said {
         Ok((program, closure)) => predicted(image, path, program, &closure),
         Err(why) => Seen::unpredicted(image, path, why),
-    }
-}
-
-/// The path a program was asked for by, where it leads to the program: that of a script
-/// leads to the script.
-fn shown_path(image: &Image) -> BString {
-    let real = |path: &BString| Path::new(OsStr::from_bytes(path)).canonicalize().ok();
-    let leads_there = real(&image.asked).is_some_and(|asked| path_bytes(&asked) == image.path);
-    if leads_there { image.asked.clone() } else { image.path.clone() }
-}
-
-/// What `becalm check` says of an image.
-pub(super) fn predict(
-    image: &Image,
-    path: &BString,
-    store: &OsString,
-) -> Result<(Program, Closure), String> {
-    let assumed = assumptions(image, store);
-    let host = Path::new(OsStr::from_bytes(path));
-    let inside = assumed.fs.inside(host);
-    let target = Target { shown: path.clone(), inside, host: host.to_owned(), named: true };
-    match check(&assumed, &assumed.fs.session(), &target) {
-        (Verdict::Checked(program), Some(closure)) => Ok((*program, closure)),
-        (Verdict::Problem(problem), _) => Err(problem.reason),
-        _ => Err("nothing that a loader starts".to_owned()),
-    }
-}
-
-/// What the image was started with.
-fn assumptions(image: &Image, store: &OsString) -> Assumptions {
-    let variable = |name: &str| {
-        let found = image.environment.iter().find(|(key, _)| key == name);
-        found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
-    };
-    Assumptions {
-        fs: OsFs::new(),
-        environment: Environment {
-            library_path: variable("LD_LIBRARY_PATH"),
-            preload: variable("LD_PRELOAD"),
-            audit: variable("LD_AUDIT"),
-            secure: image.secure,
-            ..Environment::default()
-        },
-        choice: FactChoice::default(),
-        loader: None,
-        secure: if image.secure { Secure::Yes } else { Secure::No },
-        stores: stores(&store.as_bytes().into()),
     }
 }
 
@@ -103,7 +53,6 @@ fn predicted(image: Image, path: BString, program: Program, closure: &Closure) -
         worst: attributed.offenders(closure),
         storm: attributed.storm,
         storm_ns: storm_ns(&image),
-        initialisers: attributed.initialisers,
         probes: attributed.probes,
         image,
         path,

@@ -1,13 +1,14 @@
 //! `becalm trace`: runs a program and tells what its loader tried.
 //!
 //! [`places`] opens what is written to, before anything is started; the host traces, or
-//! [`untraced`] does what can be done without; [`join`] puts observation and prediction
-//! together; [`crate::output::trace`] tells it.
+//! [`untraced`] does what can be done without; [`predict`] asks the model meanwhile, and
+//! [`join`] puts observation and prediction together; [`crate::output::trace`] tells it.
 
 mod foreign;
 mod join;
 mod notes;
 mod places;
+mod predict;
 mod refused;
 mod untraced;
 
@@ -22,6 +23,7 @@ use becalm_host::trace::{
 use bstr::BString;
 
 use self::places::Places;
+use self::predict::Predictor;
 use crate::commands::beside::Beside;
 use crate::commands::check::Program;
 use crate::exit_code::ExitStatus;
@@ -65,8 +67,6 @@ pub(crate) struct Seen {
     pub worst: Offenders,
     /// Prediction beside observation, where there is a prediction.
     pub beside: Option<Beside>,
-    /// Lookups before the entry point that were not the loader's.
-    pub initialisers: usize,
 }
 
 /// Runs the command and tells what was seen.
@@ -85,8 +85,9 @@ pub(crate) fn run(asked: &TraceFlags, color: When) -> Result<ExitStatus> {
     if let Some(why) = foreign::why_untraced(&command) {
         return untraced(asked, &command, &why, &mut places);
     }
-    match trace::run(&command, options(asked, front)) {
-        Ok(traced) => finish(asked, traced, &mut places),
+    let mut predictor = Predictor::start(&asked.store.store);
+    match trace::run_with(&command, options(asked, front), &mut predictor) {
+        Ok(traced) => finish(asked, traced, predictor, &mut places),
         Err(TraceError::NotPermitted { source, .. }) => {
             let why = format!("tracing is not permitted here ({})", crate::output::words(&source));
             untraced(asked, &command, &why, &mut places)
@@ -109,11 +110,16 @@ fn options(asked: &TraceFlags, front: Option<Front>) -> Options {
 }
 
 /// Reports, then looks after what is left of the program.
-fn finish(asked: &TraceFlags, traced: Traced, places: &mut Places) -> Result<ExitStatus> {
+fn finish(
+    asked: &TraceFlags,
+    traced: Traced,
+    predictor: Predictor,
+    places: &mut Places,
+) -> Result<ExitStatus> {
     let Traced { images, exit, overhead, notes, rest, front } = traced;
     let mut report = Report {
         command: asked.command.clone(),
-        images: join::images(images, &asked.store.store),
+        images: join::images(images, predictor.answers(), &asked.store.store),
         exit,
         overhead: Some(overhead),
         notes: notes::in_words(&notes, rest.is_some()),
@@ -176,7 +182,6 @@ impl Seen {
             storm: join::raw_storm(&probes),
             storm_ns: join::storm_ns(&image),
             worst: join::raw_offenders(&probes),
-            initialisers: image.lookups.iter().filter(|lookup| !lookup.by_loader).count(),
             image,
             path,
             program: Err(why),

@@ -8,7 +8,7 @@ use becalm_core::probe::Probe;
 use becalm_host::trace::{Image, Untraced};
 use bstr::BString;
 
-use super::{Report, Seen, join};
+use super::{Report, Seen, predict};
 use crate::commands::beside::{Beside, Scope};
 use crate::flags::TraceFlags;
 
@@ -53,7 +53,7 @@ fn seen(asked: &TraceFlags, ran: Untraced) -> Seen {
         pid: ran.pid,
         searches: Vec::new(),
     });
-    match join::predict(&image, &path, &asked.store.store) {
+    match predict::predict(&image, &path, &asked.store.store) {
         Ok((program, closure)) => {
             let missing: Vec<BString> = closure.unresolved().into_iter().map(Into::into).collect();
             let lookups: Vec<Lookup> = record.probes(&missing).iter().map(lookup).collect();
@@ -64,7 +64,6 @@ fn seen(asked: &TraceFlags, ran: Untraced) -> Seen {
                 worst: attributed.offenders(&closure),
                 storm: attributed.storm,
                 storm_ns: 0,
-                initialisers: 0,
                 probes: attributed.probes,
                 image,
                 path,

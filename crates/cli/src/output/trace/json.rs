@@ -73,7 +73,7 @@ struct ImageJson<'a> {
     worst: WorstJson,
     prediction: Option<&'a Beside>,
     no_prediction: Option<&'a String>,
-    initialisers: usize,
+    initialisers: u64,
     dropped: u64,
     environment: BTreeMap<String, String>,
     probes: &'a [Probe],
@@ -190,7 +190,7 @@ fn image(seen: &Seen) -> ImageJson<'_> {
         },
         prediction: seen.beside.as_ref(),
         no_prediction: seen.program.as_ref().err(),
-        initialisers: seen.initialisers,
+        initialisers: image.initialisers,
         dropped: image.dropped,
         environment: image
             .environment

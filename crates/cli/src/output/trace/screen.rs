@@ -148,13 +148,13 @@ fn shares(text: &mut String, look: Look, report: &Report, seen: &Seen) {
     let stats = if report.opens_alone { String::new() } else { format!(", {stats}") };
     let _ = writeln!(text, "  storm    {misses}: {opens}{stats}{cost}");
     if timed {
-        own(text, report, image, seen.initialisers);
+        own(text, report, image);
         cost_of_tracing(text, look, report, image);
     }
 }
 
 /// The program's own share.
-fn own(text: &mut String, report: &Report, image: &Image, initialisers: usize) {
+fn own(text: &mut String, report: &Report, image: &Image) {
     if report.exit == Exit::Running && image.program.histogram.is_empty() {
         return;
     }
@@ -163,8 +163,8 @@ fn own(text: &mut String, report: &Report, image: &Image, initialisers: usize) {
     let calls = calls(&image.program, report.all_syscalls);
     let misses = counted(missed.total(), "miss", "misses");
     let _ = write!(text, "  program  {time} ms; {calls}; {misses}, {} ms", milliseconds(missed.ns));
-    if initialisers > 0 {
-        let before = counted(initialisers as u64, "lookup", "lookups");
+    if image.initialisers > 0 {
+        let before = counted(image.initialisers, "lookup", "lookups");
         let _ = write!(text, "; {before} by initialisers before it");
     }
     text.push('\n');

@@ -31,12 +31,14 @@ fn the_table_is_read_whole_and_has_a_rule_for_every_class() {
         let asks = rule.by_loader.is_some()
             || rule.in_variable.is_some()
             || rule.below_variable.is_some()
+            || rule.above_variable.is_some()
             || !(rule.paths.is_empty() && rule.names.is_empty() && rule.dirs.is_empty());
         assert!(asks, "{rule:?} matches everything");
         for call in &rule.calls {
             assert!(["open", "stat", "access", "readlink", "exec"].contains(&call.as_str()));
         }
-        for name in rule.in_variable.iter().chain(&rule.below_variable) {
+        let below_or_above = rule.below_variable.iter().chain(&rule.above_variable);
+        for name in rule.in_variable.iter().chain(below_or_above) {
             assert!(VARIABLES.contains(&name.as_str()), "{name} is never read");
         }
     }
@@ -74,6 +76,16 @@ fn each_class_has_a_lookup_that_belongs_to_it() {
     for (expected, program, kind, path, by_loader) in cases {
         assert_eq!(class(program, kind, path, by_loader), expected, "{program}: {path}");
     }
+}
+
+#[test]
+fn what_python_looks_at_above_a_missing_element_of_its_path_is_pythons() {
+    let stat = |program, path| class(program, Kind::Stat, path, false);
+    assert_eq!(stat("python3.11", "/tmp"), Class::Python);
+    assert_eq!(stat("python3.11", "/"), Class::Python);
+    assert_eq!(stat("python3.11", "/tm"), Class::Other);
+    assert_eq!(stat("app", "/tmp"), Class::Other);
+    assert_eq!(class("python3.11", Kind::Open, "/tmp", false), Class::Other);
 }
 
 #[test]

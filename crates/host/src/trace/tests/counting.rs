@@ -9,7 +9,7 @@ use becalm_core::observe::{Class, Kind};
 use super::fixture::{trace, ways};
 use super::parent::program;
 use crate::test_user::skip;
-use crate::trace::{Command, Exit, Note, Options, Phase, run, run_with};
+use crate::trace::{Command, Event, Exit, Note, Options, Phase, run, run_with};
 
 #[test]
 fn a_million_lookups_are_counted_and_not_kept() {
@@ -21,7 +21,7 @@ fn a_million_lookups_are_counted_and_not_kept() {
     let fixture = program(body);
     let mut seen = 0;
     let command = Command { env: Some(vec![]), ..Command::new(&fixture.program, []) };
-    let traced = run_with(&command, Options::default(), &mut |event| {
+    let traced = run_with(&command, Options::default(), &mut |event: Event<'_>| {
         seen += usize::from(event.phase == Phase::Program && event.lookup.kind == Kind::Stat);
     });
     let image = &traced.unwrap().images[0];

@@ -394,16 +394,50 @@ fn what_cannot_be_started_is_an_error_and_leaves_nothing_behind() {
     );
 }
 
+/// As a user without rights.
+fn assert_rights_are_dropped(tree: &Path) {
+    let traced = trace(&tree.join("program"), Options::default());
+    assert_eq!(traced.exit, Exit::Code(6));
+    let dropped = |note: &Note| matches!(note, Note::PrivilegesDropped { .. });
+    assert!(traced.notes.iter().any(dropped), "{:?}", traced.notes);
+    assert!(traced.notes.contains(&Note::NoNewPrivileges), "{:?}", traced.notes);
+}
+
+#[test]
+fn a_program_with_capabilities_runs_without_them_and_said_so() {
+    let name = "trace::tests::parent::a_program_with_capabilities_runs_without_them_and_said_so";
+    if let Some(tree) = std::env::var_os("BECALM_TEST_TREE") {
+        return assert_rights_are_dropped(Path::new(&tree));
+    }
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root can give capabilities to a file");
+    }
+    use std::os::unix::fs::PermissionsExt;
+    // Whether it has any, its own status tells.
+    let body = "int main(void) {
+            char line[256]; unsigned long long effective = 1;
+            FILE *f = fopen(\"/proc/self/status\", \"r\");
+            while (f && fgets(line, sizeof line, f)) sscanf(line, \"CapEff: %llx\", &effective);
+            return effective ? 1 : 6;
+        }";
+    let fixture = program(body);
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(fixture.dir.path(), open).unwrap();
+    // struct vfs_ns_cap_data's shorter form: revision 2 with the effective bit, then
+    // permitted and inheritable, 32 bits each, low halves first; 13 is CAP_NET_RAW.
+    let words = [0x0200_0001_u32, 1 << 13, 0, 0, 0].map(u32::to_le_bytes).concat();
+    let none = rustix::fs::XattrFlags::empty();
+    if rustix::fs::setxattr(&fixture.program, "security.capability", &words, none).is_err() {
+        return skip("this file system keeps no capabilities");
+    }
+    crate::test_user::run_again(name, fixture.dir.path());
+}
+
 #[test]
 fn a_set_id_program_runs_without_its_rights_and_said_so() {
     let name = "trace::tests::parent::a_set_id_program_runs_without_its_rights_and_said_so";
     if let Some(tree) = std::env::var_os("BECALM_TEST_TREE") {
-        let traced = trace(&Path::new(&tree).join("program"), Options::default());
-        assert_eq!(traced.exit, Exit::Code(6));
-        let dropped = |note: &Note| matches!(note, Note::PrivilegesDropped { .. });
-        assert!(traced.notes.iter().any(dropped), "{:?}", traced.notes);
-        assert!(traced.notes.contains(&Note::NoNewPrivileges), "{:?}", traced.notes);
-        return;
+        return assert_rights_are_dropped(Path::new(&tree));
     }
     if !rustix::process::geteuid().is_root() {
         return skip("only root can make a set-id program of root");

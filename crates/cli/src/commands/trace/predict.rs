@@ -1,0 +1,139 @@
+//! What the model says of each image: the answer of `becalm check` for the same program in
+//! the same environment, worked out in a thread of its own while the program runs.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use becalm_core::closure::Closure;
+use becalm_core::loader::Environment;
+use becalm_host::trace::{Image, Listener};
+use becalm_host::{FactChoice, OsFs};
+use bstr::BString;
+
+use crate::commands::assume::{Assumptions, stores};
+use crate::commands::check::{Program, Verdict, check};
+use crate::commands::targets::Target;
+use crate::flags::Secure;
+use crate::output::path_bytes;
+
+/// Images about which the model is asked while the program runs. Answers are kept until
+/// its end; of what comes later one is asked for at a time.
+const AHEAD: usize = 64;
+
+/// What is said of one image.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The program's path, as it is shown.
+    pub(super) path: BString,
+    /// The prediction, or why there is none.
+    pub(super) said: Result<(Program, Closure), String>,
+}
+
+/// An image and its index.
+type Asked = (usize, Image);
+
+/// Answers by the index of their image.
+pub(super) type Answers = HashMap<usize, Answer>;
+
+impl Answer {
+    /// Asks the model.
+    #[must_use]
+    pub(super) fn about(image: &Image, store: &OsString) -> Self {
+        let path = shown_path(image);
+        let said = predict(image, &path, store);
+        Answer { path, said }
+    }
+}
+
+/// A thread that asks the model about the first images, each from its beginning on. It has to be
+/// started before the run: from then on the thread that traces shares one processor
+/// with the program, and new threads would too.
+#[derive(Debug)]
+pub(super) struct Predictor {
+    /// `None` where no thread could be had.
+    thread: Option<(Sender<Asked>, JoinHandle<Answers>)>,
+}
+
+impl Predictor {
+    /// Starts the thread.
+    #[must_use]
+    pub(super) fn start(store: &OsString) -> Self {
+        let (images, asked) = channel();
+        let store = store.clone();
+        let answer = move || answer_all(&asked, &store);
+        let thread = thread::Builder::new().name("predictor".to_owned()).spawn(answer);
+        Predictor { thread: thread.ok().map(|thread| (images, thread)) }
+    }
+
+    /// The answers. Waits for those that are still to come.
+    #[must_use]
+    pub(super) fn answers(self) -> Answers {
+        let Some((images, thread)) = self.thread else { return Answers::new() };
+        drop(images);
+        thread.join().unwrap_or_default()
+    }
+}
+
+impl Listener for Predictor {
+    fn began(&mut self, index: usize, image: &Image) {
+        if let Some((images, _)) = self.thread.as_ref().filter(|_| index < AHEAD) {
+            // A thread that is gone gives no answers; the model is asked later then.
+            let _ = images.send((index, image.clone()));
+        }
+    }
+}
+
+fn answer_all(asked: &Receiver<Asked>, store: &OsString) -> Answers {
+    asked.iter().map(|(index, image)| (index, Answer::about(&image, store))).collect()
+}
+
+/// The path a program was asked for by, where it leads to the program: that of a script
+/// leads to the script.
+pub(super) fn shown_path(image: &Image) -> BString {
+    let real = |path: &BString| Path::new(OsStr::from_bytes(path)).canonicalize().ok();
+    let leads_there = real(&image.asked).is_some_and(|asked| path_bytes(&asked) == image.path);
+    if leads_there { image.asked.clone() } else { image.path.clone() }
+}
+
+/// What `becalm check` says of an image.
+pub(super) fn predict(
+    image: &Image,
+    path: &BString,
+    store: &OsString,
+) -> Result<(Program, Closure), String> {
+    let assumed = assumptions(image, store);
+    let host = Path::new(OsStr::from_bytes(path));
+    let inside = assumed.fs.inside(host);
+    let target = Target { shown: path.clone(), inside, host: host.to_owned(), named: true };
+    match check(&assumed, &assumed.fs.session(), &target) {
+        (Verdict::Checked(program), Some(closure)) => Ok((*program, closure)),
+        (Verdict::Problem(problem), _) => Err(problem.reason),
+        _ => Err("nothing that a loader starts".to_owned()),
+    }
+}
+
+/// What the image was started with.
+fn assumptions(image: &Image, store: &OsString) -> Assumptions {
+    let variable = |name: &str| {
+        let found = image.environment.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+    };
+    Assumptions {
+        fs: OsFs::new(),
+        environment: Environment {
+            library_path: variable("LD_LIBRARY_PATH"),
+            preload: variable("LD_PRELOAD"),
+            audit: variable("LD_AUDIT"),
+            secure: image.secure,
+            ..Environment::default()
+        },
+        choice: FactChoice::default(),
+        loader: None,
+        secure: if image.secure { Secure::Yes } else { Secure::No },
+        stores: stores(&store.as_bytes().into()),
+    }
+}
