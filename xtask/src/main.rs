@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::case::{Case, Predictor};
 use xtask::differential::{self, Options};
+use xtask::edit_trial;
 use xtask::predict::Question;
 use xtask::trace_differential;
 
@@ -22,6 +23,8 @@ struct Arguments {
 enum Chore {
     /// Hold the model against the real loader on many objects.
     Differential(Options),
+    /// Edit many real files in every way and hold each against its original.
+    EditTrial(edit_trial::Options),
     /// Hold becalm trace against strace, against the model, and against no tracer.
     TraceDifferential(trace_differential::Options),
     /// Build one case and print what the loader did beside what the model says.
@@ -37,6 +40,7 @@ enum Chore {
 fn main() -> Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Differential(options) => differential::run(&options),
+        Chore::EditTrial(options) => edit_trial::run(&options),
         Chore::TraceDifferential(options) => trace_differential::run(&options),
         Chore::Case { folder } => {
             let report =
