@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use becalm_core::elf;
-use becalm_rewrite::{RewriteError, State, edit, state, undo};
+use becalm_rewrite::{RewriteError, State, Warning, edit, state, undo};
 use object::elf::{FileHeader32, FileHeader64, PT_DYNAMIC, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, pod};
@@ -20,10 +20,17 @@ pub(super) enum Trouble {
     Wrong(&'static str, String),
 }
 
+/// An edited image.
+pub(super) struct Done {
+    pub(super) image: Vec<u8>,
+    /// The program header table had to move: the tools that rewrite files break it.
+    pub(super) table_moved: bool,
+}
+
 /// The edited image; `None` where there was nothing to change.
-pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Option<Vec<u8>>, Trouble> {
-    let patch = match edit(original, &kind.edits) {
-        Ok(edited) => edited.patch,
+pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Option<Done>, Trouble> {
+    let (patch, warnings) = match edit(original, &kind.edits) {
+        Ok(edited) => (edited.patch, edited.warnings),
         Err(RewriteError::Invariant(rule)) => return Err(wrong("invariant", rule)),
         Err(error) => return Err(Trouble::Refused(variant(&error))),
     };
@@ -47,7 +54,8 @@ pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Option<Vec<u8>>, Tr
         return Err(wrong("undo", "not byte for byte"));
     }
     same_memory(original, image, &patch.writes)?;
-    Ok(Some(image.to_vec()))
+    let table_moved = warnings.contains(&Warning::TableMoved);
+    Ok(Some(Done { image: image.to_vec(), table_moved }))
 }
 
 fn wrong(rule: &'static str, what: impl ToString) -> Trouble {

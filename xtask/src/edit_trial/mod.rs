@@ -101,8 +101,8 @@ fn one(
     };
     for kind in kinds::of(&original, bench.as_ref()) {
         tally.tried(file, kind.name);
-        let image = match check::edited(&original, &kind) {
-            Ok(Some(image)) => image,
+        let done = match check::edited(&original, &kind) {
+            Ok(Some(done)) => done,
             Ok(None) => {
                 tally.nothing(kind.name);
                 continue;
@@ -116,9 +116,9 @@ fn one(
                 continue;
             }
         };
-        tally.added(image.len() - original.len());
+        tally.added(file, done.image.len() - original.len(), done.table_moved);
         if let Some(bench) = &mut bench {
-            for (rule, what) in bench.complaints(&image, &kind)? {
+            for (rule, what) in bench.complaints(&done, &kind)? {
                 tally.failure(file, kind.name, rule, &what);
             }
         }

@@ -23,6 +23,7 @@ struct Counts {
     tried: usize,
     nothing: usize,
     refused: usize,
+    moved: usize,
     failed: usize,
 }
 
@@ -49,9 +50,10 @@ impl Tally {
         self.failures.push(format!("{} {kind}: {rule}: {what}", file.path.display()));
     }
 
-    /// Bytes by which an edited file grew.
-    pub(super) fn added(&mut self, bytes: usize) {
+    /// Bytes by which an edited file grew, and whether its table moved.
+    pub(super) fn added(&mut self, file: &File, bytes: usize, table_moved: bool) {
         self.added.push(bytes);
+        self.machines.entry(file.machine.clone()).or_default().moved += usize::from(table_moved);
     }
 
     pub(super) fn program(&mut self, name: &str, difference: Option<String>) {
@@ -67,6 +69,7 @@ impl Tally {
                 mine.tried += counts.tried;
                 mine.nothing += counts.nothing;
                 mine.refused += counts.refused;
+                mine.moved += counts.moved;
                 mine.failed += counts.failed;
             }
         }
@@ -86,7 +89,10 @@ impl Tally {
 
     pub(super) fn print(&mut self, show: usize) {
         for (title, table) in [("machine", &self.machines), ("edit", &self.kinds)] {
-            println!("{title:<16}{:>8}{:>9}{:>9}{:>8}", "tried", "nothing", "refused", "failed");
+            println!(
+                "{title:<16}{:>8}{:>9}{:>9}{:>8}{:>8}",
+                "tried", "nothing", "refused", "moved", "failed"
+            );
             for (name, c) in table {
                 println!("{name:<16}{:>8}{:>9}{:>9}{:>8}", c.tried, c.nothing, c.refused, c.failed);
             }

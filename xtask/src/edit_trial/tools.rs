@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use becalm_core::elf;
 use bstr::{BString, ByteSlice};
 
+use super::check::Done;
 use super::files::File;
 use super::kinds::{Kind, missing};
 
@@ -92,15 +93,17 @@ impl Bench {
     }
 
     /// Everything that is said of the edited file and was not said of the original.
-    pub(super) fn complaints(&mut self, image: &[u8], kind: &Kind) -> Result<Vec<Complaint>> {
-        let edited = self.put("edited", image)?;
+    pub(super) fn complaints(&mut self, done: &Done, kind: &Kind) -> Result<Vec<Complaint>> {
+        let edited = self.put("edited", &done.image)?;
         let mut found = Vec::new();
         if let Some(new) = warnings(&edited)?.difference(&self.warnings).next() {
             found.push(("readelf", new.clone()));
         }
         found.extend(self.loads(&edited, kind)?.map(|what| ("loader", what)));
         if self.slow {
-            self.rewriters(&edited, kind, &mut found)?;
+            if !done.table_moved {
+                self.rewriters(&edited, kind, &mut found)?;
+            }
             found.extend(self.lint(&edited)?.map(|what| ("eu-elflint", what)));
         }
         Ok(found)
