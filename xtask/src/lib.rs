@@ -3,11 +3,13 @@
 //! [`case`] builds the fixtures of `tests/cases/` and holds the model against the
 //! loader on each; [`differential`] does so for the programs of a machine, of lab
 //! stores and of foreign sysroots; [`predict`] is the model's side of both.
+//! [`edit_trial`] edits many real files and holds each against its original.
 //! [`trace_differential`] holds the tracer against `strace` and the model.
 
 pub mod audit_trial;
 pub mod case;
 pub mod crash_trial;
 pub mod differential;
+pub mod edit_trial;
 pub mod predict;
 pub mod trace_differential;

@@ -10,6 +10,7 @@ use xtask::audit_trial;
 use xtask::case::{Case, Predictor};
 use xtask::crash_trial;
 use xtask::differential::{self, Options};
+use xtask::edit_trial;
 use xtask::predict::Question;
 use xtask::trace_differential;
 
@@ -24,6 +25,8 @@ struct Arguments {
 enum Chore {
     /// Hold the model against the real loader on many objects.
     Differential(Options),
+    /// Edit many real files in every way and hold each against its original.
+    EditTrial(edit_trial::Options),
     /// Hold becalm trace against strace, against the model, and against no tracer.
     TraceDifferential(trace_differential::Options),
     /// Hold starts under the audit module against plain ones.
@@ -45,6 +48,7 @@ fn main() -> Result<ExitCode> {
         Chore::Differential(options) => differential::run(&options),
         Chore::AuditTrial(options) => audit_trial::run(&options),
         Chore::CrashTrial(options) => crash_trial::run(&options),
+        Chore::EditTrial(options) => edit_trial::run(&options),
         Chore::TraceDifferential(options) => trace_differential::run(&options),
         Chore::Case { folder } => {
             let report =

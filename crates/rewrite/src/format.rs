@@ -82,11 +82,6 @@ impl Format {
         if self.wide { 16 } else { 8 }
     }
 
-    /// Size of a symbol.
-    pub(crate) fn symbol_size(self) -> u64 {
-        if self.wide { 24 } else { 16 }
-    }
-
     /// Natural alignment of the tables.
     pub(crate) fn word_align(self) -> u64 {
         if self.wide { 8 } else { 4 }
@@ -102,15 +97,6 @@ impl Format {
     pub(crate) fn read_u32(self, bytes: &[u8], at: usize) -> Option<u32> {
         let bytes = *bytes.get(at..)?.first_chunk::<4>()?;
         Some(if self.big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
-    }
-
-    /// An address or offset read.
-    pub(crate) fn read_word(self, bytes: &[u8], at: usize) -> Option<u64> {
-        if !self.wide {
-            return self.read_u32(bytes, at).map(u64::from);
-        }
-        let bytes = *bytes.get(at..)?.first_chunk::<8>()?;
-        Some(if self.big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
     }
 
     /// A 16-bit number written.

@@ -50,8 +50,6 @@ pub(crate) struct Image {
 pub(crate) struct Dynamic {
     pub(crate) offset: u64,
     pub(crate) vaddr: u64,
-    /// Index of its program header.
-    pub(crate) segment: usize,
     /// The entries before `DT_NULL`.
     pub(crate) entries: Vec<Dyn>,
     /// Entries it has room for, `DT_NULL` included.
@@ -89,7 +87,8 @@ impl Image {
         let ident = bytes_at(data, 0, 52)
             .and_then(becalm_core::elf::ident)
             .ok_or(malformed("not an ELF file, or its header is truncated"))?;
-        if !matches!(ident.e_type, ET_EXEC | ET_DYN) {
+        // Guile's compiled code is of no machine, and read by Guile alone.
+        if !matches!(ident.e_type, ET_EXEC | ET_DYN) || ident.machine == 0 {
             return Err(RewriteError::NotLoadable);
         }
         let wide = ident.class == becalm_core::elf::Class::Elf64;
@@ -305,13 +304,7 @@ impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
         }
         let spare = all.skip(entries.len()).take_while(|it| it.tag == DT_NULL && it.value == 0);
         let capacity = entries.len() + spare.count().max(1);
-        Ok(Some(Dynamic {
-            offset: segment.offset,
-            vaddr: segment.vaddr,
-            segment: index,
-            entries,
-            capacity,
-        }))
+        Ok(Some(Dynamic { offset: segment.offset, vaddr: segment.vaddr, entries, capacity }))
     }
 }
 

@@ -23,6 +23,9 @@ const DISPLACED_MAX: u64 = 64 << 20;
 /// Padding that may lie between two known pieces where no section headers tell.
 const BLIND_GAP: u64 = 16;
 
+/// What lies between pieces: zeros, or what patchelf puts where something was.
+const FILLERS: [u8; 3] = [0, b'X', b'Z'];
+
 /// Bytes of the file that move as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
@@ -173,8 +176,8 @@ impl Room {
         let blind = image.sections.is_empty();
         let free = |from: u64, to: u64| {
             let size = to.saturating_sub(from);
-            let zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
-            (!blind || size < BLIND_GAP) && bytes_at(data, from, size).is_some_and(zero)
+            let filler = |bytes: &[u8]| bytes.iter().all(|byte| FILLERS.contains(byte));
+            (!blind || size < BLIND_GAP) && bytes_at(data, from, size).is_some_and(filler)
         };
         let mut at = region.start;
         for block in taken {

@@ -38,6 +38,10 @@ mod record;
 mod sections;
 mod segment;
 mod strings;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod versions;
 
 use becalm_core::edit::Edit;
@@ -133,7 +137,8 @@ pub enum RewriteError {
     /// A string that no file can hold.
     #[error("not a string for an ELF file: {0}")]
     BadString(&'static str),
-    /// A needed string cannot go while versions are needed from it.
+    /// A needed string cannot go: versions are needed from it alone, by an object that
+    /// defines versions of its own.
     #[error("versions of symbols are needed from {0}")]
     VersionsNeeded(BString),
     /// There is no trailer of ours.
@@ -244,7 +249,8 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
     };
     let draft = assemble::assemble(&image, original, &wanted, append_at)?;
     invariants::check(&image, original, &draft.content, &wanted)?;
-    let patch = record::finish(draft.content, &wanted, original, history)?;
+    let length = data.len().map_err(|()| RewriteError::Malformed("its length is unknown"))?;
+    let patch = record::finish(draft.content, &wanted, original, history, length)?;
     Ok(Edited { patch: Some(patch), warnings: draft.warnings })
 }
 

@@ -87,11 +87,3 @@ fn note_at(format: Format, bytes: &[u8], at: usize, align: usize) -> Option<(Not
     let next = at + (start + descriptor_length).next_multiple_of(align);
     Some((Note { owner, kind, descriptor }, next))
 }
-
-/// True for bytes that are a resolution note with exactly that descriptor.
-#[cfg(test)]
-pub(crate) fn is_note(format: Format, bytes: &[u8], descriptor: &[u8]) -> bool {
-    note_at(format, bytes, 0, 4).is_some_and(|(note, _)| {
-        note.owner == OWNER && note.kind == KIND && note.descriptor == descriptor
-    })
-}

@@ -41,3 +41,78 @@ fn a_program_of_this_machine_runs_after_each_edit_and_comes_back() {
     let back = undo(image.as_slice()).expect("it can be undone").applied_to(&image);
     assert!(back == original, "not byte for byte");
 }
+
+/// Says why a part of a test is left out; a failure where nothing may be.
+fn skip(reason: &str) {
+    let strict = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|value| value == "1");
+    assert!(!strict, "left out: {reason}");
+    eprintln!("left out: {reason}");
+}
+
+/// What `gcc` has to be told to link with a linker; `None` where it is not here.
+fn linker(name: &str) -> Option<Vec<String>> {
+    let installed = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if installed(&format!("ld.{name}")) {
+        return Some(vec![format!("-fuse-ld={name}")]);
+    }
+    // rustup brings lld, with a front that gcc takes for it.
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
+    let root = String::from_utf8(output.stdout).ok()?;
+    let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let front = format!("{}/lib/rustlib/{host}/bin/gcc-ld", root.trim());
+    let there = name == "lld" && std::path::Path::new(&front).join("ld.lld").is_file();
+    there.then(|| vec![format!("-B{front}"), "-fuse-ld=lld".to_owned()])
+}
+
+#[test]
+fn what_each_linker_makes_still_runs_whatever_its_kind() {
+    let dir = tempfile::tempdir().expect("a scratch folder");
+    let source = dir.path().join("program.c");
+    let text = "#include <stdio.h>\nstatic char large[1 << 20];\n\
+                int main(void) { return puts(\"still here\") < 0 || large[7]; }\n";
+    fs::write(&source, text).expect("a source file");
+    let kinds: [&[&str]; 5] = [
+        &["-pie", "-fPIE"],
+        &["-no-pie", "-fno-pie"],
+        &["-static", "-no-pie", "-fno-pie"],
+        &["-static-pie", "-fPIE"],
+        &["-pie", "-fPIE", "-Wl,--build-id=none", "-Wl,-z,noseparate-code"],
+    ];
+    for name in ["bfd", "gold", "lld"] {
+        let Some(words) = linker(name) else {
+            skip(&format!("the linker {name} is not installed"));
+            continue;
+        };
+        for kind in kinds {
+            let out = dir.path().join("linked");
+            let mut command = Command::new("gcc");
+            command.args(&words).args(kind).arg(&source).arg("-o").arg(&out);
+            let linked = command.output().expect("gcc runs");
+            if !linked.status.success() {
+                skip(&format!("{name} does not link {kind:?}"));
+                continue;
+            }
+            let original = fs::read(&out).expect("what was linked");
+            each_edit_runs(&original, &format!("{name} {kind:?}"));
+        }
+    }
+}
+
+/// The note; a run path as well, unless the program has no dynamic section of its own.
+fn each_edit_runs(original: &[u8], what: &str) {
+    let note = Edit::ResolutionNote(Some(vec![0x5a; 300]));
+    let dynamic = elf::parse(original).expect("it parses").interpreter.is_some();
+    let long = "/nowhere".repeat(40);
+    let mut trials = vec![vec![note.clone()]];
+    if dynamic {
+        trials.push(vec![run_path(&long)]);
+        trials.push(vec![note, run_path(&long), Edit::Audit(Some("/nowhere".into()))]);
+    }
+    for edits in trials {
+        let edited = edit(original, &edits).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let image = edited.patch.expect("a change").applied_to(original);
+        assert_eq!(runs(&image), "still here\n", "{what}");
+        let back = undo(image.as_slice()).expect("it can be undone").applied_to(&image);
+        assert!(back == original, "{what}: not byte for byte");
+    }
+}

@@ -6,7 +6,7 @@ use object::ReadRef;
 use super::{
     FOOTER, FOOTER_SIZE, HEAD, LEADER, LEADER_SIZE, SEGMENT, TRAILER_MAX, Trailer, VERSION,
 };
-use super::{goal, hash};
+use super::{goal, hash, watched};
 use crate::goal::Goal;
 use crate::image::{Image, bytes_at};
 use crate::overlay::Overlay;
@@ -48,7 +48,7 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
     if let Some(trailer) = trailer_before(data, length) {
         return Some(complete(data, trailer, length));
     }
-    let mut leader_at = leader_of(data, length)?;
+    let (mut leader_at, in_use) = leader_of(data, length)?;
     let mut last: Option<(Trailer, u64)> = None;
     for _ in 0..RECORDS_MAX {
         let Some(leader) = leader_at_offset(data, leader_at, length) else { break };
@@ -58,7 +58,10 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
         }
         let done = trailer_before(data, leader.end).filter(|it| it.leader == leader_at);
         let Some(trailer) = done else {
-            return Some(appending(data, last, leader_at));
+            return Some(match last {
+                Some((trailer, end)) => further(data, trailer, end),
+                None => first(data, &leader, leader_at, length, in_use),
+            });
         };
         leader_at = leader.end;
         last = Some((trailer, leader.end));
@@ -74,20 +77,8 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
     Some(history)
 }
 
-fn appending<'data, R: ReadRef<'data>>(
-    data: R,
-    last: Option<(Trailer, u64)>,
-    leader_at: u64,
-) -> History {
-    let Some((trailer, end)) = last else {
-        return History {
-            status: Status::Appending,
-            trailer: None,
-            original_length: leader_at,
-            end: leader_at,
-            old: Vec::new(),
-        };
-    };
+/// A record behind a complete one was begun.
+fn further<'data, R: ReadRef<'data>>(data: R, trailer: Trailer, end: u64) -> History {
     let mut history = complete(data, trailer, end);
     if history.status == Status::Complete {
         history.status = Status::Appending;
@@ -95,9 +86,29 @@ fn appending<'data, R: ReadRef<'data>>(
     history
 }
 
+/// The first record was begun and has no footer: it was cut off, unless something was
+/// overwritten already, or the footer is there and broken.
+fn first<'data, R: ReadRef<'data>>(
+    data: R,
+    leader: &Leader,
+    at: u64,
+    length: u64,
+    in_use: bool,
+) -> History {
+    let original = Overlay::new(data, &[], at);
+    let as_it_was = watched(&original, at) == Some(leader.watched);
+    let footer = leader.end.checked_sub(FOOTER_SIZE);
+    let footer = footer.and_then(|at| bytes_at(data, at, FOOTER_SIZE));
+    let unwritten = footer.is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0));
+    let cut_off = !in_use && as_it_was && unwritten && length <= leader.end;
+    let status = if cut_off { Status::Appending } else { Status::Changed };
+    History { status, trailer: None, original_length: at, end: at, old: Vec::new() }
+}
+
 struct Leader {
     original_length: u64,
     end: u64,
+    watched: u64,
 }
 
 fn leader_at_offset<'data, R: ReadRef<'data>>(data: R, at: u64, length: u64) -> Option<Leader> {
@@ -106,24 +117,27 @@ fn leader_at_offset<'data, R: ReadRef<'data>>(data: R, at: u64, length: u64) -> 
     }
     let bytes = bytes_at(data, at, LEADER_SIZE)?;
     let number = |at: usize| bytes.get(at..)?.first_chunk::<8>().copied().map(u64::from_le_bytes);
-    let sound = bytes.starts_with(&LEADER) && number(32)? == hash(&[&bytes[..32]]);
-    let (original_length, end) = (number(8)?, number(24)?);
-    (sound && original_length <= at && end > at).then_some(Leader { original_length, end })
+    let sound = bytes.starts_with(&LEADER) && number(40)? == hash(&[&bytes[..40]]);
+    let (original_length, end, watched) = (number(8)?, number(24)?, number(32)?);
+    let sound = sound && original_length <= at && end > at;
+    sound.then_some(Leader { original_length, end, watched })
 }
 
-/// Where the first leader stands: our segment says it, or it follows the original's end.
-fn leader_of<'data, R: ReadRef<'data>>(data: R, length: u64) -> Option<u64> {
+/// Where the first leader stands: our segment says it, which then is in use, or it follows
+/// the original's end.
+fn leader_of<'data, R: ReadRef<'data>>(data: R, length: u64) -> Option<(u64, bool)> {
     let image = Image::read(data).ok()?;
     for load in image.loads().rev().filter(|load| load.filesz >= 16) {
         let Some(bytes) = bytes_at(data, load.offset, 16) else { continue };
         if bytes.starts_with(&SEGMENT) {
-            return bytes[8..].first_chunk::<8>().copied().map(u64::from_le_bytes);
+            let at = bytes[8..].first_chunk::<8>().copied().map(u64::from_le_bytes);
+            return at.map(|at| (at, true));
         }
     }
     let extent = image.extent();
     let size = length.checked_sub(extent)?.min(PADDING);
     let padding = bytes_at(data, extent, size)?.iter().position(|&byte| byte != 0)?;
-    Some(extent + padding as u64)
+    Some((extent + padding as u64, false))
 }
 
 /// The trailer whose footer ends at `end`.

@@ -22,7 +22,10 @@ mod write;
 pub(crate) use find::{History, Status, find};
 pub(crate) use write::{Content, finish};
 
+use object::ReadRef;
 use twox_hash::XxHash3_64;
+
+use crate::image::{Image, bytes_at};
 
 /// Begins the appended part. None of the three begins or ends with a zero byte, so that
 /// padding is never taken for one.
@@ -32,8 +35,8 @@ const FOOTER: [u8; 8] = *b"\x7fbecalmF";
 /// The first bytes of the segment we add.
 pub(crate) const SEGMENT: [u8; 8] = *b"\x7fbecalmS";
 /// Size of a leader: magic, original length, end of the record before (0: none), end of
-/// this record, hash of all that.
-pub(crate) const LEADER_SIZE: u64 = 40;
+/// this record, hash of what the original is watched by, hash of all that.
+pub(crate) const LEADER_SIZE: u64 = 48;
 /// Size of a footer: magic, version, zero, start of the trailer, hash of trailer and
 /// footer.
 const FOOTER_SIZE: u64 = 32;
@@ -50,6 +53,18 @@ fn hash(parts: &[&[u8]]) -> u64 {
         std::hash::Hasher::write(&mut hasher, part);
     }
     std::hash::Hasher::finish(&hasher)
+}
+
+/// What an original is watched by where no trailer says what was overwritten: its
+/// beginning and its dynamic section.
+fn watched<'data, R: ReadRef<'data>>(original: R, length: u64) -> Option<u64> {
+    let head = bytes_at(original, 0, HEAD.min(length))?;
+    let image = Image::read(original).ok()?;
+    let dynamic = image.dynamic.map_or(Some(&[][..]), |dynamic| {
+        let size = (dynamic.entries.len() as u64 + 1) * image.format.dyn_size();
+        bytes_at(original, dynamic.offset, size)
+    })?;
+    Some(hash(&[head, dynamic]))
 }
 
 /// One overwritten range.

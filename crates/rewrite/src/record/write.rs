@@ -5,7 +5,7 @@ use object::ReadRef;
 
 use super::codec::Out;
 use super::{FOOTER, FOOTER_SIZE, HEAD, History, LEADER, LEADER_SIZE, Range, Trailer, VERSION};
-use super::{goal, hash};
+use super::{goal, hash, watched};
 use crate::RewriteError;
 use crate::goal::Goal;
 use crate::image::bytes_at;
@@ -29,7 +29,7 @@ pub(crate) struct Content {
 }
 
 /// The patch for the file as it is now: `history` says what was done to it before,
-/// `original` is what it was.
+/// `original` is what it was, `length` how long it is.
 ///
 /// # Errors
 /// Where the original cannot be read.
@@ -38,11 +38,21 @@ pub(crate) fn finish<'data, R: ReadRef<'data>>(
     wanted: &Goal,
     original: R,
     history: Option<&History>,
+    length: u64,
 ) -> Result<Patch, RewriteError> {
     let broken = RewriteError::Malformed("the file cannot be read");
     let original_length = original.len().map_err(|()| broken.clone())?;
     let head = bytes_at(original, 0, HEAD.min(original_length)).ok_or(broken.clone())?;
     let previous_end = if content.append_at > original_length { content.append_at } else { 0 };
+    let writes = content.writes.as_slice();
+    let before = history.and_then(|history| history.trailer.as_ref());
+    let written = ranges(original, original_length, writes, before).ok_or(broken.clone())?;
+    // Behind another record the last one alone has to suffice to undo both.
+    let recorded = if previous_end > 0 {
+        written.clone()
+    } else {
+        ranges(original, original_length, writes, None).ok_or(broken.clone())?
+    };
     let trailer = Trailer {
         original_length,
         previous_end,
@@ -52,30 +62,33 @@ pub(crate) fn finish<'data, R: ReadRef<'data>>(
         head_hash: hash(&[head]),
         content_hash: hash(&[&content.appended]),
         goal: goal::encode(wanted, content.note),
-        ranges: ranges(original, original_length, &content.writes, history).ok_or(broken)?,
+        ranges: recorded,
     };
     let mut body = trailer.encode();
     let end = trailer.start + body.len() as u64 + FOOTER_SIZE;
     let footer = footer(trailer.start, &body);
     body.extend(footer);
-    let leader = leader(original_length, previous_end, end);
-    let mut writes: Vec<Write> = trailer
-        .ranges
-        .iter()
-        .map(|range| Write { offset: range.offset, bytes: range.new.clone() })
-        .collect();
+    let watched = watched(original, original_length).ok_or(broken)?;
+    let mut leader = leader(original_length, previous_end, end, watched);
+    // What an earlier record left in a hole would otherwise stay there.
+    let leader_end = content.append_at + LEADER_SIZE;
+    let left = content.offset.min(length).saturating_sub(leader_end);
+    leader.resize((LEADER_SIZE + left) as usize, 0);
+    let mut writes: Vec<Write> =
+        written.into_iter().map(|range| Write { offset: range.offset, bytes: range.new }).collect();
     writes.push(Write { offset: content.append_at, bytes: leader });
     let bytes = [content.appended, body].concat();
     writes.push(Write { offset: content.offset, bytes });
     Ok(Patch { writes, length: end })
 }
 
-fn leader(original_length: u64, previous_end: u64, end: u64) -> Vec<u8> {
+fn leader(original_length: u64, previous_end: u64, end: u64, watched: u64) -> Vec<u8> {
     let mut out = Out::default();
     out.0.extend(LEADER);
     out.u64(original_length);
     out.u64(previous_end);
     out.u64(end);
+    out.u64(watched);
     let hash = hash(&[&out.0]);
     out.u64(hash);
     debug_assert_eq!(out.0.len() as u64, LEADER_SIZE);
@@ -94,20 +107,19 @@ fn footer(start: u64, body: &[u8]) -> Vec<u8> {
     out.0
 }
 
-/// The ranges in which the finished file differs from the original, and those in which
-/// it differed before, so that the last record alone suffices to undo.
+/// The ranges in which the finished file differs from the original, and those that the
+/// record `before` has.
 fn ranges<'data, R: ReadRef<'data>>(
     original: R,
     length: u64,
     writes: &[Write],
-    history: Option<&History>,
+    before: Option<&Trailer>,
 ) -> Option<Vec<Range>> {
     let mut places = Vec::new();
     for write in writes {
         let old = bytes_at(original, write.offset, write.bytes.len() as u64)?;
         differing(write.offset, old, &write.bytes, &mut places);
     }
-    let before = history.and_then(|history| history.trailer.as_ref());
     for range in before.iter().flat_map(|trailer| &trailer.ranges) {
         places.push(range.offset..range.offset + range.old.len() as u64);
     }

@@ -1,0 +1,111 @@
+//! What is not edited, and the reason that is given.
+
+use becalm_core::edit::{Edit, RunPathKind};
+use object::elf::{DT_FLAGS_1, DT_SONAME};
+
+use super::{edited, note, run_path};
+use crate::testing::{Builder, FORMATS};
+use crate::{RewriteError, State, edit, state, undo};
+
+fn refusal(image: &[u8], step: Edit) -> RewriteError {
+    edit(image, &[step]).expect_err("it is refused")
+}
+
+#[test]
+fn the_loader_itself() {
+    let texts = vec![(DT_SONAME, "ld-linux-x86-64.so.2")];
+    let image = Builder { texts, ..Builder::library(FORMATS[0]) }.build();
+    assert_eq!(refusal(&image, note("x")), RewriteError::Loader);
+}
+
+#[test]
+fn dynamic_edits_of_a_static_pie_but_not_its_note() {
+    let numbers = vec![(DT_FLAGS_1, becalm_core::elf::DF_1_PIE)];
+    let image = Builder { numbers, ..Builder::library(FORMATS[0]) }.build();
+    assert_eq!(refusal(&image, run_path(RunPathKind::Keep, "/x")), RewriteError::StaticPie);
+    edited(&image, &[note("x")]);
+}
+
+#[test]
+fn a_payload_behind_the_file() {
+    let mut image = Builder::program(FORMATS[0]).build();
+    let offset = image.len() as u64;
+    image.extend(b"an archive that its program looks for");
+    assert_eq!(refusal(&image, note("x")), RewriteError::Payload { offset });
+}
+
+#[test]
+fn padding_behind_the_file_is_no_payload() {
+    let mut image = Builder::program(FORMATS[0]).build();
+    image.extend([0; 77]);
+    let done = edited(&image, &[note("x")]);
+    assert_eq!(undo(done.as_slice()).expect("a patch").applied_to(&done), image);
+}
+
+#[test]
+fn a_truncated_file_at_every_length() {
+    let image = Builder::program(FORMATS[0]).build();
+    for length in 0..image.len() {
+        edit(&image[..length], &[note("x")]).expect_err("it is refused");
+    }
+}
+
+#[test]
+fn overlapping_segments() {
+    let mut image = Builder::program(FORMATS[0]).build();
+    let found = crate::image::Image::read(image.as_slice()).expect("it can be read");
+    let last = found.segments.iter().rposition(|it| it.kind == object::elf::PT_LOAD);
+    let at = 64 + 56 * last.expect("a load") + 16;
+    image[at..at + 8].copy_from_slice(&8_u64.to_le_bytes());
+    assert_eq!(refusal(&image, note("x")), RewriteError::Overlapping);
+}
+
+#[test]
+fn strings_that_no_file_can_hold() {
+    let image = Builder::program(FORMATS[0]).build();
+    for step in [
+        Edit::AddNeeded("".into()),
+        Edit::AddNeeded("a\0b".into()),
+        Edit::Soname("".into()),
+        run_path(RunPathKind::Keep, "/a\0/b"),
+        Edit::Interpreter("/x".repeat(2048).into()),
+    ] {
+        assert!(matches!(refusal(&image, step), RewriteError::BadString(_)));
+    }
+}
+
+#[test]
+fn an_interpreter_where_there_is_none() {
+    let image = Builder::library(FORMATS[0]).build();
+    assert_eq!(refusal(&image, Edit::Interpreter("/ld".into())), RewriteError::NoInterpreter);
+}
+
+#[test]
+fn an_address_space_that_is_full() {
+    let full = Builder { base: 0xfffe_0000, bss: 0xf000, ..Builder::library(FORMATS[2]) };
+    let image = full.build();
+    assert!(edit(image.as_slice(), &[note("x")]).is_err());
+}
+
+#[test]
+fn nothing_to_undo() {
+    let image = Builder::program(FORMATS[0]).build();
+    assert_eq!(undo(image.as_slice()), Err(RewriteError::NothingToUndo));
+    assert_eq!(state(image.as_slice()), Ok(State::Untouched));
+}
+
+#[test]
+fn a_file_changed_since_wherever_it_is_watched() {
+    let original = Builder::program(FORMATS[0]).build();
+    let image = edited(&original, &[note("x"), run_path(RunPathKind::Keep, "/x")]);
+    let watched =
+        (0..image.len()).filter(|&at| at < 4096.min(original.len()) || at >= original.len());
+    let segment = crate::image::Image::read(image.as_slice()).expect("it can be read");
+    let segment = segment.loads().last().expect("our segment").offset as usize;
+    for at in watched.filter(|at| !(original.len()..segment).contains(at)) {
+        let mut changed = image.clone();
+        changed[at] ^= 0xff;
+        assert_eq!(state(changed.as_slice()), Ok(State::ChangedSince), "{at}");
+        assert_eq!(undo(changed.as_slice()), Err(RewriteError::ChangedSince), "{at}");
+    }
+}

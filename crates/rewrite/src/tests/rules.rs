@@ -1,0 +1,235 @@
+//! Each rule of the finished image, broken once.
+
+use becalm_core::patch::Write;
+
+use super::every_edit;
+use crate::RewriteError;
+use crate::assemble::assemble;
+use crate::format::Segment;
+use crate::goal::Goal;
+use crate::image::Image;
+use crate::invariants::check;
+use crate::record::Content;
+use crate::testing::{Builder, FORMATS};
+
+struct Case {
+    original: Vec<u8>,
+    image: Image,
+    goal: Goal,
+    content: Content,
+}
+
+fn case() -> Case {
+    let original = Builder::program(FORMATS[0]).build();
+    let image = Image::read(original.as_slice()).expect("it can be read");
+    let mut goal = Goal::default();
+    for step in every_edit() {
+        goal.apply(&step, &image, original.as_slice()).expect("it applies");
+    }
+    let draft = assemble(&image, original.as_slice(), &goal, image.length).expect("it works");
+    Case { original, image, goal, content: draft.content }
+}
+
+impl Case {
+    fn broken(&self) -> Option<&'static str> {
+        match check(&self.image, self.original.as_slice(), &self.content, &self.goal) {
+            Ok(()) => None,
+            Err(RewriteError::Invariant(rule)) => Some(rule),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Changes program headers of the finished image.
+    fn segments(mut self, change: impl Fn(usize, &mut Segment)) -> Self {
+        let bytes = self.finished();
+        let mut segments = Image::read(bytes.as_slice()).expect("it can be read").segments;
+        for (index, segment) in segments.iter_mut().enumerate() {
+            change(index, segment);
+        }
+        let table: Vec<u8> = segments
+            .iter()
+            .flat_map(|it| self.image.format.segment(it).expect("it fits"))
+            .collect();
+        let at = self.image.table_offset;
+        let write = self.content.writes.iter_mut().find(|write| write.offset == at);
+        write.expect("the table is written").bytes = table;
+        self
+    }
+
+    fn finished(&self) -> Vec<u8> {
+        let mut writes = self.content.writes.clone();
+        let appended = Write { offset: self.content.offset, bytes: self.content.appended.clone() };
+        let length = appended.offset + appended.bytes.len() as u64;
+        writes.push(appended);
+        becalm_core::patch::Patch { writes, length }.applied_to(&self.original)
+    }
+
+    /// Puts other bytes into the finished image, inside a range that is written anyway.
+    fn with_bytes(mut self, offset: u64, bytes: &[u8]) -> Self {
+        let length = bytes.len();
+        if offset >= self.content.offset {
+            let at = (offset - self.content.offset) as usize;
+            self.content.appended[at..at + length].copy_from_slice(bytes);
+        } else {
+            let holds = |write: &&mut Write| {
+                write.offset <= offset && offset < write.offset + write.bytes.len() as u64
+            };
+            let write = self.content.writes.iter_mut().find(holds).expect("it is written");
+            let at = (offset - write.offset) as usize;
+            write.bytes[at..at + length].copy_from_slice(bytes);
+        }
+        self
+    }
+
+    fn after(&self) -> Image {
+        Image::read(self.finished().as_slice()).expect("it can be read")
+    }
+}
+
+fn new_load(case: &Case) -> usize {
+    let after = case.after();
+    let last = after.segments.iter().rposition(|it| it.kind == object::elf::PT_LOAD);
+    last.expect("a load")
+}
+
+#[test]
+fn a_finished_image_keeps_every_rule() {
+    assert_eq!(case().broken(), None);
+}
+
+#[test]
+fn writes_in_order_and_in_bounds() {
+    let mut it = case();
+    it.content.writes.swap(0, 1);
+    assert_eq!(it.broken(), Some("what is written is in order and inside its bounds"));
+    let mut it = case();
+    let length = it.image.length;
+    it.content.writes.push(Write { offset: length - 1, bytes: vec![0; 2] });
+    assert_eq!(it.broken(), Some("what is written is in order and inside its bounds"));
+    let mut it = case();
+    it.content.offset = it.image.length;
+    assert_eq!(it.broken(), Some("what is written is in order and inside its bounds"));
+}
+
+#[test]
+fn headers_that_can_be_read() {
+    let it = case().with_bytes(56, &[0xff, 0xff]);
+    assert_eq!(it.broken(), Some("its headers can be read"));
+}
+
+#[test]
+fn old_segments_as_they_were() {
+    let it = case();
+    let first = it.image.segments.iter().position(|it| it.kind == object::elf::PT_LOAD);
+    let it = it.segments(|index, segment| segment.memsz += u64::from(Some(index) == first));
+    assert_eq!(it.broken(), Some("every old segment is as it was"));
+}
+
+#[test]
+fn segments_in_ascending_order() {
+    let it = case();
+    let new = new_load(&it);
+    let it = it.segments(|index, it| {
+        if index == new {
+            it.vaddr = 0x1000 + it.offset % 0x1000
+        }
+    });
+    assert_eq!(it.broken(), Some("segments ascend and do not overlap"));
+}
+
+#[test]
+fn offset_and_address_within_a_page() {
+    let it = case();
+    let new = new_load(&it);
+    let it = it.segments(|index, segment| segment.vaddr += 4 * u64::from(index == new));
+    assert_eq!(it.broken(), Some("a segment's offset and address agree within a page"));
+}
+
+#[test]
+fn all_that_is_named_in_the_file() {
+    let it = case();
+    let new = new_load(&it);
+    let it = it.segments(|index, segment| {
+        segment.filesz += 0x10000 * u64::from(index == new);
+        segment.memsz += 0x10000 * u64::from(index == new);
+    });
+    assert_eq!(it.broken(), Some("everything that the headers name lies in the file"));
+}
+
+#[test]
+fn the_table_mapped_where_pt_phdr_says() {
+    let phdr = |segment: &Segment| segment.kind == object::elf::PT_PHDR;
+    let it = case().segments(|_, segment| segment.filesz -= 56 * u64::from(phdr(segment)));
+    assert_eq!(it.broken(), Some("the program header table is mapped where PT_PHDR says"));
+    let it = case().segments(|_, segment| segment.vaddr += 8 * u64::from(phdr(segment)));
+    assert_eq!(it.broken(), Some("the program header table is mapped where PT_PHDR says"));
+}
+
+#[test]
+fn what_headers_name_mapped_where_they_say() {
+    let it = case().segments(|_, segment| {
+        segment.vaddr += 4 * u64::from(segment.kind == object::elf::PT_NOTE);
+    });
+    assert_eq!(it.broken(), Some("what a program header names is mapped where it says"));
+}
+
+#[test]
+fn nothing_that_begins_with_our_segment() {
+    let it = case();
+    let after = it.after();
+    let load = after.segments[new_load(&it)];
+    let it = it.segments(|_, segment| {
+        if segment.kind == object::elf::PT_NOTE {
+            let size = segment.file_end() - load.offset;
+            (segment.offset, segment.vaddr) = (load.offset, load.vaddr);
+            (segment.filesz, segment.memsz) = (size, size);
+        }
+    });
+    assert_eq!(it.broken(), Some("no other segment begins with a segment of ours"));
+}
+
+fn entry_at(it: &Case, tag: object::elf::DynamicTag) -> u64 {
+    let dynamic = it.after().dynamic.expect("a dynamic section");
+    let index = dynamic.entries.iter().position(|entry| entry.tag == tag).expect("the entry");
+    dynamic.offset + index as u64 * 16 + 8
+}
+
+#[test]
+fn dynamic_entries_into_what_is_mapped() {
+    let it = case();
+    let at = entry_at(&it, object::elf::DT_STRTAB);
+    let it = it.with_bytes(at, &0x7000_0000_u64.to_le_bytes());
+    assert_eq!(it.broken(), Some("dynamic entries point into the file's mapped part"));
+}
+
+#[test]
+fn dynamic_strings_as_asked_for() {
+    let it = case();
+    let at = entry_at(&it, object::elf::DT_SONAME);
+    let it = it.with_bytes(at, &1_u64.to_le_bytes());
+    assert_eq!(it.broken(), Some("the dynamic strings are the ones asked for"));
+}
+
+#[test]
+fn sections_where_segments_have_them() {
+    let it = case();
+    let after = it.after();
+    let last = after.section_table_offset + (after.sections.len() as u64 - 1) * 64;
+    let it = it.with_bytes(last + 16, &0x99_u64.to_le_bytes());
+    assert_eq!(it.broken(), Some("sections lie where their segments have them"));
+}
+
+#[test]
+fn one_note_and_the_right_one() {
+    let it = case();
+    let found = crate::notes::resolution(&it.after(), it.finished().as_slice())[0].offset;
+    let it = it.with_bytes(found + 20, b"X");
+    assert_eq!(it.broken(), Some("one resolution note, the one asked for"));
+}
+
+#[test]
+fn the_interpreter_asked_for() {
+    let mut it = case();
+    it.goal.interpreter = Some("/another".into());
+    assert_eq!(it.broken(), Some("the interpreter is the one asked for"));
+}

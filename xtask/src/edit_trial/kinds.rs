@@ -1,0 +1,112 @@
+//! The kinds of edit that each file is tried with.
+
+use becalm_core::edit::{Edit, RunPathKind};
+use becalm_core::elf;
+use bstr::{BString, ByteSlice};
+
+use super::tools::Bench;
+
+/// A name and the edits.
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) edits: Vec<Edit>,
+    /// The loader is to load what it loaded before; else this much more or less is fine.
+    pub(super) same_set: bool,
+}
+
+/// The kinds that make sense for a file. With a bench, a needed string is replaced by the
+/// path that the loader found for it.
+pub(super) fn of(original: &[u8], bench: Option<&Bench>) -> Vec<Kind> {
+    let kind = |name, edits| Kind { name, edits, same_set: true };
+    let note = Edit::ResolutionNote(Some(descriptor()));
+    let mut kinds = vec![kind("note", vec![note.clone()])];
+    let Ok(view) = elf::parse(original) else { return kinds };
+    let Some(dynamic) = &view.dynamic else { return kinds };
+    let old = dynamic.runpath.clone().or(dynamic.rpath.clone());
+    let run_path = |kind| {
+        let mut value = old.clone().map_or_else(BString::default, |mut old| {
+            old.push(b':');
+            old
+        });
+        value.extend(b"/becalm/trial/of/a/run/path:/becalm/trial/of/another");
+        Edit::RunPath { kind, value: Some(value) }
+    };
+    let replace: Vec<Edit> = view
+        .needed()
+        .filter(|name| !name.is_empty() && !name.contains(&b'/'))
+        .map(|name| Edit::ReplaceNeeded { from: name.to_owned(), to: path_of(name, bench) })
+        .collect();
+    kinds.push(kind("run-path", vec![run_path(RunPathKind::Keep)]));
+    kinds.push(Kind {
+        name: "rpath",
+        edits: vec![run_path(RunPathKind::Rpath)],
+        same_set: dynamic.runpath.is_none(),
+    });
+    kinds.push(kind("no-run-path", vec![Edit::RunPath { kind: RunPathKind::Keep, value: None }]));
+    kinds.push(kind("needed", replace.clone()));
+    let added = Edit::AddNeeded("libtrial-of-becalm.so.1".into());
+    kinds.push(Kind { name: "add-needed", edits: vec![added], same_set: false });
+    if let Some(first) = view.needed().next() {
+        let removed = Edit::RemoveNeeded(first.to_owned());
+        kinds.push(Kind { name: "remove-needed", edits: vec![removed], same_set: false });
+    }
+    kinds.push(kind("audit", vec![Edit::Audit(Some("/becalm/trial/audit.so".into()))]));
+    kinds.push(kind("soname", vec![Edit::Soname("libbecalm-trial.so.0".into())]));
+    if let Some(interpreter) = &view.interpreter {
+        let mut longer: BString = "/becalm-trial/..".into();
+        longer.extend(interpreter.iter());
+        kinds.push(kind("interpreter", vec![Edit::Interpreter(longer)]));
+    }
+    let mut all = vec![note, run_path(RunPathKind::Keep)];
+    all.extend(replace);
+    kinds.push(kind("everything", all));
+    kinds.retain(|kind| kind.name != "no-run-path" || old.is_some());
+    for kind in &mut kinds {
+        kind.same_set &= kind.name != "no-run-path";
+    }
+    kinds
+}
+
+fn path_of(name: &[u8], bench: Option<&Bench>) -> BString {
+    bench.and_then(|bench| bench.path_of(name)).unwrap_or_else(|| {
+        let mut path: BString = "/becalm/trial/".into();
+        path.extend(name);
+        path
+    })
+}
+
+/// A descriptor as a carrier would write it.
+fn descriptor() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for index in 0..12 {
+        bytes.extend(format!("libtrial{index}.so.1\0").as_bytes());
+        bytes.extend(format!("=/becalm/store/trial-{index}/lib/libtrial{index}.so.1\0").as_bytes());
+    }
+    bytes.push(0);
+    bytes
+}
+
+/// What the edited file has to say of the edits: the first that it does not.
+pub(super) fn missing(view: &elf::ObjectView, edits: &[Edit]) -> Option<String> {
+    let dynamic = view.dynamic.as_ref();
+    edits.iter().find_map(|edit| {
+        let held = match edit {
+            Edit::ResolutionNote(note) => view.notes.resolution == *note,
+            Edit::RunPath { kind, value } => dynamic.is_some_and(|dynamic| match kind {
+                RunPathKind::Rpath => dynamic.rpath == *value && dynamic.runpath.is_none(),
+                RunPathKind::Runpath => dynamic.runpath == *value && dynamic.rpath.is_none(),
+                RunPathKind::Keep => dynamic.runpath.clone().or(dynamic.rpath.clone()) == *value,
+            }),
+            Edit::ReplaceNeeded { from, to } => {
+                view.needed().any(|name| name == to.as_bstr())
+                    && view.needed().all(|name| name != from.as_bstr())
+            }
+            Edit::AddNeeded(name) => view.needed().next() == Some(name.as_bstr()),
+            Edit::RemoveNeeded(name) => view.needed().all(|it| it != name.as_bstr()),
+            Edit::Audit(value) => dynamic.is_some_and(|dynamic| dynamic.audit == *value),
+            Edit::Interpreter(path) => view.interpreter.as_ref() == Some(path),
+            Edit::Soname(name) => dynamic.is_some_and(|it| it.soname.as_ref() == Some(name)),
+        };
+        (!held).then(|| format!("{edit:?}"))
+    })
+}

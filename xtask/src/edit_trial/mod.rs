@@ -1,0 +1,127 @@
+//! `becalm-rewrite` on many real files: every kind of edit on a copy of each ELF file of
+//! this machine, of lab stores and of foreign roots, held against the original.
+//!
+//! [`files`] finds the files, [`kinds`] says what is edited, [`check`] holds the bytes
+//! against the original, [`tools`] asks `readelf`, the loader, `strip` and their like,
+//! [`run`] starts whole programs, [`tally`] counts and prints.
+
+mod check;
+mod files;
+mod kinds;
+mod run;
+mod tally;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use anyhow::Result;
+use rayon::prelude::*;
+
+use files::File;
+use tally::Tally;
+
+/// What to edit.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// Every ELF file under /usr.
+    #[arg(long)]
+    usr: bool,
+    /// Every ELF file of a lab store.
+    #[arg(long, value_name = "DIR")]
+    store: Vec<PathBuf>,
+    /// Every ELF file of the foreign roots in a folder, loaded by the emulator where there
+    /// is one.
+    #[arg(long, value_name = "DIR")]
+    sysroots: Vec<PathBuf>,
+    /// Take N files of all, spread evenly.
+    #[arg(long, value_name = "N")]
+    sample: Option<usize>,
+    /// Ask the slow tools (strip, objcopy, eu-elflint, …) about every Kth file; 0 never.
+    #[arg(long, value_name = "K", default_value_t = 10)]
+    tools_every: usize,
+    /// Only edits, states and undoing: no other program is asked.
+    #[arg(long)]
+    bytes_only: bool,
+    /// Also start N programs of /usr/bin from edited copies.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    programs: usize,
+    /// How many files at a time.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    threads: usize,
+    /// How many failures to print.
+    #[arg(long, value_name = "K", default_value_t = 60)]
+    show: usize,
+}
+
+/// Edits, checks, prints; exit code 1 where anything failed.
+///
+/// # Errors
+/// A folder cannot be read or the scratch folder not be made.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let scratch = tempfile::Builder::new().prefix("edit-trial").tempdir()?;
+    let files = files::find(options)?;
+    println!("{} files", files.len());
+    let tally = Mutex::new(Tally::default());
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    pool.install(|| {
+        files.par_iter().enumerate().for_each(|(index, file)| {
+            let dir = scratch.path().join(index.to_string());
+            let mut mine = Tally::default();
+            if let Err(error) = one(options, index, file, &dir, &mut mine) {
+                mine.failure(file, "-", "harness", &format!("{error:#}"));
+            }
+            // What is left lies in the scratch folder, which goes at the end.
+            let _ = std::fs::remove_dir_all(&dir);
+            tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(mine);
+        });
+    });
+    let mut tally = tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if options.programs > 0 {
+        run::programs(options.programs, scratch.path(), &mut tally)?;
+    }
+    tally.print(options.show);
+    Ok(if tally.failures() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// One file with every kind of edit.
+fn one(
+    options: &Options,
+    index: usize,
+    file: &File,
+    dir: &std::path::Path,
+    tally: &mut Tally,
+) -> Result<()> {
+    let original = std::fs::read(&file.path)?;
+    let slow = options.tools_every > 0 && index.is_multiple_of(options.tools_every);
+    let mut bench = match options.bytes_only {
+        true => None,
+        false => Some(tools::Bench::new(file, &original, dir, slow)?),
+    };
+    for kind in kinds::of(&original, bench.as_ref()) {
+        tally.tried(file, kind.name);
+        let done = match check::edited(&original, &kind) {
+            Ok(Some(done)) => done,
+            Ok(None) => {
+                tally.nothing(kind.name);
+                continue;
+            }
+            Err(check::Trouble::Refused(reason)) => {
+                tally.refused(file, kind.name, &reason);
+                continue;
+            }
+            Err(check::Trouble::Wrong(rule, what)) => {
+                tally.failure(file, kind.name, rule, &what);
+                continue;
+            }
+        };
+        tally.added(file, done.image.len() - original.len(), done.table_moved);
+        if let Some(bench) = &mut bench {
+            for (rule, what) in bench.complaints(&done, &kind)? {
+                tally.failure(file, kind.name, rule, &what);
+            }
+        }
+    }
+    Ok(())
+}

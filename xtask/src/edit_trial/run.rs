@@ -1,0 +1,133 @@
+//! Whole programs started from edited copies: the same output and the same exit code as
+//! from an unedited copy.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use becalm_core::edit::{Edit, RunPathKind};
+use becalm_core::elf;
+use becalm_rewrite::edit;
+
+use super::tally::Tally;
+
+/// Programs that must not be started for a trial, whatever the argument.
+const NEVER: [&str; 12] = [
+    "shutdown", "reboot", "halt", "poweroff", "init", "telinit", "sulogin", "vlock", "kill",
+    "killall", "pkill", "yes",
+];
+/// How long a program may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The user nobody.
+const NOBODY: u32 = 65534;
+
+#[derive(PartialEq)]
+struct Said {
+    code: Option<i32>,
+    out: Vec<u8>,
+    err: Vec<u8>,
+}
+
+/// Starts `count` programs, each unedited twice, with a note and with a run path.
+pub(super) fn programs(count: usize, scratch: &Path, tally: &mut Tally) -> Result<()> {
+    let mut paths: Vec<PathBuf> = fs::read_dir("/usr/bin")?.flatten().map(|it| it.path()).collect();
+    paths.sort();
+    let folder = scratch.join("programs");
+    fs::create_dir_all(&folder)?;
+    fs::set_permissions(scratch, fs::Permissions::from_mode(0o755))?;
+    let mut done = 0;
+    for path in paths {
+        if done == count {
+            break;
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Ok(original) = fs::read(&path) else { continue };
+        let dynamic = elf::parse(original.as_slice()).is_ok_and(|it| it.interpreter.is_some());
+        if !dynamic || path.is_symlink() || NEVER.contains(&name.as_str()) {
+            continue;
+        }
+        for argument in ["--version", "--help"] {
+            if let Some(difference) = differs(&folder, &name, &original, argument)? {
+                tally.program(&name, difference);
+                done += usize::from(argument == "--version");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What differs; `None` where the program says something else each time.
+fn differs(
+    folder: &Path,
+    name: &str,
+    original: &[u8],
+    argument: &str,
+) -> Result<Option<Option<String>>> {
+    let path = folder.join(name);
+    let control = said(&path, original, argument)?;
+    if control.is_none() || said(&path, original, argument)? != control {
+        return Ok(None);
+    }
+    let value = Some("/becalm/trial/run/path".into());
+    for (kind, step) in [
+        ("note", Edit::ResolutionNote(Some(vec![0x42; 300]))),
+        ("run-path", Edit::RunPath { kind: RunPathKind::Keep, value }),
+    ] {
+        let Ok(edited) = edit(original, &[step]) else { return Ok(None) };
+        let Some(patch) = edited.patch else { continue };
+        if said(&path, &patch.applied_to(original), argument)? != control {
+            return Ok(Some(Some(format!("{argument} differs after {kind}"))));
+        }
+    }
+    Ok(Some(None))
+}
+
+/// Runs an image from one and the same path; `None` where it does not end.
+fn said(path: &Path, image: &[u8], argument: &str) -> Result<Option<Said>> {
+    // A new inode each time: the one before may still be running.
+    let _ = fs::remove_file(path);
+    fs::write(path, image)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+    let mut command = Command::new(path);
+    command.arg(argument).current_dir("/").env_clear().env("PATH", "/usr/bin:/bin");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let Ok(mut child) = command.spawn() else { return Ok(None) };
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let out = std::thread::spawn(move || drain(out));
+    let err = std::thread::spawn(move || drain(err));
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if start.elapsed() > PATIENCE {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    Ok(Some(Said { code: status.code(), out, err }))
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").is_ok_and(|status| status.uid() == 0)
+}
+
+fn drain(stream: Option<impl std::io::Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(mut stream) = stream {
+        // A stream that breaks off leaves what was read.
+        let _ = stream.read_to_end(&mut bytes);
+    }
+    bytes
+}

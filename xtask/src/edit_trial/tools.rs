@@ -1,0 +1,286 @@
+//! Other programs' view of an edited file beside their view of the original: `readelf`,
+//! the loader, and what takes files apart and puts them together again.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result};
+use becalm_core::elf;
+use bstr::{BString, ByteSlice};
+
+use super::check::Done;
+use super::files::File;
+use super::kinds::{Kind, missing};
+
+/// A broken rule and what was seen.
+pub(super) type Complaint = (&'static str, String);
+
+/// What rewrites files; all are called as `tool arguments… input output`.
+const REWRITERS: [(&str, &[&str]); 4] = [
+    ("strip", &["strip", "-o", "OUT", "IN"]),
+    ("objcopy", &["objcopy", "IN", "OUT"]),
+    ("eu-strip", &["eu-strip", "-o", "OUT", "IN"]),
+    ("llvm-strip", &["llvm-strip", "-o", "OUT", "IN"]),
+];
+
+/// The original, and all that was said of it.
+pub(super) struct Bench {
+    dir: PathBuf,
+    name: PathBuf,
+    loader: Option<Loader>,
+    warnings: BTreeSet<String>,
+    /// What the loader lists for the original; `None` where it cannot be asked.
+    listed: Option<Listing>,
+    slow: bool,
+}
+
+/// A loader that can be run here.
+struct Loader {
+    command: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Listing {
+    /// Paths that are loaded; names that are not found.
+    objects: BTreeSet<String>,
+    by_name: Vec<(String, String)>,
+    crashed: bool,
+}
+
+impl Bench {
+    pub(super) fn new(file: &File, original: &[u8], dir: &Path, slow: bool) -> Result<Self> {
+        let name = PathBuf::from(file.path.file_name().context("a file without a name")?);
+        let mut bench = Self {
+            dir: dir.to_owned(),
+            name,
+            loader: Loader::find(file, original),
+            warnings: BTreeSet::new(),
+            listed: None,
+            slow,
+        };
+        let control = bench.put("control", original)?;
+        bench.warnings = warnings(&control)?;
+        bench.listed = bench.list(&control)?.filter(|listing| !listing.objects.is_empty());
+        Ok(bench)
+    }
+
+    fn put(&self, folder: &str, image: &[u8]) -> Result<PathBuf> {
+        let folder = self.dir.join(folder);
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(&self.name);
+        fs::write(&path, image)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        Ok(path)
+    }
+
+    /// Where the loader found a needed string of the original.
+    pub(super) fn path_of(&self, name: &[u8]) -> Option<BString> {
+        let listed = self.listed.as_ref()?;
+        let (_, path) = listed.by_name.iter().find(|(it, _)| it.as_bytes() == name)?;
+        path.starts_with('/').then(|| path.as_str().into())
+    }
+
+    fn list(&self, path: &Path) -> Result<Option<Listing>> {
+        let Some(loader) = &self.loader else { return Ok(None) };
+        let mut command = Command::new(&loader.command[0]);
+        command.args(&loader.command[1..]).arg("--list").arg(path).env_remove("LD_LIBRARY_PATH");
+        let output = quiet(&mut command)?;
+        Ok(Some(Listing::read(&output, path.parent().unwrap_or(Path::new("/")))))
+    }
+
+    /// Everything that is said of the edited file and was not said of the original.
+    pub(super) fn complaints(&mut self, done: &Done, kind: &Kind) -> Result<Vec<Complaint>> {
+        let edited = self.put("edited", &done.image)?;
+        let mut found = Vec::new();
+        if let Some(new) = warnings(&edited)?.difference(&self.warnings).next() {
+            found.push(("readelf", new.clone()));
+        }
+        found.extend(self.loads(&edited, kind)?.map(|what| ("loader", what)));
+        if self.slow {
+            if !done.table_moved {
+                self.rewriters(&edited, kind, &mut found)?;
+            }
+            found.extend(self.lint(&edited)?.map(|what| ("eu-elflint", what)));
+        }
+        Ok(found)
+    }
+
+    fn loads(&self, edited: &Path, kind: &Kind) -> Result<Option<String>> {
+        let (Some(before), Some(after)) = (&self.listed, self.list(edited)?) else {
+            return Ok(None);
+        };
+        if after.crashed && !before.crashed {
+            return Ok(Some("the loader crashed".to_owned()));
+        }
+        if !kind.same_set || before.objects == after.objects {
+            return Ok(None);
+        }
+        let gone = before.objects.difference(&after.objects);
+        let come = after.objects.difference(&before.objects);
+        Ok(Some(format!(
+            "gone {:?}, come {:?}",
+            gone.take(3).collect::<Vec<_>>(),
+            come.take(3).collect::<Vec<_>>()
+        )))
+    }
+
+    /// The edited file after each tool still loads and says what was asked.
+    fn rewriters(&self, edited: &Path, kind: &Kind, found: &mut Vec<Complaint>) -> Result<()> {
+        let control = self.dir.join("control").join(&self.name);
+        for (tool, words) in REWRITERS {
+            let folder = self.dir.join(tool);
+            fs::create_dir_all(&folder)?;
+            let out = folder.join(&self.name);
+            let run = |input: &Path| {
+                // Where the tool fails nothing may be left of its run before.
+                let _ = fs::remove_file(&out);
+                let mut command = Command::new(words[0]);
+                command.args(words[1..].iter().map(|word| match *word {
+                    "IN" => input,
+                    "OUT" => &out,
+                    word => Path::new(word),
+                }));
+                quiet(&mut command)
+            };
+            let Ok(before) = run(&control) else { continue };
+            let said_before = fs::read(&out).ok().filter(|_| before.status.success());
+            let Some(said_before) = said_before else { continue };
+            let listed = self.list(&out)?.map(|listing| listing.objects);
+            let after = run(edited)?;
+            if !after.status.success() {
+                found.push((tool, last_line(&after)));
+                continue;
+            }
+            let image = fs::read(&out)?;
+            if elf::parse(said_before.as_slice()).is_err() {
+                continue;
+            }
+            match elf::parse(image.as_slice()) {
+                Err(error) => found.push((tool, format!("its output: {error}"))),
+                Ok(view) => {
+                    found.extend(missing(&view, &kind.edits).map(|what| (tool, what)));
+                }
+            }
+            let now = self.list(&out)?.map(|listing| listing.objects);
+            if listed != now && kind.same_set {
+                found.push((tool, "its output loads something else".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn lint(&self, edited: &Path) -> Result<Option<String>> {
+        let control = self.dir.join("control").join(&self.name);
+        let lines = |path: &Path| -> Result<BTreeSet<String>> {
+            let Ok(output) = quiet(Command::new("eu-elflint").arg("--gnu-ld").arg(path)) else {
+                return Ok(BTreeSet::new());
+            };
+            let text = [output.stdout, output.stderr].concat();
+            Ok(text.lines().map(|line| BString::from(line).to_string()).collect())
+        };
+        let before = lines(&control)?;
+        // It knows no note of that owner.
+        let fine = |line: &str| line == "No errors" || line.contains("owner name 'NixOS'");
+        Ok(lines(edited)?.difference(&before).find(|line| !fine(line)).cloned())
+    }
+}
+
+fn quiet(command: &mut Command) -> Result<Output> {
+    command.stdin(Stdio::null()).env("LC_ALL", "C");
+    command.output().with_context(|| format!("{command:?}"))
+}
+
+fn last_line(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    text.lines().last().unwrap_or("failed").to_owned()
+}
+
+/// What `readelf` warns of, the file's own name left out.
+fn warnings(path: &Path) -> Result<BTreeSet<String>> {
+    let mut command = Command::new("readelf");
+    command.arg("-aW").arg(path).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.stdin(Stdio::null()).env("LC_ALL", "C");
+    let output = command.spawn()?.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let fine = |line: &&str| !line.trim().is_empty();
+    let path = path.display().to_string();
+    Ok(text.lines().filter(fine).map(|line| line.replace(&path, "FILE")).collect())
+}
+
+impl Listing {
+    fn read(output: &Output, folder: &Path) -> Self {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let folder = folder.display().to_string();
+        let mut listing = Self { crashed: output.status.signal().is_some(), ..Self::default() };
+        // A shell-like code is what an emulator leaves of a signal.
+        listing.crashed |= output.status.code().is_some_and(|code| code > 128);
+        for line in text.lines().map(str::trim).filter(|line| !line.contains("vdso")) {
+            let line = line.split(" (0x").next().unwrap_or_default().replace(&folder, "DIR");
+            let (name, path) = match line.split_once(" => ") {
+                Some((name, path)) => (name.to_owned(), path.to_owned()),
+                None => (line.clone(), line),
+            };
+            let base = name.rsplit('/').next().unwrap_or_default().to_owned();
+            let object = if path == "not found" { format!("{base}: {path}") } else { path.clone() };
+            listing.objects.insert(object);
+            listing.by_name.push((name, path));
+        }
+        listing
+    }
+}
+
+impl Loader {
+    /// The loader of the file's machine: the one it names, or that of its root, under the
+    /// emulator where the machine is another.
+    fn find(file: &File, original: &[u8]) -> Option<Self> {
+        let view = elf::parse(original).ok().filter(|view| view.dynamic.is_some())?;
+        let machine = view.ident.machine_name();
+        let Some(root) = &file.root else {
+            let own = view.interpreter.map(|it| PathBuf::from(it.to_string()));
+            let usual = match machine {
+                "x86_64" => "/lib64/ld-linux-x86-64.so.2",
+                "i386" => "/lib/ld-linux.so.2",
+                _ => return None,
+            };
+            let loader = own.unwrap_or_else(|| usual.into());
+            return loader.is_file().then(|| Self { command: vec![loader] });
+        };
+        let (root, loader) = loader_above(&file.path, root, &view.ident)?;
+        if machine == "x86_64" {
+            let dirs = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
+            let path = dirs.map(|dir| root.join(dir).display().to_string()).join(":");
+            return Some(Self { command: vec![loader, "--library-path".into(), path.into()] });
+        }
+        let emulator = Path::new("/usr/bin").join(format!("qemu-{machine}-static"));
+        emulator.is_file().then(|| Self { command: vec![emulator, "-L".into(), root, loader] })
+    }
+}
+
+/// The nearest folder above a file that has a loader of its kind.
+fn loader_above(path: &Path, top: &Path, ident: &elf::Ident) -> Option<(PathBuf, PathBuf)> {
+    for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(top)) {
+        for lib in ["lib", "lib64", "lib32", "libx32", "libo32"] {
+            let Ok(entries) = fs::read_dir(folder.join(lib)) else { continue };
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                let name = name.as_encoded_bytes();
+                if !name.starts_with(b"ld") || !name.contains_str(".so.") {
+                    continue;
+                }
+                let head = fs::read(entry.path()).unwrap_or_default();
+                let same = elf::ident(&head).is_some_and(|it| {
+                    (it.machine, it.class, it.endian) == (ident.machine, ident.class, ident.endian)
+                        && it.flags == ident.flags
+                });
+                if same {
+                    return Some((folder.to_owned(), entry.path()));
+                }
+            }
+        }
+    }
+    None
+}
