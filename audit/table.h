@@ -41,6 +41,9 @@ struct table_object
 
 /* The path is the one the kernel gives: no component of it is a link. */
 #define OBJECT_CANONICAL 1u
+/* Its whole run path is immutable and was searched, DT_RPATH of others has no say, and the
+   loader cache and the system directories follow. */
+#define OBJECT_CLOSED 2u
 
 struct table_edge
 {
@@ -59,6 +62,8 @@ struct table_edge
 #define EDGE_LOOK 0x04000000u
 /* True only while no object of the process has a DT_RPATH. */
 #define EDGE_NO_RPATHS 0x08000000u
+/* Of the common object: no directory of any indexed run path has the name. */
+#define EDGE_OUTSIDE 0x10000000u
 
 struct table_guard
 {

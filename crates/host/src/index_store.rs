@@ -184,7 +184,8 @@ impl Work<'_> {
         let choice = self.options.facts.unwrap_or(&choice);
         let facts = loader_facts(self.os, self.group.interpreter.as_ref(), choice)?;
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
-        let mut asked = self.ask(&facts, &self.group.paths, true);
+        let mut dirs = FxHashSet::default();
+        let mut asked = self.ask(&facts, &self.group.paths, true, &mut dirs);
         let mut from = 0;
         loop {
             let answers = asked[from..].iter().flat_map(|asked| &asked.object.edges);
@@ -196,13 +197,13 @@ impl Work<'_> {
                 break;
             }
             from = asked.len();
-            asked.extend(self.ask(&facts, &new, false));
+            asked.extend(self.ask(&facts, &new, false, &mut dirs));
         }
         let static_tls = self.static_tls(&facts, &mut asked);
         let left = asked.iter().map(|asked| asked.left.len()).sum();
         let mut gatherer = Gatherer::default();
         self.directories(&mut gatherer);
-        gatherer.object(self.common(&facts));
+        gatherer.object(self.common(&facts, &dirs));
         asked.into_iter().for_each(|asked| gatherer.object(asked));
         let target = Target::of(&self.group.ident);
         Ok(MachineIndex { target, index: gatherer.finish(), left, static_tls })
@@ -219,15 +220,29 @@ impl Work<'_> {
         }
     }
 
-    fn common(&self, facts: &LoaderFacts) -> Asked {
+    /// The common object, given every directory of a run path.
+    fn common(&self, facts: &LoaderFacts, dirs: &FxHashSet<BString>) -> Asked {
         let session = self.os.session();
-        Asker::new(self.sources(&session, facts)).common()
+        let asker = Asker::new(self.sources(&session, facts));
+        let dirs: Vec<&BString> = dirs.iter().collect();
+        let names: Vec<Option<Vec<BString>>> = dirs.par_iter().map(|dir| names_in(dir)).collect();
+        // A directory that cannot be listed may have any name.
+        let all_listed = names.iter().all(Option::is_some);
+        let names: FxHashSet<BString> = names.into_iter().flatten().flatten().collect();
+        asker.common(|name| all_listed && !names.contains(name))
     }
 
-    fn ask(&self, facts: &LoaderFacts, paths: &[BString], canonical: bool) -> Vec<Asked> {
-        paths
+    /// The objects with their answers; the directories of their run paths go to `dirs`.
+    fn ask(
+        &self,
+        facts: &LoaderFacts,
+        paths: &[BString],
+        canonical: bool,
+        dirs: &mut FxHashSet<BString>,
+    ) -> Vec<Asked> {
+        let chunks: Vec<(Vec<Asked>, Vec<BString>)> = paths
             .par_chunks(CHUNK)
-            .flat_map_iter(|chunk| {
+            .map(|chunk| {
                 let session = self.os.session();
                 let asker = Asker::new(self.sources(&session, facts));
                 let ask = |path: &BString| {
@@ -235,9 +250,16 @@ impl Work<'_> {
                     let view = file.object.as_ref().ok()?;
                     asker.object(path.as_ref(), view, canonical)
                 };
-                chunk.iter().filter_map(ask).collect::<Vec<_>>()
+                let asked = chunk.iter().filter_map(ask).collect();
+                (asked, asker.directories_met())
             })
-            .collect()
+            .collect();
+        let mut all = Vec::new();
+        for (asked, met) in chunks {
+            all.extend(asked);
+            dirs.extend(met.into_iter().filter(|dir| self.is_in_store(dir)));
+        }
+        all
     }
 
     /// Sets each program's need, and lists those that have one.
@@ -315,7 +337,10 @@ impl Work<'_> {
     }
 
     fn is_in_store(&self, path: &[u8]) -> bool {
-        self.stores.iter().any(|store| path.starts_with(store))
+        self.stores.iter().any(|store| {
+            path.strip_prefix(store.as_slice())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        })
     }
 
     fn settled(&self, path: &BStr) -> Option<Stamp> {
@@ -335,6 +360,19 @@ impl Work<'_> {
         }
         names.sort_unstable();
         (self.stamps.stamp(path.as_ref()) == Ok(before)).then_some((before, names))
+    }
+}
+
+/// The names in a directory, none where there is no directory; `None` where it cannot be
+/// listed.
+fn names_in(dir: &BString) -> Option<Vec<BString>> {
+    match Path::new(OsStr::from_bytes(dir)).read_dir() {
+        Ok(entries) => {
+            let names = entries.map(|entry| Some(bytes_of(Path::new(&entry.ok()?.file_name()))));
+            names.collect()
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
+        Err(_) => None,
     }
 }
 
