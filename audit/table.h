@@ -90,6 +90,9 @@ struct table_directory
   uint32_t spare, check;
 };
 
+/* The table's address, and how many bytes from there on the loader mapped. */
+const unsigned char *table_place (uint64_t *length);
+
 /* True once the table is there, whole, and meant for this machine. */
 int table_ready (void);
 

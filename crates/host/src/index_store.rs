@@ -14,7 +14,8 @@ use becalm_core::facts::{Environment, LoaderFacts};
 use becalm_core::fs::{Errno, FileSystem};
 use becalm_core::index::build::{Asked, Asker, Gatherer, Sources, Stamps, name_in};
 use becalm_core::index::hash::NameHash;
-use becalm_core::index::{Index, Stamp, Target, Time, tls};
+use becalm_core::index::tls::{self, StaticTls};
+use becalm_core::index::{Index, Stamp, Target, Time};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -81,9 +82,8 @@ pub struct MachineIndex {
     pub index: Index,
     /// Questions left to the loader.
     pub left: usize,
-    /// Programs that need more static TLS than there is by default, with what helps: the
-    /// value for `glibc.rtld.optional_static_tls`, or nothing does.
-    pub static_tls: Vec<(BString, Option<u64>)>,
+    /// Programs that may need more static TLS than there is by default, with their need.
+    pub static_tls: Vec<(BString, StaticTls)>,
 }
 
 /// What indexing gave.
@@ -129,7 +129,7 @@ struct Group {
 }
 
 fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
-    let looked: Vec<Option<(Ident, Option<BString>)>> = paths
+    let looked: Vec<Option<(Ident, Interpreter)>> = paths
         .par_chunks(CHUNK)
         .flat_map_iter(|chunk| {
             let session = os.session();
@@ -145,7 +145,9 @@ fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
             (Group { ident, interpreter, paths: Vec::new() }, BTreeMap::new())
         });
         group.paths.push(path.clone());
-        *votes.entry(interpreter.unwrap_or_default()).or_default() += 1;
+        // A program names its loader; a library only has a usual one.
+        let vote = if interpreter.is_named { 1 << 20 } else { 1 };
+        *votes.entry(interpreter.path.unwrap_or_default()).or_default() += vote;
     }
     groups
         .into_iter()
@@ -158,14 +160,21 @@ fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
 }
 
 /// Header and interpreter of what a loader loads or the kernel starts with one.
-fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<(Ident, Option<BString>)> {
+fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<(Ident, Interpreter)> {
     let subject = Subject::open(fs, path).ok()?;
-    match &subject.kind {
-        SubjectKind::Static => None,
-        SubjectKind::Program { .. } | SubjectKind::Library { .. } => {
-            Some((subject.view.ident, subject.interpreter().map(ToOwned::to_owned)))
-        }
-    }
+    let is_named = match &subject.kind {
+        SubjectKind::Static => return None,
+        SubjectKind::Program { .. } => true,
+        SubjectKind::Library { .. } => false,
+    };
+    let path = subject.interpreter().map(ToOwned::to_owned);
+    Some((subject.view.ident, Interpreter { path, is_named }))
+}
+
+/// The loader of an object: the one it names, or the usual one of its machine.
+struct Interpreter {
+    path: Option<BString>,
+    is_named: bool,
 }
 
 /// The indexing of one machine's objects.
@@ -267,7 +276,7 @@ impl Work<'_> {
         &self,
         facts: &Arc<LoaderFacts>,
         asked: &mut [Asked],
-    ) -> Vec<(BString, Option<u64>)> {
+    ) -> Vec<(BString, StaticTls)> {
         asked
             .par_chunks_mut(CHUNK)
             .flat_map_iter(|chunk| {
@@ -278,10 +287,8 @@ impl Work<'_> {
                     let Some(need) = self.need(&session, facts, path.as_ref()) else { continue };
                     asked.object.static_tls =
                         need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
-                    if need.impossible {
-                        found.push((path.clone(), None));
-                    } else if let Some(value) = need.tunable() {
-                        found.push((path.clone(), Some(value)));
+                    if need.impossible || need.tunable().is_some() {
+                        found.push((path.clone(), need));
                     }
                 }
                 found
@@ -294,7 +301,7 @@ impl Work<'_> {
         fs: &dyn FileSystem,
         facts: &Arc<LoaderFacts>,
         path: &BStr,
-    ) -> Option<tls::StaticTls> {
+    ) -> Option<StaticTls> {
         let subject = Subject::open(fs, path).ok()?;
         let SubjectKind::Program { interpreter } = &subject.kind else { return None };
         let interpreter = interpreter.clone();

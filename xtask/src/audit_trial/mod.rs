@@ -130,8 +130,8 @@ fn describe(indexed: &Indexed) {
             machine.index.guards.len(),
             machine.index.directories.len()
         );
-        for (program, value) in &machine.static_tls {
-            println!("  static TLS: {program}: {value:?}");
+        for (program, need) in &machine.static_tls {
+            println!("  static TLS: {program}: {need:?}, {:?}", need.tunable());
         }
     }
     for error in &indexed.errors {

@@ -3,6 +3,8 @@
 
 mod damage;
 mod library_path;
+mod lookup;
+mod module;
 mod semantics;
 mod static_tls;
 mod support;
