@@ -152,7 +152,10 @@ impl Encoder {
         guards: usize,
     ) -> Result<(Writer, Writer), EncodeError> {
         let count = objects.len().max(1);
-        let bucket_of = |object: &Object| (hash::bytes(0, &object.path) % count as u64) as usize;
+        // No division: 32-bit machines have none of 64 bits.
+        let bucket_of = |object: &Object| {
+            (((hash::bytes(0, &object.path) >> 32) * count as u64) >> 32) as usize
+        };
         let mut order: Vec<usize> = (0..objects.len()).collect();
         order.sort_by_cached_key(|&at| (bucket_of(&objects[at]), objects[at].path.clone()));
         let mut records = Writer::new(self.target.endian);
@@ -183,7 +186,10 @@ impl Encoder {
         records.word(edges);
         records.word(object.edges.len() as u32);
         records.word(object.run_path);
-        records.word(if object.canonical { layout::OBJECT_CANONICAL } else { 0 });
+        records.word(
+            (u32::from(object.canonical) * layout::OBJECT_CANONICAL)
+                | (u32::from(object.closed) * layout::OBJECT_CLOSED),
+        );
         records.word(object.static_tls);
         records.word(0);
         seal(records, start, hash::bytes(0, &object.path));
@@ -294,6 +300,7 @@ fn flags_of(edge: &Edge) -> u32 {
         (edge.before_library_path, layout::EDGE_BEFORE_LIBRARY_PATH),
         (edge.known_rpaths, layout::EDGE_KNOWN_RPATHS),
         (edge.no_rpaths, layout::EDGE_NO_RPATHS),
+        (edge.outside, layout::EDGE_OUTSIDE),
         (edge.look, layout::EDGE_LOOK),
     ] {
         if is_set {
