@@ -9,9 +9,11 @@ use clap_complete::Shell;
 use crate::manual;
 
 mod assume;
+mod bench;
 mod trace;
 
 pub(crate) use self::assume::{AssumeFlags, Secure, StoreFlag};
+pub(crate) use self::bench::{BenchFlags, Export, Form};
 pub(crate) use self::trace::{TraceFlags, Until};
 
 /// Ends the dynamic loader's stat storm
@@ -62,6 +64,14 @@ pub(crate) enum Command {
     /// it is.
     #[command(override_usage = "becalm trace [OPTIONS] -- CMD [ARGS]...")]
     Trace(Box<TraceFlags>),
+    /// Measure how long a program takes to start, beside others
+    ///
+    /// Every variant is started once a round, in an order drawn anew for each, so that
+    /// whatever else the machine does meets all of them. Ratios are taken within a round
+    /// and told with an interval; the first variant takes part twice, as a control. The
+    /// programs run with /dev/null as their standard streams.
+    #[command(override_usage = "becalm bench [OPTIONS] PROGRAM [-- ARGS...]")]
+    Bench(Box<BenchFlags>),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),
@@ -150,6 +160,7 @@ pub(crate) fn definition() -> clap::Command {
     Flags::command()
         .after_long_help(manual::as_help(manual::COMMON))
         .mut_subcommand("check", |check| check.after_long_help(manual::as_help(manual::CHECK)))
+        .mut_subcommand("bench", |bench| bench.after_long_help(manual::as_help(manual::BENCH)))
         .mut_subcommand("trace", |trace| trace.after_long_help(manual::as_help(manual::TRACE)))
 }
 

@@ -2,6 +2,7 @@
 //! share stands beside them: [`assume`], [`targets`], [`follow`].
 
 pub(crate) mod assume;
+pub(crate) mod bench;
 pub(crate) mod beside;
 pub(crate) mod check;
 pub(crate) mod follow;

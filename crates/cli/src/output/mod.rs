@@ -1,6 +1,7 @@
 //! What becalm tells: results on stdout in the forms of the modules here, what is
 //! wrong on stderr, one line each.
 
+pub(crate) mod bench;
 pub(crate) mod beside;
 pub(crate) mod json;
 pub(crate) mod look;

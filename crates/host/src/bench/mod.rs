@@ -115,6 +115,16 @@ pub struct Timed {
     pub ratio: Option<Ratio>,
 }
 
+impl Timed {
+    /// The median of the processor times in nanoseconds; `None` where they were not
+    /// taken.
+    #[must_use]
+    pub fn cpu_median_ns(&self) -> Option<f64> {
+        let times: Vec<f64> = self.runs.iter().map(|run| run.cpu_ns as f64).collect();
+        times.iter().any(|&time| time > 0.0).then(|| Spread::of(&times).median)
+    }
+}
+
 /// Measures the variants, the first of which the others are compared with. `done` is told
 /// after each start how many of how many are done.
 ///

@@ -78,11 +78,7 @@ impl Start {
         }
     }
 
-    fn to_exit(
-        &self,
-        options: &Options,
-        stderr: Stdio,
-    ) -> Result<(ExitStatus, Taken), BenchError> {
+    fn to_exit(&self, options: &Options, stderr: Stdio) -> Result<(ExitStatus, Taken), BenchError> {
         let mut command = self.std_command();
         command.stderr(stderr);
         let before = children_cpu();

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use super::name;
 use crate::commands::bench::Report;
 
 /// The rows, under a heading.
@@ -11,7 +10,7 @@ pub(super) fn report(report: &Report) -> String {
     for round in 0..report.measured.rounds {
         for timed in &report.measured.variants {
             if let Some(run) = timed.runs.get(round) {
-                let name = quoted(if timed.control { &timed.name } else { &name(timed) });
+                let name = quoted(&timed.name);
                 // Writing to a String cannot fail.
                 let _ = write!(
                     text,

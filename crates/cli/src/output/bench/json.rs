@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::super::json::as_json;
 use super::warnings;
-use crate::commands::bench::Report;
+use crate::commands::bench::{Report, changed_variables};
 
 const SCHEMA: &str = "becalm/bench/1";
 
@@ -100,13 +100,16 @@ fn variant<'a>(timed: &'a Timed, variant: &'a Variant) -> VariantJson<'a> {
     // Times are far below 2^53 ns, and never negative.
     let ns = |value: f64| value.round() as u64;
     let spread = timed.spread;
-    let cpu = timed.cpu_ns().map(ns);
+    let cpu = timed.cpu_median_ns().map(ns);
     VariantJson {
         name: &timed.name,
         control: timed.control,
         program: text(&variant.command.program),
         args: variant.command.args.iter().map(text).collect(),
-        environment: variant.changed_variables().iter().map(|(name, value)| (text(name), value.as_ref().map(text))).collect(),
+        environment: changed_variables(&variant.command)
+            .iter()
+            .map(|(name, value)| (text(name), value.as_ref().map(text)))
+            .collect(),
         median_ns: ns(spread.median),
         low_ns: ns(spread.low),
         high_ns: ns(spread.high),

@@ -45,14 +45,13 @@ fn table(text: &mut String, look: Look, report: &Report) {
     for (timed, name) in report.measured.variants.iter().zip(&names) {
         let spread = timed.spread;
         let quartiles = format!("{} – {}", milliseconds(spread.low), milliseconds(spread.high));
-        let cpu = timed.cpu_ns().map_or_else(String::new, milliseconds);
-        let ratio = ratio_words(timed.ratio);
+        let cpu = timed.cpu_median_ns().map_or_else(String::new, milliseconds);
+        let words = ratio_words(timed.ratio);
         let ratio = match timed.ratio {
-            Some(ratio) if !timed.control && !ratio.holds_one() && ratio.ratio < 1.0 => {
-                look.good(&ratio)
-            }
-            Some(ratio) if !timed.control && !ratio.holds_one() => look.costly(&self::ratio_words(Some(ratio))),
-            _ => ratio,
+            Some(ratio) if timed.control || ratio.holds_one() => words,
+            Some(ratio) if ratio.ratio < 1.0 => look.good(&words),
+            Some(_) => look.costly(&words),
+            None => words,
         };
         let _ = writeln!(
             text,
