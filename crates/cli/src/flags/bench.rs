@@ -21,7 +21,13 @@ pub(crate) struct BenchFlags {
     pub args: Vec<OsString>,
 
     /// The arguments as one line, taken apart as a shell would; '' for none
-    #[arg(long, value_name = "LINE", conflicts_with = "args", help_heading = "What is run")]
+    #[arg(
+        long,
+        value_name = "LINE",
+        allow_hyphen_values = true,
+        conflicts_with = "args",
+        help_heading = "What is run"
+    )]
     pub run: Option<String>,
 
     /// Another program to compare with the first; may be given again

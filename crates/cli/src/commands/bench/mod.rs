@@ -7,6 +7,7 @@ mod variants;
 
 use std::fs::File;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -127,7 +128,16 @@ impl Machine {
 /// Where it is told: opened before anything is started.
 struct Places {
     stdout: Option<Form>,
-    files: Vec<(Form, File, String)>,
+    files: Vec<Place>,
+}
+
+/// A file that is written when all is measured; what it held stays until then.
+struct Place {
+    form: Form,
+    file: File,
+    path: PathBuf,
+    /// True for a file that was not there before and holds nothing yet.
+    is_new: bool,
 }
 
 impl Places {
@@ -136,9 +146,7 @@ impl Places {
         for Export { form, file } in &asked.export {
             match file {
                 Some(path) => {
-                    let name = shown(output::path_bytes(path).as_bstr());
-                    let file = File::create(path).with_context(|| name.clone())?;
-                    places.files.push((*form, file, name));
+                    places.files.push(Place::open(*form, path)?);
                 }
                 None if places.stdout.is_some_and(|other| other != *form) => {
                     bail!("two forms for stdout; name a file for one: --export FORM:FILE");
@@ -157,10 +165,35 @@ impl Places {
         let mut stdout = Stdout::new();
         stdout.write_all(text.as_bytes())?;
         stdout.flush()?;
-        for (form, file, name) in &mut self.files {
-            let text = output::bench::exported(*form, report);
-            file.write_all(text.as_bytes()).with_context(|| name.clone())?;
-        }
+        self.files.iter_mut().try_for_each(|place| place.tell(report))
+    }
+}
+
+impl Place {
+    fn open(form: Form, path: &Path) -> Result<Self> {
+        let is_new = !path.exists();
+        let opened = File::options().write(true).create(true).truncate(false).open(path);
+        let file = opened.with_context(|| shown(output::path_bytes(path).as_bstr()))?;
+        Ok(Self { form, file, path: path.to_owned(), is_new })
+    }
+
+    fn tell(&mut self, report: &Report) -> Result<()> {
+        let text = output::bench::exported(self.form, report);
+        // A pipe or a device has no length.
+        let is_file = self.file.metadata().is_ok_and(|about| about.is_file());
+        let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
+        let written = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
+        written.with_context(|| shown(output::path_bytes(&self.path).as_bstr()))?;
+        self.is_new = false;
         Ok(())
+    }
+}
+
+impl Drop for Place {
+    /// Of a measurement that failed no empty file is left.
+    fn drop(&mut self) {
+        if self.is_new {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }

@@ -39,13 +39,19 @@ fn width(names: &[String]) -> usize {
 fn table(text: &mut String, look: Look, report: &Report) {
     let names = names(report);
     let width = width(&names);
-    let heading =
-        format!("{:>10}  {:>17}  {:>9}  {}", "median ms", "quartiles", "CPU ms", "times the first");
+    let timed_cpu = report.measured.variants.iter().any(|timed| timed.cpu_median_ns().is_some());
+    let cpu_column = |text: &str| if timed_cpu { format!("{text:>9}  ") } else { String::new() };
+    let heading = format!(
+        "{:>10}  {:>17}  {}times the first",
+        "median ms",
+        "quartiles",
+        cpu_column("CPU ms")
+    );
     let _ = writeln!(text, "  {:<width$}  {}", "", look.strong(&heading));
     for (timed, name) in report.measured.variants.iter().zip(&names) {
         let spread = timed.spread;
         let quartiles = format!("{} – {}", milliseconds(spread.low), milliseconds(spread.high));
-        let cpu = timed.cpu_median_ns().map_or_else(String::new, milliseconds);
+        let cpu = cpu_column(&timed.cpu_median_ns().map_or_else(String::new, milliseconds));
         let words = ratio_words(timed.ratio);
         let ratio = match timed.ratio {
             Some(ratio) if timed.control || ratio.holds_one() => words,
@@ -55,7 +61,7 @@ fn table(text: &mut String, look: Look, report: &Report) {
         };
         let _ = writeln!(
             text,
-            "  {name:<width$}  {:>10}  {quartiles:>17}  {cpu:>9}  {ratio}",
+            "  {name:<width$}  {:>10}  {quartiles:>17}  {cpu}{ratio}",
             milliseconds(spread.median)
         );
     }
