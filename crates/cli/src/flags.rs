@@ -10,10 +10,12 @@ use crate::manual;
 
 mod assume;
 mod bench;
+mod report;
 mod trace;
 
 pub(crate) use self::assume::{AssumeFlags, Secure, StoreFlag};
 pub(crate) use self::bench::{BenchFlags, Export, Form};
+pub(crate) use self::report::ReportFlags;
 pub(crate) use self::trace::{TraceFlags, Until};
 
 /// Ends the dynamic loader's stat storm
@@ -72,6 +74,14 @@ pub(crate) enum Command {
     /// programs run with /dev/null as their standard streams.
     #[command(override_usage = "becalm bench [OPTIONS] PROGRAM [-- ARGS...]")]
     Bench(Box<BenchFlags>),
+    /// Make one page that shows a program's storm, and what is left of it
+    ///
+    /// The page is a single file of HTML that loads nothing: the storm as a picture, the
+    /// closure as a tree, the start in time, a calmed program beside it with --after, the
+    /// carriers beside each other with --compare. The program is run once, watched, with
+    /// /dev/null as its standard streams; with --no-run it is not.
+    #[command(override_usage = "becalm report [OPTIONS] PROGRAM -o FILE.html [-- ARGS...]")]
+    Report(Box<ReportFlags>),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),
@@ -161,6 +171,7 @@ pub(crate) fn definition() -> clap::Command {
         .after_long_help(manual::as_help(manual::COMMON))
         .mut_subcommand("check", |check| check.after_long_help(manual::as_help(manual::CHECK)))
         .mut_subcommand("bench", |bench| bench.after_long_help(manual::as_help(manual::BENCH)))
+        .mut_subcommand("report", |page| page.after_long_help(manual::as_help(manual::REPORT)))
         .mut_subcommand("trace", |trace| trace.after_long_help(manual::as_help(manual::TRACE)))
 }
 

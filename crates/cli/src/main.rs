@@ -35,6 +35,7 @@ fn run(flags: &Flags) -> Result<ExitStatus> {
         Command::Check(asked) => commands::check::run(asked, flags.color),
         Command::Trace(asked) => commands::trace::run(asked, flags.color),
         Command::Bench(asked) => commands::bench::run(asked, flags.color),
+        Command::Report(asked) => commands::report::run(asked),
         Command::Generate(asked) => commands::generate::run(asked),
     }
 }

@@ -13,6 +13,7 @@
 
 pub mod ask;
 pub mod bench;
+pub mod child;
 mod cpu;
 pub mod error;
 pub mod os_fs;

@@ -34,6 +34,7 @@ fn manual_pages(dir: &Path) -> Result<()> {
         let sections = match command.get_name() {
             "bench" => manual::BENCH,
             "check" => manual::CHECK,
+            "report" => manual::REPORT,
             "trace" => manual::TRACE,
             _ => manual::COMMON,
         };

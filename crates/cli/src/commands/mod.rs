@@ -7,6 +7,7 @@ pub(crate) mod beside;
 pub(crate) mod check;
 pub(crate) mod follow;
 pub(crate) mod generate;
+pub(crate) mod report;
 mod secure;
 pub(crate) mod targets;
 pub(crate) mod trace;

@@ -156,7 +156,7 @@ impl FromStr for Export {
 }
 
 /// A number of seconds, with or without a fraction; at the most a day.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     const DAY: f64 = 86_400.0;
     let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     if !(number > 0.0 && number <= DAY) {

@@ -3,6 +3,8 @@
 
 pub(crate) mod bench;
 pub(crate) mod beside;
+pub(crate) mod comparison;
+pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod look;
 pub(crate) mod probes;

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::bench::{self, BenchError, Measured, Options, Rounds, Until, Variant};
 use bstr::ByteSlice;
 
-pub(crate) use self::variants::changed_variables;
+pub(crate) use self::variants::{arguments, changed_variables};
 use crate::exit_code::ExitStatus;
 use crate::flags::{self, BenchFlags, Export, Form, When};
 use crate::output::{self, Look, Stdout};

@@ -22,7 +22,7 @@ const DEFAULT_ARGUMENT: &str = "--version";
 /// # Errors
 /// A `--run` line that is not closed, an `--env` without a name, a folder.
 pub(super) fn of(asked: &BenchFlags) -> Result<Vec<Variant>> {
-    let args = arguments(asked)?;
+    let args = arguments(asked.run.as_deref(), &asked.args)?;
     let named = |program: &Path| -> Result<Variant> {
         let name = shown(path_bytes(program).as_bstr());
         if program.is_dir() {
@@ -42,21 +42,21 @@ pub(super) fn of(asked: &BenchFlags) -> Result<Vec<Variant>> {
     Ok(variants)
 }
 
-/// The arguments of `-- ARGS`, of a `--run` line, or the usual one.
-fn arguments(asked: &BenchFlags) -> Result<Vec<OsString>> {
-    match &asked.run {
+/// The arguments of a `--run` line, of `-- ARGS`, or the usual one.
+///
+/// # Errors
+/// The line has a quote that is not closed.
+pub(crate) fn arguments(run: Option<&str>, args: &[OsString]) -> Result<Vec<OsString>> {
+    match run {
         Some(line) => words(line),
-        None if asked.args.is_empty() => Ok(vec![DEFAULT_ARGUMENT.into()]),
-        None => Ok(asked.args.clone()),
+        None if args.is_empty() => Ok(vec![DEFAULT_ARGUMENT.into()]),
+        None => Ok(args.to_vec()),
     }
 }
 
 /// A line of arguments, taken apart as a shell would: quotes and backslashes count,
 /// variables and wildcards do not.
-///
-/// # Errors
-/// A quote that is not closed.
-pub(crate) fn words(line: &str) -> Result<Vec<OsString>> {
+fn words(line: &str) -> Result<Vec<OsString>> {
     match shlex::split(line) {
         Some(words) => Ok(words.into_iter().map(OsString::from).collect()),
         None => bail!("--run {}: a quote is not closed", shown(line.as_bytes().as_bstr())),

@@ -1,0 +1,1 @@
+//! The page's parts on small storms.
