@@ -14,6 +14,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use bstr::ByteSlice;
 
+#[cfg(test)]
+pub(crate) use self::side::Child;
 pub(crate) use self::side::{Asked, Node, Observed, Side, Try};
 use crate::commands::assume::Assumptions;
 use crate::exit_code::ExitStatus;

@@ -26,12 +26,24 @@ const CELL: usize = 10;
 /// The kinds of cells, and the style of each.
 pub(super) const KINDS: [&str; 4] = ["m1", "m2", "m3", "hit"];
 
+/// What the pictures of a page have in common: a needed string has the same row and a
+/// directory the same column in all of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Axes<'a> {
+    rows: FxHashMap<&'a BStr, usize>,
+    columns: FxHashMap<&'a BStr, usize>,
+    /// Needed strings, in the order in which they were asked for.
+    needed: Vec<String>,
+    /// Search directories, in the order in which they were tried.
+    dirs: Vec<String>,
+}
+
 /// A picture.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grid {
-    /// Needed strings, in the order in which they were asked for.
-    pub rows: Vec<RowOf>,
-    /// Search directories, in the order in which they were tried.
+    /// What was asked for, by row; none where only another picture has the row.
+    pub rows: Vec<Option<RowOf>>,
+    /// What was tried, by column.
     pub columns: Vec<ColumnOf>,
     /// By row and column.
     cells: Vec<((usize, usize), Cell)>,
@@ -75,7 +87,8 @@ pub(super) struct Cell {
 #[derive(Serialize)]
 struct Data<'a> {
     needed: Vec<&'a str>,
-    by: Vec<&'a str>,
+    /// None where nothing asks for it in this picture.
+    by: Vec<Option<&'a str>>,
     dirs: Vec<&'a str>,
     /// Row, column, failed opens, failed stats, hits; five numbers a cell.
     cells: Vec<u64>,
@@ -95,28 +108,53 @@ impl Cell {
     }
 }
 
+impl<'a> Axes<'a> {
+    /// Of all that has a place in any of the pictures.
+    pub(super) fn of(tries: impl Iterator<Item = &'a Try>) -> Self {
+        let mut axes = Self::default();
+        for one in tries.filter(|one| one.counts() != (0, 0)) {
+            axes.rows.entry(key(one)).or_insert_with(|| {
+                axes.needed.push(shown(one.needed.as_bstr()));
+                axes.needed.len() - 1
+            });
+            axes.columns.entry(place(one)).or_insert_with(|| {
+                axes.dirs.push(shown(place(one)));
+                axes.dirs.len() - 1
+            });
+        }
+        axes
+    }
+}
+
+impl Try {
+    /// Misses and hits of this probe.
+    fn counts(&self) -> (u64, u64) {
+        let hit = self.call == Call::Open && self.outcome == Outcome::Hit;
+        (u64::from(self.outcome.is_failed_call()), u64::from(hit))
+    }
+}
+
 impl Grid {
-    /// Of all probes.
-    pub(super) fn of(tries: &[Try]) -> Self {
-        let mut grid = Self::default();
-        let mut rows: FxHashMap<&BStr, usize> = FxHashMap::default();
-        let mut columns: FxHashMap<&BStr, usize> = FxHashMap::default();
+    /// Of all probes of one start, all of which the axes know.
+    pub(super) fn of(tries: &[Try], axes: &Axes<'_>) -> Self {
+        let mut grid = Self { rows: vec![None; axes.needed.len()], ..Self::default() };
+        grid.columns.extend(axes.dirs.iter().map(|dir| ColumnOf {
+            name: dir.clone(),
+            misses: 0,
+            hits: 0,
+        }));
         let mut cells: FxHashMap<(usize, usize), Cell> = FxHashMap::default();
         for one in tries {
-            let missed = u64::from(one.outcome.is_failed_call());
-            let hit = u64::from(one.call == Call::Open && one.outcome == Outcome::Hit);
-            if missed + hit == 0 {
-                continue;
+            let (missed, hit) = one.counts();
+            let at = (axes.rows.get(key(one)), axes.columns.get(place(one)));
+            let ((Some(&row), Some(&column)), true) = (at, missed + hit > 0) else { continue };
+            let own = grid.rows[row].get_or_insert_with(|| RowOf::new(one));
+            own.misses += missed;
+            if hit > 0 && own.answer.is_none() {
+                own.answer = Some(shown(place(one)));
             }
-            let row = *rows.entry(one.needed.as_bstr()).or_insert_with(|| grid.row(one));
-            let dir = place(one);
-            let column = *columns.entry(dir).or_insert_with(|| grid.column(dir));
-            grid.rows[row].misses += missed;
             grid.columns[column].misses += missed;
             grid.columns[column].hits += hit;
-            if hit > 0 && grid.rows[row].answer.is_none() {
-                grid.rows[row].answer = Some(shown(dir));
-            }
             let cell = cells.entry((row, column)).or_default();
             cell.hits += hit;
             match one.call {
@@ -130,17 +168,6 @@ impl Grid {
         grid.cells = cells.into_iter().filter(|(at, _)| is_inside(at)).collect();
         grid.cells.sort_unstable_by_key(|(at, _)| *at);
         grid
-    }
-
-    fn row(&mut self, one: &Try) -> usize {
-        let (needed, by) = (shown(one.needed.as_bstr()), shown(one.needed_by.as_bstr()));
-        self.rows.push(RowOf { needed, by, misses: 0, answer: None });
-        self.rows.len() - 1
-    }
-
-    fn column(&mut self, dir: &BStr) -> usize {
-        self.columns.push(ColumnOf { name: shown(dir), misses: 0, hits: 0 });
-        self.columns.len() - 1
     }
 
     /// Rows and columns of the picture.
@@ -184,11 +211,14 @@ impl Grid {
 
     /// What the script reads, fit to stand inside a `script` element: no `<` is left that
     /// could end it.
-    pub(super) fn json(&self) -> String {
+    pub(super) fn json(&self, axes: &Axes<'_>) -> String {
         let (rows, columns) = self.size();
+        let rows = || self.rows[..rows].iter().zip(&axes.needed);
         let data = Data {
-            needed: self.rows[..rows].iter().map(|row| row.needed.as_str()).collect(),
-            by: self.rows[..rows].iter().map(|row| row.by.as_str()).collect(),
+            needed: rows()
+                .map(|(row, other)| row.as_ref().map_or(other, |row| &row.needed).as_str())
+                .collect(),
+            by: rows().map(|(row, _)| row.as_ref().map(|row| row.by.as_str())).collect(),
             dirs: self.columns[..columns].iter().map(|column| column.name.as_str()).collect(),
             cells: self
                 .cells
@@ -201,6 +231,23 @@ impl Grid {
         let text = serde_json::to_string(&data).unwrap_or_else(|_| "null".to_owned());
         text.replace('<', "\\u003c")
     }
+}
+
+impl RowOf {
+    fn new(first: &Try) -> Self {
+        Self {
+            needed: shown(first.needed.as_bstr()),
+            by: shown(first.needed_by.as_bstr()),
+            misses: 0,
+            answer: None,
+        }
+    }
+}
+
+/// The row of a probe: what is needed, by its file name, so that a string which became a
+/// path stays where it was.
+fn key(one: &Try) -> &BStr {
+    BStr::new(one.needed.rsplit_str("/").next().unwrap_or_default())
 }
 
 /// The column of a probe: its search directory, or what stands for none.

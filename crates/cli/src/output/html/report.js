@@ -61,7 +61,9 @@
       place(mark, column * CELL, row * CELL, CELL, CELL);
       told.replaceChildren(
         text("code", data.needed[row]), " in ", text("code", data.dirs[column]), ": ",
-        text("b", words(row, column)), ". Asked for by ", text("code", data.by[row]), ".");
+        text("b", words(row, column)), ". ",
+        ...(data.by[row] === null ? ["Nothing asks for it here."]
+          : ["Asked for by ", text("code", data.by[row]), "."]));
     };
 
     const point = (event) => {

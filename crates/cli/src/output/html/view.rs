@@ -3,7 +3,7 @@
 use askama::Template;
 use becalm_core::cost::Storm;
 
-use super::grid::{Grid, KINDS};
+use super::grid::{Axes, Grid, KINDS};
 use super::tree::{Step, steps};
 use crate::commands::report::{Observed, Report, Side};
 use crate::output::bench::milliseconds;
@@ -59,6 +59,8 @@ struct SideView {
 struct Picture {
     width: usize,
     height: usize,
+    /// The widest the picture gets, in pixels.
+    widest: usize,
     label: String,
     layers: Vec<(&'static str, String)>,
     data: String,
@@ -134,6 +136,7 @@ impl Page {
     /// The page of a report.
     pub(super) fn of(report: &Report) -> Self {
         let sides = || sides(report);
+        let axes = Axes::of(sides().flat_map(|(_, _, side)| &side.tries));
         let name = report.before.path.rsplit('/').next().unwrap_or_default();
         Self {
             title: format!("{name}: the loader's search"),
@@ -143,7 +146,9 @@ impl Page {
             script: include_str!("report.js"),
             figures: figures(&report.before.storm, report.after.as_ref().map(|side| &side.storm)),
             has_after: report.after.is_some(),
-            sides: sides().map(|(id, heading, side)| SideView::of(id, heading, side)).collect(),
+            sides: sides()
+                .map(|(id, heading, side)| SideView::of(id, heading, side, &axes))
+                .collect(),
             timeline: timeline(report),
             comparison: report.comparison.as_ref().map(Table::of),
         }
@@ -185,16 +190,16 @@ fn change(before: u64, after: u64) -> String {
         (_, 0) => "all gone".to_owned(),
         (before, after) => {
             let percent = 100.0 * (after as f64 - before as f64) / before as f64;
-            format!("{percent:+.0} %").replace('-', "−")
+            format!("{percent:+.0}\u{a0}%").replace('-', "−")
         }
     }
 }
 
 impl SideView {
-    fn of(id: &'static str, heading: &'static str, side: &Side) -> Self {
-        let grid = Grid::of(&side.tries);
+    fn of(id: &'static str, heading: &'static str, side: &Side, axes: &Axes<'_>) -> Self {
+        let grid = Grid::of(&side.tries, axes);
         let columns = grid.columns.iter().map(|column| (column.name.as_str(), column.misses));
-        let rows = grid.rows.iter().map(|row| (row.needed.as_str(), row.misses));
+        let rows = grid.rows.iter().flatten().map(|row| (row.needed.as_str(), row.misses));
         Self {
             id,
             heading,
@@ -204,16 +209,17 @@ impl SideView {
             faults: side.faults.clone(),
             directories: worst(columns.collect()),
             needed: worst(rows.collect()),
-            picture: (!grid.rows.is_empty()).then(|| Picture::of(&grid)),
+            picture: grid.rows.iter().any(Option::is_some).then(|| Picture::of(&grid, axes)),
             tree: steps(&side.nodes),
         }
     }
 }
 
 impl Picture {
-    fn of(grid: &Grid) -> Self {
-        let (rows, columns) = grid.size();
+    fn of(grid: &Grid, axes: &Axes<'_>) -> Self {
         let (width, height) = grid.extent();
+        let rows = grid.rows.iter().flatten().count();
+        let columns = grid.columns.iter().filter(|column| column.misses + column.hits > 0).count();
         let layers = KINDS.iter().enumerate().map(|(kind, style)| (*style, grid.path(kind)));
         Self {
             width,
@@ -225,11 +231,13 @@ impl Picture {
                 grouped(grid.misses()),
             ),
             layers: layers.filter(|(_, path)| !path.is_empty()).collect(),
-            data: grid.json(),
+            data: grid.json(axes),
+            widest: grid.size().1 * cell_px(grid.size().1),
             left_out: (grid.left_out > 0).then(|| grouped(grid.left_out)),
             rows: grid
                 .rows
                 .iter()
+                .flatten()
                 .map(|row| NeededRow {
                     needed: row.needed.clone(),
                     by: row.by.clone(),
@@ -238,6 +246,15 @@ impl Picture {
                 })
                 .collect(),
         }
+    }
+}
+
+/// How large a cell gets at the most, in pixels: few columns are no reason for large ones.
+fn cell_px(columns: usize) -> usize {
+    match columns {
+        0..20 => 16,
+        20..60 => 12,
+        _ => 8,
     }
 }
 
