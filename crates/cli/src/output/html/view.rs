@@ -225,7 +225,7 @@ impl Picture {
             width,
             height,
             label: format!(
-                "{} needed strings against {} search directories: {} misses",
+                "{} needed strings against {} places to search: {} misses",
                 grouped(rows as u64),
                 grouped(columns as u64),
                 grouped(grid.misses()),
