@@ -104,14 +104,4 @@
   };
 
   document.querySelectorAll(".storm-frame").forEach(attend);
-
-  // What is folded away would be lost on paper.
-  let folded = [];
-  addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("details:not([open])")];
-    folded.forEach((details) => { details.open = true; });
-  });
-  addEventListener("afterprint", () => {
-    folded.forEach((details) => { details.open = false; });
-  });
 })();

@@ -188,6 +188,17 @@ fn a_hostile_name_is_text_wherever_it_gets_to() {
 }
 
 #[test]
+fn a_command_to_be_copied_holds_the_path_as_one_word() {
+    let page = |path: &str| {
+        let side = Side { path: path.to_owned(), ..side(Vec::new()) };
+        page(&report(side)).expect("made")
+    };
+    assert!(page("/opt/x").contains("becalm undo /opt/x<"));
+    assert!(page("/a b; rm -rf ~").contains("becalm undo &#39;/a b; rm -rf ~&#39;<"));
+    assert!(page("/odd\\nname").contains("becalm undo PROGRAM<"));
+}
+
+#[test]
 fn the_page_names_nothing_that_would_have_to_be_fetched() {
     let page = page(&hostile()).expect("made");
     assert!(page.contains("default-src 'none'"));

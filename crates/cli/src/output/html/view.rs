@@ -19,6 +19,8 @@ const WORST: usize = 12;
 pub(super) struct Page {
     title: String,
     program: String,
+    /// The program as a shell has to be told it.
+    named: String,
     version: &'static str,
     style: &'static str,
     script: &'static str,
@@ -141,6 +143,7 @@ impl Page {
         Self {
             title: format!("{name}: the loader's search"),
             program: name.to_owned(),
+            named: quoted(&report.before.path),
             version: env!("CARGO_PKG_VERSION"),
             style: include_str!("report.css"),
             script: include_str!("report.js"),
@@ -152,6 +155,15 @@ impl Page {
             timeline: timeline(report),
             comparison: report.comparison.as_ref().map(Table::of),
         }
+    }
+}
+
+/// A path as a shell takes it for one word; what is made fit to be shown is no longer
+/// that path, and has to be typed in.
+fn quoted(path: &str) -> String {
+    match shlex::try_quote(path) {
+        Ok(path) if !path.contains('\\') => path.into_owned(),
+        _ => "PROGRAM".to_owned(),
     }
 }
 
