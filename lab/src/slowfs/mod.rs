@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -23,7 +24,7 @@ use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
-use self::view::View;
+use self::view::{View, Wait};
 
 /// Threads that serve lookups: as many may wait at once.
 const THREADS: usize = 8;
@@ -58,15 +59,16 @@ pub(crate) fn run(asked: &SlowFs) -> Result<ExitCode> {
     // Before the mount covers it.
     let source = File::open(&asked.source).with_context(|| asked.source.display().to_string())?;
     let delay = Duration::from_micros(asked.delay_us);
+    let wait: Wait = Box::new(move || thread::sleep(delay));
     if asked.command.is_empty() {
-        let view = View::new(source, delay, asked.forgetful)?;
+        let view = View::new(source, wait, asked.forgetful)?;
         let mounted = fuser::mount(view, &asked.mountpoint, &config());
         mounted.with_context(|| asked.mountpoint.display().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     // Threads share the namespace they were started in, so that comes first.
     stand_apart()?;
-    let session = start(source, &asked.mountpoint, delay, asked.forgetful)?;
+    let session = start(source, &asked.mountpoint, wait, asked.forgetful)?;
     let status = std::process::Command::new(&asked.command[0]).args(&asked.command[1..]).status();
     let ended = session.umount_and_join();
     let status = status.with_context(|| asked.command[0].display().to_string())?;
@@ -87,10 +89,10 @@ pub(crate) fn why_not() -> Option<String> {
 fn start(
     source: File,
     mountpoint: &Path,
-    delay: Duration,
+    wait: Wait,
     forgetful: bool,
 ) -> Result<BackgroundSession> {
-    let view = View::new(source, delay, forgetful)?;
+    let view = View::new(source, wait, forgetful)?;
     let session = fuser::spawn_mount(view, mountpoint, &config());
     session.with_context(|| mountpoint.display().to_string())
 }

@@ -9,7 +9,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, bail};
@@ -21,13 +20,15 @@ use fuser::{
 /// How long the kernel may remember what is there.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
+/// What is done before a name is looked up.
+pub(super) type Wait = Box<dyn Fn() + Send + Sync>;
+
 /// A slow view of a directory.
-#[derive(Debug)]
 pub(super) struct View {
     /// The source. Paths begin at this descriptor, which still leads to the source when
     /// the view itself is mounted over it.
     root: File,
-    delay: Duration,
+    wait: Wait,
     remembered: Duration,
     names: Mutex<Names>,
     files: Mutex<HashMap<u64, Arc<File>>>,
@@ -45,14 +46,14 @@ impl View {
     ///
     /// # Errors
     /// It is none.
-    pub(super) fn new(root: File, delay: Duration, forgetful: bool) -> Result<Self> {
+    pub(super) fn new(root: File, wait: Wait, forgetful: bool) -> Result<Self> {
         if !root.metadata()?.is_dir() {
             bail!("the source is no directory");
         }
         let remembered = if forgetful { Duration::ZERO } else { REMEMBERED };
         let top = PathBuf::new();
         let names = Names { numbers: HashMap::from([(top.clone(), 1)]), paths: vec![top] };
-        Ok(Self { root, delay, remembered, names: Mutex::new(names), files: Mutex::default() })
+        Ok(Self { root, wait, remembered, names: Mutex::new(names), files: Mutex::default() })
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
@@ -75,7 +76,7 @@ impl View {
     }
 
     fn look_up(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
-        thread::sleep(self.delay);
+        (self.wait)();
         let path = self.names().path(parent)?.join(name);
         let found = fs::symlink_metadata(self.real_path(&path))?;
         attributes(self.names().number(path), &found)

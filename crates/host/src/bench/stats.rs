@@ -195,6 +195,26 @@ mod tests {
         assert!((low * high - 1.0).abs() < 1e-12);
     }
 
+    /// The interval keeps its word on skewed noise that both of a pair share in part.
+    #[test]
+    fn of_a_hundred_intervals_about_95_hold_the_true_ratio() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut noise = || 0.1 * -rng.f64().max(1e-9).ln();
+        let runs = 2000;
+        let held = (0..runs).filter(|_| {
+            let (mut times, mut base) = (Vec::new(), Vec::new());
+            for _ in 0..15 {
+                let shared = noise();
+                times.push(1.5 * (1.0 + shared + noise()));
+                base.push(1.0 + shared + noise());
+            }
+            let (from, to) = Ratio::of_pairs(&times, &base).interval.expect("15 pairs");
+            from <= 1.5 && 1.5 <= to
+        });
+        let share = held.count() as f64 / f64::from(runs);
+        assert!((0.935..=0.965).contains(&share), "{share}");
+    }
+
     #[test]
     fn too_few_pairs_have_no_interval_and_none_has_no_ratio() {
         assert_eq!(Ratio::of_pairs(&[2.0; 5], &[1.0; 5]).interval, None);

@@ -4,7 +4,7 @@
 use std::env;
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use becalm_host::child::{ends_within, kill_family};
@@ -32,23 +32,8 @@ pub(super) fn run(program: &Path, asked: &ReportFlags) -> Result<Observed, Strin
     let place = tempfile::NamedTempFile::new()
         .map_err(|error| format!("no place for a record: {}", words(&error)))?;
     let mut said = tempfile::tempfile().map_err(|error| words(&error))?;
-    let stderr = said.try_clone().map_err(|error| words(&error))?;
-    let args = arguments(asked.run.as_deref(), &asked.args).map_err(|error| error.to_string())?;
-    let becalm = env::current_exe().map_err(|error| words(&error))?;
-    let mut command = Command::new(becalm);
-    command.args(["trace", "--json", "-o"]).arg(place.path());
-    command.arg("--store").arg(&assume.store.store);
-    command.arg("--").arg(absolute(program)).args(&args);
-    for (name, value) in [
-        ("LD_LIBRARY_PATH", &assume.library_path),
-        ("LD_PRELOAD", &assume.preload),
-        ("LD_AUDIT", &assume.audit),
-    ] {
-        if let Some(value) = value {
-            command.env(name, value);
-        }
-    }
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+    let mut command = command(program, asked, place.path())?;
+    command.stderr(said.try_clone().map_err(|error| words(&error))?);
     let mut child = command.spawn().map_err(|error| words(&error))?;
     if !ends_within(&mut child, asked.timeout).map_err(|error| words(&error))? {
         kill_family(&mut child);
@@ -63,7 +48,29 @@ pub(super) fn run(program: &Path, asked: &ReportFlags) -> Result<Observed, Strin
     })
 }
 
-fn absolute(program: &Path) -> std::path::PathBuf {
+/// `becalm trace` of the program, under what is assumed of its environment.
+fn command(program: &Path, asked: &ReportFlags, record: &Path) -> Result<Command, String> {
+    let assume = &asked.assume;
+    let args = arguments(asked.run.as_deref(), &asked.args).map_err(|error| error.to_string())?;
+    let becalm = env::current_exe().map_err(|error| words(&error))?;
+    let mut command = Command::new(becalm);
+    command.args(["trace", "--json", "-o"]).arg(record);
+    command.arg("--store").arg(&assume.store.store);
+    command.arg("--").arg(absolute(program)).args(&args);
+    for (name, value) in [
+        ("LD_LIBRARY_PATH", &assume.library_path),
+        ("LD_PRELOAD", &assume.preload),
+        ("LD_AUDIT", &assume.audit),
+    ] {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    Ok(command)
+}
+
+fn absolute(program: &Path) -> PathBuf {
     std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
 }
 
