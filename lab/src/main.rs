@@ -2,7 +2,7 @@
 //!
 //! `import` makes a store out of this machine's programs, `fixture` makes the
 //! seeds of this field, `measure` counts what the real loader does with them, `bench`
-//! measures becalm itself.
+//! measures becalm itself, `slowfs` makes a file system slow.
 
 mod bench;
 mod child;
@@ -14,6 +14,7 @@ mod loader;
 mod measure;
 mod patchelf;
 mod programs;
+mod slowfs;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -53,6 +54,8 @@ enum Command {
     /// Measure what becalm costs, beside other tools
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Mount a directory so that every lookup of a name takes its time
+    Slowfs(slowfs::SlowFs),
     /// Count what the real loader does for each program of a store
     Measure {
         /// The store
@@ -63,7 +66,7 @@ enum Command {
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("lab: {error:#}");
             ExitCode::from(2)
@@ -71,8 +74,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<()> {
-    match command {
+fn run(command: Command) -> Result<ExitCode> {
+    let done = match command {
+        Command::Slowfs(asked) => return slowfs::run(&asked),
         Command::Import { store, with, verify, program } => {
             import::run(&store, &program, &with, verify)
         }
@@ -88,5 +92,6 @@ fn run(command: Command) -> Result<()> {
         Command::Bench(bench) => bench::run(&bench),
         Command::Fixture(fixture) => fixture::run(fixture),
         Command::Measure { store } => measure::run(&store),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

@@ -9,13 +9,17 @@ use clap_complete::Shell;
 use crate::manual;
 
 mod assume;
+mod bench;
 mod fix;
+mod report;
 mod trace;
 
 pub(crate) use self::assume::{AssumeFlags, Secure, StoreFlag};
+pub(crate) use self::bench::{BenchFlags, Export, Form};
 pub(crate) use self::fix::{
     CarrierName, Compat, FixFlags, HardlinksFlag, Resolve, UndoFlags, VerifyFlags, WritingFlags,
 };
+pub(crate) use self::report::ReportFlags;
 pub(crate) use self::trace::{TraceFlags, Until};
 
 /// Ends the dynamic loader's stat storm
@@ -83,6 +87,22 @@ pub(crate) enum Command {
     /// For each answer of a note, an absolute needed string, a farm or a package's loader
     /// cache, of becalm's or of another tool's: where does it lead, and where would the search?
     Verify(Box<VerifyFlags>),
+    /// Measure how long a program takes to start, beside others
+    ///
+    /// Every variant is started once a round, in an order drawn anew for each, so that
+    /// whatever else the machine does meets all of them. Ratios are taken within a round
+    /// and told with an interval; the first variant takes part twice, as a control. The
+    /// programs run with /dev/null as their standard streams.
+    #[command(override_usage = "becalm bench [OPTIONS] PROGRAM [-- ARGS...]")]
+    Bench(Box<BenchFlags>),
+    /// Make one page that shows a program's storm, and what is left of it
+    ///
+    /// The page is a single file of HTML that loads nothing: the storm as a picture, the
+    /// closure as a tree, the start in time, a calmed program beside it with --after, the
+    /// carriers beside each other with --compare. The program is run once, watched, with
+    /// /dev/null as its standard streams; with --no-run it is not.
+    #[command(override_usage = "becalm report [OPTIONS] PROGRAM -o FILE.html [-- ARGS...]")]
+    Report(Box<ReportFlags>),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),
@@ -171,6 +191,8 @@ pub(crate) fn definition() -> clap::Command {
     Flags::command()
         .after_long_help(manual::as_help(manual::COMMON))
         .mut_subcommand("check", |check| check.after_long_help(manual::as_help(manual::CHECK)))
+        .mut_subcommand("bench", |bench| bench.after_long_help(manual::as_help(manual::BENCH)))
+        .mut_subcommand("report", |page| page.after_long_help(manual::as_help(manual::REPORT)))
         .mut_subcommand("trace", |trace| trace.after_long_help(manual::as_help(manual::TRACE)))
         .mut_subcommand("fix", |fix| fix.after_long_help(manual::as_help(manual::FIX)))
         .mut_subcommand("undo", |undo| undo.after_long_help(manual::as_help(manual::UNDO)))

@@ -37,6 +37,8 @@ fn run(flags: &Flags) -> Result<ExitStatus> {
         Command::Fix(asked) => commands::fix::run(asked, flags.color),
         Command::Undo(asked) => commands::undo::run(asked, flags.color),
         Command::Verify(asked) => commands::verify::run(asked, flags.color),
+        Command::Bench(asked) => commands::bench::run(asked, flags.color),
+        Command::Report(asked) => commands::report::run(asked),
         Command::Generate(asked) => commands::generate::run(asked),
     }
 }

@@ -187,6 +187,121 @@ const TRACE_EXAMPLES: Section = Section {
     ],
 };
 
+const BENCH_STATUS: Section = Section {
+    title: "Exit status",
+    entries: &[
+        ("0", "Everything was measured."),
+        (
+            "2",
+            "Something was not: a program that is not there, fails (--ignore-failure) or does not \
+             end (--timeout), no right to drop the caches (--cold), a file that cannot be written. \
+             Nothing is told then.",
+        ),
+        ("130", "Interrupted (SIGINT), as shells tell it; the program that runs is as well."),
+    ],
+};
+
+const BENCH_FIGURES: Section = Section {
+    title: "Figures",
+    entries: &[
+        (
+            "times the first",
+            "The Hodges-Lehmann estimate of the ratios of all rounds, and the 95 % interval of the \
+             signed-rank test, both on logarithms. No normal distribution is taken for granted. \
+             Below 6 rounds there is no interval.",
+        ),
+        (
+            "control",
+            "The first variant's second time. Where its interval does not hold 1, something else \
+             was at work, and a note says so.",
+        ),
+        (
+            "distribution",
+            "All variants on one axis; what lies far beyond (outliers by Tukey's fences) is in the \
+             last place and counted behind it.",
+        ),
+        ("CPU", "User and kernel time of the program and the children it waited for."),
+    ],
+};
+
+const BENCH_JSON: Section = Section {
+    title: "JSON",
+    entries: &[
+        (
+            "schema becalm/bench/1",
+            "One object: schema, until, cold, rounds, warmup, seed, machine (kernel, cpus, load, \
+             began), variants, notes.",
+        ),
+        (
+            "variant",
+            "name, control, program, args, environment (what differs from that of becalm; null for \
+             a variable taken away), median_ns, low_ns and high_ns (quartiles), least_ns, most_ns, \
+             outliers, cpu_median_ns, ratio (ratio, low, high, level; null for the first), wall_ns \
+             and cpu_ns (one element a round).",
+        ),
+    ],
+};
+
+const BENCH_EXAMPLES: Section = Section {
+    title: "Examples",
+    entries: &[
+        ("becalm bench inkscape --against ./fixed/bin/inkscape", "Before and after a fix."),
+        ("becalm bench python3 -- -c pass", "With arguments of its own."),
+        (
+            "becalm bench --until entry magick --env LD_AUDIT=/run/becalm.so",
+            "The loader's work alone, with an index and without.",
+        ),
+        (
+            "becalm bench emacs --run '--batch --eval t' --export csv:starts.csv --export md",
+            "Every start for a spreadsheet, and a table for a page.",
+        ),
+    ],
+};
+
+const REPORT_STATUS: Section = Section {
+    title: "Exit status",
+    entries: &[
+        ("0", "The page was written, whatever it shows."),
+        (
+            "2",
+            "It was not: a program, record or comparison that cannot be read, a file that cannot \
+             be written. A program that cannot be run or watched is no failure: the page says why \
+             it has no timeline.",
+        ),
+    ],
+};
+
+const REPORT_FIGURES: Section = Section {
+    title: "Figures",
+    entries: &[
+        (
+            "counts and picture",
+            "As becalm check predicts them; of a record (becalm trace --json) as observed.",
+        ),
+        ("timeline", "As becalm trace measures it, in one run."),
+        ("carriers", "As becalm compare --json wrote them (schema becalm/compare/1)."),
+    ],
+};
+
+const REPORT_EXAMPLES: Section = Section {
+    title: "Examples",
+    entries: &[
+        ("becalm report inkscape -o storm.html", "The storm of one program."),
+        (
+            "becalm report ./result/bin/magick --after ./calmed/bin/magick -o page.html",
+            "Before and after beside each other.",
+        ),
+        (
+            "becalm report run.json -o page.html",
+            "From what `becalm trace --json -o run.json` recorded, on another machine perhaps.",
+        ),
+        (
+            "becalm report --no-run --sysroot ~/arm64 ~/arm64/usr/bin/git -o git.html",
+            "The prediction alone, for another architecture.",
+        ),
+    ],
+};
+
 const FIX_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
@@ -355,6 +470,14 @@ pub(crate) const COMMON: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT];
 /// What ends the help and the page of `becalm check`.
 pub(crate) const CHECK: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
 
+/// What ends the help and the page of `becalm bench`.
+pub(crate) const BENCH: &[&Section] =
+    &[&BENCH_STATUS, &BENCH_FIGURES, &BENCH_JSON, &BENCH_EXAMPLES];
+
+/// What ends the help and the page of `becalm report`.
+pub(crate) const REPORT: &[&Section] =
+    &[&REPORT_STATUS, &REPORT_FIGURES, &ENVIRONMENT, &REPORT_EXAMPLES];
+
 /// What ends the help and the page of `becalm trace`.
 pub(crate) const TRACE: &[&Section] =
     &[&TRACE_STATUS, &TRACE_STREAMS, &TRACE_WATCHING, &ENVIRONMENT, &TRACE_JSON, &TRACE_EXAMPLES];
@@ -431,7 +554,7 @@ mod tests {
 
     #[test]
     fn no_entry_begins_like_a_roff_request() {
-        for section in [CHECK, COMMON, TRACE, FIX, VERIFY].into_iter().flatten() {
+        for section in [CHECK, COMMON, TRACE, FIX, VERIFY, BENCH, REPORT].into_iter().flatten() {
             for (term, meaning) in section.entries {
                 assert!(!term.starts_with(['.', '\'']), "{term}");
                 assert!(!meaning.starts_with(['.', '\'']), "{meaning}");

@@ -2,17 +2,19 @@
 //!
 //! [`os_fs`] answers the loader models from the disk, [`walk`] finds the files to
 //! look at, [`ask`] finds out what kind of loader a program names, [`truth`] runs real loaders to
-//! compare the models with. On the main path
-//! it stands between the command line and `becalm-core`, and is the only place that
+//! compare the models with, [`trace`] watches a program start and [`bench`] times it. On the
+//! main path it stands between the command line and `becalm-core`, and is the only place that
 //! touches the machine; it imports nothing but the core.
 //!
 //! [`mod@write`] alone changes files, and only those it is given. The one thing that is started
-//! is a loader that passes the checks of [`ask`], and in [`truth`] the loaders it is told to
-//! run.
+//! unasked is a loader that passes the checks of [`ask`]; [`truth`], [`trace`] and [`bench`]
+//! start what they are told to.
 
 #![deny(unsafe_code)]
 
 pub mod ask;
+pub mod bench;
+pub mod child;
 mod cpu;
 pub mod error;
 pub mod index_store;

@@ -32,7 +32,9 @@ fn manual_pages(dir: &Path) -> Result<()> {
     for command in root.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         let name = format!("becalm-{}", command.get_name());
         let sections = match command.get_name() {
+            "bench" => manual::BENCH,
             "check" => manual::CHECK,
+            "report" => manual::REPORT,
             "trace" => manual::TRACE,
             "fix" => manual::FIX,
             "undo" => manual::UNDO,

@@ -2,12 +2,14 @@
 //! share stands beside them: [`assume`], [`targets`], [`follow`].
 
 pub(crate) mod assume;
+pub(crate) mod bench;
 pub(crate) mod beside;
 pub(crate) mod check;
 pub(crate) mod fix;
 pub(crate) mod follow;
 pub(crate) mod generate;
 mod making;
+pub(crate) mod report;
 mod secure;
 pub(crate) mod targets;
 pub(crate) mod trace;

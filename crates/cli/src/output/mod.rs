@@ -1,8 +1,11 @@
 //! What becalm tells: results on stdout in the forms of the modules here, what is
 //! wrong on stderr, one line each.
 
+pub(crate) mod bench;
 pub(crate) mod beside;
+pub(crate) mod comparison;
 pub(crate) mod fix;
+pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod look;
 pub(crate) mod probes;

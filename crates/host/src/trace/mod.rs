@@ -32,6 +32,7 @@ mod arch;
 mod calibrate;
 mod calls;
 mod count;
+mod entry;
 mod error;
 mod exec;
 mod filter;
@@ -56,6 +57,7 @@ use spawn::{Body, Exec, Failed, spawn};
 use together::Together;
 use tracer::Tracer;
 
+pub use entry::{Entered, time_to_entry};
 pub use error::TraceError;
 pub use front::Front;
 pub use report::{Calibration, Exit, Image, Note, Share, Traced};
@@ -80,6 +82,17 @@ impl Command {
     #[must_use]
     pub fn new(program: impl Into<OsString>, args: impl IntoIterator<Item = OsString>) -> Self {
         Command { program: program.into(), args: args.into_iter().collect(), env: None, dir: None }
+    }
+
+    /// The file that is run: the program's path, or what `PATH` has of that name.
+    ///
+    /// # Errors
+    /// There is none, or none that may be executed.
+    pub fn file(&self) -> Result<PathBuf, TraceError> {
+        match &self.env {
+            Some(env) => spawn::find(self, env),
+            None => spawn::find(self, &std::env::vars_os().collect::<Vec<_>>()),
+        }
     }
 }
 

@@ -91,7 +91,7 @@ impl Exec {
 
 /// The file that a shell would run: the name itself where it holds a slash, else the
 /// first executable file along `PATH`.
-fn find(command: &Command, env: &[(OsString, OsString)]) -> Result<PathBuf, TraceError> {
+pub(super) fn find(command: &Command, env: &[(OsString, OsString)]) -> Result<PathBuf, TraceError> {
     let name = &command.program;
     let not_found = || TraceError::NotFound { command: name.into() };
     if name.is_empty() {

@@ -1,0 +1,84 @@
+//! One run for the timeline: `becalm trace` as a process of its own, so that a program
+//! that never ends, or that takes the tracer down with it, leaves the page to be made.
+
+use std::env;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use becalm_host::child::{ends_within, kill_family};
+use bstr::ByteSlice;
+
+use super::record;
+use super::side::Observed;
+use crate::commands::bench::arguments;
+use crate::flags::ReportFlags;
+use crate::output::words;
+use crate::sanitize::shown;
+
+/// Bytes of what the run says that are looked at.
+const SAID: u64 = 4096;
+
+/// Runs the program and tells what was seen, or why nothing was.
+pub(super) fn run(program: &Path, asked: &ReportFlags) -> Result<Observed, String> {
+    if asked.no_run {
+        return Err("the program was not run (--no-run)".to_owned());
+    }
+    let assume = &asked.assume;
+    if assume.sysroot.is_some() || assume.loader.is_some() || assume.libc.is_some() {
+        return Err("the prediction is for another machine: the program was not run".to_owned());
+    }
+    let place = tempfile::NamedTempFile::new()
+        .map_err(|error| format!("no place for a record: {}", words(&error)))?;
+    let mut said = tempfile::tempfile().map_err(|error| words(&error))?;
+    let mut command = command(program, asked, place.path())?;
+    command.stderr(said.try_clone().map_err(|error| words(&error))?);
+    let mut child = command.spawn().map_err(|error| words(&error))?;
+    if !ends_within(&mut child, asked.timeout).map_err(|error| words(&error))? {
+        kill_family(&mut child);
+        let limit = asked.timeout.as_secs_f64();
+        return Err(format!("the program did not end within {limit} s; name arguments with --run"));
+    }
+    // Whatever the program's exit code: the record says how it ended.
+    let _ = child.wait();
+    record::observed(place.path()).map_err(|_| {
+        let why = last_line(&mut said).unwrap_or_else(|| "it left no record".to_owned());
+        format!("the run could not be watched: {why}")
+    })
+}
+
+/// `becalm trace` of the program, under what is assumed of its environment.
+fn command(program: &Path, asked: &ReportFlags, record: &Path) -> Result<Command, String> {
+    let assume = &asked.assume;
+    let args = arguments(asked.run.as_deref(), &asked.args).map_err(|error| error.to_string())?;
+    let becalm = env::current_exe().map_err(|error| words(&error))?;
+    let mut command = Command::new(becalm);
+    command.args(["trace", "--json", "-o"]).arg(record);
+    command.arg("--store").arg(&assume.store.store);
+    command.arg("--").arg(absolute(program)).args(&args);
+    for (name, value) in [
+        ("LD_LIBRARY_PATH", &assume.library_path),
+        ("LD_PRELOAD", &assume.preload),
+        ("LD_AUDIT", &assume.audit),
+    ] {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    Ok(command)
+}
+
+fn absolute(program: &Path) -> PathBuf {
+    std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
+}
+
+/// The last line of what the run said.
+fn last_line(said: &mut File) -> Option<String> {
+    said.rewind().ok()?;
+    let mut text = Vec::new();
+    said.take(SAID).read_to_end(&mut text).ok()?;
+    let line = text.lines().rfind(|line| !line.trim_ascii().is_empty())?;
+    Some(shown(line.trim_ascii().as_bstr()))
+}

@@ -1,0 +1,79 @@
+//! `becalm/compare/1`: carriers beside each other, each cell measured or tried.
+//!
+//! Written by `becalm compare --json`, read by `becalm report --compare`.
+
+use serde::{Deserialize, Serialize};
+
+/// The name and version of the object's form.
+pub(crate) const SCHEMA: &str = "becalm/compare/1";
+
+/// The whole table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Comparison {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The program that was compared.
+    pub program: String,
+    /// The carriers, the untouched control among them; one cell of each row each.
+    pub columns: Vec<String>,
+    /// What was measured and what was tried.
+    pub rows: Vec<Row>,
+    /// What a reader should know, a sentence each.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    /// Its name for programs.
+    pub id: String,
+    /// Its name for readers.
+    pub title: String,
+    /// Whether it has a number or an answer.
+    pub kind: RowKind,
+    /// One for each column, in the same order.
+    pub cells: Vec<Cell>,
+}
+
+/// What the cells of a row hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RowKind {
+    /// A number that was measured.
+    Measure,
+    /// A property that an experiment showed to hold or not.
+    Property,
+}
+
+/// One cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cell {
+    /// The number; none for a property, or where nothing was measured.
+    #[serde(default)]
+    pub value: Option<f64>,
+    /// What the reader sees.
+    #[serde(default)]
+    pub text: String,
+    /// The answer; none for a measure.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
+    /// What happened, where that is more than the answer says.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+/// The answer of an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Verdict {
+    /// It holds.
+    Yes,
+    /// It does not.
+    No,
+    /// It could not be tried here.
+    NotTried,
+    /// Any other: the note says what.
+    #[serde(other)]
+    Other,
+}

@@ -1,0 +1,26 @@
+//! The page of `becalm report`: one file that needs nothing else, no network above all.
+//!
+//! [`view`] turns what was found into text and numbers, [`grid`] draws the storm, [`tree`]
+//! the closure; `templates/report.html` puts them in their places and escapes every one of
+//! them. The style and the script are files of their own beside the template.
+
+mod grid;
+mod tree;
+mod view;
+
+use anyhow::{Context, Result};
+use askama::Template;
+
+use self::view::Page;
+use crate::commands::report::Report;
+
+/// The page.
+///
+/// # Errors
+/// The template cannot be filled in.
+pub(crate) fn page(report: &Report) -> Result<String> {
+    Page::of(report).render().context("the page cannot be made")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! The page's parts on small storms, and names that try to be markup.
+
+use becalm_core::cost::Storm;
+use becalm_core::probe::{Call, Outcome, SearchSource};
+
+use super::grid::{Axes, Grid, KINDS};
+use super::tree::{Step, steps};
+use super::*;
+use crate::commands::report::{Asked, Node, Observed, Side, Try};
+use crate::output::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
+
+/// A name that would be an element, an attribute's end, a script's end.
+const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}";
+
+fn one(needed: &str, dir: &str, call: Call, outcome: Outcome) -> Try {
+    Try {
+        needed_by: "/p".into(),
+        needed: needed.into(),
+        dir: Some(dir.into()),
+        source: SearchSource::Runpath,
+        call,
+        outcome,
+    }
+}
+
+fn missed(needed: &str, dir: &str) -> Try {
+    one(needed, dir, Call::Open, Outcome::Miss)
+}
+
+fn found(needed: &str, dir: &str) -> Try {
+    one(needed, dir, Call::Open, Outcome::Hit)
+}
+
+fn side(tries: Vec<Try>) -> Side {
+    let nodes = vec![Node { path: "/p".into(), children: Vec::new() }];
+    Side {
+        path: "/p".to_owned(),
+        about: Vec::new(),
+        storm: Storm::default(),
+        is_record: false,
+        faults: Vec::new(),
+        tries,
+        nodes,
+        observed: Err("not run".to_owned()),
+    }
+}
+
+fn report(before: Side) -> Report {
+    Report { before, after: None, comparison: None }
+}
+
+#[test]
+fn a_run_of_cells_is_one_rectangle_and_every_miss_has_a_cell() {
+    let tries = [
+        missed("a", "/1"),
+        missed("a", "/2"),
+        one("a", "/2/x", Call::Stat, Outcome::Miss),
+        found("a", "/3"),
+    ];
+    let axes = Axes::of(tries.iter());
+    let grid = Grid::of(&tries, &axes);
+    assert_eq!(grid.misses(), 3);
+    assert_eq!(grid.path(0), "M0 0h30v9h-30z");
+    assert_eq!(grid.path(KINDS.len() - 1), "M30 0h10v9h-10z");
+}
+
+#[test]
+fn a_directory_that_exists_is_neither_miss_nor_hit() {
+    let tries = [one("a", "/1", Call::Stat, Outcome::Hit)];
+    let axes = Axes::of(tries.iter());
+    assert!(Grid::of(&tries, &axes).rows.is_empty());
+}
+
+#[test]
+fn a_string_that_became_a_path_keeps_its_row() {
+    let before = [missed("other", "/1"), missed("liba.so", "/1"), found("liba.so", "/2")];
+    let after = [Try { dir: None, ..found("/2/liba.so", "") }];
+    let axes = Axes::of(before.iter().chain(&after));
+    let grid = Grid::of(&after, &axes);
+    let rows: Vec<Option<&str>> =
+        grid.rows.iter().map(|row| row.as_ref().map(|row| row.needed.as_str())).collect();
+    assert_eq!(rows, [None, Some("/2/liba.so")]);
+}
+
+#[test]
+fn what_is_too_large_for_a_picture_is_counted() {
+    let tries: Vec<Try> = (0..700).map(|n| missed("a", &format!("/{n}"))).collect();
+    let axes = Axes::of(tries.iter());
+    let grid = Grid::of(&tries, &axes);
+    assert_eq!((grid.size(), grid.left_out), ((1, 600), 100));
+    assert!(page(&report(side(tries))).expect("made").contains("Another 100 misses"));
+}
+
+#[test]
+fn an_object_is_expanded_once_though_needs_run_in_a_circle() {
+    let child = |answer| crate::commands::report::Child { needed: "x".into(), answer, misses: 0 };
+    let loaded = |at| child(Asked::Loaded(at, SearchSource::Runpath));
+    let nodes = [
+        Node { path: "/p".into(), children: vec![loaded(1)] },
+        Node { path: "/a".into(), children: vec![loaded(2), child(Asked::Missing)] },
+        Node { path: "/b".into(), children: vec![child(Asked::Before(1)), loaded(1)] },
+    ];
+    let steps = steps(&nodes);
+    let begun = steps.iter().filter(|step| matches!(step, Step::Begin { .. })).count();
+    let ended = steps.iter().filter(|step| matches!(step, Step::End)).count();
+    assert_eq!((begun, ended), (3, 3));
+    assert!(steps.iter().any(|step| matches!(step, Step::Leaf(item) if item.missing)));
+}
+
+#[test]
+fn a_long_chain_of_objects_is_nested_no_deeper_than_browsers_bear() {
+    let chain = |at: usize| {
+        let answer = Asked::Loaded(at + 1, SearchSource::Runpath);
+        let child = crate::commands::report::Child { needed: "x".into(), answer, misses: 0 };
+        Node { path: "/x".into(), children: vec![child] }
+    };
+    let mut nodes: Vec<Node> = (0..5000).map(chain).collect();
+    nodes.push(Node { path: "/end".into(), children: Vec::new() });
+    let mut deepest = 0_usize;
+    let mut depth = 0_usize;
+    for step in steps(&nodes) {
+        match step {
+            Step::Begin { .. } => depth += 1,
+            Step::End => depth -= 1,
+            Step::Leaf(_) => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    assert!(deepest <= 40, "{deepest}");
+}
+
+/// Every place that a name of a file, a record or a table can get to.
+fn hostile() -> Report {
+    let observed = Observed {
+        command: HOSTILE.to_owned(),
+        classes: vec![(HOSTILE.to_owned(), 1)],
+        notes: vec![HOSTILE.to_owned()],
+        ..Observed::default()
+    };
+    let child = crate::commands::report::Child {
+        needed: HOSTILE.into(),
+        answer: Asked::Loaded(1, SearchSource::Runpath),
+        misses: 1,
+    };
+    let node = |children| Node { path: HOSTILE.into(), children };
+    let mut tries = vec![missed(HOSTILE, HOSTILE), found(HOSTILE, "/x")];
+    tries[0].needed_by = HOSTILE.into();
+    let bad = Side {
+        path: HOSTILE.to_owned(),
+        about: vec![HOSTILE.to_owned()],
+        faults: vec![HOSTILE.to_owned()],
+        nodes: vec![node(vec![child.clone()]), node(vec![child])],
+        observed: Ok(observed),
+        ..side(tries)
+    };
+    let cell = Cell {
+        text: HOSTILE.to_owned(),
+        note: Some(HOSTILE.to_owned()),
+        verdict: Some(Verdict::No),
+        ..Cell::default()
+    };
+    let row = Row {
+        id: HOSTILE.to_owned(),
+        title: HOSTILE.to_owned(),
+        kind: RowKind::Property,
+        cells: vec![cell],
+    };
+    let comparison = Comparison {
+        schema: SCHEMA.to_owned(),
+        program: HOSTILE.to_owned(),
+        columns: vec![HOSTILE.to_owned()],
+        rows: vec![row],
+        notes: vec![HOSTILE.to_owned()],
+    };
+    let after = Side { observed: Err(HOSTILE.to_owned()), ..bad.clone() };
+    Report { before: bad, after: Some(after), comparison: Some(comparison) }
+}
+
+#[test]
+fn a_hostile_name_is_text_wherever_it_gets_to() {
+    let page = page(&hostile()).expect("made");
+    assert!(!page.contains("<img"), "an element came of a name");
+    let plain = super::page(&report(side(vec![missed("a", "/1")]))).expect("made");
+    let scripts = |page: &str| page.matches("</script>").count();
+    // One more picture, and nothing else that ends a script.
+    assert_eq!(scripts(&page), scripts(&plain) + 1);
+    assert!(page.contains("&#60;img src=x") || page.contains("&lt;img src=x"));
+}
+
+#[test]
+fn a_command_to_be_copied_holds_the_path_as_one_word() {
+    let page = |path: &str| {
+        let side = Side { path: path.to_owned(), ..side(Vec::new()) };
+        page(&report(side)).expect("made")
+    };
+    assert!(page("/opt/x").contains("becalm undo /opt/x<"));
+    assert!(page("/a b; rm -rf ~").contains("becalm undo &#39;/a b; rm -rf ~&#39;<"));
+    assert!(page("/odd\\nname").contains("becalm undo PROGRAM<"));
+}
+
+#[test]
+fn the_page_names_nothing_that_would_have_to_be_fetched() {
+    let page = page(&hostile()).expect("made");
+    assert!(page.contains("default-src 'none'"));
+    for fetching in ["src=\"", "<link rel=\"stylesheet\"", "@import", "url(", "https://"] {
+        assert!(!page.contains(fetching), "{fetching}");
+    }
+}
+
+#[test]
+fn a_row_with_too_few_cells_shifts_no_other() {
+    let row =
+        |cells| Row { id: "r".to_owned(), title: "r".to_owned(), kind: RowKind::Measure, cells };
+    let comparison = Comparison {
+        schema: SCHEMA.to_owned(),
+        program: "p".to_owned(),
+        columns: vec!["a".to_owned(), "b".to_owned()],
+        rows: vec![row(Vec::new()), row(vec![Cell::default(); 5])],
+        notes: Vec::new(),
+    };
+    let page = page(&Report { comparison: Some(comparison), ..report(side(Vec::new())) });
+    let page = page.expect("made");
+    let table = page.split("class=\"compare\"").nth(1).expect("the table");
+    let table = table.split("</table>").next().expect("its end");
+    assert_eq!(table.matches("<td><span").count(), 4);
+}

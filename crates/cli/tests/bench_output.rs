@@ -1,0 +1,127 @@
+//! `becalm bench`: its forms agree with each other, and what cannot be measured is said
+//! to be so. No test looks at how long anything took.
+
+mod support;
+
+use std::fs;
+
+use serde_json::Value;
+use support::{Ran, becalm, run};
+
+fn bench(arguments: &[&str]) -> Ran {
+    run(becalm().arg("bench").args(arguments))
+}
+
+/// Exit code 2, nothing on stdout, one line on stderr that holds the words.
+fn assert_refused(ran: &Ran, words: &str) {
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert!(ran.stderr.starts_with("becalm: ") && ran.stderr.contains(words), "{ran:?}");
+}
+
+const QUICK: [&str; 4] = ["--rounds", "6", "--run", "-c :"];
+
+fn json(ran: &Ran) -> Value {
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    serde_json::from_str(&ran.stdout).expect("one object")
+}
+
+#[test]
+fn the_json_holds_every_start_of_every_variant_and_the_control() {
+    let ran =
+        bench(&[&QUICK[..], &["sh", "--env", "A=1", "--against", "/bin/sh", "--json"]].concat());
+    let json = json(&ran);
+    assert_eq!(json["schema"], "becalm/bench/1");
+    assert_eq!(json["rounds"], 6);
+    let variants = json["variants"].as_array().expect("variants");
+    let names: Vec<&str> = variants.iter().map(|v| v["name"].as_str().expect("named")).collect();
+    assert_eq!(names, ["sh", "/bin/sh", "A=1", "sh"]);
+    let controls: Vec<bool> =
+        variants.iter().map(|variant| variant["control"].as_bool().expect("told")).collect();
+    assert_eq!(controls, [false, false, false, true]);
+    for variant in variants {
+        assert_eq!(variant["wall_ns"].as_array().map(Vec::len), Some(6));
+        assert_eq!(variant["args"], serde_json::json!(["-c", ":"]));
+    }
+    assert_eq!(variants[2]["environment"], serde_json::json!({"A": "1"}));
+    assert!(variants[0]["ratio"].is_null());
+    let ratio = |field: &str| variants[1]["ratio"][field].as_f64().expect("a number");
+    assert!(ratio("low") <= ratio("ratio") && ratio("ratio") <= ratio("high"));
+}
+
+#[test]
+fn the_median_is_that_of_the_starts_that_are_told() {
+    let json = json(&bench(&[&QUICK[..], &["sh", "--json"]].concat()));
+    for variant in json["variants"].as_array().expect("variants") {
+        let mut times: Vec<u64> = variant["wall_ns"]
+            .as_array()
+            .expect("times")
+            .iter()
+            .filter_map(Value::as_u64)
+            .collect();
+        times.sort_unstable();
+        let median = variant["median_ns"].as_u64().expect("a number");
+        assert!(times[2] <= median && median <= times[3], "{variant}");
+        assert_eq!(variant["least_ns"].as_u64(), Some(times[0]));
+        assert_eq!(variant["most_ns"].as_u64(), Some(times[5]));
+    }
+}
+
+#[test]
+fn exports_go_to_their_files_and_the_text_to_stdout() {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let at = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (csv, md) = (format!("csv:{}", at("a.csv")), format!("md:{}", at("a.md")));
+    let ran = bench(&[&QUICK[..], &["sh", "--export", &csv, "--export", &md]].concat());
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert!(ran.stdout.contains("6 rounds") && ran.stdout.contains("control"), "{ran:?}");
+    let csv = fs::read_to_string(at("a.csv")).expect("written");
+    assert_eq!(csv.lines().next(), Some("round,variant,control,wall_ns,cpu_ns"));
+    assert_eq!(csv.lines().count(), 1 + 6 * 2);
+    let md = fs::read_to_string(at("a.md")).expect("written");
+    let columns = |line: &str| line.matches('|').count();
+    let rows: Vec<&str> = md.lines().filter(|line| line.starts_with('|')).collect();
+    assert_eq!(rows.len(), 2 + 2);
+    assert!(rows.iter().all(|row| columns(row) == columns(rows[0])), "{md}");
+}
+
+#[test]
+fn two_forms_do_not_share_stdout() {
+    assert_refused(&bench(&["sh", "--json", "--export", "csv"]), "two forms");
+}
+
+#[test]
+fn what_cannot_be_measured_is_one_line() {
+    assert_refused(&bench(&["no-such-program"]), "not found");
+    assert_refused(&bench(&["/"]), "a directory");
+    assert_refused(&bench(&["sh", "--run", "-c 'exit 3'"]), "exit status: 3");
+    assert_refused(&bench(&["sh", "--run", "-c 'kill $$'"]), "signal");
+    assert_refused(&bench(&["sh", "--run", "'open"]), "not closed");
+    assert_refused(&bench(&["sleep", "--run", "1000", "--timeout", "0.2"]), "did not end");
+    assert_refused(&bench(&["sh", "--export", "csv:/nowhere/at/all.csv"]), "/nowhere/at/all.csv");
+}
+
+#[test]
+fn a_measurement_that_fails_leaves_no_file_and_takes_none_away() {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let (new, old) = (dir.path().join("new.csv"), dir.path().join("old.csv"));
+    fs::write(&old, "kept").expect("written");
+    let export = |path: &std::path::Path| format!("csv:{}", path.display());
+    let ran = bench(&["false", "--export", &export(&new), "--export", &export(&old)]);
+    assert_refused(&ran, "exit status: 1");
+    assert!(!new.exists());
+    assert_eq!(fs::read_to_string(&old).expect("still there"), "kept");
+}
+
+#[test]
+fn a_failing_programs_words_cannot_steer_the_terminal() {
+    let ran = bench(&["sh", "--run", r"-c 'printf \\033[31mred >&2; exit 1'"]);
+    assert_refused(&ran, "red");
+    assert!(!ran.stderr.contains('\x1b'), "{ran:?}");
+}
+
+#[test]
+fn without_arguments_a_program_is_asked_for_its_version() {
+    let json = json(&bench(&["cat", "--rounds", "1", "--json"]));
+    assert_eq!(json["variants"][0]["args"], serde_json::json!(["--version"]));
+}

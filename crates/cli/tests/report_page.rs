@@ -1,0 +1,315 @@
+//! `becalm report`: the page shows the figures that the JSON has, in a browser as well,
+//! and what cannot be shown is said to be so.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::{Fixture, Ran, becalm, check, finish, no_compiler, run, skip};
+
+fn report(arguments: &[&str]) -> Ran {
+    run(becalm().arg("report").args(arguments))
+}
+
+/// The page of a program, with nothing said.
+fn page(dir: &Path, arguments: &[&str]) -> String {
+    let file = dir.join("page.html");
+    let ran = report(&[arguments, &["-o", text(&file)]].concat());
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""), "{ran:?}");
+    fs::read_to_string(file).expect("a page")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a scratch directory")
+}
+
+/// A figure as the page shows it, thousands put together again.
+fn figure(page: &str, name: &str) -> u64 {
+    let mark = format!("data-figure=\"{name}\">");
+    let shown = page.split(&mark).nth(1).unwrap_or_else(|| panic!("no {name}"));
+    let shown = shown.split('<').next().expect("an end");
+    shown.replace(',', "").parse().unwrap_or_else(|_| panic!("{name}: {shown}"))
+}
+
+const COUNTS: [&str; 5] = ["missed_opens", "missed_stats", "probes", "search_dirs", "objects"];
+
+fn assert_figures(page: &str, side: &str, storm: &Value) {
+    for count in COUNTS {
+        let shown = figure(page, &format!("{side}.{count}"));
+        assert_eq!(Some(shown), storm[count].as_u64(), "{side}.{count}");
+    }
+}
+
+/// The misses of all cells of a picture, as the page's script has them.
+fn misses_of_cells(page: &str) -> u64 {
+    let data = page.split("<script type=\"application/json\">").nth(1).expect("a picture");
+    let data = data.split("</script>").next().expect("its end");
+    let data: Value = serde_json::from_str(data).expect("JSON");
+    let numbers: Vec<u64> =
+        data["cells"].as_array().expect("cells").iter().filter_map(Value::as_u64).collect();
+    assert_eq!(numbers.len() % 5, 0);
+    numbers.chunks(5).map(|cell| cell[2] + cell[3]).sum()
+}
+
+/// Exit code 2, nothing on stdout, one line on stderr that holds the words.
+fn assert_refused(ran: &Ran, words: &str) {
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert!(ran.stderr.starts_with("becalm: ") && ran.stderr.contains(words), "{ran:?}");
+}
+
+#[test]
+fn the_figures_are_those_of_check_and_every_miss_is_in_the_picture() {
+    if no_compiler() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let app = fixture.app();
+    let flags = [&Fixture::SAME_EVERYWHERE[..], &[&app]].concat();
+    let json: Value = serde_json::from_str(&check(&[&["--json"][..], &flags].concat()).stdout)
+        .expect("one object");
+    let page = page(fixture.dir.path(), &[&["--no-run"][..], &flags].concat());
+    let storm = &json["programs"][0]["storm"];
+    assert_figures(&page, "before", storm);
+    let misses = |name: &str| storm[name].as_u64().expect("a count");
+    assert_eq!(misses_of_cells(&page), misses("missed_opens") + misses("missed_stats"));
+    assert!(page.contains("libmissing.so: nothing answers"));
+    assert!(page.contains("No timeline: the program was not run (--no-run)"));
+}
+
+#[test]
+fn a_record_is_shown_as_it_was_observed() {
+    let dir = scratch();
+    let record = dir.path().join("run.json");
+    let traced =
+        run(becalm().args(["trace", "--json", "-o", text(&record), "--", "/bin/sh", "-c", ":"]));
+    assert_eq!(traced.code, Some(0), "{traced:?}");
+    let json: Value = serde_json::from_slice(&fs::read(&record).expect("read")).expect("JSON");
+    let page = page(dir.path(), &[text(&record)]);
+    assert_figures(&page, "before", &json["images"][0]["storm"]);
+    assert!(page.contains("(observed)"));
+}
+
+#[test]
+fn before_and_after_stand_beside_each_other() {
+    let dir = scratch();
+    let page = page(dir.path(), &["--no-run", "/bin/sh", "--after", "/bin/cat"]);
+    for (side, program) in [("before", "/bin/sh"), ("after", "/bin/cat")] {
+        let json: Value =
+            serde_json::from_str(&check(&["--json", program]).stdout).expect("one object");
+        assert_figures(&page, side, &json["programs"][0]["storm"]);
+    }
+}
+
+#[test]
+fn a_program_that_is_run_has_a_timeline_or_the_page_says_why_not() {
+    let dir = scratch();
+    let page = page(dir.path(), &["/bin/sh", "--run", "-c :"]);
+    let timed = page.contains("data-figure=\"before.program_ms\"");
+    assert!(timed || page.contains("No timeline: "), "neither");
+    if !timed {
+        skip("no program can be traced here");
+    }
+}
+
+#[test]
+fn a_program_that_does_not_end_is_killed_and_the_page_made_all_the_same() {
+    let dir = scratch();
+    let page = page(dir.path(), &["sleep", "--run", "1234.5", "--timeout", "0.5"]);
+    assert!(page.contains("No timeline: the program did not end within 0.5 s"));
+    let still_there = || {
+        fs::read_dir("/proc").expect("a process table").flatten().any(|process| {
+            fs::read(process.path().join("cmdline"))
+                .is_ok_and(|line| line.ends_with(b"sleep\x001234.5\x00"))
+        })
+    };
+    // A signal takes its time to arrive.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while still_there() {
+        assert!(Instant::now() < deadline, "it was left running");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_comparison_becomes_a_table() {
+    let dir = scratch();
+    let file = dir.path().join("compare.json");
+    let cell = |text: &str, verdict: &str| json!({"text": text, "verdict": verdict});
+    let comparison = json!({
+        "schema": "becalm/compare/1", "program": "/bin/sh", "columns": ["control", "note"],
+        "rows": [
+            {"id": "missed_opens", "title": "missed opens", "kind": "measure",
+             "cells": [{"value": 12, "text": "12"}, {"value": 0}]},
+            {"id": "undo", "title": "undo gives the same bytes", "kind": "property",
+             "cells": [cell("", "not-tried"), cell("", "a-later-verdict")]},
+        ],
+    });
+    fs::write(&file, comparison.to_string()).expect("written");
+    let page = page(dir.path(), &["--no-run", "/bin/sh", "--compare", text(&file)]);
+    for part in ["missed opens", "undo gives the same bytes", ">not tried<", ">see note<", ">12<"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn what_cannot_be_shown_is_one_line_and_leaves_no_page() {
+    let dir = scratch();
+    let out = dir.path().join("page.html");
+    let write = |name: &str, bytes: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).expect("written");
+        path
+    };
+    let script = write("script", "#!/bin/sh\n");
+    let other = write("other.json", "{\"schema\":\"becalm/check/1\",\"images\":[]}");
+    let broken = write("broken.json", "{\"schema\":");
+    let empty = write("empty.json", "{\"schema\":\"becalm/trace/1\",\"images\":[]}");
+    for (program, words) in [
+        ("/no/such/program", "No such file"),
+        (text(dir.path()), "a directory"),
+        (text(&script), "neither an ELF"),
+        (text(&other), "not of schema becalm/trace/1"),
+        (text(&broken), "not what becalm trace --json writes"),
+        (text(&empty), "no program in it"),
+    ] {
+        assert_refused(&report(&[program, "--no-run", "-o", text(&out)]), words);
+        assert!(!out.exists(), "{program}");
+    }
+    let compare = ["/bin/sh", "--no-run", "-o", text(&out), "--compare", text(&other)];
+    assert_refused(&report(&compare), "compare");
+    assert_refused(&report(&["/bin/sh", "--no-run", "-o", "/no/such/dir/x"]), "/no/such/dir/x");
+}
+
+/// A page as a browser leaves it, its console lines apart; `None` where there is no
+/// browser.
+fn browsed(page: &Path) -> Option<(String, Vec<String>)> {
+    let profile = scratch();
+    let mut browser = Command::new("chromium");
+    browser
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        .args(["--no-first-run", "--disable-background-networking", "--enable-logging=stderr"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg("--dump-dom")
+        .arg(format!("file://{}", page.display()))
+        .env("HOME", profile.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let Ok(child) = browser.spawn() else {
+        skip("no chromium");
+        return None;
+    };
+    let output = finish(child);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let console =
+        said.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_owned).collect();
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() || dom.is_empty() {
+        skip(&format!("chromium does not run here: {}", said.lines().last().unwrap_or_default()));
+        return None;
+    }
+    Some((dom, console))
+}
+
+/// A copy of a page with a script of the test's own at its end.
+fn with_script(page: &str, dir: &Path, script: &str) -> PathBuf {
+    let file = dir.join("with-script.html");
+    let at = page.rfind("</body>").expect("a page's end");
+    let page = format!("{}<script>{script}</script>{}", &page[..at], &page[at..]);
+    fs::write(&file, page).expect("written");
+    file
+}
+
+/// Moves to the second row and says what the page tells of it; what was clicked instead
+/// is told for the first.
+const KEYS: &str = "
+    const frame = document.querySelector('.storm-frame');
+    const press = (key) => frame.dispatchEvent(new KeyboardEvent('keydown', {key, cancelable: true}));
+    const told = () => document.querySelector('.told').textContent;
+    press('ArrowDown'); const first = told();
+    press('ArrowDown'); const second = told();
+    const box = frame.querySelector('svg').getBoundingClientRect();
+    frame.querySelector('svg').dispatchEvent(
+      new PointerEvent('pointerdown', {clientX: box.left + 1, clientY: box.top + 1}));
+    document.title = JSON.stringify({first, second, tapped: told(), height: box.height});";
+
+#[test]
+fn a_browser_shows_the_figures_names_cells_and_complains_of_nothing() {
+    if no_compiler() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let app = fixture.app();
+    let flags = [&Fixture::SAME_EVERYWHERE[..], &["--no-run", &app]].concat();
+    let page = page(fixture.dir.path(), &flags);
+    let Some((dom, console)) = browsed(&with_script(&page, fixture.dir.path(), KEYS)) else {
+        return;
+    };
+    assert_eq!(console, Vec::<String>::new());
+    let checked = check(&[&["--json"][..], &Fixture::SAME_EVERYWHERE, &[&app]].concat());
+    let json: Value = serde_json::from_str(&checked.stdout).expect("one object");
+    assert_figures(&dom, "before", &json["programs"][0]["storm"]);
+    let title = dom.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
+    let told: Value = serde_json::from_str(title.expect("a title")).expect("what was told");
+    let said = |name: &str| told[name].as_str().expect("text").to_owned();
+    assert!(said("first").starts_with("libone.so in "), "{told}");
+    assert!(said("first").contains("failing"), "{told}");
+    assert!(said("second").starts_with("libtwo.so in "), "{told}");
+    assert_eq!(said("first"), said("tapped"), "{told}");
+    assert!(told["height"].as_f64() > Some(1.0), "{told}");
+}
+
+#[test]
+fn a_browsers_complaint_would_be_seen() {
+    let dir = scratch();
+    let page = page(dir.path(), &["--no-run", "/bin/sh"]);
+    let Some((_, console)) = browsed(&with_script(&page, dir.path(), "nobody.defined();")) else {
+        return;
+    };
+    assert_eq!(console.len(), 1, "{console:?}");
+    // What is not of the page itself is not fetched, were it ever named.
+    let fetching =
+        "document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x'}));";
+    let Some((_, console)) = browsed(&with_script(&page, dir.path(), fetching)) else { return };
+    assert!(console.iter().any(|line| line.contains("Content Security Policy")), "{console:?}");
+}
+
+#[test]
+fn a_large_storm_costs_the_browser_few_elements() {
+    let dir = scratch();
+    let mut probes = Vec::new();
+    for library in 0..150 {
+        for directory in 0..100 {
+            let needed = format!("lib{library}.so");
+            let hit = directory == 99;
+            probes.push(json!({
+                "needed_by": "/p", "needed": needed, "source": "runpath",
+                "path": format!("/d{directory}/{needed}"), "call": "open",
+                "outcome": if hit { "hit" } else { "miss" },
+            }));
+        }
+    }
+    let storm = json!({"objects": 151, "search_dirs": 100, "probes": 15_000, "hits": 150,
+        "missed_opens": 14_850, "missed_stats": 0});
+    let record = json!({"schema": "becalm/trace/1",
+        "images": [{"path": "/p", "storm": storm, "probes": probes}]});
+    let file = dir.path().join("record.json");
+    fs::write(&file, record.to_string()).expect("written");
+    let page = page(dir.path(), &[text(&file)]);
+    assert_figures(&page, "before", &storm);
+    assert_eq!(misses_of_cells(&page), 14_850);
+    let picture = page.split("<svg viewBox=\"0 0 1000 1500\"").nth(1).expect("the picture");
+    let picture = picture.split("</svg>").next().expect("its end");
+    assert!(picture.matches('<').count() < 10, "an element for each cell");
+    assert!(page.len() < 1_000_000, "{}", page.len());
+}

@@ -1,0 +1,168 @@
+//! One start, timed.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use bstr::ByteSlice;
+
+use super::{BenchError, Options, Until, caches};
+use crate::child::{ends_within, kill_family};
+use crate::trace::{Command, Entered, time_to_entry};
+
+/// What one start took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// By the clock on the wall, in nanoseconds.
+    pub wall_ns: u64,
+    /// Of processors, user and kernel mode, in nanoseconds, of the program and those of
+    /// its children that it waited for; 0 with [`Until::Entry`].
+    pub cpu_ns: u64,
+}
+
+/// A command made ready.
+#[derive(Debug)]
+pub(super) struct Start {
+    command: Command,
+    file: PathBuf,
+}
+
+impl Start {
+    /// Finds the file of a command.
+    pub(super) fn new(command: &Command, options: &Options) -> Result<Self, BenchError> {
+        let file = command.file()?;
+        let mut command = command.clone();
+        if options.until == Until::Entry {
+            command.program = file.clone().into();
+        }
+        Ok(Self { command, file })
+    }
+
+    /// A start that shows whether the command works; where it does not, what it says.
+    pub(super) fn trial(&self, options: &Options) -> Result<(), BenchError> {
+        if options.until == Until::Entry {
+            return self.once(options).map(drop);
+        }
+        // Where there is no room for a file, the program is not listened to.
+        let mut said = tempfile::tempfile().ok();
+        let stderr = said.as_ref().and_then(|file| file.try_clone().ok());
+        let (status, _) = self.to_exit(options, stderr.map_or_else(Stdio::null, Stdio::from))?;
+        self.judge(status, options, || said.as_mut().and_then(last_line))
+    }
+
+    /// A start that counts.
+    pub(super) fn once(&self, options: &Options) -> Result<Taken, BenchError> {
+        if options.cold {
+            caches::drop()?;
+        }
+        match options.until {
+            Until::Entry => self.to_entry(options.timeout),
+            Until::Exit => {
+                let (status, taken) = self.to_exit(options, Stdio::null())?;
+                self.judge(status, options, || None)?;
+                Ok(taken)
+            }
+        }
+    }
+
+    fn to_entry(&self, limit: Duration) -> Result<Taken, BenchError> {
+        let no_entry = |why| BenchError::NoEntry { command: self.file.clone(), why };
+        match time_to_entry(&self.command, limit)? {
+            Entered::After(time) => Ok(Taken { wall_ns: nanos(time), cpu_ns: 0 }),
+            Entered::NoLoader => Err(no_entry("no loader comes before its entry point")),
+            Entered::Ended => Err(no_entry("it ended before its entry point was reached")),
+            Entered::TooLong => Err(self.too_long(limit)),
+        }
+    }
+
+    fn to_exit(&self, options: &Options, stderr: Stdio) -> Result<(ExitStatus, Taken), BenchError> {
+        let mut command = self.std_command();
+        command.stderr(stderr);
+        let before = children_cpu();
+        let began = Instant::now();
+        let mut child = command.spawn().map_err(|source| self.not_started(source))?;
+        let in_time = ends_within(&mut child, options.timeout);
+        let wall = began.elapsed();
+        if !in_time.map_err(|source| self.not_started(source))? {
+            kill_family(&mut child);
+            return Err(self.too_long(options.timeout));
+        }
+        let status = child.wait().map_err(|source| self.not_started(source))?;
+        let cpu = children_cpu().saturating_sub(before);
+        Ok((status, Taken { wall_ns: nanos(wall), cpu_ns: nanos(cpu) }))
+    }
+
+    fn std_command(&self) -> std::process::Command {
+        use std::os::unix::process::CommandExt;
+        // A path without a slash would be looked for along PATH at each start.
+        let file = match self.file.parent() {
+            Some(parent) if parent == Path::new("") => Path::new(".").join(&self.file),
+            _ => self.file.clone(),
+        };
+        let mut command = std::process::Command::new(file);
+        command.arg0(&self.command.program).args(&self.command.args);
+        if let Some(env) = &self.command.env {
+            command.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
+        }
+        if let Some(dir) = &self.command.dir {
+            command.current_dir(dir);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    fn judge(
+        &self,
+        status: ExitStatus,
+        options: &Options,
+        said: impl FnOnce() -> Option<String>,
+    ) -> Result<(), BenchError> {
+        if status.success() || options.accept_failure {
+            return Ok(());
+        }
+        let command = self.file.clone();
+        Err(BenchError::Failed { command, how: status.to_string(), said: said() })
+    }
+
+    fn not_started(&self, source: io::Error) -> BenchError {
+        BenchError::Start { command: self.file.clone(), source }
+    }
+
+    fn too_long(&self, limit: Duration) -> BenchError {
+        BenchError::TooLong { command: self.file.clone(), limit }
+    }
+}
+
+/// User and kernel time of all children that were waited for.
+fn children_cpu() -> Duration {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    #[allow(unsafe_code, reason = "rustix has no getrusage")]
+    // SAFETY: the kernel fills a structure that is ours and was zeroed, so that it is
+    // whole even where the call fails.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let of = |time: libc::timeval| {
+        Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
+            + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+    };
+    of(usage.ru_utime) + of(usage.ru_stime)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The last line that says something, of no more than a page.
+fn last_line(file: &mut File) -> Option<String> {
+    const PAGE: u64 = 4096;
+    let length = file.seek(SeekFrom::End(0)).ok()?;
+    file.seek(SeekFrom::Start(length.saturating_sub(PAGE))).ok()?;
+    let mut text = Vec::new();
+    file.take(PAGE).read_to_end(&mut text).ok()?;
+    let line = text.lines().rfind(|line| !line.trim_ascii().is_empty())?;
+    Some(line.trim_ascii().to_str_lossy().into_owned())
+}

@@ -1,0 +1,225 @@
+//! Times → medians, quartiles, and ratios with an interval. Nothing here takes times for
+//! normally distributed: a start that another program disturbed is an outlier, and one
+//! outlier moves none of these figures far.
+
+use statrs::distribution::{ContinuousCDF, Normal};
+use statrs::statistics::{Data, Max, Min, OrderStatistics};
+
+/// How sure an interval is: of 100 runs, 95 give one that holds the true value.
+pub const LEVEL: f64 = 0.95;
+
+/// Up to so many pairs the distribution of the signed-rank statistic is counted out;
+/// beyond it the normal one is as good.
+const COUNTED: usize = 60;
+
+/// Where the values of a sample lie; in the unit of the sample, all zero for an empty one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// The least.
+    pub least: f64,
+    /// The lower quartile.
+    pub low: f64,
+    /// The median.
+    pub median: f64,
+    /// The upper quartile.
+    pub high: f64,
+    /// The greatest.
+    pub most: f64,
+    /// How many lie more than one and a half times the distance of the quartiles beyond
+    /// them (Tukey's fences).
+    pub outliers: usize,
+}
+
+impl Spread {
+    /// Of values in any order.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Self {
+        if values.is_empty() {
+            return Self::default();
+        }
+        let mut data = Data::new(values.to_vec());
+        let (low, high) = (data.lower_quartile(), data.upper_quartile());
+        let fence = 1.5 * (high - low);
+        let beyond = |value: &&f64| **value < low - fence || **value > high + fence;
+        Self {
+            least: data.min(),
+            low,
+            median: data.median(),
+            high,
+            most: data.max(),
+            outliers: values.iter().filter(beyond).count(),
+        }
+    }
+}
+
+/// How many times one takes what another takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// The estimate.
+    pub ratio: f64,
+    /// Its interval at [`LEVEL`]; `None` where there are too few pairs for one (below 6).
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Ratio {
+    /// Of times taken in pairs, `times[n]` and `base[n]` in the same round: the
+    /// Hodges-Lehmann estimate of the ratio, and the interval that the signed-rank test of
+    /// Wilcoxon gives (Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, § 3.2
+    /// and 3.3), of logarithms, so that a ratio and its inverse are treated alike.
+    ///
+    /// Of the pairs only those count where both times are above 0; without any the ratio
+    /// is not a number.
+    #[must_use]
+    pub fn of_pairs(times: &[f64], base: &[f64]) -> Self {
+        let logs: Vec<f64> = times
+            .iter()
+            .zip(base)
+            .filter(|(one, other)| **one > 0.0 && **other > 0.0)
+            .map(|(one, other)| (one / other).ln())
+            .collect();
+        let averages = walsh_averages(&logs);
+        let interval = cut(logs.len()).and_then(|cut| {
+            let from = averages.get(cut - 1)?;
+            let to = averages.get(averages.len().checked_sub(cut)?)?;
+            Some((from.exp(), to.exp()))
+        });
+        Self { ratio: median_of_sorted(&averages).exp(), interval }
+    }
+
+    /// True where 1 lies within the interval: no difference was shown.
+    #[must_use]
+    pub fn holds_one(&self) -> bool {
+        self.interval.is_none_or(|(from, to)| from <= 1.0 && 1.0 <= to)
+    }
+}
+
+/// The mean of every two values, each with itself too, in order.
+fn walsh_averages(values: &[f64]) -> Vec<f64> {
+    let mut averages = Vec::with_capacity(values.len() * (values.len() + 1) / 2);
+    for (at, one) in values.iter().enumerate() {
+        averages.extend(values[at..].iter().map(|other| f64::midpoint(*one, *other)));
+    }
+    averages.sort_by(f64::total_cmp);
+    averages
+}
+
+fn median_of_sorted(values: &[f64]) -> f64 {
+    let middle = values.len() / 2;
+    match (values.len().is_multiple_of(2), values.get(middle)) {
+        (_, None) => f64::NAN,
+        (true, Some(upper)) => f64::midpoint(values[middle - 1], *upper),
+        (false, Some(middle)) => *middle,
+    }
+}
+
+/// Which Walsh average from either end bounds the interval, counted from 1; none where
+/// even the outermost is too sure of itself.
+fn cut(pairs: usize) -> Option<usize> {
+    let tail = (1.0 - LEVEL) / 2.0;
+    if pairs <= COUNTED {
+        return counted_cut(pairs, tail);
+    }
+    let pairs = pairs as f64;
+    let mean = pairs * (pairs + 1.0) / 4.0;
+    let deviation = (pairs * (pairs + 1.0) * (2.0 * pairs + 1.0) / 24.0).sqrt();
+    let quantile = Normal::standard().inverse_cdf(tail);
+    Some(((mean + quantile * deviation).floor() as usize).max(1))
+}
+
+/// The least rank sum whose chance, with that of all lesser ones, reaches `tail`: every
+/// rank is added or not with equal chance.
+fn counted_cut(pairs: usize, tail: f64) -> Option<usize> {
+    let greatest = pairs * (pairs + 1) / 2;
+    let mut chance = vec![0.0_f64; greatest + 1];
+    chance[0] = 1.0;
+    for rank in 1..=pairs {
+        for sum in (0..=greatest).rev() {
+            let with = sum.checked_sub(rank).map_or(0.0, |rest| chance[rest]);
+            chance[sum] = f64::midpoint(chance[sum], with);
+        }
+    }
+    let mut so_far = 0.0;
+    let least = chance.iter().position(|chance| {
+        so_far += chance;
+        so_far >= tail
+    })?;
+    (least > 0).then_some(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_and_median_are_those_of_the_sample() {
+        let spread = Spread::of(&[5.0, 1.0, 3.0, 2.0, 4.0]);
+        assert_eq!((spread.least, spread.median, spread.most), (1.0, 3.0, 5.0));
+        assert!(spread.low > 1.0 && spread.low < 3.0 && spread.high > 3.0);
+        assert_eq!(Spread::of(&[]), Spread::default());
+        assert_eq!(Spread::of(&[7.0]).median, 7.0);
+    }
+
+    #[test]
+    fn one_disturbed_start_is_an_outlier_and_moves_nothing() {
+        let base = [10.0; 20];
+        let mut times = [20.0; 20];
+        times[3] = 9000.0;
+        let ratio = Ratio::of_pairs(&times, &base);
+        assert!((ratio.ratio - 2.0).abs() < 1e-9, "{ratio:?}");
+        let (from, to) = ratio.interval.expect("20 pairs");
+        assert!((from - 2.0).abs() < 1e-9 && (to - 2.0).abs() < 1e-9, "{ratio:?}");
+        assert_eq!(Spread::of(&times).outliers, 1);
+    }
+
+    /// The cuts that published tables of the signed-rank distribution give at 95 %
+    /// (two-sided critical values plus one).
+    #[test]
+    fn the_interval_is_cut_where_the_tables_of_wilcoxon_say() {
+        let cuts: Vec<Option<usize>> = [5, 6, 8, 10, 15, 20].into_iter().map(cut).collect();
+        assert_eq!(cuts, [None, Some(1), Some(4), Some(9), Some(26), Some(53)]);
+    }
+
+    #[test]
+    fn counted_and_normal_cuts_meet() {
+        let counted = counted_cut(COUNTED, 0.025).expect("enough") as f64;
+        let normal = cut(COUNTED + 1).expect("enough") as f64;
+        assert!((counted / normal - 1.0).abs() < 0.06, "{counted} {normal}");
+    }
+
+    #[test]
+    fn a_ratio_and_its_inverse_are_treated_alike() {
+        let (a, b) = ([1.0, 2.0, 3.0, 4.0, 5.0, 9.0], [2.0, 5.0, 4.0, 9.0, 9.0, 20.0]);
+        let (there, back) = (Ratio::of_pairs(&a, &b), Ratio::of_pairs(&b, &a));
+        assert!((there.ratio * back.ratio - 1.0).abs() < 1e-12);
+        let ((low, _), (_, high)) = (there.interval.expect("6"), back.interval.expect("6"));
+        assert!((low * high - 1.0).abs() < 1e-12);
+    }
+
+    /// The interval keeps its word on skewed noise that both of a pair share in part.
+    #[test]
+    fn of_a_hundred_intervals_about_95_hold_the_true_ratio() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut noise = || 0.1 * -rng.f64().max(1e-9).ln();
+        let runs = 2000;
+        let held = (0..runs).filter(|_| {
+            let (mut times, mut base) = (Vec::new(), Vec::new());
+            for _ in 0..15 {
+                let shared = noise();
+                times.push(1.5 * (1.0 + shared + noise()));
+                base.push(1.0 + shared + noise());
+            }
+            let (from, to) = Ratio::of_pairs(&times, &base).interval.expect("15 pairs");
+            from <= 1.5 && 1.5 <= to
+        });
+        let share = held.count() as f64 / f64::from(runs);
+        assert!((0.935..=0.965).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn too_few_pairs_have_no_interval_and_none_has_no_ratio() {
+        assert_eq!(Ratio::of_pairs(&[2.0; 5], &[1.0; 5]).interval, None);
+        assert!(Ratio::of_pairs(&[], &[]).ratio.is_nan());
+        assert!(Ratio::of_pairs(&[0.0], &[0.0]).ratio.is_nan());
+        assert!(Ratio::of_pairs(&[], &[]).holds_one());
+    }
+}

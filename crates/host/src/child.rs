@@ -1,0 +1,74 @@
+//! Child processes with a time limit.
+
+use std::io;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+/// Waits for the end of a child without taking its status; false where it still runs when
+/// the limit is over.
+///
+/// # Errors
+/// It cannot be waited for.
+pub fn ends_within(child: &mut Child, limit: Duration) -> io::Result<bool> {
+    let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {
+        return ends_within_looking(child, limit);
+    };
+    let until = Instant::now() + limit;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// The same where the kernel has no pidfds (before Linux 5.3): to a tenth of a
+/// millisecond.
+fn ends_within_looking(child: &mut Child, limit: Duration) -> io::Result<bool> {
+    const LOOK: Duration = Duration::from_micros(100);
+    let began = Instant::now();
+    while child.try_wait()?.is_none() {
+        if began.elapsed() > limit {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(true)
+}
+
+/// Kills a child and what it started, as far as `/proc` tells, and takes its status.
+pub fn kill_family(child: &mut Child) {
+    let mut family = vec![child.id()];
+    let mut at = 0;
+    while let Some(&parent) = family.get(at) {
+        at += 1;
+        let new: Vec<u32> =
+            children_of(parent).into_iter().filter(|id| !family.contains(id)).collect();
+        family.extend(new);
+    }
+    for id in family {
+        if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
+            // What has ended meanwhile needs no signal.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    let _ = child.wait();
+}
+
+/// The children of a process, of all its threads (proc_pid_task(5)).
+fn children_of(parent: u32) -> Vec<u32> {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{parent}/task")) else { return Vec::new() };
+    let lists = tasks.flatten().map(|task| task.path().join("children"));
+    let text: String =
+        lists.filter_map(|list| std::fs::read_to_string(list).ok()).collect::<Vec<_>>().join(" ");
+    text.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+}

@@ -1,0 +1,92 @@
+//! The view shows what is there, and asks again for what is not.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+
+/// True where the test cannot be made here; says why, and fails where all tests must be.
+fn skip() -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    let Some(reason) = why_not().or_else(|| (!root).then(|| "not root".to_owned())) else {
+        return false;
+    };
+    assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|v| v != "1"), "skipped: {reason}");
+    eprintln!("skipped: {reason}");
+    true
+}
+
+struct Mounted {
+    source: tempfile::TempDir,
+    point: tempfile::TempDir,
+    waits: Arc<AtomicU64>,
+    _session: BackgroundSession,
+}
+
+fn mounted() -> Mounted {
+    let source = tempfile::tempdir().expect("a scratch directory");
+    let point = tempfile::tempdir().expect("a scratch directory");
+    fs::create_dir(source.path().join("dir")).expect("made");
+    fs::write(source.path().join("dir/file"), vec![7; 300_000]).expect("written");
+    std::os::unix::fs::symlink("dir/file", source.path().join("link")).expect("linked");
+    let root = File::open(source.path()).expect("opened");
+    let waits = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&waits);
+    let wait = Box::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let session = start(root, point.path(), wait, false).expect("mounted");
+    Mounted { source, point, waits, _session: session }
+}
+
+#[test]
+fn what_is_there_is_seen_and_nothing_can_be_written() {
+    if skip() {
+        return;
+    }
+    let view = mounted();
+    let at = |name: &str| view.point.path().join(name);
+    assert_eq!(fs::read(at("link")).expect("read"), vec![7; 300_000]);
+    assert_eq!(fs::read_link(at("link")).expect("read"), Path::new("dir/file"));
+    let mut names: Vec<OsString> = fs::read_dir(view.point.path())
+        .expect("listed")
+        .map(|e| e.expect("one").file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["dir", "link"]);
+    assert!(fs::write(at("new"), "x").is_err());
+    assert!(fs::metadata(at("absent")).is_err());
+}
+
+#[test]
+fn an_absent_name_that_appears_is_seen_for_it_is_asked_for_again() {
+    if skip() {
+        return;
+    }
+    let view = mounted();
+    let late = view.point.path().join("late");
+    assert!(!late.exists());
+    fs::write(view.source.path().join("late"), "x").expect("written");
+    assert!(late.exists());
+}
+
+#[test]
+fn an_absent_name_waits_each_time_and_one_that_is_there_once() {
+    if skip() {
+        return;
+    }
+    let view = mounted();
+    let waited = || view.waits.load(Ordering::SeqCst);
+    let look = |name: &str| fs::symlink_metadata(view.point.path().join(name));
+    let before = waited();
+    for _ in 0..10 {
+        assert!(look("absent").is_err());
+    }
+    assert_eq!(waited() - before, 10, "absent names were remembered");
+    let before = waited();
+    for _ in 0..10 {
+        assert!(look("link").is_ok());
+    }
+    assert_eq!(waited() - before, 1, "names that are there were asked for again");
+}
