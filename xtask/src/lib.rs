@@ -7,5 +7,6 @@
 
 pub mod case;
 pub mod differential;
+pub mod patches;
 pub mod predict;
 pub mod trace_differential;

@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::case::{Case, Predictor};
 use xtask::differential::{self, Options};
+use xtask::patches;
 use xtask::predict::Question;
 use xtask::trace_differential;
 
@@ -29,6 +30,8 @@ enum Chore {
         /// Folder of the case.
         folder: PathBuf,
     },
+    /// Write the loader patch of each glibc release out of its parts.
+    Patches(patches::Options),
     /// Answer one question (JSON on standard input); for the tests.
     #[command(hide = true)]
     Predict,
@@ -44,6 +47,7 @@ fn main() -> Result<ExitCode> {
             print!("{report}");
             Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        Chore::Patches(options) => patches::run(&options),
         Chore::Predict => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text)?;
