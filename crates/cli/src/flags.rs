@@ -10,8 +10,10 @@ use clap_complete::Shell;
 
 use crate::manual;
 
+mod loader;
 mod trace;
 
+pub(crate) use self::loader::{BuildFlags, LoaderFlags, TryFlags};
 pub(crate) use self::trace::{TraceFlags, Until};
 
 /// Ends the dynamic loader's stat storm
@@ -62,6 +64,9 @@ pub(crate) enum Command {
     /// it is.
     #[command(override_usage = "becalm trace [OPTIONS] -- CMD [ARGS]...")]
     Trace(Box<TraceFlags>),
+    /// Build and try loaders that read notes and package caches
+    #[command(subcommand)]
+    Loader(LoaderFlags),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),

@@ -34,6 +34,7 @@ fn run(flags: &Flags) -> Result<ExitStatus> {
     match &flags.command {
         Command::Check(asked) => commands::check::run(asked, flags.color),
         Command::Trace(asked) => commands::trace::run(asked, flags.color),
+        Command::Loader(asked) => commands::loader::run(asked),
         Command::Generate(asked) => commands::generate::run(asked),
     }
 }

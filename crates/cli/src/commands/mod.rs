@@ -3,4 +3,5 @@
 pub(crate) mod beside;
 pub(crate) mod check;
 pub(crate) mod generate;
+pub(crate) mod loader;
 pub(crate) mod trace;
