@@ -6,6 +6,7 @@
 //! [`trace_differential`] holds the tracer against `strace` and the model.
 
 pub mod case;
+pub mod check_patches;
 pub mod differential;
 pub mod patches;
 pub mod predict;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::case::{Case, Predictor};
+use xtask::check_patches;
 use xtask::differential::{self, Options};
 use xtask::patches;
 use xtask::predict::Question;
@@ -32,6 +33,8 @@ enum Chore {
     },
     /// Write the loader patch of each glibc release out of its parts.
     Patches(patches::Options),
+    /// Apply each loader patch to its source tree, without fuzz.
+    CheckPatches(check_patches::Options),
     /// Answer one question (JSON on standard input); for the tests.
     #[command(hide = true)]
     Predict,
@@ -48,6 +51,7 @@ fn main() -> Result<ExitCode> {
             Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Chore::Patches(options) => patches::run(&options),
+        Chore::CheckPatches(options) => check_patches::run(&options),
         Chore::Predict => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text)?;

@@ -114,8 +114,7 @@ fn addition(name: &str, text: &str) -> Result<String> {
     if !text.ends_with('\n') {
         bail!("{name} does not end with a newline");
     }
-    let mut diff =
-        format!("--- /dev/null\n+++ b/{name}\n@@ -0,0 +1,{} @@\n", text.lines().count());
+    let mut diff = format!("--- /dev/null\n+++ b/{name}\n@@ -0,0 +1,{} @@\n", text.lines().count());
     for line in text.lines() {
         writeln!(diff, "+{line}")?;
     }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use becalm_core::elf::{self, Ident};
 
 use super::fixture::{self, Object};
@@ -19,12 +19,18 @@ const SONAME: &str = "libbecalm-fixture.so.1";
 
 /// Tries the loader and says what it reads.
 pub(super) fn run(asked: &TryFlags) -> Result<ExitStatus> {
-    let loader = fs::canonicalize(&asked.loader)
-        .with_context(|| asked.loader.display().to_string())?;
+    let loader =
+        fs::canonicalize(&asked.loader).with_context(|| asked.loader.display().to_string())?;
     let bytes = fs::read(&loader).with_context(|| loader.display().to_string())?;
-    let target =
-        elf::ident(&bytes).with_context(|| format!("{}: no ELF file", loader.display()))?;
-    let trial = Trial { loader: &loader, target };
+    let view = elf::parse(bytes.as_slice()).with_context(|| loader.display().to_string())?;
+    // It will be run: whatever else was named is not.
+    let soname = view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
+    ensure!(
+        !view.is_program() && soname.is_some_and(|name| name.starts_with(b"ld")),
+        "{}: not a loader",
+        loader.display()
+    );
+    let trial = Trial { loader: &loader, target: view.ident };
 
     let folder = Folder::new(&std::env::temp_dir())?;
     let note = trial.reads_notes(&folder.path)?;
@@ -65,15 +71,11 @@ impl Trial<'_> {
     fn reads_caches(&self, folder: &Path) -> Result<bool> {
         let library = self.library(&folder.join("lib"))?;
         let absent = folder.join("absent").display().to_string();
-        let program =
-            Object { needed: Some(SONAME), runpath: Some(&absent), ..Object::default() };
+        let program = Object { needed: Some(SONAME), runpath: Some(&absent), ..Object::default() };
         let path = folder.join("bin/program");
         self.write(&path, &program)?;
         fs::create_dir(folder.join("etc"))?;
-        fs::write(
-            folder.join("etc/ld.so.cache"),
-            fixture::cache(&self.target, SONAME, &library),
-        )?;
+        fs::write(folder.join("etc/ld.so.cache"), fixture::cache(&self.target, SONAME, &library))?;
         self.finds(&path, &library)
     }
 

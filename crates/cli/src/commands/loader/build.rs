@@ -117,9 +117,12 @@ fn cache_folder() -> Result<PathBuf> {
 fn key(asked: &BuildFlags) -> u64 {
     let prefix = asked.prefix.to_string_lossy();
     let parts = [asked.glibc.version, asked.glibc.patch, &asked.store, &prefix];
-    parts.iter().flat_map(|part| part.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    parts
+        .iter()
+        .flat_map(|part| part.bytes().chain([0]))
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
 }
 
 /// The loader that was installed.

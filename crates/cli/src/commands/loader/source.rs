@@ -58,9 +58,9 @@ pub(super) fn fetch(steps: &Steps, release: &Release, folder: &Path) -> Result<P
 fn package_in(folder: &Path) -> Option<PathBuf> {
     fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path()).find(|path| {
         path.extension().is_some_and(|end| end == "deb")
-            && path.file_name().is_some_and(|name| {
-                name.to_string_lossy().starts_with("glibc-source_")
-            })
+            && path
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("glibc-source_"))
     })
 }
 
@@ -164,7 +164,10 @@ mod tests {
         assert_eq!(deb822(text), mirror(Some("/k.gpg")));
         assert_eq!(deb822(&text.replace("main", "universe")), None);
         assert_eq!(one_line("deb http://m/debian x main"), mirror(None));
-        assert_eq!(one_line("deb [arch=a signed-by=/k] http://m/debian x main"), mirror(Some("/k")));
+        assert_eq!(
+            one_line("deb [arch=a signed-by=/k] http://m/debian x main"),
+            mirror(Some("/k"))
+        );
         assert_eq!(one_line("# deb http://m/debian x main"), None);
         assert_eq!(one_line("deb-src http://m/debian x main"), None);
     }

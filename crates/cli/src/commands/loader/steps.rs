@@ -81,12 +81,10 @@ impl Steps {
     }
 }
 
-
 /// The tools of a list that are not on the search path.
 pub(crate) fn missing(tools: &[&'static str]) -> Vec<&'static str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = |tool: &str| {
-        std::env::split_paths(&path).any(|dir| dir.join(OsStr::new(tool)).is_file())
-    };
+    let is_there =
+        |tool: &str| std::env::split_paths(&path).any(|dir| dir.join(OsStr::new(tool)).is_file());
     tools.iter().copied().filter(|tool| !is_there(tool)).collect()
 }
