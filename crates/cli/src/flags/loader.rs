@@ -13,10 +13,10 @@ pub(crate) enum LoaderFlags {
     /// Build a glibc whose loader reads notes and package caches
     ///
     /// Fetches Debian's glibc-source of the release through apt, with lists and a cache
-    /// of its own and the mirror that this machine's apt is set up with; applies Debian's
-    /// patches and becalm's; builds; installs into the prefix and nowhere else. What was
-    /// fetched and built stays in the cache folder ($XDG_CACHE_HOME/becalm/loader), so
-    /// that a second run has little to do.
+    /// of its own and the mirror that this machine's apt is set up with; applies becalm's
+    /// patch; builds; installs into the prefix and nowhere else. What was fetched and built
+    /// stays in the cache folder ($XDG_CACHE_HOME/becalm/loader), so that a second run has
+    /// little to do.
     Build(BuildFlags),
     /// Say what a loader reads, by trying it
     ///

@@ -87,7 +87,7 @@ fn prepare(steps: &Steps, asked: &BuildFlags, folder: &Path) -> Result<PathBuf> 
     steps.now("applying becalm's patch");
     let patch = folder.join("resolution.patch");
     fs::write(&patch, asked.glibc.patch)?;
-    steps.patch(&tree, &patch, "-p1", 0)?;
+    steps.patch(&tree, &patch)?;
     Ok(tree)
 }
 

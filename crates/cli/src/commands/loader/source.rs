@@ -1,4 +1,4 @@
-//! Debian's `glibc-source` of a suite → a tree with Debian's patches in it.
+//! Debian's `glibc-source` of a suite → a tree; Debian's patches are in it already.
 //!
 //! apt is run with configuration, lists and cache of its own, so that nothing of this
 //! machine's package state changes. Mirror and keys are those the machine uses already:
@@ -64,7 +64,7 @@ fn package_in(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Unpacks the package and applies Debian's patches, in `folder`; the tree.
+/// Unpacks the package in `folder`; the tree.
 pub(super) fn unpack(
     steps: &Steps,
     release: &Release,
@@ -73,29 +73,12 @@ pub(super) fn unpack(
 ) -> Result<PathBuf> {
     steps.now("unpacking");
     steps.run(Command::new("dpkg-deb").arg("--extract").arg(deb).arg(folder.join("package")))?;
-    let package = folder.join("package/usr/src/glibc");
-    let archive = package.join(format!("glibc-{}.tar.xz", release.version));
+    let archive = folder.join(format!("package/usr/src/glibc/glibc-{}.tar.xz", release.version));
     if !archive.is_file() {
         bail!("{}: not the source of glibc {}", deb.display(), release.version);
     }
     steps.run(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(folder))?;
-    let tree = folder.join(format!("glibc-{}", release.version));
-    let patches = package.join("debian/patches");
-    let series = fs::read_to_string(patches.join("series")).context("Debian's patch series")?;
-    for (file, strip) in patches_of(&series) {
-        steps.now(format!("applying {file}"));
-        // As dpkg-source does; the series is Debian's own affair.
-        steps.patch(&tree, &patches.join(file), strip, 2)?;
-    }
-    Ok(tree)
-}
-
-/// The patches of a quilt series, each with its `-p`.
-fn patches_of(series: &str) -> impl Iterator<Item = (&str, &str)> {
-    series.lines().filter_map(|line| {
-        let mut words = line.split('#').next()?.split_whitespace();
-        Some((words.next()?, words.next().unwrap_or("-p1")))
-    })
+    Ok(folder.join(format!("glibc-{}", release.version)))
 }
 
 /// The first mirror of apt's configuration in `etc`.
@@ -170,12 +153,5 @@ mod tests {
         );
         assert_eq!(one_line("# deb http://m/debian x main"), None);
         assert_eq!(one_line("deb-src http://m/debian x main"), None);
-    }
-
-    #[test]
-    fn a_series_has_comments_and_strip_counts() {
-        let series = "# first\ngit.diff\n\nall/x.diff -p0 # why\n";
-        let read: Vec<_> = patches_of(series).collect();
-        assert_eq!(read, [("git.diff", "-p1"), ("all/x.diff", "-p0")]);
     }
 }

@@ -60,15 +60,14 @@ impl Steps {
         Ok(())
     }
 
-    /// Applies a patch; with no more fuzz than said.
+    /// Applies a patch, without fuzz.
     ///
     /// # Errors
     /// Where it does not apply.
-    pub(crate) fn patch(&self, tree: &Path, file: &Path, strip: &str, fuzz: u8) -> Result<()> {
+    pub(crate) fn patch(&self, tree: &Path, file: &Path) -> Result<()> {
         self.run(
             Command::new("patch")
-                .arg(format!("--fuzz={fuzz}"))
-                .args(["--force", "--silent", strip, "--input"])
+                .args(["-p1", "--fuzz=0", "--force", "--silent", "--input"])
                 .arg(file)
                 .current_dir(tree),
         )
