@@ -8,8 +8,10 @@
 
 pub mod audit_trial;
 pub mod case;
+pub mod check_patches;
 pub mod crash_trial;
 pub mod differential;
 pub mod edit_trial;
+pub mod patches;
 pub mod predict;
 pub mod trace_differential;

@@ -8,9 +8,11 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::audit_trial;
 use xtask::case::{Case, Predictor};
+use xtask::check_patches;
 use xtask::crash_trial;
 use xtask::differential::{self, Options};
 use xtask::edit_trial;
+use xtask::patches;
 use xtask::predict::Question;
 use xtask::trace_differential;
 
@@ -38,6 +40,10 @@ enum Chore {
         /// Folder of the case.
         folder: PathBuf,
     },
+    /// Write the loader patch of each glibc release out of its parts.
+    Patches(patches::Options),
+    /// Apply each loader patch to its source tree, without fuzz.
+    CheckPatches(check_patches::Options),
     /// Answer one question (JSON on standard input); for the tests.
     #[command(hide = true)]
     Predict,
@@ -56,6 +62,8 @@ fn main() -> Result<ExitCode> {
             print!("{report}");
             Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        Chore::Patches(options) => patches::run(&options),
+        Chore::CheckPatches(options) => check_patches::run(&options),
         Chore::Predict => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text)?;

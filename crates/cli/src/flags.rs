@@ -11,6 +11,7 @@ use crate::manual;
 mod assume;
 mod bench;
 mod fix;
+mod loader;
 mod report;
 mod trace;
 
@@ -19,6 +20,7 @@ pub(crate) use self::bench::{BenchFlags, Export, Form};
 pub(crate) use self::fix::{
     CarrierName, Compat, FixFlags, HardlinksFlag, Resolve, UndoFlags, VerifyFlags, WritingFlags,
 };
+pub(crate) use self::loader::{BuildFlags, LoaderFlags, TryFlags};
 pub(crate) use self::report::ReportFlags;
 pub(crate) use self::trace::{TraceFlags, Until};
 
@@ -103,6 +105,9 @@ pub(crate) enum Command {
     /// /dev/null as its standard streams; with --no-run it is not.
     #[command(override_usage = "becalm report [OPTIONS] PROGRAM -o FILE.html [-- ARGS...]")]
     Report(Box<ReportFlags>),
+    /// Build and try loaders that read notes and package caches
+    #[command(subcommand)]
+    Loader(LoaderFlags),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),

@@ -39,6 +39,7 @@ fn run(flags: &Flags) -> Result<ExitStatus> {
         Command::Verify(asked) => commands::verify::run(asked, flags.color),
         Command::Bench(asked) => commands::bench::run(asked, flags.color),
         Command::Report(asked) => commands::report::run(asked),
+        Command::Loader(asked) => commands::loader::run(asked),
         Command::Generate(asked) => commands::generate::run(asked),
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod check;
 pub(crate) mod fix;
 pub(crate) mod follow;
 pub(crate) mod generate;
+pub(crate) mod loader;
 mod making;
 pub(crate) mod report;
 mod secure;

@@ -1,0 +1,181 @@
+//! `becalm loader build`: source, patches, configure, make, install.
+//!
+//! Each build has a folder of its own in the cache, named by the release and by
+//! everything that goes into it. A step that is finished leaves its result there, and
+//! the file `built` says that the tree only needs to be installed.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::source;
+use super::steps::{Steps, missing};
+use crate::exit_code::ExitStatus;
+use crate::flags::BuildFlags;
+
+/// What is run, each found on the search path.
+const TOOLS: [&str; 10] =
+    ["dpkg-deb", "tar", "xz", "patch", "make", "gcc", "gawk", "bison", "python3", "msgfmt"];
+
+/// Builds and installs.
+pub(super) fn run(asked: &BuildFlags) -> Result<ExitStatus> {
+    check(asked)?;
+    let release = &asked.glibc;
+    let folder = cache_folder()?.join(format!("{}-{:016x}", release.version, key(asked)));
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let steps = Steps::new(folder.join("build.log"))?;
+    let built = folder.join("built");
+    let objects = folder.join("objects");
+    if !built.is_file() {
+        let tree = prepare(&steps, asked, &folder)?;
+        configure(&steps, asked, &tree, &objects)?;
+        steps.now("building");
+        let jobs = asked.jobs.or_else(|| std::thread::available_parallelism().ok());
+        let jobs = jobs.map_or(1, NonZeroUsize::get);
+        steps.run(Command::new("make").arg(format!("-j{jobs}")).current_dir(&objects))?;
+        fs::write(&built, "")?;
+    }
+    steps.now(format!("installing into {}", asked.prefix.display()));
+    steps.run(Command::new("make").arg("install").current_dir(&objects))?;
+    steps.finish();
+    println!("{}", loader_in(&asked.prefix)?.display());
+    Ok(ExitStatus::Fine)
+}
+
+/// What can be known to be wrong before anything is fetched.
+fn check(asked: &BuildFlags) -> Result<()> {
+    ensure!(asked.prefix.is_absolute(), "{}: not absolute", asked.prefix.display());
+    for plain in ["/", "/usr", "/usr/local"] {
+        ensure!(asked.prefix != Path::new(plain), "{plain}: a prefix of its own is wanted");
+    }
+    // It becomes a string in a C header, by way of a shell script.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/:._+-".contains(c);
+    ensure!(asked.store.chars().all(is_plain), "--store {}: not a list of paths", asked.store);
+    for prefix in asked.store.split(':').filter(|prefix| !prefix.is_empty()) {
+        ensure!(prefix.starts_with('/'), "--store {prefix}: not absolute");
+    }
+    let mut lacking = missing(&TOOLS);
+    if asked.source.is_none() {
+        lacking.extend(missing(&["apt-get"]));
+    }
+    if !lacking.is_empty() {
+        bail!("a build of glibc needs {}, not installed here", lacking.join(", "));
+    }
+    Ok(())
+}
+
+/// The patched tree.
+fn prepare(steps: &Steps, asked: &BuildFlags, folder: &Path) -> Result<PathBuf> {
+    let deb = match &asked.source {
+        Some(deb) => deb.clone(),
+        None => {
+            let packages = cache_folder()?.join(format!("glibc-source-{}", asked.glibc.suite));
+            fs::create_dir_all(&packages).with_context(|| packages.display().to_string())?;
+            source::fetch(steps, &asked.glibc, &packages)?
+        }
+    };
+    // Half a tree from a run that was broken off is no tree.
+    for left in ["package", "objects", &format!("glibc-{}", asked.glibc.version)] {
+        if folder.join(left).exists() {
+            fs::remove_dir_all(folder.join(left))?;
+        }
+    }
+    let tree = source::unpack(steps, &asked.glibc, &deb, folder)?;
+    steps.now("applying becalm's patch");
+    let patch = folder.join("resolution.patch");
+    fs::write(&patch, asked.glibc.patch)?;
+    steps.patch(&tree, &patch)?;
+    Ok(tree)
+}
+
+fn configure(steps: &Steps, asked: &BuildFlags, tree: &Path, objects: &Path) -> Result<()> {
+    steps.now("configuring");
+    fs::create_dir(objects).with_context(|| objects.display().to_string())?;
+    steps.run(
+        Command::new(tree.join("configure"))
+            .arg(format!("--prefix={}", asked.prefix.display()))
+            .arg(format!("--with-store-prefixes={}", asked.store))
+            .args(["--disable-werror", "--disable-nscd"])
+            .current_dir(objects),
+    )
+}
+
+/// Where builds are kept.
+fn cache_folder() -> Result<PathBuf> {
+    let base = match std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()) {
+        Some(dir) => PathBuf::from(dir),
+        None => Path::new(&std::env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME")?)
+            .join(".cache"),
+    };
+    Ok(base.join("becalm/loader"))
+}
+
+/// A number for everything that makes one build another (FNV-1a, 64 bits).
+fn key(asked: &BuildFlags) -> u64 {
+    let prefix = asked.prefix.to_string_lossy();
+    let parts = [asked.glibc.version, asked.glibc.patch, &asked.store, &prefix];
+    parts
+        .iter()
+        .flat_map(|part| part.bytes().chain([0]))
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+}
+
+/// The loader that was installed.
+fn loader_in(prefix: &Path) -> Result<PathBuf> {
+    for folder in ["lib", "lib64"] {
+        let Ok(entries) = fs::read_dir(prefix.join(folder)) else { continue };
+        let found = entries.filter_map(Result::ok).map(|entry| entry.path()).find(|path| {
+            path.file_name().is_some_and(|name| {
+                let name = name.to_string_lossy();
+                name.starts_with("ld-linux") || name.starts_with("ld64.so") || name == "ld.so.1"
+            })
+        });
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
+    bail!("{}: no loader was installed", prefix.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(prefix: &str, store: &str) -> BuildFlags {
+        BuildFlags {
+            glibc: "2.36".parse().expect("known"),
+            prefix: prefix.into(),
+            store: store.into(),
+            source: Some("x.deb".into()),
+            jobs: None,
+        }
+    }
+
+    #[test]
+    fn everything_compiled_in_makes_another_build() {
+        let one = key(&flags("/opt/a", "/s"));
+        assert_ne!(one, key(&flags("/opt/b", "/s")));
+        assert_ne!(one, key(&flags("/opt/a", "/s:/t")));
+        assert_eq!(one, key(&flags("/opt/a", "/s")));
+    }
+
+    #[test]
+    fn a_prefix_of_the_running_system_is_refused() {
+        for prefix in ["/usr", "/", "relative"] {
+            assert!(check(&flags(prefix, "/s")).is_err(), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_is_more_than_paths_is_refused() {
+        for store in ["/s\"", "/s $(x)", "s", "/s:t"] {
+            let error = check(&flags("/opt/a", store)).expect_err(store);
+            assert!(error.to_string().starts_with("--store"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! `becalm loader`: builds patched loaders ([`build`]) and tries loaders ([`attempt`]).
+
+mod attempt;
+mod build;
+mod fixture;
+mod release;
+mod source;
+mod steps;
+
+use anyhow::Result;
+
+pub(crate) use self::release::Release;
+use crate::exit_code::ExitStatus;
+use crate::flags::LoaderFlags;
+
+/// Does what was asked.
+///
+/// # Errors
+/// Where a step of a build fails, or a loader cannot be tried.
+pub(crate) fn run(asked: &LoaderFlags) -> Result<ExitStatus> {
+    match asked {
+        LoaderFlags::Build(asked) => build::run(asked),
+        LoaderFlags::Check(asked) => attempt::run(asked),
+    }
+}

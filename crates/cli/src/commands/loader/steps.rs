@@ -1,0 +1,89 @@
+//! Runs the steps of a build: one line of progress on a terminal, everything that the
+//! tools say in a log.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+
+/// The running build.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    log: PathBuf,
+    line: ProgressBar,
+}
+
+impl Steps {
+    /// Starts a new log.
+    ///
+    /// # Errors
+    /// Where the log cannot be written.
+    pub(crate) fn new(log: PathBuf) -> Result<Self> {
+        File::create(&log).with_context(|| log.display().to_string())?;
+        let line = if std::io::stderr().is_terminal() {
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+        } else {
+            ProgressBar::hidden()
+        };
+        line.enable_steady_tick(Duration::from_millis(200));
+        Ok(Self { log, line })
+    }
+
+    /// Names what is being done.
+    pub(crate) fn now(&self, doing: impl Into<String>) {
+        self.line.set_message(doing.into());
+    }
+
+    /// Runs one command to its end, its output into the log.
+    ///
+    /// # Errors
+    /// Where it cannot be started or does not succeed: then the log is named.
+    pub(crate) fn run(&self, command: &mut Command) -> Result<()> {
+        let log = || -> std::io::Result<File> { OpenOptions::new().append(true).open(&self.log) };
+        let name = command.get_program().to_string_lossy().into_owned();
+        let status = command
+            .env("LC_ALL", "C")
+            .env_remove("LD_LIBRARY_PATH")
+            .stdin(Stdio::null())
+            .stdout(log()?)
+            .stderr(log()?)
+            .status()
+            .with_context(|| name.clone())?;
+        if !status.success() {
+            bail!("{name}: {status}; {} has what it said", self.log.display());
+        }
+        Ok(())
+    }
+
+    /// Applies a patch, without fuzz.
+    ///
+    /// # Errors
+    /// Where it does not apply.
+    pub(crate) fn patch(&self, tree: &Path, file: &Path) -> Result<()> {
+        self.run(
+            Command::new("patch")
+                .args(["-p1", "--fuzz=0", "--force", "--silent", "--input"])
+                .arg(file)
+                .current_dir(tree),
+        )
+        .with_context(|| file.display().to_string())
+    }
+
+    /// Takes the line away.
+    pub(crate) fn finish(&self) {
+        self.line.finish_and_clear();
+    }
+}
+
+/// The tools of a list that are not on the search path.
+pub(crate) fn missing(tools: &[&'static str]) -> Vec<&'static str> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there =
+        |tool: &str| std::env::split_paths(&path).any(|dir| dir.join(OsStr::new(tool)).is_file());
+    tools.iter().copied().filter(|tool| !is_there(tool)).collect()
+}

@@ -1,0 +1,65 @@
+//! The flags of `becalm loader`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+use crate::commands::loader::Release;
+
+/// What to do with loaders.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LoaderFlags {
+    /// Build a glibc whose loader reads notes and package caches
+    ///
+    /// Fetches Debian's glibc-source of the release through apt, with lists and a cache
+    /// of its own and the mirror that this machine's apt is set up with; applies becalm's
+    /// patch; builds; installs into the prefix and nowhere else. What was fetched and built
+    /// stays in the cache folder ($XDG_CACHE_HOME/becalm/loader), so that a second run has
+    /// little to do.
+    Build(BuildFlags),
+    /// Say what a loader reads, by trying it
+    ///
+    /// A fixture of a few hundred bytes is resolved, not run. Notes are always tried.
+    /// Caches are read in stores only, so trying them needs a folder below a store prefix
+    /// that the loader was built with. Exit 1 where the loader reads neither.
+    Check(TryFlags),
+}
+
+/// The flags of `becalm loader build`.
+#[derive(Debug, Args)]
+pub(crate) struct BuildFlags {
+    /// The release: 2.36, 2.41 or 2.43
+    #[arg(long, value_name = "VERSION")]
+    pub glibc: Release,
+
+    /// Where to install; an absolute path, compiled in
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub prefix: PathBuf,
+
+    /// Store prefixes to compile in: where the loader believes package caches
+    #[arg(long, value_name = "A:B", default_value = "/nix/store:/gnu/store")]
+    pub store: String,
+
+    /// A glibc-source package at hand; nothing is fetched
+    #[arg(long, value_name = "DEB", value_hint = ValueHint::FilePath)]
+    pub source: Option<PathBuf>,
+
+    /// Processes to build with; without it, as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}
+
+/// The flags of `becalm loader check`.
+#[derive(Debug, Args)]
+pub(crate) struct TryFlags {
+    /// The loader
+    #[arg(value_name = "LD.SO", value_hint = ValueHint::FilePath)]
+    pub loader: PathBuf,
+
+    /// A folder below one of the loader's store prefixes, to try a package cache in
+    ///
+    /// A package is made in it and taken away again.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub store: Option<PathBuf>,
+}

@@ -1,0 +1,266 @@
+//! The C reader of the loader patch (`patches/glibc/common/elf/dl-resolution.c`).
+//!
+//! Any segments: no byte outside of them is read, which the sanitizer sees. A note
+//! that is whole: the reader believes it exactly where becalm's own reader has no
+//! error in it, and finds for each name what a walk from the front finds. Any path:
+//! its package root is the one its components give.
+
+#![no_main]
+
+use std::ffi::{CStr, CString, c_char};
+
+use becalm_core::elf::resolution_note::{Answer, Record, records};
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use libfuzzer_sys::fuzz_target;
+
+/// `struct dl_resolution_note`.
+#[repr(C)]
+struct Note {
+    pairs: *const c_char,
+    size: u32,
+    looked_for: u8,
+    sorted: u8,
+}
+
+/// `struct dl_resolution_answer`.
+#[repr(C)]
+struct Element {
+    kind: c_char,
+    path: *const c_char,
+    length: usize,
+}
+
+/// `Elf64_Phdr`.
+#[repr(C)]
+#[derive(Arbitrary, Clone, Copy, Debug)]
+struct Phdr {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    vaddr: u64,
+    paddr: u64,
+    filesz: u64,
+    memsz: u64,
+    align: u64,
+}
+
+const PT_LOAD: u32 = 1;
+const PT_NOTE: u32 = 4;
+const PF_R: u32 = 4;
+
+unsafe extern "C" {
+    fn _dl_resolution_find(note: *mut Note, phdr: *const Phdr, phnum: usize, base: u64);
+    fn _dl_resolution_lookup(note: *const Note, name: *const c_char) -> *const c_char;
+    fn _dl_resolution_next(list: *mut *const c_char, element: *mut Element) -> bool;
+    fn _dl_resolution_root(path: *const c_char, directory: bool, prefixes: *const c_char) -> usize;
+}
+
+#[derive(Arbitrary, Debug)]
+enum Input {
+    /// What a segment holds, and headers that say so more or less truly.
+    Segments { image: Vec<u8>, notes: Vec<(NoteHeader, u64)>, name: Vec<u8> },
+    /// A descriptor in a note that is as it should be.
+    Descriptor { descriptor: Vec<u8>, name: Vec<u8> },
+    /// A descriptor made of pairs, so that long ones are met.
+    Pairs { pairs: Vec<(Vec<u8>, Vec<u8>)>, sort: bool, name: Vec<u8> },
+    /// A path and where stores are.
+    Root { path: Vec<u8>, directory: bool, prefixes: Vec<u8> },
+}
+
+/// A `PT_NOTE` whose values are small numbers about as often as not.
+#[derive(Arbitrary, Debug)]
+struct NoteHeader {
+    vaddr: Value,
+    filesz: Value,
+    memsz: Value,
+    align: Value,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Value {
+    Small(u8),
+    Any(u64),
+    Whole,
+}
+
+impl Value {
+    fn get(&self, whole: usize) -> u64 {
+        match *self {
+            Self::Small(value) => value.into(),
+            Self::Any(value) => value,
+            Self::Whole => whole as u64,
+        }
+    }
+}
+
+fn string(bytes: &[u8]) -> CString {
+    CString::new(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).unwrap_or_default()
+}
+
+/// Looks for the note of an object that has been loaded as `image`.
+fn find(image: &[u8], notes: &[Phdr]) -> Note {
+    let size = image.len() as u64;
+    // Loaded at an address whose lower half is in the headers, as in a real object.
+    let start = image.as_ptr() as u64;
+    let load = Phdr {
+        kind: PT_LOAD,
+        flags: PF_R,
+        offset: 0,
+        vaddr: 0,
+        paddr: 0,
+        filesz: size,
+        memsz: size,
+        align: 4096,
+    };
+    let mut phdr = vec![load];
+    phdr.extend_from_slice(notes);
+    let mut note = Note { pairs: std::ptr::null(), size: 0, looked_for: 0, sorted: 0 };
+    // SAFETY: the one PT_LOAD tells the truth about `image`, which outlives the note.
+    unsafe { _dl_resolution_find(&raw mut note, phdr.as_ptr(), phdr.len(), start) };
+    assert_eq!(note.looked_for, 1);
+    note
+}
+
+/// The elements that the reader has for `name`.
+fn lookup(note: &Note, name: &CStr) -> Option<Vec<(u8, Vec<u8>)>> {
+    // SAFETY: `note` is what `find` made, and its image is still there.
+    unsafe {
+        let mut list = _dl_resolution_lookup(note, name.as_ptr());
+        if list.is_null() {
+            return None;
+        }
+        let mut element = Element { kind: 0, path: std::ptr::null(), length: 0 };
+        let mut elements = Vec::new();
+        while _dl_resolution_next(&raw mut list, &raw mut element) {
+            let path = std::slice::from_raw_parts(element.path.cast::<u8>(), element.length);
+            elements.push((element.kind.cast_unsigned(), path.to_vec()));
+        }
+        Some(elements)
+    }
+}
+
+/// An image with one resolution note in it.
+fn image_with(descriptor: &[u8]) -> Vec<u8> {
+    let mut image = Vec::new();
+    for word in [6, u32::try_from(descriptor.len()).unwrap_or_default(), 0x63a8_6cb6] {
+        image.extend_from_slice(&word.to_ne_bytes());
+    }
+    image.extend_from_slice(b"NixOS\0\0\0");
+    image.extend_from_slice(descriptor);
+    image.into_boxed_slice().into_vec()
+}
+
+fn elements(record: &Record) -> Vec<(u8, Vec<u8>)> {
+    record
+        .answers
+        .iter()
+        .map(|answer| match answer {
+            Answer::Exact(path) => (b'=', path.to_vec()),
+            Answer::Hint(dir) => (b'?', dir.to_vec()),
+        })
+        .collect()
+}
+
+/// Holds the reader against becalm's own on a note that is whole.
+fn compare(descriptor: &[u8], name: &[u8]) {
+    let image = image_with(descriptor);
+    let size = image.len() as u64;
+    let header = Phdr {
+        kind: PT_NOTE,
+        flags: PF_R,
+        offset: 0,
+        vaddr: 0,
+        paddr: 0,
+        filesz: size,
+        memsz: size,
+        align: 4,
+    };
+    let note = find(&image, &[header]);
+    let expected: Result<Vec<_>, _> = records(descriptor).collect();
+    let Ok(expected) = expected else {
+        assert!(note.pairs.is_null(), "believed a note that has an error");
+        return;
+    };
+    assert!(!note.pairs.is_null(), "did not believe a sound note");
+    let names = expected.iter().map(|record| record.needed.to_vec()).chain([name.to_vec()]);
+    for name in names {
+        let name = string(&name);
+        let first = expected.iter().find(|record| **record.needed == *name.to_bytes());
+        assert_eq!(lookup(&note, &name), first.map(elements));
+    }
+}
+
+/// The package root by components.
+fn root(path: &[u8], directory: bool, prefixes: &[u8]) -> usize {
+    for prefix in prefixes.split(|&byte| byte == b':') {
+        let end = prefix.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+        let prefix = &prefix[..end];
+        if prefix.first() != Some(&b'/') {
+            continue;
+        }
+        let Some(rest) = path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(b"/")) else {
+            continue;
+        };
+        let mut parts = rest.split(|&byte| byte == b'/');
+        let package = parts.next().unwrap_or_default();
+        if matches!(package, b"" | b"." | b"..") || (!directory && package.len() == rest.len()) {
+            continue;
+        }
+        let mut depth = 0_i64;
+        let leaves = parts.any(|part| {
+            depth += match part {
+                b"" | b"." => 0,
+                b".." => -1,
+                _ => 1,
+            };
+            depth < 0
+        });
+        if !leaves {
+            return prefix.len() + 1 + package.len();
+        }
+    }
+    0
+}
+
+fuzz_target!(|input: Input| {
+    match input {
+        Input::Segments { image, notes, name } => {
+            let image = image.into_boxed_slice();
+            let headers: Vec<Phdr> = notes
+                .iter()
+                .map(|(header, flags)| Phdr {
+                    kind: PT_NOTE,
+                    flags: *flags as u32,
+                    offset: 0,
+                    vaddr: header.vaddr.get(image.len()),
+                    paddr: 0,
+                    filesz: header.filesz.get(image.len()),
+                    memsz: header.memsz.get(image.len()),
+                    align: header.align.get(image.len()),
+                })
+                .collect();
+            let note = find(&image, &headers);
+            lookup(&note, &string(&name));
+        }
+        Input::Descriptor { descriptor, name } => compare(&descriptor, &name),
+        Input::Pairs { mut pairs, sort, name } => {
+            if sort {
+                pairs.sort();
+            }
+            let mut descriptor = Vec::new();
+            for (needed, list) in &pairs {
+                descriptor.extend_from_slice(string(needed).as_bytes_with_nul());
+                descriptor.push(b"=?"[needed.len() % 2]);
+                descriptor.extend_from_slice(string(list).as_bytes_with_nul());
+            }
+            descriptor.push(0);
+            compare(&descriptor, &name);
+        }
+        Input::Root { path, directory, prefixes } => {
+            let (path, prefixes) = (string(&path), string(&prefixes));
+            // SAFETY: both are strings that end.
+            let length = unsafe { _dl_resolution_root(path.as_ptr(), directory, prefixes.as_ptr()) };
+            assert_eq!(length, root(path.to_bytes(), directory, prefixes.to_bytes()));
+        }
+    }
+});

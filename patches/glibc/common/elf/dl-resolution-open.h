@@ -1,0 +1,234 @@
+/* Resolution notes and package caches in the search for a library.
+   SPDX-License-Identifier: LGPL-2.1-or-later
+
+   Part of dl-load.c, whose search functions are static.
+
+   The answer of a note or of a package's loader cache stands where the run
+   path of the asking object stands, and can only be taken: whatever is wrong
+   with it, a path that is gone, another class or machine, a directory, no
+   ELF file at all, leads to the plain search that would have been made
+   without it.  */
+
+#include <dl-resolution.h>
+
+#if defined HAVE_TUNABLES && !HAVE_TUNABLES
+# define RESOLUTION_SWITCH (dl_resolution_note | dl_resolution_cache)
+#else
+# include <dl-tunables.h>
+# define RESOLUTION_SWITCH TUNABLE_GET (glibc, rtld, resolution, int32_t, NULL)
+#endif
+
+/* One question and, once answered, the open file.  */
+struct resolution
+{
+  struct link_map *loader;
+  const char *name;
+  size_t namelen;
+  int mode;
+  struct filebuf *fbp;
+  const char *list;	/* A note's list; NULL where CACHED is set.  */
+  const char *cached;	/* A cache's file.  */
+  bool rpath;		/* The answer stands for DT_RPATH.  */
+  int fd;
+  char *realname;
+};
+
+/* The package root of L: in *PATH, its length returned.  The kernel tells
+   no name of the main program, but where its file lies.  */
+static size_t
+resolution_root (struct link_map *l, const char **path)
+{
+  if (sizeof (STORE_PREFIXES) == 1)
+    return 0;
+  bool unnamed = l->l_name[0] == '\0';
+  if (unnamed && l->l_origin == NULL)
+    l->l_origin = _dl_get_origin ();
+  *path = unnamed ? l->l_origin : l->l_name;
+  if (*path == (const char *) -1)
+    return 0;
+  return _dl_resolution_root (*path, unnamed, STORE_PREFIXES);
+}
+
+/* Open FILE, NUL-terminated.  False ends the walk of a list.  */
+static bool
+resolution_open_file (struct resolution *r, const char *file, int whatcode)
+{
+  bool other_class = false;
+  char *expanded = NULL;
+  if (strchr (file, '$') != NULL)
+    file = expanded = expand_dynamic_string_token (r->loader, file);
+  if (file == NULL || *file != '/')
+    {
+      free (expanded);
+      return false;
+    }
+
+  if (__glibc_unlikely (GLRO(dl_debug_mask) & DL_DEBUG_LIBS)
+      && whatcode != LA_SER_CONFIG)
+    _dl_debug_printf ("  trying file=%s\n", file);
+  r->fd = open_verify (file, -1, r->fbp, r->loader, whatcode,
+		       r->mode | __RTLD_RESOLUTION, &other_class, false);
+  if (r->fd == -1)
+    {
+      free (expanded);
+      return errno == ENOENT || errno == EACCES;
+    }
+  r->realname = expanded != NULL ? expanded : __strdup (file);
+  if (r->realname == NULL)
+    {
+      __close_nocancel (r->fd);
+      r->fd = -1;
+    }
+  return false;
+}
+
+/* Search DIRECTORY, which this may change, as a run path of one element.
+   False ends the walk of a list.  */
+static bool
+resolution_search (struct resolution *r, char *directory)
+{
+  struct r_search_path_elem *dirs[2];
+  struct r_search_path_struct path = { .dirs = dirs, .malloced = 0 };
+  bool other_class = false;
+
+  fillin_rpath (directory, dirs, ":", r->rpath ? "RPATH" : "RUNPATH",
+		r->loader->l_name, r->loader);
+  if (dirs[0] == NULL)
+    return true;
+  __set_errno (ENOENT);
+  r->fd = open_path (r->name, r->namelen, r->mode | __RTLD_RESOLUTION, &path,
+		     &r->realname, r->fbp, r->loader, LA_SER_RUNPATH,
+		     &other_class);
+  return r->fd == -1 && (errno == ENOENT || errno == EACCES);
+}
+
+/* Try the elements of the note's list, or the cache's file.  An error other
+   than a file that is not there would have ended the walk of the run path,
+   and ends this one.  */
+static void
+resolution_try (void *closure)
+{
+  struct resolution *r = closure;
+  struct dl_resolution_answer answer;
+
+  if (r->list == NULL)
+    {
+      resolution_open_file (r, r->cached, LA_SER_CONFIG);
+      return;
+    }
+  while (_dl_resolution_next (&r->list, &answer))
+    {
+      if (answer.length >= DL_RESOLUTION_PATH_MAX)
+	return;
+      if (answer.kind == '=' && answer.path[answer.length] == '\0')
+	{
+	  resolution_open_file (r, answer.path, LA_SER_RUNPATH);
+	  return;
+	}
+      char path[answer.length + 1];
+      *((char *) __mempcpy (path, answer.path, answer.length)) = '\0';
+      if (answer.kind == '='
+	  ? !resolution_open_file (r, path, LA_SER_RUNPATH)
+	  : !resolution_search (r, path))
+	return;
+    }
+}
+
+/* Whether FILE lies in a directory that DF_1_NODEFLIB forbids.  */
+static bool
+resolution_is_default (const char *file)
+{
+  const char *dir = system_dirs;
+  for (size_t i = 0; i < nsystem_dirs_len; ++i)
+    {
+      if (strncmp (file, dir, system_dirs_len[i]) == 0)
+	return true;
+      dir += system_dirs_len[i] + 1;
+    }
+  return false;
+}
+
+/* What the note of R->loader or the cache of its package has for R->name.
+   False where that is nothing.  */
+static bool
+resolution_find (struct resolution *r, bool has_run_path)
+{
+  struct link_map *l = r->loader;
+  int32_t readers = RESOLUTION_SWITCH;
+  const char *path;
+
+  /* A program that runs with more rights than its user believes stores
+     only, and nothing that is preloaded.  */
+  if (__libc_enable_secure
+      && ((r->mode & __RTLD_SECURE) != 0 || resolution_root (l, &path) == 0))
+    return false;
+
+  if ((readers & dl_resolution_note) != 0)
+    {
+      struct dl_resolution_note *note = &l->l_resolution_note;
+      if (!note->looked_for)
+	_dl_resolution_find (note, l->l_phdr, l->l_phnum, l->l_addr);
+      r->list = _dl_resolution_lookup (note, r->name);
+      if (r->list != NULL
+	  && __glibc_unlikely (GLRO(dl_debug_mask) & DL_DEBUG_LIBS))
+	_dl_debug_printf (" search note=%s\n", DSO_FILENAME (l->l_name));
+      if (note->pairs != NULL)
+	return r->list != NULL;
+    }
+
+#ifdef USE_LDCONFIG
+  /* A cache answers for the run paths of its package's objects.  */
+  size_t root;
+  if ((readers & dl_resolution_cache) != 0 && has_run_path
+      && !GLRO(dl_inhibit_cache) && (root = resolution_root (l, &path)) != 0)
+    {
+      r->cached = _dl_package_cache_lookup (r->name, path, root);
+      return (r->cached != NULL
+	      && !((l->l_flags_1 & DF_1_NODEFLIB) != 0
+		   && resolution_is_default (r->cached)));
+    }
+#endif
+  return false;
+}
+
+/* Open what the note of LOADER or the cache of its package says about NAME.
+   IN_RPATH: asked in the place of DT_RPATH, not of DT_RUNPATH; an object
+   answers in one of them.  Returns and stores what open_path does.  */
+static int
+resolution_open (struct link_map *loader, bool in_rpath, const char *name,
+		 size_t namelen, int mode, char **realname,
+		 struct filebuf *fbp)
+{
+  if (loader == NULL || loader->l_real != loader || loader->l_faked)
+    return -1;
+
+  bool runpath = loader->l_info[DT_RUNPATH] != NULL;
+  bool rpath = !runpath && loader->l_info[DT_RPATH] != NULL;
+  if (rpath != in_rpath)
+    return -1;
+  /* Where some run paths are to be ignored, is this one?  */
+  if (__glibc_unlikely (GLRO(dl_inhibit_rpath) != NULL)
+      && !(rpath
+	   ? cache_rpath (loader, &loader->l_rpath_dirs, DT_RPATH, "RPATH")
+	   : cache_rpath (loader, &loader->l_runpath_dirs, DT_RUNPATH,
+			  "RUNPATH")))
+    return -1;
+
+  struct resolution r =
+    {
+      .loader = loader, .name = name, .namelen = namelen, .mode = mode,
+      .fbp = fbp, .rpath = rpath, .fd = -1
+    };
+  if (!resolution_find (&r, runpath || rpath))
+    return -1;
+
+  struct dl_exception exception;
+  _dl_catch_exception (&exception, resolution_try, &r);
+  if (__glibc_unlikely (exception.errstring != NULL))
+    {
+      _dl_exception_free (&exception);
+      return -1;
+    }
+  *realname = r.realname;
+  return r.fd;
+}
