@@ -5,7 +5,9 @@
 
 use becalm_core::patch::Write;
 use object::ReadRef;
-use object::elf::{DT_STRSZ, DT_STRTAB, PF_R, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, PT_PHDR};
+use object::elf::{
+    DT_STRSZ, DT_STRTAB, PF_R, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR,
+};
 
 use crate::dynamic::{self, Entry};
 use crate::format::Segment;
@@ -247,7 +249,9 @@ impl Builder<'_> {
 
     fn segment_count(&self, parts: &Parts) -> usize {
         let note = parts.note.is_some() && self.layout.shared.is_none();
-        self.image.segments.len() + 1 + usize::from(parts.dynamic_moves) + usize::from(note)
+        let more = 1 + usize::from(parts.dynamic_moves) + usize::from(note);
+        let unused = layout::unused(self.image).min(more);
+        self.image.segments.len() + more - unused
     }
 
     /// The program headers: those that were there, following what moved, and ours behind
@@ -275,6 +279,12 @@ impl Builder<'_> {
             }
         }
         let note = self.news.note.filter(|_| self.layout.shared.is_none()).map(note_segment);
+        let mut unused = self.appended.loads.len() + note.iter().len();
+        segments.retain(|segment| {
+            let goes = segment.kind == PT_NULL && unused > 0;
+            unused -= usize::from(goes);
+            !goes
+        });
         insert(&mut segments, note.as_slice());
         insert(&mut segments, &self.appended.loads);
         let size = segments.len() as u64 * self.image.format.segment_size();

@@ -5,7 +5,7 @@
 use object::Endianness;
 use object::elf::{
     DT_NULL, DynamicTag, FileHeader32, FileHeader64, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD,
-    SHT_NOBITS, SHT_NULL,
+    SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_NULL,
 };
 use object::pod;
 use object::read::ReadRef;
@@ -159,10 +159,21 @@ impl Image {
             return Err(RewriteError::Truncated);
         }
         self.check_loads()?;
+        if self.is_debug_information() {
+            return Err(RewriteError::DebugInformation);
+        }
         let rest = self.length - extent;
         let padding = rest <= PADDING
             && bytes_at(data, extent, rest).is_some_and(|bytes| bytes.iter().all(|&b| b == 0));
         if padding { Ok(()) } else { Err(RewriteError::Payload { offset: extent }) }
+    }
+
+    /// What `objcopy --only-keep-debug` and `eu-strip -f` leave: code without its bytes.
+    fn is_debug_information(&self) -> bool {
+        let code = SHF_ALLOC.0 | SHF_EXECINSTR.0;
+        self.sections
+            .iter()
+            .any(|section| section.kind == SHT_NOBITS && section.flags.0 & code == code)
     }
 
     /// `PT_LOAD` ascends, does not overlap, and `memsz ≥ filesz` (gABI, "Program

@@ -44,8 +44,13 @@ pub(crate) struct Layout {
     pub(crate) table_moves: bool,
 }
 
+/// Program headers that say nothing: some linkers leave one to be used.
+pub(crate) fn unused(image: &Image) -> usize {
+    image.segments.iter().filter(|segment| segment.kind == PT_NULL).count()
+}
+
 /// Chooses the way that displaces least: `slots` further program headers, one more for a
-/// note that shares none.
+/// note that shares none. Unused ones are taken first.
 pub(crate) fn choose<'data, R: ReadRef<'data>>(
     image: &Image,
     data: R,
@@ -60,15 +65,15 @@ pub(crate) fn choose<'data, R: ReadRef<'data>>(
         let room = Room::of(image, with_tables);
         // Displaced tables are large: there one slot less counts for more.
         for share in if with_tables { [true, false] } else { [false, true] } {
-            let slots = slots + usize::from(note && !share);
+            let slots = (slots + usize::from(note && !share)).saturating_sub(unused(image));
             let Some(blocks) = room.displaced(image, data, slots) else { continue };
-            let shared =
-                image.segments.iter().position(|segment| note && can_be_shared(segment, &blocks));
-            if share && shared.is_none() {
-                continue;
+            if !share {
+                return Layout { blocks, shared: None, table_moves: false };
             }
-            let shared = shared.filter(|_| share);
-            return Layout { blocks, shared, table_moves: false };
+            let shared = if note { room.shared(image, blocks) } else { None };
+            if let Some((blocks, index)) = shared {
+                return Layout { blocks, shared: Some(index), table_moves: false };
+            }
         }
     }
     Layout { blocks: Vec::new(), shared: None, table_moves: true }
@@ -163,6 +168,23 @@ impl Room {
             return None;
         }
         self.gaps_are_free(image, data, start..end, &taken).then_some(taken)
+    }
+
+    /// A `PT_NOTE` that ours can share, displaced for that alone where need be.
+    fn shared(&self, image: &Image, mut blocks: Vec<Block>) -> Option<(Vec<Block>, usize)> {
+        let among = |blocks: &[Block]| {
+            image.segments.iter().position(|segment| can_be_shared(segment, blocks))
+        };
+        if let Some(index) = among(&blocks) {
+            return Some((blocks, index));
+        }
+        let clear = |block: &&Block| !self.fixed.iter().any(|it| overlap(it, &block.range));
+        let one = |block: &&Block| among(std::slice::from_ref(block)).is_some();
+        let block = self.movable.iter().filter(clear).find(one)?.clone();
+        let index = among(std::slice::from_ref(&block))?;
+        blocks.push(block);
+        blocks.sort_by_key(|block| block.range.start);
+        Some((blocks, index))
     }
 
     /// True where nothing but padding lies between the blocks.

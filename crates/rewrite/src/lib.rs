@@ -100,6 +100,9 @@ pub enum RewriteError {
     /// An object file or a core.
     #[error("neither a program nor a library")]
     NotLoadable,
+    /// Debug information split off a program or library: nothing of it is ever loaded.
+    #[error("debug information only")]
+    DebugInformation,
     /// A structure lies behind the end of the file.
     #[error("the file is truncated")]
     Truncated,

@@ -34,6 +34,9 @@ pub(super) fn of(original: &[u8], bench: Option<&Bench>) -> Vec<Kind> {
     let replace: Vec<Edit> = view
         .needed()
         .filter(|name| !name.is_empty() && !name.contains(&b'/'))
+        // Under another name the loader would load itself once more.
+        .filter(|name| !name.starts_with(b"ld-linux") && !name.starts_with(b"ld."))
+        .filter(|name| !name.starts_with(b"ld64."))
         .map(|name| Edit::ReplaceNeeded { from: name.to_owned(), to: path_of(name, bench) })
         .collect();
     kinds.push(kind("run-path", vec![run_path(RunPathKind::Keep)]));

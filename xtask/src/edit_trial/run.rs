@@ -72,7 +72,10 @@ fn differs(
     if control.is_none() || said(&path, original, argument)? != control {
         return Ok(None);
     }
-    let value = Some("/becalm/trial/run/path".into());
+    // Behind the run path that it has, which it may need.
+    let dynamic = elf::parse(original).ok().and_then(|view| view.dynamic).unwrap_or_default();
+    let old = dynamic.runpath.or(dynamic.rpath).unwrap_or_default();
+    let value = Some(format!("{old}:/becalm/trial/run/path").into());
     for (kind, step) in [
         ("note", Edit::ResolutionNote(Some(vec![0x42; 300]))),
         ("run-path", Edit::RunPath { kind: RunPathKind::Keep, value }),

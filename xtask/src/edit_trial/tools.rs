@@ -104,7 +104,10 @@ impl Bench {
             if !done.table_moved {
                 self.rewriters(&edited, kind, &mut found)?;
             }
-            found.extend(self.lint(&edited)?.map(|what| ("eu-elflint", what)));
+            // It asks every version's file to be a needed one, which a removal ends.
+            if kind.name != "remove-needed" {
+                found.extend(self.lint(&edited)?.map(|what| ("eu-elflint", what)));
+            }
         }
         Ok(found)
     }
@@ -183,8 +186,9 @@ impl Bench {
             Ok(text.lines().map(|line| BString::from(line).to_string()).collect())
         };
         let before = lines(&control)?;
-        // It knows no note of that owner.
-        let fine = |line: &str| line == "No errors" || line.contains("owner name 'NixOS'");
+        // It knows no note of that owner, and takes DT_AUDIT for an address.
+        let known = ["No errors", "owner name 'NixOS'", "AUDIT value must point"];
+        let fine = |line: &str| known.iter().any(|known| line.contains(known));
         Ok(lines(edited)?.difference(&before).find(|line| !fine(line)).cloned())
     }
 }

@@ -4,6 +4,7 @@ mod crash;
 mod properties;
 mod refusals;
 mod rules;
+mod slots;
 
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::elf::{self, ObjectView};

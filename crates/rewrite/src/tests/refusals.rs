@@ -51,6 +51,20 @@ fn a_truncated_file_at_every_length() {
 }
 
 #[test]
+fn debug_information_alone() {
+    let mut image = Builder::program(FORMATS[0]).build();
+    let found = crate::image::Image::read(image.as_slice()).expect("it can be read");
+    let named = |name: &[u8]| {
+        let index = found.sections.iter().position(|it| found.section_name(it) == name);
+        found.section_table_offset as usize + 64 * index.expect("the section")
+    };
+    let text = named(b".text");
+    image[text + 4..text + 8].copy_from_slice(&8_u32.to_le_bytes());
+    image[text + 8..text + 16].copy_from_slice(&6_u64.to_le_bytes());
+    assert_eq!(refusal(&image, note("x")), RewriteError::DebugInformation);
+}
+
+#[test]
 fn overlapping_segments() {
     let mut image = Builder::program(FORMATS[0]).build();
     let found = crate::image::Image::read(image.as_slice()).expect("it can be read");

@@ -1,0 +1,43 @@
+//! Where further program headers find room.
+
+use object::elf::{PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR};
+
+use super::{edited, note, undone};
+use crate::image::Image;
+use crate::testing::{Builder, FORMATS};
+
+fn read(image: &[u8]) -> Image {
+    Image::read(image).expect("it can be read")
+}
+
+#[test]
+fn an_unused_header_is_taken_first() {
+    // A linker for MIPS leaves one, and what follows the table there cannot move.
+    let builder = Builder { hash: 0, interpreter: false, ..Builder::program(FORMATS[0]) };
+    let mut original = builder.build();
+    let found = read(&original);
+    let table = found.segments.iter().position(|it| it.kind == PT_PHDR).expect("its own header");
+    let at = 64 + 56 * table;
+    original[at..at + 56].fill(0);
+    let image = edited(&original, &[note("a\0=/b\0\0")]);
+    let after = read(&image);
+    assert_eq!(after.segments.len(), found.segments.len());
+    assert!(after.segments.iter().all(|it| it.kind != PT_NULL));
+    assert_eq!(after.loads().count(), found.loads().count() + 1);
+    assert_eq!(undone(&image), original);
+}
+
+#[test]
+fn a_note_shares_the_header_of_a_displaced_one_where_room_is_short() {
+    let builder = Builder { hash: 0, ..Builder::library(FORMATS[0]) };
+    let original = builder.build();
+    let before = read(&original);
+    let image = edited(&original, &[note("a\0=/b\0\0")]);
+    let after = read(&image);
+    let count = |image: &Image, kind| image.segments.iter().filter(|it| it.kind == kind).count();
+    assert_eq!(
+        count(&after, PT_NOTE) + count(&after, PT_LOAD),
+        count(&before, PT_NOTE) + count(&before, PT_LOAD) + 1
+    );
+    assert_eq!(after.table_offset, before.table_offset);
+}
