@@ -128,7 +128,10 @@ struct Group {
     paths: Vec<BString>,
 }
 
-fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
+/// `e_machine`, class and byte order, as numbers that can be ordered.
+type MachineKey = (u16, u8, u8);
+
+fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, Group> {
     let looked: Vec<Option<(Ident, Interpreter)>> = paths
         .par_chunks(CHUNK)
         .flat_map_iter(|chunk| {
@@ -136,7 +139,8 @@ fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
             chunk.iter().map(|path| kind_of(&session, path.as_ref())).collect::<Vec<_>>()
         })
         .collect();
-    let mut groups: BTreeMap<(u16, u8, u8), (Group, BTreeMap<BString, usize>)> = BTreeMap::new();
+    type Votes = BTreeMap<BString, usize>;
+    let mut groups: BTreeMap<MachineKey, (Group, Votes)> = BTreeMap::new();
     for (path, looked) in paths.iter().zip(looked) {
         let Some((ident, interpreter)) = looked else { continue };
         let key = (ident.machine, ident.class as u8, ident.endian as u8);
