@@ -36,6 +36,22 @@ same_stamp (const struct table_guard *guard, const struct statx *now)
          && (guard->kind != GUARD_FILE || guard->size == now->size);
 }
 
+/* True where the process's loader is one of a list, `:` between them. */
+static int
+is_listed (const char *list)
+{
+  const char *loader = process_loader ();
+  size_t length = strlen (loader);
+  for (const char *end; *list != '\0' && length > 0; list = *end == ':' ? end + 1 : end)
+    {
+      for (end = list; *end != '\0' && *end != ':'; end++)
+        ;
+      if ((size_t) (end - list) == length && memcmp (list, loader, length) == 0)
+        return 1;
+    }
+  return 0;
+}
+
 static int
 look (uint32_t index)
 {
@@ -44,7 +60,7 @@ look (uint32_t index)
   if (guard == NULL)
     return 0;
   if (guard->kind == GUARD_LOADER)
-    return text_equal (path, process_loader ());
+    return is_listed (path);
   struct statx now;
   long result;
   if (first_root_path != NULL && text_equal (path, first_root_path))
