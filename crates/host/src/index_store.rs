@@ -12,7 +12,7 @@ use becalm_core::closure::{self, Subject, SubjectKind};
 use becalm_core::elf::Ident;
 use becalm_core::facts::{Environment, LoaderFacts};
 use becalm_core::fs::{Errno, FileSystem};
-use becalm_core::index::build::{Asked, Asker, Gatherer, Sources, Stamps, name_in};
+use becalm_core::index::build::{Asked, Asker, Gatherer, Left, Sources, Stamps, name_in};
 use becalm_core::index::hash::NameHash;
 use becalm_core::index::{Index, Stamp, Target, Time, tls};
 use bstr::{BStr, BString, ByteSlice};
@@ -81,6 +81,8 @@ pub struct MachineIndex {
     pub index: Index,
     /// Questions left to the loader.
     pub left: usize,
+    /// The same by reason; none twice.
+    pub left_by: Vec<(Left, usize)>,
     /// Programs that need more static TLS than there is by default, with what helps: the
     /// value for `glibc.rtld.optional_static_tls`, or nothing does.
     pub static_tls: Vec<(BString, Option<u64>)>,
@@ -98,19 +100,39 @@ pub struct Indexed {
 /// Indexes stores: every object below them that asks for anything.
 #[must_use]
 pub fn index_stores(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
-    let stamps = OsStamps::default();
-    let mut errors = Vec::new();
-    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-    let walked_roots: Vec<PathBuf> = options.stores.iter().map(real).collect();
-    let walked = find_objects(&walked_roots, WalkOptions { progress: options.progress });
-    errors.extend(walked.errors);
+    let walked_roots: Vec<PathBuf> = options.stores.iter().map(|path| real(path)).collect();
+    // An object is asked for by its path: of a file with several names each counts.
+    let walk = WalkOptions { progress: options.progress, every_name: true };
+    let walked = find_objects(&walked_roots, walk);
     let elf = walked.objects.into_iter().filter(|found| found.format == Format::Elf);
     let paths: Vec<BString> = elf.map(|found| bytes_of(&found.path)).collect();
-    let mut stores: Vec<BString> =
-        options.stores.iter().chain(&walked_roots).map(|path| bytes_of(path)).collect();
+    let mut indexed = index_paths(os, &paths, options);
+    indexed.errors.splice(0..0, walked.errors);
+    indexed
+}
+
+/// Indexes the objects given, by their real paths, and those that their answers name. What
+/// lies below [`IndexOptions::stores`] is immutable.
+#[must_use]
+pub fn index_files(os: &OsFs, files: &[PathBuf], options: IndexOptions<'_>) -> Indexed {
+    let mut paths: Vec<BString> = files.iter().map(|path| bytes_of(&real(path))).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    index_paths(os, &paths, options)
+}
+
+fn index_paths(os: &OsFs, paths: &[BString], options: IndexOptions<'_>) -> Indexed {
+    let stamps = OsStamps::default();
+    let mut errors = Vec::new();
+    let mut stores: Vec<BString> = options
+        .stores
+        .iter()
+        .flat_map(|path| [bytes_of(path), bytes_of(&real(path))])
+        .map(without_slashes)
+        .collect();
     stores.sort_unstable();
     stores.dedup();
-    let mut machines: Vec<MachineIndex> = by_machine(os, &paths)
+    let mut machines: Vec<MachineIndex> = by_machine(os, paths)
         .into_values()
         .filter_map(|group| {
             let work = Work { os, stamps, options, stores: &stores, group: &group };
@@ -119,6 +141,10 @@ pub fn index_stores(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
         .collect();
     machines.sort_by_key(|machine| std::cmp::Reverse(machine.index.objects.len()));
     Indexed { machines, errors }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// The objects of one machine.
@@ -200,12 +226,13 @@ impl Work<'_> {
         }
         let static_tls = self.static_tls(&facts, &mut asked);
         let left = asked.iter().map(|asked| asked.left.len()).sum();
+        let left_by = by_reason(&asked);
         let mut gatherer = Gatherer::default();
         self.directories(&mut gatherer);
         gatherer.object(self.common(&facts));
         asked.into_iter().for_each(|asked| gatherer.object(asked));
         let target = Target::of(&self.group.ident);
-        Ok(MachineIndex { target, index: gatherer.finish(), left, static_tls })
+        Ok(MachineIndex { target, index: gatherer.finish(), left, left_by, static_tls })
     }
 
     fn sources<'s>(&'s self, fs: &'s dyn FileSystem, facts: &'s LoaderFacts) -> Sources<'s> {
@@ -286,8 +313,10 @@ impl Work<'_> {
     /// of `LD_LIBRARY_PATH`.
     fn directories(&self, gatherer: &mut Gatherer) {
         for store in self.stores {
-            // A stamp that may be shared by a later state matches nothing.
-            let stamp = self.settled(store.as_ref()).unwrap_or_default();
+            // A stamp that may be shared by a later state matches nothing; neither does that of
+            // a store whose packages come and go deeper down.
+            let stamp = self.settled(store.as_ref()).filter(|_| self.is_flat(store));
+            let stamp = stamp.unwrap_or_default();
             gatherer.root(store.clone(), stamp);
         }
         let mut seen: FxHashSet<BString> = FxHashSet::default();
@@ -315,7 +344,15 @@ impl Work<'_> {
     }
 
     fn is_in_store(&self, path: &[u8]) -> bool {
-        self.stores.iter().any(|store| path.starts_with(store))
+        self.stores.iter().any(|store| below(path, store).is_some())
+    }
+
+    /// True where everything in the store that holds objects is a package, named as the
+    /// stores of Nix and Guix name theirs: what comes and goes is then an entry of the store
+    /// itself.
+    fn is_flat(&self, store: &[u8]) -> bool {
+        let mut inside = self.group.paths.iter().filter_map(|path| below(path, store));
+        inside.all(is_in_package)
     }
 
     fn settled(&self, path: &BStr) -> Option<Stamp> {
@@ -336,6 +373,33 @@ impl Work<'_> {
         names.sort_unstable();
         (self.stamps.stamp(path.as_ref()) == Ok(before)).then_some((before, names))
     }
+}
+
+/// What follows a store's path and a slash.
+fn below<'p>(path: &'p [u8], store: &[u8]) -> Option<&'p [u8]> {
+    path.strip_prefix(store)?.strip_prefix(b"/")
+}
+
+/// True where a path inside a store begins with `<hash>-<name>/`, the hash being 32 letters
+/// and digits (nixpkgs and Guix both take base 32 of 160 bits).
+fn is_in_package(path: &[u8]) -> bool {
+    const HASH: usize = 32;
+    let Some((package, _)) = path.split_once_str("/") else { return false };
+    package.len() > HASH + 1
+        && package[HASH] == b'-'
+        && package[..HASH].iter().all(u8::is_ascii_alphanumeric)
+}
+
+fn by_reason(asked: &[Asked]) -> Vec<(Left, usize)> {
+    let mut counts: Vec<(Left, usize)> = Vec::new();
+    for (_, why) in asked.iter().flat_map(|asked| &asked.left) {
+        match counts.iter_mut().find(|(known, _)| known == why) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((*why, 1)),
+        }
+    }
+    counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    counts
 }
 
 fn bytes_of(path: &Path) -> BString {
