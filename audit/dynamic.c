@@ -77,6 +77,20 @@ run_path_mark (const struct run_path *run_path)
   return (uint32_t) hash_bytes (seed, run_path->value, strlen (run_path->value));
 }
 
+/* A division would be a call into libgcc on some machines. */
+static uint32_t
+modulo (uint32_t value, uint32_t by)
+{
+  uint64_t rest = 0;
+  for (int bit = 31; bit >= 0; bit--)
+    {
+      rest = rest << 1 | (value >> bit & 1);
+      if (rest >= by)
+        rest -= by;
+    }
+  return (uint32_t) rest;
+}
+
 static const elf_sym *
 by_gnu_hash (const struct link_map *map, const struct tables *t, const char *name)
 {
@@ -87,7 +101,7 @@ by_gnu_hash (const struct link_map *map, const struct tables *t, const char *nam
   for (const char *c = name; *c != '\0'; c++)
     hash = hash * 33 + (unsigned char) *c;
   const uint32_t *buckets = table + 4 + bloom_words * (sizeof (elf_word) / 4);
-  uint32_t index = bucket_count != 0 ? buckets[hash % bucket_count] : 0;
+  uint32_t index = bucket_count != 0 ? buckets[modulo (hash, bucket_count)] : 0;
   if (index < first)
     return NULL;
   for (const uint32_t *chain = buckets + bucket_count + (index - first);; chain++, index++)

@@ -41,26 +41,43 @@ put_text (const char *s)
 }
 
 static void
-put_number (unsigned long value, unsigned base)
+put_digits (const char *digits, unsigned count)
+{
+  while (count > 0)
+    put_byte (digits[--count]);
+}
+
+static void
+put_decimal (unsigned long value)
 {
   char digits[24];
   unsigned count = 0;
   do
-    digits[count++] = "0123456789abcdef"[value % base];
-  while ((value /= base) != 0);
-  while (count > 0)
-    put_byte (digits[--count]);
+    digits[count++] = (char) ('0' + value % 10);
+  while ((value /= 10) != 0);
+  put_digits (digits, count);
+}
+
+static void
+put_hexadecimal (unsigned long value)
+{
+  char digits[24];
+  unsigned count = 0;
+  do
+    digits[count++] = "0123456789abcdef"[value & 15];
+  while ((value >>= 4) != 0);
+  put_digits (digits, count);
 }
 
 static void
 begin (const char *what, const void *cookie)
 {
   used = 0;
-  put_number ((unsigned long) sys_getpid (), 10);
+  put_decimal ((unsigned long) sys_getpid ());
   put_byte ('\t');
   put_text (what);
   put_byte ('\t');
-  put_number ((unsigned long) cookie, 16);
+  put_hexadecimal ((unsigned long) cookie);
   put_byte ('\t');
 }
 
@@ -81,7 +98,7 @@ log_object (const void *cookie, long namespace, const char *path)
   if (file[0] == '\0')
     return;
   begin ("object", cookie);
-  put_number ((unsigned long) namespace, 10);
+  put_decimal ((unsigned long) namespace);
   put_byte ('\t');
   put_text (path);
   end ();
@@ -93,7 +110,7 @@ log_question (const void *cookie, unsigned flag, const char *name, const char *a
   if (file[0] == '\0')
     return;
   begin ("search", cookie);
-  put_number (flag, 10);
+  put_decimal (flag);
   put_byte ('\t');
   put_text (name);
   put_byte ('\t');

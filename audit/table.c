@@ -154,7 +154,7 @@ table_find_object (const char *path)
   const struct table_header *h = header ();
   const uint32_t *buckets = (const uint32_t *) (becalm_table + h->buckets_at);
   size_t length = strlen (path);
-  uint64_t bucket = hash_bytes (0, path, length) % h->bucket_count;
+  uint64_t bucket = (hash_bytes (0, path, length) >> 32) * h->bucket_count >> 32;
   uint32_t from = bucket == 0 ? 0 : buckets[bucket - 1], to = buckets[bucket];
   if (to > h->object_count)
     return NO_OBJECT;

@@ -15,32 +15,38 @@ use crate::loader::load::Role;
 pub const DEFAULT_SURPLUS: u64 = 1664;
 /// Default of `glibc.rtld.optional_static_tls`.
 pub const DEFAULT_OPTIONAL: u64 = 512;
-/// Alignment of the static TLS area where the program asks for no more: `TCB_ALIGNMENT`,
-/// 64 on x86, 16 to 64 elsewhere; the least is taken.
-const AREA_ALIGN: u64 = 64;
+/// Alignment of the static TLS area where the program asks for no more: that of
+/// `struct pthread`, 64 on x86 and 16 or 32 elsewhere, at least as the releases before 2.35
+/// have it (`TCB_ALIGNMENT` of `nptl/descr.h` and `pthreaddef.h`).
+fn area_align(machine: u16) -> u64 {
+    const I386: u16 = 3;
+    const X86_64: u16 = 62;
+    if matches!(machine, I386 | X86_64) { 64 } else { 16 }
+}
 
 /// What the start of a program needs of the surplus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticTls {
-    /// Bytes that must fit: TLS of the libraries marked `DF_STATIC_TLS`, at its worst
-    /// alignment.
+    /// Bytes of the libraries marked `DF_STATIC_TLS`, at their worst alignment: without them
+    /// the start is sure to fail.
     pub required: u64,
-    /// Bytes of all libraries' TLS: what may be taken from the surplus before, by libraries
-    /// that would do without (TLS descriptors).
+    /// Bytes of all libraries' TLS. A program or library may use another's by the
+    /// initial-exec model without either being marked, and libraries that would do without
+    /// (TLS descriptors) may take their part before.
     pub all: u64,
-    /// A library asks for a stricter alignment than the area has: no tunable helps, and the
-    /// start under an audit module fails.
+    /// A marked library asks for a stricter alignment than the area has: no tunable helps,
+    /// and the start under an audit module fails.
     pub impossible: bool,
 }
 
 impl StaticTls {
     /// The value for `glibc.rtld.optional_static_tls` with which the program starts; `None`
-    /// where the default does.
+    /// where the default does for certain.
     #[must_use]
     pub fn tunable(&self) -> Option<u64> {
         // The optional part may be used up before, so it does not count as room.
         let room = DEFAULT_SURPLUS - DEFAULT_OPTIONAL;
-        (self.required > room).then(|| DEFAULT_OPTIONAL + self.all.next_multiple_of(64))
+        (self.all > room).then(|| DEFAULT_OPTIONAL + self.all.next_multiple_of(64))
     }
 }
 
@@ -72,7 +78,7 @@ pub fn of_libraries<'a>(
         let flags = view.dynamic.as_ref().map_or(0, |dynamic| dynamic.flags);
         if flags & DF_STATIC_TLS != 0 {
             need.required = need.required.saturating_add(taken);
-            need.impossible |= align > AREA_ALIGN.max(program_align);
+            need.impossible |= align > area_align(view.ident.machine).max(program_align);
         }
     }
     need

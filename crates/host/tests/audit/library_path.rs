@@ -1,0 +1,177 @@
+//! `LD_LIBRARY_PATH`: first as always, and without its misses where snapshots hold.
+
+use std::time::Duration;
+
+use crate::support::{SHOW, Scene, answered, skip};
+
+/// A program of the store with a library of the store, `d0` to `d9` beside it, of which the
+/// last has a file that is no matter.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.library("store/b/libx.so.1", "x", 1, &[]);
+    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+    scene.cc("store/p/prog", &source, &["@/store/b/libx.so.1", "-Wl,-rpath,@/store/b"]);
+    for dir in DIRS {
+        std::fs::create_dir(scene.path(dir)).unwrap();
+    }
+    std::fs::write(scene.path("d9/readme"), "").unwrap();
+    scene
+}
+
+const DIRS: [&str; 10] = ["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9"];
+
+fn all(scene: &Scene) -> String {
+    DIRS.map(|dir| scene.text(dir)).join(":")
+}
+
+#[test]
+fn directories_without_the_name_cost_no_answer() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.index(&DIRS);
+    let path = all(&scene);
+    let (ran, answers) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &path)]);
+    assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");
+    assert!(answered(&answers, "libx.so.1") && answered(&answers, "libc.so.6"), "{answers:?}");
+}
+
+#[test]
+fn what_it_has_wins_and_is_answered() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.library("d7/libx.so.1", "x", 7, &[]);
+    scene.index(&DIRS);
+    let path = all(&scene);
+    let (ran, answers) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &path)]);
+    assert!(ran.stdout.ends_with("value 7\n"), "{ran:?}");
+    assert!(answers.contains(&("libx.so.1".into(), scene.text("d7/libx.so.1"))), "{answers:?}");
+    let slashes = format!("{}//", path);
+    scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &slashes)]);
+}
+
+#[test]
+fn a_library_added_after_indexing_is_found_and_a_removed_one_is_not_named() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.library("d2/libx.so.1", "x", 2, &[]);
+    scene.index(&DIRS);
+    let path = all(&scene);
+    scene.library("d1/libx.so.1", "x", 11, &[]);
+    let (ran, _) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &path)]);
+    assert!(ran.stdout.ends_with("value 11\n"), "{ran:?}");
+    std::fs::remove_file(scene.path("d1/libx.so.1")).unwrap();
+    std::fs::remove_file(scene.path("d2/libx.so.1")).unwrap();
+    let (ran, _) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &path)]);
+    assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");
+}
+
+#[test]
+fn a_directory_changed_within_the_clocks_grain_is_not_trusted() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    std::thread::sleep(Duration::from_millis(250));
+    // Changed between the pause that the indexing makes and the indexing itself.
+    let late = scene.path("d3/late");
+    let stamp = {
+        std::fs::write(&late, "").unwrap();
+        let stores = [scene.store()];
+        let dirs = DIRS.map(|dir| scene.path(dir));
+        let options = becalm_host::index_store::IndexOptions {
+            stores: &stores,
+            dirs: &dirs,
+            ..Default::default()
+        };
+        becalm_host::index_store::index_stores(&becalm_host::OsFs::new(), options)
+    };
+    let index = &stamp.machines[0].index;
+    let known = |dir: &str| {
+        let path = scene.text(dir);
+        index.directories.iter().any(|known| known.path == path && known.names.is_some())
+    };
+    assert!(known("d2") && !known("d3"));
+}
+
+#[test]
+fn directories_nobody_indexed() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.index(&[]);
+    let path = all(&scene);
+    let absent = format!("{}:{path}", scene.text("nowhere"));
+    for path in [&path, &absent] {
+        let (ran, answers) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", path)]);
+        assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");
+        assert!(answered(&answers, "libx.so.1"), "{answers:?}");
+    }
+    scene.library("d4/libx.so.1", "x", 4, &[]);
+    let (ran, _) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &path)]);
+    assert!(ran.stdout.ends_with("value 4\n"), "{ran:?}");
+}
+
+#[test]
+fn hwcaps_subdirectories_relative_elements_and_tokens_are_the_loaders() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    let level = if cfg!(target_arch = "x86_64") { "glibc-hwcaps/x86-64-v2" } else { "tls" };
+    scene.library(&format!("d5/{level}/libx.so.1"), "x", 5, &[]);
+    scene.index(&DIRS);
+    let (_, answers) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &all(&scene))]);
+    assert!(!answered(&answers, "libx.so.1"), "{answers:?}");
+    for path in [":", "d0", "$ORIGIN/../d5", "${ORIGIN}/../../d5;d0"] {
+        let (_, answers) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", path)]);
+        assert!(!answered(&answers, "libx.so.1"), "{path}: {answers:?}");
+    }
+}
+
+#[test]
+fn a_driver_directory_swaps_what_a_dispatch_library_opens() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.library("store/gl/libGLdriver.so.0", "draw", 1, &[]);
+    scene.library("d6/libGLdriver.so.0", "draw", 6, &[]);
+    let dispatch = r#"
+        #include <dlfcn.h>
+        int gl(void) { void *l = dlopen("libGLdriver.so.0", RTLD_NOW);
+          return ((int (*)(void)) dlsym(l, "draw"))(); }"#;
+    scene.cc(
+        "store/glvnd/libGL.so.1",
+        dispatch,
+        &["-shared", "-fPIC", "-Wl,-soname,libGL.so.1", "-Wl,-rpath,@/store/gl"],
+    );
+    let source = format!("{SHOW} int gl(void); int main(void) {{ show(gl()); }}");
+    scene.cc("store/p/draw", &source, &["@/store/glvnd/libGL.so.1", "-Wl,-rpath,@/store/glvnd"]);
+    scene.index(&DIRS);
+    let (ran, _) = scene.same("store/p/draw", &[]);
+    assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");
+    let (ran, _) = scene.same("store/p/draw", &[("LD_LIBRARY_PATH", &all(&scene))]);
+    assert!(ran.stdout.ends_with("value 6\n"), "{ran:?}");
+}
+
+#[test]
+fn a_program_without_a_run_path_is_calmed_too() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    let source = format!("{SHOW} int main(void) {{ show(0); }}");
+    scene.cc("elsewhere/prog", &source, &[]);
+    scene.index(&DIRS);
+    let (_, answers) = scene.same("elsewhere/prog", &[("LD_LIBRARY_PATH", &all(&scene))]);
+    assert!(answered(&answers, "libc.so.6"), "{answers:?}");
+    let (_, answers) = scene.same("elsewhere/prog", &[]);
+    assert_eq!(answers, []);
+}

@@ -1,0 +1,7 @@
+//! The audit module under the real loader: each case starts a program plainly and calmed,
+//! and holds the two against each other.
+
+mod library_path;
+mod semantics;
+mod static_tls;
+mod support;

@@ -1,0 +1,51 @@
+//! Initial-exec TLS of initial libraries, which under an audit module must fit the surplus.
+
+use crate::support::{SHOW, Scene, skip};
+
+fn scene(size: usize) -> Scene {
+    let scene = Scene::new();
+    let library = format!(
+        "__thread char block[{size}] __attribute__((tls_model(\"initial-exec\"))) = {{1}};
+         int x(void) {{ return block[0]; }}"
+    );
+    scene.cc(
+        "store/b/libx.so.1",
+        &library,
+        &["-shared", "-fPIC", "-ftls-model=initial-exec", "-Wl,-soname,libx.so.1"],
+    );
+    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+    scene.cc("store/p/prog", &source, &["@/store/b/libx.so.1", "-Wl,-rpath,@/store/b"]);
+    scene
+}
+
+#[test]
+fn three_kilobytes_fail_without_the_tunable_and_start_with_it() {
+    if skip() {
+        return;
+    }
+    let scene = scene(3000);
+    let indexed = scene.index(&[]);
+    let needs = &indexed.machines[0].static_tls;
+    let [(program, Some(value))] = &needs[..] else { panic!("{needs:?}") };
+    assert_eq!(program, scene.text("store/p/prog").as_str());
+
+    let plain = scene.start("store/p/prog", &[]);
+    assert_eq!(plain.code, 0);
+    let index = scene.text("index.so");
+    let without = scene.start("store/p/prog", &[("LD_AUDIT", &index)]);
+    assert_ne!(without.code, 0, "nothing to guard against: {without:?}");
+    let tunable = format!("glibc.rtld.optional_static_tls={value}");
+    let with = scene.start("store/p/prog", &[("LD_AUDIT", &index), ("GLIBC_TUNABLES", &tunable)]);
+    assert_eq!(with, plain);
+}
+
+#[test]
+fn what_fits_the_default_needs_nothing() {
+    if skip() {
+        return;
+    }
+    let scene = scene(500);
+    let indexed = scene.index(&[]);
+    assert_eq!(indexed.machines[0].static_tls, []);
+    scene.same("store/p/prog", &[]);
+}

@@ -1,0 +1,208 @@
+//! A scratch store of objects built here, its index, and starts with and without it.
+
+use std::ffi::OsStr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use becalm_core::index::{Index, Target, embed, encode};
+use becalm_host::OsFs;
+use becalm_host::index_store::{IndexOptions, Indexed, index_stores};
+use tempfile::TempDir;
+
+/// What each program of the tests ends with: the objects it has, then its own line.
+pub(crate) const SHOW: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+static int show_one(struct dl_phdr_info *info, size_t size, void *data) {
+  (void) size; (void) data;
+  printf("%s\n", info->dlpi_name);
+  return 0;
+}
+static void show(int value) {
+  dl_iterate_phdr(show_one, 0);
+  printf("value %d\n", value);
+}
+"#;
+
+/// A folder with a store in it.
+pub(crate) struct Scene {
+    dir: TempDir,
+}
+
+/// What a start gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// True where the test cannot run here; fails where everything is required.
+pub(crate) fn skip() -> bool {
+    let reason = if Command::new("cc").arg("--version").output().is_err() {
+        "no C compiler (Debian: gcc)"
+    } else if Command::new("make").arg("--version").output().is_err() {
+        "no make (Debian: make)"
+    } else if !cfg!(all(target_os = "linux", target_env = "gnu")) {
+        "no glibc here"
+    } else {
+        return false;
+    };
+    assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|v| v != "1"), "skipped: {reason}");
+    eprintln!("skipped: {reason}");
+    true
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("store")).unwrap();
+        Self { dir }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The path as text, for compiler flags and environments.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path("store")
+    }
+
+    /// Compiles `source` to the file `name`; each `@` in the arguments is the scene's folder.
+    pub(crate) fn cc(&self, name: &str, source: &str, arguments: &[&str]) -> PathBuf {
+        let out = self.path(name);
+        std::fs::create_dir_all(out.parent().unwrap()).unwrap();
+        let c = self.path("source.c");
+        std::fs::write(&c, source).unwrap();
+        let folder = self.dir.path().to_str().unwrap();
+        let made = Command::new("cc")
+            .args(["-w", "-O1", "-Wl,--no-as-needed", "-o"])
+            .args([&out, &c])
+            .args(arguments.iter().map(|argument| argument.replace('@', folder)))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "cc: {}", String::from_utf8_lossy(&made.stderr));
+        out
+    }
+
+    /// A library whose function `name()` (of the soname) gives `value`.
+    pub(crate) fn library(&self, file: &str, function: &str, value: i32, arguments: &[&str]) {
+        let soname = Path::new(file).file_name().unwrap().to_str().unwrap().to_owned();
+        let soname = format!("-Wl,-soname,{soname}");
+        let source = format!("int {function}(void) {{ return {value}; }}");
+        let mut all = vec!["-shared", "-fPIC", soname.as_str()];
+        all.extend(arguments);
+        self.cc(file, &source, &all);
+    }
+
+    /// Builds the module.
+    pub(crate) fn module(&self) -> PathBuf {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../audit");
+        let out = self.path("module.so");
+        let made = Command::new("make")
+            .args(["-s", "-C"])
+            .arg(&sources)
+            .arg(format!("OUT={}", out.display()))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "make: {}", String::from_utf8_lossy(&made.stderr));
+        out
+    }
+
+    /// Indexes the store, with these directories of `LD_LIBRARY_PATH`, into `index.so`.
+    pub(crate) fn index(&self, dirs: &[&str]) -> Indexed {
+        // Older than the clock's grain, or nothing here is trusted.
+        std::thread::sleep(Duration::from_millis(250));
+        let dirs: Vec<PathBuf> = dirs.iter().map(|dir| self.path(dir)).collect();
+        let stores = [self.store()];
+        let options = IndexOptions { stores: &stores, dirs: &dirs, ..IndexOptions::default() };
+        let indexed = index_stores(&OsFs::new(), options);
+        assert!(indexed.errors.is_empty(), "{:?}", indexed.errors);
+        let machine = &indexed.machines[0];
+        self.write_index(&machine.index, machine.target);
+        indexed
+    }
+
+    pub(crate) fn write_index(&self, index: &Index, target: Target) {
+        let module = std::fs::read(self.module()).unwrap();
+        let file = embed(&module, &encode(index, target).unwrap()).unwrap();
+        std::fs::write(self.path("index.so"), file).unwrap();
+    }
+
+    /// Starts a program, with nothing in its environment but what is given.
+    pub(crate) fn start(&self, program: &str, environment: &[(&str, &str)]) -> Ran {
+        start(&[self.path(program)], environment)
+    }
+
+    /// Starts it calmed; the log of what was answered beside.
+    pub(crate) fn calmed(
+        &self,
+        program: &str,
+        environment: &[(&str, &str)],
+    ) -> (Ran, Vec<(String, String)>) {
+        let log = self.path("log");
+        let _ = std::fs::remove_file(&log);
+        let (index, becalm) = (self.text("index.so"), format!("log:{}", log.display()));
+        let mut all = vec![("LD_AUDIT", index.as_str()), ("BECALM", becalm.as_str())];
+        all.extend_from_slice(environment);
+        let logged = self.start(program, &all);
+        all.retain(|(name, _)| *name != "BECALM");
+        let ran = self.start(program, &all);
+        assert_eq!(ran, logged, "logging changes nothing");
+        (ran, answers(&log))
+    }
+
+    /// Asserts that a start is the same calmed; gives it and what was answered.
+    pub(crate) fn same(
+        &self,
+        program: &str,
+        environment: &[(&str, &str)],
+    ) -> (Ran, Vec<(String, String)>) {
+        let plain = self.start(program, environment);
+        let (calmed, answers) = self.calmed(program, environment);
+        assert_eq!(plain, calmed, "answered: {answers:#?}");
+        (calmed, answers)
+    }
+}
+
+/// Starts a command line with an environment.
+pub(crate) fn start<S: AsRef<OsStr>>(line: &[S], environment: &[(&str, &str)]) -> Ran {
+    let mut command = Command::new(&line[0]);
+    command.args(&line[1..]).env_clear().envs(environment.iter().copied()).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    Ran {
+        code: output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or(0)),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// The questions the module answered, with the answers, by its log.
+pub(crate) fn answers(log: &Path) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            match fields[..] {
+                [_, "search", _, "1", needed, answer] if !answer.is_empty() => {
+                    Some((needed.to_owned(), answer.to_owned()))
+                }
+                _ => None,
+            }
+        })
+        .collect()
+}
+
+/// True where the question was answered.
+pub(crate) fn answered(answers: &[(String, String)], needed: &str) -> bool {
+    answers.iter().any(|(name, _)| name == needed)
+}
