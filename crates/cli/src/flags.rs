@@ -10,12 +10,14 @@ use crate::manual;
 
 mod assume;
 mod fix;
+mod index;
 mod trace;
 
 pub(crate) use self::assume::{AssumeFlags, Secure, StoreFlag};
 pub(crate) use self::fix::{
     CarrierName, Compat, FixFlags, HardlinksFlag, Resolve, UndoFlags, VerifyFlags, WritingFlags,
 };
+pub(crate) use self::index::{Dialect, EnvFlags, IndexFlags, RunFlags};
 pub(crate) use self::trace::{TraceFlags, Until};
 
 /// Ends the dynamic loader's stat storm
@@ -78,6 +80,33 @@ pub(crate) enum Command {
     ///
     /// Files that something else has changed since are left alone, with the reason.
     Undo(UndoFlags),
+    /// Write an index of stores: a file that calms their programs and changes none of them
+    ///
+    /// The stores are walked, and each object's needed strings are resolved as the loader would
+    /// resolve them. The answers go into one file, an audit module (man 7 rtld-audit) for an
+    /// unmodified glibc from 2.31 on. `becalm run` and `becalm env` have programs use it. What
+    /// the search would give is what they get: where that cannot be said beforehand, the loader
+    /// searches as always.
+    Index(IndexFlags),
+    /// Run a program calmed by an index
+    ///
+    /// Sets LD_AUDIT, and GLIBC_TUNABLES where the program's libraries need more static TLS
+    /// than there is under an audit module, beside what the variables already hold; then
+    /// becomes the program. What the program starts is calmed as well.
+    #[command(override_usage = "becalm run [OPTIONS] -- CMD [ARGS]...")]
+    Run(RunFlags),
+    /// Print the lines that calm a session by an index, or what undoes them
+    Env(EnvFlags),
+    /// Is an index still what the search would give?
+    #[command(hide = true)]
+    VerifyIndex {
+        /// The index
+        #[arg(value_name = "INDEX", value_hint = ValueHint::FilePath)]
+        path: PathBuf,
+        /// Write one JSON object, schema becalm/verify/1
+        #[arg(long)]
+        json: bool,
+    },
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),
@@ -167,6 +196,9 @@ pub(crate) fn definition() -> clap::Command {
         .after_long_help(manual::as_help(manual::COMMON))
         .mut_subcommand("check", |check| check.after_long_help(manual::as_help(manual::CHECK)))
         .mut_subcommand("trace", |trace| trace.after_long_help(manual::as_help(manual::TRACE)))
+        .mut_subcommand("index", |index| index.after_long_help(manual::as_help(manual::INDEX)))
+        .mut_subcommand("run", |run| run.after_long_help(manual::as_help(manual::RUN)))
+        .mut_subcommand("env", |env| env.after_long_help(manual::as_help(manual::ENV)))
 }
 
 /// The flags of this process. A wrong one, `--help` and `--version` end it.

@@ -64,6 +64,8 @@ impl Stamps for OsStamps {
 pub struct IndexOptions<'a> {
     /// The stores: walked, and immutable.
     pub stores: &'a [PathBuf],
+    /// Further immutable prefixes, which are not walked; those that are not there do not count.
+    pub prefixes: &'a [PathBuf],
     /// Directories that `LD_LIBRARY_PATH` names.
     pub dirs: &'a [PathBuf],
     /// What the user says of the loader.
@@ -112,7 +114,7 @@ pub fn index_stores(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
 }
 
 /// Indexes the objects given, by their real paths, and those that their answers name. What
-/// lies below [`IndexOptions::stores`] is immutable.
+/// lies below a store or prefix of the options is immutable.
 #[must_use]
 pub fn index_files(os: &OsFs, files: &[PathBuf], options: IndexOptions<'_>) -> Indexed {
     let mut paths: Vec<BString> = files.iter().map(|path| bytes_of(&real(path))).collect();
@@ -124,9 +126,11 @@ pub fn index_files(os: &OsFs, files: &[PathBuf], options: IndexOptions<'_>) -> I
 fn index_paths(os: &OsFs, paths: &[BString], options: IndexOptions<'_>) -> Indexed {
     let stamps = OsStamps::default();
     let mut errors = Vec::new();
+    let prefixes = options.prefixes.iter().filter(|prefix| prefix.is_dir());
     let mut stores: Vec<BString> = options
         .stores
         .iter()
+        .chain(prefixes)
         .flat_map(|path| [bytes_of(path), bytes_of(&real(path))])
         .map(without_slashes)
         .collect();
@@ -351,8 +355,8 @@ impl Work<'_> {
     /// stores of Nix and Guix name theirs: what comes and goes is then an entry of the store
     /// itself.
     fn is_flat(&self, store: &[u8]) -> bool {
-        let mut inside = self.group.paths.iter().filter_map(|path| below(path, store));
-        inside.all(is_in_package)
+        let mut inside = self.group.paths.iter().filter_map(|path| below(path, store)).peekable();
+        inside.peek().is_some() && inside.all(is_in_package)
     }
 
     fn settled(&self, path: &BStr) -> Option<Stamp> {

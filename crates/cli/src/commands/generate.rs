@@ -34,6 +34,9 @@ fn manual_pages(dir: &Path) -> Result<()> {
         let sections = match command.get_name() {
             "check" => manual::CHECK,
             "trace" => manual::TRACE,
+            "index" => manual::INDEX,
+            "run" => manual::RUN,
+            "env" => manual::ENV,
             _ => manual::COMMON,
         };
         manual_page(dir, &name, command.clone(), sections)?;

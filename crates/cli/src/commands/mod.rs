@@ -4,12 +4,16 @@
 pub(crate) mod assume;
 pub(crate) mod beside;
 pub(crate) mod check;
+pub(crate) mod env;
 pub(crate) mod fix;
 pub(crate) mod follow;
 pub(crate) mod generate;
+pub(crate) mod index;
 mod making;
+pub(crate) mod run;
 mod secure;
 pub(crate) mod targets;
 pub(crate) mod trace;
 pub(crate) mod undo;
+pub(crate) mod verify_index;
 pub(crate) mod writing;

@@ -3,6 +3,7 @@
 
 pub(crate) mod beside;
 pub(crate) mod fix;
+pub(crate) mod index;
 pub(crate) mod json;
 pub(crate) mod look;
 pub(crate) mod probes;
@@ -11,6 +12,7 @@ pub(crate) mod text;
 pub(crate) mod trace;
 pub(crate) mod tree;
 pub(crate) mod undo;
+pub(crate) mod verify_index;
 mod words;
 
 use std::io::{self, BufWriter, StdoutLock, Write};
