@@ -7,6 +7,7 @@
 #include "guard.h"
 #include "library_path.h"
 #include "log.h"
+#include "note.h"
 #include "process.h"
 #include "system.h"
 #include "table.h"
@@ -118,41 +119,85 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
 /* True where the file may be named without the loader having looked for it: nothing has come
    or gone in the stores, or it is there. */
 static int
-is_there (const struct table_edge *edge, const char *path)
+is_there (uint32_t flags, const char *path)
 {
   struct statx found;
-  if (!(edge->guards & EDGE_LOOK) && roots_hold ())
+  if (!(flags & EDGE_LOOK) && roots_hold ())
     return 1;
   return sys_statx (path, &found) == 0;
+}
+
+/* The edge of an object, or, for a name it was not indexed with, the common object's where
+   the search along the object's own run path is known to find nothing. */
+static const struct table_edge *
+find_edge (uint32_t index, const char *needed, const char **path)
+{
+  const struct table_object *object = table_object (index);
+  const struct table_edge *edge = table_find_edge (object, needed, path);
+  if (edge == NULL && object->flags & OBJECT_CLOSED)
+    {
+      uint32_t common = table_find_object ("");
+      if (common != NO_OBJECT)
+        edge = table_find_edge (table_object (common), needed, path);
+      return edge != NULL && edge->guards & EDGE_OUTSIDE ? edge : NULL;
+    }
+  if (edge == NULL || (edge->guards & EDGE_KNOWN_RPATHS && rpath_strangers > 0)
+      || (edge->guards & EDGE_NO_RPATHS && rpath_objects > 0))
+    return NULL;
+  return edge;
+}
+
+/* What LD_LIBRARY_PATH says, else PATH, which comes after it. */
+static const char *
+after_library_path (const char *needed, const char *path)
+{
+  const char *first;
+  if (!library_path_is_set ())
+    return path;
+  switch (library_path_ask (needed, &first))
+    {
+    case LIBRARY_PATH_FOUND:
+      return first;
+    case LIBRARY_PATH_NOTHING:
+      return path;
+    case LIBRARY_PATH_UNKNOWN:
+      break;
+    }
+  return needed;
+}
+
+static const char *
+answer_from_table (const char *needed, uint32_t object)
+{
+  const char *path;
+  const struct table_edge *edge = find_edge (object, needed, &path);
+  if (edge == NULL)
+    return needed;
+  uint32_t flags = edge->guards;
+  if (!guards_hold (flags & EDGE_SET) || !is_there (flags, path))
+    return needed;
+  return flags & EDGE_BEFORE_LIBRARY_PATH ? path : after_library_path (needed, path);
 }
 
 static const char *
 answer (const char *needed, uintptr_t *cookie)
 {
-  const char *path, *first;
   if (has_slash (needed))
     return needed;
   if (!(*cookie & 1))
-    *cookie = to_cookie (identify ((const struct link_map *) *cookie));
+    {
+      const struct link_map *map = (const struct link_map *) *cookie;
+      uint32_t object = identify (map);
+      if (object == NO_OBJECT && dynamic_run_path (map).value != NULL)
+        {
+          /* Read after LD_LIBRARY_PATH and before DT_RUNPATH. */
+          const char *noted = note_ask (map, map == program, needed);
+          return noted != NULL ? after_library_path (needed, noted) : needed;
+        }
+      *cookie = to_cookie (object);
+    }
   uint32_t object = from_cookie (*cookie);
-  if (object == NO_OBJECT)
-    return needed;
-  const struct table_edge *edge = table_find_edge (table_object (object), needed, &path);
-  uint32_t flags = edge != NULL ? edge->guards : 0;
-  if (edge == NULL || (flags & EDGE_KNOWN_RPATHS && rpath_strangers > 0)
-      || (flags & EDGE_NO_RPATHS && rpath_objects > 0))
-    return needed;
-  if (!(flags & EDGE_BEFORE_LIBRARY_PATH) && library_path_is_set ())
-    switch (library_path_ask (needed, &first))
-      {
-      case LIBRARY_PATH_FOUND:
-        return first;
-      case LIBRARY_PATH_UNKNOWN:
-        return needed;
-      case LIBRARY_PATH_NOTHING:
-        break;
-      }
-  return guards_hold (flags & EDGE_SET) && is_there (edge, path) ? path : needed;
+  return object != NO_OBJECT ? answer_from_table (needed, object) : needed;
 }
 
 EXPORT const char *

@@ -172,7 +172,8 @@ look_for (const struct element *e, const char *name)
 static enum kind
 look_at (struct element *e)
 {
-  const struct table_directory *known = table_find_directory (e->path, e->length);
+  const struct table_directory *known
+      = table_ready () ? table_find_directory (e->path, e->length) : NULL;
   if (known != NULL && guard_holds (known->guard))
     {
       e->directory = known;

@@ -24,6 +24,14 @@ int
 memcmp (const void *a, const void *b, size_t n)
 {
   const unsigned char *x = a, *y = b;
+  for (; n >= 8; n -= 8, x += 8, y += 8)
+    {
+      uint64_t u, v;
+      __builtin_memcpy (&u, x, 8);
+      __builtin_memcpy (&v, y, 8);
+      if (u != v)
+        break;
+    }
   for (; n > 0; n--, x++, y++)
     if (*x != *y)
       return *x - *y;

@@ -5,12 +5,16 @@
 #include "dynamic.h"
 #include "system.h"
 
+#define AUX_PHDR 3
+#define AUX_PHNUM 5
 #define AUX_BASE 7
 #define AUX_SECURE 23
 #define AUX_EXECFN 31
 
 static unsigned char is_off STATE = 1;
 static unsigned char is_direct STATE = 0;
+static const elf_phdr *headers STATE = NULL;
+static unsigned header_count STATE = 0;
 static const char *loader STATE = NULL;
 static const char *executable STATE = NULL;
 static const char *library_path STATE = NULL;
@@ -50,6 +54,12 @@ read_auxiliary (const elf_auxv *aux)
       {
       case AUX_BASE:
         base = aux->value;
+        break;
+      case AUX_PHDR:
+        headers = (const elf_phdr *) aux->value;
+        break;
+      case AUX_PHNUM:
+        header_count = (unsigned) aux->value;
         break;
       case AUX_SECURE:
         if (aux->value != 0)
@@ -110,6 +120,19 @@ const char *
 process_library_path (void)
 {
   return library_path;
+}
+
+/* Where the loader was started itself, the headers the kernel names are the loader's. */
+const elf_phdr *
+process_headers (void)
+{
+  return is_direct ? NULL : headers;
+}
+
+unsigned
+process_header_count (void)
+{
+  return headers == NULL || is_direct ? 0 : header_count;
 }
 
 const char *

@@ -24,6 +24,10 @@ int process_is_direct (void);
 /* LD_LIBRARY_PATH, NULL where it is not set or empty. */
 const char *process_library_path (void);
 
+/* The program's own headers, by AT_PHDR and AT_PHNUM. */
+const elf_phdr *process_headers (void);
+unsigned process_header_count (void);
+
 /* What follows BECALM=log:, NULL where nothing is to be logged. */
 const char *process_log (void);
 

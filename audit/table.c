@@ -4,31 +4,35 @@
 #include "system.h"
 #include "guard.h"
 
-extern const unsigned char becalm_table[] __attribute__ ((visibility ("hidden")));
-extern const elf_ehdr __ehdr_start __attribute__ ((visibility ("hidden")));
-
 static enum { UNREAD, USABLE, UNUSABLE } state STATE = UNREAD;
+static const unsigned char *table STATE = NULL;
 
 static const struct table_header *
 header (void)
 {
-  return (const struct table_header *) becalm_table;
+  return (const struct table_header *) table;
 }
 
 static uint64_t
-load_word (const unsigned char *bytes, size_t count)
+load_word (const unsigned char *bytes)
 {
-  uint64_t word = 0;
-  if (count == 8)
-    {
-      __builtin_memcpy (&word, bytes, 8);
+  uint64_t word;
+  __builtin_memcpy (&word, bytes, 8);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-      word = __builtin_bswap64 (word);
+  word = __builtin_bswap64 (word);
 #endif
-      return word;
-    }
+  return word;
+}
+
+/* The last COUNT bytes, fewer than eight, before END as the low bytes of a number. */
+static uint64_t
+load_tail (const unsigned char *end, size_t count, int has_eight)
+{
+  if (has_eight)
+    return load_word (end - 8) >> (8 * (8 - count));
+  uint64_t word = 0;
   for (size_t i = 0; i < count; i++)
-    word |= (uint64_t) bytes[i] << (8 * i);
+    word |= (uint64_t) end[(ptrdiff_t) i - (ptrdiff_t) count] << (8 * i);
   return word;
 }
 
@@ -36,15 +40,17 @@ uint64_t
 hash_bytes (uint64_t seed, const void *bytes, size_t length)
 {
   const uint64_t factor = 0x9e3779b97f4a7c15u;
-  const unsigned char *at = bytes;
+  const unsigned char *at = bytes, *end = at + length;
   uint64_t h = seed ^ (length * factor);
-  for (; length > 0; )
+  for (; end - at >= 8; at += 8)
     {
-      size_t count = length < 8 ? length : 8;
-      h = (h ^ load_word (at, count)) * factor;
+      h = (h ^ load_word (at)) * factor;
       h ^= h >> 29;
-      at += count;
-      length -= count;
+    }
+  if (at < end)
+    {
+      h = (h ^ load_tail (end, (size_t) (end - at), length >= 8)) * factor;
+      h ^= h >> 29;
     }
   h ^= h >> 32;
   h *= 0xbf58476d1ce4e5b9u;
@@ -55,20 +61,6 @@ static uint32_t
 low_hash (uint64_t seed, const void *bytes, size_t length)
 {
   return (uint32_t) hash_bytes (seed, bytes, length);
-}
-
-/* How many bytes the loader mapped from the table's start on, by our own last segment. */
-static uint64_t
-mapped_length (void)
-{
-  const unsigned char *base = (const unsigned char *) &__ehdr_start;
-  const elf_phdr *phdr = (const elf_phdr *) (base + __ehdr_start.phoff);
-  uint64_t end = 0;
-  for (unsigned i = 0; i < __ehdr_start.phnum && i < 8; i++)
-    if (phdr[i].type == 1)
-      end = (uint64_t) phdr[i].vaddr + phdr[i].filesz;
-  uint64_t start = (uint64_t) (becalm_table - base);
-  return end > start ? end - start : 0;
 }
 
 static int
@@ -102,12 +94,13 @@ table_ready (void)
   if (state != UNREAD)
     return state == USABLE;
   state = UNUSABLE;
-  uint64_t mapped = mapped_length ();
+  uint64_t mapped;
+  table = table_place (&mapped);
   if (mapped < sizeof (struct table_header) + TRAILER_SIZE)
     return 0;
   /* A file shorter than its program headers say would end us at the first touch. The
      kernel gives an error instead, and the path it is to read lies at the very end. */
-  if (!guard_reach_end ((const char *) becalm_table + mapped - TRAILER_SIZE))
+  if (!guard_reach_end ((const char *) table + mapped - TRAILER_SIZE))
     return 0;
   if (!header_holds (mapped))
     return 0;
@@ -122,7 +115,7 @@ table_string (uint32_t at, uint32_t *length)
   uint16_t n;
   if ((uint64_t) at + sizeof n > h->strings_length)
     return NULL;
-  const char *string = (const char *) becalm_table + h->strings_at + at;
+  const char *string = (const char *) table + h->strings_at + at;
   __builtin_memcpy (&n, string, sizeof n);
   if ((uint64_t) at + sizeof n + n + 1 > h->strings_length || string[sizeof n + n] != '\0')
     return NULL;
@@ -133,18 +126,17 @@ table_string (uint32_t at, uint32_t *length)
 const struct table_object *
 table_object (uint32_t index)
 {
-  return (const struct table_object *) (becalm_table + header ()->objects_at) + index;
+  return (const struct table_object *) (table + header ()->objects_at) + index;
 }
 
 static int
-object_is (const struct table_object *object, const char *path, size_t length)
+object_is (const struct table_object *object, const char *path, size_t length, uint64_t hash)
 {
   uint32_t known;
   const char *string = table_string (object->path, &known);
   if (string == NULL || known != length || memcmp (string, path, length) != 0)
     return 0;
-  uint64_t seed = hash_bytes (0, path, length);
-  return object->check == low_hash (seed, object, offsetof (struct table_object, check))
+  return object->check == low_hash (hash, object, offsetof (struct table_object, check))
          && (uint64_t) object->edges + object->edge_count <= header ()->edge_count;
 }
 
@@ -152,14 +144,15 @@ uint32_t
 table_find_object (const char *path)
 {
   const struct table_header *h = header ();
-  const uint32_t *buckets = (const uint32_t *) (becalm_table + h->buckets_at);
+  const uint32_t *buckets = (const uint32_t *) (table + h->buckets_at);
   size_t length = strlen (path);
-  uint64_t bucket = (hash_bytes (0, path, length) >> 32) * h->bucket_count >> 32;
+  uint64_t hash = hash_bytes (0, path, length);
+  uint64_t bucket = (hash >> 32) * h->bucket_count >> 32;
   uint32_t from = bucket == 0 ? 0 : buckets[bucket - 1], to = buckets[bucket];
   if (to > h->object_count)
     return NO_OBJECT;
   for (; from < to; from++)
-    if (object_is (table_object (from), path, length))
+    if (object_is (table_object (from), path, length, hash))
       return from;
   return NO_OBJECT;
 }
@@ -175,7 +168,7 @@ const struct table_edge *
 table_find_edge (const struct table_object *object, const char *needed, const char **path)
 {
   const struct table_edge *edges
-      = (const struct table_edge *) (becalm_table + header ()->edges_at) + object->edges;
+      = (const struct table_edge *) (table + header ()->edges_at) + object->edges;
   size_t needed_length = strlen (needed);
   uint32_t wanted = low_hash (0, needed, needed_length), low = 0, high = object->edge_count;
   while (low < high)
@@ -208,7 +201,7 @@ table_guard (uint32_t index, const char **path)
   if (index >= h->guard_count)
     return NULL;
   const struct table_guard *guard
-      = (const struct table_guard *) (becalm_table + h->guards_at) + index;
+      = (const struct table_guard *) (table + h->guards_at) + index;
   uint32_t length;
   *path = table_string (guard->path, &length);
   if (*path == NULL)
@@ -223,7 +216,7 @@ const uint32_t *
 table_set (uint32_t at, uint32_t *count)
 {
   const struct table_header *h = header ();
-  const uint32_t *pool = (const uint32_t *) (becalm_table + h->pool_at);
+  const uint32_t *pool = (const uint32_t *) (table + h->pool_at);
   if (at >= h->pool_count || (uint64_t) at + pool[at] + 2 > h->pool_count)
     return NULL;
   *count = pool[at];
@@ -252,7 +245,7 @@ directory_holds (const struct table_directory *directory, const char *path, size
     return 0;
   if ((uint64_t) directory->names + 2 * (uint64_t) directory->name_count > h->pool_count)
     return 0;
-  const uint32_t *pool = (const uint32_t *) (becalm_table + h->pool_at);
+  const uint32_t *pool = (const uint32_t *) (table + h->pool_at);
   return directory->names_check
          == low_hash (0, pool + directory->names, 8 * (size_t) directory->name_count);
 }
@@ -262,7 +255,7 @@ table_find_directory (const char *path, size_t length)
 {
   const struct table_header *h = header ();
   const struct table_directory *all
-      = (const struct table_directory *) (becalm_table + h->directories_at);
+      = (const struct table_directory *) (table + h->directories_at);
   uint32_t wanted = low_hash (0, path, length), low = 0, high = h->directory_count;
   while (low < high)
     {
@@ -282,7 +275,7 @@ int
 table_directory_has (const struct table_directory *directory, const char *name)
 {
   const uint32_t *names
-      = (const uint32_t *) (becalm_table + header ()->pool_at) + directory->names;
+      = (const uint32_t *) (table + header ()->pool_at) + directory->names;
   uint64_t wanted = hash_bytes (0, name, strlen (name)) & ~(uint64_t) 1;
   uint32_t low = 0, high = directory->name_count;
   while (low < high)

@@ -41,6 +41,9 @@ struct table_object
 
 /* The path is the one the kernel gives: no component of it is a link. */
 #define OBJECT_CANONICAL 1u
+/* Its whole run path is immutable and was searched, DT_RPATH of others has no say, and the
+   loader cache and the system directories follow. */
+#define OBJECT_CLOSED 2u
 
 struct table_edge
 {
@@ -59,6 +62,8 @@ struct table_edge
 #define EDGE_LOOK 0x04000000u
 /* True only while no object of the process has a DT_RPATH. */
 #define EDGE_NO_RPATHS 0x08000000u
+/* Of the common object: no directory of any indexed run path has the name. */
+#define EDGE_OUTSIDE 0x10000000u
 
 struct table_guard
 {
@@ -84,6 +89,9 @@ struct table_directory
   uint32_t names, name_count, names_check;
   uint32_t spare, check;
 };
+
+/* The table's address, and how many bytes from there on the loader mapped. */
+const unsigned char *table_place (uint64_t *length);
 
 /* True once the table is there, whole, and meant for this machine. */
 int table_ready (void);

@@ -14,7 +14,8 @@ use becalm_core::facts::{Environment, LoaderFacts};
 use becalm_core::fs::{Errno, FileSystem};
 use becalm_core::index::build::{Asked, Asker, Gatherer, Left, Sources, Stamps, name_in};
 use becalm_core::index::hash::NameHash;
-use becalm_core::index::{Index, Stamp, Target, Time, tls};
+use becalm_core::index::tls::{self, StaticTls};
+use becalm_core::index::{Index, Stamp, Target, Time};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -85,9 +86,8 @@ pub struct MachineIndex {
     pub left: usize,
     /// The same by reason; none twice.
     pub left_by: Vec<(Left, usize)>,
-    /// Programs that need more static TLS than there is by default, with what helps: the
-    /// value for `glibc.rtld.optional_static_tls`, or nothing does.
-    pub static_tls: Vec<(BString, Option<u64>)>,
+    /// Programs that may need more static TLS than there is by default, with their need.
+    pub static_tls: Vec<(BString, StaticTls)>,
 }
 
 /// What indexing gave.
@@ -159,7 +159,7 @@ struct Group {
 }
 
 fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
-    let looked: Vec<Option<(Ident, Option<BString>)>> = paths
+    let looked: Vec<Option<(Ident, Interpreter)>> = paths
         .par_chunks(CHUNK)
         .flat_map_iter(|chunk| {
             let session = os.session();
@@ -175,7 +175,9 @@ fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
             (Group { ident, interpreter, paths: Vec::new() }, BTreeMap::new())
         });
         group.paths.push(path.clone());
-        *votes.entry(interpreter.unwrap_or_default()).or_default() += 1;
+        // A program names its loader; a library only has a usual one.
+        let vote = if interpreter.is_named { 1 << 20 } else { 1 };
+        *votes.entry(interpreter.path.unwrap_or_default()).or_default() += vote;
     }
     groups
         .into_iter()
@@ -188,14 +190,21 @@ fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
 }
 
 /// Header and interpreter of what a loader loads or the kernel starts with one.
-fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<(Ident, Option<BString>)> {
+fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<(Ident, Interpreter)> {
     let subject = Subject::open(fs, path).ok()?;
-    match &subject.kind {
-        SubjectKind::Static => None,
-        SubjectKind::Program { .. } | SubjectKind::Library { .. } => {
-            Some((subject.view.ident, subject.interpreter().map(ToOwned::to_owned)))
-        }
-    }
+    let is_named = match &subject.kind {
+        SubjectKind::Static => return None,
+        SubjectKind::Program { .. } => true,
+        SubjectKind::Library { .. } => false,
+    };
+    let path = subject.interpreter().map(ToOwned::to_owned);
+    Some((subject.view.ident, Interpreter { path, is_named }))
+}
+
+/// The loader of an object: the one it names, or the usual one of its machine.
+struct Interpreter {
+    path: Option<BString>,
+    is_named: bool,
 }
 
 /// The indexing of one machine's objects.
@@ -214,7 +223,8 @@ impl Work<'_> {
         let choice = self.options.facts.unwrap_or(&choice);
         let facts = loader_facts(self.os, self.group.interpreter.as_ref(), choice)?;
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
-        let mut asked = self.ask(&facts, &self.group.paths, true);
+        let mut dirs = FxHashSet::default();
+        let mut asked = self.ask(&facts, &self.group.paths, true, &mut dirs);
         let mut from = 0;
         loop {
             let answers = asked[from..].iter().flat_map(|asked| &asked.object.edges);
@@ -226,14 +236,14 @@ impl Work<'_> {
                 break;
             }
             from = asked.len();
-            asked.extend(self.ask(&facts, &new, false));
+            asked.extend(self.ask(&facts, &new, false, &mut dirs));
         }
         let static_tls = self.static_tls(&facts, &mut asked);
         let left = asked.iter().map(|asked| asked.left.len()).sum();
         let left_by = by_reason(&asked);
         let mut gatherer = Gatherer::default();
         self.directories(&mut gatherer);
-        gatherer.object(self.common(&facts));
+        gatherer.object(self.common(&facts, &dirs));
         asked.into_iter().for_each(|asked| gatherer.object(asked));
         let target = Target::of(&self.group.ident);
         Ok(MachineIndex { target, index: gatherer.finish(), left, left_by, static_tls })
@@ -250,15 +260,29 @@ impl Work<'_> {
         }
     }
 
-    fn common(&self, facts: &LoaderFacts) -> Asked {
+    /// The common object, given every directory of a run path.
+    fn common(&self, facts: &LoaderFacts, dirs: &FxHashSet<BString>) -> Asked {
         let session = self.os.session();
-        Asker::new(self.sources(&session, facts)).common()
+        let asker = Asker::new(self.sources(&session, facts));
+        let dirs: Vec<&BString> = dirs.iter().collect();
+        let names: Vec<Option<Vec<BString>>> = dirs.par_iter().map(|dir| names_in(dir)).collect();
+        // A directory that cannot be listed may have any name.
+        let all_listed = names.iter().all(Option::is_some);
+        let names: FxHashSet<BString> = names.into_iter().flatten().flatten().collect();
+        asker.common(|name| all_listed && !names.contains(name))
     }
 
-    fn ask(&self, facts: &LoaderFacts, paths: &[BString], canonical: bool) -> Vec<Asked> {
-        paths
+    /// The objects with their answers; the directories of their run paths go to `dirs`.
+    fn ask(
+        &self,
+        facts: &LoaderFacts,
+        paths: &[BString],
+        canonical: bool,
+        dirs: &mut FxHashSet<BString>,
+    ) -> Vec<Asked> {
+        let chunks: Vec<(Vec<Asked>, Vec<BString>)> = paths
             .par_chunks(CHUNK)
-            .flat_map_iter(|chunk| {
+            .map(|chunk| {
                 let session = self.os.session();
                 let asker = Asker::new(self.sources(&session, facts));
                 let ask = |path: &BString| {
@@ -266,9 +290,16 @@ impl Work<'_> {
                     let view = file.object.as_ref().ok()?;
                     asker.object(path.as_ref(), view, canonical)
                 };
-                chunk.iter().filter_map(ask).collect::<Vec<_>>()
+                let asked = chunk.iter().filter_map(ask).collect();
+                (asked, asker.directories_met())
             })
-            .collect()
+            .collect();
+        let mut all = Vec::new();
+        for (asked, met) in chunks {
+            all.extend(asked);
+            dirs.extend(met.into_iter().filter(|dir| self.is_in_store(dir)));
+        }
+        all
     }
 
     /// Sets each program's need, and lists those that have one.
@@ -276,7 +307,7 @@ impl Work<'_> {
         &self,
         facts: &Arc<LoaderFacts>,
         asked: &mut [Asked],
-    ) -> Vec<(BString, Option<u64>)> {
+    ) -> Vec<(BString, StaticTls)> {
         asked
             .par_chunks_mut(CHUNK)
             .flat_map_iter(|chunk| {
@@ -287,10 +318,8 @@ impl Work<'_> {
                     let Some(need) = self.need(&session, facts, path.as_ref()) else { continue };
                     asked.object.static_tls =
                         need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
-                    if need.impossible {
-                        found.push((path.clone(), None));
-                    } else if let Some(value) = need.tunable() {
-                        found.push((path.clone(), Some(value)));
+                    if need.impossible || need.tunable().is_some() {
+                        found.push((path.clone(), need));
                     }
                 }
                 found
@@ -303,7 +332,7 @@ impl Work<'_> {
         fs: &dyn FileSystem,
         facts: &Arc<LoaderFacts>,
         path: &BStr,
-    ) -> Option<tls::StaticTls> {
+    ) -> Option<StaticTls> {
         let subject = Subject::open(fs, path).ok()?;
         let SubjectKind::Program { interpreter } = &subject.kind else { return None };
         let interpreter = interpreter.clone();
@@ -348,7 +377,7 @@ impl Work<'_> {
     }
 
     fn is_in_store(&self, path: &[u8]) -> bool {
-        self.stores.iter().any(|store| below(path, store).is_some())
+        self.stores.iter().any(|store| path == store.as_slice() || below(path, store).is_some())
     }
 
     /// True where everything in the store that holds objects is a package, named as the
@@ -404,6 +433,19 @@ fn by_reason(asked: &[Asked]) -> Vec<(Left, usize)> {
     }
     counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     counts
+}
+
+/// The names in a directory, none where there is no directory; `None` where it cannot be
+/// listed.
+fn names_in(dir: &BString) -> Option<Vec<BString>> {
+    match Path::new(OsStr::from_bytes(dir)).read_dir() {
+        Ok(entries) => {
+            let names = entries.map(|entry| Some(bytes_of(Path::new(&entry.ok()?.file_name()))));
+            names.collect()
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
+        Err(_) => None,
+    }
 }
 
 fn bytes_of(path: &Path) -> BString {

@@ -12,10 +12,10 @@ use becalm_host::OsFs;
 use bstr::BStr;
 
 /// One program with one argument.
-pub(super) struct Trial {
-    pub(super) group: String,
-    pub(super) program: PathBuf,
-    pub(super) argument: &'static str,
+pub(crate) struct Trial {
+    pub(crate) group: String,
+    pub(crate) program: PathBuf,
+    pub(crate) argument: &'static str,
 }
 
 /// Beginnings of names that are not started, even as nobody and asked for help alone:
@@ -80,7 +80,7 @@ const NEVER: [&str; 56] = [
 ];
 
 /// The trials: every program of the stores, and a sample of this machine's.
-pub(super) fn trials(stores: &[PathBuf], sample: usize, seed: u64) -> Result<Vec<Trial>> {
+pub(crate) fn trials(stores: &[PathBuf], sample: usize, seed: u64) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for store in stores {
         let store = store.canonicalize().with_context(|| store.display().to_string())?;

@@ -5,9 +5,9 @@
 //! [`hold`] compares. Programs that could harm a machine by merely being started are not
 //! ([`choose`]).
 
-mod choose;
+pub(crate) mod choose;
 mod hold;
-mod run;
+pub(crate) mod run;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

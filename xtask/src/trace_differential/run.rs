@@ -20,11 +20,11 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// What a start gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ran {
+pub(crate) struct Ran {
     /// Exit code, 128+n for a signal.
-    pub(super) code: i32,
-    pub(super) stdout: Vec<u8>,
-    pub(super) stderr: Vec<u8>,
+    pub(crate) code: i32,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
 }
 
 /// Starts programs.
@@ -54,14 +54,14 @@ impl Runner {
 }
 
 /// An empty folder that nobody may write to, in the sense of the user of that name.
-pub(super) fn open_folder() -> Result<TempDir> {
+pub(crate) fn open_folder() -> Result<TempDir> {
     let dir = tempfile::tempdir()?;
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777))?;
     Ok(dir)
 }
 
 /// Starts a command line; `None` where it does not end in time.
-pub(super) fn start<S: AsRef<OsStr>>(line: &[S]) -> Result<Option<Ran>> {
+pub(crate) fn start<S: AsRef<OsStr>>(line: &[S]) -> Result<Option<Ran>> {
     let Some((program, arguments)) = line.split_first() else { bail!("nothing to start") };
     let dir = open_folder()?;
     let mut stdout = tempfile::tempfile()?;

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use becalm_core::elf::machine_name;
 use becalm_core::index::build::Left;
+use becalm_core::index::tls::StaticTls;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
@@ -91,7 +92,7 @@ pub(crate) fn json(out: &mut impl Write, report: &Report) -> io::Result<()> {
         static_tls: machine
             .static_tls
             .iter()
-            .map(|(path, value)| StaticTlsJson { path, optional_static_tls: *value })
+            .map(|(path, need)| StaticTlsJson { path, optional_static_tls: helps(need) })
             .collect(),
         other_machines: report
             .sealed
@@ -176,9 +177,9 @@ fn static_tls(out: &mut impl Write, look: Look, report: &Report) -> io::Result<(
         "  {} {number} glibc.rtld.optional_static_tls (becalm run and becalm env set it):",
         look.costly("tls")
     )?;
-    for (path, value) in programs.iter().take(NAMED) {
+    for (path, need) in programs.iter().take(NAMED) {
         let path = shown(path.as_ref());
-        match value {
+        match helps(need) {
             Some(value) => writeln!(out, "           {path}: {value}")?,
             None => writeln!(out, "           {path}: does not start under any audit module")?,
         }
@@ -187,6 +188,11 @@ fn static_tls(out: &mut impl Write, look: Look, report: &Report) -> io::Result<(
         writeln!(out, "           and {} more; --json has all", programs.len() - NAMED)?;
     }
     Ok(())
+}
+
+/// The value with which a program starts; `None` where there is none.
+fn helps(need: &StaticTls) -> Option<u64> {
+    if need.impossible { None } else { need.tunable() }
 }
 
 struct Numbers {

@@ -185,7 +185,10 @@ impl Encoder {
         records.word(edges);
         records.word(object.edges.len() as u32);
         records.word(object.run_path);
-        records.word(if object.canonical { layout::OBJECT_CANONICAL } else { 0 });
+        records.word(
+            u32::from(object.canonical) * layout::OBJECT_CANONICAL
+                | u32::from(object.closed) * layout::OBJECT_CLOSED,
+        );
         records.word(object.static_tls);
         records.word(0);
         seal(records, start, hash::bytes(0, &object.path));
@@ -296,6 +299,7 @@ fn flags_of(edge: &Edge) -> u32 {
         (edge.before_library_path, layout::EDGE_BEFORE_LIBRARY_PATH),
         (edge.known_rpaths, layout::EDGE_KNOWN_RPATHS),
         (edge.no_rpaths, layout::EDGE_NO_RPATHS),
+        (edge.outside, layout::EDGE_OUTSIDE),
         (edge.look, layout::EDGE_LOOK),
     ] {
         if is_set {

@@ -18,12 +18,14 @@ pub(super) const DIRECTORY: usize = 32;
 pub(super) const TRAILER: usize = 256;
 
 pub(super) const OBJECT_CANONICAL: u32 = 1;
+pub(super) const OBJECT_CLOSED: u32 = 2;
 pub(super) const DIRECTORY_HAS_NAMES: u32 = 1;
 pub(super) const EDGE_SET: u32 = 0x00ff_ffff;
 pub(super) const EDGE_BEFORE_LIBRARY_PATH: u32 = 0x0100_0000;
 pub(super) const EDGE_KNOWN_RPATHS: u32 = 0x0200_0000;
 pub(super) const EDGE_LOOK: u32 = 0x0400_0000;
 pub(super) const EDGE_NO_RPATHS: u32 = 0x0800_0000;
+pub(super) const EDGE_OUTSIDE: u32 = 0x1000_0000;
 
 pub(super) const GUARD_DIRECTORY: u32 = 1;
 pub(super) const GUARD_ABSENT: u32 = 2;

@@ -11,6 +11,8 @@ mod encode;
 pub mod hash;
 mod layout;
 mod table;
+#[cfg(test)]
+mod tests;
 pub mod tls;
 
 use bstr::{BStr, BString, ByteSlice};
@@ -44,6 +46,9 @@ pub struct Object {
     pub path: BString,
     /// No component of the path is a link.
     pub canonical: bool,
+    /// Its whole run path is immutable and was searched, no other object's `DT_RPATH` has a
+    /// say, and the loader cache and the system directories follow.
+    pub closed: bool,
     /// The run path that the answers rest on, as [`hash::run_path_mark`] gives it.
     pub run_path: u32,
     /// Bytes of static TLS that the start of this program needs from the surplus, where
@@ -64,6 +69,8 @@ pub struct Edge {
     pub known_rpaths: bool,
     /// True only while no object of the process has a `DT_RPATH`.
     pub no_rpaths: bool,
+    /// Of the common object: no directory of any indexed run path has the name.
+    pub outside: bool,
     /// The file lies where it may go away: the module looks before it answers.
     pub look: bool,
     /// Positions in [`Index::guards`], ascending; all must hold.

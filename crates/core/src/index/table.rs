@@ -57,6 +57,18 @@ impl<'a> Table<'a> {
     /// # Errors
     /// [`TableError`] where they are none, or not whole.
     pub fn read(bytes: &'a [u8]) -> Result<Self, TableError> {
+        let table = Self::header(bytes)?;
+        table.check_whole()?;
+        Ok(table)
+    }
+
+    /// A table whose header holds, whatever the rest.
+    #[cfg(test)]
+    pub(super) fn unchecked(bytes: &'a [u8]) -> Option<Self> {
+        Self::header(bytes).ok()
+    }
+
+    fn header(bytes: &'a [u8]) -> Result<Self, TableError> {
         if !bytes.starts_with(layout::MAGIC) || bytes.len() < layout::HEADER {
             return Err(TableError::NotATable);
         }
@@ -79,9 +91,7 @@ impl<'a> Table<'a> {
         if word(layout::HEADER_CHECK)? != hash::low(0, &bytes[..layout::HEADER_CHECK]) {
             return Err(TableError::Damaged("its header"));
         }
-        let table = Self { reader, target };
-        table.check_whole()?;
-        Ok(table)
+        Ok(Self { reader, target })
     }
 
     /// The machine it is for.
@@ -201,6 +211,7 @@ impl<'a> Table<'a> {
         Ok(Object {
             path: path.to_owned(),
             canonical: self.word(at + 16)? & layout::OBJECT_CANONICAL != 0,
+            closed: self.word(at + 16)? & layout::OBJECT_CLOSED != 0,
             run_path,
             static_tls: self.word(at + 20)?,
             edges: edges.records().map(|at| self.edge(at, run_path)).collect::<Result<_, _>>()?,
@@ -216,6 +227,7 @@ impl<'a> Table<'a> {
             before_library_path: flags & layout::EDGE_BEFORE_LIBRARY_PATH != 0,
             known_rpaths: flags & layout::EDGE_KNOWN_RPATHS != 0,
             no_rpaths: flags & layout::EDGE_NO_RPATHS != 0,
+            outside: flags & layout::EDGE_OUTSIDE != 0,
             look: flags & layout::EDGE_LOOK != 0,
             guards: self.set(flags & layout::EDGE_SET)?,
         })

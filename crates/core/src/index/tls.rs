@@ -13,6 +13,8 @@ use crate::loader::load::Role;
 
 /// Surplus without tunables: `TLS_STATIC_SURPLUS` of old, kept as a floor ever since.
 pub const DEFAULT_SURPLUS: u64 = 1664;
+/// What the surplus grows by for an audit module (`LIBC_IE_TLS` and `OTHER_IE_TLS`).
+const OF_ONE_MODULE: u64 = 288;
 /// Default of `glibc.rtld.optional_static_tls`.
 pub const DEFAULT_OPTIONAL: u64 = 512;
 /// Alignment of the static TLS area where the program asks for no more: that of
@@ -40,6 +42,12 @@ pub struct StaticTls {
 }
 
 impl StaticTls {
+    /// True where the start is sure to fail without the tunable, or whatever it is.
+    #[must_use]
+    pub fn fails_by_default(&self) -> bool {
+        self.impossible || self.required > DEFAULT_SURPLUS + OF_ONE_MODULE
+    }
+
     /// The value for `glibc.rtld.optional_static_tls` with which the program starts; `None`
     /// where the default does for certain.
     #[must_use]

@@ -1,7 +1,10 @@
 //! The audit module under the real loader: each case starts a program plainly and calmed,
 //! and holds the two against each other.
 
+mod damage;
 mod library_path;
+mod lookup;
+mod module;
 mod semantics;
 mod static_tls;
 mod support;

@@ -101,20 +101,13 @@ fn rpath_of_the_program_answers_before_library_path_and_for_what_it_loads() {
     }
     let scene = Scene::new();
     scene.library("store/b/libx.so.1", "x", 1, &[]);
-    scene.library("store/b/liby.so.1", "y", 1, &["@/store/b/libx.so.1"]);
     scene.library("over/libx.so.1", "x", 9, &[]);
-    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+    let library = "int x(void); int y(void) { return x(); }";
+    let soname = "-Wl,-soname,liby.so.1";
+    scene.cc("store/b/liby.so.1", library, &["-shared", "-fPIC", soname, "@/store/b/libx.so.1"]);
+    let source = format!("{SHOW} int y(void); int main(void) {{ show(y()); }}");
     let rpath = "-Wl,--disable-new-dtags,-rpath,@/store/a:@/store/b";
-    scene.cc(
-        "store/p/bin/prog",
-        &source,
-        &[
-            "@/store/b/liby.so.1",
-            "-Wl,-rpath-link,@/store/b",
-            "-Wl,--unresolved-symbols=ignore-all",
-            rpath,
-        ],
-    );
+    scene.cc("store/p/bin/prog", &source, &["@/store/b/liby.so.1", rpath]);
     scene.index(&["over"]);
     let (ran, answers) = scene.same("store/p/bin/prog", &[]);
     assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");

@@ -26,7 +26,9 @@ fn three_kilobytes_fail_without_the_tunable_and_start_with_it() {
     let scene = scene(3000);
     let indexed = scene.index(&[]);
     let needs = &indexed.machines[0].static_tls;
-    let [(program, Some(value))] = &needs[..] else { panic!("{needs:?}") };
+    let [(program, need)] = &needs[..] else { panic!("{needs:?}") };
+    assert!(need.fails_by_default() && !need.impossible);
+    let value = need.tunable().unwrap();
     assert_eq!(program, scene.text("store/p/prog").as_str());
 
     let plain = scene.start("store/p/prog", &[]);

@@ -43,6 +43,13 @@ struct Dir {
     variants: Variants,
 }
 
+impl Dir {
+    /// Nothing in it depends on the time or the CPU.
+    fn is_closed(&self) -> bool {
+        self.immutable && !matches!(self.presence, Presence::Unclear(_)) && !self.variants.any()
+    }
+}
+
 enum Presence {
     /// Watched by the guard, where it is mutable.
     There(Option<Guard>),
@@ -92,6 +99,7 @@ impl<'a> Asker<'a> {
         let object = Object {
             path: path.to_owned(),
             canonical,
+            closed: false,
             run_path: run_path.mark(),
             static_tls: 0,
             edges: Vec::new(),
@@ -101,6 +109,9 @@ impl<'a> Asker<'a> {
         // library's goes on to those of who loaded it.
         let leads = !run_path.is_rpath || view.interpreter.is_some();
         let dirs = self.directories(path, &run_path);
+        asked.object.closed = leads
+            && !run_path.no_default_dirs
+            && dirs.iter().all(|dir| dir.as_ref().is_some_and(|dir| dir.is_closed()));
         for name in questions(view) {
             let mut question = Question { asker: self, name: name.as_ref(), guards: Vec::new() };
             let mut answer = edge(BString::default());
@@ -118,13 +129,21 @@ impl<'a> Asker<'a> {
         Some(asked)
     }
 
-    /// The common object: what the loader cache answers to those without a run path, each
-    /// name of the cache once.
+    /// The search directories met so far, without trailing slashes.
     #[must_use]
-    pub fn common(&self) -> Asked {
+    pub fn directories_met(&self) -> Vec<BString> {
+        self.dirs.borrow().keys().map(|name| without_slash(name).to_owned()).collect()
+    }
+
+    /// The common object: what the loader cache answers to those without a run path, each
+    /// name of the cache once. `is_outside` says of a name that no directory of any object's
+    /// run path has it.
+    #[must_use]
+    pub fn common(&self, is_outside: impl Fn(&BStr) -> bool) -> Asked {
         let object = Object {
             path: BString::default(),
             canonical: false,
+            closed: false,
             run_path: 0,
             static_tls: 0,
             edges: Vec::new(),
@@ -137,7 +156,8 @@ impl<'a> Asker<'a> {
         for name in names {
             let mut question = Question { asker: self, name, guards: Vec::new() };
             if let Step::Found { path, look } = question.ask_cache(false) {
-                asked.object.edges.push(Edge { look, no_rpaths: true, ..edge(path) });
+                let outside = is_outside(name);
+                asked.object.edges.push(Edge { look, no_rpaths: true, outside, ..edge(path) });
                 asked.guards.push(question.guards);
             }
         }

@@ -52,6 +52,11 @@ impl Variants {
         variants
     }
 
+    /// True where there is a hwcaps subdirectory.
+    pub(super) fn any(&self) -> bool {
+        self.open || !self.levels.is_empty()
+    }
+
     /// True where some CPU might find the name in a subdirectory.
     pub(super) fn may_have(&self, fs: &dyn FileSystem, name: &BStr) -> bool {
         self.open

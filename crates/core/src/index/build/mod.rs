@@ -170,6 +170,7 @@ fn edge(path: BString) -> Edge {
         before_library_path: false,
         known_rpaths: false,
         no_rpaths: false,
+        outside: false,
         look: false,
         guards: Vec::new(),
     }

@@ -1,0 +1,127 @@
+/* `.note.nixos.ldcache` (docs/note-format.md): in a PT_NOTE, owner "NixOS", pairs of a
+   needed string and a list, each ended by a NUL. A list is `:`-separated; `=PATH` is the
+   file to open, anything else (`?DIR`) is a search, and that is the loader's. */
+#include "note.h"
+#include "process.h"
+#include "system.h"
+
+#define PT_NOTE 4u
+#define NOTE_TYPE 0x63a86cb6u
+#define PAGE 4096u
+
+struct headers
+{
+  const elf_phdr *first;
+  unsigned count;
+};
+
+/* The program headers: the kernel says where the program's are, a library's lie in its first
+   page. That page may be missing where an object was linked for another address, so the
+   kernel is asked before it is touched. */
+static struct headers
+find_headers (const struct link_map *map, int is_program)
+{
+  struct headers none = { NULL, 0 };
+  if (is_program)
+    {
+      struct headers program = { process_headers (), process_header_count () };
+      return program;
+    }
+  unsigned char resident;
+  const elf_ehdr *header = (const elf_ehdr *) map->addr;
+  if (map->addr == 0 || map->addr % PAGE != 0 || sys_mincore (header, 1, &resident) != 0
+      || memcmp (header->ident, "\177ELF", 4) != 0 || header->phentsize != sizeof (elf_phdr)
+      || header->phoff + (elf_word) header->phnum * sizeof (elf_phdr) > PAGE)
+    return none;
+  struct headers library
+      = { (const elf_phdr *) (map->addr + header->phoff), header->phnum };
+  return library;
+}
+
+/* The descriptor of the note in one segment; its length in *LENGTH. */
+static const char *
+find_descriptor (const unsigned char *notes, size_t size, size_t *length)
+{
+  while (size >= 12)
+    {
+      uint32_t words[3];
+      memcpy (words, notes, sizeof words);
+      size_t name = ((size_t) words[0] + 3) & ~(size_t) 3, desc = words[1];
+      if (words[0] > size || desc > size || 12 + name + desc > size)
+        return NULL;
+      if (words[2] == NOTE_TYPE && words[0] == 6 && memcmp (notes + 12, "NixOS", 6) == 0)
+        {
+          *length = desc;
+          return (const char *) notes + 12 + name;
+        }
+      size_t whole = 12 + name + ((desc + 3) & ~(size_t) 3);
+      if (whole >= size)
+        return NULL;
+      notes += whole;
+      size -= whole;
+    }
+  return NULL;
+}
+
+/* The string at *AT of the descriptor, which *AT then is behind; NULL at its end. */
+static const char *
+next_string (const char *descriptor, size_t length, size_t *at)
+{
+  size_t start = *at;
+  while (*at < length && descriptor[*at] != '\0')
+    ++*at;
+  if (*at == length)
+    return NULL;
+  ++*at;
+  return descriptor + start;
+}
+
+static const char *
+find_list (const char *descriptor, size_t length, const char *needed)
+{
+  const char *name, *list;
+  for (size_t at = 0; (name = next_string (descriptor, length, &at)) != NULL && *name != '\0';)
+    {
+      if ((list = next_string (descriptor, length, &at)) == NULL)
+        return NULL;
+      if (text_equal (name, needed))
+        return list;
+    }
+  return NULL;
+}
+
+/* The first element of a list, copied, where it is a file that is there. */
+static const char *
+first_file (const char *list)
+{
+  static char path[PAGE] STATE = { 0 };
+  struct statx found;
+  size_t length = 0;
+  if (list[0] != '=' || list[1] != '/')
+    return NULL;
+  for (list++; list[length] != '\0' && list[length] != ':'; length++)
+    if (list[length] == '$' || length == sizeof path - 1)
+      return NULL;
+  memcpy (path, list, length);
+  path[length] = '\0';
+  return sys_statx (path, &found) == 0 ? path : NULL;
+}
+
+const char *
+note_ask (const struct link_map *map, int is_program, const char *needed)
+{
+  struct headers headers = find_headers (map, is_program);
+  for (unsigned i = 0; i < headers.count; i++)
+    {
+      size_t length;
+      const elf_phdr *header = &headers.first[i];
+      if (header->type != PT_NOTE)
+        continue;
+      const unsigned char *notes = (const unsigned char *) (map->addr + header->vaddr);
+      const char *descriptor = find_descriptor (notes, header->memsz, &length);
+      const char *list = descriptor != NULL ? find_list (descriptor, length, needed) : NULL;
+      if (list != NULL)
+        return first_file (list);
+    }
+  return NULL;
+}

@@ -1,0 +1,205 @@
+//! The table: what is written is read again, and no damage goes unnoticed.
+
+use bstr::BString;
+use proptest::prelude::*;
+
+use super::hash::NameHash;
+use super::{
+    Directory, Edge, EmbedError, Guard, Index, Object, Stamp, Table, TableError, Target, Time,
+    embed, encode, split,
+};
+use crate::elf::{Class, Endian};
+
+const TARGETS: [Target; 3] = [
+    Target { machine: 62, class: Class::Elf64, endian: Endian::Little },
+    Target { machine: 22, class: Class::Elf64, endian: Endian::Big },
+    Target { machine: 40, class: Class::Elf32, endian: Endian::Little },
+];
+
+fn stamp(seed: u64) -> Stamp {
+    let time = Time { sec: -1 - seed.cast_signed(), nsec: seed as u32 % 1_000_000_000 };
+    Stamp { dev: seed << 32 | 1, ino: seed, size: seed ^ 7, mtime: time, ctime: time }
+}
+
+/// A store of `objects` objects that need ten others each, as in a Nix store.
+fn store(objects: usize) -> Index {
+    let path = |object: usize| {
+        BString::from(format!(
+            "/nix/store/{:032x}-package-{}-1.{object}/lib/lib{object}.so.{}",
+            object * 77_777,
+            object % 50,
+            object % 7
+        ))
+    };
+    let edges = |object: usize| -> Vec<Edge> {
+        (1..=10)
+            .map(|step| Edge {
+                path: path((object + step * step) % objects),
+                before_library_path: step == 1,
+                known_rpaths: step == 2,
+                no_rpaths: step == 3,
+                outside: step == 5,
+                look: step == 4,
+                guards: if step == 4 { vec![0, 2] } else { vec![] },
+            })
+            .collect()
+    };
+    Index {
+        objects: (0..objects)
+            .map(|object| Object {
+                path: path(object),
+                canonical: object % 2 == 0,
+                closed: object % 3 == 0,
+                run_path: object as u32 * 31,
+                static_tls: if object == 3 { 4096 } else { 0 },
+                edges: edges(object),
+            })
+            .collect(),
+        guards: vec![
+            Guard::Directory("/nix/store".into(), stamp(1)),
+            Guard::Absent("/usr/local/lib".into()),
+            Guard::File("/etc/ld.so.cache".into(), stamp(2)),
+            Guard::Loader("/lib64/ld-linux-x86-64.so.2".into()),
+        ],
+        roots: vec![0],
+        directories: vec![
+            Directory {
+                path: "/opt/lib".into(),
+                guard: 0,
+                names: Some(vec![NameHash::of("a".into(), true), NameHash::of("b".into(), false)]),
+            },
+            Directory { path: "/nix/store".into(), guard: 0, names: None },
+        ],
+    }
+}
+
+/// Everything in an order of its own, so that two indexes can be compared.
+fn sorted(mut index: Index) -> Index {
+    for object in &mut index.objects {
+        object.edges.sort_by(|a, b| a.path.cmp(&b.path));
+    }
+    for directory in &mut index.directories {
+        if let Some(names) = &mut directory.names {
+            names.sort_unstable();
+        }
+    }
+    index.objects.sort_by(|a, b| a.path.cmp(&b.path));
+    index.directories.sort_by(|a, b| a.path.cmp(&b.path));
+    index
+}
+
+#[test]
+fn what_is_written_is_read_again_in_every_byte_order() {
+    for target in TARGETS {
+        let index = store(40);
+        let bytes = encode(&index, target).unwrap();
+        let table = Table::read(&bytes).unwrap();
+        assert_eq!(table.target(), target);
+        assert_eq!(sorted(table.index().unwrap()), sorted(index));
+    }
+}
+
+#[test]
+fn an_edge_takes_at_most_a_hundred_bytes() {
+    let bytes = encode(&store(2000), TARGETS[0]).unwrap();
+    assert!(bytes.len() <= 100 * 10 * 2000, "{} bytes an edge", bytes.len() / 20_000);
+}
+
+#[test]
+fn an_empty_index_is_a_table() {
+    let bytes = encode(&Index::default(), TARGETS[0]).unwrap();
+    assert_eq!(Table::read(&bytes).unwrap().index().unwrap(), Index::default());
+}
+
+#[test]
+fn a_cut_or_grown_table_is_none() {
+    let bytes = encode(&store(5), TARGETS[0]).unwrap();
+    for end in 0..bytes.len() {
+        assert!(Table::read(&bytes[..end]).is_err(), "cut to {end}");
+    }
+    let mut grown = bytes;
+    grown.push(0);
+    assert_eq!(Table::read(&grown).err(), Some(TableError::WrongLength));
+}
+
+#[test]
+fn an_edge_that_names_no_guard_is_an_error() {
+    let mut index = store(2);
+    index.objects[0].edges[0].guards = vec![9];
+    assert_eq!(encode(&index, TARGETS[0]), Err(super::EncodeError::NoSuchGuard(9)));
+}
+
+proptest! {
+    #[test]
+    fn a_flipped_bit_is_noticed(at in 0_usize..1 << 16, bit in 0_u8..8) {
+        let mut bytes = encode(&store(20), TARGETS[0]).unwrap();
+        let at = at % bytes.len();
+        bytes[at] ^= 1 << bit;
+        prop_assert!(Table::read(&bytes).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
+        let _ = Table::read(&bytes);
+        let mut table = encode(&store(3), TARGETS[0]).unwrap();
+        let from = table.len().min(120);
+        for (at, byte) in bytes.iter().enumerate() {
+            let place = from + at * 37 % (table.len() - from);
+            table[place] = *byte;
+        }
+        // Past the checksum, so that each record's own check is what is tried.
+        if let Some(table) = Table::unchecked(&table) {
+            let _ = table.index();
+        }
+    }
+}
+
+/// A module as the linker makes it, without anything in it: two segments, the second last.
+fn module() -> Vec<u8> {
+    let mut file = vec![0; 0x200];
+    file[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");
+    file[16] = 3;
+    file[18] = 62;
+    file[32] = 64;
+    file[54] = 56;
+    file[56] = 2;
+    for (header, offset, size) in [(64, 0_u64, 0x100_u64), (120, 0x100, 0x80)] {
+        file[header] = 1;
+        file[header + 8..header + 16].copy_from_slice(&offset.to_le_bytes());
+        file[header + 32..header + 40].copy_from_slice(&size.to_le_bytes());
+    }
+    file
+}
+
+#[test]
+fn a_table_goes_into_a_module_and_comes_out_again() {
+    let table = encode(&store(5), TARGETS[0]).unwrap();
+    let file = embed(&module(), &table).unwrap();
+    assert_eq!(file.len(), 0x180 + table.len());
+    let (bare, found) = split(&file).unwrap();
+    assert_eq!(found, table);
+    let other = encode(&store(7), TARGETS[0]).unwrap();
+    assert_eq!(embed(&file, &other).unwrap(), embed(&bare, &other).unwrap());
+    assert_eq!(split(&bare), Err(EmbedError::NoTable));
+}
+
+#[test]
+fn a_table_for_another_machine_is_refused() {
+    for target in &TARGETS[1..] {
+        let table = encode(&store(5), *target).unwrap();
+        assert_eq!(embed(&module(), &table), Err(EmbedError::OtherMachine));
+    }
+}
+
+#[test]
+fn a_stamp_of_a_moment_ago_is_not_settled() {
+    let at = |sec, nsec| {
+        let time = Time { sec, nsec };
+        Stamp { mtime: time, ctime: time, ..Stamp::default() }
+    };
+    let now = Time { sec: 100, nsec: 50_000_000 };
+    assert!(at(99, 900_000_000).is_settled(now));
+    assert!(!at(99, 999_999_999).is_settled(now));
+    assert!(!at(99, 0).is_settled(now) && at(98, 0).is_settled(now));
+    assert!(!at(101, 5).is_settled(now));
+}

@@ -1,0 +1,111 @@
+//! A damaged index file: the program starts as without one.
+
+use std::time::{Duration, Instant};
+
+use becalm_core::index::{Table, encode, split};
+
+use crate::support::{Ran, SHOW, Scene, skip, start};
+
+/// Flips tried, of 10,000 in the long run; `BECALM_FLIPS` sets another number.
+fn flips() -> u64 {
+    let set = std::env::var("BECALM_FLIPS").ok().and_then(|n| n.parse().ok());
+    set.unwrap_or(300)
+}
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    for (file, function, value) in [("a/liba.so", "a", 1), ("b/libb.so", "b", 2)] {
+        scene.library(&format!("store/{file}"), function, value, &[]);
+    }
+    let source = format!("{SHOW} int a(void), b(void); int main(void) {{ show(a() + b()); }}");
+    let libraries = ["@/store/a/liba.so", "@/store/b/libb.so"];
+    let rpath = "-Wl,-rpath,@/store/none:@/store/a:@/store/b";
+    scene.cc("store/p/prog", &source, &[libraries[0], libraries[1], rpath]);
+    scene.index(&[]);
+    scene
+}
+
+fn run(scene: &Scene, file: &[u8]) -> Ran {
+    let index = scene.path("damaged.so");
+    // A new file each time: a running process may still have the old one mapped.
+    let _ = std::fs::remove_file(&index);
+    std::fs::write(&index, file).unwrap();
+    let program = scene.text("store/p/prog");
+    let line = ["timeout", "-s", "KILL", "20", &program];
+    let path = scene.text("damaged.so");
+    start(&line, &[("LD_AUDIT", &path), ("PATH", "/usr/bin:/bin")])
+}
+
+/// A number drawn from a seed (splitmix64).
+fn draw(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *seed;
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+#[test]
+fn a_flipped_bit_of_the_table_changes_nothing() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    let plain = scene.start("store/p/prog", &[]);
+    let file = std::fs::read(scene.path("index.so")).unwrap();
+    let start_of_table = split(&file).unwrap().0.len();
+    let mut seed = 1;
+    let begun = Instant::now();
+    for count in 0..flips() {
+        let bit = draw(&mut seed) % (8 * (file.len() - start_of_table) as u64);
+        let mut damaged = file.clone();
+        damaged[start_of_table + (bit / 8) as usize] ^= 1 << (bit % 8);
+        assert_eq!(run(&scene, &damaged), plain, "flip {count}, bit {bit} of the table");
+        if begun.elapsed() > Duration::from_secs(600) {
+            eprintln!("stopped after {count} flips");
+            return;
+        }
+    }
+}
+
+#[test]
+fn an_index_cut_short_anywhere_in_its_table_changes_nothing() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    let plain = scene.start("store/p/prog", &[]);
+    let file = std::fs::read(scene.path("index.so")).unwrap();
+    let start_of_table = split(&file).unwrap().0.len();
+    for cut in (start_of_table..file.len()).step_by(509) {
+        assert_eq!(run(&scene, &file[..cut]), plain, "cut to {cut} of {}", file.len());
+    }
+}
+
+#[test]
+fn a_table_of_another_version_or_machine_is_left_alone() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    let plain = scene.start("store/p/prog", &[]);
+    let file = std::fs::read(scene.path("index.so")).unwrap();
+    let (module, table) = split(&file).unwrap();
+    for (at, value) in [(12, 2), (16, 183), (17, 1), (18, 1)] {
+        let mut other = file.clone();
+        other[module.len() + at] = value;
+        assert_eq!(run(&scene, &other), plain, "byte {at}");
+    }
+    // Whole in itself, but for another machine.
+    let mut target = Table::read(table).unwrap().target();
+    let index = Table::read(table).unwrap().index().unwrap();
+    target.machine ^= 1;
+    let other = encode(&index, target).unwrap();
+    assert_eq!(other.len(), table.len());
+    let mut whole = module.clone();
+    whole.extend_from_slice(&other);
+    whole[..64].copy_from_slice(&file[..64]);
+    let headers = 64 + 4 * 56;
+    whole[64..headers].copy_from_slice(&file[64..headers]);
+    assert_eq!(run(&scene, &whole), plain);
+}

@@ -1,0 +1,124 @@
+//! One program, started plainly and calmed.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::trace_differential::choose::Trial;
+use crate::trace_differential::run::{Ran, open_folder, start};
+
+/// What the starts are made with.
+pub(super) struct Files {
+    /// The index under trial.
+    pub(super) index: PathBuf,
+    /// The same module without a table.
+    pub(super) bare: PathBuf,
+    /// `LD_LIBRARY_PATH` of every start; empty for none.
+    pub(super) library_path: String,
+}
+
+/// What came of a trial.
+pub(super) enum Verdict {
+    /// Nothing differs; so many questions were answered.
+    Same { answered: usize },
+    /// Its output is another each time, without the module too; the objects are the same.
+    Varies,
+    /// It does not end by itself.
+    NoEnd,
+    /// Something differs.
+    Differs(String),
+}
+
+/// The objects of each process, and how many questions were answered.
+#[derive(PartialEq, Eq)]
+struct Loaded {
+    objects: Vec<String>,
+    answered: usize,
+}
+
+/// Starts it, and holds the starts against each other.
+pub(super) fn hold(files: &Files, trial: &Trial) -> Result<Verdict> {
+    let plain = run(files, trial, &[])?;
+    let audit = format!("LD_AUDIT={}", files.index.display());
+    let calmed = run(files, trial, &[audit])?;
+    let (Some(plain), Some(calmed)) = (plain, calmed) else { return Ok(Verdict::NoEnd) };
+    let (before, after) = (loaded(files, trial, &files.bare)?, loaded(files, trial, &files.index)?);
+    let (Some(before), Some(after)) = (before, after) else { return Ok(Verdict::NoEnd) };
+    if before.objects != after.objects {
+        let pairs = before.objects.iter().zip(&after.objects);
+        let first = pairs.take_while(|(a, b)| a == b).count();
+        let (a, b) = (before.objects.get(first), after.objects.get(first));
+        return Ok(Verdict::Differs(format!("object {first}: {a:?}, calmed {b:?}")));
+    }
+    if plain == calmed {
+        return Ok(Verdict::Same { answered: after.answered });
+    }
+    for _ in 0..3 {
+        if run(files, trial, &[])?.as_ref() != Some(&plain) {
+            return Ok(Verdict::Varies);
+        }
+    }
+    Ok(Verdict::Differs(format!(
+        "exit code {} and {}; {}",
+        plain.code,
+        calmed.code,
+        first_line(&plain, &calmed)
+    )))
+}
+
+fn first_line(plain: &Ran, calmed: &Ran) -> String {
+    let texts = |ran: &Ran| {
+        let text = [ran.stdout.as_slice(), ran.stderr.as_slice()].concat();
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    let (plain, calmed) = (texts(plain), texts(calmed));
+    let mut pairs = plain.lines().zip(calmed.lines());
+    let differs = pairs.find(|(a, b)| a != b);
+    differs.map_or("one is longer".to_owned(), |(a, b)| format!("{a:?}, calmed {b:?}"))
+}
+
+fn run(files: &Files, trial: &Trial, environment: &[String]) -> Result<Option<Ran>> {
+    let mut line = vec!["/usr/bin/env".to_owned()];
+    line.extend_from_slice(environment);
+    if !files.library_path.is_empty() {
+        line.push(format!("LD_LIBRARY_PATH={}", files.library_path));
+    }
+    line.push(trial.program.to_string_lossy().into_owned());
+    line.push(trial.argument.to_owned());
+    start(&line)
+}
+
+/// The objects by the module's log.
+fn loaded(files: &Files, trial: &Trial, module: &Path) -> Result<Option<Loaded>> {
+    let folder = open_folder()?;
+    let log = folder.path().join("log");
+    let environment =
+        [format!("LD_AUDIT={}", module.display()), format!("BECALM=log:{}", log.display())];
+    if run(files, trial, &environment)?.is_none() {
+        return Ok(None);
+    }
+    let text = std::fs::read(&log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mut pids: Vec<&str> = Vec::new();
+    let mut loaded = Loaded { objects: Vec::new(), answered: 0 };
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        match fields[..] {
+            [pid, "object", _, namespace, path] => {
+                // Processes in the order in which they appear: their ids differ.
+                let process = pids.iter().position(|known| *known == pid).unwrap_or_else(|| {
+                    pids.push(pid);
+                    pids.len() - 1
+                });
+                loaded.objects.push(format!("{process} {namespace} {path}"));
+            }
+            [_, "search", _, "1", _, answer] if !answer.is_empty() => loaded.answered += 1,
+            _ => {}
+        }
+    }
+    // Two processes may write by turns.
+    loaded.objects.sort_by_key(|object| {
+        object.split(' ').next().and_then(|process| process.parse::<usize>().ok())
+    });
+    Ok(Some(loaded))
+}
