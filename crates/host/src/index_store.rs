@@ -342,8 +342,8 @@ impl Work<'_> {
         closure.ok().map(|closure| tls::of_closure(&closure))
     }
 
-    /// The stores' own directories, those that hold objects and those above them, and those
-    /// of `LD_LIBRARY_PATH`.
+    /// The stores' own directories, in stores that are not flat those that hold objects and
+    /// those above them as well, and those of `LD_LIBRARY_PATH`.
     fn directories(&self, gatherer: &mut Gatherer) {
         for store in self.stores {
             // A stamp that may be shared by a later state matches nothing; neither does that of
@@ -362,9 +362,16 @@ impl Work<'_> {
                 gatherer.directory(path, stamp, Some(names));
             }
         }
+        // Where packages come and go in the store's own directory, that one says it all.
+        let flat: Vec<&BString> = self.stores.iter().filter(|s| self.is_flat(s)).collect();
+        let says_all = |dir: &[u8]| flat.iter().any(|store| below(dir, store).is_some());
         for path in &self.group.paths {
             let mut above = path.rfind_byte(b'/').map(|slash| &path[..slash]);
             while let Some(dir) = above.filter(|dir| self.is_in_store(dir)) {
+                if says_all(dir) {
+                    above = dir.rfind_byte(b'/').map(|slash| &dir[..slash]);
+                    continue;
+                }
                 if !seen.insert(dir.into()) {
                     break;
                 }

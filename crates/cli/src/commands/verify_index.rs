@@ -5,14 +5,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use becalm_core::fs::Errno;
-use becalm_core::index::build::Stamps;
-use becalm_core::index::{Edge, Guard, Index, Object, Target};
+use becalm_core::index::{Edge, Index, Object, Target};
 use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, OsStamps, index_files};
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
+use super::index::current::{holds, roots};
 use super::index::{file, path_of};
 use super::targets::Problem;
 use crate::exit_code::ExitStatus;
@@ -117,7 +116,7 @@ impl Verified {
 /// # Errors
 /// Where the index cannot be read, or is damaged.
 pub(crate) fn verify(path: &Path) -> Result<Verified> {
-    let (target, old) = file::read(path)?;
+    let file::Whole { target, index: old, .. } = file::read(path)?;
     let stores: Vec<PathBuf> = roots(&old).map(|guard| path_of(guard.path())).collect();
     let named = old.directories.iter().filter(|directory| directory.names.is_some());
     let dirs: Vec<PathBuf> = named.map(|directory| path_of(directory.path.as_ref())).collect();
@@ -147,23 +146,6 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
         differences,
         problems: problems.map(|(path, reason)| Problem { path, reason }).collect(),
     })
-}
-
-fn roots(index: &Index) -> impl Iterator<Item = &Guard> {
-    index.roots.iter().filter_map(|&root| index.guards.get(root as usize))
-}
-
-/// As the module looks at it (`audit/guard.c` `look`). Whose loader a process has, only the
-/// process knows.
-fn holds(guard: &Guard, stamps: &OsStamps) -> bool {
-    match guard {
-        Guard::Directory(path, stamp) => stamps
-            .stamp(path.as_ref())
-            .is_ok_and(|now| now == becalm_core::index::Stamp { size: now.size, ..*stamp }),
-        Guard::File(path, stamp) => stamps.stamp(path.as_ref()) == Ok(*stamp),
-        Guard::Absent(path) => stamps.stamp(path.as_ref()) == Err(Errno::NOENT),
-        Guard::Loader(_) => true,
-    }
 }
 
 fn differences(old: &Index, new: &Index) -> Vec<Difference> {

@@ -1,8 +1,10 @@
 //! What `becalm index` wrote: a summary, or one JSON object.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use becalm_core::elf::machine_name;
+use becalm_core::index::Index;
 use becalm_core::index::build::Left;
 use becalm_core::index::tls::StaticTls;
 use bstr::{BString, ByteSlice};
@@ -12,6 +14,7 @@ use super::Look;
 use super::json::{ErrorJson, as_json, errors, lossy};
 use super::look::{counted, grouped};
 use crate::commands::index::Report;
+use crate::commands::index::file::Whole;
 use crate::sanitize::shown;
 
 /// Programs named in the summary.
@@ -72,7 +75,7 @@ pub(crate) fn json(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let json = IndexJson {
         schema: "becalm/index/1",
         index: &report.path,
-        written: report.written,
+        written: true,
         machine: machine_name(machine.target.machine),
         stores: report.stores.iter().map(text_of).collect(),
         objects: numbers.objects,
@@ -106,6 +109,49 @@ pub(crate) fn json(out: &mut impl Write, report: &Report) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
+#[derive(Serialize)]
+struct CurrentJson {
+    schema: &'static str,
+    index: String,
+    written: bool,
+    machine: &'static str,
+    objects: usize,
+    edges: usize,
+    bytes: usize,
+    table_bytes: usize,
+    errors: [(); 0],
+}
+
+/// `becalm/index/1` of an index that `--update` left as it is.
+///
+/// # Errors
+/// Where the output cannot be written.
+pub(crate) fn json_current(out: &mut impl Write, path: &Path, old: &Whole) -> io::Result<()> {
+    let (objects, edges) = counts(&old.index);
+    let json = CurrentJson {
+        schema: "becalm/index/1",
+        index: path.to_string_lossy().into_owned(),
+        written: false,
+        machine: machine_name(old.target.machine),
+        objects,
+        edges,
+        bytes: old.bytes.len(),
+        table_bytes: old.table.len(),
+        errors: [],
+    };
+    out.write_all(&as_json(&json))?;
+    out.write_all(b"\n")
+}
+
+/// The same as text.
+///
+/// # Errors
+/// Where the output cannot be written.
+pub(crate) fn text_current(out: &mut impl Write, look: Look, path: &Path) -> io::Result<()> {
+    let name = look.strong(&shown(super::path_bytes(path).as_ref()));
+    writeln!(out, "{name} {}", look.good("is up to date"))
+}
+
 /// The summary.
 ///
 /// # Errors
@@ -113,8 +159,7 @@ pub(crate) fn json(out: &mut impl Write, report: &Report) -> io::Result<()> {
 pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
     let machine = &report.sealed.machine;
     let numbers = Numbers::of(report);
-    let done = if report.written { "written" } else { "up to date" };
-    writeln!(out, "{} {done}", look.strong(&shown(report.path.as_ref())))?;
+    writeln!(out, "{} written", look.strong(&shown(report.path.as_ref())))?;
     let name = machine_name(machine.target.machine);
     writeln!(out, "  objects  {} for {name}", grouped(numbers.objects as u64))?;
     let each = report.sealed.table as f64 / numbers.edges.max(1) as f64;
@@ -204,12 +249,19 @@ struct Numbers {
 impl Numbers {
     fn of(report: &Report) -> Self {
         let index = &report.sealed.machine.index;
+        let (objects, edges) = counts(index);
         Self {
-            objects: index.objects.iter().filter(|object| !object.path.is_empty()).count(),
-            edges: index.objects.iter().map(|object| object.edges.len()).sum(),
+            objects,
+            edges,
             snapshotted: index.directories.iter().filter(|dir| dir.names.is_some()).count(),
         }
     }
+}
+
+/// Objects and answers of an index.
+fn counts(index: &Index) -> (usize, usize) {
+    let objects = index.objects.iter().filter(|object| !object.path.is_empty()).count();
+    (objects, index.objects.iter().map(|object| object.edges.len()).sum())
 }
 
 /// A reason as the JSON has it.

@@ -60,18 +60,31 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
     read().with_context(|| shown.clone())
 }
 
-/// All that an index says.
+/// All that an index file holds.
+pub(crate) struct Whole {
+    /// The machine.
+    pub target: Target,
+    /// What it says.
+    pub index: Index,
+    /// The file's bytes.
+    pub bytes: Vec<u8>,
+    /// The table alone.
+    pub table: Vec<u8>,
+}
+
+/// Reads an index file.
 ///
 /// # Errors
 /// Where it is not there or is no whole index.
-pub(crate) fn read(path: &Path) -> Result<(Target, Index)> {
+pub(crate) fn read(path: &Path) -> Result<Whole> {
     let bytes = fs::read(path).map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
-    let read = || -> Result<(Target, Index)> {
-        let (_, table) = split(&bytes)?;
-        let table = Table::read(table)?;
-        Ok((table.target(), table.index()?))
+    let read = || -> Result<(Target, Index, Vec<u8>)> {
+        let (_, bytes) = split(&bytes)?;
+        let table = Table::read(bytes)?;
+        Ok((table.target(), table.index()?, bytes.to_vec()))
     };
-    read().with_context(|| path.display().to_string())
+    let (target, index, table) = read().with_context(|| path.display().to_string())?;
+    Ok(Whole { target, index, bytes, table })
 }
 
 /// True where the file is an index, whole or not.

@@ -4,6 +4,7 @@
 //! the audit module, [`file`] writes it; [`crate::output::index`] tells it. What `becalm run`,
 //! `becalm env` and `becalm verify` need of an index is here as well.
 
+pub(crate) mod current;
 mod declining;
 pub(crate) mod file;
 pub(crate) mod module;
@@ -22,6 +23,7 @@ use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, index_stores};
 use bstr::{BString, ByteSlice};
 
+use self::file::Whole;
 use self::module::{Modules, Sealed};
 use super::assume::{bytes, stores};
 use super::targets::Problem;
@@ -34,8 +36,6 @@ use crate::progress::Count;
 pub(crate) struct Report {
     /// The file.
     pub path: BString,
-    /// Whether anything had to be written.
-    pub written: bool,
     /// The index in it.
     pub sealed: Sealed,
     /// The stores.
@@ -54,8 +54,16 @@ pub(crate) struct Report {
 pub(crate) fn run(asked: &IndexFlags, color: When) -> Result<ExitStatus> {
     let path = place(asked)?;
     let modules = Modules::new(asked.module.as_deref())?;
-    let old = if asked.update && path.exists() { Some(file::read(&path)?.1) } else { None };
-    let (stores, dirs) = what(asked, old.as_ref())?;
+    let old = if asked.update && path.exists() { Some(file::read(&path)?) } else { None };
+    if let Some(old) = &old
+        && asked.stores.is_empty()
+        && is_of(asked, old)
+        && modules.has_sealed(old)
+        && current::is_current(&old.index)
+    {
+        return tell_current(asked, &path, old, color);
+    }
+    let (stores, dirs) = what(asked, old.as_ref().map(|old| &old.index))?;
     if let Some(jobs) = asked.jobs {
         // Nothing has used the pool yet, so it can still be given its size.
         rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
@@ -89,19 +97,37 @@ fn place(asked: &IndexFlags) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// True where the directories asked for are those of the index.
+fn is_of(asked: &IndexFlags, old: &Whole) -> bool {
+    let (mut wanted, mut known) = (dirs_of(&asked.dirs), current::snapshotted(&old.index));
+    wanted.sort();
+    wanted.dedup();
+    known.sort();
+    wanted.is_empty() || wanted == known
+}
+
+fn tell_current(asked: &IndexFlags, path: &Path, old: &Whole, color: When) -> Result<ExitStatus> {
+    let mut out = Stdout::new();
+    if asked.json {
+        output::index::json_current(&mut out, path, old)?;
+    } else {
+        output::index::text_current(&mut out, Look::of_stdout(color), path)?;
+    }
+    out.flush()?;
+    Ok(ExitStatus::Fine)
+}
+
 /// The stores to walk and the directories to snapshot: those named, else those of the index
 /// that is brought up to date.
 fn what(asked: &IndexFlags, old: Option<&Index>) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut stores = asked.stores.clone();
     let mut dirs = dirs_of(&asked.dirs);
     if let Some(old) = old {
-        let known = old.roots.iter().filter_map(|&root| old.guards.get(root as usize));
         if stores.is_empty() {
-            stores.extend(known.map(|guard| path_of(guard.path())));
+            stores.extend(current::roots(old).map(|guard| path_of(guard.path())));
         }
         if dirs.is_empty() {
-            let named = old.directories.iter().filter(|directory| directory.names.is_some());
-            dirs.extend(named.map(|directory| path_of(directory.path.as_ref())));
+            dirs.extend(current::snapshotted(old));
         }
     }
     if stores.is_empty() {
@@ -152,7 +178,6 @@ fn make(path: &Path, modules: &Modules, options: IndexOptions<'_>) -> Result<Rep
     unsnapshotted.retain(|dir| !snapshotted(dir));
     Ok(Report {
         path: path_bytes(path),
-        written: true,
         stores: stores.iter().map(|store| path_bytes(store)).collect(),
         unsnapshotted,
         problems,

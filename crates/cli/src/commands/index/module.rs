@@ -9,7 +9,14 @@ use becalm_core::elf;
 use becalm_core::index::{Target, embed, encode};
 use becalm_host::index_store::{Indexed, MachineIndex};
 
-include!(concat!(env!("OUT_DIR"), "/modules.rs"));
+use self::built_in::MODULES;
+use super::file::Whole;
+
+/// What the build script made.
+mod built_in {
+    #![allow(unreachable_pub, reason = "written by the build script")]
+    include!(concat!(env!("OUT_DIR"), "/modules.rs"));
+}
 
 /// Where modules come from.
 pub(crate) struct Modules {
@@ -49,6 +56,13 @@ impl Modules {
                 .find(|(_, module)| elf::ident(*module).is_some_and(|i| Target::of(&i) == target))
                 .map(|(_, module)| Cow::Borrowed(*module)),
         }
+    }
+
+    /// True where sealing the table of a file again would give the same file: the module in it
+    /// is the one there is now.
+    pub(crate) fn has_sealed(&self, whole: &Whole) -> bool {
+        let module = self.of(whole.target);
+        module.is_some_and(|module| embed(&module, &whole.table).as_ref() == Ok(&whole.bytes))
     }
 
     /// The index of the machine with most objects of those that there is a module for.
