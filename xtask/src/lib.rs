@@ -7,6 +7,7 @@
 
 pub mod audit_trial;
 pub mod case;
+pub mod crash_trial;
 pub mod differential;
 pub mod predict;
 pub mod trace_differential;

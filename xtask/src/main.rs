@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::audit_trial;
 use xtask::case::{Case, Predictor};
+use xtask::crash_trial;
 use xtask::differential::{self, Options};
 use xtask::predict::Question;
 use xtask::trace_differential;
@@ -27,6 +28,8 @@ enum Chore {
     TraceDifferential(trace_differential::Options),
     /// Hold starts under the audit module against plain ones.
     AuditTrial(audit_trial::Options),
+    /// Kill becalm fix and undo, and let them fail, at each of their calls.
+    CrashTrial(crash_trial::Options),
     /// Build one case and print what the loader did beside what the model says.
     Case {
         /// Folder of the case.
@@ -41,6 +44,7 @@ fn main() -> Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Differential(options) => differential::run(&options),
         Chore::AuditTrial(options) => audit_trial::run(&options),
+        Chore::CrashTrial(options) => crash_trial::run(&options),
         Chore::TraceDifferential(options) => trace_differential::run(&options),
         Chore::Case { folder } => {
             let report =

@@ -58,6 +58,7 @@ impl Question {
             preload: value("LD_PRELOAD"),
             audit: value("LD_AUDIT"),
             secure: self.secure,
+            ..Environment::default()
         }
     }
 

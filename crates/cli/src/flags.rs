@@ -80,6 +80,11 @@ pub(crate) enum Command {
     ///
     /// Files that something else has changed since are left alone, with the reason.
     Undo(UndoFlags),
+    /// Tell whether what `becalm fix` wrote is still what the plain search gives
+    ///
+    /// For each answer of a note, an absolute needed string, a farm or a package's loader
+    /// cache, of becalm's or of another tool's: where does it lead, and where would the search?
+    Verify(Box<VerifyFlags>),
     /// Write an index of stores: a file that calms their programs and changes none of them
     ///
     /// The stores are walked, and each object's needed strings are resolved as the loader would
@@ -97,16 +102,6 @@ pub(crate) enum Command {
     Run(RunFlags),
     /// Print the lines that calm a session by an index, or what undoes them
     Env(EnvFlags),
-    /// Is an index still what the search would give?
-    #[command(hide = true)]
-    VerifyIndex {
-        /// The index
-        #[arg(value_name = "INDEX", value_hint = ValueHint::FilePath)]
-        path: PathBuf,
-        /// Write one JSON object, schema becalm/verify/1
-        #[arg(long)]
-        json: bool,
-    },
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),

@@ -36,12 +36,10 @@ fn run(flags: &Flags) -> Result<ExitStatus> {
         Command::Trace(asked) => commands::trace::run(asked, flags.color),
         Command::Fix(asked) => commands::fix::run(asked, flags.color),
         Command::Undo(asked) => commands::undo::run(asked, flags.color),
+        Command::Verify(asked) => commands::verify::run(asked, flags.color),
         Command::Index(asked) => commands::index::run(asked, flags.color),
         Command::Run(asked) => commands::run::run(asked),
         Command::Env(asked) => commands::env::run(asked),
-        Command::VerifyIndex { path, json } => {
-            commands::verify_index::run_index(path, *json, flags.color)
-        }
         Command::Generate(asked) => commands::generate::run(asked),
     }
 }

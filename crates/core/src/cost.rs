@@ -74,7 +74,7 @@ impl Storm {
 
 pub(crate) fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool {
     match source {
-        SearchSource::Direct | SearchSource::LoaderCache => false,
+        SearchSource::Direct | SearchSource::LoaderCache | SearchSource::PackageCache => false,
         _ => !dir.is_empty() || !path.starts_with(b"/"),
     }
 }

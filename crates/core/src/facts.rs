@@ -102,4 +102,15 @@ pub struct Environment {
     pub audit: Option<BString>,
     /// Secure-execution mode (`AT_SECURE`): a set-id program started by another user.
     pub secure: bool,
+    /// What the loader reads beyond what released ones do.
+    pub reads: Readers,
+}
+
+/// Which carriers a loader reads; a released one reads none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readers {
+    /// The resolution notes of objects.
+    pub note: bool,
+    /// `etc/ld.so.cache` at the root of the packages below these prefixes.
+    pub package_caches: Vec<BString>,
 }

@@ -38,6 +38,12 @@ pub enum SearchSource {
     Rpath,
     /// `LD_LIBRARY_PATH` (or `ld.so --library-path`).
     LibraryPath,
+    /// The resolution note of the asking object, where the loader reads notes: a file it
+    /// names, or a directory it leaves to search.
+    Note,
+    /// The loader cache of the asking object's package, where the loader reads those: the
+    /// file itself or the answer it gave.
+    PackageCache,
     /// `DT_RUNPATH` of the asking object.
     Runpath,
     /// The loader cache, `ld.so.cache`: the file itself or the answer it gave.

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::Command;
 
 use becalm_core::elf::{Class, Endian, Ident};
-use becalm_core::search::loader_cache::{CacheQuery, LoaderCache};
+use becalm_core::search::loader_cache::write::entry_flags;
+use becalm_core::search::loader_cache::{CacheEntry, CacheQuery, LoaderCache, NewEntry, write};
 use bstr::{BStr, ByteSlice};
 use real::{debug_lines, facts_of_this_machine, skip};
 
@@ -155,4 +156,71 @@ fn every_name_of_this_machines_cache_is_answered_as_the_loader_answers() {
     }
     println!("{} names answered by the loader, {} in its cache", checked.len(), names.len());
     assert!(checked.len() * 2 >= names.len(), "only {} were searched", checked.len());
+}
+
+/// The same entries, written by becalm.
+fn rewritten(path: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
+    let bytes = fs::read(path).ok()?;
+    let cache = LoaderCache::parse(bytes.as_slice(), Endian::Little)?;
+    let entry = |entry: CacheEntry<'_>| NewEntry {
+        soname: entry.soname.to_owned(),
+        path: entry.path.to_owned(),
+        flags: entry.flags,
+        hwcaps_name: entry.hwcaps_name.map(ToOwned::to_owned),
+    };
+    let entries = cache.entries().map(entry).collect();
+    let written = write(&ident(), entries, &cache.generator().to_str_lossy())?;
+    Some((bytes, written))
+}
+
+#[test]
+fn a_cache_is_written_as_ldconfig_writes_it_byte_for_byte() {
+    let Some(dir) = caches() else { return };
+    let (theirs, ours) = rewritten(&dir.path().join("new")).expect("a loader cache");
+    assert_eq!(ours.as_bstr(), theirs.as_bstr());
+}
+
+#[test]
+fn the_cache_of_this_machine_is_written_again_byte_for_byte() {
+    let Some(facts) = facts_of_this_machine() else { return };
+    // ldconfig notes an ISA level a file, and names of subdirectories without libraries.
+    let has_levels =
+        |dir: &bstr::BString| Path::new(&*dir.to_path_lossy()).join("glibc-hwcaps").is_dir();
+    if facts.system_dirs.iter().any(has_levels) {
+        return skip("the system directories here have hwcaps subdirectories");
+    }
+    let path = facts.cache_path.expect("a glibc loader");
+    let Some((theirs, ours)) = rewritten(Path::new(&*path.to_path_lossy())) else {
+        return skip("no loader cache here");
+    };
+    if !theirs.starts_with(b"glibc-ld.so.cache1.1") {
+        return skip("the loader cache here is of an older format");
+    }
+    assert!(ours == theirs, "{} bytes, {} here", theirs.len(), ours.len());
+}
+
+#[test]
+fn ldconfig_reads_what_becalm_writes() {
+    let Some(dir) = caches() else { return };
+    let ident = Ident { machine: 62, ..ident() };
+    let entry = |soname: &str, hwcaps: Option<&str>| NewEntry {
+        soname: soname.into(),
+        path: format!("/x/{}{soname}", hwcaps.unwrap_or_default()).into(),
+        flags: entry_flags(&ident),
+        hwcaps_name: hwcaps.map(Into::into),
+    };
+    let entries =
+        vec![entry("liba.so.9", None), entry("liba.so.10", Some("x86-64-v3")), entry("b.so", None)];
+    let path = dir.path().join("ours");
+    fs::write(&path, write(&ident, entries, "becalm").expect("a small cache")).expect("a file");
+    let pair = |soname: &str, path: &str| (soname.to_owned(), path.to_owned());
+    assert_eq!(
+        printed(&path),
+        [
+            pair("liba.so.10", "/x/x86-64-v3liba.so.10"),
+            pair("liba.so.9", "/x/liba.so.9"),
+            pair("b.so", "/x/b.so")
+        ]
+    );
+    assert_eq!(read(&path).generator(), "becalm");
 }

@@ -6,7 +6,7 @@
 //! it stands between the command line and `becalm-core`, and is the only place that
 //! touches the machine; it imports nothing but the core.
 //!
-//! [`write`] alone changes files, and only those it is given. The one thing that is started
+//! [`mod@write`] alone changes files, and only those it is given. The one thing that is started
 //! is a loader that passes the checks of [`ask`], and in [`truth`] the loaders it is told to
 //! run.
 

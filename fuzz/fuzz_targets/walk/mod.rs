@@ -238,6 +238,7 @@ impl Input<'_> {
             preload: bytes(&self.preload),
             audit: bytes(&self.audit),
             secure: self.secure,
+            ..Environment::default()
         }
     }
 }

@@ -57,6 +57,7 @@ impl Assumptions {
             preload: variable(&asked.preload, "LD_PRELOAD"),
             audit: variable(&asked.audit, "LD_AUDIT"),
             secure: false,
+            ..Environment::default()
         };
         let loader = asked.loader.as_ref().map(|path| fs.inside(path));
         let choice = FactChoice { libc: asked.libc, cpu: asked.cpu.clone() };

@@ -1,18 +1,24 @@
 //! What a plan makes anew: directories of links, loader caches, and the directories they lie
 //! in.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use becalm_core::carrier::Creation;
+use becalm_core::carrier::{Creation, farm, ldcache};
 use becalm_host::write::Existing;
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 
 use super::writing::{Done, Editor, Outcome, reason};
 
 /// Mode of a file that is made: for everyone to read.
 const MODE: u32 = 0o644;
+
+/// The links to make, by their directory.
+type Farms<'a> = BTreeMap<&'a BStr, Vec<(OsString, PathBuf)>>;
 
 /// Makes all of `creations`, in order; `host` gives the path on this machine. A directory and
 /// the links in it are made as one.
@@ -21,75 +27,102 @@ pub(crate) fn make(
     creations: &[Creation],
     host: impl Fn(&BStr) -> Result<PathBuf, String>,
 ) -> Vec<(BString, Done)> {
+    let mut farms = farms(creations);
     let mut all = Vec::new();
     for creation in creations {
-        if editor.is_interrupted() {
-            all.push((creation.path().to_owned(), done(Outcome::NotReached)));
+        let path: &BStr = match creation {
+            Creation::Link { path, .. } => parent(path.as_ref()),
+            other => other.path(),
+        };
+        let links = farms.remove(path);
+        // The other links of a directory were made with the first.
+        if matches!(creation, Creation::Link { .. }) && links.is_none() {
             continue;
         }
-        let result = match creation {
-            // Made with its directory.
-            Creation::Link { .. } => continue,
-            Creation::Directory(path) => directory(editor, path, creations, &host),
-            Creation::File { path, bytes } => host(path.as_ref()).and_then(|path| {
-                let made = editor.writer().write_new(&path, bytes, MODE, is_our_cache);
-                made.map_err(|error| reason(&error, &path)).map(|made| (made, bytes.len()))
-            }),
-        };
+        if editor.is_interrupted() {
+            all.push((path.to_owned(), done(Outcome::NotReached)));
+            continue;
+        }
+        let result = host(path).and_then(|here| one(editor, creation, &here, links));
         let outcome = match result {
             Ok((true, length)) => Outcome::Written { old_length: 0, new_length: length as u64 },
             Ok((false, _)) => Outcome::Unchanged,
             Err(why) => Outcome::Refused(why),
         };
-        all.push((creation.path().to_owned(), done(outcome)));
+        all.push((path.to_owned(), done(outcome)));
     }
     all
+}
+
+fn one(
+    editor: &Editor,
+    creation: &Creation,
+    here: &Path,
+    links: Option<Vec<(OsString, PathBuf)>>,
+) -> Result<(bool, usize), String> {
+    let writer = editor.writer();
+    let made = match (creation, links) {
+        (Creation::File { bytes, .. }, _) => {
+            let ours = |existing: &Existing| is_our_cache(existing) || is_our_index(existing);
+            writer.write_new(here, bytes, MODE, ours).map(|made| (made, bytes.len()))
+        }
+        (_, None) => writer.make_dir(here).map(|made| (made, 0)),
+        (_, Some(links)) => {
+            let links = with_those_there(here, links);
+            let ours = |existing: &Existing| is_our_farm(here, existing);
+            writer.make_links(here, &links, ours).map(|made| (made, 0))
+        }
+    };
+    made.map_err(|error| reason(&error, here))
+}
+
+fn farms(creations: &[Creation]) -> Farms<'_> {
+    let mut farms = Farms::new();
+    for creation in creations {
+        if let Creation::Link { path, target } = creation {
+            let dir = parent(path.as_ref());
+            let name = OsStr::from_bytes(&path[dir.len() + 1..]).to_owned();
+            let target = PathBuf::from(OsStr::from_bytes(target));
+            farms.entry(dir).or_default().push((name, target));
+        }
+    }
+    farms
+}
+
+/// The links that are to be in a directory: a plan names only those that are not there yet.
+fn with_those_there(dir: &Path, wanted: Vec<(OsString, PathBuf)>) -> Vec<(OsString, PathBuf)> {
+    let there = fs::read_dir(dir).into_iter().flatten().flatten();
+    let there = there.filter_map(|entry| Some((entry.file_name(), entry.path().read_link().ok()?)));
+    let mut all: BTreeMap<OsString, PathBuf> = there.collect();
+    all.extend(wanted);
+    all.into_iter().collect()
+}
+
+fn parent(path: &BStr) -> &BStr {
+    path[..path.rfind_byte(b'/').unwrap_or(0)].as_bstr()
 }
 
 fn done(outcome: Outcome) -> Done {
     Done { outcome, warnings: Vec::new() }
 }
 
-/// A directory, with the links that are to lie in it.
-fn directory(
-    editor: &Editor,
-    path: &BString,
-    creations: &[Creation],
-    host: impl Fn(&BStr) -> Result<PathBuf, String>,
-) -> Result<(bool, usize), String> {
-    let links: Vec<(OsString, PathBuf)> = creations
-        .iter()
-        .filter_map(|creation| match creation {
-            Creation::Link { path: link, target } => {
-                let name = link.strip_prefix(path.as_slice())?.strip_prefix(b"/")?;
-                let target = PathBuf::from(OsStr::from_bytes(target));
-                (!name.contains(&b'/')).then(|| (OsStr::from_bytes(name).to_owned(), target))
-            }
-            _ => None,
-        })
-        .collect();
-    let here = host(path.as_ref())?;
-    let writer = editor.writer();
-    let made = match links.as_slice() {
-        [] => writer.make_dir(&here),
-        links => writer.make_links(&here, links, |existing| is_our_farm(path.as_ref(), existing)),
-    };
-    made.map(|made| (made, 0)).map_err(|error| reason(&error, &here))
-}
-
 /// True for a loader cache that becalm wrote.
 pub(crate) fn is_our_cache(existing: &Existing) -> bool {
-    matches!(existing, Existing::File(bytes) if is_cache(bytes))
+    matches!(existing, Existing::File(bytes) if ldcache::is_ours(Arc::from(bytes.as_slice())))
+}
+
+/// True for an index, which nobody else makes.
+pub(crate) fn is_our_index(existing: &Existing) -> bool {
+    matches!(existing, Existing::File(bytes) if becalm_core::index::split(bytes).is_ok())
 }
 
 /// True for a directory of links where only becalm makes one.
-pub(crate) fn is_our_farm(path: &BStr, existing: &Existing) -> bool {
-    matches!(existing, Existing::Links(_)) && is_farm(path)
+pub(crate) fn is_our_farm(path: &Path, existing: &Existing) -> bool {
+    matches!(existing, Existing::Links(_)) && lies_in_farms(path)
 }
 
-pub(crate) fn is_farm(_path: &BStr) -> bool {
-    false
-}
-fn is_cache(_b: &[u8]) -> bool {
-    false
+/// True for what lies below the place that becalm has in a package.
+pub(crate) fn lies_in_farms(path: &Path) -> bool {
+    let place = format!("/{}/", farm::FARMS);
+    path.as_os_str().as_bytes().contains_str(place)
 }

@@ -15,5 +15,6 @@ mod secure;
 pub(crate) mod targets;
 pub(crate) mod trace;
 pub(crate) mod undo;
+pub(crate) mod verify;
 pub(crate) mod verify_index;
 pub(crate) mod writing;

@@ -4,18 +4,23 @@
 //! in a trailer, its run path names its directory of links, and a loader cache says who wrote
 //! it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use becalm_core::carrier::farm;
 use becalm_core::elf;
 use becalm_host::write::{Existing, Reader};
 use becalm_host::{WalkOptions, find_objects};
 use becalm_rewrite::State;
 use bstr::{BString, ByteSlice};
+use rustc_hash::FxHashSet;
 
-use super::making::{is_our_cache, is_our_farm};
+use super::fix::audit;
+use super::making::{is_our_cache, is_our_farm, is_our_index, lies_in_farms};
 use super::targets::Problem;
 use super::writing::{Done, Editor, Outcome, Proposal, reason};
 use crate::exit_code::ExitStatus;
@@ -63,16 +68,23 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
         Report { dry_run: asked.dry_run, problems: found.problems, ..Report::default() };
     let paths: Vec<PathBuf> = found.objects.iter().map(|(path, _)| path.clone()).collect();
     // A farm is known by the run path of its object, which must be read before it is changed.
-    let farms: Vec<Option<PathBuf>> = paths.iter().map(|path| farm_of(path)).collect();
+    let farms: Vec<Vec<PathBuf>> = paths.iter().map(|path| farms_of(path)).collect();
     let done = match asked.dry_run {
         true => editor.rehearse(&paths, |_, reader| take_back(reader)),
         false => editor.change(&paths, |_, reader| take_back(reader)),
     };
+    let mut seen: FxHashSet<PathBuf> = FxHashSet::default();
     let mut remover = Remover { editor: &editor, dry_run: asked.dry_run, removed: Vec::new() };
-    for (((path, named), done), farm) in found.objects.iter().zip(done).zip(farms) {
-        if let (Some(farm), Outcome::Written { .. }) = (farm, &done.outcome) {
-            let bytes = path_bytes(&farm);
-            remover.remove(&farm, |existing| is_our_farm(bytes.as_ref(), existing));
+    for (((path, named), done), farms) in found.objects.iter().zip(done).zip(farms) {
+        if matches!(done.outcome, Outcome::Written { .. }) {
+            let index = audit::index_beside(path);
+            if index.is_file() {
+                remover.remove(&index, is_our_index);
+            }
+            // Several objects may have one farm.
+            for farm in farms.into_iter().filter(|farm| seen.insert(farm.clone())) {
+                remover.remove(&farm, |existing| is_our_farm(&farm, existing));
+            }
         }
         if *named || done.outcome != Outcome::Unchanged {
             report.files.push((path_bytes(path), done));
@@ -120,15 +132,16 @@ fn add_folder(folder: &Path, found: &mut Found) {
     }
 }
 
-/// The directory of links that an object's run path names, where it is one of becalm's.
-fn farm_of(path: &Path) -> Option<PathBuf> {
-    let view = elf::parse(&object::ReadCache::new(fs::File::open(path).ok()?)).ok()?;
-    let dynamic = view.dynamic?;
-    let run_path = dynamic.runpath.or(dynamic.rpath)?;
-    let real = path.canonicalize().ok()?;
-    let origin = path_bytes(real.parent()?);
-    let dir: BString = run_path.replace("$ORIGIN", origin.as_slice()).into();
-    super::making::is_farm(dir.as_ref()).then(|| PathBuf::from(dir.to_os_str_lossy().into_owned()))
+/// The directories of links of becalm's that an object's run path names.
+fn farms_of(path: &Path) -> Vec<PathBuf> {
+    let run_path = || {
+        let view = elf::parse(&object::ReadCache::new(fs::File::open(path).ok()?)).ok()?;
+        let dynamic = view.dynamic?;
+        dynamic.runpath.or(dynamic.rpath)
+    };
+    let run_path = run_path().unwrap_or_default();
+    let dirs = run_path.split_str(":").map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
+    dirs.filter(|dir| lies_in_farms(dir)).collect()
 }
 
 /// The patch that gives a file its old bytes; none where becalm has not changed it.
@@ -159,8 +172,33 @@ impl Remover<'_> {
             }),
         };
         let outcome = result.unwrap_or_else(|error| Outcome::Refused(reason(&error, path)));
-        self.removed.push((path_bytes(path), Done { outcome, warnings: Vec::new() }));
+        if outcome != Outcome::Unchanged {
+            self.removed.push((path_bytes(path), Done { outcome, warnings: Vec::new() }));
+        }
+        if !self.dry_run {
+            self.remove_empty_parents(path);
+        }
     }
+
+    /// The directories that were made for what is gone: up to the place of the farms or of the
+    /// cache in its package.
+    fn remove_empty_parents(&self, path: &Path) {
+        let mut dir = path.parent();
+        while let Some(here) = dir.filter(|here| !self.editor.is_interrupted() && is_made(here)) {
+            // Not empty: something else lies there.
+            if !self.editor.writer().remove_empty_dir(here).unwrap_or(false) {
+                return;
+            }
+            dir = here.parent();
+        }
+    }
+}
+
+/// True for a directory that becalm makes where it is missing.
+fn is_made(dir: &Path) -> bool {
+    let farms = Path::new(farm::FARMS);
+    let is_above = || farms.parent().is_some_and(|above| dir.ends_with(above));
+    lies_in_farms(dir) || dir.ends_with(farms) || is_above() || dir.ends_with("etc")
 }
 
 fn tell(asked: &UndoFlags, report: &Report, color: When) -> Result<()> {

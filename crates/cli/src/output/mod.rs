@@ -12,6 +12,7 @@ pub(crate) mod text;
 pub(crate) mod trace;
 pub(crate) mod tree;
 pub(crate) mod undo;
+pub(crate) mod verify;
 pub(crate) mod verify_index;
 mod words;
 

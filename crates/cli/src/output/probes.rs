@@ -76,6 +76,8 @@ fn name_of_source(source: SearchSource) -> &'static str {
         SearchSource::Direct => "direct",
         SearchSource::Rpath => "rpath",
         SearchSource::LibraryPath => "library-path",
+        SearchSource::Note => "note",
+        SearchSource::PackageCache => "package-cache",
         SearchSource::Runpath => "runpath",
         SearchSource::LoaderCache => "loader-cache",
         SearchSource::System => "system",
@@ -129,7 +131,8 @@ mod tests {
             assert_eq!(name_of_outcome(outcome), json_word(outcome));
         }
         use SearchSource::*;
-        for source in [Direct, Rpath, LibraryPath, Runpath, LoaderCache, System] {
+        for source in [Direct, Rpath, LibraryPath, Note, PackageCache, Runpath, LoaderCache, System]
+        {
             assert_eq!(name_of_source(source), json_word(source));
         }
         for call in [Call::Open, Call::Stat] {

@@ -191,6 +191,8 @@ fn name_of(source: SearchSource) -> &'static str {
         SearchSource::Direct => "direct",
         SearchSource::Rpath => "rpath",
         SearchSource::LibraryPath => "LD_LIBRARY_PATH",
+        SearchSource::Note => "note",
+        SearchSource::PackageCache => "package cache",
         SearchSource::Runpath => "runpath",
         SearchSource::LoaderCache => "ld.so.cache",
         SearchSource::System => "system",

@@ -8,7 +8,7 @@ use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
 use super::note::{openable, passed_over};
-use super::own::OwnPath;
+use super::own::{self, OwnPath};
 use super::plan::{FilePlan, Finding, Plan, PlannedAnswer, What};
 use super::settings::Settings;
 use crate::closure::{Closure, Subject};
@@ -162,6 +162,10 @@ impl Planner<'_> {
             }
         }
         openable(path.as_ref())?;
+        let host = &self.closure.subject.view.ident;
+        if own::is_variant(self.fs, host, path.as_ref()) {
+            return Err(What::Variant(path));
+        }
         Ok(path)
     }
 

@@ -5,12 +5,17 @@
 //! | --- | --- |
 //! | [`note`] | the resolution note of each object (`docs/note-format.md`) |
 //! | [`absolute`] | each `DT_NEEDED` becomes an absolute path |
+//! | [`farm`] | a directory of links an object, first in its run path |
+//! | [`ldcache`] | `etc/ld.so.cache` at the root of each package |
 //!
 //! What they share: [`store`] says which directories cannot change and may be skipped, `own`
 //! answers a needed string from an object's own run path, whatever program it is loaded into,
-//! [`planned`] follows a start as it would be with the plan carried out.
+//! [`planned`] follows a start as it would be with the plan carried out, and [`verify`] asks of
+//! what is there whether it still says what the plain search gives.
 
 pub mod absolute;
+pub mod farm;
+pub mod ldcache;
 pub mod note;
 mod own;
 pub mod patchelf;
@@ -20,10 +25,12 @@ pub mod settings;
 pub mod store;
 #[cfg(test)]
 mod tests;
+pub mod verify;
 
 pub use plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, Severity, What};
 pub use settings::{Names, Settings};
 pub use store::Stores;
+pub use verify::{Carrier, Checked, Verdict};
 
 use bstr::{BStr, BString};
 

@@ -179,6 +179,11 @@ fn list(own: &OwnPath<'_>, needed: &BStr, subject: &Subject) -> List {
     list
 }
 
+/// The exact answer that a note may hold for a needed string, if any.
+pub(super) fn exact(own: &OwnPath<'_>, needed: &BStr, subject: &Subject) -> Option<BString> {
+    list(own, needed, subject).exact
+}
+
 /// True for a `DT_NEEDED`; what else is recorded need not be there.
 fn is_needed(subject: &Subject, needed: &BStr) -> bool {
     subject.view.needed().any(|name| name == needed)

@@ -20,8 +20,9 @@ const FIRST_WITHOUT_LEGACY: u16 = 37;
 
 /// The run path of one object, element by element.
 pub(super) struct OwnPath<'a> {
-    fs: &'a dyn FileSystem,
-    host: Ident,
+    pub(super) fs: &'a dyn FileSystem,
+    pub(super) host: Ident,
+    place: Place<'a>,
     pub(super) dirs: Vec<OwnDir>,
 }
 
@@ -73,7 +74,7 @@ impl<'a> OwnPath<'a> {
         fs: &'a dyn FileSystem,
         path: &BStr,
         subject: &Subject,
-        settings: &Settings,
+        settings: &'a Settings,
     ) -> Self {
         let is_program = matches!(subject.kind, SubjectKind::Program { .. });
         let whole = run_path(&subject.view).map(|(path, _)| path.as_bstr()).unwrap_or_default();
@@ -82,16 +83,30 @@ impl<'a> OwnPath<'a> {
         let mut dirs: Vec<OwnDir> = Vec::new();
         for element in whole.split(|&byte| byte == b':') {
             let dir = place.dir(element.into(), &host);
+            let has_token = dst::has_token(&dir.written);
             let is_known = |known: &OwnDir| match &dir.name {
-                Some(name) => known.name.as_ref() == Some(name),
+                Some(name) => {
+                    known.name.as_ref() == Some(name) && dst::has_token(&known.written) == has_token
+                }
                 None => known.written == dir.written,
             };
-            // The loader lists each directory once.
+            // The loader lists each directory once. Where `$ORIGIN` is another directory, by
+            // a link, it is another than one that is written out.
             if !whole.is_empty() && !dirs.iter().any(is_known) {
                 dirs.push(dir);
             }
         }
-        Self { fs, host, dirs }
+        Self { fs, host, place, dirs }
+    }
+
+    /// An element as if the run path had it.
+    pub(super) fn dir(&self, element: &BStr) -> OwnDir {
+        self.place.dir(element, &self.host)
+    }
+
+    /// An exact answer with its tokens replaced; `None` where it is not absolute then.
+    pub(super) fn expand(&self, path: &BStr) -> Option<BString> {
+        self.place.expanded(path)
     }
 
     /// Looks for a needed string in one directory, its hwcaps subdirectories left out.
@@ -136,6 +151,25 @@ pub(super) fn run_path(view: &ObjectView) -> Option<(&BString, bool)> {
     found.filter(|(path, _)| !path.is_empty())
 }
 
+/// True where an object has a run path at all, if only an empty one.
+pub(super) fn has_run_path_entry(view: &ObjectView) -> bool {
+    view.dynamic.as_ref().is_some_and(|d| d.runpath.is_some() || d.rpath.is_some())
+}
+
+/// True where a file is one of several that the loader chooses from by the CPU: it lies in a
+/// `glibc-hwcaps` subdirectory, or has a counterpart in one.
+pub(super) fn is_variant(fs: &dyn FileSystem, host: &Ident, path: &BStr) -> bool {
+    if path.contains_str("/glibc-hwcaps/") {
+        return true;
+    }
+    let name = path.rfind_byte(b'/').map_or(0, |at| at + 1);
+    Arch::of(host).levels().iter().any(|level| {
+        let dir = &path.as_bytes()[..name];
+        let parts = [dir, b"glibc-hwcaps/", level.name.as_bytes(), b"/", &path.as_bytes()[name..]];
+        fs.stat(BStr::new(&parts.concat())).is_ok()
+    })
+}
+
 /// Where an object lies.
 struct Place<'a> {
     fs: &'a dyn FileSystem,
@@ -150,15 +184,19 @@ impl Place<'_> {
             Some(last) => BString::from(&element[..=last]),
             None => element[..element.len().min(1)].into(),
         };
-        let Some(name) = self.expanded(written.as_ref()) else {
+        let Some(mut name) = self.expanded(written.as_ref()) else {
             return OwnDir { written, name: None, standing: Standing::Searched };
         };
+        while name.last() == Some(&b'/') {
+            name.pop();
+        }
+        name.push(b'/');
         let standing = self.standing(written.as_ref(), name.as_ref(), host);
         OwnDir { written, name: Some(name), standing }
     }
 
-    /// The directory with a slash at its end. `None` for a relative one, and for one whose
-    /// tokens depend on the loader (`$LIB`) or the CPU (`$PLATFORM`).
+    /// The path with its tokens replaced. `None` for a relative one, and for one whose tokens
+    /// depend on the loader (`$LIB`) or the CPU (`$PLATFORM`).
     fn expanded(&self, written: &BStr) -> Option<BString> {
         // No path holds a NUL, so that one in the result shows that `$LIB` was replaced.
         let tokens = Tokens {
@@ -167,14 +205,8 @@ impl Place<'_> {
             platform: None,
             secure: None,
         };
-        let mut name = dst::expand(written, &tokens)?;
-        if name.first() != Some(&b'/') || name.contains(&0) {
-            return None;
-        }
-        if name.last() != Some(&b'/') {
-            name.push(b'/');
-        }
-        Some(name)
+        let name = dst::expand(written, &tokens)?;
+        (name.first() == Some(&b'/') && !name.contains(&0)).then_some(name)
     }
 
     fn standing(&self, written: &BStr, name: &BStr, host: &Ident) -> Standing {

@@ -20,8 +20,7 @@ pub fn descriptor(fs: &dyn FileSystem, subject: &Subject) -> Option<Vec<u8>> {
     if path.is_empty() {
         return None;
     }
-    let needed: Vec<&BStr> =
-        subject.view.needed().filter(|needed| !needed.contains(&b'/')).collect();
+    let needed: Vec<&BStr> = subject.view.needed().filter(|needed| is_recorded(needed)).collect();
     let mut records: BTreeMap<&BStr, BString> = BTreeMap::new();
     for dir in path.split(|&byte| byte == b':') {
         let is_hint = is_hint(fs, dir);
@@ -54,6 +53,11 @@ pub fn descriptor(fs: &dyn FileSystem, subject: &Subject) -> Option<Vec<u8>> {
     }
     bytes.push(0);
     Some(bytes)
+}
+
+/// True for what is searched; what no reader could take apart is left out as well.
+fn is_recorded(needed: &BStr) -> bool {
+    !needed.is_empty() && !needed.contains(&b'/') && !needed.contains(&b':')
 }
 
 /// True where the loader is to search the directory itself.

@@ -1,6 +1,9 @@
 //! What a carrier proposes.
 
+use std::collections::BTreeMap;
+
 use bstr::{BStr, BString};
+use rustc_hash::FxHashMap;
 use thiserror::Error;
 
 use crate::edit::Edit;
@@ -162,6 +165,15 @@ pub enum What {
     /// A relative answer, which depends on the current directory.
     #[error("{0}: relative to the current directory")]
     Relative(BString),
+    /// Of another byte order than the rest of its package, whose cache has but one.
+    #[error("of another byte order than the rest of its package")]
+    OtherByteOrder,
+    /// A library that speaks of its own directory, which would be another one by a link.
+    #[error("{0} speaks of its own directory ($ORIGIN) and cannot be reached by a link")]
+    UsesOrigin(BString),
+    /// One of several files that the loader chooses from by the CPU.
+    #[error("{0} is one of several variants, and the CPU decides which is loaded")]
+    Variant(BString),
     /// Two files for one soname.
     #[error("{one} and {other} both answer it")]
     TwoAnswers {
@@ -171,7 +183,7 @@ pub enum What {
         other: BString,
     },
     /// An element of the run path that may change stands before the answer.
-    #[error("{0} may change and stands before the answer")]
+    #[error("{0} may change, or has variants, and is searched before the answer")]
     MutableBefore(BString),
     /// Something is there in the way of what would be made.
     #[error("{0} is there and is not ours")]
@@ -190,9 +202,8 @@ impl What {
     pub fn severity(&self) -> Severity {
         use What::*;
         match self {
-            StaticProgram | Loader | Libc | NothingNeeded | NoRunPath | NothingToSkip => {
-                Severity::PassedOver
-            }
+            StaticProgram | Loader | Libc | NothingNeeded | NoRunPath | NothingToSkip
+            | OtherByteOrder => Severity::PassedOver,
             Missing
             | NotByRunPath
             | Kept
@@ -204,7 +215,9 @@ impl What {
             | HoldsToken(_)
             | TooLong(_)
             | Relative(_)
-            | MutableBefore(_) => Severity::Left,
+            | MutableBefore(_)
+            | UsesOrigin(_)
+            | Variant(_) => Severity::Left,
             TwoAnswers { .. } => Severity::Conflict,
             OutsideStores | InTheWay(_) | TwoPlans | LoadedSetChanges(_) => Severity::Refused,
         }
@@ -231,17 +244,39 @@ impl Plan {
         }
     }
 
+    /// Merges many plans at once, as [`Plan::merge`] does two.
+    #[must_use]
+    pub fn gather(parts: impl IntoIterator<Item = Plan>) -> Plan {
+        let mut whole = Plan::default();
+        let mut files: BTreeMap<BString, FilePlan> = BTreeMap::new();
+        let mut made: FxHashMap<BString, usize> = FxHashMap::default();
+        for part in parts {
+            whole.findings.extend(part.findings);
+            for file in part.files {
+                let known = files.get_mut(&file.path);
+                whole.findings.extend(known.and_then(|known| known.reconcile(&file)));
+                files.entry(file.path.clone()).or_insert(file);
+            }
+            for creation in part.creations {
+                match made.get(creation.path()) {
+                    Some(&at) => {
+                        whole.findings.extend(contradiction(&whole.creations[at], &creation))
+                    }
+                    None => {
+                        made.insert(creation.path().to_owned(), whole.creations.len());
+                        whole.creations.push(creation);
+                    }
+                }
+            }
+        }
+        whole.files = files.into_values().collect();
+        whole
+    }
+
     fn add_file(&mut self, file: FilePlan) {
         match self.files.binary_search_by(|known| known.path.cmp(&file.path)) {
             Err(at) => self.files.insert(at, file),
-            Ok(at) => {
-                let known = &mut self.files[at];
-                if known.edits != file.edits {
-                    known.edits.clear();
-                    let path = file.path;
-                    self.findings.push(Finding { path, needed: None, what: What::TwoPlans });
-                }
-            }
+            Ok(at) => self.findings.extend(self.files[at].reconcile(&file)),
         }
     }
 
@@ -249,11 +284,7 @@ impl Plan {
         let known = self.creations.iter().find(|known| known.path() == creation.path());
         match known {
             None => self.creations.push(creation),
-            Some(known) if *known == creation => {}
-            Some(_) => {
-                let path = creation.path().to_owned();
-                self.findings.push(Finding { path, needed: None, what: What::TwoPlans });
-            }
+            Some(known) => self.findings.extend(contradiction(known, &creation)),
         }
     }
 
@@ -262,4 +293,21 @@ impl Plan {
         let finding = Finding { path: path.to_owned(), needed: None, what };
         Self { findings: vec![finding], ..Self::default() }
     }
+}
+
+impl FilePlan {
+    /// Leaves the file alone where another plan for it differs, and says so.
+    fn reconcile(&mut self, other: &FilePlan) -> Option<Finding> {
+        if self.edits == other.edits {
+            return None;
+        }
+        self.edits.clear();
+        Some(Finding { path: self.path.clone(), needed: None, what: What::TwoPlans })
+    }
+}
+
+/// What is wrong with making one path twice.
+fn contradiction(known: &Creation, other: &Creation) -> Option<Finding> {
+    let path = known.path().to_owned();
+    (known != other).then_some(Finding { path, needed: None, what: What::TwoPlans })
 }

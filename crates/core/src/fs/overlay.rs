@@ -69,7 +69,6 @@ impl<'a> Overlay<'a> {
     fn place(&self, path: &BStr) -> BString {
         let mut whole =
             if path.starts_with(b"/") { BString::default() } else { self.current_dir() };
-        let mut in_base = true;
         for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
             match name {
                 b"." => {}
@@ -84,11 +83,11 @@ impl<'a> Overlay<'a> {
                     whole.extend_from_slice(name);
                 }
             }
-            // What is added is no link to a directory, so that the rest is plain.
-            match self.base.canonicalize(whole.as_ref()) {
-                Ok(real) if in_base && !self.added.contains_key(&whole) => whole = real,
-                Ok(_) => {}
-                Err(_) => in_base = false,
+            // No link to a directory is ever added, so that the rest is plain.
+            if !self.added.contains_key(&whole)
+                && let Ok(real) = self.base.canonicalize(whole.as_ref())
+            {
+                whole = real;
             }
             if whole == "/" {
                 whole.clear();
@@ -99,21 +98,28 @@ impl<'a> Overlay<'a> {
 
     /// What was added at a path, links among it followed; `Err` is the path in the base.
     fn find(&self, path: &BStr) -> Result<(BString, &Added), BString> {
-        let mut path = path.to_owned();
-        for _ in 0..MAX_LINKS {
-            let name = last(path.as_ref());
-            let is_ours = self.names.contains(BStr::new(name)) || self.passes_added_dir(&path);
-            if !is_ours {
-                return Err(path);
-            }
-            let place = self.place(path.as_ref());
+        let name = last(path);
+        if !self.names.contains(BStr::new(name)) && !self.passes_added_dir(path) {
+            return Err(path.to_owned());
+        }
+        let mut place = self.place(path);
+        let passes = self.passes_added(path);
+        for followed in 0..MAX_LINKS {
             match self.added.get(&place) {
-                Some(Added::Link(target)) => path = joined(&place, target),
+                Some(Added::Link(target)) => place = self.place(joined(&place, target).as_ref()),
                 Some(added) => return Ok((place, added)),
-                None => return Err(path),
+                // The way back out of what is added is known here alone.
+                None if followed > 0 || passes => return Err(place),
+                None => return Err(path.to_owned()),
             }
         }
-        Err(path)
+        Err(path.to_owned())
+    }
+
+    /// True where what is added lies on the way of a path.
+    fn passes_added(&self, path: &[u8]) -> bool {
+        let ends = path.find_iter("/").map(|end| BStr::new(&path[..end]));
+        ends.into_iter().any(|part| self.added.contains_key(part))
     }
 
     /// True where a path ends in a way that the name of its last component does not show.

@@ -8,4 +8,6 @@ pub mod glibc;
 pub mod load;
 pub mod musl;
 
-pub use crate::facts::{Environment, GLIBC_RANGE, GlibcVersion, Libc, LoaderFacts, UnknownLibc};
+pub use crate::facts::{
+    Environment, GLIBC_RANGE, GlibcVersion, Libc, LoaderFacts, Readers, UnknownLibc,
+};

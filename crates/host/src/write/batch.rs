@@ -18,7 +18,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use becalm_core::fs::FileId;
 use rayon::prelude::*;
@@ -28,6 +28,7 @@ use rustix::io::Errno;
 use super::atomic::Atomic;
 use super::error::WriteError;
 use super::in_place::InPlace;
+use super::release::Release;
 use super::sys::{self, Sys};
 
 /// Up to so many files, each is synced by itself: syncing the whole file system would wait
@@ -67,6 +68,14 @@ impl Work {
         Written { path: old.path.clone(), id: old.id(), old_length, new_length }
     }
 
+    /// The descriptor of a file that has no name any more.
+    fn replaced(&self) -> Option<Arc<OwnedFd>> {
+        match self {
+            Self::Atomic(atomic) => Some(atomic.old.reader.file.clone()),
+            Self::InPlace(_) => None,
+        }
+    }
+
     fn path(&self) -> &Path {
         match self {
             Self::Atomic(atomic) => &atomic.old.path,
@@ -82,6 +91,7 @@ type Slot = Result<Work, WriteError>;
 /// the others go on. Without `wait` the disk is not waited for.
 pub(super) fn commit(
     sys: &Sys,
+    release: &Release,
     wait: bool,
     batch: Vec<Prepared>,
 ) -> Vec<Result<Written, WriteError>> {
@@ -110,8 +120,8 @@ pub(super) fn commit(
     if wait {
         sync(sys, &mut slots, shortened, |work, errno| not_synced(work, errno));
     }
-    // Closing the last descriptor of a replaced file frees its blocks, which takes time.
-    slots.into_par_iter().map(|slot| slot.map(|work| work.written())).collect()
+    release.close(slots.iter().flatten().filter_map(Work::replaced).collect());
+    slots.into_iter().map(|slot| slot.map(|work| work.written())).collect()
 }
 
 fn not_synced(work: &Work, errno: Errno) -> WriteError {

@@ -22,19 +22,21 @@ const TICK: Duration = Duration::from_millis(10);
 /// How often a file is opened again that is replaced between opening and locking.
 const ATTEMPTS: usize = 3;
 
-/// A file opened for an edit, locked against any other becalm until it is dropped or written.
+/// A file opened for an edit, locked against any other becalm until it is dropped or written
+/// (unless [`super::Writer::open_to_read`] opened it).
 #[derive(Debug)]
 pub struct FileUnderEdit {
     pub(super) path: PathBuf,
     pub(super) facts: Facts,
     pub(super) reader: Reader,
+    locked: bool,
 }
 
 impl FileUnderEdit {
-    /// Opens and locks `path`, links followed.
-    pub(super) fn open(sys: &Sys, path: &Path) -> Result<Self, WriteError> {
+    /// Opens `path`, links followed, and locks it where `locked` says so.
+    pub(super) fn open(sys: &Sys, path: &Path, locked: bool) -> Result<Self, WriteError> {
         for _ in 0..ATTEMPTS {
-            if let Some(file) = Self::try_open(sys, path)? {
+            if let Some(file) = Self::try_open(sys, path, locked)? {
                 return Ok(file);
             }
         }
@@ -42,7 +44,7 @@ impl FileUnderEdit {
     }
 
     /// `None` where the name went to another file before the lock was there.
-    fn try_open(sys: &Sys, path: &Path) -> Result<Option<Self>, WriteError> {
+    fn try_open(sys: &Sys, path: &Path, locked: bool) -> Result<Option<Self>, WriteError> {
         let failed = |source| WriteError::Open { path: path.to_owned(), source };
         let (real, fd) = match sys.open(path, OFlags::RDONLY) {
             Ok(fd) => (path.to_owned(), fd),
@@ -58,16 +60,18 @@ impl FileUnderEdit {
         if facts.file_type != FileType::RegularFile {
             return Err(WriteError::NotRegular { path: path.to_owned() });
         }
-        lock(sys, &real, &fd)?;
+        if locked {
+            lock(sys, &real, &fd)?;
+        }
         let named = sys.stat_at(&real, rustix::fs::CWD, real.as_os_str());
         if named.map(|named| named.stamp.id) != Ok(facts.stamp.id) {
             return Ok(None);
         }
-        if settle(&facts.stamp) {
+        if locked && settle(&facts.stamp) {
             facts = stat()?;
         }
         let reader = Reader::new(Arc::new(fd), sys.clone(), real.clone(), facts.stamp.size);
-        Ok(Some(Self { path: real, facts, reader }))
+        Ok(Some(Self { path: real, facts, reader, locked }))
     }
 
     /// The file itself, where the path that was asked for was a symbolic link to it.
@@ -94,6 +98,15 @@ impl FileUnderEdit {
     #[must_use]
     pub fn reader(&self) -> &Reader {
         &self.reader
+    }
+
+    /// The file with its lock; that it is still what was read shows later.
+    pub(super) fn locked(mut self, sys: &Sys) -> Result<Self, WriteError> {
+        if !self.locked {
+            lock(sys, &self.path, &self.reader.file)?;
+            self.locked = true;
+        }
+        Ok(self)
     }
 
     pub(super) fn name(&self) -> &OsStr {

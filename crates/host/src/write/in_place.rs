@@ -63,7 +63,7 @@ impl InPlace {
         patch: Patch,
         options: &WriteOptions,
     ) -> Result<Self, WriteError> {
-        if metadata::has_capabilities(&old.reader.file) {
+        if metadata::has_capabilities(sys, &old.path, &old.reader.file) {
             let what = "file capabilities";
             return Err(WriteError::RightsInPlace { path: old.path.clone(), what });
         }
@@ -83,8 +83,8 @@ impl InPlace {
         };
         prepared.remember(inside).map_err(|error| prepared.failed("be read", error))?;
         let grown = prepared.grow(&beyond);
-        grown.map_err(|error| prepared.failed("be extended", error))?;
         prepared.grown = prepared.stat()?;
+        grown.map_err(|error| prepared.failed("be extended", error))?;
         Ok(prepared)
     }
 
@@ -97,10 +97,10 @@ impl InPlace {
         Ok(())
     }
 
-    /// Writes what goes beyond the end, the last range first: the end of the trailer, which
+    /// Writes what goes beyond the end, in ascending order: what a record begins with, which
     /// says how long the file was, is there as soon as anything is.
     fn grow(&self, beyond: &[(u64, Vec<u8>)]) -> io::Result<()> {
-        for (offset, bytes) in beyond.iter().rev() {
+        for (offset, bytes) in beyond {
             let written = self.sys.write(&self.old.path, &self.fd, bytes, *offset);
             written.map_err(sys::error)?;
         }
@@ -226,7 +226,8 @@ impl Drop for InPlace {
         if now.stamp.size != old.stamp.size {
             let _ = self.sys.set_length(path, &self.fd, old.stamp.size);
         }
-        if now.stamp.mtime != old.stamp.mtime {
+        let only_by_us = now.stamp.mtime == self.grown.stamp.mtime;
+        if only_by_us && now.stamp.mtime != old.stamp.mtime {
             let _ = self.sys.set_times(path, &self.fd, &old.times());
         }
     }

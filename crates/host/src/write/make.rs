@@ -6,7 +6,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -256,8 +255,8 @@ impl Writer {
                 return Ok(Some(Existing::Other));
             }
             if !is_temporary(&name) {
-                let target = rustix::fs::readlinkat(&inner, &name, Vec::new())?;
-                links.push((name, OsString::from_vec(target.into_bytes()).into()));
+                let target = sys.read_link(&link, &inner, &name)?;
+                links.push((name, target));
             }
         }
         links.sort();

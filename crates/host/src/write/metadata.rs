@@ -2,9 +2,8 @@
 
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
-use rustix::buffer::spare_capacity;
-use rustix::fs;
 use rustix::io::Errno;
 
 use super::error::WriteError;
@@ -60,14 +59,15 @@ fn copy_attributes(sys: &Sys, old: &FileUnderEdit, new: &Temporary) -> Result<()
         source: sys::error(errno),
     };
     let from = &*old.reader.file;
-    let wanted = names(from).map_err(|errno| kept(c"list", errno))?;
-    let there = names(&new.fd).map_err(|errno| kept(c"list", errno))?;
+    let wanted = names(sys, &old.path, from).map_err(|errno| kept(c"list", errno))?;
+    let there = names(sys, &new.path, &new.fd).map_err(|errno| kept(c"list", errno))?;
     for name in there.iter().filter(|&name| !wanted.contains(name)) {
         sys.remove_attribute(&new.path, &new.fd, name).map_err(|errno| kept(name, errno))?;
     }
     for name in &wanted {
-        let value = value(from, name).map_err(|errno| kept(name, errno))?;
-        let same = there.contains(name) && self::value(&new.fd, name).as_ref() == Ok(&value);
+        let value = sys.attribute(&old.path, from, name).map_err(|errno| kept(name, errno))?;
+        let same =
+            there.contains(name) && sys.attribute(&new.path, &new.fd, name).as_ref() == Ok(&value);
         if !same {
             let set = sys.set_attribute(&new.path, &new.fd, name, &value);
             set.map_err(|errno| kept(name, errno))?;
@@ -77,43 +77,20 @@ fn copy_attributes(sys: &Sys, old: &FileUnderEdit, new: &Temporary) -> Result<()
 }
 
 /// True where the file has capabilities, or it cannot be known that it has none.
-pub(super) fn has_capabilities(file: &OwnedFd) -> bool {
-    let mut none: [u8; 0] = [];
-    !matches!(
-        fs::fgetxattr(file, CAPABILITY, &mut none),
-        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS)
-    )
+pub(super) fn has_capabilities(sys: &Sys, path: &Path, file: &OwnedFd) -> bool {
+    let value = sys.attribute(path, file, CAPABILITY);
+    !matches!(value, Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
 /// The names of a file's attributes, those left out that are computed.
-fn names(file: &OwnedFd) -> Result<Vec<CString>, Errno> {
-    let mut list = match grown(256, |buffer| fs::flistxattr(file, spare_capacity(buffer))) {
+fn names(sys: &Sys, path: &Path, file: &OwnedFd) -> Result<Vec<CString>, Errno> {
+    let mut list = match sys.attributes(path, file) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
         list => list?,
     };
-    // The list is of NUL-terminated names; a last one cut short would be dropped here.
+    // The list is of NUL-terminated names.
     list.truncate(list.iter().rposition(|&b| b == 0).map_or(0, |end| end + 1));
     let each = list.split_inclusive(|&b| b == 0);
     let each = each.filter_map(|name| CStr::from_bytes_with_nul(name).ok());
     Ok(each.filter(|name| !COMPUTED.contains(&name.to_bytes())).map(CStr::to_owned).collect())
-}
-
-fn value(file: &OwnedFd, name: &CStr) -> Result<Vec<u8>, Errno> {
-    grown(256, |buffer| fs::fgetxattr(file, name, spare_capacity(buffer)))
-}
-
-/// Calls with a buffer that grows while it is too small, up to the kernel's limit of 64 KB
-/// for names and values.
-fn grown(
-    mut size: usize,
-    mut call: impl FnMut(&mut Vec<u8>) -> Result<usize, Errno>,
-) -> Result<Vec<u8>, Errno> {
-    loop {
-        let mut buffer = Vec::with_capacity(size);
-        match call(&mut buffer) {
-            Err(Errno::RANGE) if size < 64 * 1024 => size *= 16,
-            Err(errno) => return Err(errno),
-            Ok(_) => return Ok(buffer),
-        }
-    }
 }

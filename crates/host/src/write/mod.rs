@@ -5,12 +5,12 @@
 //!
 //! 1. [`Writer::open`] finds the file behind a path, locks it and remembers its state. The
 //!    editor reads it through [`Reader`].
-//! 2. [`Writer::prepare`] writes the new content beside the file ([`atomic`]) or beyond its
-//!    end ([`in_place`]).
-//! 3. [`Writer::commit`] makes it the file's content, for many files at once ([`batch`]).
+//! 2. [`Writer::prepare`] writes the new content beside the file (`atomic.rs`) or beyond its
+//!    end (`in_place.rs`).
+//! 3. [`Writer::commit`] makes it the file's content, for many files at once (`batch.rs`).
 //!
-//! [`make`] makes and removes whole files and directories of links with the same care. All
-//! calls of the system go through [`sys`], where a test can let any of them fail.
+//! `make.rs` makes and removes whole files and directories of links with the same care. All
+//! calls of the system go through `sys.rs`, where a test can let any of them fail.
 //!
 //! Not done: inode flags other than those that forbid writing (`chattr`), the time of birth
 //! and fs-verity seals are those of a new file; the `trusted.*` attributes are seen, and so
@@ -27,6 +27,7 @@ mod make;
 mod metadata;
 mod options;
 mod reader;
+mod release;
 mod stamp;
 mod sys;
 mod temporary;
@@ -44,6 +45,7 @@ use self::atomic::Atomic;
 use self::batch::Work;
 use self::dir::Dir;
 use self::in_place::InPlace;
+use self::release::Release;
 use self::sys::Sys;
 
 pub use self::batch::{Prepared, Written};
@@ -57,9 +59,9 @@ pub use self::sys::{Call, Faults, Verdict};
 
 /// Files that one batch holds at the most, whatever the limit of open files.
 const MAX_BATCH: u64 = 1024;
-/// Descriptors that a prepared file holds: the old file, the new one, the directory, and one
-/// that is open for a moment.
-const DESCRIPTORS: u64 = 4;
+/// Descriptors that a file takes: the old file, the new one, the directory, one that is open
+/// for a moment, and the old file of the batch before, which may still be being closed.
+const DESCRIPTORS: u64 = 5;
 /// Descriptors left to the rest of the process.
 const SPARE: u64 = 64;
 
@@ -72,6 +74,7 @@ pub struct Writer {
     dirs: Mutex<FxHashMap<PathBuf, Weak<Dir>>>,
     /// The directories that were looked through for what killed runs had left.
     cleaned: Mutex<FxHashSet<FileId>>,
+    release: Release,
 }
 
 impl Writer {
@@ -88,11 +91,12 @@ impl Writer {
     }
 
     fn on(options: WriteOptions, sys: Sys) -> Self {
-        Self { options, sys, dirs: Mutex::default(), cleaned: Mutex::default() }
+        let (dirs, cleaned) = (Mutex::default(), Mutex::default());
+        Self { options, sys, dirs, cleaned, release: Release::default() }
     }
 
     /// How many prepared files to commit at once: as many as the limit of open files leaves
-    /// room for, since each holds up to four descriptors. Larger batches wait for the disk
+    /// room for, since each takes up to five descriptors. Larger batches wait for the disk
     /// less often.
     #[must_use]
     pub fn batch_size(&self) -> usize {
@@ -107,7 +111,15 @@ impl Writer {
     /// # Errors
     /// Where it cannot be read, is no regular file, or another becalm is at work on it.
     pub fn open(&self, path: &Path) -> Result<FileUnderEdit, WriteError> {
-        FileUnderEdit::open(&self.sys, path)
+        FileUnderEdit::open(&self.sys, path, true)
+    }
+
+    /// As [`Self::open`], without the lock: for looking alone, beside whoever is at work.
+    ///
+    /// # Errors
+    /// Where it cannot be read or is no regular file.
+    pub fn open_to_read(&self, path: &Path) -> Result<FileUnderEdit, WriteError> {
+        FileUnderEdit::open(&self.sys, path, false)
     }
 
     /// Writes the new content, so that [`Self::commit`] has little left to do. The file stays
@@ -119,6 +131,7 @@ impl Writer {
     /// opened, or cannot be written with everything it has.
     pub fn prepare(&self, file: FileUnderEdit, patch: Patch) -> Result<Prepared, WriteError> {
         let in_place = self.way(&file)?;
+        let file = file.locked(&self.sys)?;
         if !fits(&patch) {
             return Err(WriteError::BadPatch { path: file.path });
         }
@@ -135,7 +148,7 @@ impl Writer {
     /// order given. A file that fails does not keep the others from being written.
     #[must_use]
     pub fn commit(&self, batch: Vec<Prepared>) -> Vec<Result<Written, WriteError>> {
-        let written = batch::commit(&self.sys, self.waits(), batch);
+        let written = batch::commit(&self.sys, &self.release, self.waits(), batch);
         self.dirs().retain(|_, dir| dir.strong_count() > 0);
         written
     }
@@ -157,9 +170,7 @@ impl Writer {
     /// # Errors
     /// Where the directory cannot be opened.
     pub fn clean(&self, dir: &Path) -> Result<usize, WriteError> {
-        let mut removed = 0;
-        Dir::open(&self.sys, dir, |_| true).map(|dir| removed = dir.removed)?;
-        Ok(removed)
+        Dir::open(&self.sys, dir, |_| true).map(|dir| dir.removed)
     }
 
     fn waits(&self) -> bool {
@@ -211,13 +222,14 @@ impl Writer {
     }
 }
 
-/// Whether the ranges are in order, apart, and inside the length.
+/// Whether the ranges are in order, apart, and inside the length, which a file can have.
 fn fits(patch: &Patch) -> bool {
     let mut end = 0;
-    patch.writes.iter().all(|write| {
+    let apart = patch.writes.iter().all(|write| {
         let begins_after = write.offset >= end;
         let next = write.offset.checked_add(write.bytes.len() as u64);
         end = next.unwrap_or(u64::MAX);
-        begins_after && end <= patch.length
-    })
+        begins_after && next.is_some_and(|next| next <= patch.length)
+    });
+    apart && i64::try_from(patch.length).is_ok()
 }

@@ -4,7 +4,7 @@ use becalm_core::fs::FileId;
 use rustix::fs::{FileType, StatxAttributes, Timespec, Timestamps};
 
 /// The state of a file: equal stamps mean that nothing changed it in between, but for what
-/// happens within one tick of the file system's clock (see [`super::file`]).
+/// happens within one tick of the file system's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Device and inode.

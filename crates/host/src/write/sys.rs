@@ -3,12 +3,14 @@
 //! A test can stand in front of them ([`Faults`]) and let the n-th one fail, tear a write
 //! in two, or behave as if the process had been killed there.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
@@ -295,11 +297,28 @@ impl Sys {
         fs::futimens(&file, times)
     }
 
+    /// The names of a file's extended attributes, each with its NUL.
+    pub(super) fn attributes(&self, path: &Path, file: impl AsFd) -> Result<Vec<u8>, Errno> {
+        self.pass(path, Call::Stat, 0)?;
+        grown(|buffer| fs::flistxattr(&file, spare_capacity(buffer)))
+    }
+
+    /// The value of an extended attribute.
+    pub(super) fn attribute(
+        &self,
+        path: &Path,
+        file: impl AsFd,
+        name: &CStr,
+    ) -> Result<Vec<u8>, Errno> {
+        self.pass(path, Call::Stat, 0)?;
+        grown(|buffer| fs::fgetxattr(&file, name, spare_capacity(buffer)))
+    }
+
     pub(super) fn set_attribute(
         &self,
         path: &Path,
         file: impl AsFd,
-        name: &std::ffi::CStr,
+        name: &CStr,
         value: &[u8],
     ) -> Result<(), Errno> {
         self.pass(path, Call::Attribute, 0)?;
@@ -310,7 +329,7 @@ impl Sys {
         &self,
         path: &Path,
         file: impl AsFd,
-        name: &std::ffi::CStr,
+        name: &CStr,
     ) -> Result<(), Errno> {
         self.pass(path, Call::Attribute, 0)?;
         fs::fremovexattr(&file, name)
@@ -376,14 +395,20 @@ impl Sys {
         again(|| fs::symlinkat(target, &dir, name))
     }
 
-    /// The names in a directory, `.` and `..` left out, each with whether it is a directory
-    /// where the system says so at once.
-    pub(super) fn list(
+    /// Where a symbolic link points to.
+    pub(super) fn read_link(
         &self,
         path: &Path,
         dir: impl AsFd,
-    ) -> Result<Vec<std::ffi::OsString>, Errno> {
-        use std::os::unix::ffi::OsStrExt;
+        name: &OsStr,
+    ) -> Result<PathBuf, Errno> {
+        self.pass(path, Call::Read, 0)?;
+        let target = again(|| fs::readlinkat(&dir, name, Vec::new()))?;
+        Ok(OsString::from_vec(target.into_bytes()).into())
+    }
+
+    /// The names in a directory, `.` and `..` left out.
+    pub(super) fn list(&self, path: &Path, dir: impl AsFd) -> Result<Vec<OsString>, Errno> {
         self.pass(path, Call::List, 0)?;
         let mut names = Vec::new();
         for entry in fs::Dir::read_from(&dir)? {
@@ -400,6 +425,20 @@ impl Sys {
 /// Makes a call again while a signal interrupts it.
 fn again<T>(call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     rustix::io::retry_on_intr(call)
+}
+
+/// Calls with a buffer that grows while it is too small, up to the kernel's limit of 64 KB
+/// for the names and the value of extended attributes (xattr(7)).
+fn grown(mut call: impl FnMut(&mut Vec<u8>) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
+    let mut size = 256;
+    loop {
+        let mut buffer = Vec::with_capacity(size);
+        match call(&mut buffer) {
+            Err(Errno::RANGE) if size < 64 * 1024 => size *= 16,
+            Err(errno) => return Err(errno),
+            Ok(_) => return Ok(buffer),
+        }
+    }
 }
 
 /// The system's error in the standard library's form.

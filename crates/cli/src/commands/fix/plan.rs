@@ -1,9 +1,9 @@
 //! The files asked for → what the carrier proposes for them, in parallel.
 
 use becalm_core::carrier::{
-    FilePlan, Finding, Names, Plan, Settings, Stores, What, absolute, note, patchelf,
+    FilePlan, Finding, Names, Plan, Settings, Stores, What, absolute, farm, ldcache, note, patchelf,
 };
-use becalm_core::closure::{Closure, SubjectKind};
+use becalm_core::closure::{Closure, Subject, SubjectKind};
 use becalm_core::edit::Edit;
 use becalm_core::facts::{Environment, Libc};
 use becalm_core::fs::{FileSystem, MappedFs, Mapping};
@@ -33,6 +33,8 @@ pub(super) struct Planned {
     /// The programs among the targets, as they start now.
     pub(super) programs: Vec<(Target, Closure)>,
     pub(super) problems: Vec<Problem>,
+    /// The objects, where a carrier plans them together.
+    subjects: Vec<Subject>,
 }
 
 impl<'a> Planner<'a> {
@@ -54,8 +56,17 @@ impl<'a> Planner<'a> {
 
     /// What programs are started in, as far as a plan goes: nothing that is set here and now.
     /// With `reads`, by a loader that reads what the carrier writes.
-    pub(super) fn environment(&self, _reads: bool) -> Environment {
-        Environment::default()
+    pub(super) fn environment(&self, reads: bool) -> Environment {
+        let mut environment = Environment::default();
+        match self.asked.with {
+            CarrierName::Note => environment.reads.note = reads,
+            CarrierName::Ldcache if reads => {
+                environment.reads.package_caches =
+                    self.settings.stores.iter().map(ToOwned::to_owned).collect();
+            }
+            _ => {}
+        }
+        environment
     }
 
     /// The files under the names they will have.
@@ -83,6 +94,12 @@ impl<'a> Planner<'a> {
             all.plan.merge(part.plan);
             all.programs.extend(part.programs);
             all.problems.extend(part.problems);
+            all.subjects.extend(part.subjects);
+        }
+        if self.asked.with == CarrierName::Ldcache {
+            let session = self.assumed.fs.session();
+            let subjects = std::mem::take(&mut all.subjects);
+            all.plan.merge(ldcache::plan(&self.mapped(&session), &subjects, &self.settings));
         }
         all
     }
@@ -101,6 +118,9 @@ impl<'a> Planner<'a> {
             }
         };
         planned.plan.merge(self.of_closure(fs, &target, &closure, &mut planned.problems));
+        if self.asked.with == CarrierName::Ldcache {
+            planned.subjects.push(closure.subject.clone());
+        }
         if matches!(closure.subject.kind, SubjectKind::Program { .. }) {
             planned.programs.push((target, closure));
         }
@@ -132,7 +152,24 @@ impl<'a> Planner<'a> {
                 let scope = absolute::Scope::Subject;
                 absolute::plan(fs, closure, scope, told.as_deref(), &self.settings)
             }
-            CarrierName::Farm | CarrierName::Ldcache => Plan::default(),
+            CarrierName::Farm if self.asked.leaf => {
+                farm::leaf(fs, &closure.subject, &self.settings)
+            }
+            CarrierName::Farm => farm::graph(fs, closure, &self.settings),
+            CarrierName::Audit => {
+                let stores = crate::commands::index::prefixes(&self.asked.assume.store);
+                match super::audit::plan_audit(&self.assumed.fs, closure, &stores) {
+                    Ok(plan) => plan,
+                    Err(reason) => {
+                        if target.named {
+                            problems.push(Problem { path: target.shown.clone(), reason });
+                        }
+                        Plan::default()
+                    }
+                }
+            }
+            // A package's objects are planned together.
+            CarrierName::Ldcache => Plan::default(),
         }
     }
 }

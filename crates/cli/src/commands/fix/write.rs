@@ -11,7 +11,7 @@ use super::Report;
 use super::plan::Planner;
 use crate::commands::making;
 use crate::commands::writing::{Done, Editor, Outcome, Proposal};
-use crate::flags::FixFlags;
+use crate::flags::{FixFlags, HardlinksFlag};
 use crate::output::words_of_host;
 
 /// Writes what the report's plan says, and what became of it into the report.
@@ -41,11 +41,16 @@ pub(super) fn carry_out(
             Err(why) => (PathBuf::new(), Some(why)),
         })
         .unzip();
+    let keeps_inode = asked.writing.in_place || asked.writing.hardlinks == HardlinksFlag::Keep;
     let propose = |at: usize, reader: &becalm_host::write::Reader| -> Result<Proposal, String> {
         if let Some(why) = &unreachable[at] {
             return Err(why.clone());
         }
-        let result = becalm_rewrite::edit(reader, &edited[at].edits);
+        let edits = &edited[at].edits;
+        let result = match keeps_inode {
+            true => becalm_rewrite::edit_in_place(reader, edits),
+            false => becalm_rewrite::edit(reader, edits),
+        };
         let edited = result.map_err(|error| error.to_string())?;
         Ok((edited.patch, edited.warnings.iter().map(ToString::to_string).collect()))
     };

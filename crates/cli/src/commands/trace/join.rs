@@ -85,6 +85,7 @@ fn assumptions(image: &Image, store: &OsString) -> Assumptions {
             preload: variable("LD_PRELOAD"),
             audit: variable("LD_AUDIT"),
             secure: image.secure,
+            ..Environment::default()
         },
         choice: FactChoice::default(),
         loader: None,

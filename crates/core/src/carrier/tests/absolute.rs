@@ -177,3 +177,14 @@ fn paths_that_the_loader_would_read_otherwise_are_left() {
     assert_eq!(with("/s/a\nb".into()), What::Inexpressible("/s/a\nb".into()));
     assert_eq!(with(long.as_str().into()), What::TooLong(long.as_str().into()));
 }
+
+#[test]
+fn a_library_with_hwcaps_variants_stays_short() {
+    let fs = base()
+        .object("/s/p/bin/prog", prog().needed("liba.so"))
+        .object("/s/a/lib/liba.so", library("liba.so"))
+        .object("/s/a/lib/glibc-hwcaps/x86-64-v3/liba.so", library("liba.so"));
+    let plan = plan(&fs, Scope::Subject);
+    assert_eq!(plan.files[0].edits, []);
+    assert_eq!(plan.findings[0].what, What::Variant("/s/a/lib/liba.so".into()));
+}

@@ -171,6 +171,14 @@ fn origin_within_the_package_is_exact_and_keeps_its_token() {
 }
 
 #[test]
+fn origin_is_another_directory_than_the_same_written_out() {
+    let library = library("libq.so").needed("libb.so");
+    let fs =
+        base().object("/s/p/lib/libq.so", library.runpath("/s/p/lib:$ORIGIN:$ORIGIN/:/s/b/lib"));
+    assert_eq!(note_of(&fs, "/s/p/lib/libq.so"), ["libb.so ?$ORIGIN:=/s/b/lib/libb.so"]);
+}
+
+#[test]
 fn origin_into_another_package_or_outside_the_stores_is_a_hint() {
     let fs = base()
         .object("/s/p/bin/prog", prog("/s/c/lib:$ORIGIN/../../a/lib"))

@@ -66,9 +66,14 @@ impl Process<'_> {
 
     /// The search sources in order; the first that has the object wins.
     fn search_sources(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
-        const ORDER: [SearchSource; 5] = [
+        match self.search_carried(search, asked, true)? {
+            Step::NotHere => {}
+            end => return Ok(end),
+        }
+        const ORDER: [SearchSource; 6] = [
             SearchSource::Rpath,
             SearchSource::LibraryPath,
+            SearchSource::Note,
             SearchSource::Runpath,
             SearchSource::LoaderCache,
             SearchSource::System,
@@ -77,6 +82,9 @@ impl Process<'_> {
             let step = match source {
                 SearchSource::Rpath => self.search_rpaths(search, asked)?,
                 SearchSource::LibraryPath => self.search_library_path(search)?,
+                SearchSource::Note | SearchSource::PackageCache => {
+                    self.search_carried(search, asked, false)?
+                }
                 SearchSource::Runpath => self.search_runpath(search, asked)?,
                 SearchSource::LoaderCache => self.search_loader_cache(search, asked)?,
                 SearchSource::System | SearchSource::Direct => {
@@ -191,7 +199,7 @@ impl Process<'_> {
         })
     }
 
-    fn is_nodeflib(&self, object: usize) -> bool {
+    pub(super) fn is_nodeflib(&self, object: usize) -> bool {
         let dynamic = self.load.objects[object].view.dynamic.as_ref();
         dynamic.is_some_and(|dynamic| dynamic.flags_1 & DF_1_NODEFLIB != 0)
     }

@@ -6,6 +6,7 @@
 //! are walked by [`open_path`], whose directories [`dirs`] keeps for the whole process;
 //! a file that opens is judged by [`verify`].
 
+mod carried;
 mod deps;
 pub(crate) mod dirs;
 mod map_object;
@@ -67,6 +68,8 @@ struct Process<'a> {
     /// `__rtld_search_dirs`: the compiled-in directories.
     system_dirs: PathList,
     cache: CacheState,
+    /// The loader caches of packages, by package root.
+    package_caches: FxHashMap<BString, CacheState>,
     /// What this process takes from the cache.
     cache_query: CacheQuery,
     /// The variable `errno`, which survives successful calls and decides in
@@ -88,6 +91,8 @@ struct LinkMap {
     rpath_above: Option<usize>,
     /// `l_origin`.
     origin: BString,
+    /// The resolution note, once looked at; `None` inside where there is none to believe.
+    note: Option<Option<Rc<carried::NoteTable>>>,
 }
 
 /// One list of link maps, with the names and files that answer in it.
@@ -137,6 +142,7 @@ impl<'a> Process<'a> {
             library_path: PathList::default(),
             system_dirs,
             cache: CacheState::Unread,
+            package_caches: FxHashMap::default(),
             cache_query: CacheQuery::new(&start.view.ident, facts),
             errno: Errno(0),
             candidate: BString::default(),

@@ -1,6 +1,7 @@
 //! The rules of the search, each on an in-memory file system. `tests/cases` proves the
 //! same rules against the real loader.
 
+mod carried;
 mod limits;
 
 use bstr::BString;

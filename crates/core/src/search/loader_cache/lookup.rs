@@ -130,7 +130,7 @@ impl CacheQuery {
 
 /// `_DL_CACHE_DEFAULT_ID` of an ABI, and what `_dl_cache_check_flags` accepts besides
 /// (the `dl-cache.h` of each architecture under sysdeps).
-fn cache_flags(ident: &Ident) -> (i32, Option<i32>) {
+pub(super) fn cache_flags(ident: &Ident) -> (i32, Option<i32>) {
     let exactly = |abi: i32| (abi | FLAG_ELF_LIBC6, None);
     let is_64 = ident.class == Class::Elf64;
     match ident.machine {
@@ -180,7 +180,7 @@ fn isa_bits(hwcaps: &[BString]) -> u32 {
 }
 
 /// Whether the psABI of a machine makes `char` signed.
-fn has_signed_char(machine: u16) -> bool {
+pub(super) fn has_signed_char(machine: u16) -> bool {
     !matches!(
         machine,
         machine::ARM
@@ -330,7 +330,7 @@ impl<'cache> Best<'cache> {
 
 /// `_dl_cache_libcmp`: bytes in order, runs of digits as numbers, which wrap as `int`
 /// does. Either side ends at a NUL or at the end of its slice.
-fn libcmp(left: &[u8], right: &[u8], signed_char: bool) -> Ordering {
+pub(super) fn libcmp(left: &[u8], right: &[u8], signed_char: bool) -> Ordering {
     let at = |bytes: &[u8], index: usize| bytes.get(index).copied().unwrap_or(0);
     let difference = |left: u8, right: u8| {
         if signed_char { left.cast_signed().cmp(&right.cast_signed()) } else { left.cmp(&right) }

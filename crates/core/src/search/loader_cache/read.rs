@@ -31,6 +31,8 @@ const NEW_EXTENSION: usize = 32;
 
 /// `cache_extension_magic`.
 const EXTENSION_MAGIC: u32 = 0xeaa4_2174;
+/// `cache_extension_tag_generator`.
+const TAG_GENERATOR: u32 = 0;
 /// `cache_extension_tag_glibc_hwcaps`.
 const TAG_GLIBC_HWCAPS: u32 = 1;
 
@@ -51,6 +53,8 @@ pub struct LoaderCache {
     /// `cache_extension_tag_glibc_hwcaps`: offset of the array and its length in
     /// elements; empty where there is none or the extension directory is malformed.
     hwcaps_names: (usize, usize),
+    /// `cache_extension_tag_generator`: offset and length of the text, likewise.
+    generator: (usize, usize),
 }
 
 /// Which table of the file is searched, and how.
@@ -146,9 +150,16 @@ impl Reader<'_> {
         flags == 0 || flags & 3 == wanted
     }
 
-    /// `cache_extension_load` and `cache_extension_verify`, for the one section a
-    /// loader reads. Offsets are relative to the file, in the compat format as well.
+    /// `cache_extension_verify`, for the one section a loader reads.
     fn hwcaps_names(&self, header: usize) -> Option<(usize, usize)> {
+        let (offset, size) = self.section(header, TAG_GLIBC_HWCAPS)?;
+        (size != 0 && offset.is_multiple_of(4) && size.is_multiple_of(4))
+            .then_some((offset, (size / 4).min(MAX_NAMES)))
+    }
+
+    /// `cache_extension_load`: offset and size of the last section of a tag. Offsets are
+    /// relative to the file, in the compat format as well.
+    fn section(&self, header: usize, tag: u32) -> Option<(usize, usize)> {
         let directory = self.u32(header + NEW_EXTENSION)? as usize;
         if directory == 0 || !directory.is_multiple_of(4) || self.u32(directory)? != EXTENSION_MAGIC
         {
@@ -167,13 +178,11 @@ impl Reader<'_> {
             if offset.checked_add(size)? > self.bytes.len() {
                 return None;
             }
-            if self.u32(section)? == TAG_GLIBC_HWCAPS {
+            if self.u32(section)? == tag {
                 found = Some((offset, size));
             }
         }
-        let (offset, size) = found?;
-        (size != 0 && offset.is_multiple_of(4) && size.is_multiple_of(4))
-            .then_some((offset, (size / 4).min(MAX_NAMES)))
+        found
     }
 }
 
@@ -225,7 +234,9 @@ impl LoaderCache {
         };
         let hwcaps_names =
             header.and_then(|header| reader.hwcaps_names(header)).unwrap_or_default();
-        Some(LoaderCache { bytes, endian, layout, hwcaps_names })
+        let generator =
+            header.and_then(|header| reader.section(header, TAG_GENERATOR)).unwrap_or_default();
+        Some(LoaderCache { bytes, endian, layout, hwcaps_names, generator })
     }
 
     fn reader(&self) -> Reader<'_> {
@@ -265,6 +276,13 @@ impl LoaderCache {
             let offset = self.reader().u32(first + index * 4).unwrap_or(u32::MAX);
             self.bytes.get(offset as usize..).map(up_to_nul).unwrap_or_default()
         })
+    }
+
+    /// What the file says it was made by; empty where it does not say.
+    #[must_use]
+    pub fn generator(&self) -> &BStr {
+        let (offset, size) = self.generator;
+        self.bytes.get(offset..).and_then(|rest| rest.get(..size)).unwrap_or_default().as_bstr()
     }
 
     /// The entries in the order of the file, as far as they can be read: one with an

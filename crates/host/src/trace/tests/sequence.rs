@@ -106,6 +106,7 @@ fn join(image: &Image) -> Attributed {
         preload: value("LD_PRELOAD"),
         audit: value("LD_AUDIT"),
         secure: image.secure,
+        ..Environment::default()
     };
     let closure = resolve(&session, subject, interpreter, facts, &environment).unwrap();
     attribute(&image.lookups, &closure)

@@ -1,3 +1,9 @@
 //! Tests of the writer.
 
-mod basics;
+mod crash;
+mod kept;
+mod killed;
+mod making;
+mod power;
+mod refused;
+mod support;

@@ -1,0 +1,155 @@
+//! `becalm verify`: is what a carrier left still what the plain search gives, and does the real
+//! loader load the same objects as it would without it?
+//!
+//! [`becalm_core::carrier::verify`] judges one object; [`load`] has the loader run.
+
+mod load;
+
+use std::io::Write;
+
+use anyhow::Result;
+use becalm_core::carrier::verify::{self, Checked};
+use becalm_core::carrier::{Settings, Stores};
+use becalm_core::closure::{Closure, SubjectKind};
+use becalm_core::facts::Environment;
+use bstr::BString;
+use rayon::prelude::*;
+
+pub(crate) use self::load::Loads;
+
+use super::assume::{Assumptions, bytes};
+use super::follow::{Followed, follow};
+use super::targets::{self, Problem, Target};
+use crate::exit_code::ExitStatus;
+use crate::flags::{VerifyFlags, When};
+use crate::output::{self, Look, Stdout};
+use crate::progress::Progress;
+
+/// Files judged with one look at the directories they share.
+const IN_A_SESSION: usize = 64;
+
+/// One object that has a carrier.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// The object, as told to the user.
+    pub path: BString,
+    /// Its answers.
+    pub answers: Vec<Checked>,
+}
+
+/// All that is told of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// Objects that were looked at.
+    pub looked_at: usize,
+    /// Those with a carrier, in order of path.
+    pub objects: Vec<Judged>,
+    /// What the real loader did, with `--load`.
+    pub loads: Vec<(BString, Loads)>,
+    /// What could not be looked at.
+    pub problems: Vec<Problem>,
+}
+
+/// Verifies what the flags ask for.
+///
+/// # Errors
+/// Where nothing can be verified at all, or the output cannot be written.
+pub(crate) fn run(asked: &VerifyFlags, color: When) -> Result<ExitStatus> {
+    if let Some(jobs) = asked.jobs {
+        // Nothing has used the pool yet, so it can still be given its size.
+        rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
+    }
+    if let [path] = asked.paths.as_slice()
+        && super::index::file::is_index(path)
+    {
+        return super::verify_index::run_index(path, asked.json, color);
+    }
+    let assumed = Assumptions::new(&asked.assume)?;
+    let found = targets::find(&assumed, &asked.paths);
+    let stores = Stores::parse(bytes(&asked.assume.store.store).as_ref());
+    let verifier =
+        Verifier { asked, assumed, settings: Settings { stores, ..Settings::default() } };
+    let mut report = verifier.all(&found.files);
+    report.problems.extend(found.problems);
+    for problem in &report.problems {
+        output::note(problem.path.as_ref(), &problem.reason);
+    }
+    let mut out = Stdout::new();
+    if asked.json {
+        output::verify::json(&mut out, &report)?;
+    } else {
+        output::verify::text(&mut out, Look::of_stdout(color), &report)?;
+    }
+    out.flush()?;
+    Ok(report.status())
+}
+
+struct Verifier<'a> {
+    asked: &'a VerifyFlags,
+    assumed: Assumptions,
+    settings: Settings,
+}
+
+impl Verifier<'_> {
+    fn all(&self, files: &[Target]) -> Report {
+        let progress = Progress::new(files.len());
+        let some = |files: &[Target]| {
+            let mut report = Report::default();
+            for target in files {
+                if let Err(reason) = self.one(target, &mut report) {
+                    report.problems.push(Problem { path: target.shown.clone(), reason });
+                }
+                progress.tick();
+            }
+            report
+        };
+        let parts: Vec<Report> = files.par_chunks(IN_A_SESSION).map(some).collect();
+        progress.finish();
+        let mut all = Report::default();
+        for part in parts {
+            all.looked_at += part.looked_at;
+            all.objects.extend(part.objects);
+            all.loads.extend(part.loads);
+            all.problems.extend(part.problems);
+        }
+        all
+    }
+
+    fn one(&self, target: &Target, report: &mut Report) -> Result<(), String> {
+        let session = self.assumed.fs.session();
+        let environment = Environment::default();
+        let closure = match follow(&self.assumed, &session, target, &environment)? {
+            Followed::Elf(closure, _) => closure,
+            Followed::MachO(_) | Followed::Nothing => return Ok(()),
+        };
+        report.looked_at += 1;
+        let answers = verify::object(&session, &closure.subject, &self.settings);
+        if !answers.is_empty() {
+            report.objects.push(Judged { path: target.shown.clone(), answers });
+        }
+        if self.asked.load && is_program(&closure) {
+            let loads = load::compare(&session, &self.assumed, target, &closure)?;
+            report.loads.push((target.shown.clone(), loads));
+        }
+        Ok(())
+    }
+}
+
+fn is_program(closure: &Closure) -> bool {
+    matches!(closure.subject.kind, SubjectKind::Program { .. })
+}
+
+impl Report {
+    fn status(&self) -> ExitStatus {
+        let answers = self.objects.iter().flat_map(|object| &object.answers);
+        let stale = answers.into_iter().any(|answer| answer.verdict.is_finding());
+        let differs = self.loads.iter().any(|(_, loads)| !loads.is_equal());
+        if !self.problems.is_empty() {
+            ExitStatus::Failure
+        } else if stale || differs {
+            ExitStatus::Finding
+        } else {
+            ExitStatus::Fine
+        }
+    }
+}

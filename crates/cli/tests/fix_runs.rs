@@ -1,0 +1,344 @@
+//! `becalm fix`, `undo` and `verify` on a small store that is built here: programs run the same,
+//! searches are gone, and undo gives back every byte.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use support::{Ran, becalm, cc, no_compiler, run};
+
+/// A store with a package for each of `libone.so`, `libtwo.so` (which needs the first) and
+/// `app`, which prints what both say. Every run path has a package without the library first.
+struct Store {
+    dir: tempfile::TempDir,
+}
+
+impl Store {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let root = dir.path().canonicalize().expect("is there").join("store");
+        for sub in ["aaa-one/lib", "bbb-two/lib", "ccc-app/bin", "ddd-none/lib"] {
+            fs::create_dir_all(root.join(sub)).expect("made");
+        }
+        let write = |name: &str, text: &str| fs::write(root.join(name), text).expect("written");
+        write("one.c", "int one(void) { return 1; }\n");
+        write("two.c", "int one(void); int two(void) { return one() + 1; }\n");
+        write(
+            "app.c",
+            "#include <stdio.h>\nint one(void); int two(void);\n\
+             int main(void) { printf(\"%d %d\\n\", one(), two()); return 0; }\n",
+        );
+        let path = format!(
+            "-Wl,--enable-new-dtags,-rpath,{0}/ddd-none/lib:{0}/bbb-two/lib:{0}/aaa-one/lib",
+            root.display()
+        );
+        let shared = ["-shared", "-fPIC", "-Wl,--no-as-needed", path.as_str()];
+        let library = |source: &str, out: &str, more: &[&str]| {
+            let soname = format!("-Wl,-soname,{}", out.rsplit('/').next().expect("a name"));
+            let arguments = [&shared[..], &[source, "-o", out, &soname], more].concat();
+            cc(&root, &arguments);
+        };
+        library("one.c", "aaa-one/lib/libone.so", &[]);
+        library("two.c", "bbb-two/lib/libtwo.so", &["aaa-one/lib/libone.so"]);
+        let libraries = ["bbb-two/lib/libtwo.so", "aaa-one/lib/libone.so"];
+        let app = ["app.c", "-o", "ccc-app/bin/app", "-Wl,--no-as-needed", path.as_str()];
+        cc(&root, &[&app[..], &libraries].concat());
+        for source in ["one.c", "two.c", "app.c"] {
+            fs::remove_file(root.join(source)).expect("removed");
+        }
+        Self { dir }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().canonicalize().expect("is there").join("store")
+    }
+
+    fn app(&self) -> PathBuf {
+        self.root().join("ccc-app/bin/app")
+    }
+
+    fn two(&self) -> PathBuf {
+        self.root().join("bbb-two/lib/libtwo.so")
+    }
+
+    fn one(&self) -> PathBuf {
+        self.root().join("aaa-one/lib/libone.so")
+    }
+
+    /// Every path below the store, with what it holds.
+    fn content(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut all = BTreeMap::new();
+        content_of(&self.root(), &mut all);
+        all
+    }
+
+    /// Runs a command of becalm's on the whole store.
+    fn becalm(&self, arguments: &[&str]) -> Ran {
+        self.on(arguments, &self.root())
+    }
+
+    fn on(&self, arguments: &[&str], path: &Path) -> Ran {
+        let mut command = becalm();
+        command.args(arguments);
+        if arguments[0] != "undo" {
+            command.arg("--store").arg(self.root());
+        }
+        run(command.arg(path))
+    }
+
+    fn prints(&self) -> String {
+        let output = Command::new(self.app()).output().expect("starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn misses(&self) -> u64 {
+        let ran = self.on(&["check", "--json"], &self.app());
+        let json: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let storm = &json["programs"][0]["storm"];
+        storm["missed_opens"].as_u64().unwrap() + storm["missed_stats"].as_u64().unwrap()
+    }
+}
+
+fn content_of(dir: &Path, all: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for entry in fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let about = path.symlink_metadata().expect("is there");
+        if about.is_dir() {
+            all.insert(path.clone(), Vec::new());
+            content_of(&path, all);
+        } else if about.is_symlink() {
+            let target = path.read_link().expect("a link");
+            all.insert(path, target.to_str().expect("UTF-8").as_bytes().to_vec());
+        } else {
+            let bytes = fs::read(&path).expect("readable");
+            all.insert(path, bytes);
+        }
+    }
+}
+
+/// The arguments of each carrier, and whether it ends the search on the machine's own loader. (A
+/// farm is a directory more, which pays where it saves several.)
+const CARRIERS: [(&[&str], bool); 6] = [
+    (&["note"], false),
+    (&["absolute"], true),
+    (&["absolute", "--resolve", "loader"], true),
+    (&["farm", "--leaf"], false),
+    (&["farm"], false),
+    (&["ldcache"], false),
+];
+
+fn fix<'a>(carrier: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [&["fix", "--with"], carrier, more].concat()
+}
+
+#[test]
+fn every_carrier_leaves_the_program_as_it_was_and_undo_gives_back_every_byte() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let before = store.content();
+    let (prints, misses) = (store.prints(), store.misses());
+    assert_eq!(prints, "1 2\n");
+    assert!(misses > 0);
+    for (carrier, is_calm_here) in CARRIERS {
+        let target = if carrier == ["farm"] { store.app() } else { store.root() };
+        let ran = store.on(&fix(carrier, &[]), &target);
+        assert_eq!(ran.code, Some(0), "{carrier:?}: {}", ran.stderr);
+        assert_ne!(store.content(), before, "{carrier:?}");
+        assert_eq!(store.prints(), prints, "{carrier:?}");
+        assert!(!is_calm_here || store.misses() < misses, "{carrier:?}: {}", store.misses());
+        let ran = store.becalm(&["verify", "--load"]);
+        assert_eq!(ran.code, Some(0), "{carrier:?}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stdout.contains("all true"), "{carrier:?}: {}", ran.stdout);
+
+        let ran = store.becalm(&["undo"]);
+        assert_eq!(ran.code, Some(0), "{carrier:?}: {}", ran.stderr);
+        assert_eq!(store.content(), before, "{carrier:?}");
+    }
+}
+
+#[test]
+fn a_second_fix_has_nothing_to_do() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    for (carrier, _) in CARRIERS {
+        let target = if carrier == ["farm"] { store.app() } else { store.root() };
+        store.on(&fix(carrier, &[]), &target);
+        let once = store.content();
+        let ran = store.on(&fix(carrier, &["--json"]), &target);
+        let json: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let all = json["files"].as_array().unwrap().iter().chain(json["made"].as_array().unwrap());
+        let written = all.filter(|done| done["status"] == "written").count();
+        assert_eq!((ran.code, written), (Some(0), 0), "{carrier:?}: {}", ran.stdout);
+        assert_eq!(store.content(), once, "{carrier:?}");
+        store.becalm(&["undo"]);
+    }
+}
+
+#[test]
+fn in_place_keeps_the_inode_and_every_name_of_the_file() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let other = store.root().join("ddd-none/lib/other-name");
+    fs::hard_link(store.two(), &other).expect("linked");
+    let before = store.content();
+    let refused = store.on(&fix(&["note"], &[]), &store.two());
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("2 hard links"), "{}", refused.stderr);
+    assert_eq!(store.content(), before);
+
+    let ran = store.on(&fix(&["note"], &["--in-place", "--hardlinks", "keep"]), &store.two());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(fs::read(&other).unwrap(), fs::read(store.two()).unwrap());
+    assert_ne!(store.content(), before);
+    let ran = store.on(&["undo", "--in-place", "--hardlinks", "keep"], &store.two());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(store.content(), before);
+}
+
+#[test]
+fn a_dry_run_shows_the_plan_and_writes_nothing() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let before = store.content();
+    for (carrier, _) in CARRIERS {
+        let ran = store.on(&fix(carrier, &["--dry-run"]), &store.app());
+        assert_eq!(ran.code, Some(0), "{carrier:?}: {}", ran.stderr);
+        assert!(ran.stdout.contains("would be changed"), "{carrier:?}: {}", ran.stdout);
+        assert!(ran.stdout.contains("storm"), "{carrier:?}: {}", ran.stdout);
+        assert_eq!(store.content(), before, "{carrier:?}");
+    }
+}
+
+#[test]
+fn verify_finds_an_answer_that_is_gone() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    for carrier in [&["note"][..], &["absolute"], &["farm", "--leaf"], &["ldcache"]] {
+        store.becalm(&fix(carrier, &[]));
+        let (one, elsewhere) = (store.one(), store.root().join("bbb-two/lib/libone.so"));
+        fs::rename(&one, &elsewhere).expect("moved");
+        let ran = store.becalm(&["verify", "--json"]);
+        assert_eq!(ran.code, Some(1), "{carrier:?}: {}", ran.stdout);
+        let json: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let objects = json["objects"].as_array().unwrap().iter();
+        let answers = objects.flat_map(|object| object["answers"].as_array().unwrap());
+        // A link that leads nowhere is no answer of the farm's.
+        let is_stale = |answer: &&Value| {
+            (answer["verdict"] == "stale" || answer["verdict"] == "missing")
+                && answer["needed"].as_str().is_some_and(|needed| needed.ends_with("libone.so"))
+        };
+        assert!(answers.clone().any(|answer| is_stale(&answer)), "{carrier:?}: {}", ran.stdout);
+        fs::rename(&elsewhere, &one).expect("moved back");
+        store.becalm(&["undo"]);
+    }
+}
+
+#[test]
+fn what_something_else_changed_since_is_not_undone() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    store.on(&fix(&["note"], &[]), &store.app());
+    let mut bytes = fs::read(store.app()).unwrap();
+    // A byte of the ELF header that undo would put back.
+    let interpreter = bytes.windows(4).position(|window| window == b"/lib").expect("a path");
+    bytes[interpreter] = b'#';
+    fs::write(store.app(), &bytes).unwrap();
+    let ran = store.on(&["undo"], &store.app());
+    assert_eq!(ran.code, Some(2), "{}{}", ran.stdout, ran.stderr);
+    assert_eq!(fs::read(store.app()).unwrap(), bytes);
+}
+
+#[test]
+fn a_bad_file_is_named_and_the_others_are_done() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let text = store.root().join("ccc-app/bin/text");
+    fs::write(&text, "no ELF\n").unwrap();
+    let torn = store.root().join("ccc-app/bin/torn");
+    fs::write(&torn, &fs::read(store.app()).unwrap()[..2000]).unwrap();
+    let mut command = becalm();
+    command.args(["fix", "--with", "note", "--store"]).arg(store.root());
+    let ran = run(command.args([&text, &torn]).arg("/nonexistent").arg(store.app()));
+    assert_eq!(ran.code, Some(2));
+    for (path, why) in [("text", "neither"), ("torn", ""), ("/nonexistent", "No such file")] {
+        let named = ran.stderr.lines().any(|line| line.contains(path) && line.contains(why));
+        assert!(named, "{path}: {}", ran.stderr);
+    }
+    assert!(ran.stdout.starts_with("1 file changed"), "{}", ran.stdout);
+    assert_eq!(fs::read(&text).unwrap(), b"no ELF\n");
+}
+
+#[test]
+fn a_file_named_twice_is_changed_once() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let link = store.root().join("ccc-app/bin/link");
+    symlink("app", &link).unwrap();
+    let mut command = becalm();
+    command.args(["fix", "--with", "note", "--store"]).arg(store.root());
+    let ran = run(command.arg(store.app()).arg(&link).arg(store.app()));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.starts_with("1 file changed"), "{}", ran.stdout);
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(store.prints(), "1 2\n");
+}
+
+#[test]
+fn mode_and_asked_for_times_stay() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    fs::set_permissions(store.app(), fs::Permissions::from_mode(0o511)).unwrap();
+    let about = fs::metadata(store.app()).unwrap();
+    let ran = store.on(&fix(&["note"], &["--keep-times"]), &store.app());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let now = fs::metadata(store.app()).unwrap();
+    assert_ne!(now.len(), about.len());
+    assert_eq!(now.permissions().mode(), about.permissions().mode());
+    assert_eq!(now.modified().unwrap(), about.modified().unwrap());
+}
+
+#[test]
+fn an_unknown_carrier_is_refused_with_the_known_ones() {
+    let ran = run(becalm().args(["fix", "--with", "magic", "/bin/true"]));
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("ldcache"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_static_program_is_passed_over_with_a_word() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let source = store.root().join("s.c");
+    fs::write(&source, "void _start(void) { for (;;) ; }\n").unwrap();
+    cc(&store.root(), &["-static", "-nostdlib", "s.c", "-o", "static"]);
+    let before = store.content();
+    let ran = store.on(&fix(&["note"], &[]), &store.root().join("static"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("static program"), "{}", ran.stdout);
+    assert_eq!(store.content(), before);
+}

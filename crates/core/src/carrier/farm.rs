@@ -1,0 +1,399 @@
+//! The `farm` carrier: object → a directory of links to what it needs, put first in its run
+//! path.
+//!
+//! The farm of an object lies in its own package, `lib/becalm-farm/<path below the root>`, so
+//! that it is found where the object is and goes when the object goes. The directories of the
+//! run path stay behind it: a name that nobody could foresee, handed to `dlopen`, is searched
+//! as before. Where one of them may change, names found behind it get a farm of their own
+//! behind it.
+//!
+//! A library takes its `$ORIGIN` from the path it was found by, not from where the link leads,
+//! so that one which speaks of it is never linked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bstr::{BStr, BString, ByteSlice};
+
+use super::note::{openable, passed_over};
+use super::own::{self, Look, OwnDir, OwnPath, Standing};
+use super::plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, What};
+use super::settings::Settings;
+use crate::closure::{Closure, Subject};
+use crate::edit::{Edit, RunPathKind};
+use crate::elf::ObjectView;
+use crate::fs::FileSystem;
+use crate::loader::load::{Reason, Role};
+
+/// Where farms lie below a package's root.
+pub const FARMS: &str = "lib/becalm-farm";
+
+/// Plans the farm of one object: what it needs itself.
+#[must_use]
+pub fn leaf(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan {
+    let site = match Site::of(fs, subject, settings) {
+        Ok(site) => site,
+        Err(plan) => return plan,
+    };
+    let own = site.own(subject);
+    let mut links = Links::default();
+    for needed in own::names(&subject.view, &settings.dlopen) {
+        links.find(&site, &own, needed);
+    }
+    let (segments, value) = site.lay_out(&own, &links);
+    // What lies in the first directory anyway is found at once.
+    if links.found.values().all(|found| found.dir == 0) {
+        let mut plan = Plan::only(site.path.as_ref(), What::NothingToSkip);
+        plan.findings.extend(links.findings);
+        return plan;
+    }
+    let mut plan = Plan { findings: links.findings, ..Plan::default() };
+    for (dir, names) in segments {
+        site.create(&dir, &names, &mut plan);
+    }
+    let mut file = FilePlan { path: site.path.clone(), edits: Vec::new(), answers: links.answers };
+    file.edits.extend(run_path_edit(&subject.view, value));
+    plan.files.push(file);
+    plan
+}
+
+/// Plans one farm for the whole closure of a program, put first in the run path of each of
+/// its objects. It must be right for all of them at once: a name that two of them answer by
+/// different files, or that is found behind a directory that may change, stays out.
+#[must_use]
+pub fn graph(fs: &dyn FileSystem, closure: &Closure, settings: &Settings) -> Plan {
+    let site = match Site::of(fs, &closure.subject, settings) {
+        Ok(site) => site,
+        Err(plan) => return plan,
+    };
+    let mut graph = Graph::default();
+    let mut objects = Vec::new();
+    for (index, object) in closure.load.objects.iter().enumerate() {
+        if matches!(object.role, Role::Loader | Role::Audit) || object.namespace != 0 {
+            continue;
+        }
+        let Ok(subject) = Subject::open(fs, object.path.as_ref()) else { continue };
+        let Ok(place) = Site::of(fs, &subject, settings) else { continue };
+        let own = place.own(&subject);
+        graph.ask(closure, index, &place, &own);
+        if !own.dirs.is_empty() {
+            objects.push((place.path.clone(), subject, own));
+        }
+    }
+    graph.plan(&site, objects)
+}
+
+/// The edit that makes `value` the run path; none where it is already.
+fn run_path_edit(view: &ObjectView, value: BString) -> Option<Edit> {
+    if own::run_path(view).is_some_and(|(path, _)| *path == value) {
+        return None;
+    }
+    Some(Edit::RunPath { kind: RunPathKind::Keep, value: Some(value) })
+}
+
+/// One object that may have a farm, and where that lies.
+struct Site<'a> {
+    fs: &'a dyn FileSystem,
+    settings: &'a Settings,
+    path: BString,
+    root: BString,
+    /// The farm, absolute.
+    farm: BString,
+}
+
+impl<'a> Site<'a> {
+    fn of(fs: &'a dyn FileSystem, subject: &Subject, settings: &'a Settings) -> Result<Self, Plan> {
+        let path = super::real_path(fs, subject.path.as_ref());
+        if let Some(what) = passed_over(subject) {
+            return Err(Plan::only(path.as_ref(), what));
+        }
+        let Some(root) = settings.stores.package_of(path.as_ref()).map(ToOwned::to_owned) else {
+            return Err(Plan::only(path.as_ref(), What::OutsideStores));
+        };
+        let below = path[root.len()..].trim_start_with(|c| c == '/');
+        let farm: BString = [&root, FARMS.as_bytes(), below].join(&b'/').into();
+        if let Err(what) = openable(farm.as_ref()) {
+            return Err(Plan::only(path.as_ref(), what));
+        }
+        Ok(Self { fs, settings, path, root, farm })
+    }
+
+    /// The run path of the object without the farms that are in it already.
+    fn own(&self, subject: &Subject) -> OwnPath<'a> {
+        let mut own = OwnPath::new(self.fs, self.path.as_ref(), subject, self.settings);
+        own.dirs.retain(|dir| !is_farm(dir, self.settings));
+        own
+    }
+
+    /// The farms by the run of directories that each stands before, and the run path with
+    /// them in it.
+    fn lay_out(&self, own: &OwnPath<'_>, links: &Links) -> (Vec<Segment>, BString) {
+        let runs = runs(&own.dirs);
+        let used: BTreeSet<usize> = links.found.values().map(|found| runs[found.dir]).collect();
+        let is_single = used.iter().all(|&run| run == 0);
+        let farm_of = |run: usize| -> BString {
+            if is_single { self.farm.clone() } else { format!("{}/{}", self.farm, run + 1).into() }
+        };
+        let mut segments: Vec<Segment> = Vec::new();
+        let mut elements: Vec<BString> = Vec::new();
+        for (at, dir) in own.dirs.iter().enumerate() {
+            let is_first = at == 0 || runs[at - 1] != runs[at];
+            if is_first && used.contains(&runs[at]) {
+                let farm = farm_of(runs[at]);
+                let names = links.found.iter().filter(|(_, found)| runs[found.dir] == runs[at]);
+                let names = names.map(|(name, found)| (name.clone(), found.path.clone()));
+                segments.push((farm.clone(), names.collect()));
+                elements.push(farm);
+            }
+            elements.push(dir.written.clone());
+        }
+        (segments, bstr::join(":", &elements).into())
+    }
+
+    /// The directory with its parents below the package's root, and its links.
+    fn create(&self, dir: &BString, names: &BTreeMap<BString, BString>, plan: &mut Plan) {
+        let below = &dir[self.root.len() + 1..];
+        let ends = below.find_iter("/").chain([below.len()]);
+        for end in ends {
+            let path: BString = dir[..self.root.len() + 1 + end].into();
+            if self.fs.stat(path.as_ref()).is_err() {
+                let creations = vec![Creation::Directory(path)];
+                plan.merge(Plan { creations, ..Plan::default() });
+            }
+        }
+        for (name, target) in names {
+            let path: BString = [dir.as_slice(), b"/", name].concat().into();
+            let target = self.target(path.as_ref(), target);
+            if self.is_there(path.as_ref(), target.as_ref()) {
+                continue;
+            }
+            let creations = vec![Creation::Link { path, target }];
+            plan.merge(Plan { creations, ..Plan::default() });
+        }
+    }
+
+    fn is_in_store(&self, path: &BString) -> bool {
+        let real = super::real_path(self.fs, path.as_ref());
+        self.settings.stores.package_of(real.as_ref()).is_some()
+    }
+
+    /// What a link says: relative where both ends lie in the package and move together.
+    fn target(&self, link: &BStr, target: &BString) -> BString {
+        let real = super::real_path(self.fs, target.as_ref());
+        if self.settings.stores.package_of(real.as_ref()) != Some(self.root.as_ref()) {
+            return target.clone();
+        }
+        let ups = link[self.root.len() + 1..].find_iter("/").count();
+        let below = &real[self.root.len() + 1..];
+        [&b"../".repeat(ups), below].concat().into()
+    }
+
+    fn is_there(&self, link: &BStr, target: &BStr) -> bool {
+        let leads: BString = if target.starts_with(b"/") {
+            target.to_owned()
+        } else {
+            let dir = link.rfind_byte(b'/').map_or(0, |at| at + 1);
+            [&link[..dir], target.as_bytes()].concat().into()
+        };
+        let real = self.fs.canonicalize(link);
+        real.is_ok() && real == self.fs.canonicalize(leads.as_ref())
+    }
+}
+
+/// A farm and its links: name, target.
+type Segment = (BString, BTreeMap<BString, BString>);
+
+/// True for a farm of becalm's.
+pub(super) fn is_farm(dir: &OwnDir, settings: &Settings) -> bool {
+    let Some(name) = &dir.name else { return false };
+    let Some(root) = settings.stores.package_of(name.as_ref()) else { return false };
+    name[root.len()..].strip_prefix(b"/").is_some_and(|below| {
+        below.strip_prefix(FARMS.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
+    })
+}
+
+/// By directory: the number of directories before it that are always searched, so that those
+/// with one number may share a farm before the first of them.
+fn runs(dirs: &[OwnDir]) -> Vec<usize> {
+    let mut run = 0;
+    let mut numbers = Vec::new();
+    for dir in dirs {
+        numbers.push(run);
+        if dir.standing != Standing::Fixed {
+            run += 1;
+        }
+    }
+    numbers
+}
+
+/// What one object's own run path answers and a link can stand for.
+#[derive(Default)]
+struct Links {
+    found: BTreeMap<BString, Found>,
+    answers: Vec<PlannedAnswer>,
+    findings: Vec<Finding>,
+}
+
+struct Found {
+    /// Place of the directory in the run path.
+    dir: usize,
+    path: BString,
+}
+
+impl Links {
+    fn find(&mut self, site: &Site<'_>, own: &OwnPath<'_>, needed: BString) {
+        let result = link(site.fs, own, needed.as_ref());
+        let mut answer = PlannedAnswer { needed: needed.clone(), exact: None, hints: Vec::new() };
+        match result {
+            Ok(found) => {
+                answer.exact = Some(found.path.clone());
+                let before = own.dirs[..found.dir].iter();
+                let searched = before.filter(|dir| dir.standing != Standing::Fixed);
+                answer.hints = searched.map(|dir| dir.written.clone()).collect();
+                self.found.insert(needed, found);
+            }
+            Err(what) => {
+                let path = site.path.clone();
+                self.findings.push(Finding { path, needed: Some(needed), what });
+            }
+        }
+        self.answers.push(answer);
+    }
+}
+
+/// The answer of an object's own run path, where a link can stand for it.
+fn link(fs: &dyn FileSystem, own: &OwnPath<'_>, needed: &BStr) -> Result<Found, What> {
+    for (at, dir) in own.dirs.iter().enumerate() {
+        match (own.look(dir, needed), dir.standing) {
+            (Look::Nothing, _) => {}
+            (Look::Ends(ended), _) => return Err(ended.what()),
+            (Look::Hit, Standing::Searched | Standing::Moves) => {
+                return Err(What::MutableBefore(dir.written.clone()));
+            }
+            (Look::Hit, Standing::Fixed) => {
+                let name = dir.name.as_ref().ok_or(What::NotByRunPath)?;
+                let path: BString = [name.as_slice(), needed].concat().into();
+                linkable(fs, &path)?;
+                return Ok(Found { dir: at, path });
+            }
+        }
+    }
+    Err(What::NotByRunPath)
+}
+
+/// Refuses a library that would not be the same by way of a link.
+fn linkable(fs: &dyn FileSystem, path: &BString) -> Result<(), What> {
+    openable(path.as_ref())?;
+    let file = fs.open(path.as_ref());
+    let file = file.map_err(|errno| What::Unreadable { path: path.clone(), errno })?;
+    let Ok(view) = &file.object else { return Err(What::GivesUp(path.clone())) };
+    if uses_origin(view) {
+        return Err(What::UsesOrigin(path.clone()));
+    }
+    if own::is_variant(fs, &view.ident, path.as_ref()) {
+        return Err(What::Variant(path.clone()));
+    }
+    Ok(())
+}
+
+/// True where the directory by which an object was found matters to what it loads.
+fn uses_origin(view: &ObjectView) -> bool {
+    let Some(dynamic) = &view.dynamic else { return false };
+    let paths = [&dynamic.rpath, &dynamic.runpath, &dynamic.audit, &dynamic.depaudit];
+    let mut names = dynamic.dependencies.iter().map(|dependency| &dependency.name);
+    let speaks = |text: &BString| text.contains_str("ORIGIN");
+    paths.into_iter().flatten().any(speaks)
+        || names.any(speaks)
+        || view.notes.resolution.as_ref().is_some_and(|note| note.contains_str("$ORIGIN"))
+}
+
+/// The names of a whole closure: the one file for each, or why there is none.
+#[derive(Default)]
+struct Graph {
+    names: BTreeMap<BString, Result<BString, What>>,
+    findings: Vec<Finding>,
+}
+
+impl Graph {
+    /// Adds what one object asks for.
+    fn ask(&mut self, closure: &Closure, index: usize, site: &Site<'_>, own: &OwnPath<'_>) {
+        for resolution in &closure.load.resolutions {
+            let is_asked =
+                resolution.needed_by == index && matches!(resolution.reason, Reason::Dependency(_));
+            let needed = &resolution.needed;
+            if !is_asked || needed.is_empty() || needed.contains(&b'/') {
+                continue;
+            }
+            let Some(answer) = resolution.answer.object() else { continue };
+            if closure.load.objects[answer].role == Role::Loader {
+                continue;
+            }
+            let loaded = &closure.load.objects[answer].path;
+            let found = match link(site.fs, own, needed.as_ref()) {
+                Ok(found) if own.dirs[..found.dir].iter().all(is_fixed) => Ok(found.path),
+                Ok(found) => {
+                    let dir = own.dirs[..found.dir].iter().find(|dir| !is_fixed(dir));
+                    Err(What::MutableBefore(dir.map(|d| d.written.clone()).unwrap_or_default()))
+                }
+                // An object without an answer of its own takes this program's, where that cannot
+                // change: a link to a system library would outlive the loader cache's word.
+                Err(What::NotByRunPath) if site.is_in_store(loaded) => {
+                    linkable(site.fs, loaded).map(|()| loaded.clone())
+                }
+                Err(what) => Err(what),
+            };
+            self.agree(site, needed, found);
+        }
+    }
+
+    fn agree(&mut self, site: &Site<'_>, needed: &BString, found: Result<BString, What>) {
+        let finding =
+            |what: What| Finding { path: site.path.clone(), needed: Some(needed.clone()), what };
+        match (self.names.get(needed), found) {
+            (None, Ok(path)) => {
+                self.names.insert(needed.clone(), Ok(path));
+            }
+            (Some(Ok(one)), Ok(other)) => {
+                let real = |path: &BString| super::real_path(site.fs, path.as_ref());
+                if real(one) != real(&other) {
+                    let what = What::TwoAnswers { one: one.clone(), other };
+                    self.findings.push(finding(what.clone()));
+                    self.names.insert(needed.clone(), Err(what));
+                }
+            }
+            (None | Some(Ok(_)), Err(what)) => {
+                self.findings.push(finding(what.clone()));
+                self.names.insert(needed.clone(), Err(what));
+            }
+            (Some(Err(_)), _) => {}
+        }
+    }
+
+    fn plan(self, site: &Site<'_>, objects: Vec<(BString, Subject, OwnPath<'_>)>) -> Plan {
+        let mut plan = Plan { findings: self.findings, ..Plan::default() };
+        let names = self.names.into_iter();
+        let names: BTreeMap<BString, BString> =
+            names.filter_map(|(name, path)| Some((name, path.ok()?))).collect();
+        if names.is_empty() {
+            plan.merge(Plan::only(site.path.as_ref(), What::NothingToSkip));
+            return plan;
+        }
+        site.create(&site.farm, &names, &mut plan);
+        for (path, subject, own) in objects {
+            let dirs = own.dirs.iter().map(|dir| &dir.written);
+            let value = bstr::join(":", [&site.farm].into_iter().chain(dirs));
+            let asked = own::names(&subject.view, &[]);
+            let answer = |needed: BString| {
+                let exact = names.get(&needed).cloned();
+                PlannedAnswer { needed, exact, hints: Vec::new() }
+            };
+            let answers = asked.into_iter().map(answer).collect();
+            let edits = run_path_edit(&subject.view, value.into()).into_iter().collect();
+            plan.merge(Plan { files: vec![FilePlan { path, edits, answers }], ..Plan::default() });
+        }
+        plan
+    }
+}
+
+fn is_fixed(dir: &OwnDir) -> bool {
+    dir.standing == Standing::Fixed
+}

@@ -1,0 +1,216 @@
+//! The `ldcache` carrier: the objects of a package → `etc/ld.so.cache` at its root.
+//!
+//! One table answers for every object of the package that has a run path, so that a name is
+//! entered only where each object that asks for it finds the same file, with nothing before
+//! it that may change. The loader reads the table in the place of the asking object's run
+//! path; a name that is not in it is searched as before.
+
+use std::collections::BTreeMap;
+
+use bstr::{BStr, BString};
+use rustc_hash::FxHashMap;
+
+use super::note::{openable, passed_over};
+use super::own::{self, Look, OwnPath, Standing};
+use super::plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, What};
+use super::settings::Settings;
+use crate::closure::Subject;
+use crate::elf::Ident;
+use crate::fs::{FileId, FileSystem};
+use crate::search::loader_cache::write::entry_flags;
+use crate::search::loader_cache::{LoaderCache, NewEntry, write};
+
+/// What a cache of becalm's names as its generator, by which it is known again.
+pub const GENERATOR: &str = "becalm";
+
+/// Plans the caches of the packages that the objects lie in. All objects of a package are to
+/// be given: one that is not cannot contradict.
+#[must_use]
+pub fn plan(fs: &dyn FileSystem, subjects: &[Subject], settings: &Settings) -> Plan {
+    let mut plan = Plan::default();
+    let mut packages: BTreeMap<BString, Package<'_>> = BTreeMap::new();
+    for subject in subjects {
+        let path = super::real_path(fs, subject.path.as_ref());
+        if let Some(what) = passed_over(subject) {
+            plan.merge(Plan::only(path.as_ref(), what));
+            continue;
+        }
+        let Some(root) = settings.stores.package_of(path.as_ref()).map(ToOwned::to_owned) else {
+            plan.merge(Plan::only(path.as_ref(), What::OutsideStores));
+            continue;
+        };
+        let package = packages.entry(root).or_insert_with(|| Package::new(fs, settings));
+        package.add(path, subject, &mut plan);
+    }
+    for (root, package) in packages {
+        package.finish(root, &mut plan);
+    }
+    plan
+}
+
+/// Where the cache of a package lies.
+#[must_use]
+pub fn path_in(root: &BStr) -> BString {
+    [root.as_ref(), &b"/etc/ld.so.cache"[..]].concat().into()
+}
+
+/// The names of one package's objects, told apart by ABI.
+struct Package<'a> {
+    fs: &'a dyn FileSystem,
+    settings: &'a Settings,
+    target: Option<Ident>,
+    /// By flags and name; `Err` where it must not be entered.
+    answers: BTreeMap<(i32, BString), Result<Entered, What>>,
+    files: Vec<(FilePlan, i32)>,
+}
+
+/// What a name is to be answered by.
+struct Entered {
+    path: BString,
+    id: FileId,
+}
+
+impl<'a> Package<'a> {
+    fn new(fs: &'a dyn FileSystem, settings: &'a Settings) -> Self {
+        Self { fs, settings, target: None, answers: BTreeMap::new(), files: Vec::new() }
+    }
+
+    fn add(&mut self, path: BString, subject: &Subject, plan: &mut Plan) {
+        let ident = subject.view.ident;
+        let target = self.target.get_or_insert(ident);
+        if target.endian != ident.endian {
+            plan.merge(Plan::only(path.as_ref(), What::OtherByteOrder));
+            return;
+        }
+        let own = OwnPath::new(self.fs, path.as_ref(), subject, self.settings);
+        if !own::has_run_path_entry(&subject.view) {
+            // The loader asks the cache for objects with a run path alone, an empty one included.
+            plan.merge(Plan::only(path.as_ref(), What::NoRunPath));
+            return;
+        }
+        let flags = entry_flags(&ident);
+        let mut answers = Vec::new();
+        for needed in own::names(&subject.view, &self.settings.dlopen) {
+            let found = self.entry(&own, needed.as_ref());
+            if let Err(what) = &found {
+                let needed = Some(needed.clone());
+                plan.findings.push(Finding { path: path.clone(), needed, what: what.clone() });
+            }
+            answers.push(PlannedAnswer { needed: needed.clone(), exact: None, hints: Vec::new() });
+            self.agree((flags, needed), found);
+        }
+        self.files.push((FilePlan { path, edits: Vec::new(), answers }, flags));
+    }
+
+    /// The answer of one object, where the cache may give it.
+    fn entry(&self, own: &OwnPath<'_>, needed: &BStr) -> Result<Entered, What> {
+        let mut before = None;
+        for dir in &own.dirs {
+            match (own.look(dir, needed), dir.standing) {
+                (Look::Ends(ended), _) => return Err(ended.what()),
+                (Look::Nothing, Standing::Fixed) => {}
+                (Look::Nothing, _) => before = before.or(Some(&dir.written)),
+                (Look::Hit, Standing::Searched) => {
+                    return Err(What::MutableBefore(dir.written.clone()));
+                }
+                (Look::Hit, Standing::Fixed | Standing::Moves) => {
+                    if let Some(dir) = before {
+                        return Err(What::MutableBefore(dir.clone()));
+                    }
+                    let name = dir.name.as_ref().ok_or(What::NotByRunPath)?;
+                    let path: BString = [name.as_slice(), needed].concat().into();
+                    openable(path.as_ref())?;
+                    let file = self.fs.open(path.as_ref());
+                    let file =
+                        file.map_err(|errno| What::Unreadable { path: path.clone(), errno })?;
+                    return Ok(Entered { path, id: file.id });
+                }
+            }
+        }
+        Err(What::NotByRunPath)
+    }
+
+    /// Adds an answer to those of the package's other objects.
+    fn agree(&mut self, key: (i32, BString), found: Result<Entered, What>) {
+        use std::collections::btree_map::Entry;
+        match self.answers.entry(key) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(found);
+            }
+            Entry::Occupied(mut known) => {
+                let verdict = match (known.get(), found) {
+                    (Ok(one), Ok(other)) if one.id == other.id => return,
+                    (Ok(one), Ok(other)) => {
+                        What::TwoAnswers { one: one.path.clone(), other: other.path }
+                    }
+                    (Err(_), _) => return,
+                    (Ok(_), Err(what)) => what,
+                };
+                *known.get_mut() = Err(verdict);
+            }
+        }
+    }
+
+    fn finish(self, root: BString, plan: &mut Plan) {
+        let Some(target) = self.target else { return };
+        let mut entered: FxHashMap<(i32, BString), BString> = FxHashMap::default();
+        let path = path_in(root.as_ref());
+        for (key, answer) in self.answers {
+            match answer {
+                Ok(found) => {
+                    entered.insert(key, found.path);
+                }
+                Err(what @ What::TwoAnswers { .. }) => {
+                    let needed = Some(key.1);
+                    plan.findings.push(Finding { path: path.clone(), needed, what });
+                }
+                Err(_) => {}
+            }
+        }
+        for (mut file, flags) in self.files {
+            for answer in &mut file.answers {
+                answer.exact = entered.get(&(flags, answer.needed.clone())).cloned();
+            }
+            plan.merge(Plan { files: vec![file], ..Plan::default() });
+        }
+        let entries: Vec<NewEntry> = entered
+            .into_iter()
+            .map(|((flags, soname), path)| NewEntry { soname, path, flags, hwcaps_name: None })
+            .collect();
+        if entries.is_empty() {
+            plan.merge(Plan::only(root.as_ref(), What::NothingToSkip));
+        } else if let Some(bytes) = write(&target, entries, GENERATOR) {
+            place(self.fs, root.as_ref(), path, bytes, plan);
+        }
+    }
+}
+
+/// Adds the file, unless it is there as it should be or another's stands there.
+fn place(fs: &dyn FileSystem, root: &BStr, path: BString, bytes: Vec<u8>, plan: &mut Plan) {
+    if let Ok(there) = fs.read(path.as_ref()) {
+        if there[..] == bytes[..] {
+            return;
+        }
+        if !is_ours(there) {
+            plan.merge(Plan::only(root, What::InTheWay(path)));
+            return;
+        }
+    }
+    let dir: BString = [root.as_ref(), &b"/etc"[..]].concat().into();
+    let mut creations = Vec::new();
+    if fs.stat(dir.as_ref()).is_err() {
+        creations.push(Creation::Directory(dir));
+    }
+    creations.push(Creation::File { path, bytes });
+    plan.merge(Plan { creations, ..Plan::default() });
+}
+
+/// True for the bytes of a cache that becalm made.
+#[must_use]
+pub fn is_ours(bytes: std::sync::Arc<[u8]>) -> bool {
+    use crate::elf::Endian::{Big, Little};
+    [Little, Big].into_iter().any(|endian| {
+        LoaderCache::parse(std::sync::Arc::clone(&bytes), endian)
+            .is_some_and(|cache| cache.generator() == GENERATOR)
+    })
+}

@@ -1,0 +1,177 @@
+//! Where the links lie, and what is not linked.
+
+use super::absolute::{LD_SO, base, closure, settings};
+use crate::carrier::planned::{overlay, planned};
+use crate::carrier::{Creation, Finding, Plan, What, farm};
+use crate::closure::Subject;
+use crate::cost::Storm;
+use crate::edit::Edit;
+use crate::facts::Environment;
+use crate::fs::mem::ObjectBuilder;
+use crate::fs::{FileSystem, MemFs};
+
+const FARM: &str = "/s/p/lib/becalm-farm/bin/prog";
+
+fn library(soname: &str) -> ObjectBuilder {
+    ObjectBuilder::library(soname)
+}
+
+fn prog(runpath: &str) -> ObjectBuilder {
+    let program = ObjectBuilder::program().interpreter(LD_SO);
+    program.needed("liba.so").needed("libb.so").runpath(runpath)
+}
+
+fn packages() -> MemFs {
+    base()
+        .object("/s/a/lib/liba.so", library("liba.so"))
+        .object("/s/b/lib/libb.so", library("libb.so"))
+        .dir("/s/c/lib")
+}
+
+fn leaf(fs: &dyn FileSystem) -> Plan {
+    let subject = Subject::open(fs, "/s/p/bin/prog".into()).expect("the fixture's program");
+    farm::leaf(fs, &subject, &settings())
+}
+
+fn created(plan: &Plan) -> Vec<String> {
+    let line = |creation: &Creation| match creation {
+        Creation::Directory(path) => format!("{path}/"),
+        Creation::Link { path, target } => format!("{path} -> {target}"),
+        Creation::File { path, .. } => format!("{path}"),
+    };
+    plan.creations.iter().map(line).collect()
+}
+
+fn run_path(plan: &Plan, at: usize) -> String {
+    match plan.files[at].edits.as_slice() {
+        [Edit::RunPath { value: Some(value), .. }] => value.to_string(),
+        _ => panic!("another edit"),
+    }
+}
+
+/// The objects loaded are the same; the storms before and after.
+fn storms(fs: &MemFs, plan: &Plan) -> (u64, u64) {
+    let before = closure(fs);
+    let after = planned(fs, &before, LD_SO.into(), plan, &Environment::default()).unwrap();
+    assert!(after.is_equal(), "{:?}", after.finding());
+    (Storm::of(&before.load).misses(), Storm::of(&after.after.load).misses())
+}
+
+#[test]
+fn links_come_first_and_the_run_path_stays_behind_them() {
+    let fs = packages().object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/s/b/lib"));
+    let plan = leaf(&fs);
+    assert_eq!(
+        created(&plan),
+        [
+            "/s/p/lib/",
+            "/s/p/lib/becalm-farm/",
+            "/s/p/lib/becalm-farm/bin/",
+            "/s/p/lib/becalm-farm/bin/prog/",
+            "/s/p/lib/becalm-farm/bin/prog/liba.so -> /s/a/lib/liba.so",
+            "/s/p/lib/becalm-farm/bin/prog/libb.so -> /s/b/lib/libb.so"
+        ]
+    );
+    assert_eq!(run_path(&plan, 0), format!("{FARM}:/s/c/lib:/s/a/lib:/s/b/lib"));
+    assert_eq!(storms(&fs, &plan), (3, 0));
+}
+
+#[test]
+fn a_second_run_has_nothing_to_do() {
+    let fs = packages().object("/s/p/bin/prog", prog("/s/c/lib:/m:/s/a/lib:/s/b/lib"));
+    let plan = leaf(&fs);
+    assert!(!plan.is_empty());
+    let again = leaf(&overlay(&fs, &plan));
+    assert!(again.is_empty(), "{again:?}");
+}
+
+#[test]
+fn names_behind_a_mutable_directory_get_a_farm_behind_it() {
+    let fs = packages().object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/m:/s/c/lib:/s/b/lib"));
+    let plan = leaf(&fs);
+    assert_eq!(
+        run_path(&plan, 0),
+        format!("{FARM}/1:/s/c/lib:/s/a/lib:/m:{FARM}/2:/s/b/lib"),
+        "a directory is listed once"
+    );
+    storms(&fs, &plan);
+    assert_eq!(plan.files[0].answers[1].hints, ["/m"]);
+    // What comes to lie in the mutable directory later wins, as it would have.
+    let later = fs.clone().object("/m/libb.so", library("libb.so"));
+    let before = closure(&later);
+    assert!(before.load.objects.iter().any(|object| object.path == "/m/libb.so"));
+    storms(&later, &plan);
+}
+
+#[test]
+fn a_link_within_the_package_is_relative() {
+    let fs = packages()
+        .object("/s/p/lib/liba.so", library("liba.so"))
+        .object("/s/p/bin/prog", prog("/s/c/lib:/s/p/lib:/s/b/lib"));
+    let plan = leaf(&fs);
+    let link = format!("{FARM}/liba.so -> ../../../../lib/liba.so");
+    assert!(created(&plan).contains(&link), "{:?}", created(&plan));
+    assert_eq!(storms(&fs, &plan), (3, 0));
+}
+
+#[test]
+fn a_library_that_speaks_of_its_origin_is_not_linked() {
+    let fs = packages()
+        .object("/s/a/lib/liba.so", library("liba.so").needed("libz.so").runpath("$ORIGIN"))
+        .object("/s/a/lib/libz.so", library("libz.so"))
+        .object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/s/b/lib"));
+    let plan = leaf(&fs);
+    assert_eq!(plan.findings[0].what, What::UsesOrigin("/s/a/lib/liba.so".into()));
+    assert!(!created(&plan).iter().any(|line| line.contains("liba.so")));
+    let (before, after) = storms(&fs, &plan);
+    assert!(after < before + 2, "{before} {after}");
+}
+
+#[test]
+fn nothing_to_do_where_the_first_directory_answers_or_no_store_is_near() {
+    let fs = packages().object("/s/p/bin/prog", prog("/s/a/lib"));
+    assert!(leaf(&fs).is_empty());
+    assert_eq!(leaf(&fs).findings[0].what, What::NothingToSkip);
+    let fs = packages().object("/opt/prog", prog("/s/c/lib:/s/a/lib"));
+    let subject = Subject::open(&fs, "/opt/prog".into()).unwrap();
+    let plan = farm::leaf(&fs, &subject, &settings());
+    assert_eq!(plan.findings[0].what, What::OutsideStores);
+}
+
+#[test]
+fn a_graph_serves_every_object_of_the_closure() {
+    let fs = packages()
+        .object(
+            "/s/b/lib/libb.so",
+            library("libb.so")
+                .needed("libd.so")
+                .needed("liba.so")
+                .runpath("/s/c/lib:/s/d:/s/a/lib"),
+        )
+        .object("/s/d/libd.so", library("libd.so"))
+        .object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/s/b/lib"));
+    let plan = farm::graph(&fs, &closure(&fs), &settings());
+    let links: Vec<String> = created(&plan).into_iter().filter(|l| l.contains("->")).collect();
+    assert_eq!(links.len(), 3);
+    assert_eq!(plan.files.len(), 2);
+    assert_eq!(run_path(&plan, 0), format!("{FARM}:/s/c/lib:/s/d:/s/a/lib"));
+    assert_eq!(storms(&fs, &plan), (4, 0));
+}
+
+#[test]
+fn two_files_for_one_soname_are_a_conflict_and_stay_out() {
+    let fs = packages()
+        .object(
+            "/s/b/lib/libb.so",
+            library("libb.so").needed("liba.so").runpath("/s/c/lib:/s/a2/lib"),
+        )
+        .object("/s/a2/lib/liba.so", library("liba.so"))
+        .object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/s/b/lib"));
+    let plan = farm::graph(&fs, &closure(&fs), &settings());
+    let what =
+        What::TwoAnswers { one: "/s/a/lib/liba.so".into(), other: "/s/a2/lib/liba.so".into() };
+    let path = "/s/b/lib/libb.so".into();
+    assert_eq!(plan.findings, [Finding { path, needed: Some("liba.so".into()), what }]);
+    assert!(!created(&plan).iter().any(|line| line.contains("liba.so")));
+    storms(&fs, &plan);
+}

@@ -1,0 +1,162 @@
+//! What a package's cache holds, and that a loader which reads it finds the same.
+
+use super::absolute::{LD_SO, base, closure, facts, settings};
+use crate::carrier::planned::{overlay, planned};
+use crate::carrier::{Creation, Plan, What, ldcache};
+use crate::closure::Subject;
+use crate::elf::{Class, Endian};
+use crate::facts::{Environment, Readers};
+use crate::fs::mem::ObjectBuilder;
+use crate::fs::{FileSystem, MemFs};
+use crate::probe::SearchSource;
+use crate::search::loader_cache::{CacheQuery, LoaderCache};
+
+fn library(soname: &str) -> ObjectBuilder {
+    ObjectBuilder::library(soname)
+}
+
+fn prog() -> ObjectBuilder {
+    let program = ObjectBuilder::program().interpreter(LD_SO);
+    program.needed("liba.so").needed("libb.so").runpath("/s/c/lib:/s/a/lib:/s/b/lib")
+}
+
+fn packages() -> MemFs {
+    base()
+        .object("/s/a/lib/liba.so", library("liba.so"))
+        .object("/s/b/lib/libb.so", library("libb.so"))
+        .dir("/s/c/lib")
+        .object("/s/p/bin/prog", prog())
+}
+
+fn plan(fs: &dyn FileSystem, paths: &[&str]) -> Plan {
+    let open = |path: &&str| Subject::open(fs, (*path).into()).expect("the fixture's object");
+    let subjects: Vec<Subject> = paths.iter().map(open).collect();
+    ldcache::plan(fs, &subjects, &settings())
+}
+
+fn bytes(plan: &Plan) -> Vec<u8> {
+    match plan.creations.last() {
+        Some(Creation::File { path, bytes }) => {
+            assert_eq!(path, "/s/p/etc/ld.so.cache");
+            bytes.clone()
+        }
+        _ => panic!("a cache is planned"),
+    }
+}
+
+fn entries(plan: &Plan) -> Vec<String> {
+    let cache = LoaderCache::parse(bytes(plan), Endian::Little).expect("a loader cache");
+    assert_eq!(cache.generator(), "becalm");
+    cache.entries().map(|e| format!("{} {:#x} {}", e.soname, e.flags, e.path)).collect()
+}
+
+fn reading() -> Environment {
+    let reads = Readers { note: false, package_caches: vec!["/s".into()] };
+    Environment { reads, ..Environment::default() }
+}
+
+#[test]
+fn a_loader_that_reads_it_misses_nothing() {
+    let fs = packages();
+    let plan = plan(&fs, &["/s/p/bin/prog"]);
+    assert_eq!(plan.creations[0], Creation::Directory("/s/p/etc".into()));
+    assert_eq!(
+        entries(&plan),
+        ["libb.so 0x303 /s/b/lib/libb.so", "liba.so 0x303 /s/a/lib/liba.so"]
+    );
+    let before = closure(&fs);
+    let after = planned(&fs, &before, LD_SO.into(), &plan, &reading()).unwrap();
+    assert!(after.is_equal(), "{:?}", after.finding());
+    let probes: Vec<_> = after.after.probes().map(|p| (p.source, p.path.to_string())).collect();
+    assert_eq!(
+        probes,
+        [
+            (SearchSource::PackageCache, "/s/a/lib/liba.so".to_owned()),
+            (SearchSource::PackageCache, "/s/b/lib/libb.so".to_owned())
+        ]
+    );
+    // Whoever does not read it goes on as before.
+    let stock = planned(&fs, &before, LD_SO.into(), &plan, &Environment::default()).unwrap();
+    assert_eq!(stock.after.load.probes.len(), before.load.probes.len());
+}
+
+#[test]
+fn a_name_that_two_objects_answer_differently_is_left_out() {
+    let fs = packages()
+        .object("/s/p/lib/libq.so", library("libq.so").needed("liba.so").runpath("/s/a2/lib"))
+        .object("/s/a2/lib/liba.so", library("liba.so"));
+    let plan = plan(&fs, &["/s/p/bin/prog", "/s/p/lib/libq.so"]);
+    assert_eq!(entries(&plan), ["libb.so 0x303 /s/b/lib/libb.so"]);
+    assert!(matches!(plan.findings[0].what, What::TwoAnswers { .. }));
+    assert_eq!(plan.files[0].answers[0].exact, None);
+}
+
+#[test]
+fn a_name_that_one_object_does_not_answer_itself_is_left_out() {
+    let fs = packages()
+        .object("/s/p/lib/libq.so", library("libq.so").needed("liba.so").runpath("/m:/s/a/lib"))
+        .object("/s/p/lib/libr.so", library("libr.so").needed("libb.so").runpath("/s/c/lib"))
+        // Without a run path the loader does not ask the cache on its behalf.
+        .object("/s/p/lib/libs.so", library("libs.so").needed("libb.so"));
+    let all = ["/s/p/bin/prog", "/s/p/lib/libq.so", "/s/p/lib/libr.so", "/s/p/lib/libs.so"];
+    let whole = plan(&fs, &all);
+    assert!(whole.creations.is_empty());
+    assert!(whole.findings.iter().any(|f| f.what == What::MutableBefore("/m".into())));
+    assert!(whole.findings.iter().any(|f| f.what == What::NotByRunPath));
+    assert_eq!(entries(&plan(&fs, &["/s/p/bin/prog", "/s/p/lib/libs.so"])).len(), 2);
+}
+
+#[test]
+fn classes_share_a_cache_and_byte_orders_do_not() {
+    let small = |builder: ObjectBuilder| builder.class(Class::Elf32).machine(3);
+    let fs = packages()
+        .object("/s/a32/liba.so", small(library("liba.so")))
+        .object("/s/p/bin/prog32", small(prog().runpath("/s/c/lib:/s/a32")))
+        .object("/s/p/bin/other", prog().endian(Endian::Big));
+    let plan = plan(&fs, &["/s/p/bin/prog", "/s/p/bin/prog32", "/s/p/bin/other"]);
+    assert_eq!(
+        entries(&plan),
+        [
+            "libb.so 0x303 /s/b/lib/libb.so",
+            "liba.so 0x303 /s/a/lib/liba.so",
+            "liba.so 0x3 /s/a32/liba.so"
+        ]
+    );
+    assert!(plan.findings.iter().any(|f| f.what == What::OtherByteOrder));
+}
+
+#[test]
+fn a_big_endian_target_gets_a_big_endian_cache() {
+    let s390 = |builder: ObjectBuilder| builder.machine(22).endian(Endian::Big);
+    let fs = base()
+        .object("/s/a/lib/liba.so", s390(library("liba.so")))
+        .dir("/s/c/lib")
+        .object("/s/p/bin/prog", s390(prog()));
+    let plan = plan(&fs, &["/s/p/bin/prog"]);
+    let bytes = bytes(&plan);
+    assert!(LoaderCache::parse(bytes.clone(), Endian::Little).is_none());
+    let ident = Subject::open(&fs, "/s/p/bin/prog".into()).unwrap().view.ident;
+    let cache = LoaderCache::parse_for(bytes, &ident).expect("a loader cache");
+    let query = CacheQuery::new(&ident, &facts());
+    assert_eq!(cache.lookup("liba.so".into(), &query).unwrap(), "/s/a/lib/liba.so");
+}
+
+#[test]
+fn what_is_there_already_is_left_alone_and_anothers_not_overwritten() {
+    let fs = packages();
+    let first = plan(&fs, &["/s/p/bin/prog"]);
+    let again = plan(&overlay(&fs, &first), &["/s/p/bin/prog"]);
+    assert!(again.is_empty());
+    let foreign = packages().file("/s/p/etc/ld.so.cache", "somebody's");
+    let plan = plan(&foreign, &["/s/p/bin/prog"]);
+    assert!(plan.is_empty());
+    assert_eq!(plan.findings[0].what, What::InTheWay("/s/p/etc/ld.so.cache".into()));
+}
+
+#[test]
+fn an_object_with_an_empty_run_path_is_asked_for_as_well_and_contradicts() {
+    let fs =
+        packages().object("/s/p/lib/libq.so", library("libq.so").needed("liba.so").runpath(""));
+    let plan = plan(&fs, &["/s/p/bin/prog", "/s/p/lib/libq.so"]);
+    assert_eq!(entries(&plan), ["libb.so 0x303 /s/b/lib/libb.so"]);
+}

@@ -1,0 +1,28 @@
+//! Plans of many objects, put together.
+
+use crate::carrier::{Creation, FilePlan, Plan, What};
+use crate::edit::Edit;
+
+fn file(path: &str, needed: &str) -> Plan {
+    let edits = vec![Edit::RemoveNeeded(needed.into())];
+    let file = FilePlan { path: path.into(), edits, answers: Vec::new() };
+    let creations = vec![
+        Creation::Directory("/d".into()),
+        Creation::Link { path: "/d/l".into(), target: needed.into() },
+    ];
+    Plan { files: vec![file], creations, ..Plan::default() }
+}
+
+#[test]
+fn two_plans_for_one_file_cancel_each_other_and_are_named() {
+    let parts = || [file("/b", "x"), file("/a", "x"), file("/b", "y"), file("/b", "x")];
+    let gathered = Plan::gather(parts());
+    let mut merged = Plan::default();
+    parts().into_iter().for_each(|part| merged.merge(part));
+    assert_eq!(gathered, merged);
+    let edits: Vec<_> = merged.files.iter().map(|f| (f.path.to_string(), f.edits.len())).collect();
+    assert_eq!(edits, [("/a".to_owned(), 1), ("/b".to_owned(), 0)]);
+    assert_eq!(merged.creations.len(), 2);
+    assert!(merged.findings.iter().all(|f| f.what == What::TwoPlans));
+    assert!(merged.findings.iter().any(|f| f.path == "/d/l"));
+}

@@ -1,0 +1,197 @@
+//! Whatever the run paths and wherever the libraries: with a carrier every program loads what
+//! it loads without, today, and also once something has come to lie where it may.
+
+use proptest::prelude::*;
+
+use super::absolute::{LD_SO, base, facts, settings};
+use crate::carrier::planned::planned;
+use crate::carrier::verify::{self, Verdict};
+use crate::carrier::{Plan, farm, ldcache, note, planned::overlay};
+use crate::closure::{self, Closure, Subject};
+use crate::elf::Class;
+use crate::facts::{Environment, Readers};
+use crate::fs::mem::ObjectBuilder;
+use crate::fs::{FileSystem, MemFs};
+use crate::loader::LoaderFacts;
+
+/// Elements of run paths; libraries lie in the first seven.
+const DIRS: [&str; 14] = [
+    "/s/a/lib",
+    "/s/b/lib",
+    "/s/p/lib",
+    "/s/q/lib",
+    "/s/q/lib/glibc-hwcaps/x86-64-v2",
+    "/m",
+    "/s/p/bin",
+    "/s/a/none",
+    "/none",
+    "/s/none/lib",
+    "$ORIGIN",
+    "$ORIGIN/../lib",
+    "",
+    "/s/b/lib/",
+];
+const NAMES: [&str; 4] = ["liba.so", "libb.so", "libc.so", "libd.so"];
+/// Where things may come to lie.
+const LATER: [&str; 3] = ["/m", "/none", "/s/none/lib"];
+
+/// One object: what it needs and where it looks.
+#[derive(Clone, Debug)]
+struct Object {
+    needed: Vec<usize>,
+    path: Vec<usize>,
+    is_rpath: bool,
+    is_other_class: bool,
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    program: Object,
+    libraries: Vec<(usize, usize, Object)>,
+    later: Vec<(usize, usize, Object)>,
+    library_path: bool,
+}
+
+fn object() -> impl Strategy<Value = Object> {
+    let needed = prop::collection::vec(0..NAMES.len(), 0..4);
+    let path = prop::collection::vec(0..DIRS.len(), 0..6);
+    (needed, path, prop::bool::weighted(0.3), prop::bool::weighted(0.1)).prop_map(
+        |(needed, path, is_rpath, is_other_class)| Object {
+            needed,
+            path,
+            is_rpath,
+            is_other_class,
+        },
+    )
+}
+
+fn world() -> impl Strategy<Value = World> {
+    let libraries = prop::collection::vec((0..7_usize, 0..NAMES.len(), object()), 0..12);
+    let later = prop::collection::vec((0..LATER.len(), 0..NAMES.len(), object()), 0..4);
+    (object(), libraries, later, any::<bool>()).prop_map(
+        |(program, libraries, later, library_path)| World {
+            program,
+            libraries,
+            later,
+            library_path,
+        },
+    )
+}
+
+impl Object {
+    fn fill(&self, mut builder: ObjectBuilder) -> ObjectBuilder {
+        for &needed in &self.needed {
+            builder = builder.needed(NAMES[needed]);
+        }
+        if self.is_other_class {
+            builder = builder.class(Class::Elf32);
+        }
+        let path: Vec<&str> = self.path.iter().map(|&dir| DIRS[dir]).collect();
+        match (path.is_empty(), self.is_rpath) {
+            (true, _) => builder,
+            (false, true) => builder.rpath(path.join(":")),
+            (false, false) => builder.runpath(path.join(":")),
+        }
+    }
+
+    fn library(&self, name: &str) -> ObjectBuilder {
+        self.fill(ObjectBuilder::library(name))
+    }
+}
+
+impl World {
+    fn today(&self) -> MemFs {
+        let program = Object { is_other_class: false, ..self.program.clone() };
+        let program = program.fill(ObjectBuilder::program().interpreter(LD_SO));
+        let fs = base().object("/s/p/bin/prog", program).dir("/s/a/lib").dir("/s/b/lib").cwd("/m");
+        self.libraries.iter().fold(fs, |fs, (dir, name, object)| {
+            let name = NAMES[*name];
+            fs.object(format!("{}/{name}", DIRS[*dir]), object.library(name))
+        })
+    }
+
+    fn tomorrow(&self) -> MemFs {
+        self.later.iter().fold(self.today(), |fs, (dir, name, object)| {
+            let name = NAMES[*name];
+            fs.object(format!("{}/{name}", LATER[*dir]), object.library(name))
+        })
+    }
+
+    /// Every object that lies in a package.
+    fn subjects(&self, fs: &dyn FileSystem) -> Vec<Subject> {
+        let libraries = self.libraries.iter();
+        let paths = libraries.map(|(dir, name, _)| format!("{}/{}", DIRS[*dir], NAMES[*name]));
+        let mut paths: Vec<String> = paths.filter(|path| path.starts_with("/s/")).collect();
+        paths.push("/s/p/bin/prog".into());
+        paths.sort();
+        paths.dedup();
+        paths.iter().filter_map(|path| Subject::open(fs, path.as_str().into()).ok()).collect()
+    }
+
+    fn environment(&self, reads: Readers) -> Environment {
+        let library_path = self.library_path.then(|| "/m".into());
+        Environment { library_path, reads, ..Environment::default() }
+    }
+}
+
+/// A CPU with one level, so that variants count.
+fn loader() -> LoaderFacts {
+    LoaderFacts { hwcaps: vec!["x86-64-v2".into()], ..facts() }
+}
+
+fn walk(fs: &MemFs, environment: &Environment) -> Closure {
+    let subject = Subject::open(fs, "/s/p/bin/prog".into()).expect("the program");
+    closure::resolve(fs, subject, LD_SO.into(), loader(), environment).expect("the loader")
+}
+
+/// The program loads the same with the plan of today, on both days.
+fn holds(world: &World, plan: &Plan, reads: &Readers) -> Result<(), TestCaseError> {
+    for fs in [world.today(), world.tomorrow()] {
+        let before = walk(&fs, &world.environment(Readers::default()));
+        let environment = world.environment(reads.clone());
+        let after = planned(&fs, &before, LD_SO.into(), plan, &environment);
+        let after = after.expect("it starts as before");
+        let probes: Vec<_> = after.after.probes().map(|p| p.path.to_string()).collect();
+        prop_assert!(after.is_equal(), "{:?}\n{plan:#?}\n{probes:#?}", after.finding());
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+
+    #[test]
+    fn notes_change_nothing_that_is_loaded(world in world()) {
+        let fs = world.today();
+        let subjects = world.subjects(&fs);
+        let plan = Plan::gather(subjects.iter().map(|s| note::plan(&fs, s, &settings())));
+        holds(&world, &plan, &Readers { note: true, package_caches: Vec::new() })?;
+        holds(&world, &plan, &Readers::default())?;
+        let later = overlay(&fs, &plan);
+        for subject in world.subjects(&later) {
+            for checked in verify::object(&later, &subject, &settings()) {
+                prop_assert_eq!(&checked.verdict, &Verdict::True, "{} {:?}", subject.path, checked);
+            }
+            prop_assert!(note::plan(&later, &subject, &settings()).is_empty());
+        }
+    }
+
+    #[test]
+    fn package_caches_change_nothing_that_is_loaded(world in world()) {
+        let fs = world.today();
+        let plan = ldcache::plan(&fs, &world.subjects(&fs), &settings());
+        holds(&world, &plan, &Readers { note: true, package_caches: vec!["/s".into()] })?;
+    }
+
+    #[test]
+    fn farms_change_nothing_that_is_loaded(world in world()) {
+        let fs = world.today();
+        let subjects = world.subjects(&fs);
+        let plan = Plan::gather(subjects.iter().map(|s| farm::leaf(&fs, s, &settings())));
+        holds(&world, &plan, &Readers::default())?;
+        let later = overlay(&fs, &plan);
+        for subject in world.subjects(&later) {
+            prop_assert!(farm::leaf(&later, &subject, &settings()).is_empty());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What is said of carriers that are there.
+
+use super::absolute::{LD_SO, base, settings};
+use crate::carrier::planned::overlay;
+use crate::carrier::verify::{self, Carrier, Checked, Verdict};
+use crate::carrier::{farm, ldcache, note};
+use crate::closure::Subject;
+use crate::elf::ObjectView;
+use crate::elf::resolution_note::NoteError;
+use crate::fs::mem::ObjectBuilder;
+use crate::fs::{FileSystem, MemFs};
+
+fn library(soname: &str) -> ObjectBuilder {
+    ObjectBuilder::library(soname)
+}
+
+fn packages() -> MemFs {
+    base()
+        .object("/s/a/lib/liba.so", library("liba.so"))
+        .object("/s/b/lib/libb.so", library("libb.so"))
+        .dir("/s/c/lib")
+        .dir("/m")
+}
+
+fn prog() -> ObjectBuilder {
+    let program = ObjectBuilder::program().interpreter(LD_SO).needed("liba.so").needed("libb.so");
+    program.runpath("/s/c/lib:/s/a/lib:/m:/s/b/lib")
+}
+
+fn with_note(fs: MemFs, note: &str) -> MemFs {
+    let mut view: ObjectView = prog().into();
+    view.notes.resolution = Some(note.as_bytes().to_vec());
+    fs.object("/s/p/bin/prog", view)
+}
+
+fn subject(fs: &dyn FileSystem) -> Subject {
+    Subject::open(fs, "/s/p/bin/prog".into()).expect("the fixture's program")
+}
+
+fn verdicts(fs: &dyn FileSystem) -> Vec<(Carrier, String, Verdict)> {
+    let words = |c: Checked| (c.carrier, c.needed.to_string(), c.verdict);
+    verify::object(fs, &subject(fs), &settings()).into_iter().map(words).collect()
+}
+
+fn of_note(fs: MemFs, note: &str) -> Vec<(String, Verdict)> {
+    let fs = with_note(fs, note);
+    verdicts(&fs).into_iter().map(|(_, needed, verdict)| (needed, verdict)).collect()
+}
+
+fn stale(says: Option<&str>, is: Option<&str>) -> Verdict {
+    Verdict::Stale { says: says.map(Into::into), is: is.map(Into::into) }
+}
+
+#[test]
+fn an_object_without_a_carrier_has_no_verdicts() {
+    assert_eq!(verdicts(&packages().object("/s/p/bin/prog", prog())), []);
+}
+
+#[test]
+fn what_each_carrier_plans_is_true() {
+    let fs = packages().object("/s/p/bin/prog", prog());
+    let object = subject(&fs);
+    for (carrier, plan) in [
+        (Carrier::Note, note::plan(&fs, &object, &settings())),
+        (Carrier::Farm, farm::leaf(&fs, &object, &settings())),
+        (Carrier::PackageCache, ldcache::plan(&fs, std::slice::from_ref(&object), &settings())),
+    ] {
+        let found = verdicts(&overlay(&fs, &plan));
+        assert!(!found.is_empty());
+        for (of, needed, verdict) in found {
+            assert_eq!((of, verdict), (carrier, Verdict::True), "{needed}");
+        }
+    }
+}
+
+#[test]
+fn a_note_of_patchelf_that_passes_a_mutable_directory_is_true_for_today() {
+    let note = "liba.so\0=/s/a/lib/liba.so\0libb.so\0=/s/b/lib/libb.so\0\0";
+    let verdict = of_note(packages(), note);
+    assert_eq!(verdict[0].1, Verdict::True);
+    assert_eq!(verdict[1].1, Verdict::Skips("/m".into()));
+    assert!(!verdict[1].1.is_finding());
+    let later = packages().object("/m/libb.so", library("libb.so"));
+    let is = stale(Some("/s/b/lib/libb.so"), Some("/m/libb.so"));
+    assert_eq!(of_note(later, note)[1].1, is);
+}
+
+#[test]
+fn answers_that_are_gone_or_elsewhere_are_stale() {
+    let fs = || packages().object("/s/z/liba.so", library("liba.so"));
+    let note = "liba.so\0=/s/z/liba.so\0libb.so\0?/m:=/s/gone/libb.so\0\0";
+    assert_eq!(
+        of_note(fs(), note),
+        [
+            ("liba.so".into(), stale(Some("/s/z/liba.so"), Some("/s/a/lib/liba.so"))),
+            ("libb.so".into(), stale(None, Some("/s/b/lib/libb.so")))
+        ]
+    );
+}
+
+#[test]
+fn missing_superfluous_and_malformed() {
+    assert_eq!(
+        of_note(packages(), "libold.so\0=/s/a/lib/liba.so\0\0"),
+        [
+            ("libold.so".into(), Verdict::Superfluous),
+            ("liba.so".into(), Verdict::Missing("/s/a/lib/liba.so".into())),
+            ("libb.so".into(), Verdict::Missing("/s/b/lib/libb.so".into()))
+        ]
+    );
+    let broken = of_note(packages(), "liba.so\0=/s/a/lib/liba.so\0libb.so\0");
+    assert_eq!(broken, [(String::new(), Verdict::Malformed(NoteError::Truncated))]);
+}
+
+#[test]
+fn an_absolute_needed_string_is_held_against_the_run_path() {
+    let with = |path: &str| {
+        let object = ObjectBuilder::program().interpreter(LD_SO).needed(path);
+        let fs = packages().object("/s/z/liba.so", library("liba.so"));
+        let fs = fs.object("/s/p/bin/prog", object.runpath("/s/a/lib"));
+        verdicts(&fs).remove(0).2
+    };
+    assert_eq!(with("/s/a/lib/liba.so"), Verdict::True);
+    assert_eq!(with("/s/b/lib/libb.so"), Verdict::True);
+    assert_eq!(with("/s/z/liba.so"), stale(Some("/s/z/liba.so"), Some("/s/a/lib/liba.so")));
+    assert_eq!(with("/s/none/libx.so"), stale(None, None));
+}
+
+#[test]
+fn a_farm_whose_link_leads_elsewhere_is_stale_and_one_without_a_link_misses_it() {
+    let farm = "/s/p/lib/becalm-farm/bin/prog";
+    let object = prog().runpath(format!("{farm}:/s/c/lib:/s/a/lib:/s/b/lib"));
+    let fs = packages()
+        .object("/s/z/liba.so", library("liba.so"))
+        .object("/s/p/bin/prog", object)
+        .link(format!("{farm}/liba.so"), "/s/z/liba.so");
+    let says = format!("{farm}/liba.so");
+    assert_eq!(
+        verdicts(&fs),
+        [
+            (
+                Carrier::Farm,
+                "liba.so".to_owned(),
+                stale(Some(says.as_str()), Some("/s/a/lib/liba.so"))
+            ),
+            (Carrier::Farm, "libb.so".to_owned(), Verdict::Missing("/s/b/lib/libb.so".into()))
+        ]
+    );
+}

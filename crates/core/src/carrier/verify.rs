@@ -1,0 +1,292 @@
+//! Whether what a carrier left in an object is still what the plain search gives.
+//!
+//! Every object is judged alone, against its own run path, without hwcaps subdirectories (a
+//! directory that has them is a hint in every note, never an exact answer). Reads whatever
+//! note is there, of becalm, of patchelf 0.19.3 or of the hook of nixpkgs.
+
+use std::sync::Arc;
+
+use bstr::{BStr, BString, ByteSlice};
+
+use super::farm::is_farm;
+use super::ldcache;
+use super::note;
+use super::own::{self, Look, OwnDir, OwnPath, Standing};
+use super::settings::Settings;
+use crate::closure::Subject;
+use crate::elf::resolution_note::{self, NoteError};
+use crate::fs::{FileId, FileSystem};
+use crate::loader::glibc;
+use crate::search::loader_cache::LoaderCache;
+use crate::search::loader_cache::write::entry_flags;
+
+/// Which carrier a verdict is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Carrier {
+    /// The resolution note.
+    Note,
+    /// Absolute needed strings.
+    Absolute,
+    /// A farm of becalm's in the run path.
+    Farm,
+    /// The loader cache of the object's package.
+    PackageCache,
+}
+
+/// What one answer is worth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The plain search gives the same.
+    True,
+    /// The plain search gives the same today; a directory that may change is passed over.
+    Skips(BString),
+    /// The carrier leads elsewhere than the plain search.
+    Stale {
+        /// Where it leads; `None` where that is not there.
+        says: Option<BString>,
+        /// Where the plain search leads; `None` where it finds nothing.
+        is: Option<BString>,
+    },
+    /// The carrier has no answer where it could have one: the plain search finds this.
+    Missing(BString),
+    /// The carrier answers what the object does not ask for.
+    Superfluous,
+    /// The note cannot be read: the loader goes on as if it were not there.
+    Malformed(NoteError),
+}
+
+impl Verdict {
+    /// True where the carrier changes what is loaded, or does not do what it is there for.
+    #[must_use]
+    pub fn is_finding(&self) -> bool {
+        matches!(self, Verdict::Stale { .. } | Verdict::Missing(_) | Verdict::Malformed(_))
+    }
+}
+
+/// One answer and its verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// The carrier.
+    pub carrier: Carrier,
+    /// The needed string; empty where it is about the carrier as a whole.
+    pub needed: BString,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// Judges every carrier that an object has; empty where it has none.
+#[must_use]
+pub fn object(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Vec<Checked> {
+    let path = super::real_path(fs, subject.path.as_ref());
+    let mut own = OwnPath::new(fs, path.as_ref(), subject, settings);
+    let farms: Vec<OwnDir> =
+        own.dirs.iter().filter(|dir| is_farm(dir, settings)).cloned().collect();
+    own.dirs.retain(|dir| !is_farm(dir, settings));
+    let names = own::names(&subject.view, &settings.dlopen);
+    let object = Object { fs, path, own, names };
+    let mut checked = object.absolute(subject);
+    if let Some(note) = &subject.view.notes.resolution {
+        checked.extend(object.note(subject, note));
+    }
+    if !farms.is_empty() {
+        checked.extend(object.farms(&farms));
+    }
+    if let Some(cache) = object.package_cache(subject, settings) {
+        checked.extend(object.cache(&cache, entry_flags(&subject.view.ident)));
+    }
+    checked
+}
+
+struct Object<'a> {
+    fs: &'a dyn FileSystem,
+    path: BString,
+    own: OwnPath<'a>,
+    names: Vec<BString>,
+}
+
+/// What the plain search of the run path comes to.
+struct Plain {
+    path: BString,
+    id: Option<FileId>,
+    dir: usize,
+}
+
+impl Object<'_> {
+    fn plain(&self, needed: &BStr) -> Option<Plain> {
+        let (dir, path) = self.own.answer(needed)?;
+        let id = self.id(path.as_ref());
+        Some(Plain { path, id, dir })
+    }
+
+    fn id(&self, path: &BStr) -> Option<FileId> {
+        self.fs.open(path).ok().map(|file| file.id)
+    }
+
+    /// The verdict on an answer that leads to `says`, if anywhere.
+    fn judge(&self, needed: &BStr, says: Option<BString>) -> Verdict {
+        match (says, self.plain(needed)) {
+            (Some(says), Some(is)) if self.id(says.as_ref()) == is.id => Verdict::True,
+            (says, is) => Verdict::Stale { says, is: is.map(|is| is.path) },
+        }
+    }
+
+    /// A directory before the answer that may change, and that `is_searched` does not name.
+    fn skipped(&self, needed: &BStr, is_searched: impl Fn(&OwnDir) -> bool) -> Option<BString> {
+        let end = self.plain(needed)?.dir;
+        let mut before = self.own.dirs[..end].iter();
+        let dir = before.find(|dir| dir.standing != Standing::Fixed && !is_searched(dir))?;
+        Some(dir.written.clone())
+    }
+
+    fn note(&self, subject: &Subject, descriptor: &[u8]) -> Vec<Checked> {
+        let mut checked = Vec::new();
+        let mut add = |needed: &BStr, verdict| {
+            let needed = needed.to_owned();
+            checked.push(Checked { carrier: Carrier::Note, needed, verdict });
+        };
+        let mut recorded: Vec<&BStr> = Vec::new();
+        for record in resolution_note::records(descriptor) {
+            match record {
+                // A loader believes nothing of such a note.
+                Err(error) => {
+                    let verdict = Verdict::Malformed(error);
+                    let needed = BString::default();
+                    return vec![Checked { carrier: Carrier::Note, needed, verdict }];
+                }
+                Ok(record) => {
+                    recorded.push(record.needed);
+                    add(record.needed, self.record(&record));
+                }
+            }
+        }
+        for name in &self.names {
+            let name = name.as_bstr();
+            if recorded.contains(&name) {
+                continue;
+            }
+            if let Some(path) = note::exact(&self.own, name, subject) {
+                add(name, Verdict::Missing(path));
+            }
+        }
+        checked
+    }
+
+    /// Follows one list as the loader would.
+    fn record(&self, record: &resolution_note::Record<'_>) -> Verdict {
+        if !self.names.iter().any(|name| name == record.needed) {
+            return Verdict::Superfluous;
+        }
+        let mut hints: Vec<&BStr> = Vec::new();
+        let mut gone = false;
+        for answer in &record.answers {
+            match *answer {
+                resolution_note::Answer::Exact(path) => {
+                    let Some(found) = self.exact(path) else {
+                        gone = true;
+                        continue;
+                    };
+                    return self.found(record.needed, found, &hints);
+                }
+                resolution_note::Answer::Hint(dir) => {
+                    hints.push(dir);
+                    let dir = self.own.dir(dir);
+                    if self.own.look(&dir, record.needed) == Look::Hit {
+                        let name = dir.name.unwrap_or_default();
+                        let path = [name.as_slice(), record.needed].concat();
+                        return self.found(record.needed, path.into(), &hints);
+                    }
+                }
+            }
+        }
+        // What is not answered is searched for as ever; but an answer that is gone is stale.
+        if gone {
+            let is = self.plain(record.needed).map(|is| is.path);
+            return Verdict::Stale { says: None, is };
+        }
+        Verdict::True
+    }
+
+    fn found(&self, needed: &BStr, path: BString, hints: &[&BStr]) -> Verdict {
+        let verdict = self.judge(needed, Some(path));
+        if verdict != Verdict::True {
+            return verdict;
+        }
+        let is_hint = |dir: &OwnDir| {
+            hints.iter().any(|hint| self.own.dir(hint) == *dir || *hint == dir.written)
+        };
+        self.skipped(needed, is_hint).map_or(Verdict::True, Verdict::Skips)
+    }
+
+    /// The file that an exact answer names, where the loader would take it.
+    fn exact(&self, path: &BStr) -> Option<BString> {
+        let path = self.own.expand(path)?;
+        self.own.is_fit(path.as_ref()).then_some(path)
+    }
+
+    fn absolute(&self, subject: &Subject) -> Vec<Checked> {
+        let is_absolute = |needed: &&BStr| needed.starts_with(b"/");
+        let check = |needed: &BStr| {
+            let at = needed.rfind_byte(b'/').map_or(0, |at| at + 1);
+            let name = needed[at..].as_bstr();
+            let fits = self.own.is_fit(needed);
+            let verdict = match self.plain(name) {
+                // The run path may be gone, or never have led there.
+                None if fits => Verdict::True,
+                _ => self.judge(name, fits.then(|| needed.to_owned())),
+            };
+            Checked { carrier: Carrier::Absolute, needed: needed.to_owned(), verdict }
+        };
+        subject.view.needed().filter(is_absolute).map(check).collect()
+    }
+
+    fn farms(&self, farms: &[OwnDir]) -> Vec<Checked> {
+        let check = |name: &BString| {
+            let name = name.as_bstr();
+            let linked = farms.iter().find(|farm| self.own.look(farm, name) == Look::Hit);
+            let says = linked.and_then(|farm| farm.name.as_ref());
+            let says = says.map(|dir| BString::from([dir.as_slice(), name].concat()));
+            let verdict = match (&says, self.plain(name)) {
+                // A farm of a whole closure: what the object would not find by itself.
+                (Some(_), None) => Verdict::True,
+                (Some(_), Some(_)) => self.judge(name, says),
+                (None, Some(is)) if is.dir > 0 => Verdict::Missing(is.path),
+                (None, _) => return None,
+            };
+            Some(Checked { carrier: Carrier::Farm, needed: name.to_owned(), verdict })
+        };
+        self.names.iter().filter_map(check).collect()
+    }
+
+    fn package_cache(&self, subject: &Subject, settings: &Settings) -> Option<LoaderCache> {
+        if !own::has_run_path_entry(&subject.view) {
+            return None;
+        }
+        let root = settings.stores.package_of(self.path.as_ref())?;
+        let bytes: Arc<[u8]> = self.fs.read(ldcache::path_in(root).as_ref()).ok()?;
+        LoaderCache::parse_for(bytes, &subject.view.ident)
+    }
+
+    fn cache(&self, cache: &LoaderCache, flags: i32) -> Vec<Checked> {
+        let check = |name: &BString| {
+            let mut entries = cache.entries();
+            let entry = entries.find(|e| e.soname == name.as_bstr() && e.flags == flags)?;
+            let says = self.own.is_fit(entry.path).then(|| entry.path.to_owned());
+            let verdict = match self.judge(name.as_ref(), says) {
+                Verdict::True => {
+                    self.skipped(name.as_ref(), |_| false).map_or(Verdict::True, Verdict::Skips)
+                }
+                other => other,
+            };
+            Some(Checked { carrier: Carrier::PackageCache, needed: name.clone(), verdict })
+        };
+        self.names.iter().filter_map(check).collect()
+    }
+}
+
+impl OwnPath<'_> {
+    /// True where the loader would take a file for a library.
+    fn is_fit(&self, path: &BStr) -> bool {
+        let file = self.fs.open(path);
+        file.is_ok_and(|file| glibc::fitness(&file, &self.host) == glibc::Fitness::Good)
+    }
+}

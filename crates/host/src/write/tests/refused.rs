@@ -1,0 +1,295 @@
+//! Files that are not written, each with its reason, and unchanged.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use becalm_core::patch::{Patch, Write};
+use object::ReadRef;
+
+use super::support::{anew, content, edit, in_place, snapshot, write};
+use crate::test_user::{run_again, skip};
+use crate::write::{HardLinks, WriteError, WriteOptions, Writer};
+
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, content(1)).unwrap();
+    (dir, path)
+}
+
+#[test]
+fn a_file_of_two_names_is_refused_broken_or_kept() {
+    let (dir, path) = place();
+    let second = dir.path().join("second");
+    fs::hard_link(&path, &second).unwrap();
+    let with = |hard_links| Writer::new(WriteOptions { hard_links, ..anew() });
+    let refused = write(&with(HardLinks::Refuse), &path, edit);
+    assert!(matches!(refused, Err(WriteError::HardLinked { links: 2, .. })), "{refused:?}");
+    assert_eq!(fs::read(&path).unwrap(), content(1));
+
+    write(&with(HardLinks::Keep), &path, edit).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), fs::read(&second).unwrap());
+    assert_ne!(fs::read(&path).unwrap(), content(1));
+    assert_eq!(fs::metadata(&path).unwrap().ino(), fs::metadata(&second).unwrap().ino());
+
+    let kept = fs::read(&second).unwrap();
+    write(&with(HardLinks::Break), &path, |_| Patch::default()).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"");
+    assert_eq!(fs::read(&second).unwrap(), kept);
+    assert_eq!(fs::metadata(&second).unwrap().nlink(), 1);
+}
+
+#[test]
+fn set_id_files_need_leave_and_are_never_written_in_place() {
+    for mode in [0o4755, 0o2755] {
+        let (_dir, path) = place();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let refused = write(&Writer::new(anew()), &path, edit);
+        assert!(matches!(refused, Err(WriteError::SetId { .. })), "{refused:?}");
+        let allowed = WriteOptions { set_id: true, ..in_place() };
+        let refused = write(&Writer::new(allowed), &path, edit);
+        assert!(matches!(refused, Err(WriteError::RightsInPlace { .. })), "{refused:?}");
+        assert_eq!(fs::read(&path).unwrap(), content(1));
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
+    let (dir, _) = place();
+    let fifo = dir.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
+    let writer = Writer::new(anew());
+    for path in [fifo.as_path(), dir.path(), Path::new("/dev/null")] {
+        let refused = writer.open(path).map(drop);
+        assert!(matches!(refused, Err(WriteError::NotRegular { .. })), "{refused:?}");
+    }
+    let dangling = dir.path().join("dangling");
+    symlink("nowhere", &dangling).unwrap();
+    let round = dir.path().join("round");
+    symlink("round", &round).unwrap();
+    for path in [dangling, round, dir.path().join("absent")] {
+        let refused = writer.open(&path).map(drop);
+        assert!(matches!(refused, Err(WriteError::Open { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn of_two_at_once_the_second_is_refused() {
+    let (dir, path) = place();
+    let link = dir.path().join("link");
+    symlink(&path, &link).unwrap();
+    let (first, second) = (Writer::new(anew()), Writer::new(in_place()));
+    let held = first.open(&path).unwrap();
+    let refused = second.open(&link).map(drop);
+    assert!(matches!(refused, Err(WriteError::Locked { .. })), "{refused:?}");
+    let prepared = first.prepare(held, edit(&content(1))).unwrap();
+    assert!(matches!(second.open(&path).map(drop), Err(WriteError::Locked { .. })));
+    first.commit(vec![prepared]).remove(0).unwrap();
+    let now = second.open(&path).unwrap();
+    assert_eq!(now.stamp().size, fs::metadata(&path).unwrap().len());
+}
+
+#[test]
+fn a_file_that_changes_meanwhile_is_left_as_it_is() {
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 5] = [
+        ("written", |path| {
+            File::options().write(true).open(path).unwrap().write_all_at(b"!", 3).unwrap();
+        }),
+        ("longer", |path| {
+            File::options().write(true).open(path).unwrap().write_all_at(b"!", 20_000).unwrap();
+        }),
+        ("mode", |path| {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o701)).unwrap();
+        }),
+        ("replaced", |path| {
+            fs::write(path.with_extension("new"), b"other").unwrap();
+            fs::rename(path.with_extension("new"), path).unwrap();
+        }),
+        ("linked", |path| fs::hard_link(path, path.with_extension("link")).unwrap()),
+    ];
+    for (name, change) in changes {
+        for way in [anew(), in_place()] {
+            for prepared_first in [false, true] {
+                let (dir, path) = place();
+                let writer = Writer::new(way);
+                let file = writer.open(&path).unwrap();
+                let outcome = if prepared_first {
+                    let prepared = writer.prepare(file, edit(&content(1))).unwrap();
+                    change(&path);
+                    writer.commit(vec![prepared]).remove(0).map(drop)
+                } else {
+                    change(&path);
+                    writer.prepare(file, edit(&content(1))).map(drop)
+                };
+                let point = format!("{name}, {way:?}, prepared: {prepared_first}");
+                assert!(matches!(outcome, Err(WriteError::Changed { .. })), "{point}: {outcome:?}");
+                let expected = match name {
+                    "replaced" => b"other".to_vec(),
+                    "written" => [&content(1)[..3], b"!", &content(1)[4..]].concat(),
+                    // Behind what was prepared in place lay the changed byte: it is gone
+                    // with the rest of what was appended.
+                    "longer" if way == anew() || !prepared_first => {
+                        [&content(1)[..], b"!"].concat()
+                    }
+                    _ => content(1),
+                };
+                assert_eq!(fs::read(&path).unwrap(), expected, "{point}");
+                let names = snapshot(dir.path());
+                let ours = |path: &Path| path.to_str().unwrap().contains(".becalm-");
+                assert!(!names.iter().any(|(path, _)| ours(path)), "{point}: {names:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_read_gives_an_error_and_no_signal() {
+    let (_dir, path) = place();
+    let writer = Writer::new(anew());
+    let file = writer.open(&path).unwrap();
+    File::options().write(true).open(&path).unwrap().set_len(100).unwrap();
+    assert!(file.reader().read_bytes_at(10_000, 10).is_err());
+    let error = file.reader().error().map(std::io::Error::kind);
+    assert_eq!(error, Some(std::io::ErrorKind::UnexpectedEof));
+}
+
+#[test]
+fn ranges_that_do_not_fit_are_refused() {
+    let range = |offset, len| Write { offset, bytes: vec![0; len] };
+    let bad = [
+        Patch { writes: vec![range(0, 10)], length: 9 },
+        Patch { writes: vec![range(5, 10), range(14, 1)], length: 20_000 },
+        Patch { writes: vec![range(10, 1), range(5, 1)], length: 20_000 },
+        Patch { writes: vec![range(u64::MAX, 2)], length: u64::MAX },
+    ];
+    for patch in bad {
+        let (_dir, path) = place();
+        let refused = write(&Writer::new(anew()), &path, |_| patch);
+        assert!(matches!(refused, Err(WriteError::BadPatch { .. })), "{refused:?}");
+        assert_eq!(fs::read(&path).unwrap(), content(1));
+    }
+}
+
+/// `chattr`, which knows the ioctl.
+fn mark(flag: &str, path: &Path) -> bool {
+    let run = Command::new("chattr").arg(flag).arg(path).output();
+    run.is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn a_marked_file_is_refused_and_so_is_one_in_a_marked_directory() {
+    for (on, off, what) in [("+i", "-i", "immutable"), ("+a", "-a", "append-only")] {
+        for way in [anew(), in_place()] {
+            let (_dir, path) = place();
+            if !mark(on, &path) {
+                return skip("files cannot be marked here (chattr)");
+            }
+            let refused = write(&Writer::new(way), &path, edit);
+            mark(off, &path);
+            let named = matches!(&refused, Err(WriteError::Marked { mark, .. }) if *mark == what);
+            assert!(named, "{refused:?}");
+            assert_eq!(fs::read(&path).unwrap(), content(1));
+        }
+    }
+    let (dir, path) = place();
+    mark("+i", dir.path());
+    let refused = write(&Writer::new(anew()), &path, edit);
+    mark("-i", dir.path());
+    assert!(
+        matches!(&refused, Err(WriteError::Marked { path, .. }) if path == dir.path()),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_running_program_is_refused_in_place_and_written_anew() {
+    let (dir, _) = place();
+    let path = dir.path().join("sleep");
+    let Ok(sleep) = fs::read("/bin/sleep") else { return skip("no /bin/sleep") };
+    fs::write(&path, sleep).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let Ok(mut child) = Command::new(&path).arg("60").spawn() else {
+        return skip("programs cannot be run from the temporary directory");
+    };
+    let longer = |old: &[u8]| Patch { writes: Vec::new(), length: old.len() as u64 + 1 };
+    let refused = write(&Writer::new(in_place()), &path, longer);
+    let anew = write(&Writer::new(anew()), &path, longer);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(matches!(refused, Err(WriteError::TextBusy { .. })), "{refused:?}");
+    anew.unwrap();
+}
+
+#[test]
+fn a_read_only_file_system_is_named() {
+    let (dir, _) = place();
+    let mount = |options: &str| {
+        let run = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "none"])
+            .arg(dir.path())
+            .output();
+        run.is_ok_and(|output| output.status.success())
+    };
+    if !mount("size=1m") {
+        return skip("a tmpfs cannot be mounted here");
+    }
+    let path = dir.path().join("file");
+    fs::write(&path, content(1)).unwrap();
+    let read_only = mount("remount,ro");
+    let outcomes: Vec<_> =
+        [anew(), in_place()].map(|way| write(&Writer::new(way), &path, edit)).into();
+    Command::new("umount").arg(dir.path()).status().unwrap();
+    assert!(read_only);
+    for outcome in outcomes {
+        let named = matches!(outcome, Err(WriteError::ReadOnlyFileSystem { .. }));
+        assert!(named, "{outcome:?}");
+    }
+}
+
+#[test]
+fn an_ordinary_user_writes_read_only_files_and_is_refused_those_of_others() {
+    let name = "write::tests::refused::an_ordinary_user_writes_read_only_files_and_is_refused_those_of_others";
+    if let Some(tree) = std::env::var_os("BECALM_TEST_TREE") {
+        return as_ordinary_user(Path::new(&tree));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::write(dir.path().join("foreign"), content(2)).unwrap();
+    fs::write(dir.path().join("secret"), content(2)).unwrap();
+    fs::set_permissions(dir.path().join("secret"), fs::Permissions::from_mode(0o000)).unwrap();
+    let closed = dir.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::write(closed.join("file"), content(2)).unwrap();
+    run_again(name, dir.path());
+    assert_eq!(fs::read(dir.path().join("foreign")).unwrap(), content(2));
+}
+
+fn as_ordinary_user(tree: &Path) {
+    let own = tree.join("own");
+    for way in [anew(), in_place()] {
+        fs::write(&own, content(1)).unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o444)).unwrap();
+        write(&Writer::new(way), &own, edit).unwrap();
+        assert!(fs::read(&own).unwrap().len() > content(1).len(), "{way:?}");
+        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o7777, 0o444, "{way:?}");
+        fs::remove_file(&own).unwrap();
+    }
+    // Run as the only user there is, nothing is foreign.
+    if fs::metadata(tree).unwrap().uid() == rustix::process::geteuid().as_raw() {
+        return;
+    }
+    let foreign = tree.join("foreign");
+    let refused = write(&Writer::new(anew()), &foreign, edit);
+    assert!(matches!(refused, Err(WriteError::Owner { .. })), "{refused:?}");
+    let refused = write(&Writer::new(in_place()), &foreign, edit);
+    assert!(matches!(refused, Err(WriteError::Open { .. })), "{refused:?}");
+    assert_eq!(fs::read(&foreign).unwrap(), content(2));
+    let refused = write(&Writer::new(anew()), &tree.join("closed/file"), edit);
+    assert!(matches!(refused, Err(WriteError::Failed { .. })), "{refused:?}");
+    let refused = Writer::new(anew()).open(&tree.join("secret")).map(drop);
+    assert!(matches!(refused, Err(WriteError::Open { .. })), "{refused:?}");
+    assert_eq!(fs::read_dir(tree).unwrap().count(), 3, "left behind");
+}

@@ -1,0 +1,284 @@
+//! What the tests of the writer share: a toy record that can be taken back, a script of
+//! faults, and directories that can be compared.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use becalm_core::patch::{Patch, Write};
+
+use crate::write::{Call, Faults, Verdict, WriteError, WriteOptions, Writer, Written};
+
+/// Begins what a toy edit appends; the old length follows.
+const LEADER: &[u8; 8] = b"\x7ftoyLEAD";
+/// Ends a file with a toy edit.
+const FOOTER: &[u8; 8] = b"\x7ftoyFOOT";
+
+/// A toy edit of `old`: ranges inside are overwritten, and a record with the old bytes is
+/// appended. The part before the footer is long, so that it is torn in the tests.
+pub(super) fn edit(old: &[u8]) -> Patch {
+    let inside = [(8usize, vec![b'N'; 16]), (old.len() / 2, vec![b'M'; 700])];
+    let mut leader = LEADER.to_vec();
+    leader.extend((old.len() as u64).to_le_bytes());
+    let mut body = vec![b'S'; 3000];
+    for (offset, new) in &inside {
+        body.extend((*offset as u64).to_le_bytes());
+        body.extend((new.len() as u64).to_le_bytes());
+        body.extend(&old[*offset..offset + new.len()]);
+    }
+    body.extend(checksum(&body).to_le_bytes());
+    body.extend(FOOTER);
+    let at = old.len() as u64;
+    let mut writes: Vec<Write> =
+        inside.into_iter().map(|(offset, bytes)| Write { offset: offset as u64, bytes }).collect();
+    let length = at + (leader.len() + body.len()) as u64;
+    let body_at = at + leader.len() as u64;
+    writes.push(Write { offset: at, bytes: leader });
+    writes.push(Write { offset: body_at, bytes: body });
+    Patch { writes, length }
+}
+
+/// The patch that takes [`edit`] back, from a file in any state between old and new; `None`
+/// where there is no record.
+pub(super) fn undo(now: &[u8]) -> Option<Patch> {
+    let at = now.windows(8).position(|bytes| bytes == LEADER)?;
+    let number = |at: usize| Some(u64::from_le_bytes(*now.get(at..)?.first_chunk()?));
+    let length = number(at + 8)?;
+    let mut writes = Vec::new();
+    if let Some(body) = now.get(at + 16..).and_then(|rest| rest.strip_suffix(FOOTER)) {
+        let (body, sum) = body.split_last_chunk::<8>()?;
+        if checksum(body) == u64::from_le_bytes(*sum) {
+            let mut rest = &body[3000..];
+            while let Some((offset, more)) = rest.split_first_chunk::<8>() {
+                let (size, more) = more.split_first_chunk::<8>()?;
+                let (bytes, more) = more.split_at(u64::from_le_bytes(*size) as usize);
+                let offset = u64::from_le_bytes(*offset);
+                writes.push(Write { offset, bytes: bytes.to_vec() });
+                rest = more;
+            }
+        }
+    }
+    Some(Patch { writes, length })
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// `now`, as undoing makes it, where it is neither `old` nor `new`.
+pub(super) fn recovered(now: &[u8]) -> Vec<u8> {
+    undo(now).map_or_else(|| now.to_vec(), |patch| applied(&patch, now))
+}
+
+/// [`Patch::applied_to`] for a patch that shortens as well.
+pub(super) fn applied(patch: &Patch, old: &[u8]) -> Vec<u8> {
+    let longer = Patch { length: patch.length.max(old.len() as u64), ..patch.clone() };
+    let mut new = longer.applied_to(old);
+    new.truncate(patch.length as usize);
+    new
+}
+
+/// Bytes that differ from file to file.
+pub(super) fn content(number: usize) -> Vec<u8> {
+    (0..20_000usize).map(|at| b'a' + ((at * 7 + number + at / 251) % 26) as u8).collect()
+}
+
+/// What happens to which call.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Plan {
+    /// Nothing: the calls are counted.
+    Count,
+    /// The process is killed before the n-th change; of a long write so many sixteenths are made.
+    Kill { at: usize, sixteenths: usize },
+    /// The n-th call that needs room, and with `on` all after it, finds the disk full.
+    Full { at: usize, on: bool },
+    /// The n-th call of any kind gives an I/O error.
+    Broken { at: usize },
+}
+
+/// A [`Faults`] that follows a plan.
+pub(super) struct Script {
+    plan: Plan,
+    changes: AtomicUsize,
+    rooms: AtomicUsize,
+    calls: AtomicUsize,
+    dead: AtomicBool,
+    /// Which of the changes are long writes.
+    long: Mutex<Vec<usize>>,
+}
+
+impl Script {
+    pub(super) fn new(plan: Plan) -> Arc<Self> {
+        Arc::new(Self {
+            plan,
+            changes: AtomicUsize::new(0),
+            rooms: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
+            dead: AtomicBool::new(false),
+            long: Mutex::default(),
+        })
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let count = |counter: &AtomicUsize| counter.load(Ordering::SeqCst);
+        Counts {
+            changes: count(&self.changes),
+            rooms: count(&self.rooms),
+            calls: count(&self.calls),
+            long: self.long.lock().unwrap().clone(),
+        }
+    }
+}
+
+/// What a run called for.
+#[derive(Clone, Debug)]
+pub(super) struct Counts {
+    pub(super) changes: usize,
+    /// Calls that need room.
+    pub(super) rooms: usize,
+    pub(super) calls: usize,
+    /// Which of the changes are long writes.
+    pub(super) long: Vec<usize>,
+}
+
+impl Counts {
+    /// Every point at which the run can be killed: before each change, and within each long
+    /// write.
+    pub(super) fn kills(&self) -> Vec<Plan> {
+        let plain = (0..self.changes).map(|at| Plan::Kill { at, sixteenths: 0 });
+        let torn = self
+            .long
+            .iter()
+            .flat_map(|&at| (1..16).map(move |sixteenths| Plan::Kill { at, sixteenths }));
+        plain.chain(torn).collect()
+    }
+}
+
+fn is_long(call: Call<'_>) -> bool {
+    matches!(call, Call::Write { bytes, .. } if bytes.len() > 256)
+}
+
+fn needs_room(call: Call<'_>) -> bool {
+    matches!(
+        call,
+        Call::Create
+            | Call::Write { .. }
+            | Call::Copy
+            | Call::Clone
+            | Call::MakeDir
+            | Call::Link
+            | Call::Attribute
+    )
+}
+
+impl Faults for Script {
+    fn before(&self, _path: &Path, call: Call<'_>) -> Verdict {
+        let next = |counter: &AtomicUsize, counts: bool| {
+            if counts { counter.fetch_add(1, Ordering::SeqCst) } else { usize::MAX }
+        };
+        let change = next(&self.changes, call.changes());
+        let room = next(&self.rooms, needs_room(call));
+        let number = next(&self.calls, true);
+        if is_long(call) {
+            self.long.lock().unwrap().push(change);
+        }
+        if self.dead.load(Ordering::SeqCst) {
+            return Verdict::Fail(libc::EIO);
+        }
+        match self.plan {
+            Plan::Kill { at, sixteenths } if change == at => {
+                self.dead.store(true, Ordering::SeqCst);
+                match call {
+                    Call::Write { bytes, .. } if is_long(call) => {
+                        Verdict::Short(bytes.len() * sixteenths / 16)
+                    }
+                    _ => Verdict::Fail(libc::EIO),
+                }
+            }
+            Plan::Full { at, on } if room == at || (on && room != usize::MAX && room > at) => {
+                Verdict::Fail(libc::ENOSPC)
+            }
+            Plan::Broken { at } if number == at => Verdict::Fail(libc::EIO),
+            _ => Verdict::Pass,
+        }
+    }
+}
+
+/// A call as it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    Write { offset: u64, bytes: Vec<u8> },
+    SetLength(u64),
+    Sync,
+    SyncAll,
+    Rename(PathBuf),
+    Other,
+}
+
+/// A [`Faults`] that lets everything pass and writes it down.
+#[derive(Default)]
+pub(super) struct Log(pub(super) Mutex<Vec<(PathBuf, Made)>>);
+
+impl Faults for Log {
+    fn before(&self, path: &Path, call: Call<'_>) -> Verdict {
+        let made = match call {
+            Call::Write { offset, bytes } => Made::Write { offset, bytes: bytes.to_vec() },
+            Call::SetLength(length) => Made::SetLength(length),
+            Call::Sync => Made::Sync,
+            Call::SyncAll => Made::SyncAll,
+            Call::Rename(to) => Made::Rename(to.to_owned()),
+            call if call.changes() => Made::Other,
+            _ => return Verdict::Pass,
+        };
+        self.0.lock().unwrap().push((path.to_owned(), made));
+        Verdict::Pass
+    }
+}
+
+/// Everything in a directory, links not followed: name, then bytes, target or contents.
+pub(super) fn snapshot(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = fs::symlink_metadata(&path).unwrap().file_type();
+        if kind.is_symlink() {
+            let target = fs::read_link(&path).unwrap();
+            all.push((path, target.into_os_string().into_encoded_bytes()));
+        } else if kind.is_dir() {
+            all.push((path.clone(), b"directory".to_vec()));
+            all.extend(snapshot(&path));
+        } else {
+            all.push((path.clone(), fs::read(&path).unwrap()));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// A directory for thousands of small trees: in memory where there is one, since what is
+/// tested is the order of the calls and not the disk.
+pub(super) fn quick_place() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// One file through a writer.
+pub(super) fn write(
+    writer: &Writer,
+    path: &Path,
+    patch: impl FnOnce(&[u8]) -> Patch,
+) -> Result<Written, WriteError> {
+    let file = writer.open(path)?;
+    let patch = patch(&fs::read(path).unwrap());
+    writer.apply(file, patch)
+}
+
+pub(super) fn anew() -> WriteOptions {
+    WriteOptions::default()
+}
+
+pub(super) fn in_place() -> WriteOptions {
+    WriteOptions { in_place: true, ..WriteOptions::default() }
+}

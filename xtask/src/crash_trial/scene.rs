@@ -1,0 +1,150 @@
+//! A small store to be harmed, and what it must look like afterwards.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use becalm_core::fs::FileSystem;
+use becalm_host::{OsFs, WalkOptions, find_objects};
+
+/// All paths below a directory; files with their bytes.
+type Tree = BTreeMap<PathBuf, Vec<u8>>;
+
+/// The store and what it held at first.
+pub(super) struct Scene {
+    becalm: PathBuf,
+    /// The store that was copied, in which the answers lie.
+    lab: PathBuf,
+    dir: tempfile::TempDir,
+    original: Tree,
+}
+
+impl Scene {
+    /// Copies the smallest `objects` programs and libraries of `store` that search.
+    pub(super) fn new(becalm: &Path, store: &Path, objects: usize) -> Result<Self> {
+        let lab = store.canonicalize().context("--store: run `lab import` first")?;
+        let walked = find_objects(&[lab.clone()], WalkOptions::default());
+        let mut found: Vec<(u64, PathBuf)> = Vec::new();
+        for object in walked.objects {
+            if searches(&object.path) {
+                found.push((fs::metadata(&object.path)?.len(), object.path));
+            }
+        }
+        found.sort();
+        ensure!(found.len() >= objects, "{}: too few objects", lab.display());
+        let dir = tempfile::tempdir()?;
+        let mut original = Tree::new();
+        for (_, path) in found.into_iter().take(objects) {
+            let to = dir.path().join("store").join(path.strip_prefix(&lab)?);
+            fs::create_dir_all(to.parent().context("a directory")?)?;
+            fs::copy(&path, &to)?;
+        }
+        read(&dir.path().join("store"), &mut original)?;
+        Ok(Self { becalm: becalm.to_owned(), lab, dir, original })
+    }
+
+    fn store(&self) -> PathBuf {
+        self.dir.path().join("store")
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.dir.path().join("strace")
+    }
+
+    pub(super) fn becalm(&self) -> &Path {
+        &self.becalm
+    }
+
+    /// The arguments of a command on the whole store, in one thread.
+    pub(super) fn arguments(&self, run: &[&str]) -> Vec<String> {
+        let mut arguments: Vec<String> = run.iter().map(|&word| word.to_owned()).collect();
+        arguments.extend(["-j".to_owned(), "1".to_owned()]);
+        if run[0] == "fix" {
+            let prefixes = format!("{}:{}", self.lab.display(), self.store().display());
+            arguments.extend(["--store".to_owned(), prefixes]);
+        }
+        arguments.push(self.store().display().to_string());
+        arguments
+    }
+
+    /// The store as it was at first, then changed by `before`.
+    pub(super) fn reset(&self, before: &[&[&str]]) -> Result<()> {
+        fs::remove_dir_all(self.store())?;
+        fs::create_dir(self.store())?;
+        for (path, bytes) in &self.original {
+            if is_dir(bytes) {
+                fs::create_dir_all(path)?;
+            } else {
+                fs::write(path, bytes)?;
+            }
+        }
+        before.iter().try_for_each(|run| self.becalm_does(run))
+    }
+
+    /// Holds the store against what it was, once becalm has been told to take back what it did:
+    /// every byte, and nothing more.
+    pub(super) fn check(&self) -> Result<()> {
+        // A run on what a killed one left must work, whatever that is.
+        self.becalm_does(&["fix", "--with", "note"])?;
+        self.becalm_does(&["undo"])?;
+        let mut now = Tree::new();
+        read(&self.store(), &mut now)?;
+        for (path, bytes) in &self.original {
+            match now.get(path) {
+                None => bail!("{} is gone", path.display()),
+                Some(found) if found != bytes => bail!("{} differs", path.display()),
+                Some(_) => {}
+            }
+        }
+        match now.keys().find(|path| !self.original.contains_key(*path)) {
+            Some(path) => bail!("{} was left behind", path.display()),
+            None => Ok(()),
+        }
+    }
+
+    fn becalm_does(&self, run: &[&str]) -> Result<()> {
+        let mut command = Command::new(&self.becalm);
+        command.args(self.arguments(run)).stdin(Stdio::null());
+        let output = command.output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "becalm {}: {said}", run.join(" "));
+        Ok(())
+    }
+}
+
+/// What stands for a directory.
+const DIRECTORY: &[u8] = b"a directory";
+
+fn is_dir(bytes: &[u8]) -> bool {
+    bytes == DIRECTORY
+}
+
+fn read(dir: &Path, tree: &mut Tree) -> Result<()> {
+    tree.insert(dir.to_owned(), DIRECTORY.to_vec());
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let about = path.symlink_metadata()?;
+        if about.is_dir() {
+            read(&path, tree)?;
+        } else if about.is_symlink() {
+            tree.insert(path, b"a link".to_vec());
+        } else {
+            let bytes = fs::read(&path)?;
+            tree.insert(path, bytes);
+        }
+    }
+    Ok(())
+}
+
+/// True for an object with a run path and something needed.
+fn searches(path: &Path) -> bool {
+    let fs = OsFs::new();
+    let file = fs.session().open(path.to_string_lossy().as_bytes().into());
+    let view = file.ok().and_then(|file| file.object.clone().ok());
+    view.is_some_and(|view| {
+        let asks = view.needed().count() > 1;
+        asks && view.dynamic.as_ref().is_some_and(|dynamic| dynamic.runpath.is_some())
+    })
+}
