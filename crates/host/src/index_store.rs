@@ -242,7 +242,7 @@ impl Work<'_> {
         let left = asked.iter().map(|asked| asked.left.len()).sum();
         let left_by = by_reason(&asked);
         let mut gatherer = Gatherer::default();
-        self.directories(&mut gatherer);
+        self.directories(&mut gatherer, &asked);
         gatherer.object(self.common(&facts, &dirs));
         asked.into_iter().for_each(|asked| gatherer.object(asked));
         let target = Target::of(&self.group.ident);
@@ -344,14 +344,28 @@ impl Work<'_> {
 
     /// The stores' own directories, in stores that are not flat those that hold objects and
     /// those above them as well, and those of `LD_LIBRARY_PATH`.
-    fn directories(&self, gatherer: &mut Gatherer) {
+    fn directories(&self, gatherer: &mut Gatherer, asked: &[Asked]) {
+        let answers = asked.iter().flat_map(|asked| &asked.object.edges).map(|edge| &edge.path);
+        let paths: Vec<&BString> = self.group.paths.iter().chain(answers).collect();
+        let mut flat: Vec<&BString> = Vec::new();
         for store in self.stores {
+            let mut inside = paths.iter().filter_map(|path| below(path, store)).peekable();
+            let is_used = inside.peek().is_some();
+            let is_named = self.options.stores.iter().any(|named| bytes_of(&real(named)) == *store);
+            if !is_used && !is_named {
+                continue;
+            }
             // A stamp that may be shared by a later state matches nothing; neither does that of
             // a store whose packages come and go deeper down.
-            let stamp = self.settled(store.as_ref()).filter(|_| self.is_flat(store));
-            let stamp = stamp.unwrap_or_default();
-            gatherer.root(store.clone(), stamp);
+            let is_flat = is_used && inside.all(is_in_package);
+            let stamp = self.settled(store.as_ref()).filter(|_| is_flat);
+            if is_flat {
+                flat.push(store);
+            }
+            gatherer.root(store.clone(), stamp.unwrap_or_default());
         }
+        // Where packages come and go in the store's own directory, that one says it all.
+        let says_all = |dir: &[u8]| flat.iter().any(|store| below(dir, store).is_some());
         let mut seen: FxHashSet<BString> = FxHashSet::default();
         for dir in self.options.dirs {
             let path = without_slashes(bytes_of(dir));
@@ -362,9 +376,6 @@ impl Work<'_> {
                 gatherer.directory(path, stamp, Some(names));
             }
         }
-        // Where packages come and go in the store's own directory, that one says it all.
-        let flat: Vec<&BString> = self.stores.iter().filter(|s| self.is_flat(s)).collect();
-        let says_all = |dir: &[u8]| flat.iter().any(|store| below(dir, store).is_some());
         for path in &self.group.paths {
             let mut above = path.rfind_byte(b'/').map(|slash| &path[..slash]);
             while let Some(dir) = above.filter(|dir| self.is_in_store(dir)) {
@@ -385,14 +396,6 @@ impl Work<'_> {
 
     fn is_in_store(&self, path: &[u8]) -> bool {
         self.stores.iter().any(|store| path == store.as_slice() || below(path, store).is_some())
-    }
-
-    /// True where everything in the store that holds objects is a package, named as the
-    /// stores of Nix and Guix name theirs: what comes and goes is then an entry of the store
-    /// itself.
-    fn is_flat(&self, store: &[u8]) -> bool {
-        let mut inside = self.group.paths.iter().filter_map(|path| below(path, store)).peekable();
-        inside.peek().is_some() && inside.all(is_in_package)
     }
 
     fn settled(&self, path: &BStr) -> Option<Stamp> {
@@ -421,7 +424,8 @@ fn below<'p>(path: &'p [u8], store: &[u8]) -> Option<&'p [u8]> {
 }
 
 /// True where a path inside a store begins with `<hash>-<name>/`, the hash being 32 letters
-/// and digits (nixpkgs and Guix both take base 32 of 160 bits).
+/// and digits (nixpkgs and Guix both take base 32 of 160 bits): what comes and goes in such a
+/// store is an entry of the store itself.
 fn is_in_package(path: &[u8]) -> bool {
     const HASH: usize = 32;
     let Some((package, _)) = path.split_once_str("/") else { return false };
