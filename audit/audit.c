@@ -174,7 +174,7 @@ answer_from_table (const char *needed, uint32_t object)
   if (edge == NULL)
     return needed;
   uint32_t flags = edge->guards;
-  if (!guards_hold (flags & EDGE_SET) || !is_there (flags, path))
+  if (!guards_hold (flags & EDGE_SET, needed, path) || !is_there (flags, path))
     return needed;
   return flags & EDGE_BEFORE_LIBRARY_PATH ? path : after_library_path (needed, path);
 }

@@ -1,6 +1,7 @@
 /* Guards: a directory or file that is still as it was indexed, a directory that is still not
    there, the loader the facts were taken from. Each costs one call in the whole process. */
 #include "guard.h"
+#include "cache.h"
 #include "process.h"
 #include "system.h"
 
@@ -35,6 +36,22 @@ same_stamp (const struct table_guard *guard, const struct statx *now)
          && (guard->kind != GUARD_FILE || guard->size == now->size);
 }
 
+/* True where the process's loader is one of a list, `:` between them. */
+static int
+is_listed (const char *list)
+{
+  const char *loader = process_loader ();
+  size_t length = strlen (loader);
+  for (const char *end; *list != '\0' && length > 0; list = *end == ':' ? end + 1 : end)
+    {
+      for (end = list; *end != '\0' && *end != ':'; end++)
+        ;
+      if ((size_t) (end - list) == length && memcmp (list, loader, length) == 0)
+        return 1;
+    }
+  return 0;
+}
+
 static int
 look (uint32_t index)
 {
@@ -43,7 +60,7 @@ look (uint32_t index)
   if (guard == NULL)
     return 0;
   if (guard->kind == GUARD_LOADER)
-    return text_equal (path, process_loader ());
+    return is_listed (path);
   struct statx now;
   long result;
   if (first_root_path != NULL && text_equal (path, first_root_path))
@@ -74,15 +91,27 @@ guard_holds (uint32_t index)
   return known == 1;
 }
 
+/* A loader cache written anew may say the same. */
+static int
+holds_for (uint32_t index, const char *needed, const char *path)
+{
+  const char *file;
+  if (guard_holds (index))
+    return 1;
+  const struct table_guard *guard = table_guard (index, &file);
+  return needed != NULL && guard != NULL && guard->kind == GUARD_FILE
+         && cache_still_says (file, needed, path);
+}
+
 int
-guards_hold (uint32_t set)
+guards_hold (uint32_t set, const char *needed, const char *path)
 {
   uint32_t count;
   const uint32_t *ids = table_set (set, &count);
   if (ids == NULL)
     return 0;
   for (uint32_t i = 0; i < count; i++)
-    if (!guard_holds (ids[i]))
+    if (!holds_for (ids[i], needed, path))
       return 0;
   return 1;
 }
@@ -91,6 +120,6 @@ int
 roots_hold (void)
 {
   if (roots_state == 0)
-    roots_state = guards_hold (table_roots ()) ? 1 : 2;
+    roots_state = guards_hold (table_roots (), NULL, NULL) ? 1 : 2;
   return roots_state == 1;
 }

@@ -7,8 +7,8 @@
 /* Reads the path at the end of the mapping; 0 where the file ends before it. */
 int guard_reach_end (const char *end);
 
-/* True where every guard of a set holds. */
-int guards_hold (uint32_t set);
+/* True where every guard of a set holds for the answer PATH to NEEDED. */
+int guards_hold (uint32_t set, const char *needed, const char *path);
 
 int guard_holds (uint32_t index);
 

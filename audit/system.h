@@ -54,6 +54,13 @@ sys_statx (const char *path, struct statx *result)
 }
 
 static inline long
+sys_statx_open (int fd, struct statx *result)
+{
+  const int empty_path = 0x1000;
+  return system_call (NR_statx, fd, (long) "", empty_path, STATX_BASIC_STATS, (long) result);
+}
+
+static inline long
 sys_readlink (const char *path, char *buffer, size_t size)
 {
   return system_call (NR_readlinkat, AT_FDCWD, (long) path, (long) buffer, (long) size, 0);
@@ -69,6 +76,13 @@ static inline long
 sys_read (int fd, void *buffer, size_t size)
 {
   return system_call (NR_read, fd, (long) buffer, (long) size, 0, 0);
+}
+
+/* The whole of a file, readable; a negative errno as a pointer in the last page. */
+static inline const unsigned char *
+sys_map (int fd, size_t size)
+{
+  return (const unsigned char *) system_map ((long) size, fd);
 }
 
 static inline long

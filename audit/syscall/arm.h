@@ -24,3 +24,21 @@ system_call (long nr, long a, long b, long c, long d, long e)
                     : "memory", "r8", "cc");
   return r0;
 }
+
+/* mmap2 (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0). */
+static inline long
+system_map (long size, long fd)
+{
+  register long r0 __asm__ ("r0") = 0;
+  register long r1 __asm__ ("r1") = size;
+  register long r2 __asm__ ("r2") = 1;
+  register long r3 __asm__ ("r3") = 2;
+  register long r4 __asm__ ("r4") = fd;
+  register long r5 __asm__ ("r5") = 0;
+  register long r6 __asm__ ("r6") = 192;
+  __asm__ volatile ("mov r8, r7\n\tmov r7, r6\n\tsvc 0\n\tmov r7, r8"
+                    : "+r" (r0)
+                    : "r" (r1), "r" (r2), "r" (r3), "r" (r4), "r" (r5), "r" (r6)
+                    : "memory", "r8", "cc");
+  return r0;
+}

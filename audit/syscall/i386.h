@@ -18,3 +18,12 @@ system_call (long nr, long a, long b, long c, long d, long e)
                     : "memory", "cc");
   return result;
 }
+
+/* mmap (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) in its old form, which takes the
+   arguments in memory. */
+static inline long
+system_map (long size, long fd)
+{
+  long arguments[6] = { 0, size, 1, 2, fd, 0 };
+  return system_call (90, (long) arguments, 0, 0, 0, 0);
+}

@@ -24,3 +24,21 @@ system_call (long nr, long a, long b, long c, long d, long e)
                     : "memory", "cr0", "ctr", "r8", "r9", "r10", "r11", "r12");
   return r3;
 }
+
+/* mmap (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0). */
+static inline long
+system_map (long size, long fd)
+{
+  register long r0 __asm__ ("r0") = 90;
+  register long r3 __asm__ ("r3") = 0;
+  register long r4 __asm__ ("r4") = size;
+  register long r5 __asm__ ("r5") = 1;
+  register long r6 __asm__ ("r6") = 2;
+  register long r7 __asm__ ("r7") = fd;
+  register long r8 __asm__ ("r8") = 0;
+  __asm__ volatile ("sc\n\tbns+ 1f\n\tneg %1, %1\n1:"
+                    : "+r" (r0), "+r" (r3), "+r" (r4), "+r" (r5), "+r" (r6), "+r" (r7), "+r" (r8)
+                    :
+                    : "memory", "cr0", "ctr", "r9", "r10", "r11", "r12");
+  return r3;
+}

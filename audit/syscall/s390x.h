@@ -23,3 +23,11 @@ system_call (long nr, long a, long b, long c, long d, long e)
                     : "memory", "cc");
   return r2;
 }
+
+/* mmap (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0), whose arguments lie in memory. */
+static inline long
+system_map (long size, long fd)
+{
+  long arguments[6] = { 0, size, 1, 2, fd, 0 };
+  return system_call (90, (long) arguments, 0, 0, 0, 0);
+}

@@ -139,7 +139,8 @@ fn index_paths(os: &OsFs, paths: &[BString], options: IndexOptions<'_>) -> Index
     let mut machines: Vec<MachineIndex> = by_machine(os, paths)
         .into_values()
         .filter_map(|group| {
-            let work = Work { os, stamps, options, stores: &stores, group: &group };
+            let loaders = BString::default();
+            let mut work = Work { os, stamps, options, stores: &stores, group: &group, loaders };
             work.index().map_err(|error| errors.push(error)).ok()
         })
         .collect();
@@ -154,11 +155,17 @@ fn real(path: &Path) -> PathBuf {
 /// The objects of one machine.
 struct Group {
     ident: Ident,
+    /// The loader most programs name.
     interpreter: BString,
+    /// Every loader that is named, or usual.
+    interpreters: Vec<BString>,
     paths: Vec<BString>,
 }
 
-fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
+/// `e_machine`, class and byte order, as numbers that can be ordered.
+type MachineKey = (u16, u8, u8);
+
+fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, Group> {
     let looked: Vec<Option<(Ident, Interpreter)>> = paths
         .par_chunks(CHUNK)
         .flat_map_iter(|chunk| {
@@ -166,13 +173,15 @@ fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
             chunk.iter().map(|path| kind_of(&session, path.as_ref())).collect::<Vec<_>>()
         })
         .collect();
-    let mut groups: BTreeMap<(u16, u8, u8), (Group, BTreeMap<BString, usize>)> = BTreeMap::new();
+    type Votes = BTreeMap<BString, usize>;
+    let mut groups: BTreeMap<MachineKey, (Group, Votes)> = BTreeMap::new();
     for (path, looked) in paths.iter().zip(looked) {
         let Some((ident, interpreter)) = looked else { continue };
         let key = (ident.machine, ident.class as u8, ident.endian as u8);
         let (group, votes) = groups.entry(key).or_insert_with(|| {
             let interpreter = BString::default();
-            (Group { ident, interpreter, paths: Vec::new() }, BTreeMap::new())
+            let group = Group { ident, interpreter, interpreters: Vec::new(), paths: Vec::new() };
+            (group, BTreeMap::new())
         });
         group.paths.push(path.clone());
         // A program names its loader; a library only has a usual one.
@@ -183,6 +192,7 @@ fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<(u16, u8, u8), Group> {
         .into_iter()
         .filter_map(|(key, (mut group, mut votes))| {
             votes.remove(BStr::new(""));
+            group.interpreters = votes.keys().cloned().collect();
             group.interpreter = votes.into_iter().max_by_key(|&(_, count)| count)?.0;
             Some((key, group))
         })
@@ -208,20 +218,22 @@ struct Interpreter {
 }
 
 /// The indexing of one machine's objects.
-#[derive(Clone, Copy)]
 struct Work<'a> {
     os: &'a OsFs,
     stamps: OsStamps,
     options: IndexOptions<'a>,
     stores: &'a [BString],
     group: &'a Group,
+    /// The loaders that search as the chosen one does, `:` between them.
+    loaders: BString,
 }
 
 impl Work<'_> {
-    fn index(&self) -> Result<MachineIndex, HostError> {
+    fn index(&mut self) -> Result<MachineIndex, HostError> {
         let choice = FactChoice::default();
         let choice = self.options.facts.unwrap_or(&choice);
         let facts = loader_facts(self.os, self.group.interpreter.as_ref(), choice)?;
+        self.loaders = self.alike(&facts, choice);
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
         let mut dirs = FxHashSet::default();
         let mut asked = self.ask(&facts, &self.group.paths, true, &mut dirs);
@@ -249,12 +261,27 @@ impl Work<'_> {
         Ok(MachineIndex { target, index: gatherer.finish(), left, left_by, static_tls })
     }
 
+    /// The loaders with the same cache and system directories, and of the same release, as
+    /// the one of those facts.
+    fn alike(&self, facts: &LoaderFacts, choice: &FactChoice) -> BString {
+        let same = |path: &&BString| {
+            !path.contains(&b':')
+                && loader_facts(self.os, path.as_bstr(), choice).is_ok_and(|other| {
+                    other.libc == facts.libc
+                        && other.cache_path == facts.cache_path
+                        && other.system_dirs == facts.system_dirs
+                })
+        };
+        let alike: Vec<&BString> = self.group.interpreters.iter().filter(same).collect();
+        bstr::join(":", alike).into()
+    }
+
     fn sources<'s>(&'s self, fs: &'s dyn FileSystem, facts: &'s LoaderFacts) -> Sources<'s> {
         Sources {
             fs,
             stamps: &self.stamps,
             facts,
-            loader: self.group.interpreter.as_ref(),
+            loader: self.loaders.as_ref(),
             ident: &self.group.ident,
             stores: self.stores,
         }

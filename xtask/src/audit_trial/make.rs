@@ -43,5 +43,6 @@ pub fn index(stores: &[PathBuf], dirs: &[PathBuf], module: &Path, out: &Path) ->
             return Ok(indexed);
         }
     }
-    anyhow::bail!("the stores hold no object of this machine")
+    let errors: Vec<String> = indexed.errors.iter().map(ToString::to_string).collect();
+    anyhow::bail!("the stores hold no object of the module's machine: {}", errors.join("; "))
 }

@@ -1,5 +1,6 @@
 //! One program, started plainly and calmed.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -29,7 +30,7 @@ pub(super) enum Verdict {
     Differs(String),
 }
 
-/// The objects of each process, and how many questions were answered.
+/// The objects of each process in its order, and how many questions were answered.
 #[derive(PartialEq, Eq)]
 struct Loaded {
     objects: Vec<String>,
@@ -99,26 +100,20 @@ fn loaded(files: &Files, trial: &Trial, module: &Path) -> Result<Option<Loaded>>
     }
     let text = std::fs::read(&log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let mut pids: Vec<&str> = Vec::new();
-    let mut loaded = Loaded { objects: Vec::new(), answered: 0 };
+    let mut processes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut answered = 0;
     for line in text.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
         match fields[..] {
             [pid, "object", _, namespace, path] => {
-                // Processes in the order in which they appear: their ids differ.
-                let process = pids.iter().position(|known| *known == pid).unwrap_or_else(|| {
-                    pids.push(pid);
-                    pids.len() - 1
-                });
-                loaded.objects.push(format!("{process} {namespace} {path}"));
+                processes.entry(pid).or_default().push(format!("{namespace} {path}"));
             }
-            [_, "search", _, "1", _, answer] if !answer.is_empty() => loaded.answered += 1,
+            [_, "search", _, "1", _, answer] if !answer.is_empty() => answered += 1,
             _ => {}
         }
     }
-    // Two processes may write by turns.
-    loaded.objects.sort_by_key(|object| {
-        object.split(' ').next().and_then(|process| process.parse::<usize>().ok())
-    });
-    Ok(Some(loaded))
+    // The processes of a pipeline start in any order.
+    let mut objects: Vec<Vec<String>> = processes.into_values().collect();
+    objects.sort();
+    Ok(Some(Loaded { objects: objects.concat(), answered }))
 }

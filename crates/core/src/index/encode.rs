@@ -153,8 +153,9 @@ impl Encoder {
     ) -> Result<(Writer, Writer), EncodeError> {
         let count = objects.len().max(1);
         // No division: 32-bit machines have none of 64 bits.
-        let bucket_of =
-            |object: &Object| ((hash::bytes(0, &object.path) >> 32) * count as u64 >> 32) as usize;
+        let bucket_of = |object: &Object| {
+            (((hash::bytes(0, &object.path) >> 32) * count as u64) >> 32) as usize
+        };
         let mut order: Vec<usize> = (0..objects.len()).collect();
         order.sort_by_cached_key(|&at| (bucket_of(&objects[at]), objects[at].path.clone()));
         let mut records = Writer::new(self.target.endian);
@@ -186,8 +187,8 @@ impl Encoder {
         records.word(object.edges.len() as u32);
         records.word(object.run_path);
         records.word(
-            u32::from(object.canonical) * layout::OBJECT_CANONICAL
-                | u32::from(object.closed) * layout::OBJECT_CLOSED,
+            (u32::from(object.canonical) * layout::OBJECT_CANONICAL)
+                | (u32::from(object.closed) * layout::OBJECT_CLOSED),
         );
         records.word(object.static_tls);
         records.word(0);

@@ -95,7 +95,7 @@ pub enum Guard {
     Absent(BString),
     /// The file is as it was.
     File(BString, Stamp),
-    /// The process's loader goes by this path.
+    /// The process's loader goes by one of these paths, `:` between them.
     Loader(BString),
 }
 

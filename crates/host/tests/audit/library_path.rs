@@ -175,3 +175,26 @@ fn a_program_without_a_run_path_is_calmed_too() {
     let (_, answers) = scene.same("elsewhere/prog", &[]);
     assert_eq!(answers, []);
 }
+
+#[test]
+fn a_loader_named_by_another_path_is_calmed_too() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    let source = format!("{SHOW} int main(void) {{ show(0); }}");
+    let usual = scene.cc("elsewhere/prog", &source, &[]);
+    let fs = becalm_host::OsFs::new();
+    let path = bstr::BString::from(usual.to_str().unwrap());
+    let subject = becalm_core::closure::Subject::open(&fs.session(), path.as_ref()).unwrap();
+    let loader = subject.interpreter().unwrap().to_string();
+    std::os::unix::fs::symlink(loader, scene.path("ld.so")).unwrap();
+    scene.cc("store/q/prog", &source, &["-Wl,--dynamic-linker=@/ld.so", "-Wl,-rpath,@/store/b"]);
+    scene.cc("store/q/prog2", &source, &["-Wl,--dynamic-linker=@/ld.so", "-Wl,-rpath,@/store/b"]);
+    scene.index(&DIRS);
+    let path = all(&scene);
+    for program in ["elsewhere/prog", "store/p/prog", "store/q/prog"] {
+        let (_, answers) = scene.same(program, &[("LD_LIBRARY_PATH", &path)]);
+        assert!(answered(&answers, "libc.so.6"), "{program}: {answers:?}");
+    }
+}

@@ -42,7 +42,8 @@ pub struct Sources<'a> {
     pub stamps: &'a dyn Stamps,
     /// The facts of the loader whose cache and system directories count.
     pub facts: &'a LoaderFacts,
-    /// That loader, as programs name it (`PT_INTERP`).
+    /// That loader, as programs name it (`PT_INTERP`), and others whose facts are the same,
+    /// `:` between them.
     pub loader: &'a BStr,
     /// A header of the machine that is indexed for, its program's.
     pub ident: &'a Ident,

@@ -1,0 +1,8 @@
+/* The loader cache, where it is another file than the one that was indexed. */
+#ifndef BECALM_CACHE_H
+#define BECALM_CACHE_H
+
+/* True where the cache still gives that path, and that alone, for a needed string. */
+int cache_still_says (const char *cache, const char *needed, const char *path);
+
+#endif
