@@ -333,7 +333,7 @@ const RUN_PROGRAMS: Section = Section {
 const RUN_EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
-        ("becalm run -- inkscape", "Without any preparation; the second start is the calm one."),
+        ("becalm run -- inkscape", "Without any preparation: an index is made first, and kept."),
         ("becalm run --index store.so -- make check", "All programs that a build starts."),
         ("becalm trace -- becalm run -- emacs --version", "See what is left of the storm."),
     ],

@@ -15,18 +15,28 @@ use support::{Ran, becalm, cc, no_compiler, run, skip};
 /// those of the two others, in the wrong order, and prints what they say.
 struct Store {
     dir: tempfile::TempDir,
+    packages: [&'static str; 3],
 }
 
-const APP: &str = "abcdfghijklmnpqrsvwxyz0123456789-app-1";
-const ONE: &str = "0123456789abcdfghijklmnpqrsvwxyz-one-1";
-const TWO: &str = "3456789abcdfghijklmnpqrsvwxyz012-two-1";
+/// Packages named as those of Nix and Guix.
+const FLAT: [&str; 3] = [
+    "abcdfghijklmnpqrsvwxyz0123456789-app-1",
+    "0123456789abcdfghijklmnpqrsvwxyz-one-1",
+    "3456789abcdfghijklmnpqrsvwxyz012-two-1",
+];
+/// Packages deeper down, as in module trees.
+const NESTED: [&str; 3] = ["gcc/app/1", "gcc/one/1", "gcc/two/1"];
 
 impl Store {
     fn new() -> Self {
+        Self::of(FLAT)
+    }
+
+    fn of(packages: [&'static str; 3]) -> Self {
         let dir = tempfile::tempdir().expect("a scratch directory");
-        let store = Self { dir };
-        for package in [APP, ONE, TWO] {
-            let sub = if package == APP { "bin" } else { "lib" };
+        let store = Self { dir, packages };
+        let [app, one, two] = packages;
+        for (package, sub) in [(app, "bin"), (one, "lib"), (two, "lib")] {
             fs::create_dir_all(store.root().join(package).join(sub)).expect("made");
         }
         fs::create_dir(store.path("other")).expect("made");
@@ -40,15 +50,15 @@ impl Store {
              int main(int argc, char **argv)\n\
              { printf(\"%s %s\\n\", one(), two()); return argc > 1 ? 37 : 0; }\n",
         );
-        store.library("one.c", &store.lib(ONE, "libone.so"));
-        store.library("two.c", &store.lib(TWO, "libtwo.so"));
+        store.library("one.c", &store.one("libone.so"));
+        store.library("two.c", &store.two("libtwo.so"));
         store.library("mine.c", &store.path("other/libone.so"));
         let root = store.root();
         let run_path = format!(
-            "-Wl,--enable-new-dtags,-rpath,{root}/{TWO}/lib:{root}/{ONE}/lib",
+            "-Wl,--enable-new-dtags,-rpath,{root}/{two}/lib:{root}/{one}/lib",
             root = text(&root)
         );
-        let (one, two) = (store.lib(ONE, "libone.so"), store.lib(TWO, "libtwo.so"));
+        let (one, two) = (store.one("libone.so"), store.two("libtwo.so"));
         let app = store.app();
         cc(
             store.dir.path(),
@@ -67,11 +77,17 @@ impl Store {
     }
 
     fn app(&self) -> PathBuf {
-        self.root().join(APP).join("bin/app")
+        self.root().join(self.packages[0]).join("bin/app")
     }
 
-    fn lib(&self, package: &str, name: &str) -> PathBuf {
-        self.root().join(package).join("lib").join(name)
+    /// A library of the second package.
+    fn one(&self, name: &str) -> PathBuf {
+        self.root().join(self.packages[1]).join("lib").join(name)
+    }
+
+    /// A library of the third package, which is searched first.
+    fn two(&self, name: &str) -> PathBuf {
+        self.root().join(self.packages[2]).join("lib").join(name)
     }
 
     fn source(&self, name: &str, source: &str) {
@@ -279,10 +295,26 @@ fn a_package_deleted_after_indexing_is_searched_for_as_without_the_index() {
     let_the_clock_pass();
     store.make_index(&[]);
     assert_eq!(run(&mut store.calmed()).stdout, "one two\n");
-    fs::remove_dir_all(store.root().join(ONE)).expect("removed");
+    fs::remove_dir_all(store.root().join(FLAT[1])).expect("removed");
     let plain = run(&mut Command::new(store.app()));
     let ran = run(&mut store.calmed());
     assert_eq!((ran.code, ran.stderr), (plain.code, plain.stderr));
+}
+
+#[test]
+fn in_a_store_of_nested_packages_each_answer_is_looked_at() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(NESTED);
+    let first = store.two("libone.so");
+    fs::copy(store.path("other/libone.so"), &first).expect("copied");
+    let_the_clock_pass();
+    store.make_index(&[]);
+    assert_eq!(run(&mut store.calmed()).stdout, "mine two\n");
+    // The store's own directory stays as it was.
+    fs::remove_file(&first).expect("removed");
+    assert_eq!(run(&mut store.calmed()).stdout, "one two\n");
 }
 
 #[test]
@@ -291,7 +323,7 @@ fn hard_links_of_one_object_are_indexed_under_every_path() {
         return;
     }
     let store = Store::new();
-    let second = store.root().join(APP).join("bin/second");
+    let second = store.root().join(FLAT[0]).join("bin/second");
     fs::hard_link(store.app(), &second).expect("linked");
     assert_eq!(store.make_index(&[])["objects"], 2);
 }
@@ -348,7 +380,7 @@ fn an_index_that_is_true_verifies_and_one_that_is_not_does_not() {
     let verify = || run(&mut store.becalm(&["verify", "--json", text(&index)]));
     let ran = verify();
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    fs::copy(store.path("other/libone.so"), store.lib(TWO, "libone.so")).expect("copied");
+    fs::copy(store.path("other/libone.so"), store.two("libone.so")).expect("copied");
     let ran = verify();
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let found: Value = serde_json::from_str(&ran.stdout).expect("JSON");
@@ -357,7 +389,7 @@ fn an_index_that_is_true_verifies_and_one_that_is_not_does_not() {
         (&difference["kind"], &difference["needed"]),
         (&"answer".into(), &"libone.so".into())
     );
-    assert_eq!(difference["now"], text(&store.lib(TWO, "libone.so")));
+    assert_eq!(difference["now"], text(&store.two("libone.so")));
 }
 
 #[test]
@@ -465,7 +497,32 @@ fn fix_with_audit_calms_one_program_by_itself_and_undo_takes_it_back() {
     assert_eq!(run(&mut Command::new(&app)).stdout, "one two\n");
     assert_eq!(run(&mut store.becalm(&["undo", text(&app)])).code, Some(0));
     assert_eq!(fs::read(&app).expect("read"), old);
-    assert!(!root.join(APP).join("bin/app.becalm.so").exists());
+    assert!(!root.join(FLAT[0]).join("bin/app.becalm.so").exists());
+}
+
+#[test]
+fn static_tls_is_raised_for_the_program_that_needs_it_and_audit_alone_refused() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.source(
+        "one.c",
+        "static __thread char big[3000] __attribute__((tls_model(\"initial-exec\")));\n\
+         const char *one(void) { big[0] = 1; return big[0] ? \"one\" : \"none\"; }\n",
+    );
+    store.library("one.c", &store.one("libone.so"));
+    let (root, app, index) = (store.root(), store.app(), store.index());
+    let made = store.make_index(&[]);
+    assert_eq!(made["static_tls"][0]["path"], text(&app), "{made}");
+    assert!(made["static_tls"][0]["optional_static_tls"].as_u64() >= Some(3000), "{made}");
+    let alone = run(Command::new(&app).env("LD_AUDIT", &index).env_remove("GLIBC_TUNABLES"));
+    assert!(alone.code != Some(0) && alone.stderr.contains("static TLS"), "{alone:?}");
+    assert_eq!(run(&mut store.calmed()).stdout, "one two\n");
+    let fix = ["fix", "--with", "audit", "--store", text(&root), text(&app)];
+    let ran = run(&mut store.becalm(&fix));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("static TLS") || ran.stderr.contains("glibc-2.32"), "{ran:?}");
 }
 
 #[test]

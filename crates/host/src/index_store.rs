@@ -496,3 +496,21 @@ fn without_slashes(mut path: BString) -> BString {
     }
     path
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_named_by_a_hash() {
+        let named = b"0123456789abcdfghijklmnpqrsvwxyz-bash-5/bin/bash";
+        assert!(is_in_package(named));
+        let others: [&[u8]; 4] = [
+            b"gcc/12.1/lib/libstdc++.so.6",
+            b"0123456789abcdfghijklmnpqrsvwxyz-bash",
+            b"0123456789abcdfghijklmnpqrsvwxy-bash/bin/bash",
+            b"linux-debian12-x86_64_v3-gcc/a-1/lib/liba.so",
+        ];
+        assert!(others.iter().all(|path| !is_in_package(path)));
+    }
+}
