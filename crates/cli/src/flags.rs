@@ -11,6 +11,7 @@ use crate::manual;
 mod assume;
 mod bench;
 mod fix;
+mod index;
 mod loader;
 mod report;
 mod trace;
@@ -20,6 +21,7 @@ pub(crate) use self::bench::{BenchFlags, Export, Form};
 pub(crate) use self::fix::{
     CarrierName, Compat, FixFlags, HardlinksFlag, Resolve, UndoFlags, VerifyFlags, WritingFlags,
 };
+pub(crate) use self::index::{Dialect, EnvFlags, IndexFlags, RunFlags};
 pub(crate) use self::loader::{BuildFlags, LoaderFlags, TryFlags};
 pub(crate) use self::report::ReportFlags;
 pub(crate) use self::trace::{TraceFlags, Until};
@@ -108,6 +110,23 @@ pub(crate) enum Command {
     /// Build and try loaders that read notes and package caches
     #[command(subcommand)]
     Loader(LoaderFlags),
+    /// Write an index of stores: a file that calms their programs and changes none of them
+    ///
+    /// The stores are walked, and each object's needed strings are resolved as the loader would
+    /// resolve them. The answers go into one file, an audit module (man 7 rtld-audit) for an
+    /// unmodified glibc from 2.31 on. `becalm run` and `becalm env` have programs use it. What
+    /// the search would give is what they get: where that cannot be said beforehand, the loader
+    /// searches as always.
+    Index(IndexFlags),
+    /// Run a program calmed by an index
+    ///
+    /// Sets LD_AUDIT, and GLIBC_TUNABLES where the program's libraries need more static TLS
+    /// than there is under an audit module, beside what the variables already hold; then
+    /// becomes the program. What the program starts is calmed as well.
+    #[command(override_usage = "becalm run [OPTIONS] -- CMD [ARGS]...")]
+    Run(RunFlags),
+    /// Print the lines that calm a session by an index, or what undoes them
+    Env(EnvFlags),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),
@@ -202,6 +221,9 @@ pub(crate) fn definition() -> clap::Command {
         .mut_subcommand("fix", |fix| fix.after_long_help(manual::as_help(manual::FIX)))
         .mut_subcommand("undo", |undo| undo.after_long_help(manual::as_help(manual::UNDO)))
         .mut_subcommand("verify", |verify| verify.after_long_help(manual::as_help(manual::VERIFY)))
+        .mut_subcommand("index", |index| index.after_long_help(manual::as_help(manual::INDEX)))
+        .mut_subcommand("run", |run| run.after_long_help(manual::as_help(manual::RUN)))
+        .mut_subcommand("env", |env| env.after_long_help(manual::as_help(manual::ENV)))
 }
 
 /// The flags of this process. A wrong one, `--help` and `--version` end it.

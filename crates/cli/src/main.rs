@@ -40,6 +40,9 @@ fn run(flags: &Flags) -> Result<ExitStatus> {
         Command::Bench(asked) => commands::bench::run(asked, flags.color),
         Command::Report(asked) => commands::report::run(asked),
         Command::Loader(asked) => commands::loader::run(asked),
+        Command::Index(asked) => commands::index::run(asked, flags.color),
+        Command::Run(asked) => commands::run::run(asked),
+        Command::Env(asked) => commands::env::run(asked),
         Command::Generate(asked) => commands::generate::run(asked),
     }
 }

@@ -59,6 +59,56 @@ impl Progress {
     }
 }
 
+/// Counts work whose total nobody knows beforehand; the count appears once the work is long.
+#[derive(Debug)]
+pub(crate) struct Count {
+    what: &'static str,
+    done: AtomicU64,
+    started: Instant,
+    wanted: bool,
+    bar: OnceLock<ProgressBar>,
+}
+
+impl Count {
+    /// Nothing is counted yet; `what` names the pieces in the plural.
+    #[must_use]
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self {
+            what,
+            done: AtomicU64::new(0),
+            started: Instant::now(),
+            wanted: std::io::stderr().is_terminal(),
+            bar: OnceLock::new(),
+        }
+    }
+
+    /// So many more pieces.
+    pub(crate) fn add(&self, pieces: usize) {
+        if !self.wanted {
+            return;
+        }
+        let done = self.done.fetch_add(pieces as u64, Ordering::Relaxed) + pieces as u64;
+        if self.started.elapsed() >= PATIENCE {
+            self.bar.get_or_init(|| counter(self.what)).set_position(done);
+        }
+    }
+
+    /// Takes the count off the screen.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn counter(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} {msg}") {
+        bar.set_style(style);
+    }
+    bar.with_message(what)
+}
+
 fn bar(total: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     // A template that is wrong shows the plain bar.

@@ -12,7 +12,7 @@ use becalm_core::closure::{self, Subject, SubjectKind};
 use becalm_core::elf::Ident;
 use becalm_core::facts::{Environment, LoaderFacts};
 use becalm_core::fs::{Errno, FileSystem};
-use becalm_core::index::build::{Asked, Asker, Gatherer, Sources, Stamps, name_in};
+use becalm_core::index::build::{Asked, Asker, Gatherer, Left, Sources, Stamps, name_in};
 use becalm_core::index::hash::NameHash;
 use becalm_core::index::tls::{self, StaticTls};
 use becalm_core::index::{Index, Stamp, Target, Time};
@@ -65,6 +65,8 @@ impl Stamps for OsStamps {
 pub struct IndexOptions<'a> {
     /// The stores: walked, and immutable.
     pub stores: &'a [PathBuf],
+    /// Further immutable prefixes, which are not walked; those that are not there do not count.
+    pub prefixes: &'a [PathBuf],
     /// Directories that `LD_LIBRARY_PATH` names.
     pub dirs: &'a [PathBuf],
     /// What the user says of the loader.
@@ -82,6 +84,8 @@ pub struct MachineIndex {
     pub index: Index,
     /// Questions left to the loader.
     pub left: usize,
+    /// The same by reason; none twice.
+    pub left_by: Vec<(Left, usize)>,
     /// Programs that may need more static TLS than there is by default, with their need.
     pub static_tls: Vec<(BString, StaticTls)>,
 }
@@ -98,19 +102,41 @@ pub struct Indexed {
 /// Indexes stores: every object below them that asks for anything.
 #[must_use]
 pub fn index_stores(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
-    let stamps = OsStamps::default();
-    let mut errors = Vec::new();
-    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-    let walked_roots: Vec<PathBuf> = options.stores.iter().map(real).collect();
-    let walked = find_objects(&walked_roots, WalkOptions { progress: options.progress });
-    errors.extend(walked.errors);
+    let walked_roots: Vec<PathBuf> = options.stores.iter().map(|path| real(path)).collect();
+    // An object is asked for by its path: of a file with several names each counts.
+    let walk = WalkOptions { progress: options.progress, every_name: true };
+    let walked = find_objects(&walked_roots, walk);
     let elf = walked.objects.into_iter().filter(|found| found.format == Format::Elf);
     let paths: Vec<BString> = elf.map(|found| bytes_of(&found.path)).collect();
-    let mut stores: Vec<BString> =
-        options.stores.iter().chain(&walked_roots).map(|path| bytes_of(path)).collect();
+    let mut indexed = index_paths(os, &paths, options);
+    indexed.errors.splice(0..0, walked.errors);
+    indexed
+}
+
+/// Indexes the objects given, by their real paths, and those that their answers name. What
+/// lies below a store or prefix of the options is immutable.
+#[must_use]
+pub fn index_files(os: &OsFs, files: &[PathBuf], options: IndexOptions<'_>) -> Indexed {
+    let mut paths: Vec<BString> = files.iter().map(|path| bytes_of(&real(path))).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    index_paths(os, &paths, options)
+}
+
+fn index_paths(os: &OsFs, paths: &[BString], options: IndexOptions<'_>) -> Indexed {
+    let stamps = OsStamps::default();
+    let mut errors = Vec::new();
+    let prefixes = options.prefixes.iter().filter(|prefix| prefix.is_dir());
+    let mut stores: Vec<BString> = options
+        .stores
+        .iter()
+        .chain(prefixes)
+        .flat_map(|path| [bytes_of(path), bytes_of(&real(path))])
+        .map(without_slashes)
+        .collect();
     stores.sort_unstable();
     stores.dedup();
-    let mut machines: Vec<MachineIndex> = by_machine(os, &paths)
+    let mut machines: Vec<MachineIndex> = by_machine(os, paths)
         .into_values()
         .filter_map(|group| {
             let loaders = BString::default();
@@ -120,6 +146,10 @@ pub fn index_stores(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
         .collect();
     machines.sort_by_key(|machine| std::cmp::Reverse(machine.index.objects.len()));
     Indexed { machines, errors }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// The objects of one machine.
@@ -222,12 +252,13 @@ impl Work<'_> {
         }
         let static_tls = self.static_tls(&facts, &mut asked);
         let left = asked.iter().map(|asked| asked.left.len()).sum();
+        let left_by = by_reason(&asked);
         let mut gatherer = Gatherer::default();
-        self.directories(&mut gatherer);
+        self.directories(&mut gatherer, &asked);
         gatherer.object(self.common(&facts, &dirs));
         asked.into_iter().for_each(|asked| gatherer.object(asked));
         let target = Target::of(&self.group.ident);
-        Ok(MachineIndex { target, index: gatherer.finish(), left, static_tls })
+        Ok(MachineIndex { target, index: gatherer.finish(), left, left_by, static_tls })
     }
 
     /// The loaders with the same cache and system directories, and of the same release, as
@@ -338,14 +369,30 @@ impl Work<'_> {
         closure.ok().map(|closure| tls::of_closure(&closure))
     }
 
-    /// The stores' own directories, those that hold objects and those above them, and those
-    /// of `LD_LIBRARY_PATH`.
-    fn directories(&self, gatherer: &mut Gatherer) {
+    /// The stores' own directories, in stores that are not flat those that hold objects and
+    /// those above them as well, and those of `LD_LIBRARY_PATH`.
+    fn directories(&self, gatherer: &mut Gatherer, asked: &[Asked]) {
+        let answers = asked.iter().flat_map(|asked| &asked.object.edges).map(|edge| &edge.path);
+        let paths: Vec<&BString> = self.group.paths.iter().chain(answers).collect();
+        let mut flat: Vec<&BString> = Vec::new();
         for store in self.stores {
-            // A stamp that may be shared by a later state matches nothing.
-            let stamp = self.settled(store.as_ref()).unwrap_or_default();
-            gatherer.root(store.clone(), stamp);
+            let mut inside = paths.iter().filter_map(|path| below(path, store)).peekable();
+            let is_used = inside.peek().is_some();
+            let is_named = self.options.stores.iter().any(|named| bytes_of(&real(named)) == *store);
+            if !is_used && !is_named {
+                continue;
+            }
+            // A stamp that may be shared by a later state matches nothing; neither does that of
+            // a store whose packages come and go deeper down.
+            let is_flat = is_used && inside.all(is_in_package);
+            let stamp = self.settled(store.as_ref()).filter(|_| is_flat);
+            if is_flat {
+                flat.push(store);
+            }
+            gatherer.root(store.clone(), stamp.unwrap_or_default());
         }
+        // Where packages come and go in the store's own directory, that one says it all.
+        let says_all = |dir: &[u8]| flat.iter().any(|store| below(dir, store).is_some());
         let mut seen: FxHashSet<BString> = FxHashSet::default();
         for dir in self.options.dirs {
             let path = without_slashes(bytes_of(dir));
@@ -359,6 +406,10 @@ impl Work<'_> {
         for path in &self.group.paths {
             let mut above = path.rfind_byte(b'/').map(|slash| &path[..slash]);
             while let Some(dir) = above.filter(|dir| self.is_in_store(dir)) {
+                if says_all(dir) {
+                    above = dir.rfind_byte(b'/').map(|slash| &dir[..slash]);
+                    continue;
+                }
                 if !seen.insert(dir.into()) {
                     break;
                 }
@@ -371,10 +422,7 @@ impl Work<'_> {
     }
 
     fn is_in_store(&self, path: &[u8]) -> bool {
-        self.stores.iter().any(|store| {
-            path.strip_prefix(store.as_slice())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-        })
+        self.stores.iter().any(|store| path == store.as_slice() || below(path, store).is_some())
     }
 
     fn settled(&self, path: &BStr) -> Option<Stamp> {
@@ -395,6 +443,34 @@ impl Work<'_> {
         names.sort_unstable();
         (self.stamps.stamp(path.as_ref()) == Ok(before)).then_some((before, names))
     }
+}
+
+/// What follows a store's path and a slash.
+fn below<'p>(path: &'p [u8], store: &[u8]) -> Option<&'p [u8]> {
+    path.strip_prefix(store)?.strip_prefix(b"/")
+}
+
+/// True where a path inside a store begins with `<hash>-<name>/`, the hash being 32 letters
+/// and digits (nixpkgs and Guix both take base 32 of 160 bits): what comes and goes in such a
+/// store is an entry of the store itself.
+fn is_in_package(path: &[u8]) -> bool {
+    const HASH: usize = 32;
+    let Some((package, _)) = path.split_once_str("/") else { return false };
+    package.len() > HASH + 1
+        && package[HASH] == b'-'
+        && package[..HASH].iter().all(u8::is_ascii_alphanumeric)
+}
+
+fn by_reason(asked: &[Asked]) -> Vec<(Left, usize)> {
+    let mut counts: Vec<(Left, usize)> = Vec::new();
+    for (_, why) in asked.iter().flat_map(|asked| &asked.left) {
+        match counts.iter_mut().find(|(known, _)| known == why) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((*why, 1)),
+        }
+    }
+    counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    counts
 }
 
 /// The names in a directory, none where there is no directory; `None` where it cannot be
@@ -419,4 +495,22 @@ fn without_slashes(mut path: BString) -> BString {
         path.pop();
     }
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_named_by_a_hash() {
+        let named = b"0123456789abcdfghijklmnpqrsvwxyz-bash-5/bin/bash";
+        assert!(is_in_package(named));
+        let others: [&[u8]; 4] = [
+            b"gcc/12.1/lib/libstdc++.so.6",
+            b"0123456789abcdfghijklmnpqrsvwxyz-bash",
+            b"0123456789abcdfghijklmnpqrsvwxy-bash/bin/bash",
+            b"linux-debian12-x86_64_v3-gcc/a-1/lib/liba.so",
+        ];
+        assert!(others.iter().all(|path| !is_in_package(path)));
+    }
 }

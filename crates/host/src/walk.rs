@@ -52,13 +52,16 @@ pub struct WalkOptions<'a> {
     /// Called after each directory with the number of files seen in it (of any
     /// kind), from several threads: what a progress bar counts.
     pub progress: Option<&'a (dyn Fn(usize) + Sync)>,
+    /// Keep every name of a file with several, not the first alone.
+    pub every_name: bool,
 }
 
 /// The outcome of a walk.
 #[derive(Debug, Default)]
 pub struct Walked {
     /// The files, sorted by path. A file named by the user is always here; of several
-    /// names found for one file below folders, the first is.
+    /// names found for one file below folders, the first is, or all are
+    /// ([`WalkOptions::every_name`]).
     pub objects: Vec<Found>,
     /// What could not be read, or was named and is no object, sorted by path.
     pub errors: Vec<HostError>,
@@ -85,7 +88,9 @@ pub fn find_objects(paths: &[PathBuf], options: WalkOptions<'_>) -> Walked {
     let mut walked = walk.walked.into_inner().unwrap_or_else(PoisonError::into_inner);
     walked.objects.sort_by(|a, b| a.path.cmp(&b.path).then(b.named.cmp(&a.named)));
     walked.errors.sort_by(|a, b| path_of(a).cmp(path_of(b)));
-    drop_repeated(&mut walked.objects);
+    if !options.every_name {
+        drop_repeated(&mut walked.objects);
+    }
     walked
 }
 

@@ -3,9 +3,10 @@
 //! [`check`] measures `becalm check` and writes it down; [`list`] chooses the files,
 //! [`tools`] holds the command lines, [`run`] measures one of them once, [`closures`]
 //! counts what each tool resolved, [`summary`] makes ratios of the rounds, [`machine`]
-//! says where all this was. [`trace`] measures the cost of watching a start, [`fix`] that of
-//! writing notes.
+//! says where all this was. [`calm`] measures what an index is worth, [`trace`] the cost of
+//! watching a start, [`fix`] that of writing notes.
 
+mod calm;
 mod check;
 mod closures;
 mod fix;
@@ -31,6 +32,21 @@ pub(crate) enum Bench {
     Check(CheckBench),
     /// `becalm fix` and `undo` beside patchelf, on a store of many objects
     Fix(FixBench),
+    /// Programs of a store as they are, calmed by an index, and in one ordinary directory
+    Calm {
+        /// The store
+        #[arg(long, default_value = "target/lab/store")]
+        store: PathBuf,
+        /// The becalm that makes the index
+        #[arg(long, default_value = "target/release/becalm")]
+        becalm: PathBuf,
+        /// Rounds; in each, every way is taken once
+        #[arg(long, default_value_t = 20)]
+        rounds: usize,
+        /// Where the raw times go, one JSON object
+        #[arg(long)]
+        raw: Option<PathBuf>,
+    },
     /// Programs of a store untraced, under becalm trace, and under strace
     Trace {
         /// The store
@@ -56,6 +72,9 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Check(asked) => check::run(asked),
         Bench::Fix(asked) => fix::run(asked),
+        Bench::Calm { store, becalm, rounds, raw } => {
+            calm::run(store, becalm, *rounds, raw.as_deref())
+        }
         Bench::Trace { store, becalm, rounds, raw } => {
             trace::run(store, becalm, *rounds, raw.as_deref())
         }

@@ -39,6 +39,9 @@ fn manual_pages(dir: &Path) -> Result<()> {
             "fix" => manual::FIX,
             "undo" => manual::UNDO,
             "verify" => manual::VERIFY,
+            "index" => manual::INDEX,
+            "run" => manual::RUN,
+            "env" => manual::ENV,
             _ => manual::COMMON,
         };
         manual_page(dir, &name, command.clone(), sections)?;

@@ -63,7 +63,8 @@ fn one(
     let writer = editor.writer();
     let made = match (creation, links) {
         (Creation::File { bytes, .. }, _) => {
-            writer.write_new(here, bytes, MODE, is_our_cache).map(|made| (made, bytes.len()))
+            let ours = |existing: &Existing| is_our_cache(existing) || is_our_index(existing);
+            writer.write_new(here, bytes, MODE, ours).map(|made| (made, bytes.len()))
         }
         (_, None) => writer.make_dir(here).map(|made| (made, 0)),
         (_, Some(links)) => {
@@ -108,6 +109,11 @@ fn done(outcome: Outcome) -> Done {
 /// True for a loader cache that becalm wrote.
 pub(crate) fn is_our_cache(existing: &Existing) -> bool {
     matches!(existing, Existing::File(bytes) if ldcache::is_ours(Arc::from(bytes.as_slice())))
+}
+
+/// True for an index, which nobody else makes.
+pub(crate) fn is_our_index(existing: &Existing) -> bool {
+    matches!(existing, Existing::File(bytes) if becalm_core::index::split(bytes).is_ok())
 }
 
 /// True for a directory of links where only becalm makes one.

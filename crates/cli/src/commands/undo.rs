@@ -19,7 +19,8 @@ use becalm_rewrite::State;
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
-use super::making::{is_our_cache, is_our_farm, lies_in_farms};
+use super::fix::audit;
+use super::making::{is_our_cache, is_our_farm, is_our_index, lies_in_farms};
 use super::targets::Problem;
 use super::writing::{Done, Editor, Outcome, Proposal, reason};
 use crate::exit_code::ExitStatus;
@@ -76,6 +77,10 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
     let mut remover = Remover { editor: &editor, dry_run: asked.dry_run, removed: Vec::new() };
     for (((path, named), done), farms) in found.objects.iter().zip(done).zip(farms) {
         if matches!(done.outcome, Outcome::Written { .. }) {
+            let index = audit::index_beside(path);
+            if index.is_file() {
+                remover.remove(&index, is_our_index);
+            }
             // Several objects may have one farm.
             for farm in farms.into_iter().filter(|farm| seen.insert(farm.clone())) {
                 remover.remove(&farm, |existing| is_our_farm(&farm, existing));

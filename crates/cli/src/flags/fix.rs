@@ -19,6 +19,8 @@ pub(crate) enum CarrierName {
     Farm,
     /// A loader cache in each package, for a loader that reads those.
     Ldcache,
+    /// A DT_AUDIT entry in a program, and an index of its start beside it, for glibc 2.32 on.
+    Audit,
 }
 
 /// Where the answers of the absolute carrier come from.

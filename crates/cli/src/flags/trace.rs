@@ -27,6 +27,15 @@ pub(crate) struct TraceFlags {
     )]
     pub command: Vec<OsString>,
 
+    /// Run nothing: show what the audit module wrote down (BECALM=log:FILE)
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["command", "syscalls", "follow", "until", "predict", "log"]
+    )]
+    pub from: Option<PathBuf>,
+
     /// Stop at every system call, for a histogram of all of them
     ///
     /// Without it only the calls that look for files stop, and all others run at full

@@ -152,6 +152,7 @@ fn carrier(name: CarrierName) -> &'static str {
         CarrierName::Absolute => "absolute",
         CarrierName::Farm => "farm",
         CarrierName::Ldcache => "ldcache",
+        CarrierName::Audit => "audit",
     }
 }
 
@@ -275,7 +276,7 @@ fn write_starts(
     let reader = match asked.with {
         CarrierName::Note => " with a loader that reads notes",
         CarrierName::Ldcache => " with a loader that reads package caches",
-        CarrierName::Absolute | CarrierName::Farm => "",
+        CarrierName::Absolute | CarrierName::Farm | CarrierName::Audit => "",
     };
     for start in starts.iter().take(SHOWN) {
         let before = grouped(start.before.misses());

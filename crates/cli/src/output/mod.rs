@@ -6,6 +6,7 @@ pub(crate) mod beside;
 pub(crate) mod comparison;
 pub(crate) mod fix;
 pub(crate) mod html;
+pub(crate) mod index;
 pub(crate) mod json;
 pub(crate) mod look;
 pub(crate) mod probes;
@@ -15,6 +16,7 @@ pub(crate) mod trace;
 pub(crate) mod tree;
 pub(crate) mod undo;
 pub(crate) mod verify;
+pub(crate) mod verify_index;
 mod words;
 
 use std::io::{self, BufWriter, StdoutLock, Write};

@@ -130,6 +130,32 @@ impl<'a> Table<'a> {
         })
     }
 
+    /// Paths of the stores' own directories.
+    ///
+    /// # Errors
+    /// As [`Self::index`].
+    pub fn roots(&self) -> Result<Vec<BString>, TableError> {
+        let guards = self.section(GUARDS, layout::GUARD)?;
+        let roots = self.set(self.word(ROOTS)?)?;
+        roots
+            .into_iter()
+            .map(|root| {
+                let at = guards.records().nth(root as usize);
+                let at = at.ok_or(TableError::Damaged("a root is no guard"))?;
+                self.guard(at).map(|guard| guard.path().to_owned())
+            })
+            .collect()
+    }
+
+    /// The largest need of static TLS among its programs ([`Object::static_tls`]).
+    ///
+    /// # Errors
+    /// As [`Self::index`].
+    pub fn static_tls(&self) -> Result<u32, TableError> {
+        let objects = self.section(OBJECTS, layout::OBJECT)?;
+        objects.records().map(|at| self.word(at + 20)).try_fold(0, |most, one| Ok(most.max(one?)))
+    }
+
     fn word(&self, at: usize) -> Result<u32, TableError> {
         self.reader.word(at).ok_or(TableError::Damaged("a record leaves it"))
     }

@@ -116,6 +116,9 @@ fn progress_counts_every_file_of_a_folder() {
     let progress = |seen: usize| {
         count.fetch_add(seen, Ordering::Relaxed);
     };
-    let _ = find_objects(&[top.path().to_owned()], WalkOptions { progress: Some(&progress) });
+    let _ = find_objects(
+        &[top.path().to_owned()],
+        WalkOptions { progress: Some(&progress), ..WalkOptions::default() },
+    );
     assert_eq!(count.into_inner(), 3);
 }

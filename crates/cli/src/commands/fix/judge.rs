@@ -15,6 +15,7 @@ use super::Start;
 use super::loader::loader;
 use super::plan::{Planned, Planner};
 use crate::commands::targets::Target;
+use crate::flags::CarrierName;
 use crate::progress::Progress;
 
 /// How often a plan is cut back before it is given up: taking an object's edits out may bring
@@ -102,6 +103,10 @@ fn of_program(
 ) -> Verdict {
     let now = || Verdict::Same(Storm::of(&closure.load));
     let Some(interpreter) = loader(closure) else { return now() };
+    if planner.asked.with == CarrierName::Audit {
+        // The model knows no answers of an audit module: those of the index are the search's.
+        return Verdict::Same(super::audit::foreseen(closure, &all.plan));
+    }
     let environment = planner.environment(true);
     match planned(fs, closure, interpreter, &all.plan, &environment) {
         Ok(foreseen) => match foreseen.finding() {

@@ -3,6 +3,7 @@
 //! [`plan`] asks the carrier, [`judge`] follows the programs' starts as they would be and takes
 //! out what would change one, [`write`] carries the rest out; [`crate::output::fix`] tells it.
 
+pub(crate) mod audit;
 mod judge;
 mod loader;
 mod plan;

@@ -156,6 +156,18 @@ impl<'a> Planner<'a> {
                 farm::leaf(fs, &closure.subject, &self.settings)
             }
             CarrierName::Farm => farm::graph(fs, closure, &self.settings),
+            CarrierName::Audit => {
+                let stores = crate::commands::index::prefixes(&self.asked.assume.store);
+                match super::audit::plan_audit(&self.assumed.fs, closure, &stores) {
+                    Ok(plan) => plan,
+                    Err(reason) => {
+                        if target.named {
+                            problems.push(Problem { path: target.shown.clone(), reason });
+                        }
+                        Plan::default()
+                    }
+                }
+            }
             // A package's objects are planned together.
             CarrierName::Ldcache => Plan::default(),
         }

@@ -5,6 +5,7 @@
 //! [`join`] puts observation and prediction together; [`crate::output::trace`] tells it.
 
 mod foreign;
+mod from;
 mod join;
 mod notes;
 mod places;
@@ -22,6 +23,7 @@ use becalm_host::trace::{
 };
 use bstr::BString;
 
+pub(crate) use self::from::Logged;
 use self::places::Places;
 use self::predict::Predictor;
 use crate::commands::beside::Beside;
@@ -75,6 +77,9 @@ pub(crate) struct Seen {
 /// Where the command cannot be started, or what is to be written cannot be: the first
 /// before, the second after it has run.
 pub(crate) fn run(asked: &TraceFlags, color: When) -> Result<ExitStatus> {
+    if let Some(log) = &asked.from {
+        return from::run(asked, log, color);
+    }
     let [program, args @ ..] = asked.command.as_slice() else {
         bail!("trace: no command; becalm trace [OPTIONS] -- CMD [ARGS]...");
     };

@@ -55,11 +55,16 @@ pub(crate) struct Report {
 /// # Errors
 /// Where nothing can be verified at all, or the output cannot be written.
 pub(crate) fn run(asked: &VerifyFlags, color: When) -> Result<ExitStatus> {
-    let assumed = Assumptions::new(&asked.assume)?;
     if let Some(jobs) = asked.jobs {
         // Nothing has used the pool yet, so it can still be given its size.
         rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
     }
+    if let [path] = asked.paths.as_slice()
+        && super::index::file::is_index(path)
+    {
+        return super::verify_index::run_index(path, asked.json, color);
+    }
+    let assumed = Assumptions::new(&asked.assume)?;
     let found = targets::find(&assumed, &asked.paths);
     let stores = Stores::parse(bytes(&asked.assume.store.store).as_ref());
     let verifier =

@@ -3,11 +3,14 @@
 mod classes;
 mod histogram;
 mod json;
+mod logged;
 mod screen;
 
 use super::{Look, probes};
 use crate::commands::trace::Report;
 use crate::flags::TraceFlags;
+
+pub(crate) use self::logged::logged;
 
 /// The report in the form that was asked for.
 #[must_use]

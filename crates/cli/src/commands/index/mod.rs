@@ -1,0 +1,204 @@
+//! `becalm index`: stores → one file that calms their programs without touching them.
+//!
+//! The host walks the stores and asks the core's questions, [`module`] puts the table into
+//! the audit module, [`file`] writes it; [`crate::output::index`] tells it. What `becalm run`,
+//! `becalm env` and `becalm verify` need of an index is here as well.
+
+pub(crate) mod current;
+mod declining;
+pub(crate) mod file;
+pub(crate) mod module;
+pub(crate) mod places;
+pub(crate) mod platforms;
+pub(crate) mod variables;
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use becalm_core::index::Index;
+use becalm_host::OsFs;
+use becalm_host::index_store::{IndexOptions, index_stores};
+use bstr::{BString, ByteSlice};
+
+use self::file::Whole;
+use self::module::{Modules, Sealed};
+use super::assume::{bytes, stores};
+use super::targets::Problem;
+use crate::exit_code::ExitStatus;
+use crate::flags::{IndexFlags, StoreFlag, When};
+use crate::output::{self, Look, Stdout, path_bytes, words, words_of_host};
+use crate::progress::Count;
+
+/// All that is told of a run.
+pub(crate) struct Report {
+    /// The file.
+    pub path: BString,
+    /// The index in it.
+    pub sealed: Sealed,
+    /// The stores.
+    pub stores: Vec<BString>,
+    /// Directories that were to be snapshotted and are not: they changed a moment ago, are not
+    /// there, or have hwcaps subdirectories.
+    pub unsnapshotted: Vec<BString>,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+}
+
+/// Indexes and writes.
+///
+/// # Errors
+/// Where a store is not there, nothing could be indexed, or the index cannot be written.
+pub(crate) fn run(asked: &IndexFlags, color: When) -> Result<ExitStatus> {
+    let path = place(asked)?;
+    let modules = Modules::new(asked.module.as_deref())?;
+    let old = if asked.update && path.exists() { Some(file::read(&path)?) } else { None };
+    if let Some(old) = &old
+        && asked.stores.is_empty()
+        && is_of(asked, old)
+        && modules.has_sealed(old)
+        && current::is_current(&old.index)
+    {
+        return tell_current(asked, &path, old, color);
+    }
+    let (stores, dirs) = what(asked, old.as_ref().map(|old| &old.index))?;
+    if let Some(jobs) = asked.jobs {
+        // Nothing has used the pool yet, so it can still be given its size.
+        rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
+    }
+    let prefixes = prefixes(&asked.store);
+    let options = IndexOptions {
+        stores: &stores,
+        prefixes: &prefixes,
+        dirs: &dirs,
+        ..IndexOptions::default()
+    };
+    let report = make(&path, &modules, options)?;
+    tell(asked, &report, color)?;
+    let failed = !report.problems.is_empty();
+    Ok(if failed { ExitStatus::Failure } else { ExitStatus::Fine })
+}
+
+/// Where the index goes; the default place is made.
+fn place(asked: &IndexFlags) -> Result<PathBuf> {
+    let path = match &asked.output {
+        Some(path) => path.clone(),
+        None => {
+            let path = places::own().context("no home directory; name the index with -o")?;
+            let dir = path.parent().unwrap_or(Path::new("/"));
+            let made = std::fs::create_dir_all(dir);
+            made.map_err(|error| anyhow!("{}: {}", dir.display(), words(&error)))?;
+            path
+        }
+    };
+    file::check_place(&path)?;
+    Ok(path)
+}
+
+/// True where the directories asked for are those of the index.
+fn is_of(asked: &IndexFlags, old: &Whole) -> bool {
+    let (mut wanted, mut known) = (dirs_of(&asked.dirs), current::snapshotted(&old.index));
+    wanted.sort();
+    wanted.dedup();
+    known.sort();
+    wanted.is_empty() || wanted == known
+}
+
+fn tell_current(asked: &IndexFlags, path: &Path, old: &Whole, color: When) -> Result<ExitStatus> {
+    let mut out = Stdout::new();
+    if asked.json {
+        output::index::json_current(&mut out, path, old)?;
+    } else {
+        output::index::text_current(&mut out, Look::of_stdout(color), path)?;
+    }
+    out.flush()?;
+    Ok(ExitStatus::Fine)
+}
+
+/// The stores to walk and the directories to snapshot: those named, else those of the index
+/// that is brought up to date.
+fn what(asked: &IndexFlags, old: Option<&Index>) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let mut stores = asked.stores.clone();
+    let mut dirs = dirs_of(&asked.dirs);
+    if let Some(old) = old {
+        if stores.is_empty() {
+            stores.extend(current::roots(old).map(|guard| path_of(guard.path())));
+        }
+        if dirs.is_empty() {
+            dirs.extend(current::snapshotted(old));
+        }
+    }
+    if stores.is_empty() {
+        bail!("nothing to update: name the stores");
+    }
+    for store in &mut stores {
+        let absolute = std::path::absolute(&*store);
+        let facts = store.metadata();
+        let facts = facts.map_err(|error| anyhow!("{}: {}", store.display(), words(&error)))?;
+        if !facts.is_dir() {
+            bail!("{}: not a folder", store.display());
+        }
+        *store = absolute.with_context(|| store.display().to_string())?;
+    }
+    Ok((stores, dirs))
+}
+
+/// The prefixes of `--store`.
+pub(crate) fn prefixes(flag: &StoreFlag) -> Vec<PathBuf> {
+    let prefixes = stores(&bytes(&flag.store));
+    prefixes.iter().map(|prefix| path_of(prefix.trim_end_with(|c| c == '/').as_bstr())).collect()
+}
+
+/// The directories of `--dirs`: each argument a list as in `LD_LIBRARY_PATH`.
+pub(crate) fn dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
+    let elements = lists.iter().flat_map(|list| list.as_ref().as_bytes().split_str(":"));
+    // An empty element is the current directory, which nothing can be kept of.
+    elements.filter(|element| element.starts_with(b"/")).map(|e| path_of(e.as_bstr())).collect()
+}
+
+/// Indexes the stores and writes the file.
+fn make(path: &Path, modules: &Modules, options: IndexOptions<'_>) -> Result<Report> {
+    let IndexOptions { stores, dirs, .. } = options;
+    let count = Count::new("files looked at");
+    let tick = |files: usize| count.add(files);
+    let options = IndexOptions { progress: Some(&tick), ..options };
+    let mut indexed = index_stores(&OsFs::new(), options);
+    count.finish();
+    let errors = std::mem::take(&mut indexed.errors);
+    let problems = errors.iter().map(words_of_host);
+    let problems = problems.map(|(path, reason)| Problem { path, reason }).collect();
+    let sealed = modules.seal(indexed)?;
+    file::write(path, &sealed)?;
+    let known = &sealed.machine.index.directories;
+    let snapshotted =
+        |dir: &BString| known.iter().any(|known| known.path == *dir && known.names.is_some());
+    let mut unsnapshotted: Vec<BString> = dirs.iter().map(|dir| path_bytes(dir)).collect();
+    unsnapshotted.retain(|dir| !snapshotted(dir));
+    Ok(Report {
+        path: path_bytes(path),
+        stores: stores.iter().map(|store| path_bytes(store)).collect(),
+        unsnapshotted,
+        problems,
+        sealed,
+    })
+}
+
+fn tell(asked: &IndexFlags, report: &Report, color: When) -> Result<()> {
+    for problem in &report.problems {
+        output::note(problem.path.as_ref(), &problem.reason);
+    }
+    let mut out = Stdout::new();
+    if asked.json {
+        output::index::json(&mut out, report)?;
+    } else {
+        output::index::text(&mut out, Look::of_stdout(color), report)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+pub(crate) fn path_of(bytes: &bstr::BStr) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}

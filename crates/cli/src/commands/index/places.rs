@@ -1,0 +1,31 @@
+//! Where indexes lie that nobody named.
+
+use std::env;
+use std::path::PathBuf;
+
+/// For everybody, after the user's own.
+const SYSTEM: &str = "/var/lib/becalm/index.so";
+
+/// The user's index, which `becalm index` writes and the others look for first; `None` where
+/// the environment has no home.
+pub(crate) fn own() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join("becalm/index.so"))
+}
+
+/// The index to use where none is named: the user's, else the system's.
+pub(crate) fn found() -> Option<PathBuf> {
+    [own(), Some(PathBuf::from(SYSTEM))].into_iter().flatten().find(|path| path.is_file())
+}
+
+/// The folder of indexes that were made for single programs.
+pub(crate) fn cache() -> Option<PathBuf> {
+    Some(base("XDG_CACHE_HOME", ".cache")?.join("becalm/programs"))
+}
+
+/// A folder of the XDG base directory specification: a relative one does not count.
+fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let absolute = |path: &PathBuf| path.is_absolute();
+    let set = env::var_os(variable).map(PathBuf::from).filter(absolute);
+    let home = || env::var_os("HOME").map(PathBuf::from).filter(absolute);
+    set.or_else(|| Some(home()?.join(below_home)))
+}

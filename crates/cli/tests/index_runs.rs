@@ -1,0 +1,592 @@
+//! `becalm index`, `becalm run`, `becalm env` and `becalm verify` of an index, on a small
+//! store: what is calmed, what stays the search's, and what is refused.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use support::{Ran, becalm, cc, no_compiler, run, skip};
+
+/// A store of three packages: `app` in the first looks for `libone.so` and `libtwo.so` in
+/// those of the two others, in the wrong order, and prints what they say.
+struct Store {
+    dir: tempfile::TempDir,
+    packages: [&'static str; 3],
+}
+
+/// Packages named as those of Nix and Guix.
+const FLAT: [&str; 3] = [
+    "abcdfghijklmnpqrsvwxyz0123456789-app-1",
+    "0123456789abcdfghijklmnpqrsvwxyz-one-1",
+    "3456789abcdfghijklmnpqrsvwxyz012-two-1",
+];
+/// Packages deeper down, as in module trees.
+const NESTED: [&str; 3] = ["gcc/app/1", "gcc/one/1", "gcc/two/1"];
+
+impl Store {
+    fn new() -> Self {
+        Self::of(FLAT)
+    }
+
+    fn of(packages: [&'static str; 3]) -> Self {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let store = Self { dir, packages };
+        let [app, one, two] = packages;
+        for (package, sub) in [(app, "bin"), (one, "lib"), (two, "lib")] {
+            fs::create_dir_all(store.root().join(package).join(sub)).expect("made");
+        }
+        fs::create_dir(store.path("other")).expect("made");
+        store.source("one.c", "const char *one(void) { return \"one\"; }\n");
+        store.source("two.c", "const char *two(void) { return \"two\"; }\n");
+        store.source("mine.c", "const char *one(void) { return \"mine\"; }\n");
+        store.source(
+            "app.c",
+            "#include <stdio.h>\n\
+             const char *one(void); const char *two(void);\n\
+             int main(int argc, char **argv)\n\
+             { printf(\"%s %s\\n\", one(), two()); return argc > 1 ? 37 : 0; }\n",
+        );
+        store.library("one.c", &store.one("libone.so"));
+        store.library("two.c", &store.two("libtwo.so"));
+        store.library("mine.c", &store.path("other/libone.so"));
+        let root = store.root();
+        let run_path = format!(
+            "-Wl,--enable-new-dtags,-rpath,{root}/{two}/lib:{root}/{one}/lib",
+            root = text(&root)
+        );
+        let (one, two) = (store.one("libone.so"), store.two("libtwo.so"));
+        let app = store.app();
+        cc(
+            store.dir.path(),
+            &["app.c", "-o", text(&app), &run_path, "-Wl,--no-as-needed", text(&one), text(&two)],
+        );
+        store
+    }
+
+    /// The scratch directory without links, as the kernel names it.
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().canonicalize().expect("is there").join(name)
+    }
+
+    fn root(&self) -> PathBuf {
+        self.path("store")
+    }
+
+    fn app(&self) -> PathBuf {
+        self.root().join(self.packages[0]).join("bin/app")
+    }
+
+    /// A library of the second package.
+    fn one(&self, name: &str) -> PathBuf {
+        self.root().join(self.packages[1]).join("lib").join(name)
+    }
+
+    /// A library of the third package, which is searched first.
+    fn two(&self, name: &str) -> PathBuf {
+        self.root().join(self.packages[2]).join("lib").join(name)
+    }
+
+    fn source(&self, name: &str, source: &str) {
+        fs::write(self.path(name), source).expect("written");
+    }
+
+    fn library(&self, source: &str, to: &Path) {
+        let name = to.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+        let soname = format!("-Wl,-soname,{name}");
+        cc(self.dir.path(), &["-shared", "-fPIC", source, &soname, "-o", text(to)]);
+    }
+
+    fn index(&self) -> PathBuf {
+        self.path("index.so")
+    }
+
+    /// `becalm` with a home of its own.
+    fn becalm(&self, arguments: &[&str]) -> Command {
+        let mut command = becalm();
+        command.env("HOME", self.path("home")).args(arguments);
+        for variable in ["XDG_DATA_HOME", "XDG_CACHE_HOME", "GLIBC_TUNABLES", "BECALM"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    fn make_index(&self, more: &[&str]) -> Value {
+        let (root, index) = (self.root(), self.index());
+        let mut arguments = vec!["index", text(&root), "-o", text(&index), "--json"];
+        arguments.extend(more);
+        json(&run(&mut self.becalm(&arguments)))
+    }
+
+    /// The app under the index.
+    fn calmed(&self) -> Command {
+        let (index, app) = (self.index(), self.app());
+        self.becalm(&["run", "--index", text(&index), "--", text(&app)])
+    }
+
+    /// The failing opens of the app's loader, plain or under the index.
+    fn missed_opens(&self, calmed: bool, library_path: Option<&str>) -> u64 {
+        let (index, app, out) = (self.index(), self.app(), self.path("trace.json"));
+        let us = env!("CARGO_BIN_EXE_becalm");
+        let mut arguments = vec!["trace", "--json", "-o", text(&out), "--"];
+        if calmed {
+            arguments.extend([us, "run", "--index", text(&index), "--"]);
+        }
+        arguments.push(text(&app));
+        let mut command = self.becalm(&arguments);
+        if let Some(list) = library_path {
+            command.env("LD_LIBRARY_PATH", list);
+        }
+        let ran = run(&mut command);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let report: Value =
+            serde_json::from_str(&fs::read_to_string(&out).expect("a report")).expect("JSON");
+        let last = report["images"].as_array().and_then(|images| images.last()).expect("images");
+        assert!(last["file"].as_str().expect("a path").ends_with("bin/app"), "{last}");
+        last["storm"]["missed_opens"].as_u64().expect("a count")
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+fn json(ran: &Ran) -> Value {
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}
+
+/// Exit code 2, nothing on stdout, one line on stderr that holds the words.
+fn assert_refused(ran: &Ran, words: &str) {
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert!(ran.stderr.starts_with("becalm: ") && ran.stderr.contains(words), "{ran:?}");
+}
+
+/// True where this machine's programs have no loader that audits.
+fn no_glibc() -> bool {
+    let found = becalm().args(["check", "--json", "/bin/sh"]).output().expect("runs");
+    let is_glibc = String::from_utf8_lossy(&found.stdout).contains("\"libc\":\"glibc-");
+    !is_glibc && skip("no glibc here")
+}
+
+fn nothing_to_test_with() -> bool {
+    no_compiler() || no_glibc()
+}
+
+/// Longer than the grain of the file system's clock.
+fn let_the_clock_pass() {
+    std::thread::sleep(std::time::Duration::from_millis(400));
+}
+
+#[test]
+fn an_indexed_program_opens_nothing_in_vain() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let made = store.make_index(&[]);
+    assert_eq!(made["schema"], "becalm/index/1");
+    assert_eq!((&made["written"], &made["objects"]), (&Value::Bool(true), &Value::from(1)));
+    assert!(made["edges"].as_u64() >= Some(3), "{made}");
+    assert!(store.missed_opens(false, None) > 0);
+    assert_eq!(store.missed_opens(true, None), 0);
+}
+
+#[test]
+fn a_calmed_program_keeps_its_output_and_exit_code() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let ran = run(store.calmed().arg("fails"));
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(37), "one two\n", ""));
+}
+
+#[test]
+fn without_an_index_one_is_made_for_the_program_and_kept() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let ran = run(&mut store.becalm(&["run", "--", text(&app)]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "one two\n"), "{ran:?}");
+    let kept = || {
+        let folder = store.path("home/.cache/becalm/programs");
+        let entries = fs::read_dir(folder).expect("a cache").flatten();
+        entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "so")).count()
+    };
+    assert_eq!(kept(), 1);
+    run(&mut store.becalm(&["run", "--", text(&app)]));
+    assert_eq!(kept(), 1);
+}
+
+#[test]
+fn the_default_index_is_found_by_run_and_env() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let (root, app) = (store.root(), store.app());
+    let made = json(&run(&mut store.becalm(&["index", text(&root), "--json"])));
+    let index = store.path("home/.local/share/becalm/index.so");
+    assert_eq!(made["index"], text(&index));
+    let ran = run(&mut store.becalm(&["run", "--", text(&app)]));
+    assert_eq!(ran.stdout, "one two\n", "{ran:?}");
+    assert!(!store.path("home/.cache").exists(), "no other index was needed");
+    let ran = run(&mut store.becalm(&["env"]));
+    assert!(ran.stdout.starts_with("export LD_AUDIT='") && ran.stdout.contains(text(&index)));
+}
+
+#[test]
+fn a_library_path_overrides_the_index_as_it_overrides_the_search() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let ran = run(store.calmed().env("LD_LIBRARY_PATH", store.path("other")));
+    assert_eq!(ran.stdout, "mine two\n", "{ran:?}");
+}
+
+#[test]
+fn a_snapshotted_directory_costs_nothing_and_a_library_added_to_it_is_found() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let mutable = store.path("mutable");
+    fs::create_dir(&mutable).expect("made");
+    let_the_clock_pass();
+    let made = store.make_index(&["--dirs", text(&mutable)]);
+    assert_eq!(made["directories"]["snapshotted"], 1, "{made}");
+    assert_eq!(store.missed_opens(true, Some(text(&mutable))), 0);
+    fs::copy(store.path("other/libone.so"), mutable.join("libone.so")).expect("copied");
+    let ran = run(store.calmed().env("LD_LIBRARY_PATH", &mutable));
+    assert_eq!(ran.stdout, "mine two\n", "{ran:?}");
+    fs::remove_file(mutable.join("libone.so")).expect("removed");
+    let ran = run(store.calmed().env("LD_LIBRARY_PATH", &mutable));
+    assert_eq!(ran.stdout, "one two\n", "{ran:?}");
+}
+
+#[test]
+fn a_directory_that_changed_a_moment_ago_is_not_trusted() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let mutable = store.path("mutable");
+    fs::create_dir(&mutable).expect("made");
+    let made = store.make_index(&["--dirs", text(&mutable)]);
+    assert_eq!(made["directories"]["not_snapshotted"][0], text(&mutable), "{made}");
+}
+
+#[test]
+fn a_package_deleted_after_indexing_is_searched_for_as_without_the_index() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let_the_clock_pass();
+    store.make_index(&[]);
+    assert_eq!(run(&mut store.calmed()).stdout, "one two\n");
+    fs::remove_dir_all(store.root().join(FLAT[1])).expect("removed");
+    let plain = run(&mut Command::new(store.app()));
+    let ran = run(&mut store.calmed());
+    assert_eq!((ran.code, ran.stderr), (plain.code, plain.stderr));
+}
+
+#[test]
+fn in_a_store_of_nested_packages_each_answer_is_looked_at() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(NESTED);
+    let first = store.two("libone.so");
+    fs::copy(store.path("other/libone.so"), &first).expect("copied");
+    let_the_clock_pass();
+    store.make_index(&[]);
+    assert_eq!(run(&mut store.calmed()).stdout, "mine two\n");
+    // The store's own directory stays as it was.
+    fs::remove_file(&first).expect("removed");
+    assert_eq!(run(&mut store.calmed()).stdout, "one two\n");
+}
+
+#[test]
+fn hard_links_of_one_object_are_indexed_under_every_path() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let second = store.root().join(FLAT[0]).join("bin/second");
+    fs::hard_link(store.app(), &second).expect("linked");
+    assert_eq!(store.make_index(&[])["objects"], 2);
+}
+
+#[test]
+fn the_users_own_audit_modules_stay_in_the_list() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    store.source(
+        "audit.c",
+        "unsigned la_version(unsigned v) { return v; }\n\
+         unsigned la_objopen(void *m, long l, void *c)\n\
+         { static int once; extern long write(int, const void *, unsigned long);\n\
+           if (!once++) write(1, \"audited \", 8); return 0; }\n",
+    );
+    store.library("audit.c", &store.path("audit.so"));
+    let ran = run(store.calmed().env("LD_AUDIT", store.path("audit.so")));
+    // becalm itself is a program that the user's module audits.
+    assert_eq!(ran.stdout, "audited audited one two\n", "{ran:?}");
+}
+
+#[test]
+fn update_leaves_what_is_current_and_takes_new_packages_in() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let_the_clock_pass();
+    store.make_index(&[]);
+    let index = store.index();
+    let update =
+        || json(&run(&mut store.becalm(&["index", "--update", "-o", text(&index), "--json"])));
+    let before = fs::metadata(&index).expect("there").modified().expect("a time");
+    assert_eq!(update()["written"], false);
+    assert_eq!(fs::metadata(&index).expect("there").modified().expect("a time"), before);
+    let package = store.root().join("456789abcdfghijklmnpqrsvwxyz0123-app-2/bin");
+    fs::create_dir_all(&package).expect("made");
+    fs::copy(store.app(), package.join("app")).expect("copied");
+    let updated = update();
+    assert_eq!((&updated["written"], &updated["objects"]), (&Value::Bool(true), &Value::from(2)));
+}
+
+#[test]
+fn an_index_that_is_true_verifies_and_one_that_is_not_does_not() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let index = store.index();
+    store.make_index(&[]);
+    let verify = || run(&mut store.becalm(&["verify", "--json", text(&index)]));
+    let ran = verify();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    fs::copy(store.path("other/libone.so"), store.two("libone.so")).expect("copied");
+    let ran = verify();
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let found: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let difference = &found["indexes"][0]["differences"][0];
+    assert_eq!(
+        (&difference["kind"], &difference["needed"]),
+        (&"answer".into(), &"libone.so".into())
+    );
+    assert_eq!(difference["now"], text(&store.two("libone.so")));
+}
+
+#[test]
+fn a_log_of_the_module_is_shown_as_probes() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let log = store.path("log");
+    run(store.calmed().env("BECALM", format!("log:{}", text(&log))));
+    let ran = run(&mut store.becalm(&["trace", "--from", text(&log), "--json"]));
+    let report = json(&ran);
+    let image = &report["images"][0];
+    assert_eq!(image["missed_opens"], 0, "{report}");
+    assert!(image["answered"].as_u64() >= Some(2), "{report}");
+    assert_refused(
+        &run(&mut store.becalm(&["trace", "--from", text(&store.path("app.c"))])),
+        "not a log",
+    );
+}
+
+#[test]
+fn the_lines_for_a_shell_calm_it_and_undo_it() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let (index, us, app) = (store.index(), env!("CARGO_BIN_EXE_becalm"), store.app());
+    let (index, app) = (text(&index), text(&app));
+    let script = format!(
+        "LD_AUDIT=; unset LD_AUDIT; eval \"$({us} env --index {index})\"; echo \"$LD_AUDIT\"; {app}; \
+         eval \"$({us} env --index {index} --undo)\"; echo \"${{LD_AUDIT-unset}}\""
+    );
+    let ran = run(Command::new("sh").args(["-c", &script]));
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert!(lines[0].starts_with(index), "{ran:?}");
+    assert_eq!((lines[1], lines[2]), ("one two", "unset"), "{ran:?}");
+    assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn snippets_for_sessions_are_what_their_readers_take() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let index = store.index();
+    let snippet = |what: &str| {
+        let ran = run(&mut store.becalm(&["env", "--index", text(&index), "--for", what]));
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+        ran.stdout
+    };
+    let profile = store.path("profile.sh");
+    fs::write(&profile, snippet("profile.d")).expect("written");
+    let script =
+        format!(". {0}; . {0}; echo \"$LD_AUDIT\"; {1}", text(&profile), text(&store.app()));
+    let ran = run(Command::new("sh").env("LD_AUDIT", "").args(["-c", &script]));
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert!(!lines[0].contains(':') && lines[0].starts_with(text(&index)), "{ran:?}");
+    assert_eq!((lines[1], ran.stderr.as_str()), ("one two", ""));
+    assert!(snippet("systemd").contains("DefaultEnvironment=\"LD_AUDIT="));
+    assert!(snippet("nixos").contains("environment.variables.LD_AUDIT = \""));
+    assert!(snippet("fish").starts_with("set -gx LD_AUDIT '"));
+}
+
+#[test]
+fn a_session_with_a_32_bit_program_prints_no_error() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let loader = Path::new("/lib/ld-linux.so.2");
+    if !cfg!(target_arch = "x86_64") || !loader.exists() {
+        skip("no 32-bit loader (Debian: libc6:i386)");
+        return;
+    }
+    let ran = run(&mut store.becalm(&["env", "--index", text(&store.index())]));
+    let line = ran.stdout.lines().next().expect("a line");
+    // The loader itself is a program of its machine.
+    let script = format!("{line}; {} --list {}", text(loader), text(loader));
+    let ran = run(Command::new("sh").args(["-c", &script]));
+    assert!(!ran.stderr.contains("LD_AUDIT") && !ran.stderr.contains("audit"), "{ran:?}");
+}
+
+#[test]
+fn fix_with_audit_calms_one_program_by_itself_and_undo_takes_it_back() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let (root, app) = (store.root(), store.app());
+    let old = fs::read(&app).expect("read");
+    let fix = ["fix", "--with", "audit", "--store", text(&root), text(&app)];
+    let ran = run(&mut store.becalm(&fix));
+    if ran.code == Some(2) && ran.stderr.contains("glibc-2.32") {
+        skip("a glibc before 2.32");
+        return;
+    }
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(store.missed_opens(false, None), 0);
+    assert_eq!(run(&mut Command::new(&app)).stdout, "one two\n");
+    assert_eq!(run(&mut store.becalm(&["undo", text(&app)])).code, Some(0));
+    assert_eq!(fs::read(&app).expect("read"), old);
+    assert!(!root.join(FLAT[0]).join("bin/app.becalm.so").exists());
+}
+
+#[test]
+fn static_tls_is_raised_for_the_program_that_needs_it_and_audit_alone_refused() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.source(
+        "one.c",
+        "static __thread char big[3000] __attribute__((tls_model(\"initial-exec\")));\n\
+         const char *one(void) { big[0] = 1; return big[0] ? \"one\" : \"none\"; }\n",
+    );
+    store.library("one.c", &store.one("libone.so"));
+    let (root, app, index) = (store.root(), store.app(), store.index());
+    let made = store.make_index(&[]);
+    assert_eq!(made["static_tls"][0]["path"], text(&app), "{made}");
+    assert!(made["static_tls"][0]["optional_static_tls"].as_u64() >= Some(3000), "{made}");
+    let alone = run(Command::new(&app).env("LD_AUDIT", &index).env_remove("GLIBC_TUNABLES"));
+    assert!(alone.code != Some(0) && alone.stderr.contains("static TLS"), "{alone:?}");
+    assert_eq!(run(&mut store.calmed()).stdout, "one two\n");
+    let fix = ["fix", "--with", "audit", "--store", text(&root), text(&app)];
+    let ran = run(&mut store.becalm(&fix));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("static TLS") || ran.stderr.contains("glibc-2.32"), "{ran:?}");
+}
+
+#[test]
+fn indexing_what_is_not_there_or_holds_nothing_is_refused() {
+    let scratch = tempfile::tempdir().expect("a scratch directory");
+    let (gone, out) = (scratch.path().join("gone"), scratch.path().join("index.so"));
+    let index = |arguments: &[&str]| run(becalm().arg("index").args(arguments));
+    assert_refused(&index(&[text(&gone), "-o", text(&out)]), "No such file or directory");
+    let empty = scratch.path().join("empty");
+    fs::create_dir(&empty).expect("made");
+    assert_refused(&index(&[text(&empty), "-o", text(&out)]), "nothing to index");
+    let nowhere = scratch.path().join("nowhere/index.so");
+    assert_refused(&index(&[text(&empty), "-o", text(&nowhere)]), "No such file or directory");
+    fs::write(&out, "a text").expect("written");
+    assert_refused(&index(&[text(&empty), "-o", text(&out)]), "not overwritten");
+    assert_eq!(fs::read(&out).expect("read"), b"a text");
+}
+
+#[test]
+fn an_index_that_cannot_be_used_is_refused_and_says_why() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let index = store.index();
+    let whole = fs::read(&index).expect("read");
+    let attempt = || run(&mut store.calmed());
+    fs::write(&index, &whole[..whole.len() / 2]).expect("written");
+    assert_refused(&attempt(), text(&index));
+    fs::write(&index, b"\x7fELF").expect("written");
+    assert_refused(&attempt(), "not an audit module");
+    let mut flipped = whole.clone();
+    let last = flipped.len() - 300;
+    flipped[last] ^= 1;
+    fs::write(&index, &flipped).expect("written");
+    assert_refused(&attempt(), "damaged");
+    fs::write(&index, &whole).expect("written");
+    fs::set_permissions(&index, fs::Permissions::from_mode(0o666)).expect("opened");
+    assert_refused(&attempt(), "may write it");
+    fs::remove_file(&index).expect("removed");
+    assert_refused(&attempt(), "No such file or directory");
+}
+
+#[test]
+fn what_cannot_be_started_or_calmed_is_refused() {
+    let scratch = tempfile::tempdir().expect("a scratch directory");
+    let attempt =
+        |arguments: &[&str]| run(becalm().env("HOME", scratch.path()).arg("run").args(arguments));
+    assert_refused(&attempt(&[]), "no command");
+    assert_refused(&attempt(&["--", "no-such-command-anywhere"]), "command not found");
+    assert_refused(&attempt(&["--", "/"]), "not a program");
+}
+
+#[test]
+fn a_link_to_an_index_stays_a_link() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let (link, root) = (store.path("link.so"), store.root());
+    symlink(store.index(), &link).expect("linked");
+    let ran = run(&mut store.becalm(&["index", text(&root), "-o", text(&link)]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(fs::read_link(&link).is_ok());
+}
