@@ -95,9 +95,11 @@ fn core_touches_nothing_outside_itself() {
 }
 
 /// Which modules of core each module may name.
-const CORE_LAYERS: [(&str, &[&str]); 12] = [
+const CORE_LAYERS: [(&str, &[&str]); 14] = [
+    ("edit", &[]),
     ("elf", &[]),
     ("macho", &[]),
+    ("patch", &[]),
     ("facts", &[]),
     ("fs", &["elf"]),
     ("probe", &["fs"]),
