@@ -3,8 +3,8 @@
 
     trial.py --loader LD.SO --store DIR [NAME…]
 
-DIR is an existing folder below which the loader was built to find packages. Each case
-makes its objects in a folder of its own there. A case that cannot be run here says why,
+DIR is one of the store prefixes that the loader was built with, and writable. Each case
+makes its objects in a package of its own there. A case that cannot be run here says why,
 and fails where BECALM_REQUIRE_ALL=1 is set.
 """
 

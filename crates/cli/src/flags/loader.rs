@@ -21,8 +21,8 @@ pub(crate) enum LoaderFlags {
     /// Say what a loader reads, by trying it
     ///
     /// A fixture of a few hundred bytes is resolved, not run. Notes are always tried.
-    /// Caches are read in stores only, so trying them needs a folder below a store prefix
-    /// that the loader was built with. Exit 1 where the loader reads neither.
+    /// Caches are read in stores only, so trying them needs one of the store prefixes that
+    /// the loader was built with. Exit 1 where the loader reads neither.
     Check(TryFlags),
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct TryFlags {
     #[arg(value_name = "LD.SO", value_hint = ValueHint::FilePath)]
     pub loader: PathBuf,
 
-    /// A folder below one of the loader's store prefixes, to try a package cache in
+    /// One of the loader's store prefixes, to try a package cache in
     ///
     /// A package is made in it and taken away again.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

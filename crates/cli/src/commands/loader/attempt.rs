@@ -43,8 +43,8 @@ pub(super) fn run(asked: &TryFlags) -> Result<ExitStatus> {
         "caches  {}",
         match cache {
             Some(true) => "read",
-            Some(false) => "not read below --store",
-            None => "not tried: --store DIR names a folder in one of the loader's stores",
+            Some(false) => "not read in --store",
+            None => "not tried: --store DIR names one of the loader's store prefixes",
         }
     );
     Ok(if note || cache == Some(true) { ExitStatus::Fine } else { ExitStatus::Finding })
