@@ -578,6 +578,27 @@ fn what_cannot_be_started_or_calmed_is_refused() {
 }
 
 #[test]
+fn a_static_program_is_started_and_one_for_musl_refused() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.source("plain.c", "#include <stdio.h>\nint main(void) { puts(\"plain\"); return 5; }\n");
+    let plain = store.path("plain");
+    cc(store.dir.path(), &["-static", "plain.c", "-o", text(&plain)]);
+    let ran = run(&mut store.becalm(&["run", "--", text(&plain)]));
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(5), "plain\n", ""));
+    let musl = store.path("musl");
+    let mut compile = Command::new("musl-gcc");
+    compile.current_dir(store.dir.path()).args(["plain.c", "-o", text(&musl)]);
+    if !compile.output().is_ok_and(|made| made.status.success()) {
+        skip("no musl-gcc (Debian: musl-tools)");
+        return;
+    }
+    assert_refused(&run(&mut store.becalm(&["run", "--", text(&musl)])), "musl's loader");
+}
+
+#[test]
 fn a_link_to_an_index_stays_a_link() {
     if nothing_to_test_with() {
         return;
