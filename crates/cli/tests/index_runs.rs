@@ -5,182 +5,14 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use support::{Ran, becalm, cc, no_compiler, run, skip};
-
-/// A store of three packages: `app` in the first looks for `libone.so` and `libtwo.so` in
-/// those of the two others, in the wrong order, and prints what they say.
-struct Store {
-    dir: tempfile::TempDir,
-    packages: [&'static str; 3],
-}
-
-/// Packages named as those of Nix and Guix.
-const FLAT: [&str; 3] = [
-    "abcdfghijklmnpqrsvwxyz0123456789-app-1",
-    "0123456789abcdfghijklmnpqrsvwxyz-one-1",
-    "3456789abcdfghijklmnpqrsvwxyz012-two-1",
-];
-/// Packages deeper down, as in module trees.
-const NESTED: [&str; 3] = ["gcc/app/1", "gcc/one/1", "gcc/two/1"];
-
-impl Store {
-    fn new() -> Self {
-        Self::of(FLAT)
-    }
-
-    fn of(packages: [&'static str; 3]) -> Self {
-        let dir = tempfile::tempdir().expect("a scratch directory");
-        let store = Self { dir, packages };
-        let [app, one, two] = packages;
-        for (package, sub) in [(app, "bin"), (one, "lib"), (two, "lib")] {
-            fs::create_dir_all(store.root().join(package).join(sub)).expect("made");
-        }
-        fs::create_dir(store.path("other")).expect("made");
-        store.source("one.c", "const char *one(void) { return \"one\"; }\n");
-        store.source("two.c", "const char *two(void) { return \"two\"; }\n");
-        store.source("mine.c", "const char *one(void) { return \"mine\"; }\n");
-        store.source(
-            "app.c",
-            "#include <stdio.h>\n\
-             const char *one(void); const char *two(void);\n\
-             int main(int argc, char **argv)\n\
-             { printf(\"%s %s\\n\", one(), two()); return argc > 1 ? 37 : 0; }\n",
-        );
-        store.library("one.c", &store.one("libone.so"));
-        store.library("two.c", &store.two("libtwo.so"));
-        store.library("mine.c", &store.path("other/libone.so"));
-        let root = store.root();
-        let run_path = format!(
-            "-Wl,--enable-new-dtags,-rpath,{root}/{two}/lib:{root}/{one}/lib",
-            root = text(&root)
-        );
-        let (one, two) = (store.one("libone.so"), store.two("libtwo.so"));
-        let app = store.app();
-        cc(
-            store.dir.path(),
-            &["app.c", "-o", text(&app), &run_path, "-Wl,--no-as-needed", text(&one), text(&two)],
-        );
-        store
-    }
-
-    /// The scratch directory without links, as the kernel names it.
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().canonicalize().expect("is there").join(name)
-    }
-
-    fn root(&self) -> PathBuf {
-        self.path("store")
-    }
-
-    fn app(&self) -> PathBuf {
-        self.root().join(self.packages[0]).join("bin/app")
-    }
-
-    /// A library of the second package.
-    fn one(&self, name: &str) -> PathBuf {
-        self.root().join(self.packages[1]).join("lib").join(name)
-    }
-
-    /// A library of the third package, which is searched first.
-    fn two(&self, name: &str) -> PathBuf {
-        self.root().join(self.packages[2]).join("lib").join(name)
-    }
-
-    fn source(&self, name: &str, source: &str) {
-        fs::write(self.path(name), source).expect("written");
-    }
-
-    fn library(&self, source: &str, to: &Path) {
-        let name = to.file_name().and_then(|name| name.to_str()).expect("UTF-8");
-        let soname = format!("-Wl,-soname,{name}");
-        cc(self.dir.path(), &["-shared", "-fPIC", source, &soname, "-o", text(to)]);
-    }
-
-    fn index(&self) -> PathBuf {
-        self.path("index.so")
-    }
-
-    /// `becalm` with a home of its own.
-    fn becalm(&self, arguments: &[&str]) -> Command {
-        let mut command = becalm();
-        command.env("HOME", self.path("home")).args(arguments);
-        for variable in ["XDG_DATA_HOME", "XDG_CACHE_HOME", "GLIBC_TUNABLES", "BECALM"] {
-            command.env_remove(variable);
-        }
-        command
-    }
-
-    fn make_index(&self, more: &[&str]) -> Value {
-        let (root, index) = (self.root(), self.index());
-        let mut arguments = vec!["index", text(&root), "-o", text(&index), "--json"];
-        arguments.extend(more);
-        json(&run(&mut self.becalm(&arguments)))
-    }
-
-    /// The app under the index.
-    fn calmed(&self) -> Command {
-        let (index, app) = (self.index(), self.app());
-        self.becalm(&["run", "--index", text(&index), "--", text(&app)])
-    }
-
-    /// The failing opens of the app's loader, plain or under the index.
-    fn missed_opens(&self, calmed: bool, library_path: Option<&str>) -> u64 {
-        let (index, app, out) = (self.index(), self.app(), self.path("trace.json"));
-        let us = env!("CARGO_BIN_EXE_becalm");
-        let mut arguments = vec!["trace", "--json", "-o", text(&out), "--"];
-        if calmed {
-            arguments.extend([us, "run", "--index", text(&index), "--"]);
-        }
-        arguments.push(text(&app));
-        let mut command = self.becalm(&arguments);
-        if let Some(list) = library_path {
-            command.env("LD_LIBRARY_PATH", list);
-        }
-        let ran = run(&mut command);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
-        let report: Value =
-            serde_json::from_str(&fs::read_to_string(&out).expect("a report")).expect("JSON");
-        let last = report["images"].as_array().and_then(|images| images.last()).expect("images");
-        assert!(last["file"].as_str().expect("a path").ends_with("bin/app"), "{last}");
-        last["storm"]["missed_opens"].as_u64().expect("a count")
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
-
-fn json(ran: &Ran) -> Value {
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    serde_json::from_str(&ran.stdout).expect("JSON")
-}
-
-/// Exit code 2, nothing on stdout, one line on stderr that holds the words.
-fn assert_refused(ran: &Ran, words: &str) {
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
-    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
-    assert!(ran.stderr.starts_with("becalm: ") && ran.stderr.contains(words), "{ran:?}");
-}
-
-/// True where this machine's programs have no loader that audits.
-fn no_glibc() -> bool {
-    let found = becalm().args(["check", "--json", "/bin/sh"]).output().expect("runs");
-    let is_glibc = String::from_utf8_lossy(&found.stdout).contains("\"libc\":\"glibc-");
-    !is_glibc && skip("no glibc here")
-}
-
-fn nothing_to_test_with() -> bool {
-    no_compiler() || no_glibc()
-}
-
-/// Longer than the grain of the file system's clock.
-fn let_the_clock_pass() {
-    std::thread::sleep(std::time::Duration::from_millis(400));
-}
+use support::store::{
+    FLAT, NESTED, Store, assert_refused, json, let_the_clock_pass, nothing_to_test_with, text,
+};
+use support::{becalm, cc, run, skip};
 
 #[test]
 fn an_indexed_program_opens_nothing_in_vain() {
@@ -575,6 +407,27 @@ fn what_cannot_be_started_or_calmed_is_refused() {
     assert_refused(&attempt(&[]), "no command");
     assert_refused(&attempt(&["--", "no-such-command-anywhere"]), "command not found");
     assert_refused(&attempt(&["--", "/"]), "not a program");
+}
+
+#[test]
+fn a_static_program_is_started_and_one_for_musl_refused() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.source("plain.c", "#include <stdio.h>\nint main(void) { puts(\"plain\"); return 5; }\n");
+    let plain = store.path("plain");
+    cc(store.dir.path(), &["-static", "plain.c", "-o", text(&plain)]);
+    let ran = run(&mut store.becalm(&["run", "--", text(&plain)]));
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(5), "plain\n", ""));
+    let musl = store.path("musl");
+    let mut compile = Command::new("musl-gcc");
+    compile.current_dir(store.dir.path()).args(["plain.c", "-o", text(&musl)]);
+    if !compile.output().is_ok_and(|made| made.status.success()) {
+        skip("no musl-gcc (Debian: musl-tools)");
+        return;
+    }
+    assert_refused(&run(&mut store.becalm(&["run", "--", text(&musl)])), "musl's loader");
 }
 
 #[test]

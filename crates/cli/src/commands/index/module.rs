@@ -53,7 +53,7 @@ impl Modules {
             Some((given, bytes)) => (*given == target).then_some(Cow::Borrowed(bytes)),
             None => MODULES
                 .iter()
-                .find(|(_, module)| elf::ident(*module).is_some_and(|i| Target::of(&i) == target))
+                .find(|(_, module)| elf::ident(module).is_some_and(|i| Target::of(&i) == target))
                 .map(|(_, module)| Cow::Borrowed(*module)),
         }
     }
