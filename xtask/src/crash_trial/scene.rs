@@ -25,7 +25,7 @@ impl Scene {
     /// Copies the smallest `objects` programs and libraries of `store` that search.
     pub(super) fn new(becalm: &Path, store: &Path, objects: usize) -> Result<Self> {
         let lab = store.canonicalize().context("--store: run `lab import` first")?;
-        let walked = find_objects(&[lab.clone()], WalkOptions::default());
+        let walked = find_objects(std::slice::from_ref(&lab), WalkOptions::default());
         let mut found: Vec<(u64, PathBuf)> = Vec::new();
         for object in walked.objects {
             if searches(&object.path) {

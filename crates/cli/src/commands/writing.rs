@@ -194,7 +194,7 @@ impl Editor {
             };
             Done { outcome, warnings }
         });
-        done.into_iter().map(|done| done.or_else(|| written.next())).flatten().collect()
+        done.into_iter().filter_map(|done| done.or_else(|| written.next())).collect()
     }
 }
 
