@@ -212,18 +212,11 @@ pub(crate) enum GenerateFlags {
 /// The definition, with the sections of the manual that no flag explains.
 #[must_use]
 pub(crate) fn definition() -> clap::Command {
-    Flags::command()
-        .after_long_help(manual::as_help(manual::COMMON))
-        .mut_subcommand("check", |check| check.after_long_help(manual::as_help(manual::CHECK)))
-        .mut_subcommand("bench", |bench| bench.after_long_help(manual::as_help(manual::BENCH)))
-        .mut_subcommand("report", |page| page.after_long_help(manual::as_help(manual::REPORT)))
-        .mut_subcommand("trace", |trace| trace.after_long_help(manual::as_help(manual::TRACE)))
-        .mut_subcommand("fix", |fix| fix.after_long_help(manual::as_help(manual::FIX)))
-        .mut_subcommand("undo", |undo| undo.after_long_help(manual::as_help(manual::UNDO)))
-        .mut_subcommand("verify", |verify| verify.after_long_help(manual::as_help(manual::VERIFY)))
-        .mut_subcommand("index", |index| index.after_long_help(manual::as_help(manual::INDEX)))
-        .mut_subcommand("run", |run| run.after_long_help(manual::as_help(manual::RUN)))
-        .mut_subcommand("env", |env| env.after_long_help(manual::as_help(manual::ENV)))
+    let with_manual = |command: clap::Command| {
+        let sections = manual::as_help(manual::of(command.get_name()));
+        command.after_long_help(sections)
+    };
+    with_manual(Flags::command()).mut_subcommands(with_manual)
 }
 
 /// The flags of this process. A wrong one, `--help` and `--version` end it.

@@ -31,22 +31,9 @@ fn manual_pages(dir: &Path) -> Result<()> {
     root.build();
     for command in root.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         let name = format!("becalm-{}", command.get_name());
-        let sections = match command.get_name() {
-            "bench" => manual::BENCH,
-            "check" => manual::CHECK,
-            "report" => manual::REPORT,
-            "trace" => manual::TRACE,
-            "fix" => manual::FIX,
-            "undo" => manual::UNDO,
-            "verify" => manual::VERIFY,
-            "index" => manual::INDEX,
-            "run" => manual::RUN,
-            "env" => manual::ENV,
-            _ => manual::COMMON,
-        };
-        manual_page(dir, &name, command.clone(), sections)?;
+        manual_page(dir, &name, command.clone(), manual::of(command.get_name()))?;
     }
-    manual_page(dir, "becalm", root, manual::COMMON)
+    manual_page(dir, "becalm", root, manual::of("becalm"))
 }
 
 fn manual_page(

@@ -36,7 +36,8 @@ pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, Trac
         Failed::Fork(source) => TraceError::Fork { command: path.clone(), source },
         Failed::Seize(source) => TraceError::NotPermitted { command: path.clone(), source },
     };
-    let child = spawn(&Body::Exec(exec), false).map_err(failed)?;
+    let mut child = spawn(&Body::Exec(exec), false).map_err(failed)?;
+    child.go().map_err(|source| Trouble::Wait(source).about(&path))?;
     let pid = child.pid;
     let (ended, waiting) = channel::<()>();
     thread::scope(|scope| {

@@ -1,0 +1,151 @@
+//! The manual's sections of `becalm index`, `run` and `env`.
+
+use super::{EXIT_STATUS, Section};
+
+/// What ends the help and the page of `becalm index`.
+pub(super) const INDEX: &[&Section] =
+    &[&EXIT_STATUS, &INDEX_TRUTH, &INDEX_FILES, &INDEX_JSON, &INDEX_EXAMPLES];
+
+/// What ends the help and the page of `becalm run`.
+pub(super) const RUN: &[&Section] = &[&RUN_STATUS, &RUN_PROGRAMS, &INDEX_FILES, &RUN_EXAMPLES];
+
+/// What ends the help and the page of `becalm env`.
+pub(super) const ENV: &[&Section] = &[&EXIT_STATUS, &INDEX_FILES, &ENV_EXAMPLES];
+
+const INDEX_FILES: Section = Section {
+    title: "Files",
+    entries: &[
+        (
+            "$XDG_DATA_HOME/becalm/index.so",
+            "The user's index ($HOME/.local/share where XDG_DATA_HOME is not set): written by \
+             becalm index without -o, and used by becalm run and becalm env without --index.",
+        ),
+        ("/var/lib/becalm/index.so", "The system's index, used where the user has none."),
+        (
+            "$XDG_CACHE_HOME/becalm/programs/",
+            "Indexes that becalm run makes for single programs ($HOME/.cache where \
+             XDG_CACHE_HOME is not set). Any of them may be removed at any time.",
+        ),
+        (
+            "INDEX.d/",
+            "Beside an index: what LD_AUDIT names through $PLATFORM, so that 32-bit programs meet \
+             a module of theirs, which declines, and print no error. It goes where the index goes.",
+        ),
+    ],
+};
+
+const INDEX_TRUTH: Section = Section {
+    title: "What an index answers",
+    entries: &[
+        (
+            "stores",
+            "What lies below a STORE or a --store prefix counts as immutable: an answer there \
+             stands. In stores laid out as those of Nix and Guix one look at the store tells whether \
+             a package has come or gone; in others, and after that, each answer is looked at once.",
+        ),
+        (
+            "other directories",
+            "A directory of a run path outside the stores is watched: once it changes (inode, \
+             times), the loader searches as always. One that changed within the clock's grain \
+             before it was indexed is not trusted at all.",
+        ),
+        (
+            "LD_LIBRARY_PATH",
+            "Comes first, as always. What --dirs names is answered from its snapshot while the \
+             directory is unchanged.",
+        ),
+        (
+            "not answered",
+            "Needed strings with a slash, run paths with $LIB or $PLATFORM, answers that depend on \
+             the CPU (hwcaps subdirectories) or on a DT_RPATH of another object: the summary counts \
+             them by reason.",
+        ),
+        (
+            "BECALM=off",
+            "In the environment of a calmed program: the module answers nothing. BECALM=log:FILE \
+             writes down each question and answer; becalm trace --from FILE shows them.",
+        ),
+        (
+            "static TLS",
+            "Under an audit module initial-exec thread-local storage of libraries must fit a \
+             surplus. becalm run and becalm env raise it (glibc.rtld.optional_static_tls) where a \
+             program of the index needs that; the summary lists such programs.",
+        ),
+    ],
+};
+
+const INDEX_JSON: Section = Section {
+    title: "JSON",
+    entries: &[(
+        "schema becalm/index/1",
+        "One object: schema, index, written, machine, stores, objects, edges, bytes, \
+             table_bytes, directories (watched, snapshotted, not_snapshotted), left (reason, \
+             questions), static_tls (path, optional_static_tls or null), other_machines, errors.",
+    )],
+};
+
+const INDEX_EXAMPLES: Section = Section {
+    title: "Examples",
+    entries: &[
+        ("becalm index /nix/store", "The user's index of all that Nix has installed."),
+        ("becalm index --update", "Bring it up to date: after a rebuild, by a hook or a timer."),
+        (
+            "becalm index /apps -o /var/lib/becalm/index.so --dirs \"$LD_LIBRARY_PATH\"",
+            "A module tree, with the directories of the loaded modules.",
+        ),
+    ],
+};
+
+const RUN_STATUS: Section = Section {
+    title: "Exit status",
+    entries: &[
+        ("the program's", "becalm becomes the program: exit code and signals are its own."),
+        (
+            "2",
+            "The program was not started: not found, of another machine than the index, a loader \
+             that knows no audit modules (musl, glibc before 2.31), no index and no place to make \
+             one; a line on stderr says which.",
+        ),
+    ],
+};
+
+const RUN_PROGRAMS: Section = Section {
+    title: "Programs",
+    entries: &[
+        (
+            "no index",
+            "Without --index, and where the program lies in no store of the default index, an index \
+             of this program's start is made and kept in the cache directory. It is made anew once \
+             the program or a directory of LD_LIBRARY_PATH changes.",
+        ),
+        ("LD_AUDIT", "The user's own modules stay in the list, before becalm's."),
+        ("GLIBC_TUNABLES", "Stays as it is but for glibc.rtld.optional_static_tls, where needed."),
+        (
+            "set-id programs",
+            "Their loader takes no LD_AUDIT from the environment: they are started as they are, and \
+             a line on stderr says so.",
+        ),
+        ("static programs", "Are started; what they start is calmed by an --index."),
+        ("scripts", "Are calmed as the interpreter that their first line names."),
+    ],
+};
+
+const RUN_EXAMPLES: Section = Section {
+    title: "Examples",
+    entries: &[
+        ("becalm run -- inkscape", "Without any preparation: an index is made first, and kept."),
+        ("becalm run --index store.so -- make check", "All programs that a build starts."),
+        ("becalm trace -- becalm run -- emacs --version", "See what is left of the storm."),
+    ],
+};
+
+const ENV_EXAMPLES: Section = Section {
+    title: "Examples",
+    entries: &[
+        ("eval \"$(becalm env)\"", "Calm this shell and what it starts."),
+        ("eval \"$(becalm env --undo)\"", "And back."),
+        ("becalm env --for fish | source", "The same in fish."),
+        ("becalm env --for profile.d > /etc/profile.d/becalm.sh", "Every login shell."),
+        ("becalm env --for systemd", "A drop-in; its first lines say where it goes."),
+    ],
+};
