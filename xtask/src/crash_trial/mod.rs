@@ -36,7 +36,7 @@ pub struct Options {
 /// Calls that change something.
 const EFFECTS: &str = "write,pwrite64,pwritev,pwritev2,copy_file_range,ftruncate,fallocate,fsync,\
     fdatasync,syncfs,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,\
-    rmdir,mkdir,mkdirat,fchmod,fchmodat,fchown,fsetxattr,utimensat,futimens";
+    rmdir,mkdir,mkdirat,fchmod,fchmodat,fchown,fsetxattr,utimensat";
 /// Calls that a full disk makes fail.
 const GROWING: &str = "write,pwrite64,pwritev,pwritev2,copy_file_range,ftruncate,fallocate,\
     fsync,fdatasync,syncfs,renameat2,renameat,linkat,symlinkat,mkdirat,mkdir";
@@ -88,8 +88,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
                 let at = || format!("becalm {}: {fault} at call {call}", run.join(" "));
                 scene.check().with_context(at)?;
             }
-            if points == MOST_CALLS {
-                bail!("becalm {}: {fault}: no end", run.join(" "));
+            if points == 0 || points == MOST_CALLS {
+                bail!("becalm {}: {fault}: {points} calls were struck", run.join(" "));
             }
             println!("{points:5} points  becalm {}: {fault}", run.join(" "));
             total += points;
@@ -104,7 +104,7 @@ fn strike(scene: &Scene, run: &[&str], calls: &str, what: &str, call: usize) -> 
     let log = scene.log();
     let inject = format!("inject={calls}:{what}:when={call}");
     let mut command = Command::new("strace");
-    command.args(["-f", "-qq", "-e", &format!("trace={calls}"), "-e", &inject, "-o"]).arg(&log);
+    command.args(["-f", "-q", "-e", &format!("trace={calls}"), "-e", &inject, "-o"]).arg(&log);
     command.arg(scene.becalm()).args(scene.arguments(run));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().context("strace")?;

@@ -148,3 +148,13 @@ pub(super) fn kill(pid: Pid, signal: i32) {
     // SAFETY: `kill` takes numbers and touches no memory of this process.
     unsafe { libc::kill(pid, signal) };
 }
+
+/// A task's process and that one's parent, as `/proc` tells them.
+pub(super) fn process_and_parent(pid: Pid) -> Option<(Pid, Pid)> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse().ok()
+    };
+    Some((field("Tgid:")?, field("PPid:")?))
+}

@@ -17,7 +17,7 @@ use super::count::{Call, Counting};
 use super::exec::{Breakpoint, Program};
 use super::spawn::{Report, Spawned};
 use super::stopped::{self, End, Stopped, Until, Waited, Why};
-use super::sys::{AtCall, Pid, SyscallInfo};
+use super::sys::{self, AtCall, Pid, SyscallInfo};
 use super::together::Together;
 use super::{Calibration, Event, Exit, Listener, Note, Options, Phase, TraceError, calibrate};
 
@@ -196,7 +196,7 @@ impl<'a> Tracer<'a> {
 
     /// A task shows up for the first time: a thread, or a process of its own.
     fn appeared(&mut self, pid: Pid) {
-        let (process, parent) = process_and_parent(pid).unwrap_or((pid, 0));
+        let (process, parent) = sys::process_and_parent(pid).unwrap_or((pid, 0));
         self.tasks.entry(pid).or_default().process = Some(process);
         if process == pid && self.options.follow {
             let parent = self.processes.get(&parent).map(|parent| parent.image);
@@ -509,14 +509,4 @@ fn lookup(task: &Stopped, kind: Kind, at: bool, args: &[u64; 6], by_loader: bool
     let path = if at { args[1] } else { args[0] };
     let path = if path == 0 { BString::default() } else { task.string(path) };
     Lookup { kind, path, at_cwd: !at || is_cwd(args[0]), errno: None, ns: 0, by_loader }
-}
-
-/// A task's process and that one's parent, as `/proc` tells them.
-fn process_and_parent(pid: Pid) -> Option<(Pid, Pid)> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().parse().ok()
-    };
-    Some((field("Tgid:")?, field("PPid:")?))
 }
