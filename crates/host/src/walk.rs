@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 use crate::HostError;
+use crate::write::is_leftover;
 
 /// Bytes of directory entries asked for at once, as much as the C library does.
 const BUFFER: usize = 32 * 1024;
@@ -65,6 +66,9 @@ pub struct Walked {
     pub objects: Vec<Found>,
     /// What could not be read, or was named and is no object, sorted by path.
     pub errors: Vec<HostError>,
+    /// Folders in which a writer that was killed left something
+    /// ([`crate::write::is_leftover`]), which is passed over; sorted, each once.
+    pub littered: Vec<PathBuf>,
 }
 
 /// Finds the ELF and Mach-O files among `paths` and below the folders among them. A
@@ -88,6 +92,8 @@ pub fn find_objects(paths: &[PathBuf], options: WalkOptions<'_>) -> Walked {
     let mut walked = walk.walked.into_inner().unwrap_or_else(PoisonError::into_inner);
     walked.objects.sort_by(|a, b| a.path.cmp(&b.path).then(b.named.cmp(&a.named)));
     walked.errors.sort_by(|a, b| path_of(a).cmp(path_of(b)));
+    walked.littered.sort();
+    walked.littered.dedup();
     if !options.every_name {
         drop_repeated(&mut walked.objects);
     }
@@ -104,7 +110,7 @@ impl Walk<'_> {
     /// A file the user named: whatever is wrong with it is an error.
     fn named(&self, path: &Path) {
         match probe_named(path) {
-            Ok(Some(found)) => self.keep(Walked { objects: vec![found], errors: vec![] }),
+            Ok(Some(found)) => self.keep(Walked { objects: vec![found], ..Walked::default() }),
             Ok(None) => self.fail(vec![HostError::NotAnObject { path: path.to_owned() }]),
             Err(error) => self.fail(vec![error]),
         }
@@ -130,6 +136,10 @@ impl Walk<'_> {
                 }
             };
             let name = entry.file_name();
+            if is_leftover(OsStr::from_bytes(name.to_bytes())) {
+                here.littered.push(path.to_owned());
+                continue;
+            }
             let kind = match type_of(&dir, &entry) {
                 Ok(kind) => kind,
                 Err(source) => {
@@ -163,13 +173,14 @@ impl Walk<'_> {
     }
 
     fn fail(&self, errors: Vec<HostError>) {
-        self.keep(Walked { objects: Vec::new(), errors });
+        self.keep(Walked { errors, ..Walked::default() });
     }
 
     fn keep(&self, here: Walked) {
         let mut walked = self.walked.lock().unwrap_or_else(PoisonError::into_inner);
         walked.objects.extend(here.objects);
         walked.errors.extend(here.errors);
+        walked.littered.extend(here.littered);
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct Targets {
     pub files: Vec<Target>,
     /// What could not be looked at.
     pub problems: Vec<Problem>,
+    /// Folders in which a killed run left something.
+    pub littered: Vec<PathBuf>,
     /// Folders without any ELF file below them.
     pub empty_folders: Vec<BString>,
     /// True where the user named one file and nothing else.
@@ -88,6 +90,7 @@ fn add_folder(assumed: &Assumptions, path: &Path, host: &Path, targets: &mut Tar
         let (path, reason) = words_of_host(error);
         targets.problems.push(Problem { path, reason });
     }
+    targets.littered.extend(walked.littered);
     for found in walked.objects {
         let inside = assumed.fs.inside(&found.path);
         let shown = path_bytes(&found.path);

@@ -50,6 +50,10 @@ struct Found {
     /// Loader caches.
     caches: Vec<PathBuf>,
     problems: Vec<Problem>,
+    /// Where the packages have their farms.
+    farms: Vec<PathBuf>,
+    /// Folders in which a killed run left something.
+    littered: Vec<PathBuf>,
 }
 
 /// Takes back what the flags ask for.
@@ -64,6 +68,9 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
     }
     let found = find(&asked.paths);
     let editor = Editor::new(&asked.writing)?;
+    if !asked.dry_run {
+        editor.clean(&found.littered);
+    }
     let mut report =
         Report { dry_run: asked.dry_run, problems: found.problems, ..Report::default() };
     let paths: Vec<PathBuf> = found.objects.iter().map(|(path, _)| path.clone()).collect();
@@ -74,6 +81,7 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
         false => editor.change(&paths, |_, reader| take_back(reader)),
     };
     let mut seen: FxHashSet<PathBuf> = FxHashSet::default();
+    let mut in_use: FxHashSet<PathBuf> = FxHashSet::default();
     let mut remover = Remover { editor: &editor, dry_run: asked.dry_run, removed: Vec::new() };
     for (((path, named), done), farms) in found.objects.iter().zip(done).zip(farms) {
         if matches!(done.outcome, Outcome::Written { .. }) {
@@ -85,6 +93,8 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
             for farm in farms.into_iter().filter(|farm| seen.insert(farm.clone())) {
                 remover.remove(&farm, |existing| is_our_farm(&farm, existing));
             }
+        } else {
+            in_use.extend(farms);
         }
         if *named || done.outcome != Outcome::Unchanged {
             report.files.push((path_bytes(path), done));
@@ -92,6 +102,9 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
     }
     for cache in &found.caches {
         remover.remove(cache, is_our_cache);
+    }
+    for farms in &found.farms {
+        remover.sweep(farms, &in_use);
     }
     report.removed = remover.removed;
     report.interrupted = editor.is_interrupted();
@@ -117,6 +130,7 @@ fn find(paths: &[PathBuf]) -> Found {
 
 fn add_folder(folder: &Path, found: &mut Found) {
     let walked = find_objects(&[folder.to_owned()], WalkOptions::default());
+    found.littered.extend(walked.littered);
     found.objects.extend(walked.objects.into_iter().map(|object| (object.path, false)));
     for error in &walked.errors {
         let (path, reason) = words_of_host(error);
@@ -125,6 +139,10 @@ fn add_folder(folder: &Path, found: &mut Found) {
     // A package, or a store of packages.
     let packages = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     for package in packages.chain([folder.to_owned()]) {
+        let farms = package.join(farm::FARMS);
+        if farms.is_dir() {
+            found.farms.push(farms);
+        }
         let cache = package.join("etc/ld.so.cache");
         if fs::read(&cache).is_ok_and(|bytes| is_our_cache(&Existing::File(bytes))) {
             found.caches.push(cache);
@@ -177,6 +195,18 @@ impl Remover<'_> {
         }
         if !self.dry_run {
             self.remove_empty_parents(path);
+        }
+    }
+
+    /// What a killed run made and no object came to name: all farms below a directory but those
+    /// that objects still name.
+    fn sweep(&mut self, dir: &Path, in_use: &FxHashSet<PathBuf>) {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            self.sweep(&entry.path(), in_use);
+        }
+        if lies_in_farms(dir) && !in_use.contains(dir) && dir.is_dir() {
+            self.remove(dir, |existing| is_our_farm(dir, existing));
         }
     }
 

@@ -74,6 +74,14 @@ impl Editor {
         &self.writer
     }
 
+    /// Removes what killed runs left in folders.
+    pub(crate) fn clean(&self, littered: &[PathBuf]) {
+        for folder in littered {
+            // What cannot be removed harms nobody, and the next run tries again.
+            let _ = self.writer.clean(folder);
+        }
+    }
+
     /// True once a signal asked for the end.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)

@@ -56,7 +56,7 @@ impl Dir {
     /// stays for the next run.
     fn remove_leftovers(&self, sys: &Sys) -> usize {
         let names = sys.list(&self.path, &self.fd).unwrap_or_default();
-        let ours = names.iter().filter(|name| is_temporary(name));
+        let ours = names.iter().filter(|name| is_leftover(name));
         ours.filter(|name| self.remove_leftover(sys, name)).count()
     }
 
@@ -94,8 +94,9 @@ pub(super) fn temporary_name(number: u64) -> OsString {
     format!("{PREFIX}{number:016x}").into()
 }
 
-/// True for a name that [`temporary_name`] gives.
-pub(super) fn is_temporary(name: &OsStr) -> bool {
+/// True for the name of something temporary: of a run that is at work, or that was killed.
+#[must_use]
+pub fn is_leftover(name: &OsStr) -> bool {
     let digits = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
     digits.is_some_and(|digits| {
         digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))

@@ -13,7 +13,7 @@ use rustix::fs::{FileType, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::Writer;
-use super::dir::{Dir, is_temporary, temporary_name};
+use super::dir::{Dir, is_leftover, temporary_name};
 use super::error::WriteError;
 use super::file::{self, name, parent};
 use super::reader::read_exact;
@@ -254,7 +254,7 @@ impl Writer {
             if sys.stat_at(&link, &inner, &name)?.file_type != FileType::Symlink {
                 return Ok(Some(Existing::Other));
             }
-            if !is_temporary(&name) {
+            if !is_leftover(&name) {
                 let target = sys.read_link(&link, &inner, &name)?;
                 links.push((name, target));
             }

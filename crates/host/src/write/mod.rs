@@ -49,6 +49,7 @@ use self::release::Release;
 use self::sys::Sys;
 
 pub use self::batch::{Prepared, Written};
+pub use self::dir::is_leftover;
 pub use self::error::WriteError;
 pub use self::file::FileUnderEdit;
 pub use self::make::{Existing, Links};

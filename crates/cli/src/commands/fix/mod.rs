@@ -79,7 +79,7 @@ pub(crate) fn run(asked: &FixFlags, color: When) -> Result<ExitStatus> {
         interrupted: false,
     };
     if !asked.dry_run {
-        write::carry_out(&planner, asked, &mut report)?;
+        write::carry_out(&planner, asked, &found.littered, &mut report)?;
     }
     tell(asked, &report, color)?;
     Ok(report.status())

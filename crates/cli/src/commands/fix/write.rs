@@ -18,9 +18,11 @@ use crate::output::words_of_host;
 pub(super) fn carry_out(
     planner: &Planner<'_>,
     asked: &FixFlags,
+    littered: &[PathBuf],
     report: &mut Report,
 ) -> Result<()> {
     let editor = Editor::new(&asked.writing)?;
+    editor.clean(littered);
     let session = planner.assumed.fs.session();
     let fs = planner.mapped(&session);
     let host = |path: &BStr| {
