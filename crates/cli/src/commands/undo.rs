@@ -201,11 +201,11 @@ impl Remover<'_> {
     /// What a killed run made and no object came to name: all farms below a directory but those
     /// that objects still name.
     fn sweep(&mut self, dir: &Path, in_use: &FxHashSet<PathBuf>) {
-        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-            self.sweep(&entry.path(), in_use);
+        for below in folders_in(dir) {
+            self.sweep(&below, in_use);
         }
-        if lies_in_farms(dir) && !in_use.contains(dir) && dir.is_dir() {
+        let is_free = lies_in_farms(dir) && !in_use.contains(dir) && dir.is_dir();
+        if is_free && folders_in(dir).is_empty() {
             self.remove(dir, |existing| is_our_farm(dir, existing));
         }
     }
@@ -222,6 +222,12 @@ impl Remover<'_> {
             dir = here.parent();
         }
     }
+}
+
+fn folders_in(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.map(|entry| entry.path()).collect()
 }
 
 /// True for a directory that becalm makes where it is missing.
