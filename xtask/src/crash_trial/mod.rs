@@ -26,7 +26,7 @@ pub struct Options {
     #[arg(long, default_value = "target/lab/store")]
     store: PathBuf,
     /// Objects to work on
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 8)]
     objects: usize,
     /// Points of each run at the most; 0 for all
     #[arg(long, default_value_t = 0)]

@@ -163,7 +163,7 @@ fn farms_of(path: &Path) -> Vec<PathBuf> {
 }
 
 /// The patch that gives a file its old bytes; none where becalm has not changed it.
-fn take_back(reader: &Reader) -> Result<Proposal, String> {
+pub(super) fn take_back(reader: &Reader) -> Result<Proposal, String> {
     let state = becalm_rewrite::state(reader).map_err(|error| error.to_string())?;
     if state == State::Untouched {
         return Ok((None, Vec::new()));

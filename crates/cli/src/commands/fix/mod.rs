@@ -65,6 +65,9 @@ pub(crate) fn run(asked: &FixFlags, color: When) -> Result<ExitStatus> {
         rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
     }
     let found = targets::find(&assumed, &asked.paths);
+    if !asked.dry_run {
+        write::mend(asked, &found.files)?;
+    }
     let planner = plan::Planner::new(asked, &assumed);
     let mut planned = planner.plan(&found.files);
     planned.problems.extend(found.problems);

@@ -1,18 +1,41 @@
 //! A plan carried out: what is made anew first, then the files, since an object may name only
 //! what is there.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use becalm_core::carrier::FilePlan;
+use becalm_rewrite::State;
 use bstr::{BStr, BString};
+use object::ReadCache;
+use rayon::prelude::*;
 
 use super::Report;
 use super::plan::Planner;
 use crate::commands::making;
+use crate::commands::targets::Target;
+use crate::commands::undo;
 use crate::commands::writing::{Done, Editor, Outcome, Proposal};
 use crate::flags::{FixFlags, HardlinksFlag};
 use crate::output::words_of_host;
+
+/// Takes back what a run that was killed in the middle of writing in place left half done, so
+/// that these files can be read again.
+pub(super) fn mend(asked: &FixFlags, targets: &[Target]) -> Result<()> {
+    let torn = |target: &&Target| {
+        let state =
+            File::open(&target.host).map(|file| becalm_rewrite::state(&ReadCache::new(file)));
+        matches!(state, Ok(Ok(State::Interrupted)))
+    };
+    let torn: Vec<PathBuf> = targets.par_iter().filter(torn).map(|t| t.host.clone()).collect();
+    if torn.is_empty() {
+        return Ok(());
+    }
+    // What cannot be taken back now is told when it is to be fixed.
+    let _ = Editor::new(&asked.writing)?.change(&torn, |_, reader| undo::take_back(reader));
+    Ok(())
+}
 
 /// Writes what the report's plan says, and what became of it into the report.
 pub(super) fn carry_out(
