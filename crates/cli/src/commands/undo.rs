@@ -105,6 +105,7 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
     }
     for farms in &found.farms {
         remover.sweep(farms, &in_use);
+        remover.remove_if_empty(farms);
     }
     report.removed = remover.removed;
     report.interrupted = editor.is_interrupted();
@@ -207,6 +208,14 @@ impl Remover<'_> {
         let is_free = lies_in_farms(dir) && !in_use.contains(dir) && dir.is_dir();
         if is_free && folders_in(dir).is_empty() {
             self.remove(dir, |existing| is_our_farm(dir, existing));
+        }
+    }
+
+    /// A place for farms that never came to hold one.
+    fn remove_if_empty(&self, dir: &Path) {
+        if !self.dry_run {
+            // Where it cannot be removed it harms nobody.
+            let _ = self.editor.writer().remove_empty_dir(dir);
         }
     }
 
