@@ -19,6 +19,7 @@ mod cpu;
 pub mod error;
 pub mod index_store;
 pub mod os_fs;
+mod ranges;
 pub mod trace;
 pub mod truth;
 pub mod walk;

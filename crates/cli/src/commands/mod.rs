@@ -10,6 +10,7 @@ pub(crate) mod fix;
 pub(crate) mod follow;
 pub(crate) mod generate;
 pub(crate) mod index;
+mod jobs;
 pub(crate) mod loader;
 mod making;
 pub(crate) mod report;

@@ -20,6 +20,7 @@ use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
 use super::fix::audit;
+use super::jobs;
 use super::making::{is_our_cache, is_our_farm, is_our_index, lies_in_farms};
 use super::targets::Problem;
 use super::writing::{Done, Editor, Outcome, Proposal, reason};
@@ -62,10 +63,7 @@ struct Found {
 /// Where nothing can be done at all. What is wrong with single files is told on stderr and in
 /// the status.
 pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
-    if let Some(jobs) = asked.jobs {
-        // Nothing has used the pool yet, so it can still be given its size.
-        rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
-    }
+    jobs::limit(asked.jobs)?;
     let found = find(&asked.paths);
     let editor = Editor::new(&asked.writing)?;
     if !asked.dry_run {

@@ -16,6 +16,7 @@ use object::ReadRef;
 
 use super::root::{self, Root};
 use super::stamp::Stat;
+use crate::ranges::{self, Limits, Ranges};
 
 /// Bytes of a file that [`OpenedFile::head`] holds.
 const HEAD: usize = 64;
@@ -25,8 +26,6 @@ const BLOCK: u64 = 8 * 1024;
 const MAX_READ: u64 = 64 * 1024 * 1024;
 /// Ranges read of one file at the most.
 const MAX_RANGES: usize = 1024;
-/// A string is looked for in no more than this.
-const MAX_STRING: u64 = 1024 * 1024;
 /// `EFBIG`: a file larger than any file of its kind.
 const TOO_BIG: Errno = Errno(27);
 
@@ -59,7 +58,7 @@ pub(super) fn open(root: &Root, path: &[u8], stat: &Stat) -> Opened {
         let result = Ok(unread(&stat, not_a_file(&stat)));
         return Opened { stat, result, readable: stat.kind == FileKind::Directory };
     }
-    let reader = Ranges::new(file, stat.stamp.len);
+    let reader = Reader::new(file, stat.stamp.len);
     let head = reader.head();
     let object = elf::parse(&reader);
     let failed = reader.failed.get().copied();
@@ -128,45 +127,27 @@ pub(super) fn room_for(stat: &Stat) -> usize {
     if stat.stamp.len < USUAL { stat.stamp.len as usize + 1 } else { BLOCK as usize }
 }
 
-/// A file as the ranges of it that were asked for. They are kept, since the parser
-/// holds on to slices of them, in a list that only grows at its end.
+/// A file, read in the ranges that are asked for.
 #[derive(Debug)]
-struct Ranges {
+struct Reader {
     file: OwnedFd,
     len: u64,
-    first: OnceCell<Box<Block>>,
+    kept: Ranges,
     /// The first error of reading, but for a file that is shorter than it was.
     failed: OnceCell<Errno>,
 }
 
-/// Bytes of the file from `start` on.
-#[derive(Debug)]
-struct Block {
-    start: u64,
-    bytes: Vec<u8>,
-    next: OnceCell<Box<Block>>,
-}
-
-impl Block {
-    /// The bytes from `offset` on, `size` of them, where this block holds them all.
-    fn slice(&self, offset: u64, size: u64) -> Option<&[u8]> {
-        let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        let to = from.checked_add(usize::try_from(size).ok()?)?;
-        self.bytes.get(from..to)
-    }
-}
-
-impl Ranges {
+impl Reader {
     fn new(file: OwnedFd, len: u64) -> Self {
-        Self { file, len, first: OnceCell::new(), failed: OnceCell::new() }
+        Self { file, len, kept: Ranges::default(), failed: OnceCell::new() }
     }
 
     /// The first bytes of the file, whatever length it claims.
     fn head(&self) -> Result<Vec<u8>, Errno> {
-        let block = self.first.get_or_init(|| Box::new(self.read_block(0, BLOCK)));
+        let bytes = self.kept.first(|| self.read(0, BLOCK));
         match self.failed.get() {
             Some(errno) => Err(*errno),
-            None => Ok(block.bytes[..block.bytes.len().min(HEAD)].to_vec()),
+            None => Ok(bytes[..bytes.len().min(HEAD)].to_vec()),
         }
     }
 
@@ -175,29 +156,15 @@ impl Ranges {
         if offset.checked_add(size)? > self.len || size > MAX_READ {
             return None;
         }
-        let mut cell = &self.first;
-        let mut held = 0;
-        for _ in 0..MAX_RANGES {
-            let Some(block) = cell.get() else {
-                let start = offset - offset % BLOCK;
-                let wanted = (offset - start + size).next_multiple_of(BLOCK);
-                if held + wanted > MAX_READ + BLOCK {
-                    return None;
-                }
-                let block = cell.get_or_init(|| Box::new(self.read_block(start, wanted)));
-                return block.slice(offset, size);
-            };
-            if let Some(slice) = block.slice(offset, size) {
-                return Some(slice);
-            }
-            held += block.bytes.len() as u64;
-            cell = &block.next;
-        }
-        None
+        let start = offset - offset % BLOCK;
+        let wanted = (offset - start + size).next_multiple_of(BLOCK);
+        let limits = Limits { bytes: MAX_READ + BLOCK, ranges: MAX_RANGES };
+        let read = |start, size| self.read(start, size);
+        self.kept.get((offset, size), (start, wanted), limits, read).ok().flatten()
     }
 
     /// Reads up to `size` bytes, fewer at the end of the file or after an error.
-    fn read_block(&self, start: u64, size: u64) -> Block {
+    fn read(&self, start: u64, size: u64) -> Vec<u8> {
         // Nothing is set aside for what the file does not hold.
         let size = size.min(self.len.saturating_sub(start).max(BLOCK));
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
@@ -215,11 +182,11 @@ impl Ranges {
             }
         }
         bytes.truncate(filled);
-        Block { start, bytes, next: OnceCell::new() }
+        bytes
     }
 }
 
-impl<'d> ReadRef<'d> for &'d Ranges {
+impl<'d> ReadRef<'d> for &'d Reader {
     fn len(self) -> Result<u64, ()> {
         Ok(self.len)
     }
@@ -229,18 +196,6 @@ impl<'d> ReadRef<'d> for &'d Ranges {
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'d [u8], ()> {
-        let longest = range.end.min(self.len).saturating_sub(range.start).min(MAX_STRING);
-        let mut size = longest.min(256);
-        while size > 0 {
-            let bytes = self.get(range.start, size).ok_or(())?;
-            if let Some(end) = bytes.iter().position(|&b| b == delimiter) {
-                return Ok(&bytes[..end]);
-            }
-            if size == longest {
-                break;
-            }
-            size = longest.min(size * 4);
-        }
-        Err(())
+        ranges::until(range, delimiter, self.len, |offset, size| self.get(offset, size))
     }
 }

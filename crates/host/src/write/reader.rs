@@ -14,6 +14,7 @@ use object::ReadRef;
 use rustix::io::Errno;
 
 use super::sys::{self, Sys};
+use crate::ranges::{self, Full, Limits, Ranges};
 
 /// Bytes read at least at once, from a multiple of it.
 const BLOCK: u64 = 16 * 1024;
@@ -21,8 +22,6 @@ const BLOCK: u64 = 16 * 1024;
 const MAX_READ: u64 = 128 * 1024 * 1024;
 /// Ranges kept of one file at the most.
 const MAX_RANGES: usize = 4096;
-/// A string is looked for in no more than this.
-const MAX_STRING: u64 = 1024 * 1024;
 
 /// A file as the ranges of it that were asked for. `&Reader` is an [`object::ReadRef`].
 ///
@@ -34,7 +33,7 @@ pub struct Reader {
     sys: Hidden,
     path: PathBuf,
     len: u64,
-    first: OnceCell<Box<Block>>,
+    kept: Ranges,
     failed: OnceCell<io::Error>,
 }
 
@@ -47,27 +46,10 @@ impl std::fmt::Debug for Hidden {
     }
 }
 
-/// Bytes of the file from `start` on.
-#[derive(Debug)]
-struct Block {
-    start: u64,
-    bytes: Vec<u8>,
-    next: OnceCell<Box<Block>>,
-}
-
-impl Block {
-    /// The bytes from `offset` on, `size` of them, where this block holds them all.
-    fn slice(&self, offset: u64, size: u64) -> Option<&[u8]> {
-        let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        let to = from.checked_add(usize::try_from(size).ok()?)?;
-        self.bytes.get(from..to)
-    }
-}
-
 impl Reader {
     pub(super) fn new(file: Arc<OwnedFd>, sys: Sys, path: PathBuf, len: u64) -> Self {
-        let (first, failed) = (OnceCell::new(), OnceCell::new());
-        Self { file, sys: Hidden(sys), path, len, first, failed }
+        let (kept, failed) = (Ranges::default(), OnceCell::new());
+        Self { file, sys: Hidden(sys), path, len, kept, failed }
     }
 
     /// The first error of reading, if there was one: the system's, `UnexpectedEof` where the
@@ -90,28 +72,17 @@ impl Reader {
         }
         let start = offset - offset % BLOCK;
         let wanted = (offset - start + size).next_multiple_of(BLOCK).min(self.len - start);
-        let mut cell = &self.first;
-        let mut held = 0;
-        for _ in 0..MAX_RANGES {
-            let Some(block) = cell.get() else {
-                if held + wanted > MAX_READ {
-                    break;
-                }
-                let block = cell.get_or_init(|| Box::new(self.read_block(start, wanted)));
-                return block.slice(offset, size);
-            };
-            if let Some(slice) = block.slice(offset, size) {
-                return Some(slice);
-            }
-            held += block.bytes.len() as u64;
-            cell = &block.next;
-        }
-        self.fail(io::ErrorKind::FileTooLarge.into());
-        None
+        let limits = Limits { bytes: MAX_READ, ranges: MAX_RANGES };
+        let read = |start, size| self.read(start, size);
+        let got = self.kept.get((offset, size), (start, wanted), limits, read);
+        got.unwrap_or_else(|Full| {
+            self.fail(io::ErrorKind::FileTooLarge.into());
+            None
+        })
     }
 
     /// Reads `size` bytes, fewer after an error.
-    fn read_block(&self, start: u64, size: u64) -> Block {
+    fn read(&self, start: u64, size: u64) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
         let mut filled = 0;
         while filled < bytes.len() {
@@ -129,7 +100,7 @@ impl Reader {
             }
         }
         bytes.truncate(filled);
-        Block { start, bytes, next: OnceCell::new() }
+        bytes
     }
 }
 
@@ -143,19 +114,7 @@ impl<'d> ReadRef<'d> for &'d Reader {
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'d [u8], ()> {
-        let longest = range.end.min(self.len).saturating_sub(range.start).min(MAX_STRING);
-        let mut size = longest.min(256);
-        while size > 0 {
-            let bytes = self.get(range.start, size).ok_or(())?;
-            if let Some(end) = bytes.iter().position(|&b| b == delimiter) {
-                return Ok(&bytes[..end]);
-            }
-            if size == longest {
-                break;
-            }
-            size = longest.min(size * 4);
-        }
-        Err(())
+        ranges::until(range, delimiter, self.len, |offset, size| self.get(offset, size))
     }
 }
 

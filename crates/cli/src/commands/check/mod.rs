@@ -14,6 +14,7 @@ use becalm_host::Session;
 use rayon::prelude::*;
 
 use super::assume::Assumptions;
+use super::jobs;
 use super::targets::{self, Problem, Target, Targets};
 use crate::exit_code::ExitStatus;
 use crate::flags::{CheckFlags, When};
@@ -51,10 +52,7 @@ enum View {
 /// written. What is wrong with single files is told on stderr and in the status.
 pub(crate) fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
     let assumed = Assumptions::new(&asked.assume)?;
-    if let Some(jobs) = asked.jobs {
-        // Nothing has used the pool yet, so it can still be given its size.
-        rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
-    }
+    jobs::limit(asked.jobs)?;
     let targets = targets::find(&assumed, &asked.paths);
     if let Some(record) = &asked.against {
         return against::run(asked, &assumed, targets, record, color);

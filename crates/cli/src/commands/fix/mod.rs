@@ -17,6 +17,7 @@ use becalm_core::cost::Storm;
 use bstr::BString;
 
 use super::assume::Assumptions;
+use super::jobs;
 use super::targets::{self, Problem};
 use super::writing::Done;
 use crate::exit_code::ExitStatus;
@@ -60,10 +61,7 @@ pub(crate) struct Report {
 /// the status.
 pub(crate) fn run(asked: &FixFlags, color: When) -> Result<ExitStatus> {
     let assumed = Assumptions::new(&asked.assume)?;
-    if let Some(jobs) = asked.jobs {
-        // Nothing has used the pool yet, so it can still be given its size.
-        rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
-    }
+    jobs::limit(asked.jobs)?;
     let found = targets::find(&assumed, &asked.paths);
     if !asked.dry_run {
         write::mend(asked, &found.files)?;

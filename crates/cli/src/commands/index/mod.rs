@@ -26,6 +26,7 @@ use bstr::{BString, ByteSlice};
 use self::file::Whole;
 use self::module::{Modules, Sealed};
 use super::assume::{bytes, stores};
+use super::jobs;
 use super::targets::Problem;
 use crate::exit_code::ExitStatus;
 use crate::flags::{IndexFlags, StoreFlag, When};
@@ -64,10 +65,7 @@ pub(crate) fn run(asked: &IndexFlags, color: When) -> Result<ExitStatus> {
         return tell_current(asked, &path, old, color);
     }
     let (stores, dirs) = what(asked, old.as_ref().map(|old| &old.index))?;
-    if let Some(jobs) = asked.jobs {
-        // Nothing has used the pool yet, so it can still be given its size.
-        rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
-    }
+    jobs::limit(asked.jobs)?;
     let prefixes = prefixes(&asked.store);
     let options = IndexOptions {
         stores: &stores,

@@ -19,6 +19,7 @@ pub(crate) use self::load::Loads;
 
 use super::assume::{Assumptions, bytes};
 use super::follow::{Followed, follow};
+use super::jobs;
 use super::targets::{self, Problem, Target};
 use crate::exit_code::ExitStatus;
 use crate::flags::{VerifyFlags, When};
@@ -55,10 +56,7 @@ pub(crate) struct Report {
 /// # Errors
 /// Where nothing can be verified at all, or the output cannot be written.
 pub(crate) fn run(asked: &VerifyFlags, color: When) -> Result<ExitStatus> {
-    if let Some(jobs) = asked.jobs {
-        // Nothing has used the pool yet, so it can still be given its size.
-        rayon::ThreadPoolBuilder::new().num_threads(jobs.get()).build_global()?;
-    }
+    jobs::limit(asked.jobs)?;
     if let [path] = asked.paths.as_slice()
         && super::index::file::is_index(path)
     {
