@@ -277,9 +277,10 @@ fn a_bad_file_is_named_and_the_others_are_done() {
     fs::write(&torn, &fs::read(store.app()).unwrap()[..2000]).unwrap();
     let mut command = becalm();
     command.args(["fix", "--with", "note", "--store"]).arg(store.root());
-    let ran = run(command.args([&text, &torn]).arg("/nonexistent").arg(store.app()));
+    let gone = store.root().join("ccc-app/bin/gone");
+    let ran = run(command.args([&text, &torn, &gone]).arg(store.app()));
     assert_eq!(ran.code, Some(2));
-    for (path, why) in [("text", "neither"), ("torn", ""), ("/nonexistent", "No such file")] {
+    for (path, why) in [("bin/text", "neither"), ("bin/torn", ""), ("bin/gone", "No such file")] {
         let named = ran.stderr.lines().any(|line| line.contains(path) && line.contains(why));
         assert!(named, "{path}: {}", ran.stderr);
     }

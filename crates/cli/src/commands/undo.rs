@@ -17,6 +17,7 @@ use becalm_host::write::{Existing, Reader};
 use becalm_host::{WalkOptions, find_objects};
 use becalm_rewrite::State;
 use bstr::{BString, ByteSlice};
+use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use super::fix::audit;
@@ -73,7 +74,7 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
         Report { dry_run: asked.dry_run, problems: found.problems, ..Report::default() };
     let paths: Vec<PathBuf> = found.objects.iter().map(|(path, _)| path.clone()).collect();
     // A farm is known by the run path of its object, which must be read before it is changed.
-    let farms: Vec<Vec<PathBuf>> = paths.iter().map(|path| farms_of(path)).collect();
+    let farms: Vec<Vec<PathBuf>> = paths.par_iter().map(|path| farms_of(path)).collect();
     let done = match asked.dry_run {
         true => editor.rehearse(&paths, |_, reader| take_back(reader)),
         false => editor.change(&paths, |_, reader| take_back(reader)),

@@ -86,7 +86,6 @@ struct StartJson<'a> {
 /// # Errors
 /// Where the output cannot be written.
 pub(crate) fn json(out: &mut impl Write, asked: &FixFlags, report: &Report) -> io::Result<()> {
-    let start = |start: &'_ Start| (start.before, start.after);
     let json = FixJson {
         schema: "becalm/fix/1",
         carrier: carrier(asked.with),
@@ -97,30 +96,25 @@ pub(crate) fn json(out: &mut impl Write, asked: &FixFlags, report: &Report) -> i
         files: report.done.iter().map(DoneJson::of).collect(),
         made: report.made.iter().map(DoneJson::of).collect(),
         findings: report.plan.findings.iter().map(finding).collect(),
-        programs: report
-            .starts
-            .iter()
-            .map(|one| {
-                let (before, after) = start(one);
-                StartJson { path: &one.path, before, after }
-            })
-            .collect(),
+        programs: report.starts.iter().map(start).collect(),
         errors: super::json::errors(&report.problems),
     };
     out.write_all(&as_json(&json))?;
     out.write_all(b"\n")
 }
 
+fn start(start: &Start) -> StartJson<'_> {
+    StartJson { path: &start.path, before: start.before, after: start.after }
+}
+
 fn file(file: &FilePlan) -> FileJson<'_> {
-    let answer = |answer: &'_ PlannedAnswer| -> Vec<String> {
-        answer.hints.iter().map(|hint| hint.to_str_lossy().into_owned()).collect()
-    };
-    let answers = file.answers.iter().map(|one| AnswerJson {
-        needed: &one.needed,
-        exact: &one.exact,
-        hints: answer(one),
-    });
-    FileJson { path: &file.path, edits: file.edits.len(), answers: answers.collect() }
+    let answers = file.answers.iter().map(answer).collect();
+    FileJson { path: &file.path, edits: file.edits.len(), answers }
+}
+
+fn answer(answer: &PlannedAnswer) -> AnswerJson<'_> {
+    let hints = answer.hints.iter().map(|hint| hint.to_str_lossy().into_owned()).collect();
+    AnswerJson { needed: &answer.needed, exact: &answer.exact, hints }
 }
 
 fn creation(creation: &Creation) -> CreationJson<'_> {

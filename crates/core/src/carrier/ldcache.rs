@@ -202,7 +202,8 @@ fn place(fs: &dyn FileSystem, root: &BStr, path: BString, bytes: Vec<u8>, plan: 
         creations.push(Creation::Directory(dir));
     }
     creations.push(Creation::File { path, bytes });
-    plan.merge(Plan { creations, ..Plan::default() });
+    // Each package is planned once, so nothing else makes these.
+    plan.creations.extend(creations);
 }
 
 /// True for the bytes of a cache that becalm made.

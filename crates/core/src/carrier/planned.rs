@@ -1,13 +1,16 @@
 //! A start as it would be with a plan carried out, and whether it loads the same objects.
 
+use std::sync::Arc;
+
 use bstr::{BStr, BString};
+use rustc_hash::FxHashMap;
 
 use super::plan::{Creation, Finding, Plan, What};
 use crate::closure::{self, Closure, ClosureError, Subject};
 use crate::edit::{Edit, RunPathKind};
 use crate::elf::{Dependency, DependencyKind, Dynamic, ObjectView};
 use crate::facts::Environment;
-use crate::fs::{FileId, FileSystem, Overlay};
+use crate::fs::{Additions, FileId, FileSystem, Overlay};
 
 /// A start before and after.
 #[derive(Clone, Debug)]
@@ -63,56 +66,70 @@ impl Planned {
     }
 }
 
-/// Follows the start of `before`'s subject with `plan` carried out, in `environment`, and
-/// compares what is loaded. `environment` says which carriers the loader reads
+/// A plan as starts are followed with it: made once for all of them.
+#[derive(Clone, Debug)]
+pub struct Outlook<'p> {
+    edits: FxHashMap<&'p BStr, &'p [Edit]>,
+    added: Arc<Additions>,
+}
+
+impl<'p> Outlook<'p> {
+    /// What becomes of the files with `plan` carried out on `fs`.
+    #[must_use]
+    pub fn of(fs: &dyn FileSystem, plan: &'p Plan) -> Self {
+        let edited = plan.files.iter().filter(|file| !file.edits.is_empty());
+        let edits = edited.map(|file| (file.path.as_ref(), file.edits.as_slice())).collect();
+        let mut overlay = Overlay::new(fs);
+        for creation in &plan.creations {
+            match creation {
+                Creation::Directory(path) => overlay.add_dir(path.as_ref()),
+                Creation::Link { path, target } => {
+                    overlay.add_link(path.as_ref(), target.as_ref());
+                }
+                Creation::File { path, bytes } => overlay.add_file(path.as_ref(), bytes),
+            }
+        }
+        Self { edits, added: overlay.additions() }
+    }
+
+    /// A file system, of the same files as the one that it was made on, with the plan carried
+    /// out.
+    #[must_use]
+    pub fn over<'a>(&'a self, fs: &'a dyn FileSystem) -> Overlay<'a> {
+        let edit = |path: &BStr, view: &ObjectView| {
+            let edits = self.edits.get(path)?;
+            let mut view = view.clone();
+            for edit in *edits {
+                apply(&mut view, edit);
+            }
+            Some(view)
+        };
+        Overlay::new(fs).with_additions(Arc::clone(&self.added)).with_edits(Box::new(edit))
+    }
+}
+
+/// Follows the start of `before`'s subject with a plan carried out, in `environment`, and
+/// compares what is loaded. `fs` is the file system as it is, `after_fs` that of
+/// [`Outlook::over`]. `environment` says which carriers the loader reads
 /// ([`Environment::reads`]); `before` is to have been walked in the same one otherwise.
 ///
 /// # Errors
 /// [`ClosureError`] where the subject can no longer be started.
 pub fn planned(
     fs: &dyn FileSystem,
+    after_fs: &dyn FileSystem,
     before: &Closure,
     interpreter: &BStr,
-    plan: &Plan,
     environment: &Environment,
 ) -> Result<Planned, ClosureError> {
-    let after_fs = overlay(fs, plan);
-    let subject = Subject::open(&after_fs, before.subject.path.as_ref())?;
+    let subject = Subject::open(after_fs, before.subject.path.as_ref())?;
     let after = match &before.facts {
-        Some(facts) => closure::resolve(
-            &after_fs,
-            subject,
-            interpreter,
-            std::sync::Arc::clone(facts),
-            environment,
-        )?,
+        Some(facts) => {
+            closure::resolve(after_fs, subject, interpreter, Arc::clone(facts), environment)?
+        }
         None => closure::of_static(subject),
     };
     Ok(compare(fs, before, after))
-}
-
-/// The file system with a plan carried out.
-#[must_use]
-pub fn overlay<'a>(fs: &'a dyn FileSystem, plan: &Plan) -> Overlay<'a> {
-    let mut overlay = Overlay::new(fs);
-    for file in plan.files.iter().filter(|file| !file.edits.is_empty()) {
-        let Ok(opened) = fs.open(file.path.as_ref()) else { continue };
-        if let Ok(view) = &opened.object {
-            let mut view = ObjectView::clone(view);
-            for edit in &file.edits {
-                apply(&mut view, edit);
-            }
-            overlay.set_object(opened.id, view);
-        }
-    }
-    for creation in &plan.creations {
-        match creation {
-            Creation::Directory(path) => overlay.add_dir(path.as_ref()),
-            Creation::Link { path, target } => overlay.add_link(path.as_ref(), target.as_ref()),
-            Creation::File { path, bytes } => overlay.add_file(path.as_ref(), bytes),
-        }
-    }
-    overlay
 }
 
 fn apply(view: &mut ObjectView, edit: &Edit) {

@@ -8,3 +8,20 @@ mod patchelf;
 mod plan;
 mod property;
 mod verify;
+
+use crate::carrier::Plan;
+use crate::carrier::planned::{self, Outlook, Planned};
+use crate::closure::{Closure, ClosureError};
+use crate::facts::Environment;
+use crate::fs::FileSystem;
+
+/// A start with a plan carried out.
+fn planned(
+    fs: &dyn FileSystem,
+    before: &Closure,
+    plan: &Plan,
+    environment: &Environment,
+) -> Result<Planned, ClosureError> {
+    let outlook = Outlook::of(fs, plan);
+    planned::planned(fs, &outlook.over(fs), before, absolute::LD_SO.into(), environment)
+}

@@ -1,6 +1,7 @@
 //! A file system as it would be with some objects changed and some files added, without
 //! anything being written: what [`crate::carrier::planned`] follows a start on.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
@@ -14,12 +15,26 @@ const MAX_LINKS: usize = 40;
 /// The device of what was added.
 const ADDED: u64 = u64::MAX;
 
+/// What becomes of an object: its path, links resolved, and the object as it is give the
+/// object as it would be; `None` where it stays.
+pub type Edit<'a> = Box<dyn Fn(&BStr, &ObjectView) -> Option<ObjectView> + 'a>;
+
 /// A file system with changes laid over it. A path is what is added there, else what the
 /// file system below has.
 pub struct Overlay<'a> {
     base: &'a dyn FileSystem,
     objects: FxHashMap<FileId, Arc<ObjectView>>,
-    added: FxHashMap<BString, Added>,
+    edit: Option<Edit<'a>>,
+    /// What the edits gave, by path, links resolved.
+    edited: RefCell<FxHashMap<BString, Option<Arc<ObjectView>>>>,
+    added: Arc<Additions>,
+}
+
+/// What is added to a file system: found out once, laid over it as often as is wished.
+#[derive(Clone, Debug, Default)]
+pub struct Additions {
+    /// Each of them, and its number.
+    at: FxHashMap<BString, (u64, Added)>,
     /// Last components of what was added: a path that ends otherwise is the base's.
     names: FxHashSet<BString>,
 }
@@ -35,8 +50,29 @@ impl<'a> Overlay<'a> {
     /// Nothing changed yet.
     #[must_use]
     pub fn new(base: &'a dyn FileSystem) -> Self {
-        let (objects, added) = (FxHashMap::default(), FxHashMap::default());
-        Self { base, objects, added, names: FxHashSet::default() }
+        let (objects, edited) = (FxHashMap::default(), RefCell::default());
+        Self { base, objects, edit: None, edited, added: Arc::default() }
+    }
+
+    /// With what was added to another overlay of the same files.
+    #[must_use]
+    pub fn with_additions(mut self, added: Arc<Additions>) -> Self {
+        self.added = added;
+        self
+    }
+
+    /// With objects that are edited when they are opened, so that only those are that a start
+    /// comes to.
+    #[must_use]
+    pub fn with_edits(mut self, edit: Edit<'a>) -> Self {
+        self.edit = Some(edit);
+        self
+    }
+
+    /// What was added, for another overlay.
+    #[must_use]
+    pub fn additions(&self) -> Arc<Additions> {
+        Arc::clone(&self.added)
     }
 
     /// Presents a file, by whatever path it is opened, as another object.
@@ -61,8 +97,10 @@ impl<'a> Overlay<'a> {
 
     fn add(&mut self, path: &BStr, what: Added) {
         let path = self.place(path);
-        self.names.insert(last(&path).into());
-        self.added.insert(path, what);
+        let added = Arc::make_mut(&mut self.added);
+        added.names.insert(last(&path).into());
+        let number = added.at.len() as u64 + 1;
+        added.at.entry(path).or_insert((number, Added::Directory)).1 = what;
     }
 
     /// The path with the part that the base has resolved, the rest by its letters.
@@ -84,7 +122,7 @@ impl<'a> Overlay<'a> {
                 }
             }
             // No link to a directory is ever added, so that the rest is plain.
-            if !self.added.contains_key(&whole)
+            if !self.added.at.contains_key(&whole)
                 && let Ok(real) = self.base.canonicalize(whole.as_ref())
             {
                 whole = real;
@@ -97,16 +135,18 @@ impl<'a> Overlay<'a> {
     }
 
     /// What was added at a path, links among it followed; `Err` is the path in the base.
-    fn find(&self, path: &BStr) -> Result<(BString, &Added), BString> {
+    fn find(&self, path: &BStr) -> Result<(BString, &(u64, Added)), BString> {
         let name = last(path);
-        if !self.names.contains(BStr::new(name)) && !self.passes_added_dir(path) {
+        if !self.added.names.contains(BStr::new(name)) && !self.passes_added_dir(path) {
             return Err(path.to_owned());
         }
         let mut place = self.place(path);
         let passes = self.passes_added(path);
         for followed in 0..MAX_LINKS {
-            match self.added.get(&place) {
-                Some(Added::Link(target)) => place = self.place(joined(&place, target).as_ref()),
+            match self.added.at.get(&place) {
+                Some((_, Added::Link(target))) => {
+                    place = self.place(joined(&place, target).as_ref())
+                }
                 Some(added) => return Ok((place, added)),
                 // The way back out of what is added is known here alone.
                 None if followed > 0 || passes => return Err(place),
@@ -119,44 +159,59 @@ impl<'a> Overlay<'a> {
     /// True where what is added lies on the way of a path.
     fn passes_added(&self, path: &[u8]) -> bool {
         let ends = path.find_iter("/").map(|end| BStr::new(&path[..end]));
-        ends.into_iter().any(|part| self.added.contains_key(part))
+        ends.into_iter().any(|part| self.added.at.contains_key(part))
     }
 
     /// True where a path ends in a way that the name of its last component does not show.
     fn passes_added_dir(&self, path: &[u8]) -> bool {
-        !self.added.is_empty() && (path.ends_with(b"/") || path.ends_with(b"/.."))
+        !self.added.at.is_empty() && (path.ends_with(b"/") || path.ends_with(b"/.."))
     }
 
-    fn opened(&self, path: &BStr, added: &Added) -> Arc<OpenedFile> {
-        // Each added file is one of its own: numbered by where it stands.
-        let before = self.added.keys().filter(|known| known.as_slice() < path.as_bytes());
-        let id = FileId { dev: ADDED, ino: before.count() as u64 + 1 };
-        let (len, head, error) = match added {
-            Added::File(bytes) => {
-                let head = bytes[..bytes.len().min(64)].to_vec();
-                (bytes.len() as u64, Ok(head), ElfError::NotElf)
-            }
-            Added::Directory | Added::Link(_) => {
-                (4096, Err(Errno::ISDIR), ElfError::Unreadable(Errno::ISDIR.0))
-            }
-        };
-        Arc::new(OpenedFile { id, mode: 0o755, len, head, object: Err(error) })
+    /// The object at a path of the base as it would be.
+    fn edited(&self, path: &BStr, file: &OpenedFile) -> Option<Arc<ObjectView>> {
+        if let Some(view) = self.objects.get(&file.id) {
+            return Some(Arc::clone(view));
+        }
+        let (edit, Ok(now)) = (self.edit.as_ref()?, &file.object) else { return None };
+        let path = self.base.canonicalize(path).ok()?;
+        let mut edited = self.edited.borrow_mut();
+        let result = edited.entry(path).or_insert_with_key(|path| {
+            let view = edit(path.as_ref(), now);
+            view.map(Arc::new)
+        });
+        result.clone()
     }
+}
+
+/// What the opening of an added file or directory gives.
+fn opened(number: u64, added: &Added) -> Arc<OpenedFile> {
+    let id = FileId { dev: ADDED, ino: number };
+    let (len, head, error) = match added {
+        Added::File(bytes) => {
+            let head = bytes[..bytes.len().min(64)].to_vec();
+            (bytes.len() as u64, Ok(head), ElfError::NotElf)
+        }
+        Added::Directory | Added::Link(_) => {
+            (4096, Err(Errno::ISDIR), ElfError::Unreadable(Errno::ISDIR.0))
+        }
+    };
+    Arc::new(OpenedFile { id, mode: 0o755, len, head, object: Err(error) })
 }
 
 impl FileSystem for Overlay<'_> {
     fn open(&self, path: &BStr) -> Result<Arc<OpenedFile>, Errno> {
-        let file = match self.find(path) {
-            Ok((place, added)) => return Ok(self.opened(place.as_ref(), added)),
-            Err(path) => self.base.open(path.as_ref())?,
+        let path = match self.find(path) {
+            Ok((_, (number, added))) => return Ok(opened(*number, added)),
+            Err(path) => path,
         };
-        let Some(view) = self.objects.get(&file.id) else { return Ok(file) };
-        Ok(Arc::new(OpenedFile { object: Ok(Arc::clone(view)), ..(*file).clone() }))
+        let file = self.base.open(path.as_ref())?;
+        let Some(view) = self.edited(path.as_ref(), &file) else { return Ok(file) };
+        Ok(Arc::new(OpenedFile { object: Ok(view), ..(*file).clone() }))
     }
 
     fn stat(&self, path: &BStr) -> Result<FileKind, Errno> {
         match self.find(path) {
-            Ok((_, Added::File(_))) => Ok(FileKind::File),
+            Ok((_, (_, Added::File(_)))) => Ok(FileKind::File),
             Ok(_) => Ok(FileKind::Directory),
             Err(path) => self.base.stat(path.as_ref()),
         }
@@ -164,7 +219,7 @@ impl FileSystem for Overlay<'_> {
 
     fn read(&self, path: &BStr) -> Result<Arc<[u8]>, Errno> {
         match self.find(path) {
-            Ok((_, Added::File(bytes))) => Ok(Arc::clone(bytes)),
+            Ok((_, (_, Added::File(bytes)))) => Ok(Arc::clone(bytes)),
             Ok(_) => Err(Errno::ISDIR),
             Err(path) => self.base.read(path.as_ref()),
         }

@@ -2,8 +2,8 @@
 //! storm, and whether it would load the same objects. What would change a program is taken out
 //! of the plan.
 
-use becalm_core::carrier::planned::{Planned as Foreseen, planned};
-use becalm_core::carrier::{Finding, What};
+use becalm_core::carrier::planned::{Outlook, Planned as Foreseen, planned};
+use becalm_core::carrier::{Creation, Finding, Plan, What};
 use becalm_core::closure::Closure;
 use becalm_core::cost::Storm;
 use becalm_core::fs::FileSystem;
@@ -22,116 +22,164 @@ use crate::progress::Progress;
 /// to light that another's hung on them.
 const ATTEMPTS: usize = 8;
 
+/// Programs followed with one look at the directories they share.
+const IN_A_SESSION: usize = 16;
+
+/// Where a package has its loader cache, with the slash that ends the package's path.
+const CACHE: &[u8] = b"etc/ld.so.cache";
+
 /// What was foreseen of one program.
 enum Verdict {
     /// It loads the same.
     Same(Storm),
-    /// It does not; the files of its closure that the plan changes, and why.
-    Changed(Vec<BString>, Finding),
+    /// It does not; the files of its start, links resolved, and why.
+    Changed(FxHashSet<BString>, Finding),
 }
 
 /// Judges the plan by every program among the targets, and cuts it back to what harms none.
 pub(super) fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     let mut refused: Vec<Finding> = Vec::new();
-    for _ in 0..ATTEMPTS {
-        let verdicts = foresee(planner, all);
+    let mut afters: Vec<Option<Storm>> = Vec::new();
+    for attempt in 1..=ATTEMPTS {
         let mut guilty: FxHashSet<BString> = FxHashSet::default();
-        for verdict in &verdicts {
-            if let Verdict::Changed(files, finding) = verdict {
-                guilty.extend(files.iter().cloned());
-                refused.push(finding.clone());
-            }
+        afters.clear();
+        for verdict in foresee(planner, all) {
+            afters.push(match verdict {
+                Verdict::Same(storm) => Some(storm),
+                Verdict::Changed(files, finding) => {
+                    guilty.extend(files);
+                    refused.push(finding);
+                    None
+                }
+            });
         }
-        if guilty.is_empty() {
-            all.plan.findings.extend(refused);
-            return starts(all, verdicts);
+        if afters.iter().all(Option::is_some) {
+            break;
         }
-        for file in all.plan.files.iter_mut().filter(|file| guilty.contains(&file.path)) {
-            file.edits.clear();
+        // Where nothing of it can be blamed for the change, or not to the end, none of it is.
+        if attempt == ATTEMPTS || !cut(&mut all.plan, &guilty) {
+            all.plan.files.iter_mut().for_each(|file| file.edits.clear());
+            all.plan.creations.clear();
+            afters.fill(None);
+            break;
         }
     }
-    // Nothing harmless could be found in it.
-    for file in &mut all.plan.files {
-        file.edits.clear();
-    }
-    all.plan.creations.clear();
     all.plan.findings.extend(refused);
-    all.programs
-        .iter()
-        .map(|(target, closure)| Start {
-            path: target.shown.clone(),
-            before: Storm::of(&closure.load),
-            after: None,
-        })
-        .collect()
+    let pairs = all.programs.iter().zip(afters);
+    let start = |((target, closure), after): (&(Target, Closure), Option<Storm>)| {
+        let before = Storm::of(&closure.load);
+        Start { path: target.shown.clone(), before, after }
+    };
+    pairs.map(start).collect()
 }
 
-fn starts(all: &Planned, verdicts: Vec<Verdict>) -> Vec<Start> {
-    let pairs = all.programs.iter().zip(verdicts);
-    pairs
-        .map(|((target, closure), verdict)| Start {
-            path: target.shown.clone(),
-            before: Storm::of(&closure.load),
-            after: match verdict {
-                Verdict::Same(storm) => Some(storm),
-                Verdict::Changed(..) => None,
-            },
-        })
-        .collect()
+/// Takes the edits of the files out of a plan; where they have none, the loader caches of
+/// their packages. False where there was nothing to take out.
+fn cut(plan: &mut Plan, guilty: &FxHashSet<BString>) -> bool {
+    let edited = plan.files.iter_mut();
+    let mut edited: Vec<_> =
+        edited.filter(|file| !file.edits.is_empty() && guilty.contains(&file.path)).collect();
+    edited.iter_mut().for_each(|file| file.edits.clear());
+    if !edited.is_empty() {
+        return true;
+    }
+    let before = plan.creations.len();
+    let is_read = |creation: &Creation| {
+        let root = creation.path().strip_suffix(CACHE);
+        let of_package = |file: &BString| root.is_some_and(|root| file.starts_with(root));
+        matches!(creation, Creation::File { .. }) && guilty.iter().any(of_package)
+    };
+    plan.creations.retain(|creation| !is_read(creation));
+    plan.creations.len() < before
 }
 
 fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
     let progress = Progress::new(all.programs.len());
-    let one = |(target, closure): &(Target, Closure)| {
+    let session = planner.assumed.fs.session();
+    let outlook = Outlook::of(&planner.mapped(&session), &all.plan);
+    let some = |programs: &[(Target, Closure)]| -> Vec<Verdict> {
         let session = planner.assumed.fs.session();
         let fs = planner.mapped(&session);
-        let verdict = of_program(planner, &fs, target, closure, all);
-        progress.tick();
-        verdict
+        let after = outlook.over(&fs);
+        let one = |(target, closure): &(Target, Closure)| {
+            let verdict = of_program(planner, (&fs, &after), target, closure, &all.plan);
+            progress.tick();
+            verdict
+        };
+        programs.iter().map(one).collect()
     };
-    let verdicts = all.programs.par_iter().map(one).collect();
+    let verdicts = all.programs.par_chunks(IN_A_SESSION).flat_map_iter(some).collect();
     progress.finish();
     verdicts
 }
 
+/// Follows one program's start, on the files as they are and as they would be.
 fn of_program(
     planner: &Planner<'_>,
-    fs: &dyn FileSystem,
+    (fs, after): (&dyn FileSystem, &dyn FileSystem),
     target: &Target,
     closure: &Closure,
-    all: &Planned,
+    plan: &Plan,
 ) -> Verdict {
-    let now = || Verdict::Same(Storm::of(&closure.load));
-    let Some(interpreter) = loader(closure) else { return now() };
+    let Some(interpreter) = loader(closure) else {
+        return Verdict::Same(Storm::of(&closure.load));
+    };
     if planner.asked.with == CarrierName::Audit {
         // The model knows no answers of an audit module: those of the index are the search's.
-        return Verdict::Same(super::audit::foreseen(closure, &all.plan));
+        return Verdict::Same(super::audit::foreseen(closure, plan));
     }
-    let environment = planner.environment(true);
-    match planned(fs, closure, interpreter, &all.plan, &environment) {
+    match planned(fs, after, closure, interpreter, &planner.environment(true)) {
         Ok(foreseen) => match foreseen.finding() {
             None => Verdict::Same(Storm::of(&foreseen.after.load)),
-            Some(finding) => Verdict::Changed(changed_files(fs, closure, &foreseen, all), finding),
+            Some(finding) => Verdict::Changed(files(fs, closure, &foreseen), finding),
         },
         Err(error) => {
             let path = target.inside.clone();
             let what = What::LoadedSetChanges(error.to_string());
-            let files = all.plan.files.iter().map(|file| file.path.clone()).collect();
-            Verdict::Changed(files, Finding { path, needed: None, what })
+            let objects = closure.load.objects.iter();
+            let files = objects.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok());
+            Verdict::Changed(files.collect(), Finding { path, needed: None, what })
         }
     }
 }
 
-/// The files of a program's start, as it is and as it would be, that the plan changes.
-fn changed_files(
-    fs: &dyn FileSystem,
-    before: &Closure,
-    foreseen: &Foreseen,
-    all: &Planned,
-) -> Vec<BString> {
+/// The files of a program's start, as it is and as it would be.
+fn files(fs: &dyn FileSystem, before: &Closure, foreseen: &Foreseen) -> FxHashSet<BString> {
     let objects = before.load.objects.iter().chain(&foreseen.after.load.objects);
-    let files: FxHashSet<BString> =
-        objects.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok()).collect();
-    let edited = all.plan.files.iter().filter(|file| !file.edits.is_empty());
-    edited.filter(|file| files.contains(&file.path)).map(|file| file.path.clone()).collect()
+    objects.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use becalm_core::carrier::FilePlan;
+    use becalm_core::edit::Edit;
+
+    use super::*;
+
+    fn cache(package: &str) -> Creation {
+        Creation::File { path: format!("{package}/etc/ld.so.cache").into(), bytes: Vec::new() }
+    }
+
+    fn edited(path: &str) -> FilePlan {
+        let edits = vec![Edit::ResolutionNote(None)];
+        FilePlan { path: path.into(), edits, answers: Vec::new() }
+    }
+
+    fn start(files: &[&str]) -> FxHashSet<BString> {
+        files.iter().map(|&file| file.into()).collect()
+    }
+
+    #[test]
+    fn edits_are_blamed_before_caches_and_those_of_a_start_alone() {
+        let mut plan = Plan::default();
+        plan.files = vec![edited("/s/a/lib/liba.so"), edited("/s/b/lib/libb.so")];
+        plan.creations = vec![cache("/s/a"), cache("/s/ab")];
+        let guilty = start(&["/s/a/lib/liba.so", "/s/p/bin/prog"]);
+        assert!(cut(&mut plan, &guilty));
+        assert_eq!(plan.files.iter().map(|f| f.edits.len()).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(plan.creations.len(), 2);
+        assert!(cut(&mut plan, &guilty));
+        assert_eq!(plan.creations, [cache("/s/ab")], "a package whose name begins alike stays");
+        assert!(!cut(&mut plan, &guilty), "nothing is left to blame");
+    }
 }

@@ -33,6 +33,8 @@ pub(super) struct Planned {
     /// The programs among the targets, as they start now.
     pub(super) programs: Vec<(Target, Closure)>,
     pub(super) problems: Vec<Problem>,
+    /// One for each file, before they are gathered.
+    parts: Vec<Plan>,
     /// The objects, where a carrier plans them together.
     subjects: Vec<Subject>,
 }
@@ -87,11 +89,11 @@ impl<'a> Planner<'a> {
             }
             planned
         };
-        let parts: Vec<Planned> = files.par_chunks(IN_A_SESSION).map(some).collect();
+        let planned: Vec<Planned> = files.par_chunks(IN_A_SESSION).map(some).collect();
         progress.finish();
         let mut all = Planned::default();
-        for part in parts {
-            all.plan.merge(part.plan);
+        for part in planned {
+            all.parts.extend(part.parts);
             all.programs.extend(part.programs);
             all.problems.extend(part.problems);
             all.subjects.extend(part.subjects);
@@ -99,8 +101,9 @@ impl<'a> Planner<'a> {
         if self.asked.with == CarrierName::Ldcache {
             let session = self.assumed.fs.session();
             let subjects = std::mem::take(&mut all.subjects);
-            all.plan.merge(ldcache::plan(&self.mapped(&session), &subjects, &self.settings));
+            all.parts.push(ldcache::plan(&self.mapped(&session), &subjects, &self.settings));
         }
+        all.plan = Plan::gather(std::mem::take(&mut all.parts));
         all
     }
 
@@ -117,7 +120,8 @@ impl<'a> Planner<'a> {
                 return planned.problems.push(Problem { path: target.shown, reason });
             }
         };
-        planned.plan.merge(self.of_closure(fs, &target, &closure, &mut planned.problems));
+        let plan = self.of_closure(fs, &target, &closure, &mut planned.problems);
+        planned.parts.push(plan);
         if self.asked.with == CarrierName::Ldcache {
             planned.subjects.push(closure.subject.clone());
         }

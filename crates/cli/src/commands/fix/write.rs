@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::Report;
 use super::plan::Planner;
 use crate::commands::making;
-use crate::commands::targets::Target;
+use crate::commands::targets::{Problem, Target};
 use crate::commands::undo;
 use crate::commands::writing::{Done, Editor, Outcome, Proposal};
 use crate::flags::{FixFlags, HardlinksFlag};
@@ -58,19 +58,19 @@ pub(super) fn carry_out(
         // An object must not name what could not be made.
         return Ok(());
     }
-    let edited: Vec<&FilePlan> = report.plan.files.iter().filter(|f| !f.edits.is_empty()).collect();
-    let paths = edited.iter().map(|file| host(file.path.as_ref()));
-    let (paths, unreachable): (Vec<PathBuf>, Vec<Option<String>>) = paths
-        .map(|path| match path {
-            Ok(path) => (path, None),
-            Err(why) => (PathBuf::new(), Some(why)),
-        })
-        .unzip();
+    let Report { plan, problems, .. } = report;
+    let (mut edited, mut paths): (Vec<&FilePlan>, Vec<PathBuf>) = (Vec::new(), Vec::new());
+    for file in plan.files.iter().filter(|file| !file.edits.is_empty()) {
+        match host(file.path.as_ref()) {
+            Ok(path) => {
+                edited.push(file);
+                paths.push(path);
+            }
+            Err(reason) => problems.push(Problem { path: file.path.clone(), reason }),
+        }
+    }
     let keeps_inode = asked.writing.in_place || asked.writing.hardlinks == HardlinksFlag::Keep;
     let propose = |at: usize, reader: &becalm_host::write::Reader| -> Result<Proposal, String> {
-        if let Some(why) = &unreachable[at] {
-            return Err(why.clone());
-        }
         let edits = &edited[at].edits;
         let result = match keeps_inode {
             true => becalm_rewrite::edit_in_place(reader, edits),

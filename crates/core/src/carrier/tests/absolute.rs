@@ -2,8 +2,8 @@
 
 use bstr::BString;
 
+use super::planned;
 use crate::carrier::absolute::{self, Scope, Told};
-use crate::carrier::planned::planned;
 use crate::carrier::{Names, Plan, Settings, Stores, What};
 use crate::closure::{self, Closure, Subject};
 use crate::edit::Edit;
@@ -97,7 +97,7 @@ fn needed_strings_become_paths_and_libc_stays_short() {
     let kept = whole.findings.iter().filter(|f| f.what == What::Kept).count();
     assert_eq!(kept, 2);
     let before = closure(&fs);
-    let after = planned(&fs, &before, LD_SO.into(), &whole, &Environment::default()).unwrap();
+    let after = planned(&fs, &before, &whole, &Environment::default()).unwrap();
     assert!(after.is_equal(), "{:?}", after.finding());
     assert_eq!(after.after.load.resolutions[0].needed, "/s/a/lib/liba.so");
 }
@@ -136,7 +136,7 @@ fn a_plan_that_would_load_another_object_is_found_out() {
     let before = closure(&fs);
     assert_eq!(before.unresolved().len(), 0);
     let plan = plan(&fs, Scope::Subject);
-    let after = planned(&fs, &before, LD_SO.into(), &plan, &Environment::default()).unwrap();
+    let after = planned(&fs, &before, &plan, &Environment::default()).unwrap();
     assert_eq!(after.unresolved, ["liba.so"]);
     let finding = after.finding().expect("a refusal").what.to_string();
     assert_eq!(finding, "the program would load other objects: liba.so no longer found");

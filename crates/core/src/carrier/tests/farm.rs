@@ -1,7 +1,8 @@
 //! Where the links lie, and what is not linked.
 
 use super::absolute::{LD_SO, base, closure, settings};
-use crate::carrier::planned::{overlay, planned};
+use super::planned;
+use crate::carrier::planned::Outlook;
 use crate::carrier::{Creation, Finding, Plan, What, farm};
 use crate::closure::Subject;
 use crate::cost::Storm;
@@ -52,7 +53,7 @@ fn run_path(plan: &Plan, at: usize) -> String {
 /// The objects loaded are the same; the storms before and after.
 fn storms(fs: &MemFs, plan: &Plan) -> (u64, u64) {
     let before = closure(fs);
-    let after = planned(fs, &before, LD_SO.into(), plan, &Environment::default()).unwrap();
+    let after = planned(fs, &before, plan, &Environment::default()).unwrap();
     assert!(after.is_equal(), "{:?}", after.finding());
     (Storm::of(&before.load).misses(), Storm::of(&after.after.load).misses())
 }
@@ -81,7 +82,7 @@ fn a_second_run_has_nothing_to_do() {
     let fs = packages().object("/s/p/bin/prog", prog("/s/c/lib:/m:/s/a/lib:/s/b/lib"));
     let plan = leaf(&fs);
     assert!(!plan.is_empty());
-    let again = leaf(&overlay(&fs, &plan));
+    let again = leaf(&Outlook::of(&fs, &plan).over(&fs));
     assert!(again.is_empty(), "{again:?}");
 }
 

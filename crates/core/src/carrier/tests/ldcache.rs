@@ -1,7 +1,8 @@
 //! What a package's cache holds, and that a loader which reads it finds the same.
 
 use super::absolute::{LD_SO, base, closure, facts, settings};
-use crate::carrier::planned::{overlay, planned};
+use super::planned;
+use crate::carrier::planned::Outlook;
 use crate::carrier::{Creation, Plan, What, ldcache};
 use crate::closure::Subject;
 use crate::elf::{Class, Endian};
@@ -65,7 +66,7 @@ fn a_loader_that_reads_it_misses_nothing() {
         ["libb.so 0x303 /s/b/lib/libb.so", "liba.so 0x303 /s/a/lib/liba.so"]
     );
     let before = closure(&fs);
-    let after = planned(&fs, &before, LD_SO.into(), &plan, &reading()).unwrap();
+    let after = planned(&fs, &before, &plan, &reading()).unwrap();
     assert!(after.is_equal(), "{:?}", after.finding());
     let probes: Vec<_> = after.after.probes().map(|p| (p.source, p.path.to_string())).collect();
     assert_eq!(
@@ -76,7 +77,7 @@ fn a_loader_that_reads_it_misses_nothing() {
         ]
     );
     // Whoever does not read it goes on as before.
-    let stock = planned(&fs, &before, LD_SO.into(), &plan, &Environment::default()).unwrap();
+    let stock = planned(&fs, &before, &plan, &Environment::default()).unwrap();
     assert_eq!(stock.after.load.probes.len(), before.load.probes.len());
 }
 
@@ -145,7 +146,7 @@ fn a_big_endian_target_gets_a_big_endian_cache() {
 fn what_is_there_already_is_left_alone_and_anothers_not_overwritten() {
     let fs = packages();
     let first = plan(&fs, &["/s/p/bin/prog"]);
-    let again = plan(&overlay(&fs, &first), &["/s/p/bin/prog"]);
+    let again = plan(&Outlook::of(&fs, &first).over(&fs), &["/s/p/bin/prog"]);
     assert!(again.is_empty());
     let foreign = packages().file("/s/p/etc/ld.so.cache", "somebody's");
     let plan = plan(&foreign, &["/s/p/bin/prog"]);

@@ -4,9 +4,10 @@
 use proptest::prelude::*;
 
 use super::absolute::{LD_SO, base, facts, settings};
-use crate::carrier::planned::planned;
+use super::planned;
+use crate::carrier::planned::Outlook;
 use crate::carrier::verify::{self, Verdict};
-use crate::carrier::{Plan, farm, ldcache, note, planned::overlay};
+use crate::carrier::{Plan, farm, ldcache, note};
 use crate::closure::{self, Closure, Subject};
 use crate::elf::Class;
 use crate::facts::{Environment, Readers};
@@ -149,7 +150,7 @@ fn holds(world: &World, plan: &Plan, reads: &Readers) -> Result<(), TestCaseErro
     for fs in [world.today(), world.tomorrow()] {
         let before = walk(&fs, &world.environment(Readers::default()));
         let environment = world.environment(reads.clone());
-        let after = planned(&fs, &before, LD_SO.into(), plan, &environment);
+        let after = planned(&fs, &before, plan, &environment);
         let after = after.expect("it starts as before");
         let probes: Vec<_> = after.after.probes().map(|p| p.path.to_string()).collect();
         prop_assert!(after.is_equal(), "{:?}\n{plan:#?}\n{probes:#?}", after.finding());
@@ -167,7 +168,8 @@ proptest! {
         let plan = Plan::gather(subjects.iter().map(|s| note::plan(&fs, s, &settings())));
         holds(&world, &plan, &Readers { note: true, package_caches: Vec::new() })?;
         holds(&world, &plan, &Readers::default())?;
-        let later = overlay(&fs, &plan);
+        let outlook = Outlook::of(&fs, &plan);
+        let later = outlook.over(&fs);
         for subject in world.subjects(&later) {
             for checked in verify::object(&later, &subject, &settings()) {
                 prop_assert_eq!(&checked.verdict, &Verdict::True, "{} {:?}", subject.path, checked);
@@ -189,7 +191,8 @@ proptest! {
         let subjects = world.subjects(&fs);
         let plan = Plan::gather(subjects.iter().map(|s| farm::leaf(&fs, s, &settings())));
         holds(&world, &plan, &Readers::default())?;
-        let later = overlay(&fs, &plan);
+        let outlook = Outlook::of(&fs, &plan);
+        let later = outlook.over(&fs);
         for subject in world.subjects(&later) {
             prop_assert!(farm::leaf(&later, &subject, &settings()).is_empty());
         }

@@ -1,7 +1,7 @@
 //! What is said of carriers that are there.
 
 use super::absolute::{LD_SO, base, settings};
-use crate::carrier::planned::overlay;
+use crate::carrier::planned::Outlook;
 use crate::carrier::verify::{self, Carrier, Checked, Verdict};
 use crate::carrier::{farm, ldcache, note};
 use crate::closure::Subject;
@@ -65,7 +65,7 @@ fn what_each_carrier_plans_is_true() {
         (Carrier::Farm, farm::leaf(&fs, &object, &settings())),
         (Carrier::PackageCache, ldcache::plan(&fs, std::slice::from_ref(&object), &settings())),
     ] {
-        let found = verdicts(&overlay(&fs, &plan));
+        let found = verdicts(&Outlook::of(&fs, &plan).over(&fs));
         assert!(!found.is_empty());
         for (of, needed, verdict) in found {
             assert_eq!((of, verdict), (carrier, Verdict::True), "{needed}");
