@@ -2,12 +2,14 @@
 //!
 //! `import` makes a store out of this machine's programs, `fixture` makes the
 //! seeds of this field, `measure` counts what the real loader does with them, `bench`
-//! measures becalm itself, `slowfs` makes a file system slow.
+//! measures becalm itself, `field` makes the field's own figures again, `slowfs` makes a file
+//! system slow.
 
 mod bench;
 mod child;
 mod dpkg;
 mod elf;
+mod field;
 mod fixture;
 mod import;
 mod loader;
@@ -54,6 +56,9 @@ enum Command {
     /// Measure what becalm costs, beside other tools
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Make the figures again that this field is known by
+    #[command(subcommand)]
+    Field(field::Field),
     /// Mount a directory so that every lookup of a name takes its time
     Slowfs(slowfs::SlowFs),
     /// Count what the real loader does for each program of a store
@@ -90,6 +95,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(())
         }
         Command::Bench(bench) => bench::run(&bench),
+        Command::Field(field) => field::run(&field),
         Command::Fixture(fixture) => fixture::run(fixture),
         Command::Measure { store } => measure::run(&store),
     };

@@ -1,0 +1,162 @@
+//! What stands in `integrations/`, run as its tools would run it, on a small store.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use support::store::Store;
+use support::{Ran, becalm, no_compiler, run, skip};
+
+/// A file of the project.
+fn integration(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integrations").join(name)
+}
+
+/// A command that finds this becalm by its name.
+fn tool(program: &str, arguments: &[&str]) -> Command {
+    let built = Path::new(env!("CARGO_BIN_EXE_becalm")).parent().expect("a folder");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(program);
+    command.args(arguments).env("PATH", format!("{}:{path}", built.display()));
+    for variable in ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES"] {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+fn shell(program: &str, script: &str, variables: &[(&str, &Path)]) -> Ran {
+    run(tool(program, &["-euc", script]).envs(variables.iter().copied()))
+}
+
+fn misses(store: &Store) -> u64 {
+    let ran = run(becalm().args(["check", "--json"]).arg(store.app()));
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let storm = &json["total"];
+    storm["missed_opens"].as_u64().unwrap() + storm["missed_stats"].as_u64().unwrap()
+}
+
+fn package(store: &Store) -> PathBuf {
+    store.root().join(store.packages[0])
+}
+
+fn prints(store: &Store) -> String {
+    run(&mut Command::new(store.app())).stdout
+}
+
+#[test]
+fn the_hook_for_nix_calms_an_output_in_its_fixup_phase() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let (before, prefix) = (misses(&store), package(&store));
+    // As stdenv calls it: for each output, with `prefix` set.
+    let script =
+        "fixupOutputHooks=(); source \"$hook\"; becalmCarrier=absolute; becalmMaxMisses=$budget
+                  for hook in \"${fixupOutputHooks[@]}\"; do prefix=$output; $hook; done";
+    let root = store.root();
+    let hook = integration("nix/becalm-hook.sh");
+    let with = |budget: &str| {
+        let budget = Path::new(budget);
+        let variables =
+            [("hook", &*hook), ("output", &*prefix), ("NIX_STORE", &*root), ("budget", budget)];
+        shell("bash", script, &variables)
+    };
+    let ran = with("1000");
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(misses(&store) < before);
+    assert_eq!(prints(&store), "one two\n");
+    let left = misses(&store);
+    assert!(left > 0, "the C library's own search is left, so that a budget can fail");
+    assert_eq!(with(&(left - 1).to_string()).code, Some(1), "over the budget");
+}
+
+#[test]
+fn the_phase_for_guix_calms_every_output() {
+    if no_compiler() {
+        return;
+    }
+    if !Path::new("/usr/bin/guile").exists() {
+        skip("no guile");
+        return;
+    }
+    let store = Store::new();
+    let before = misses(&store);
+    let (module, root) = (integration("guix"), store.root());
+    let call = format!(
+        "(use-modules (becalm)) (exit (calm #:outputs '((\"out\" . \"{}\") (\"gone\" . \"/nonexistent\")) \
+         #:store \"{}\" #:carrier \"absolute\"))",
+        package(&store).display(),
+        root.display()
+    );
+    let module = module.to_str().expect("UTF-8");
+    let ran = run(&mut tool("guile", &["--no-auto-compile", "-L", module, "-c", &call]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(misses(&store) < before);
+    assert_eq!(prints(&store), "one two\n");
+    let no_carrier = call.replace("absolute", "none");
+    let ran = run(&mut tool("guile", &["--no-auto-compile", "-L", module, "-c", &no_carrier]));
+    assert_eq!(ran.code, Some(1), "becalm's failure is the phase's");
+}
+
+#[test]
+fn prefixes_of_spack_are_calmed_one_by_one() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let before = misses(&store);
+    let script = "printf '%s\\n' \"$prefix\" /nonexistent | \"$calm\" \"$store\" --with absolute";
+    let (root, prefix) = (store.root(), package(&store));
+    let calm = integration("spack/calm-prefixes.sh");
+    let ran = shell("sh", script, &[("calm", &calm), ("store", &root), ("prefix", &prefix)]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(misses(&store) < before);
+    assert_eq!(prints(&store), "one two\n");
+}
+
+#[test]
+fn a_conda_environment_is_calmed_while_it_is_active() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let prefix = store.root();
+    // Twice, since the second activation brings the index up to date.
+    let script = ". \"$activate\"; . \"$deactivate\"; . \"$activate\"
+                  echo \"${LD_AUDIT:-none}\"; \"$app\"; . \"$deactivate\"; echo \"${LD_AUDIT:-none}\"";
+    let variables = [
+        ("CONDA_PREFIX", prefix.clone()),
+        ("activate", integration("conda/activate.sh")),
+        ("deactivate", integration("conda/deactivate.sh")),
+        ("app", store.app()),
+    ];
+    let variables: Vec<(&str, &Path)> =
+        variables.iter().map(|(name, value)| (*name, value.as_path())).collect();
+    let ran = shell("sh", script, &variables);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert!(lines[0].contains("/var/becalm/index.so"), "{lines:?}");
+    assert_eq!(lines[1..], ["one two", "none"]);
+}
+
+#[test]
+fn a_budget_in_ci_fails_a_package_that_searches_too_much() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let (root, prefix) = (store.root(), package(&store));
+    let budget = integration("ci/storm-budget.sh");
+    let with = |misses: u64| {
+        let misses = misses.to_string();
+        let mut command = tool(budget.to_str().expect("UTF-8"), &[&misses]);
+        run(command.args([&root, &prefix]))
+    };
+    let now = misses(&store);
+    assert!(now > 0);
+    assert_eq!(with(now).code, Some(0), "{}", with(now).stderr);
+    assert_eq!(with(now - 1).code, Some(1));
+}

@@ -1,0 +1,156 @@
+//! System calls of whole starts, and the opens among them that find no library.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::place::Place;
+use super::{Calls, Row, becalm, grouped, program, trace};
+
+/// A program, the arguments that make it end by itself, and what is said of it elsewhere.
+struct Known {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    /// As it is: what the Guix loader cache's authors, the makers of devenv (imagemagick) and
+    /// of shrinkwrap (emacs' second figure) counted.
+    storm: &'static str,
+    /// With absolute names (shrinkwrap).
+    absolute: &'static str,
+    /// With a loader cache (Guix).
+    cached: &'static str,
+}
+
+const PROGRAMS: [Known; 5] = [
+    Known {
+        name: "convert-im6.q16",
+        arguments: &["--version"],
+        storm: "1,225 failing `.so` opens (magick)",
+        absolute: "",
+        cached: "",
+    },
+    Known {
+        name: "emacs-nox",
+        arguments: &["--version"],
+        storm: "2,227 of 3,325 calls failed; 1,823 stats and opens",
+        absolute: "104 stats and opens",
+        cached: "24 of 1,128 calls failed",
+    },
+    Known {
+        name: "guile",
+        arguments: &["--version"],
+        storm: "268 of 773 calls failed: 114 opens, 144 stats",
+        absolute: "",
+        cached: "105 of 600 calls failed: 6 opens, 88 stats",
+    },
+    Known {
+        name: "bash",
+        arguments: &["--version"],
+        storm: "16 opens and 14 stats failed",
+        absolute: "",
+        cached: "5 of 59 calls failed: 4 opens",
+    },
+    Known {
+        name: "inkscape",
+        arguments: &["--version"],
+        storm: "3,700 failing calls; 44 entries in its run path",
+        absolute: "",
+        cached: "",
+    },
+];
+
+/// A way to start a program.
+struct Way<'a> {
+    name: &'a str,
+    theirs: fn(&Known) -> &'static str,
+    environment: Vec<(&'a str, String)>,
+}
+
+/// Each program as it is and with each cure.
+pub(super) fn rows(tool: &Path, store: &Path, libraries: &[PathBuf]) -> Result<Vec<Row>> {
+    let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
+    let mut place = Place::new(store)?;
+    let store = place.store().to_owned();
+    let stored = store.to_str().context("a store with a name in UTF-8")?;
+    let plain = Way { name: "as it is", theirs: |known| known.storm, environment: Vec::new() };
+    let mut rows = all(&store, &plain)?;
+
+    let scratch = tempfile::tempdir()?;
+    let index = scratch.path().join("index.so");
+    let index = index.to_str().context("a folder for scratch files with a name in UTF-8")?;
+    becalm(&tool, &["index", "--store", stored, stored, "-o", index])?;
+    let tunable = ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=4096".to_owned());
+    let environment = vec![("LD_AUDIT", index.to_owned()), tunable];
+    rows.extend(all(&store, &Way { name: "index", theirs: |_| "", environment })?);
+
+    place.renew()?;
+    becalm(&tool, &["fix", "--with", "absolute", "--no-sync", "--store", stored, stored])?;
+    let absolute = |known: &Known| known.absolute;
+    rows.extend(all(&store, &Way { name: "absolute", theirs: absolute, environment: vec![] })?);
+
+    if !libraries.is_empty() {
+        place.renew()?;
+        becalm(&tool, &["fix", "--with", "ldcache", "--no-sync", "--store", stored, stored])?;
+        replace_libc(&store, libraries)?;
+        let cached = |known: &Known| known.cached;
+        // A C library that was built for another prefix looks for these there.
+        let gconv = gconv().map(|folder| vec![("GCONV_PATH", folder)]);
+        let environment = gconv.unwrap_or_default();
+        rows.extend(all(&store, &Way { name: "ldcache", theirs: cached, environment })?);
+    }
+    Ok(rows)
+}
+
+fn all(store: &Path, way: &Way<'_>) -> Result<Vec<Row>> {
+    let row = |known: &Known| {
+        let path = program(store, known.name)?;
+        let mut command = vec![path.to_str().context("a path in UTF-8")?];
+        command.extend(known.arguments);
+        let environment: Vec<(&str, &str)> =
+            way.environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let what = format!("{} {}, {}", known.name, known.arguments.join(" "), way.name);
+        let calls = trace(&command, &environment).with_context(|| what.clone())?;
+        Ok(Row { what, theirs: (way.theirs)(known).to_owned(), ours: words(&calls) })
+    };
+    PROGRAMS.iter().map(row).collect()
+}
+
+fn words(calls: &Calls) -> String {
+    format!(
+        "{} of {} calls failed: {} opens of `.so`, {} stats",
+        grouped(calls.failed),
+        grouped(calls.all),
+        grouped(calls.missed_opens),
+        grouped(calls.missed_stats)
+    )
+}
+
+/// Where the machine's C library keeps its character sets.
+fn gconv() -> Option<String> {
+    let mut folders = fs::read_dir("/usr/lib")
+        .ok()?
+        .flatten()
+        .filter(|folder| folder.file_name().to_string_lossy().starts_with(std::env::consts::ARCH));
+    let folder = folders.find_map(|folder| folder.path().join("gconv").canonicalize().ok())?;
+    Some(folder.to_str()?.to_owned())
+}
+
+/// Gives the store's C library the files of another build of the same release.
+fn replace_libc(store: &Path, libraries: &[PathBuf]) -> Result<()> {
+    for package in fs::read_dir(store)? {
+        let lib = package?.path().join("lib");
+        if !lib.join("libc.so.6").exists() {
+            continue;
+        }
+        for file in fs::read_dir(&lib)? {
+            let file = file?.path();
+            let name = file.file_name().unwrap_or_default();
+            let built = libraries.iter().map(|folder| folder.join(name)).find(|b| b.is_file());
+            if let Some(built) = built {
+                fs::remove_file(&file)?;
+                fs::copy(&built, &file).with_context(|| built.display().to_string())?;
+            }
+        }
+    }
+    Ok(())
+}

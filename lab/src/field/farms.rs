@@ -1,0 +1,59 @@
+//! What directories of links leave of a storm: for the program alone, and for every object of
+//! its closure.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::place::Place;
+use super::{Row, becalm, grouped, program, trace};
+
+/// Programs, with what the makers of devenv found for one of its kind: a wide run path, and a
+/// narrow one above a large closure.
+const PROGRAMS: [(&str, [&str; 3]); 3] = [
+    ("convert-im6.q16", ["1,225 (magick, 91 libraries, 35 directories)", "213 (−83 %)", ""]),
+    ("nix", ["486 (devenv, 83 libraries, 12 directories)", "392 (−19 %)", "88 (−82 %)"]),
+    ("inkscape", ["", "", ""]),
+];
+
+/// Failing opens of `.so` files, as the blog counts them.
+pub(super) fn rows(tool: &Path, store: &Path) -> Result<Vec<Row>> {
+    let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
+    let mut place = Place::new(store)?;
+    let store = place.store().to_owned();
+    let stored = store.to_str().context("a store with a name in UTF-8")?;
+    let mut rows = Vec::new();
+    for (name, theirs) in PROGRAMS {
+        let path = program(&store, name)?;
+        let path = path.to_str().context("a path in UTF-8")?;
+        let missed = || Ok::<usize, anyhow::Error>(trace(&[path, "--version"], &[])?.missed_opens);
+        place.renew()?;
+        let before = missed()?;
+        becalm(&tool, &["fix", "--with", "farm", "--leaf", "--no-sync", "--store", stored, path])?;
+        let leaf = missed()?;
+        place.renew()?;
+        becalm(
+            &tool,
+            &["fix", "--with", "farm", "--leaf", "--no-sync", "--store", stored, stored],
+        )?;
+        let every = missed()?;
+        place.renew()?;
+        becalm(&tool, &["fix", "--with", "farm", "--no-sync", "--store", stored, path])?;
+        let graph = missed()?;
+        let less = |now: usize| {
+            let part = 100.0 * (before.saturating_sub(now)) as f64 / before.max(1) as f64;
+            format!("{} (−{part:.0} %)", grouped(now))
+        };
+        let [storm, of_leaf, of_graph] = theirs;
+        let row = |what: &str, theirs: &str, ours: String| Row {
+            what: format!("{name} --version, {what}"),
+            theirs: theirs.to_owned(),
+            ours,
+        };
+        rows.push(row("as it is", storm, grouped(before)));
+        rows.push(row("a farm for the program alone", of_leaf, less(leaf)));
+        rows.push(row("a farm for each object", of_graph, less(every)));
+        rows.push(row("one farm for the whole graph", "", less(graph)));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,102 @@
+//! The directories that a loader makes of a few entries of `LD_LIBRARY_PATH`: the story of a
+//! shell that opened 209 of them to find one library.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::{Row, grouped};
+use crate::child;
+use crate::fixture::search_path;
+
+/// Entries of the story's `LD_LIBRARY_PATH`.
+const ENTRIES: usize = 13;
+
+/// Counts, for each loader, the directories of the first search, and what it then tries.
+pub(super) fn rows(tool: &Path, loaders: &[PathBuf]) -> Result<Vec<Row>> {
+    let scratch = tempfile::tempdir()?;
+    let built = search_path::library_path(scratch.path(), ENTRIES, 1)?;
+    let path = built.env.get("LD_LIBRARY_PATH").context("the fixture's path")?;
+    let own = interpreter(tool, &built.program)?;
+    let mut rows = Vec::new();
+    for loader in loaders.iter().chain([&own]) {
+        let mut command = child::command(loader);
+        command.env("LD_DEBUG", "libs").env("LD_LIBRARY_PATH", path);
+        command.arg("--list").arg(&built.program);
+        // A program made for a later release is not listed, but it is searched for.
+        let said = child::finish(command)?;
+        let (dirs, tried) = searched(&said.stdout, &said.stderr);
+        let theirs = if rows.is_empty() { "209 directories" } else { "" };
+        rows.push(Row {
+            what: format!("{ENTRIES} entries, one library, {}", release(loader)?),
+            theirs: theirs.to_owned(),
+            ours: format!("{} directories, {} files tried", grouped(dirs), grouped(tried)),
+        });
+    }
+    Ok(rows)
+}
+
+/// The release of the C library that a loader belongs to: what it says of itself, or, before
+/// 2.33, what its file is called.
+fn release(loader: &Path) -> Result<String> {
+    let mut command = child::command(loader);
+    command.arg("--version");
+    let said = child::finish(command)?;
+    let first = said.stdout.lines().next().unwrap_or_default();
+    let named = loader.file_stem().unwrap_or_default().to_string_lossy();
+    let version = first.rsplit(' ').next().or(named.strip_prefix("ld-")).unwrap_or_default();
+    match version.starts_with(|c: char| c.is_ascii_digit()) {
+        true => Ok(format!("glibc {}", version.trim_end_matches('.'))),
+        false => Ok(named.replacen("ld-", "glibc ", 1)),
+    }
+}
+
+/// Directories of the first search that `LD_LIBRARY_PATH` made, and the files tried in it.
+fn searched(stdout: &str, stderr: &str) -> (usize, usize) {
+    let lines = stdout.lines().chain(stderr.lines());
+    let (mut dirs, mut tried) = (0, 0);
+    for line in lines.skip_while(|line| !line.contains("(LD_LIBRARY_PATH)")) {
+        if line.contains("search path=") {
+            if dirs > 0 {
+                break;
+            }
+            let list = line.split("search path=").nth(1).unwrap_or_default();
+            let list = list.split('\t').next().unwrap_or_default();
+            dirs = list.split(':').count();
+        } else if line.contains("trying file=") {
+            tried += 1;
+        } else if line.contains("find library=") {
+            break;
+        }
+    }
+    (dirs, tried)
+}
+
+/// The loader that a program names.
+fn interpreter(tool: &Path, program: &Path) -> Result<PathBuf> {
+    let mut command = child::command(tool);
+    command.args(["check", "--json"]).arg(program);
+    let json: serde_json::Value = serde_json::from_str(&child::finish(command)?.stdout)?;
+    let found = json["programs"][0]["interpreter"].as_str();
+    Ok(PathBuf::from(found.context("becalm names no interpreter")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_search_alone_counts() {
+        let said = "\
+      9:\tfind library=libseed000.so [0]; searching
+      9:\t search path=/a/tls:/a:/b/tls:/b\t\t(LD_LIBRARY_PATH)
+      9:\t  trying file=/a/tls/libseed000.so
+      9:\t  trying file=/a/libseed000.so
+      9:\t
+      9:\tfind library=libc.so.6 [0]; searching
+      9:\t search path=/a:/b\t\t(LD_LIBRARY_PATH)
+      9:\t  trying file=/a/libc.so.6
+";
+        assert_eq!(searched("", said), (4, 2));
+    }
+}

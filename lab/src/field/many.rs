@@ -1,0 +1,73 @@
+//! A program of many libraries on a file system on which every lookup of a name takes its
+//! time, as over a network: as it is, and with absolute names.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::{Row, becalm, grouped, trace};
+use crate::child;
+use crate::fixture::search_path;
+
+/// How large, and how slow.
+pub(super) struct Shape {
+    pub(super) libraries: usize,
+    pub(super) dirs: usize,
+    pub(super) delay_us: u64,
+}
+
+/// Times both, turn by turn, the fix made and taken back in each; the ratio is the median of
+/// the rounds.
+pub(super) fn rows(tool: &Path, shape: &Shape, rounds: usize) -> Result<Vec<Row>> {
+    let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
+    let scratch = tempfile::tempdir()?;
+    let built = search_path::runpath(scratch.path(), shape.dirs, shape.libraries)?;
+    let dir = built.program.parent().context("a program without a folder")?;
+    let (store, program) = (dir.to_str(), built.program.to_str());
+    let (store, program) = store.zip(program).context("a folder for scratch files in UTF-8")?;
+    let mut failed = [0; 2];
+    let mut times: [Vec<f64>; 2] = Default::default();
+    for _ in 0..rounds {
+        failed[0] = trace(&[program], &[])?.failed;
+        times[0].push(slow(dir, program, shape.delay_us)?);
+        becalm(&tool, &["fix", "--with", "absolute", "--no-sync", "--store", store, program])?;
+        failed[1] = trace(&[program], &[])?.failed;
+        times[1].push(slow(dir, program, shape.delay_us)?);
+        becalm(&tool, &["undo", "--no-sync", program])?;
+    }
+    let ratios = times[0].iter().zip(&times[1]).map(|(plain, absolute)| plain / absolute);
+    let what = format!(
+        "{} libraries in {} directories, {} µs a lookup",
+        shape.libraries, shape.dirs, shape.delay_us
+    );
+    let row = |way: &str, theirs: &str, ours: String| Row {
+        what: format!("{what}, {way}"),
+        theirs: theirs.to_owned(),
+        ours,
+    };
+    let ours = |at: usize, times: &[f64]| {
+        format!("{} failed calls, {:.1} s", grouped(failed[at]), median(times.to_vec()))
+    };
+    let theirs = ["344.6 s (2,048 processes, NFS)", "47.8 s"];
+    Ok(vec![
+        row("as it is", theirs[0], ours(0, &times[0])),
+        row("absolute names", theirs[1], ours(1, &times[1])),
+        row("as it is against absolute names", "7.2", format!("{:.1}", median(ratios.collect()))),
+    ])
+}
+
+/// Seconds of one start on the slow file system; its mount, a few milliseconds, included.
+fn slow(dir: &Path, program: &str, delay_us: u64) -> Result<f64> {
+    let mut command = child::command(std::env::current_exe()?);
+    command.args(["slowfs", "--delay-us", &delay_us.to_string()]).args([dir, dir]).arg("--");
+    command.arg(program);
+    let began = Instant::now();
+    child::succeed(command)?;
+    Ok(began.elapsed().as_secs_f64())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,245 @@
+//! `lab field`: the figures that this field is known by, made again here: what others found,
+//! beside what the same change does to the programs of this lab.
+//!
+//! [`calls`] counts system calls and failing opens, as it is and cured; [`farms`] what a
+//! directory of links for one object, and for all of them, leaves; [`many`] times a program of
+//! 900 libraries on a slow file system; [`library_path`] counts the directories that an old
+//! loader makes of a few. [`place`] lets a copy stand in the store's place.
+
+mod calls;
+mod farms;
+mod library_path;
+mod many;
+mod place;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::child;
+
+/// Which figures.
+#[derive(Subcommand)]
+pub(crate) enum Field {
+    /// System calls and failing opens of five programs: as they are, with absolute names, with
+    /// an index, and with loader caches where a loader that reads them is given
+    Calls {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        stored: Stored,
+        /// Folders with the C library of a loader that reads package caches
+        #[arg(long, value_name = "DIR")]
+        libraries: Vec<PathBuf>,
+    },
+    /// Failing opens with directories of links: for the program alone, and for every object
+    Farms {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        stored: Stored,
+    },
+    /// A program of many libraries on a slow file system, as it is and with absolute names
+    Many {
+        #[command(flatten)]
+        common: Common,
+        /// Libraries
+        #[arg(long, default_value_t = 900)]
+        libraries: usize,
+        /// Directories that they are spread over
+        #[arg(long, default_value_t = 35)]
+        dirs: usize,
+        /// How long a lookup of a name takes, in microseconds
+        #[arg(long, default_value_t = 1000)]
+        delay_us: u64,
+        /// Rounds
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+    },
+    /// Directories that a loader searches for 13 entries of `LD_LIBRARY_PATH`
+    LibraryPath {
+        #[command(flatten)]
+        common: Common,
+        /// Loaders to ask; the machine's own is asked as well
+        #[arg(long, value_name = "LD.SO")]
+        loader: Vec<PathBuf>,
+    },
+}
+
+/// What all of them take.
+#[derive(Args)]
+pub(crate) struct Common {
+    /// The becalm to use
+    #[arg(long, default_value = "target/release/becalm")]
+    becalm: PathBuf,
+    /// Where the figures go as JSON, beside the table that is printed
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
+}
+
+/// Which store the programs are of.
+#[derive(Args)]
+pub(crate) struct Stored {
+    /// The store
+    #[arg(long, default_value = "target/lab/store")]
+    store: PathBuf,
+}
+
+/// One figure of the field, and ours.
+#[derive(Debug, Serialize)]
+struct Row {
+    /// What was counted, of what.
+    what: String,
+    /// What others found; empty where it is ours alone.
+    theirs: String,
+    /// What was found here.
+    ours: String,
+}
+
+/// Makes the figures, prints them as a table, and writes them down where that is asked for.
+///
+/// # Errors
+/// A store, a loader, becalm or strace that is not there; mounts without root.
+pub(crate) fn run(asked: &Field) -> Result<()> {
+    let (common, rows) = match asked {
+        Field::Calls { common, stored, libraries } => {
+            (common, calls::rows(&common.becalm, &stored.store, libraries)?)
+        }
+        Field::Farms { common, stored } => (common, farms::rows(&common.becalm, &stored.store)?),
+        Field::Many { common, libraries, dirs, delay_us, rounds } => {
+            let shape = many::Shape { libraries: *libraries, dirs: *dirs, delay_us: *delay_us };
+            (common, many::rows(&common.becalm, &shape, *rounds)?)
+        }
+        Field::LibraryPath { common, loader } => {
+            (common, library_path::rows(&common.becalm, loader)?)
+        }
+    };
+    println!("| what | theirs | ours |\n| --- | ---: | ---: |");
+    for Row { what, theirs, ours } in &rows {
+        println!("| {what} | {theirs} | {ours} |");
+    }
+    if let Some(path) = &common.raw {
+        let text = serde_json::to_string_pretty(&rows)?;
+        fs::write(path, text + "\n").with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// What a start asks of the kernel, as strace tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Calls {
+    all: usize,
+    failed: usize,
+    /// Opens of a name with `.so` in it that found nothing.
+    missed_opens: usize,
+    /// The like of every other call that looks for a name.
+    missed_stats: usize,
+}
+
+/// Runs a command to its end under strace, with the processes it starts.
+///
+/// # Errors
+/// strace is missing, or the command fails.
+fn trace(command: &[&str], environment: &[(&str, &str)]) -> Result<Calls> {
+    let log = tempfile::NamedTempFile::new()?;
+    let mut strace: Command = child::command("strace");
+    strace.args(["-f", "-q", "-s", "4096", "-o"]).arg(log.path());
+    for (name, value) in environment {
+        // The variable must not reach strace itself.
+        strace.arg("-E").arg(format!("{name}={value}"));
+    }
+    strace.args(command);
+    child::succeed(strace)?;
+    Ok(count(&fs::read_to_string(log.path())?))
+}
+
+fn count(log: &str) -> Calls {
+    let mut calls = Calls { all: 0, failed: 0, missed_opens: 0, missed_stats: 0 };
+    for line in log.lines() {
+        // The process's number stands before the call; a call that another process broke in
+        // on is told a second time when it ends.
+        let call = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+        if !call.starts_with(|c: char| c.is_ascii_lowercase()) || !call.contains(" = ") {
+            continue;
+        }
+        calls.all += 1;
+        calls.failed += usize::from(call.contains(" = -1 E"));
+        let missed = call.contains(" = -1 ENOENT");
+        let is_open = call.starts_with("open");
+        calls.missed_opens += usize::from(missed && is_open && call.contains(".so"));
+        calls.missed_stats += usize::from(missed && call.contains("stat"));
+    }
+    calls
+}
+
+/// A number as a table shows it.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Runs becalm with its output thrown away.
+///
+/// # Errors
+/// It cannot be run, or it fails; finding something is no failure.
+fn becalm(becalm: &Path, arguments: &[&str]) -> Result<()> {
+    let mut command = child::command(becalm);
+    command.args(arguments);
+    let shown = format!("{command:?}");
+    let run = child::finish(command)?;
+    match run.status.code() {
+        Some(0 | 1) => Ok(()),
+        _ => anyhow::bail!("{shown}: {}: {}", run.status, run.stderr.trim()),
+    }
+}
+
+/// A program of a store.
+///
+/// # Errors
+/// The store has none of that name.
+fn program(store: &Path, name: &str) -> Result<PathBuf> {
+    for package in fs::read_dir(store).with_context(|| store.display().to_string())? {
+        let program = package?.path().join("bin").join(name);
+        if program.is_file() {
+            return Ok(program);
+        }
+    }
+    anyhow::bail!("{}: no program {name} in it", store.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failing_calls_are_counted_by_what_they_looked_for() {
+        let log = "\
+7 execve(\"/s/p/bin/prog\", [\"prog\"], 0x7ff /* 9 vars */) = 0
+7 openat(AT_FDCWD, \"/s/a/lib/liba.so\", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)
+7 newfstatat(AT_FDCWD, \"/s/a/lib\", 0x7ff, 0) = -1 ENOENT (No such file or directory)
+7 openat(AT_FDCWD, \"/etc/motd\", O_RDONLY) = -1 ENOENT (No such file or directory)
+7 clone(child_stack=NULL, flags=SIGCHLD <unfinished ...>
+8 access(\"/etc/ld.so.preload\", R_OK) = -1 ENOENT (No such file or directory)
+7 <... clone resumed>) = 8
+8 +++ exited with 0 +++
+";
+        let calls = count(log);
+        assert_eq!(calls, Calls { all: 5, failed: 4, missed_opens: 1, missed_stats: 1 });
+    }
+
+    #[test]
+    fn long_numbers_are_grouped() {
+        assert_eq!([7, 999, 1000, 1_234_567].map(grouped), ["7", "999", "1,000", "1,234,567"]);
+    }
+}
