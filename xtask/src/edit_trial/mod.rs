@@ -3,9 +3,10 @@
 //!
 //! [`files`] finds the files, [`kinds`] says what is edited, [`check`] holds the bytes
 //! against the original, [`tools`] asks `readelf`, the loader, `strip` and their like,
-//! [`run`] starts whole programs, [`tally`] counts and prints.
+//! [`debugger`] asks `gdb`, [`run`] starts whole programs, [`tally`] counts and prints.
 
 mod check;
+mod debugger;
 mod files;
 mod kinds;
 mod run;
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use rayon::prelude::*;
 
 use files::File;
@@ -38,7 +39,7 @@ pub struct Options {
     /// Take N files of all, spread evenly.
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// Ask the slow tools (strip, objcopy, eu-elflint, …) about every Kth file; 0 never.
+    /// Ask the slow tools (strip, objcopy, eu-elflint, gdb, …) about every Kth file; 0 never.
     #[arg(long, value_name = "K", default_value_t = 10)]
     tools_every: usize,
     /// Only edits, states and undoing: no other program is asked.
@@ -63,6 +64,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let scratch = tempfile::Builder::new().prefix("edit-trial").tempdir()?;
     let files = files::find(options)?;
     println!("{} files", files.len());
+    if !options.bytes_only {
+        say_absent()?;
+    }
     let tally = Mutex::new(Tally::default());
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     pool.install(|| {
@@ -85,6 +89,15 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if tally.failures() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Says which tools cannot be asked; with `BECALM_REQUIRE_ALL=1` that is a failure.
+fn say_absent() -> Result<()> {
+    let absent = tools::absent();
+    let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|it| it == "1");
+    ensure!(absent.is_empty() || !required, "not installed: {}", absent.join(", "));
+    absent.iter().for_each(|tool| println!("not installed, not asked: {tool}"));
+    Ok(())
+}
+
 /// One file with every kind of edit.
 fn one(
     options: &Options,
@@ -104,7 +117,7 @@ fn one(
         let done = match check::edited(&original, &kind) {
             Ok(Some(done)) => done,
             Ok(None) => {
-                tally.nothing(kind.name);
+                tally.nothing(file, kind.name);
                 continue;
             }
             Err(check::Trouble::Refused(reason)) => {
@@ -116,12 +129,15 @@ fn one(
                 continue;
             }
         };
-        tally.added(file, done.image.len() - original.len(), done.table_moved);
+        tally.added(file, kind.name, done.image.len() - original.len(), done.table_moved);
         if let Some(bench) = &mut bench {
             for (rule, what) in bench.complaints(&done, &kind)? {
                 tally.failure(file, kind.name, rule, &what);
             }
         }
+    }
+    if let Some(bench) = bench {
+        tally.asked(bench.asked);
     }
     Ok(())
 }

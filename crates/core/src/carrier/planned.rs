@@ -76,11 +76,25 @@ pub fn planned(
     plan: &Plan,
     environment: &Environment,
 ) -> Result<Planned, ClosureError> {
-    let after_fs = overlay(fs, plan);
-    let subject = Subject::open(&after_fs, before.subject.path.as_ref())?;
+    planned_on(fs, &overlay(fs, plan), before, interpreter, environment)
+}
+
+/// As [`planned`], for many programs: `after_fs` is `fs` with the plan carried out, of which
+/// the changes were made once ([`overlay`], [`Overlay::with`]).
+///
+/// # Errors
+/// As [`planned`].
+pub fn planned_on(
+    fs: &dyn FileSystem,
+    after_fs: &Overlay<'_>,
+    before: &Closure,
+    interpreter: &BStr,
+    environment: &Environment,
+) -> Result<Planned, ClosureError> {
+    let subject = Subject::open(after_fs, before.subject.path.as_ref())?;
     let after = match &before.facts {
         Some(facts) => closure::resolve(
-            &after_fs,
+            after_fs,
             subject,
             interpreter,
             std::sync::Arc::clone(facts),

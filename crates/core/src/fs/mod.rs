@@ -17,7 +17,7 @@ use crate::elf::{ElfError, ObjectView};
 
 pub use mapped::{MappedFs, Mapping};
 pub use mem::MemFs;
-pub use overlay::Overlay;
+pub use overlay::{Changes, Overlay};
 
 /// An errno of Linux, by its number on x86 (the same for those named here on every
 /// architecture glibc runs on).

@@ -18,6 +18,13 @@ const ADDED: u64 = u64::MAX;
 /// file system below has.
 pub struct Overlay<'a> {
     base: &'a dyn FileSystem,
+    changes: Arc<Changes>,
+}
+
+/// What an [`Overlay`] lays over a file system: made once, it serves many threads' views of
+/// the same file system.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
     objects: FxHashMap<FileId, Arc<ObjectView>>,
     added: FxHashMap<BString, Added>,
     /// Last components of what was added: a path that ends otherwise is the base's.
@@ -35,13 +42,28 @@ impl<'a> Overlay<'a> {
     /// Nothing changed yet.
     #[must_use]
     pub fn new(base: &'a dyn FileSystem) -> Self {
-        let (objects, added) = (FxHashMap::default(), FxHashMap::default());
-        Self { base, objects, added, names: FxHashSet::default() }
+        Self::with(base, Arc::default())
+    }
+
+    /// With changes that were made before, on another view of the same file system.
+    #[must_use]
+    pub fn with(base: &'a dyn FileSystem, changes: Arc<Changes>) -> Self {
+        Self { base, changes }
+    }
+
+    /// What is laid over the file system.
+    #[must_use]
+    pub fn changes(&self) -> Arc<Changes> {
+        Arc::clone(&self.changes)
+    }
+
+    fn changes_mut(&mut self) -> &mut Changes {
+        Arc::make_mut(&mut self.changes)
     }
 
     /// Presents a file, by whatever path it is opened, as another object.
     pub fn set_object(&mut self, id: FileId, view: ObjectView) {
-        self.objects.insert(id, Arc::new(view));
+        self.changes_mut().objects.insert(id, Arc::new(view));
     }
 
     /// Adds a directory at an absolute path.
@@ -61,8 +83,9 @@ impl<'a> Overlay<'a> {
 
     fn add(&mut self, path: &BStr, what: Added) {
         let path = self.place(path);
-        self.names.insert(last(&path).into());
-        self.added.insert(path, what);
+        let changes = self.changes_mut();
+        changes.names.insert(last(&path).into());
+        changes.added.insert(path, what);
     }
 
     /// The path with the part that the base has resolved, the rest by its letters.
@@ -84,7 +107,7 @@ impl<'a> Overlay<'a> {
                 }
             }
             // No link to a directory is ever added, so that the rest is plain.
-            if !self.added.contains_key(&whole)
+            if !self.changes.added.contains_key(&whole)
                 && let Ok(real) = self.base.canonicalize(whole.as_ref())
             {
                 whole = real;
@@ -99,13 +122,13 @@ impl<'a> Overlay<'a> {
     /// What was added at a path, links among it followed; `Err` is the path in the base.
     fn find(&self, path: &BStr) -> Result<(BString, &Added), BString> {
         let name = last(path);
-        if !self.names.contains(BStr::new(name)) && !self.passes_added_dir(path) {
+        if !self.changes.names.contains(BStr::new(name)) && !self.passes_added_dir(path) {
             return Err(path.to_owned());
         }
         let mut place = self.place(path);
         let passes = self.passes_added(path);
         for followed in 0..MAX_LINKS {
-            match self.added.get(&place) {
+            match self.changes.added.get(&place) {
                 Some(Added::Link(target)) => place = self.place(joined(&place, target).as_ref()),
                 Some(added) => return Ok((place, added)),
                 // The way back out of what is added is known here alone.
@@ -119,17 +142,17 @@ impl<'a> Overlay<'a> {
     /// True where what is added lies on the way of a path.
     fn passes_added(&self, path: &[u8]) -> bool {
         let ends = path.find_iter("/").map(|end| BStr::new(&path[..end]));
-        ends.into_iter().any(|part| self.added.contains_key(part))
+        ends.into_iter().any(|part| self.changes.added.contains_key(part))
     }
 
     /// True where a path ends in a way that the name of its last component does not show.
     fn passes_added_dir(&self, path: &[u8]) -> bool {
-        !self.added.is_empty() && (path.ends_with(b"/") || path.ends_with(b"/.."))
+        !self.changes.added.is_empty() && (path.ends_with(b"/") || path.ends_with(b"/.."))
     }
 
     fn opened(&self, path: &BStr, added: &Added) -> Arc<OpenedFile> {
         // Each added file is one of its own: numbered by where it stands.
-        let before = self.added.keys().filter(|known| known.as_slice() < path.as_bytes());
+        let before = self.changes.added.keys().filter(|known| known.as_slice() < path.as_bytes());
         let id = FileId { dev: ADDED, ino: before.count() as u64 + 1 };
         let (len, head, error) = match added {
             Added::File(bytes) => {
@@ -150,7 +173,7 @@ impl FileSystem for Overlay<'_> {
             Ok((place, added)) => return Ok(self.opened(place.as_ref(), added)),
             Err(path) => self.base.open(path.as_ref())?,
         };
-        let Some(view) = self.objects.get(&file.id) else { return Ok(file) };
+        let Some(view) = self.changes.objects.get(&file.id) else { return Ok(file) };
         Ok(Arc::new(OpenedFile { object: Ok(Arc::clone(view)), ..(*file).clone() }))
     }
 

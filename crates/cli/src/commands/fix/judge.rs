@@ -2,11 +2,13 @@
 //! storm, and whether it would load the same objects. What would change a program is taken out
 //! of the plan.
 
-use becalm_core::carrier::planned::{Planned as Foreseen, planned};
+use std::sync::Arc;
+
+use becalm_core::carrier::planned::{Planned as Foreseen, overlay, planned_on};
 use becalm_core::carrier::{Finding, What};
 use becalm_core::closure::Closure;
 use becalm_core::cost::Storm;
-use becalm_core::fs::FileSystem;
+use becalm_core::fs::{Changes, FileSystem, Overlay};
 use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -82,10 +84,15 @@ fn starts(all: &Planned, verdicts: Vec<Verdict>) -> Vec<Start> {
 
 fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
     let progress = Progress::new(all.programs.len());
+    // Once for all programs: a plan may be as long as the store.
+    let changes = {
+        let session = planner.assumed.fs.session();
+        overlay(&planner.mapped(&session), &all.plan).changes()
+    };
     let one = |(target, closure): &(Target, Closure)| {
         let session = planner.assumed.fs.session();
         let fs = planner.mapped(&session);
-        let verdict = of_program(planner, &fs, target, closure, all);
+        let verdict = of_program(planner, &fs, &changes, (target, closure), all);
         progress.tick();
         verdict
     };
@@ -97,8 +104,8 @@ fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
 fn of_program(
     planner: &Planner<'_>,
     fs: &dyn FileSystem,
-    target: &Target,
-    closure: &Closure,
+    changes: &Arc<Changes>,
+    (target, closure): (&Target, &Closure),
     all: &Planned,
 ) -> Verdict {
     let now = || Verdict::Same(Storm::of(&closure.load));
@@ -108,7 +115,8 @@ fn of_program(
         return Verdict::Same(super::audit::foreseen(closure, &all.plan));
     }
     let environment = planner.environment(true);
-    match planned(fs, closure, interpreter, &all.plan, &environment) {
+    let after_fs = Overlay::with(fs, Arc::clone(changes));
+    match planned_on(fs, &after_fs, closure, interpreter, &environment) {
         Ok(foreseen) => match foreseen.finding() {
             None => Verdict::Same(Storm::of(&foreseen.after.load)),
             Some(finding) => Verdict::Changed(changed_files(fs, closure, &foreseen, all), finding),
