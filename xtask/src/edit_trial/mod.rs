@@ -16,6 +16,7 @@ mod tools;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Result, ensure};
 use rayon::prelude::*;
@@ -39,7 +40,8 @@ pub struct Options {
     /// Take N files of all, spread evenly.
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// Ask the slow tools (strip, objcopy, eu-elflint, gdb, …) about every Kth file; 0 never.
+    /// Ask the slow tools (strip, objcopy, eu-elflint, gdb, all of
+    /// readelf, …) about every Kth file; 0 never.
     #[arg(long, value_name = "K", default_value_t = 10)]
     tools_every: usize,
     /// Only edits, states and undoing: no other program is asked.
@@ -68,6 +70,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         say_absent()?;
     }
     let tally = Mutex::new(Tally::default());
+    let done = AtomicUsize::new(0);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     pool.install(|| {
         files.par_iter().enumerate().for_each(|(index, file)| {
@@ -79,6 +82,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             // What is left lies in the scratch folder, which goes at the end.
             let _ = std::fs::remove_dir_all(&dir);
             tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(mine);
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if done.is_multiple_of(100) {
+                eprintln!("{done} files done");
+            }
         });
     });
     let mut tally = tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -24,6 +24,9 @@ use crate::progress::Progress;
 /// to light that another's hung on them.
 const ATTEMPTS: usize = 8;
 
+/// Programs foreseen with one look at the directories they share.
+const IN_A_SESSION: usize = 16;
+
 /// What was foreseen of one program.
 enum Verdict {
     /// It loads the same.
@@ -89,14 +92,17 @@ fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
         let session = planner.assumed.fs.session();
         overlay(&planner.mapped(&session), &all.plan).changes()
     };
-    let one = |(target, closure): &(Target, Closure)| {
+    let some = |programs: &[(Target, Closure)]| -> Vec<Verdict> {
         let session = planner.assumed.fs.session();
         let fs = planner.mapped(&session);
-        let verdict = of_program(planner, &fs, &changes, (target, closure), all);
-        progress.tick();
-        verdict
+        let one = |(target, closure): &(Target, Closure)| {
+            let verdict = of_program(planner, &fs, &changes, (target, closure), all);
+            progress.tick();
+            verdict
+        };
+        programs.iter().map(one).collect()
     };
-    let verdicts = all.programs.par_iter().map(one).collect();
+    let verdicts = all.programs.par_chunks(IN_A_SESSION).flat_map_iter(some).collect();
     progress.finish();
     verdicts
 }
