@@ -253,7 +253,7 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
     let draft = assemble::assemble(&image, original, &wanted, append_at)?;
     invariants::check(&image, original, &draft.content, &wanted)?;
     let length = data.len().map_err(|()| RewriteError::Malformed("its length is unknown"))?;
-    let patch = record::finish(draft.content, &wanted, original, history, length)?;
+    let patch = record::finish(draft.content, &wanted, (&image, original), history, length)?;
     Ok(Edited { patch: Some(patch), warnings: draft.warnings })
 }
 
