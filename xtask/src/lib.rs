@@ -4,6 +4,7 @@
 //! loader on each; [`differential`] does so for the programs of a machine, of lab
 //! stores and of foreign sysroots; [`predict`] is the model's side of both.
 //! [`edit_trial`] edits many real files and holds each against its original.
+//! [`foreign_trial`] edits roots of other machines and starts their programs.
 //! [`trace_differential`] holds the tracer against `strace` and the model.
 
 pub mod audit_trial;
@@ -12,6 +13,7 @@ pub mod check_patches;
 pub mod crash_trial;
 pub mod differential;
 pub mod edit_trial;
+pub mod foreign_trial;
 pub mod patches;
 pub mod predict;
 pub mod trace_differential;

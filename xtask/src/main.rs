@@ -12,6 +12,7 @@ use xtask::check_patches;
 use xtask::crash_trial;
 use xtask::differential::{self, Options};
 use xtask::edit_trial;
+use xtask::foreign_trial;
 use xtask::patches;
 use xtask::predict::Question;
 use xtask::trace_differential;
@@ -35,6 +36,8 @@ enum Chore {
     AuditTrial(audit_trial::Options),
     /// Kill becalm fix and undo, and let them fail, at each of their calls.
     CrashTrial(crash_trial::Options),
+    /// Edit roots of other machines by the static walk and start their programs.
+    ForeignTrial(foreign_trial::Options),
     /// Build one case and print what the loader did beside what the model says.
     Case {
         /// Folder of the case.
@@ -55,6 +58,7 @@ fn main() -> Result<ExitCode> {
         Chore::AuditTrial(options) => audit_trial::run(&options),
         Chore::CrashTrial(options) => crash_trial::run(&options),
         Chore::EditTrial(options) => edit_trial::run(&options),
+        Chore::ForeignTrial(options) => foreign_trial::run(&options),
         Chore::TraceDifferential(options) => trace_differential::run(&options),
         Chore::Case { folder } => {
             let report =

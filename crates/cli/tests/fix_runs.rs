@@ -343,3 +343,23 @@ fn a_static_program_is_passed_over_with_a_word() {
     assert!(ran.stdout.contains("static program"), "{}", ran.stdout);
     assert_eq!(store.content(), before);
 }
+
+#[test]
+fn a_library_of_a_machine_without_a_loader_here_gets_its_note() {
+    if no_compiler() {
+        return;
+    }
+    /// `e_machine`, and the machine of Alpha there (gABI, chapter 4).
+    const MACHINE: (usize, [u8; 2]) = (18, [0x26, 0x90]);
+    let store = Store::new();
+    for library in [store.one(), store.two()] {
+        let mut bytes = fs::read(&library).unwrap();
+        bytes[MACHINE.0..MACHINE.0 + 2].copy_from_slice(&MACHINE.1);
+        fs::write(&library, bytes).unwrap();
+    }
+    let ran = store.on(&fix(&["note"], &["--libc", "glibc-2.36"]), &store.two());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let written = fs::read(store.two()).unwrap();
+    let answer = [b"=".as_slice(), store.one().to_str().unwrap().as_bytes()].concat();
+    assert!(written.windows(answer.len()).any(|part| part == answer), "{}", ran.stdout);
+}

@@ -19,7 +19,7 @@ use crate::record::{Content, LEADER_SIZE};
 use crate::sections::{self, NOTE_NAME, News, Place, VOID_NAME};
 use crate::segment::{Appended, HEAD_SIZE};
 use crate::strings::Strings;
-use crate::{RewriteError, Warning, notes, versions};
+use crate::{RewriteError, Warning, notes, symbols, versions};
 
 /// Dynamic entries kept free where the section moves.
 const SPARE: usize = 4;
@@ -70,6 +70,7 @@ pub(crate) fn assemble<'data, R: ReadRef<'data>>(
     };
     let changed = Overlay::new(data, &parts.changes, image.length);
     builder.fill(&changed, &parts)?;
+    builder.writes = symbols::follow(image, data, &builder.appended);
     builder.finish(&parts, append_at)
 }
 

@@ -99,6 +99,15 @@ impl Format {
         Some(if self.big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
     }
 
+    /// An address, offset or size read.
+    pub(crate) fn read_word(self, bytes: &[u8], at: usize) -> Option<u64> {
+        if !self.wide {
+            return self.read_u32(bytes, at).map(u64::from);
+        }
+        let bytes = *bytes.get(at..)?.first_chunk::<8>()?;
+        Some(if self.big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
+    }
+
     /// A 16-bit number written.
     pub(crate) fn u16(self, value: u16) -> [u8; 2] {
         if self.big { value.to_be_bytes() } else { value.to_le_bytes() }

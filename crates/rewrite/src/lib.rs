@@ -19,9 +19,8 @@
 //!
 //! # What is not done
 //!
-//! Nothing shrinks, code and data never move, and no relocation is touched. Symbols that
-//! name displaced notes keep their old values. After `strip` or another editor the trailer
-//! is gone, and with it the way back.
+//! Nothing shrinks, code and data never move, and no relocation is touched. After `strip` or
+//! another editor the trailer is gone, and with it the way back.
 
 #![forbid(unsafe_code)]
 
@@ -38,6 +37,7 @@ mod record;
 mod sections;
 mod segment;
 mod strings;
+mod symbols;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -253,7 +253,7 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
     let draft = assemble::assemble(&image, original, &wanted, append_at)?;
     invariants::check(&image, original, &draft.content, &wanted)?;
     let length = data.len().map_err(|()| RewriteError::Malformed("its length is unknown"))?;
-    let patch = record::finish(draft.content, &wanted, original, history, length)?;
+    let patch = record::finish(draft.content, &wanted, (&image, original), history, length)?;
     Ok(Edited { patch: Some(patch), warnings: draft.warnings })
 }
 

@@ -31,17 +31,31 @@ struct Pieces {
 
 #[derive(Debug)]
 struct Piece {
+    start: u64,
     bytes: Vec<u8>,
     next: OnceCell<Box<Piece>>,
 }
 
+impl Piece {
+    fn get(&self, range: &Range<u64>) -> Option<&[u8]> {
+        let start = usize::try_from(range.start.checked_sub(self.start)?).ok()?;
+        self.bytes.get(start..)?.get(..usize::try_from(range.end - range.start).ok()?)
+    }
+}
+
 impl Pieces {
-    fn keep(&self, bytes: Vec<u8>) -> &[u8] {
+    /// The bytes of a range, from a piece that holds them or from a new one: readers ask for
+    /// the same block again and again.
+    fn get(&self, range: Range<u64>, compose: impl Fn() -> Option<Vec<u8>>) -> Option<&[u8]> {
         let mut place = &self.first;
         while let Some(piece) = place.get() {
+            if let Some(bytes) = piece.get(&range) {
+                return Some(bytes);
+            }
             place = &piece.next;
         }
-        &place.get_or_init(|| Box::new(Piece { bytes, next: OnceCell::new() })).bytes
+        let (start, bytes) = (range.start, compose()?);
+        Some(&place.get_or_init(|| Box::new(Piece { start, bytes, next: OnceCell::new() })).bytes)
     }
 }
 
@@ -97,16 +111,17 @@ impl<'o, 'a: 'o, 'w: 'o, R: ReadRef<'a>> ReadRef<'o> for &'o Overlay<'a, 'w, R> 
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'o [u8], ()> {
         let end = offset.checked_add(size).filter(|&end| end <= self.length).ok_or(())?;
+        let composed = || self.pieces.get(offset..end, || self.compose(offset..end)).ok_or(());
         match self.touching(offset..end) {
             [] if end <= self.base_length => self.base.read_bytes_at(offset, size),
             [write] if write.offset <= offset => {
                 let start = usize::try_from(offset - write.offset).map_err(|_| ())?;
                 match write.bytes.get(start..start + usize::try_from(size).map_err(|_| ())?) {
                     Some(bytes) => Ok(bytes),
-                    None => Ok(self.pieces.keep(self.compose(offset..end).ok_or(())?)),
+                    None => composed(),
                 }
             }
-            _ => Ok(self.pieces.keep(self.compose(offset..end).ok_or(())?)),
+            _ => composed(),
         }
     }
 
@@ -137,6 +152,19 @@ mod tests {
         assert_eq!((&overlay).read_bytes_at(13, 1), Ok(&b"f"[..]));
         assert_eq!((&overlay).read_bytes_at(9, 7), Err(()));
         assert_eq!((&overlay).read_bytes_at_until(0..15, b'c'), Ok(&b"01ab45"[..]));
+    }
+
+    #[test]
+    fn a_block_that_is_asked_for_again_is_put_together_once() {
+        let base: &[u8] = b"0123456789";
+        let writes = [write(2, b"ab")];
+        let overlay = Overlay::new(base, &writes, 10);
+        let whole = (&overlay).read_bytes_at(0, 8).unwrap();
+        for (offset, size) in [(0, 8), (1, 3), (3, 5)] {
+            let part = (&overlay).read_bytes_at(offset, size).unwrap();
+            assert_eq!(part.as_ptr(), whole[offset as usize..].as_ptr());
+        }
+        assert!(overlay.pieces.first.get().is_some_and(|piece| piece.next.get().is_none()));
     }
 
     #[test]

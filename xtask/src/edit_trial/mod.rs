@@ -3,9 +3,10 @@
 //!
 //! [`files`] finds the files, [`kinds`] says what is edited, [`check`] holds the bytes
 //! against the original, [`tools`] asks `readelf`, the loader, `strip` and their like,
-//! [`run`] starts whole programs, [`tally`] counts and prints.
+//! [`debugger`] asks `gdb`, [`run`] starts whole programs, [`tally`] counts and prints.
 
 mod check;
+mod debugger;
 mod files;
 mod kinds;
 mod run;
@@ -15,8 +16,9 @@ mod tools;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use rayon::prelude::*;
 
 use files::File;
@@ -38,7 +40,8 @@ pub struct Options {
     /// Take N files of all, spread evenly.
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// Ask the slow tools (strip, objcopy, eu-elflint, …) about every Kth file; 0 never.
+    /// Ask the slow tools (strip, objcopy, eu-elflint, gdb, all of
+    /// readelf, …) about every Kth file; 0 never.
     #[arg(long, value_name = "K", default_value_t = 10)]
     tools_every: usize,
     /// Only edits, states and undoing: no other program is asked.
@@ -63,7 +66,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let scratch = tempfile::Builder::new().prefix("edit-trial").tempdir()?;
     let files = files::find(options)?;
     println!("{} files", files.len());
+    if !options.bytes_only {
+        say_absent()?;
+    }
     let tally = Mutex::new(Tally::default());
+    let done = AtomicUsize::new(0);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     pool.install(|| {
         files.par_iter().enumerate().for_each(|(index, file)| {
@@ -75,6 +82,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             // What is left lies in the scratch folder, which goes at the end.
             let _ = std::fs::remove_dir_all(&dir);
             tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(mine);
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if done.is_multiple_of(100) {
+                eprintln!("{done} files done");
+            }
         });
     });
     let mut tally = tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -83,6 +94,15 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     tally.print(options.show);
     Ok(if tally.failures() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says which tools cannot be asked; with `BECALM_REQUIRE_ALL=1` that is a failure.
+fn say_absent() -> Result<()> {
+    let absent = tools::absent();
+    let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|it| it == "1");
+    ensure!(absent.is_empty() || !required, "not installed: {}", absent.join(", "));
+    absent.iter().for_each(|tool| println!("not installed, not asked: {tool}"));
+    Ok(())
 }
 
 /// One file with every kind of edit.
@@ -104,7 +124,7 @@ fn one(
         let done = match check::edited(&original, &kind) {
             Ok(Some(done)) => done,
             Ok(None) => {
-                tally.nothing(kind.name);
+                tally.nothing(file, kind.name);
                 continue;
             }
             Err(check::Trouble::Refused(reason)) => {
@@ -116,12 +136,15 @@ fn one(
                 continue;
             }
         };
-        tally.added(file, done.image.len() - original.len(), done.table_moved);
+        tally.added(file, kind.name, done.image.len() - original.len(), done.table_moved);
         if let Some(bench) = &mut bench {
             for (rule, what) in bench.complaints(&done, &kind)? {
                 tally.failure(file, kind.name, rule, &what);
             }
         }
+    }
+    if let Some(bench) = bench {
+        tally.asked(bench.asked);
     }
     Ok(())
 }

@@ -16,44 +16,66 @@ pub(super) struct Tally {
     failures: Vec<String>,
     added: Vec<usize>,
     programs: usize,
+    /// Edited files that each tool was asked about.
+    asked: BTreeMap<&'static str, usize>,
 }
 
 #[derive(Default)]
 struct Counts {
     tried: usize,
+    /// The file said already what was asked.
     nothing: usize,
     refused: usize,
+    /// The program header table had to leave its place.
     moved: usize,
     failed: usize,
 }
 
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.tried += other.tried;
+        self.nothing += other.nothing;
+        self.refused += other.refused;
+        self.moved += other.moved;
+        self.failed += other.failed;
+    }
+}
+
 impl Tally {
     pub(super) fn tried(&mut self, file: &File, kind: &str) {
-        self.machines.entry(file.machine.clone()).or_default().tried += 1;
-        self.kinds.entry(kind.to_owned()).or_default().tried += 1;
+        self.count(file, kind, |counts| counts.tried += 1);
     }
 
-    pub(super) fn nothing(&mut self, kind: &str) {
-        self.kinds.entry(kind.to_owned()).or_default().nothing += 1;
+    pub(super) fn nothing(&mut self, file: &File, kind: &str) {
+        self.count(file, kind, |counts| counts.nothing += 1);
     }
 
     pub(super) fn refused(&mut self, file: &File, kind: &str, reason: &str) {
-        self.machines.entry(file.machine.clone()).or_default().refused += 1;
-        self.kinds.entry(kind.to_owned()).or_default().refused += 1;
+        self.count(file, kind, |counts| counts.refused += 1);
         *self.refusals.entry((reason.to_owned(), kind.to_owned())).or_default() += 1;
     }
 
     pub(super) fn failure(&mut self, file: &File, kind: &str, rule: &'static str, what: &str) {
-        self.machines.entry(file.machine.clone()).or_default().failed += 1;
-        self.kinds.entry(kind.to_owned()).or_default().failed += 1;
+        self.count(file, kind, |counts| counts.failed += 1);
         *self.rules.entry((rule, kind.to_owned())).or_default() += 1;
         self.failures.push(format!("{} {kind}: {rule}: {what}", file.path.display()));
     }
 
     /// Bytes by which an edited file grew, and whether its table moved.
-    pub(super) fn added(&mut self, file: &File, bytes: usize, table_moved: bool) {
+    pub(super) fn added(&mut self, file: &File, kind: &str, bytes: usize, table_moved: bool) {
         self.added.push(bytes);
-        self.machines.entry(file.machine.clone()).or_default().moved += usize::from(table_moved);
+        self.count(file, kind, |counts| counts.moved += usize::from(table_moved));
+    }
+
+    pub(super) fn asked(&mut self, asked: BTreeMap<&'static str, usize>) {
+        for (tool, count) in asked {
+            *self.asked.entry(tool).or_default() += count;
+        }
+    }
+
+    fn count(&mut self, file: &File, kind: &str, what: impl Fn(&mut Counts)) {
+        what(self.machines.entry(file.machine.clone()).or_default());
+        what(self.kinds.entry(kind.to_owned()).or_default());
     }
 
     pub(super) fn program(&mut self, name: &str, difference: Option<String>) {
@@ -65,12 +87,7 @@ impl Tally {
         for (mine, theirs) in [(&mut self.machines, other.machines), (&mut self.kinds, other.kinds)]
         {
             for (key, counts) in theirs {
-                let mine = mine.entry(key).or_default();
-                mine.tried += counts.tried;
-                mine.nothing += counts.nothing;
-                mine.refused += counts.refused;
-                mine.moved += counts.moved;
-                mine.failed += counts.failed;
+                mine.entry(key).or_default().add(&counts);
             }
         }
         for (key, count) in other.refusals {
@@ -81,6 +98,7 @@ impl Tally {
         }
         self.failures.extend(other.failures);
         self.added.extend(other.added);
+        self.asked(other.asked);
     }
 
     pub(super) fn failures(&self) -> usize {
@@ -94,7 +112,10 @@ impl Tally {
                 "tried", "nothing", "refused", "moved", "failed"
             );
             for (name, c) in table {
-                println!("{name:<16}{:>8}{:>9}{:>9}{:>8}", c.tried, c.nothing, c.refused, c.failed);
+                println!(
+                    "{name:<16}{:>8}{:>9}{:>9}{:>8}{:>8}",
+                    c.tried, c.nothing, c.refused, c.moved, c.failed
+                );
             }
         }
         println!("refused:");
@@ -111,11 +132,33 @@ impl Tally {
         {
             println!("bytes added: median {middle}, most {most}");
         }
+        for (tool, count) in &self.asked {
+            println!("asked of edited files: {tool:<12}{count:>8}");
+        }
         println!("programs run: {}", self.programs);
         self.failures.sort();
         for failure in self.failures.iter().take(show) {
             println!("FAILED {failure}");
         }
         println!("{} failures", self.failures.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moved_table_counts_for_machine_and_edit() {
+        let machine = "s390x/64be".to_owned();
+        let file = File { path: "/a".into(), machine: machine.clone(), root: None };
+        let mut one = Tally::default();
+        one.tried(&file, "note");
+        one.added(&file, "note", 1, true);
+        one.added(&file, "audit", 1, false);
+        let mut all = Tally::default();
+        all.add(one);
+        assert_eq!(all.machines[&machine].moved, 1);
+        assert_eq!((all.kinds["note"].moved, all.kinds["audit"].moved), (1, 0));
     }
 }

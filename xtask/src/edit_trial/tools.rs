@@ -1,7 +1,7 @@
 //! Other programs' view of an edited file beside their view of the original: `readelf`,
 //! the loader, and what takes files apart and puts them together again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -13,6 +13,7 @@ use becalm_core::elf;
 use bstr::{BString, ByteSlice};
 
 use super::check::Done;
+use super::debugger::{self, Stop};
 use super::files::File;
 use super::kinds::{Kind, missing};
 
@@ -35,7 +36,11 @@ pub(super) struct Bench {
     warnings: BTreeSet<String>,
     /// What the loader lists for the original; `None` where it cannot be asked.
     listed: Option<Listing>,
+    /// What gdb tells of the original, where it runs here and is to be asked.
+    stop: Option<Stop>,
     slow: bool,
+    /// How often each tool was asked about an edited file.
+    pub(super) asked: BTreeMap<&'static str, usize>,
 }
 
 /// A loader that can be run here.
@@ -60,11 +65,17 @@ impl Bench {
             loader: Loader::find(file, original),
             warnings: BTreeSet::new(),
             listed: None,
+            stop: None,
             slow,
+            asked: BTreeMap::new(),
         };
         let control = bench.put("control", original)?;
-        bench.warnings = warnings(&control)?;
+        bench.warnings = warnings(&control, slow)?;
         bench.listed = bench.list(&control)?.filter(|listing| !listing.objects.is_empty());
+        let is_program = elf::parse(original).is_ok_and(|view| view.interpreter.is_some());
+        if slow && is_program && file.root.is_none() {
+            bench.stop = debugger::stop(&control);
+        }
         Ok(bench)
     }
 
@@ -96,11 +107,13 @@ impl Bench {
     pub(super) fn complaints(&mut self, done: &Done, kind: &Kind) -> Result<Vec<Complaint>> {
         let edited = self.put("edited", &done.image)?;
         let mut found = Vec::new();
-        if let Some(new) = warnings(&edited)?.difference(&self.warnings).next() {
+        if let Some(new) = warnings(&edited, self.slow)?.difference(&self.warnings).next() {
             found.push(("readelf", new.clone()));
         }
+        self.count("readelf");
         found.extend(self.loads(&edited, kind)?.map(|what| ("loader", what)));
         if self.slow {
+            found.extend(self.debugged(&edited, kind).map(|what| ("gdb", what)));
             if !done.table_moved {
                 self.rewriters(&edited, kind, &mut found)?;
             }
@@ -112,10 +125,27 @@ impl Bench {
         Ok(found)
     }
 
-    fn loads(&self, edited: &Path, kind: &Kind) -> Result<Option<String>> {
+    fn count(&mut self, tool: &'static str) {
+        *self.asked.entry(tool).or_default() += 1;
+    }
+
+    /// What gdb tells otherwise than of the original.
+    fn debugged(&mut self, edited: &Path, kind: &Kind) -> Option<String> {
+        // The kernel does not find the interpreter by the path that the trial gives it.
+        let before = self.stop.clone().filter(|_| kind.same_set && kind.name != "interpreter")?;
+        self.count("gdb");
+        match debugger::stop(edited) {
+            Some(after) if after == before => None,
+            after => Some(format!("{before:?} before, {after:?} after")),
+        }
+    }
+
+    fn loads(&mut self, edited: &Path, kind: &Kind) -> Result<Option<String>> {
         let (Some(before), Some(after)) = (&self.listed, self.list(edited)?) else {
             return Ok(None);
         };
+        let before = before.clone();
+        self.count("loader");
         if after.crashed && !before.crashed {
             return Ok(Some("the loader crashed".to_owned()));
         }
@@ -132,7 +162,7 @@ impl Bench {
     }
 
     /// The edited file after each tool still loads and says what was asked.
-    fn rewriters(&self, edited: &Path, kind: &Kind, found: &mut Vec<Complaint>) -> Result<()> {
+    fn rewriters(&mut self, edited: &Path, kind: &Kind, found: &mut Vec<Complaint>) -> Result<()> {
         let control = self.dir.join("control").join(&self.name);
         for (tool, words) in REWRITERS {
             let folder = self.dir.join(tool);
@@ -154,6 +184,7 @@ impl Bench {
             let Some(said_before) = said_before else { continue };
             let listed = self.list(&out)?.map(|listing| listing.objects);
             let after = run(edited)?;
+            self.count(tool);
             if !after.status.success() {
                 found.push((tool, last_line(&after)));
                 continue;
@@ -176,7 +207,7 @@ impl Bench {
         Ok(())
     }
 
-    fn lint(&self, edited: &Path) -> Result<Option<String>> {
+    fn lint(&mut self, edited: &Path) -> Result<Option<String>> {
         let control = self.dir.join("control").join(&self.name);
         let lines = |path: &Path| -> Result<BTreeSet<String>> {
             let Ok(output) = quiet(Command::new("eu-elflint").arg("--gnu-ld").arg(path)) else {
@@ -186,11 +217,18 @@ impl Bench {
             Ok(text.lines().map(|line| BString::from(line).to_string()).collect())
         };
         let before = lines(&control)?;
+        self.count("eu-elflint");
         // It knows no note of that owner, and takes DT_AUDIT for an address.
         let known = ["No errors", "owner name 'NixOS'", "AUDIT value must point"];
         let fine = |line: &str| known.iter().any(|known| line.contains(known));
         Ok(lines(edited)?.difference(&before).find(|line| !fine(line)).cloned())
     }
+}
+
+/// Of the tools that are asked, those that this machine does not have.
+pub(super) fn absent() -> Vec<&'static str> {
+    let names = REWRITERS.iter().map(|(name, _)| *name).chain(["readelf", "eu-elflint", "gdb"]);
+    names.filter(|name| quiet(Command::new(name).arg("--version")).is_err()).collect()
 }
 
 fn quiet(command: &mut Command) -> Result<Output> {
@@ -203,10 +241,15 @@ fn last_line(output: &Output) -> String {
     text.lines().last().unwrap_or("failed").to_owned()
 }
 
-/// What `readelf` warns of, the file's own name left out.
-fn warnings(path: &Path) -> Result<BTreeSet<String>> {
+/// What `readelf` warns of, the file's own name left out. Relocations and symbols, which no
+/// edit touches and which take it ten times as long as the rest, are asked for with `slow`.
+fn warnings(path: &Path, slow: bool) -> Result<BTreeSet<String>> {
     let mut command = Command::new("readelf");
-    command.arg("-aW").arg(path).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .arg(if slow { "-aW" } else { "-hlSdVAnW" })
+        .arg(path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     command.stdin(Stdio::null()).env("LC_ALL", "C");
     let output = command.spawn()?.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -44,6 +44,21 @@ pub(crate) fn follow(
     target: &Target,
     environment: &Environment,
 ) -> Result<Followed, String> {
+    follow_where(assumed, fs, target, environment, |_| true)
+}
+
+/// As [`follow`], where only objects that `walks` says yes to are followed; the others'
+/// closures are the objects alone, and need no loader.
+///
+/// # Errors
+/// As [`follow`].
+pub(crate) fn follow_where(
+    assumed: &Assumptions,
+    fs: &dyn FileSystem,
+    target: &Target,
+    environment: &Environment,
+    walks: impl FnOnce(&SubjectKind) -> bool,
+) -> Result<Followed, String> {
     let subject = match Subject::open(fs, target.inside.as_ref()) {
         Ok(subject) => subject,
         Err(ClosureError::NotLoadable { .. }) if !target.named => return Ok(Followed::Nothing),
@@ -55,7 +70,7 @@ pub(crate) fn follow(
     if subject.view.ident.machine == EM_NONE && !target.named {
         return Ok(Followed::Nothing);
     }
-    if subject.kind == SubjectKind::Static {
+    if subject.kind == SubjectKind::Static || !walks(&subject.kind) {
         return Ok(Followed::Elf(Box::new(closure::of_static(subject)), false));
     }
     let interpreter = interpreter_of(assumed, &subject)?;

@@ -252,3 +252,24 @@ fn joined(place: &[u8], target: &[u8]) -> BString {
     let dir = place.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
     [&place[..dir], target].concat().into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::MemFs;
+
+    #[test]
+    fn additions_made_once_serve_every_view_and_are_not_shared_further() {
+        let base = MemFs::new().dir("/lib").file("/lib/old", "old");
+        let mut first = Overlay::new(&base);
+        first.add_file(BStr::new("/lib/new"), b"new");
+        let again = MemFs::new().dir("/lib");
+        let mut second = Overlay::new(&again).with_additions(first.additions());
+        assert_eq!(second.read(BStr::new("/lib/new")).as_deref(), Ok(b"new".as_slice()));
+        assert_eq!(second.read(BStr::new("/lib/old")), Err(Errno::NOENT));
+        // What one view adds is its own.
+        second.add_file(BStr::new("/lib/more"), b"more");
+        assert_eq!(first.read(BStr::new("/lib/more")), Err(Errno::NOENT));
+        assert_eq!(first.read(BStr::new("/lib/old")).as_deref(), Ok(b"old".as_slice()));
+    }
+}

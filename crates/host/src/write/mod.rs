@@ -98,11 +98,10 @@ impl Writer {
 
     /// How many prepared files to commit at once: as many as the limit of open files leaves
     /// room for, since each takes up to five descriptors. Larger batches wait for the disk
-    /// less often.
+    /// less often; so the process' limit is raised first, as far as it may be.
     #[must_use]
     pub fn batch_size(&self) -> usize {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        let limit = limit.current.unwrap_or(u64::MAX);
+        let limit = raised_limit(MAX_BATCH * DESCRIPTORS + SPARE);
         let room = limit.saturating_sub(SPARE) / DESCRIPTORS;
         usize::try_from(room.clamp(1, MAX_BATCH)).unwrap_or(1)
     }
@@ -221,6 +220,19 @@ impl Writer {
         dirs.insert(path.to_owned(), Arc::downgrade(&dir));
         Ok(dir)
     }
+}
+
+/// The limit of open files, raised to `wanted` where it is lower and may be raised.
+fn raised_limit(wanted: u64) -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let current = now.current.unwrap_or(u64::MAX);
+    let possible = now.maximum.unwrap_or(u64::MAX).min(wanted);
+    let raised = Rlimit { current: Some(possible), maximum: now.maximum };
+    if current < possible && setrlimit(Resource::Nofile, raised).is_ok() {
+        return possible;
+    }
+    current
 }
 
 /// Whether the ranges are in order, apart, and inside the length, which a file can have.

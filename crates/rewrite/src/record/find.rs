@@ -96,7 +96,8 @@ fn first<'data, R: ReadRef<'data>>(
     in_use: bool,
 ) -> History {
     let original = Overlay::new(data, &[], at);
-    let as_it_was = watched(&original, at) == Some(leader.watched);
+    let now = Image::read(&original).ok().and_then(|image| watched(&image, &original));
+    let as_it_was = now == Some(leader.watched);
     let footer = leader.end.checked_sub(FOOTER_SIZE);
     let footer = footer.and_then(|at| bytes_at(data, at, FOOTER_SIZE));
     let unwritten = footer.is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0));

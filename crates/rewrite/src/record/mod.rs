@@ -57,10 +57,9 @@ fn hash(parts: &[&[u8]]) -> u64 {
 
 /// What an original is watched by where no trailer says what was overwritten: its
 /// beginning and its dynamic section.
-fn watched<'data, R: ReadRef<'data>>(original: R, length: u64) -> Option<u64> {
-    let head = bytes_at(original, 0, HEAD.min(length))?;
-    let image = Image::read(original).ok()?;
-    let dynamic = image.dynamic.map_or(Some(&[][..]), |dynamic| {
+fn watched<'data, R: ReadRef<'data>>(image: &Image, original: R) -> Option<u64> {
+    let head = bytes_at(original, 0, HEAD.min(image.length))?;
+    let dynamic = image.dynamic.as_ref().map_or(Some(&[][..]), |dynamic| {
         let size = (dynamic.entries.len() as u64 + 1) * image.format.dyn_size();
         bytes_at(original, dynamic.offset, size)
     })?;

@@ -8,7 +8,7 @@ use super::{FOOTER, FOOTER_SIZE, HEAD, History, LEADER, LEADER_SIZE, Range, Trai
 use super::{goal, hash, watched};
 use crate::RewriteError;
 use crate::goal::Goal;
-use crate::image::bytes_at;
+use crate::image::{Image, bytes_at};
 use crate::overlay::Overlay;
 
 /// Equal bytes between two changed ones that are not worth a range of their own.
@@ -29,19 +29,19 @@ pub(crate) struct Content {
 }
 
 /// The patch for the file as it is now: `history` says what was done to it before,
-/// `original` is what it was, `length` how long it is.
+/// `original` is what it was and `image` its structures, `length` how long it is.
 ///
 /// # Errors
 /// Where the original cannot be read.
 pub(crate) fn finish<'data, R: ReadRef<'data>>(
     content: Content,
     wanted: &Goal,
-    original: R,
+    (image, original): (&Image, R),
     history: Option<&History>,
     length: u64,
 ) -> Result<Patch, RewriteError> {
     let broken = RewriteError::Malformed("the file cannot be read");
-    let original_length = original.len().map_err(|()| broken.clone())?;
+    let original_length = image.length;
     let head = bytes_at(original, 0, HEAD.min(original_length)).ok_or(broken.clone())?;
     let previous_end = if content.append_at > original_length { content.append_at } else { 0 };
     let writes = content.writes.as_slice();
@@ -68,7 +68,7 @@ pub(crate) fn finish<'data, R: ReadRef<'data>>(
     let end = trailer.start + body.len() as u64 + FOOTER_SIZE;
     let footer = footer(trailer.start, &body);
     body.extend(footer);
-    let watched = watched(original, original_length).ok_or(broken)?;
+    let watched = watched(image, original).ok_or(broken)?;
     let mut leader = leader(original_length, previous_end, end, watched);
     // What an earlier record left in a hole would otherwise stay there.
     let leader_end = content.append_at + LEADER_SIZE;

@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn edits_are_blamed_before_caches_and_those_of_a_start_alone() {
-        let mut plan = Plan::default();
-        plan.files = vec![edited("/s/a/lib/liba.so"), edited("/s/b/lib/libb.so")];
-        plan.creations = vec![cache("/s/a"), cache("/s/ab")];
+        let files = vec![edited("/s/a/lib/liba.so"), edited("/s/b/lib/libb.so")];
+        let creations = vec![cache("/s/a"), cache("/s/ab")];
+        let mut plan = Plan { files, creations, ..Plan::default() };
         let guilty = start(&["/s/a/lib/liba.so", "/s/p/bin/prog"]);
         assert!(cut(&mut plan, &guilty));
         assert_eq!(plan.files.iter().map(|f| f.edits.len()).collect::<Vec<_>>(), [0, 1]);

@@ -11,7 +11,7 @@ use bstr::BString;
 use rayon::prelude::*;
 
 use crate::commands::assume::{Assumptions, bytes};
-use crate::commands::follow::{Followed, follow};
+use crate::commands::follow::{Followed, follow_where};
 use crate::commands::targets::{Problem, Target};
 use crate::flags::{CarrierName, Compat, FixFlags, Resolve};
 
@@ -109,7 +109,9 @@ impl<'a> Planner<'a> {
 
     fn one(&self, fs: &MappedFs<'_>, target: &Target, planned: &mut Planned) {
         let target = Target { inside: fs.planned(target.inside.as_ref()), ..target.clone() };
-        let closure = match follow(self.assumed, fs, &target, &self.environment(false)) {
+        let environment = self.environment(false);
+        let walks = |kind: &_| self.needs_closures() || matches!(kind, SubjectKind::Program { .. });
+        let closure = match follow_where(self.assumed, fs, &target, &environment, walks) {
             Ok(Followed::Elf(closure, _)) => *closure,
             Ok(Followed::MachO(_)) if target.named => {
                 let reason = "a Mach-O file; carriers are for ELF files".to_owned();
@@ -127,6 +129,16 @@ impl<'a> Planner<'a> {
         }
         if matches!(closure.subject.kind, SubjectKind::Program { .. }) {
             planned.programs.push((target, closure));
+        }
+    }
+
+    /// True where a library's plan asks what its whole start would load. What is planned
+    /// for each object alone needs programs' starts only, to be held against each other.
+    fn needs_closures(&self) -> bool {
+        match self.asked.with {
+            CarrierName::Note | CarrierName::Ldcache => false,
+            CarrierName::Farm => !self.asked.leaf,
+            CarrierName::Absolute | CarrierName::Audit => true,
         }
     }
 

@@ -3,6 +3,7 @@
 mod crash;
 mod kept;
 mod killed;
+mod limits;
 mod making;
 mod power;
 mod refused;

@@ -1,0 +1,107 @@
+//! Symbols of what was displaced: those of `.symtab` that name a moved section, or something
+//! in it (`__abi_tag` of the C library's start code), follow it. Nothing loads them; debuggers
+//! and linters read them.
+
+use becalm_core::patch::Write;
+use object::ReadRef;
+use object::elf::SHT_SYMTAB;
+
+use crate::format::Format;
+use crate::image::{Image, bytes_at};
+use crate::segment::Appended;
+
+/// Local symbols that are looked at: those of sections and of the start code come first.
+const SYMBOLS_MAX: u64 = 1024;
+
+/// Where the fields of a symbol stand (gABI, "Symbol Table").
+struct Shape {
+    size: u64,
+    value: usize,
+    index: usize,
+}
+
+impl Shape {
+    fn of(format: Format) -> Self {
+        match format.wide {
+            true => Self { size: 24, value: 8, index: 6 },
+            false => Self { size: 16, value: 4, index: 14 },
+        }
+    }
+}
+
+/// The new values of symbols whose sections have moved.
+pub(crate) fn follow<'data, R: ReadRef<'data>>(
+    image: &Image,
+    data: R,
+    appended: &Appended,
+) -> Vec<Write> {
+    let shape = Shape::of(image.format);
+    let mut writes = Vec::new();
+    for table in image.sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
+        let locals = u64::from(table.info).min(table.size / shape.size).min(SYMBOLS_MAX);
+        let Some(bytes) = bytes_at(data, table.offset, locals * shape.size) else { continue };
+        for (at, symbol) in bytes.chunks_exact(shape.size as usize).enumerate() {
+            let Some(value) = moved(image, appended, &shape, symbol) else { continue };
+            let offset = table.offset + at as u64 * shape.size + shape.value as u64;
+            // An address that a 32-bit file cannot hold was refused before.
+            writes.extend(image.format.word(value).ok().map(|bytes| Write { offset, bytes }));
+        }
+    }
+    writes
+}
+
+/// The new value of a symbol; `None` where it stays.
+fn moved(image: &Image, appended: &Appended, shape: &Shape, symbol: &[u8]) -> Option<u64> {
+    let format = image.format;
+    let index = format.read_u16(symbol, shape.index).filter(|&index| index > 0)?;
+    let section = image.sections.get(usize::from(index)).filter(|section| section.size > 0)?;
+    let (_, vaddr) = appended.moved(section.offset, section.size)?;
+    let into = format.read_word(symbol, shape.value)?.checked_sub(section.addr)?;
+    (into <= section.size).then(|| vaddr.wrapping_add(into))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Builder, FORMATS};
+
+    /// A symbol table with one symbol in the section `index`, `into` bytes behind its start.
+    fn with_symbol(format: Format, name: &[u8], into: u64) -> (Image, Vec<u8>, u64) {
+        let mut data = Builder::program(format).build();
+        let mut image = Image::read(data.as_slice()).unwrap();
+        let index = image.sections.iter().position(|it| image.section_name(it) == name).unwrap();
+        let shape = Shape::of(format);
+        let mut symbol = vec![0; shape.size as usize];
+        let value = format.word(image.sections[index].addr + into).unwrap();
+        symbol[shape.value..shape.value + value.len()].copy_from_slice(&value);
+        symbol[shape.index..shape.index + 2].copy_from_slice(&format.u16(index as u16));
+        let offset = data.len() as u64;
+        data.extend(vec![0; shape.size as usize]);
+        data.extend(symbol);
+        let mut table = image.sections[index];
+        (table.kind, table.offset, table.size, table.info) =
+            (SHT_SYMTAB, offset, 2 * shape.size, 2);
+        image.sections.push(table);
+        image.length = data.len() as u64;
+        (image, data, offset + shape.size + shape.value as u64)
+    }
+
+    #[test]
+    fn a_symbol_in_a_displaced_section_follows_it_and_others_stay() {
+        for format in FORMATS {
+            let (image, data, at) = with_symbol(format, b".interp", 3);
+            let interp = *image.interpreter().unwrap();
+            let mut appended =
+                Appended::begin(&image, image.length, image.length + 48, false).unwrap();
+            let range = interp.offset..interp.file_end();
+            let bytes = &data[range.start as usize..range.end as usize];
+            appended.push_moved(range, bytes, 1);
+            let (_, vaddr) = appended.moved(interp.offset, interp.filesz).unwrap();
+            let expected = Write { offset: at, bytes: format.word(vaddr + 3).unwrap() };
+            assert_eq!(follow(&image, data.as_slice(), &appended), [expected]);
+
+            let (image, data, _) = with_symbol(format, b".dynamic", 0);
+            assert_eq!(follow(&image, data.as_slice(), &appended), []);
+        }
+    }
+}

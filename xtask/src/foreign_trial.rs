@@ -1,0 +1,174 @@
+//! `cargo xtask foreign-trial`: the absolute carrier by the static walk on whole roots of other
+//! machines, which nothing here can ask the loader of: each program is then started under the
+//! emulator, and must load and say what it did before; `becalm undo` gives every byte back.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use becalm_core::elf::{self, ObjectView};
+use becalm_host::{WalkOptions, find_objects};
+use clap::Args;
+use rayon::prelude::*;
+
+/// Seconds that a program may take.
+const PATIENCE: &str = "60";
+/// The user nobody, whom no program of a trial can do harm as.
+const NOBODY: u32 = 65534;
+
+/// What to try.
+#[derive(Args)]
+pub struct Options {
+    /// The becalm to try, as scripts/build prints it
+    #[arg(long)]
+    becalm: PathBuf,
+    /// The folder of the roots, as scripts/sysroots makes it
+    #[arg(long, default_value = "target/sysroots")]
+    sysroots: PathBuf,
+    /// The roots to try
+    #[arg(default_values = ["arm64", "s390x"])]
+    names: Vec<String>,
+}
+
+/// What one start loads and says.
+#[derive(Debug, PartialEq, Eq)]
+struct Start {
+    loaded: BTreeSet<String>,
+    version: (Option<i32>, Vec<u8>, Vec<u8>),
+}
+
+/// Edits a copy of each root and compares.
+///
+/// # Errors
+/// A root or an emulator is missing, or becalm fails.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let becalm = options.becalm.canonicalize().context("--becalm")?;
+    let mut failures = 0;
+    for name in &options.names {
+        failures += one(&becalm, &options.sysroots.join(name))
+            .with_context(|| format!("the root {name}"))?;
+    }
+    println!("{failures} failures");
+    Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn one(becalm: &Path, original: &Path) -> Result<usize> {
+    let scratch = tempfile::Builder::new().prefix("foreign-trial").tempdir()?;
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755))?;
+    let root = scratch.path().join("root");
+    let mut copy = Command::new("cp");
+    succeed(copy.args(["-a", "--reflink=auto"]).arg(original).arg(&root))?;
+    let programs = programs(&root);
+    ensure!(!programs.is_empty(), "{}: no programs", original.display());
+    let before: Vec<Start> = starts(&root, &programs)?;
+
+    let (usr, root_flag) = (root.join("usr"), root.display().to_string());
+    let fix = ["fix", "--with", "absolute", "--resolve", "static", "--sysroot", &root_flag];
+    succeed(Command::new(becalm).args(fix).arg(&usr))?;
+    let after = starts(&root, &programs)?;
+    let mut failures = 0;
+    let (mut edited, mut loaded) = (0, 0);
+    for ((program, _), (before, after)) in programs.iter().zip(before.iter().zip(&after)) {
+        loaded += usize::from(before.loaded.len() > 1);
+        edited += usize::from(!same_bytes(&root, original, program)?);
+        if before != after {
+            println!("FAILED {}: {before:?} before, {after:?} after", program.display());
+            failures += 1;
+        }
+    }
+    let changed = differing(&root, original)?;
+    succeed(Command::new(becalm).arg("undo").arg(&usr))?;
+    let left = differing(&root, original)?;
+    for path in &left {
+        println!("FAILED {} differs after undo", path.display());
+    }
+    println!(
+        "{}: {} programs, {loaded} with libraries, {edited} edited, {} files edited, {} failures",
+        original.file_name().unwrap_or_default().to_string_lossy(),
+        programs.len(),
+        changed.len(),
+        failures + left.len(),
+    );
+    Ok(failures + left.len())
+}
+
+/// The programs of a root that name an interpreter.
+fn programs(root: &Path) -> Vec<(PathBuf, ObjectView)> {
+    let found = find_objects(&[root.join("usr")], WalkOptions::default());
+    let program = |path: PathBuf| {
+        let bytes = fs::read(&path).ok()?;
+        let view = elf::parse(bytes.as_slice()).ok()?;
+        view.interpreter.is_some().then_some((path, view))
+    };
+    found.objects.into_iter().filter_map(|object| program(object.path)).collect()
+}
+
+fn starts(root: &Path, programs: &[(PathBuf, ObjectView)]) -> Result<Vec<Start>> {
+    programs.par_iter().map(|(path, view)| start(root, path, view)).collect()
+}
+
+fn start(root: &Path, program: &Path, view: &ObjectView) -> Result<Start> {
+    let emulator = Path::new("/usr/bin").join(format!("qemu-{}-static", view.ident.machine_name()));
+    ensure!(emulator.is_file(), "{} is missing (qemu-user-static)", emulator.display());
+    let command = || {
+        // Not every program knows --version, and some wait.
+        let mut command = Command::new("/usr/bin/timeout");
+        command.args(["-k", "1", PATIENCE]).arg(&emulator).arg("-L").arg(root);
+        command.env_clear().env("LC_ALL", "C").stdin(Stdio::null()).current_dir("/");
+        if is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    };
+    let traced = command().args(["-E", "LD_TRACE_LOADED_OBJECTS=1"]).arg(program).output()?;
+    let said = command().arg(program).arg("--version").output()?;
+    Ok(Start { loaded: loaded(&traced), version: (said.status.code(), said.stdout, said.stderr) })
+}
+
+/// The paths that the loader names, whether the needed string was a path or not.
+fn loaded(output: &Output) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.lines().map(str::trim);
+    lines
+        .map(|line| {
+            let line = line.split(" (0x").next().unwrap_or_default();
+            match line.split_once(" => ") {
+                Some((name, "not found")) => format!("{name}: not found"),
+                Some((_, path)) => path.to_owned(),
+                None => line.to_owned(),
+            }
+        })
+        .collect()
+}
+
+fn same_bytes(root: &Path, original: &Path, path: &Path) -> Result<bool> {
+    let there = original.join(path.strip_prefix(root)?);
+    Ok(fs::read(path)? == fs::read(there)?)
+}
+
+/// The objects of a copied root that are not as in the original.
+fn differing(root: &Path, original: &Path) -> Result<Vec<PathBuf>> {
+    let found = find_objects(&[root.to_owned()], WalkOptions::default());
+    let mut differing = Vec::new();
+    for object in found.objects {
+        if !same_bytes(root, original, &object.path)? {
+            differing.push(object.path);
+        }
+    }
+    Ok(differing)
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|status| status.uid() == 0)
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let output = command.stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{command:?}: {}: {said}", output.status);
+    Ok(())
+}
