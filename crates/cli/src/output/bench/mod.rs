@@ -54,7 +54,7 @@ pub(crate) fn milliseconds(ns: f64) -> String {
 }
 
 /// A ratio with its interval.
-fn ratio_words(ratio: Option<Ratio>) -> String {
+pub(crate) fn ratio_words(ratio: Option<Ratio>) -> String {
     let Some(Ratio { ratio, interval }) = ratio else { return "1".to_owned() };
     let digits = if ratio < 0.1 { 3 } else { 2 };
     match interval {

@@ -1,0 +1,421 @@
+//! A column of the table: a carrier put on a copy of the program's packages, which lies in
+//! their place in a room of its own.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use becalm_host::room::{Bind, Room};
+
+use super::program::Program;
+use crate::commands::index::file;
+use crate::commands::index::{platforms, variables};
+use crate::commands::scratch::{Entry, How, copy_tree, entries};
+use crate::flags::Compared;
+
+/// What a column is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The program as it is.
+    Control,
+    /// The program as it is, under the loader that was given.
+    PatchedControl,
+    /// A carrier.
+    Carrier(Compared),
+    /// The static build that was given.
+    Static,
+}
+
+impl Kind {
+    /// What the column is called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::PatchedControl => "patched",
+            Self::Carrier(carrier) => match carrier {
+                Compared::Absolute => "absolute",
+                Compared::AbsoluteLoader => "absolute-loader",
+                Compared::FarmLeaf => "farm-leaf",
+                Compared::Farm => "farm",
+                Compared::Note => "note",
+                Compared::Ldcache => "ldcache",
+                Compared::Index => "index",
+                Compared::Audit => "audit",
+            },
+            Self::Static => "static",
+        }
+    }
+
+    /// Whether only a loader that reads notes and caches makes use of it.
+    pub(crate) fn wants_patched_loader(self) -> bool {
+        matches!(self, Self::PatchedControl | Self::Carrier(Compared::Note | Compared::Ldcache))
+    }
+
+    /// The flags of `becalm fix`; none for what does not change the store.
+    fn fix(self) -> Option<&'static [&'static str]> {
+        let Self::Carrier(carrier) = self else { return None };
+        Some(match carrier {
+            Compared::Absolute => &["--with", "absolute"],
+            Compared::AbsoluteLoader => &["--with", "absolute", "--resolve", "loader"],
+            Compared::FarmLeaf => &["--with", "farm", "--leaf"],
+            Compared::Farm => &["--with", "farm"],
+            Compared::Note => &["--with", "note"],
+            Compared::Ldcache => &["--with", "ldcache"],
+            Compared::Audit => &["--with", "audit"],
+            Compared::Index => return None,
+        })
+    }
+
+    /// Whether the program alone is handed to `becalm fix`, not all that it loads.
+    fn is_of_program(self) -> bool {
+        matches!(self, Self::Carrier(Compared::Farm | Compared::Audit))
+    }
+}
+
+/// What a carrier is put on, and how becalm is asked to.
+#[derive(Clone, Debug)]
+pub(crate) struct Site<'a> {
+    /// becalm itself.
+    pub becalm: &'a Path,
+    /// The programs.
+    pub programs: &'a [PathBuf],
+    /// All objects, the programs among them.
+    pub objects: &'a [PathBuf],
+    /// The prefixes to index.
+    pub prefixes: &'a [PathBuf],
+    /// For `--store`.
+    pub stores: &'a OsStr,
+    /// Where an index goes.
+    pub index: PathBuf,
+}
+
+/// What a carrier needs of the environment.
+pub(crate) type Variables = Vec<(OsString, OsString)>;
+
+/// Puts a carrier on a site; gives the variables that programs are then started with, and what
+/// a reader should know.
+///
+/// # Errors
+/// Why it could not be put on at all.
+pub(crate) fn apply(kind: Kind, site: &Site<'_>) -> Result<(Variables, Option<String>)> {
+    if kind == Kind::Carrier(Compared::Index) {
+        return Ok((index(site)?, None));
+    }
+    let Some(flags) = kind.fix() else { return Ok((Vec::new(), None)) };
+    let mut command = becalm(site.becalm);
+    command.arg("fix").args(flags).args(["--hardlinks", "break", "--setuid", "--json"]);
+    command.arg("--store").arg(site.stores).arg("--");
+    command.args(if kind.is_of_program() { site.programs } else { site.objects });
+    let said = finish(&mut command)?;
+    let report: serde_json::Value = serde_json::from_slice(&said.stdout)
+        .map_err(|_| anyhow!("becalm fix: {}", last_line(&said.stderr)))?;
+    let refused = refusals(&report);
+    let written = ["files", "made"].iter().any(|list| {
+        report[list].as_array().is_some_and(|all| all.iter().any(|f| f["status"] == "written"))
+    });
+    match (written, refused.split_first()) {
+        (true, None) | (false, None) => Ok((Vec::new(), None)),
+        (false, Some((first, _))) => bail!("{first}"),
+        (true, Some((first, rest))) if rest.is_empty() => Ok((Vec::new(), Some(first.clone()))),
+        (true, Some((first, rest))) => {
+            Ok((Vec::new(), Some(format!("{first}, and {} more", rest.len()))))
+        }
+    }
+}
+
+/// What `becalm fix --json` tells of files that it could not or would not change.
+fn refusals(report: &serde_json::Value) -> Vec<String> {
+    let list = |name: &str| report[name].as_array().cloned().unwrap_or_default();
+    let reason = |entry: &serde_json::Value, why: &str| {
+        let path = entry["path"].as_str().unwrap_or_default();
+        let name = path.rsplit('/').next().unwrap_or_default();
+        format!("{name}: {}", entry[why].as_str().unwrap_or("refused"))
+    };
+    let mut all: Vec<String> = list("errors").iter().map(|e| reason(e, "reason")).collect();
+    let files = list("files").into_iter().chain(list("made"));
+    all.extend(files.filter(|f| f["status"] == "refused").map(|f| reason(&f, "reason")));
+    let findings = list("findings").into_iter();
+    let grave = findings.filter(|f| f["severity"] == "conflict" || f["severity"] == "refused");
+    all.extend(grave.map(|finding| reason(&finding, "what")));
+    all
+}
+
+/// Indexes the stores; the variables of `becalm env`.
+fn index(site: &Site<'_>) -> Result<Variables> {
+    let mut command = becalm(site.becalm);
+    command.arg("index").arg("--json").arg("-o").arg(&site.index);
+    command.arg("--store").arg(site.stores).arg("--").args(site.prefixes);
+    let said = finish(&mut command)?;
+    if !site.index.exists() {
+        bail!("becalm index: {}", last_line(&said.stderr));
+    }
+    let opened = file::open(&site.index)?;
+    let module = platforms::audit_path(&opened.path, opened.target);
+    let mut variables = vec![(variables::AUDIT.into(), variables::with_module(None, &module))];
+    if opened.static_tls > 0 {
+        let tunables = variables::with_static_tls(None, opened.static_tls.into());
+        variables.push((variables::TUNABLES.into(), tunables));
+    }
+    Ok(variables)
+}
+
+/// A command of becalm's, which finds no tool to help it.
+pub(crate) fn becalm(path: &Path) -> std::process::Command {
+    let mut command = std::process::Command::new(path);
+    plain(&mut command);
+    command.env("PATH", "/nonexistent");
+    command
+}
+
+/// Takes away what the user's environment tells loaders.
+pub(crate) fn plain(command: &mut std::process::Command) {
+    for name in [
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "LD_AUDIT",
+        "LD_DEBUG",
+        "LD_DEBUG_OUTPUT",
+        "LD_BIND_NOW",
+        "GLIBC_TUNABLES",
+        "BECALM",
+    ] {
+        command.env_remove(name);
+    }
+    command.stdin(std::process::Stdio::null());
+}
+
+fn finish(command: &mut std::process::Command) -> Result<std::process::Output> {
+    command.output().map_err(|error| anyhow!("becalm: {}", crate::output::words(&error)))
+}
+
+/// The last line that says something, without the name of the program that says it.
+pub(crate) fn last_line(text: &[u8]) -> String {
+    use bstr::ByteSlice;
+    let line = text.lines().rfind(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
+    let line = line.strip_prefix(b"becalm: ").unwrap_or(line);
+    crate::sanitize::shown(line.trim_ascii().as_bstr())
+}
+
+/// A carrier on a copy of the program's packages.
+#[derive(Debug)]
+pub(crate) struct Column {
+    /// What it is about.
+    pub kind: Kind,
+    /// The program's file; another than the program for a static build.
+    pub program: PathBuf,
+    /// Where it is run.
+    pub room: Room,
+    /// What it is run with.
+    pub variables: Variables,
+    /// What it took to put the carrier on.
+    pub applied: Duration,
+    /// What it changed.
+    pub changes: Changes,
+    /// What a reader should know.
+    pub remark: Option<String>,
+    tree: PathBuf,
+    index: PathBuf,
+}
+
+/// What a carrier did to a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    /// Bytes that files and links have now and had not before.
+    pub bytes: i64,
+    /// Files that are others now.
+    pub changed: usize,
+    /// Files and links that were not there.
+    pub made: usize,
+}
+
+/// The untouched copies that the others are made from.
+pub(crate) struct Stock {
+    /// Where they are.
+    pub tree: PathBuf,
+    entries: Vec<Entry>,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+impl Stock {
+    /// Copies the packages of a program below a directory, one after the other.
+    ///
+    /// # Errors
+    /// There is no room, or something cannot be read.
+    pub(crate) fn copy(program: &Program, below: &Path, step: impl Fn()) -> Result<Self> {
+        let mut bytes = 0;
+        for package in &program.packages {
+            bytes += entries(package)?.iter().map(|entry| entry.bytes).sum::<u64>();
+        }
+        crate::commands::scratch::check_room(below, bytes)?;
+        let tree = below.join("stock");
+        for (at, package) in program.packages.iter().enumerate() {
+            copy_tree(package, &tree.join(at.to_string()), How::Copied)?;
+            step();
+        }
+        let entries = entries(&tree)?;
+        Ok(Self { tree, entries, bytes })
+    }
+}
+
+impl Column {
+    /// Puts a carrier on copies of the program's packages.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub(crate) fn make(
+        kind: Kind,
+        program: &Program,
+        stock: &Stock,
+        below: &Path,
+        becalm: &Path,
+    ) -> Result<Self> {
+        let tree = below.join(kind.name());
+        copy_tree(&stock.tree, &tree, How::Linked)?;
+        let packages = program.packages.iter().enumerate();
+        let binds: Vec<Bind> = packages
+            .map(|(at, package)| Bind { from: tree.join(at.to_string()), to: package.clone() })
+            .collect();
+        let room = Room::new(&binds).map_err(|error| in_words(&error))?;
+        let index = below.join(format!("{}-index.so", kind.name()));
+        let inside: Vec<PathBuf> = program
+            .objects
+            .iter()
+            .filter(|object| program.packages.iter().any(|package| object.starts_with(package)))
+            .cloned()
+            .collect();
+        let site = Site {
+            becalm,
+            programs: std::slice::from_ref(&program.path),
+            objects: &inside,
+            prefixes: &program.prefixes,
+            stores: &program.stores,
+            index: index.clone(),
+        };
+        let began = Instant::now();
+        let done = room.run(|| apply(kind, &site)).map_err(|error| in_words(&error))?;
+        let applied = began.elapsed();
+        let (variables, remark) = done?;
+        let mut changes = changes(&stock.entries, &entries(&tree)?);
+        if let Ok(about) = index.metadata() {
+            changes.bytes += i64::try_from(about.len()).unwrap_or(i64::MAX);
+            changes.made += 1;
+        }
+        let path = program.path.clone();
+        room.set_read_only(&program.packages, true).map_err(|error| in_words(&error))?;
+        Ok(Self { kind, program: path, room, variables, applied, changes, remark, tree, index })
+    }
+
+    /// A static build, in a room where everything is as it is.
+    ///
+    /// # Errors
+    /// The room cannot be made.
+    pub(crate) fn of_static(file: &Path) -> Result<Self> {
+        let program = super::program::found(file)?;
+        let bytes = i64::try_from(program.metadata()?.len()).unwrap_or(i64::MAX);
+        Ok(Self {
+            kind: Kind::Static,
+            program,
+            room: Room::new(&[]).map_err(|error| in_words(&error))?,
+            variables: Vec::new(),
+            applied: Duration::ZERO,
+            changes: Changes { bytes, changed: 0, made: 1 },
+            remark: None,
+            tree: PathBuf::new(),
+            index: PathBuf::new(),
+        })
+    }
+
+    /// The files of audit modules that becalm has the program load.
+    pub(crate) fn own_modules(&self) -> Vec<PathBuf> {
+        let mut own = vec![crate::commands::fix::audit::index_beside(&self.program)];
+        own.extend(self.index.canonicalize());
+        own
+    }
+
+    /// Puts another loader, and the C library beside it, into the places of the program's.
+    ///
+    /// # Errors
+    /// There is no C library beside it, or the program's cannot be told.
+    pub(crate) fn set_loader(&self, program: &Program, loader: &Path) -> Result<()> {
+        let name = Path::new("libc.so.6");
+        let libc = loader.with_file_name(name);
+        let libc = libc.canonicalize().with_context(|| libc.display().to_string())?;
+        let own = program.objects.iter().find(|object| {
+            object.file_name().is_some_and(|file| file == name || file.as_encoded_bytes().starts_with(b"libc-2."))
+        });
+        let own = own.ok_or_else(|| anyhow!("the program loads no libc.so.6"))?;
+        let binds = [
+            Bind { from: loader.to_owned(), to: program.interpreter.clone() },
+            Bind { from: libc, to: own.clone() },
+        ];
+        self.room.add(&binds).map_err(|error| in_words(&error))
+    }
+
+    /// Takes the carrier back by `becalm undo`; `Err` says what is not as it was.
+    ///
+    /// # Errors
+    /// The command cannot be run.
+    pub(crate) fn undo(&self, program: &Program, stock: &Stock, us: &Path) -> Result<Result<(), String>> {
+        let failed = |error| in_words(&error);
+        self.room.set_read_only(&program.packages, false).map_err(failed)?;
+        let said = self.room.run(|| {
+            let mut command = becalm(us);
+            command.args(["undo", "--hardlinks", "break", "--setuid", "--"]);
+            finish(command.args(&program.packages))
+        });
+        let said = said.map_err(failed)??;
+        if !said.status.success() {
+            return Ok(Err(last_line(&said.stderr)));
+        }
+        same_bytes(stock, &self.tree)
+    }
+}
+
+/// Whether a tree holds what the stock does, byte for byte.
+fn same_bytes(stock: &Stock, tree: &Path) -> Result<Result<(), String>> {
+    let now = entries(tree)?;
+    let paths = |all: &[Entry]| -> Vec<PathBuf> { all.iter().map(|e| e.path.clone()).collect() };
+    let (had, has) = (paths(&stock.entries), paths(&now));
+    if let Some(more) = has.iter().find(|path| had.binary_search(path).is_err()) {
+        return Ok(Err(format!("{} is left", more.display())));
+    }
+    for (old, new) in stock.entries.iter().zip(&now) {
+        if old.path != new.path {
+            return Ok(Err(format!("{} is gone", old.path.display())));
+        }
+        if old.ino == new.ino || old.is_dir {
+            continue;
+        }
+        let read = |root: &Path| std::fs::read(root.join(&old.path));
+        if read(&stock.tree)? != read(tree)? {
+            return Ok(Err(format!("{} differs", old.path.display())));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// What differs between two states of a tree, both in order of path.
+fn changes(before: &[Entry], after: &[Entry]) -> Changes {
+    let mut changes = Changes::default();
+    let sum = |entries: &[Entry]| -> i64 {
+        entries.iter().map(|entry| i64::try_from(entry.bytes).unwrap_or(i64::MAX)).sum()
+    };
+    changes.bytes = sum(after) - sum(before);
+    for entry in after.iter().filter(|entry| !entry.is_dir) {
+        match before.binary_search_by(|old| old.path.cmp(&entry.path)) {
+            Ok(at) => changes.changed += usize::from(before[at].ino != entry.ino),
+            Err(_) => changes.made += 1,
+        }
+    }
+    changes
+}
+
+/// An error of the host, with its cause.
+pub(crate) fn in_words(error: &dyn std::error::Error) -> anyhow::Error {
+    match error.source() {
+        Some(source) => anyhow!("{error}: {source}"),
+        None => anyhow!("{error}"),
+    }
+}
