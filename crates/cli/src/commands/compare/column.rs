@@ -99,29 +99,42 @@ pub(crate) type Variables = Vec<(OsString, OsString)>;
 /// # Errors
 /// Why it could not be put on at all.
 pub(crate) fn apply(kind: Kind, site: &Site<'_>) -> Result<(Variables, Option<String>)> {
+    let (variables, report) = put(kind, site, &[])?;
+    let Some(report) = report else { return Ok((variables, None)) };
+    let refused = refusals(&report);
+    let written = ["files", "made"].iter().any(|list| {
+        report[list].as_array().is_some_and(|all| all.iter().any(|f| f["status"] == "written"))
+    });
+    let remark = match refused.as_slice() {
+        [] => None,
+        [first, ..] if !written => bail!("{first}"),
+        [one] => Some(one.clone()),
+        [first, rest @ ..] => Some(format!("{first}, and {} more", rest.len())),
+    };
+    Ok((variables, remark))
+}
+
+/// As [`apply`], with further flags for `becalm fix`, and what that reports (`becalm/fix/1`).
+///
+/// # Errors
+/// becalm reports nothing.
+pub(crate) fn put(
+    kind: Kind,
+    site: &Site<'_>,
+    more: &[&str],
+) -> Result<(Variables, Option<serde_json::Value>)> {
     if kind == Kind::Carrier(Compared::Index) {
         return Ok((index(site)?, None));
     }
     let Some(flags) = kind.fix() else { return Ok((Vec::new(), None)) };
     let mut command = becalm(site.becalm);
     command.arg("fix").args(flags).args(["--hardlinks", "break", "--setuid", "--json"]);
-    command.arg("--store").arg(site.stores).arg("--");
+    command.args(more).arg("--store").arg(site.stores).arg("--");
     command.args(if kind.is_of_program() { site.programs } else { site.objects });
     let said = finish(&mut command)?;
-    let report: serde_json::Value = serde_json::from_slice(&said.stdout)
+    let report = serde_json::from_slice(&said.stdout)
         .map_err(|_| anyhow!("becalm fix: {}", last_line(&said.stderr)))?;
-    let refused = refusals(&report);
-    let written = ["files", "made"].iter().any(|list| {
-        report[list].as_array().is_some_and(|all| all.iter().any(|f| f["status"] == "written"))
-    });
-    match (written, refused.split_first()) {
-        (true, None) | (false, None) => Ok((Vec::new(), None)),
-        (false, Some((first, _))) => bail!("{first}"),
-        (true, Some((first, rest))) if rest.is_empty() => Ok((Vec::new(), Some(first.clone()))),
-        (true, Some((first, rest))) => {
-            Ok((Vec::new(), Some(format!("{first}, and {} more", rest.len()))))
-        }
-    }
+    Ok((Vec::new(), Some(report)))
 }
 
 /// What `becalm fix --json` tells of files that it could not or would not change.

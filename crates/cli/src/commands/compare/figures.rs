@@ -115,7 +115,9 @@ fn figures(image: &Value, column: &Column, hwcaps: &[OsString]) -> Figures {
         let is_open = probe["call"] == "open";
         if probe["outcome"] == "hit" {
             let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-            if is_open && !ours.contains(&real) && seen.insert(real.clone()) {
+            // A loader cache is no object.
+            let is_object = is_open && !real.ends_with("ld.so.cache");
+            if is_object && !ours.contains(&real) && seen.insert(real.clone()) {
                 figures.objects.push(real);
             }
             continue;

@@ -10,9 +10,9 @@ pub(crate) mod column;
 pub(crate) mod figures;
 pub(crate) mod program;
 mod table;
+mod trials;
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -27,6 +27,7 @@ use super::bench;
 use super::scratch::Scratch;
 use crate::exit_code::ExitStatus;
 use crate::flags::{CompareFlags, Compared, When};
+use crate::output::comparison::Row;
 use crate::output::{self, Look, Stdout};
 use crate::progress::Stages;
 
@@ -80,7 +81,7 @@ fn compared(
     runs: &Runs,
 ) -> Result<output::comparison::Comparison> {
     let kinds = kinds(asked);
-    let stages = Stages::new(program.packages.len() + 3 * kinds.len());
+    let stages = Stages::new(program.packages.len() + 4 * kinds.len());
     stages.now("copying the packages");
     let stock = Stock::copy(program, scratch.path(), || stages.tick())?;
     let mut outcomes = Vec::new();
@@ -101,8 +102,14 @@ fn compared(
         }
         stages.tick();
     }
+    let trials = match asked.no_trials {
+        true => Vec::new(),
+        false => tried(asked, program, &outcomes, scratch, runs, &stages)?,
+    };
     stages.finish();
-    Ok(table::made(asked, program, &stock, &outcomes, &measured))
+    let mut comparison = table::made(asked, program, &stock, &outcomes, &measured);
+    comparison.rows.extend(trials);
+    Ok(comparison)
 }
 
 /// The columns, in order.
@@ -158,6 +165,29 @@ fn outcome(
     }
 }
 
+/// Tries the properties.
+fn tried(
+    asked: &CompareFlags,
+    program: &Program,
+    outcomes: &[Outcome],
+    scratch: &Scratch,
+    runs: &Runs,
+    stages: &Stages,
+) -> Result<Vec<Row>> {
+    let loader = asked.loader.as_ref().map(|loader| loader.canonicalize()).transpose()?;
+    let bench = trials::columns::Bench {
+        becalm: &runs.becalm,
+        place: &scratch.path().join("trials"),
+        program,
+        loader: loader.as_deref(),
+    };
+    let kinds: Vec<Kind> = outcomes.iter().map(|outcome| outcome.kind).collect();
+    Ok(trials::columns::rows(&bench, &kinds, |kind| {
+        stages.now(&format!("trying the properties: {}", kind.name()));
+        stages.tick();
+    }))
+}
+
 /// Times the starts of all columns that start.
 fn timed(asked: &CompareFlags, outcomes: &[Outcome], runs: &Runs) -> Result<Measured> {
     let mut variants = Vec::new();
@@ -193,9 +223,4 @@ fn environment(column: &Column) -> Vec<(std::ffi::OsString, std::ffi::OsString)>
     let taken: Vec<_> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
     let own = std::env::vars_os().filter(|(name, _)| !taken.contains(name));
     own.chain(column.variables.iter().cloned()).collect()
-}
-
-/// becalm itself, for what is done by its own commands.
-pub(crate) fn ourselves() -> Result<PathBuf> {
-    std::env::current_exe().context("becalm itself")
 }

@@ -1,0 +1,1 @@
+//! Carriers that break something on purpose: the right trial catches each.
