@@ -110,6 +110,13 @@ pub(crate) enum Command {
     /// for it. Nothing of the store is changed.
     #[command(override_usage = "becalm compare [OPTIONS] PROGRAM [-- ARGS...]")]
     Compare(Box<CompareFlags>),
+    /// Make a storm out of a program of this machine, calm it, and show what is left
+    ///
+    /// The program and its libraries are copied into a scratch store, one library to a
+    /// directory; what its loader then tries is predicted and counted as it happens; an
+    /// index calms it. Nothing of the machine is changed, and nothing remains.
+    #[command(override_usage = "becalm demo [OPTIONS] [PROGRAM] [-- ARGS...]")]
+    Demo(DemoFlags),
     /// Make one page that shows a program's storm, and what is left of it
     ///
     /// The page is a single file of HTML that loads nothing: the storm as a picture, the

@@ -109,7 +109,7 @@ pub(crate) struct DemoFlags {
     pub program: Option<PathBuf>,
 
     /// The arguments it is run with; without them, `--version`
-    #[arg(last = true, value_name = "ARGS")]
+    #[arg(last = true, requires = "program", value_name = "ARGS")]
     pub args: Vec<OsString>,
 
     /// Kill a run that takes longer, in seconds

@@ -138,7 +138,7 @@ pub(crate) fn put(
 }
 
 /// What `becalm fix --json` tells of files that it could not or would not change.
-fn refusals(report: &serde_json::Value) -> Vec<String> {
+pub(crate) fn refusals(report: &serde_json::Value) -> Vec<String> {
     let list = |name: &str| report[name].as_array().cloned().unwrap_or_default();
     let reason = |entry: &serde_json::Value, why: &str| {
         let path = entry["path"].as_str().unwrap_or_default();
@@ -249,6 +249,8 @@ pub(crate) struct Stock {
     entries: Vec<Entry>,
     /// Bytes of all of them.
     pub bytes: u64,
+    /// What undoing leads back to: another state where becalm edited the originals before.
+    original: PathBuf,
 }
 
 impl Stock {
@@ -256,7 +258,12 @@ impl Stock {
     ///
     /// # Errors
     /// There is no room, or something cannot be read.
-    pub(crate) fn copy(program: &Program, below: &Path, step: impl Fn()) -> Result<Self> {
+    pub(crate) fn copy(
+        program: &Program,
+        below: &Path,
+        us: &Path,
+        step: impl Fn(),
+    ) -> Result<Self> {
         let mut bytes = 0;
         for package in &program.packages {
             bytes += entries(package)?.iter().map(|entry| entry.bytes).sum::<u64>();
@@ -267,8 +274,11 @@ impl Stock {
             copy_tree(package, &tree.join(at.to_string()), How::Copied)?;
             step();
         }
+        let original = below.join("original");
+        copy_tree(&tree, &original, How::Linked)?;
+        finish(becalm(us).args(["undo", "--hardlinks", "break", "--setuid", "--"]).arg(&original))?;
         let entries = entries(&tree)?;
-        Ok(Self { tree, entries, bytes })
+        Ok(Self { tree, entries, bytes, original })
     }
 }
 
@@ -382,19 +392,19 @@ impl Column {
         if !said.status.success() {
             return Ok(Err(last_line(&said.stderr)));
         }
-        same_bytes(stock, &self.tree)
+        same_bytes(&stock.original, &self.tree)
     }
 }
 
-/// Whether a tree holds what the stock does, byte for byte.
-fn same_bytes(stock: &Stock, tree: &Path) -> Result<Result<(), String>> {
-    let now = entries(tree)?;
+/// Whether a tree holds what another does, byte for byte.
+fn same_bytes(original: &Path, tree: &Path) -> Result<Result<(), String>> {
+    let (before, now) = (entries(original)?, entries(tree)?);
     let paths = |all: &[Entry]| -> Vec<PathBuf> { all.iter().map(|e| e.path.clone()).collect() };
-    let (had, has) = (paths(&stock.entries), paths(&now));
+    let (had, has) = (paths(&before), paths(&now));
     if let Some(more) = has.iter().find(|path| had.binary_search(path).is_err()) {
         return Ok(Err(format!("{} is left", more.display())));
     }
-    for (old, new) in stock.entries.iter().zip(&now) {
+    for (old, new) in before.iter().zip(&now) {
         if old.path != new.path {
             return Ok(Err(format!("{} is gone", old.path.display())));
         }
@@ -402,7 +412,7 @@ fn same_bytes(stock: &Stock, tree: &Path) -> Result<Result<(), String>> {
             continue;
         }
         let read = |root: &Path| std::fs::read(root.join(&old.path));
-        if read(&stock.tree)? != read(tree)? {
+        if read(original)? != read(tree)? {
             return Ok(Err(format!("{} differs", old.path.display())));
         }
     }

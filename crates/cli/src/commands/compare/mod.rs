@@ -24,12 +24,14 @@ use self::column::{Column, Kind, Stock, in_words};
 use self::figures::{Figures, Runs};
 use self::program::Program;
 use super::bench;
+use super::import::import;
 use super::scratch::Scratch;
 use crate::exit_code::ExitStatus;
-use crate::flags::{CompareFlags, Compared, When};
+use crate::flags::{CompareFlags, Compared, StoreFlag, When};
 use crate::output::comparison::Row;
-use crate::output::{self, Look, Stdout};
+use crate::output::{self, Look, Stdout, path_bytes};
 use crate::progress::Stages;
+use crate::sanitize::shown;
 
 /// How long the starts are timed where nothing is said.
 const TIMED: Duration = Duration::from_secs(30);
@@ -55,9 +57,14 @@ pub(crate) fn run(asked: &CompareFlags, color: When) -> Result<ExitStatus> {
     let args = bench::arguments(asked.run.as_deref(), &asked.args)?;
     // Before there is a second thread.
     let rooms = room::prepare();
-    let program = Program::look(&asked.program, &asked.store)?;
+    let found = Program::look(&asked.program, &asked.store)?;
     rooms.map_err(|error| in_words(&error))?;
     let scratch = Scratch::new()?;
+    let (program, name) = match in_a_store(&found, &scratch) {
+        Ok(None) => (found, None),
+        Ok(Some(program)) => (program, Some(found.path)),
+        Err(error) => return scratch.done(Err(error)),
+    };
     let runs = Runs {
         becalm: std::env::current_exe()?,
         args,
@@ -66,11 +73,29 @@ pub(crate) fn run(asked: &CompareFlags, color: When) -> Result<ExitStatus> {
         hwcaps: program.hwcaps(),
     };
     let outcome = compared(asked, &program, &scratch, &runs);
-    let comparison = scratch.done(outcome)?;
+    let mut comparison = scratch.done(outcome)?;
+    if let Some(path) = name {
+        comparison.program = shown(path_bytes(&path).as_ref());
+        comparison.notes.push(
+            "the program lies in no store (--store): compared is a copy in a scratch store of one \
+             library to a directory"
+                .to_owned(),
+        );
+    }
     let mut out = Stdout::new();
     output::compare::write(&mut out, asked, Look::of_stdout(color), &comparison)?;
     out.flush()?;
     Ok(if table::is_finding(&comparison) { ExitStatus::Finding } else { ExitStatus::Fine })
+}
+
+/// The program in a store made for it, where it lies in none.
+fn in_a_store(found: &Program, scratch: &Scratch) -> Result<Option<Program>> {
+    if found.package().is_some() {
+        return Ok(None);
+    }
+    let store = scratch.path().join("store");
+    let path = import(&found.closure, &found.interpreter, &store)?;
+    Program::look(&path, &StoreFlag { store: store.into_os_string() }).map(Some)
 }
 
 /// All that is in the table.
@@ -83,7 +108,7 @@ fn compared(
     let kinds = kinds(asked);
     let stages = Stages::new(program.packages.len() + 4 * kinds.len());
     stages.now("copying the packages");
-    let stock = Stock::copy(program, scratch.path(), || stages.tick())?;
+    let stock = Stock::copy(program, scratch.path(), &runs.becalm, || stages.tick())?;
     let mut outcomes = Vec::new();
     for kind in kinds {
         stages.now(&format!("putting on: {}", kind.name()));

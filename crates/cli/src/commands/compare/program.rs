@@ -12,7 +12,6 @@ use anyhow::{Result, anyhow, bail};
 use becalm_core::carrier::Stores;
 use becalm_core::closure::{self, Closure, Subject, SubjectKind};
 use becalm_core::facts::{Environment, Libc, LoaderFacts};
-use becalm_core::index::Target;
 use becalm_core::loader::load::Role;
 use becalm_host::trace::Command;
 use becalm_host::{FactChoice, OsFs, loader_facts};
@@ -33,8 +32,6 @@ pub(crate) struct Program {
     pub interpreter: PathBuf,
     /// What its loader has compiled in.
     pub facts: Arc<LoaderFacts>,
-    /// Its machine.
-    pub target: Target,
     /// What its start loads.
     pub closure: Closure,
     /// The files of the objects that a carrier may change, links resolved, itself first.
@@ -70,7 +67,6 @@ impl Program {
                 _ => format!("{shown}: a library, not a program"),
             });
         };
-        let target = Target::of(&subject.view.ident);
         let facts = facts(&os, &shown, interpreter.as_ref())?;
         let none = Environment::default();
         let closure =
@@ -88,7 +84,6 @@ impl Program {
             path,
             interpreter,
             facts,
-            target,
             closure,
             objects,
             stores: flag.store.clone(),

@@ -6,7 +6,7 @@ use super::column::{Column, Stock};
 use super::program::Program;
 use super::{Kind, Outcome};
 use crate::flags::{CompareFlags, Compared};
-use crate::output::bench::{milliseconds, ratio_words};
+use crate::output::bench::{milliseconds, ratio_parts};
 use crate::output::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
 use crate::output::look::grouped;
 use crate::output::path_bytes;
@@ -101,15 +101,23 @@ fn times(outcomes: &[Outcome], measured: &Measured) -> Vec<Row> {
     };
     let ratio = |outcome: &Outcome| match timed(outcome).and_then(|timed| timed.ratio) {
         Some(ratio) => {
-            let text = ratio_words(Some(ratio));
+            let (text, _) = ratio_parts(ratio);
             Cell { value: Some(ratio.ratio), text, ..Cell::default() }
         }
         None => missing(outcome),
+    };
+    let interval = |outcome: &Outcome| {
+        match timed(outcome).and_then(|timed| timed.ratio).map(|ratio| ratio_parts(ratio).1) {
+            Some(Some(text)) => Cell { text, ..Cell::default() },
+            Some(None) => none("fewer than 6 rounds"),
+            None => missing(outcome),
+        }
     };
     let all = |of: &dyn Fn(&Outcome) -> Cell| outcomes.iter().map(of).collect();
     vec![
         row("start-ms", "whole start, median, ms", RowKind::Measure, all(&start)),
         row("start-ratio", "whole start, times the control", RowKind::Measure, all(&ratio)),
+        row("start-interval", "its 95 % interval", RowKind::Measure, all(&interval)),
     ]
 }
 
@@ -211,7 +219,7 @@ fn cheap(added: i64, of: u64) -> Cell {
 
 fn notes(asked: &CompareFlags, program: &Program, measured: &Measured) -> Vec<String> {
     let mut notes = vec![
-        format!("{} rounds; ratios with their 95 % interval", measured.rounds),
+        format!("{} rounds, warm, in an order drawn anew for each", measured.rounds),
         format!(
             "{} objects in {} packages; {}",
             program.objects.len(),

@@ -103,10 +103,10 @@ fn column(bench: &Bench<'_>, kind: Kind, stock: &Stage, patched: Option<&Stage>)
             let own = stock.cells(bench, kind, Some(true));
             let on_patched = match (kind, patched) {
                 (_, None) => not_tried("no loader that reads it was given (--loader)"),
-                (Kind::Carrier(Compared::Ldcache), _) => {
-                    in_store(bench, kind).unwrap_or_else(|why| not_tried(&why))
-                }
-                (_, Some(patched)) => patched.cells(bench, kind, Some(false)),
+                // A note counts everywhere but in secure-execution mode.
+                (Kind::Carrier(Compared::Note), Some(patched)) => in_store(bench, kind)
+                    .unwrap_or_else(|_| patched.cells(bench, kind, Some(false))),
+                (_, Some(_)) => in_store(bench, kind).unwrap_or_else(|why| not_tried(&why)),
             };
             let both = TRIALS.iter().zip(own).zip(on_patched);
             both.map(|((trial, own), patched)| if trial.stock_loader { own } else { patched })
@@ -134,7 +134,7 @@ fn in_store(bench: &Bench<'_>, kind: Kind) -> Result<Vec<Cell>, String> {
     if loader.starts_with(prefix) || bench.place.starts_with(prefix) {
         return Err("the loader or the scratch directory lies in the store".to_owned());
     }
-    let place = bench.place.join("in-store");
+    let place = bench.place.join(format!("in-store-{}", kind.name()));
     let backing = place.join("store");
     std::fs::create_dir_all(&backing).map_err(|error| crate::output::words(&error))?;
     let bind = [Bind { from: backing, to: prefix.clone() }];

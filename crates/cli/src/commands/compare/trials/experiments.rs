@@ -45,7 +45,7 @@ pub(super) const TRIALS: &[Trial] = &[
             values(lab, applied, &[("plain", &[]), ("plain", &over)])
         },
         tells: |seen| seen == [1, 9],
-        judge: as_ever,
+        judge: |control, seen| as_ever(control, seen, "LD_LIBRARY_PATH is passed over"),
     },
     Trial {
         id: "preload",
@@ -57,7 +57,7 @@ pub(super) const TRIALS: &[Trial] = &[
             values(lab, applied, &[("plain", &[]), ("plain", &preload)])
         },
         tells: |seen| seen == [1, 7],
-        judge: as_ever,
+        judge: |control, seen| as_ever(control, seen, "another library comes before the preloaded one"),
     },
     Trial {
         id: "driver-swap",
@@ -69,7 +69,7 @@ pub(super) const TRIALS: &[Trial] = &[
             values(lab, applied, &[("draw", &[]), ("draw", &driver), ("draw", &stack)])
         },
         tells: |seen| seen == [1, 6, 8],
-        judge: as_ever,
+        judge: |control, seen| as_ever(control, seen, "another driver or GL stack than the named one is loaded"),
     },
     Trial {
         id: "two-builds",
@@ -77,7 +77,7 @@ pub(super) const TRIALS: &[Trial] = &[
         stock_loader: false,
         see: |lab, applied| values(lab, applied, &[("ab", &[]), ("ba", &[])]),
         tells: |seen| seen == [11, 22],
-        judge: as_ever,
+        judge: |control, seen| as_ever(control, seen, "one build takes the place of the other"),
     },
     Trial {
         id: "keeps-libraries",
@@ -88,7 +88,7 @@ pub(super) const TRIALS: &[Trial] = &[
             Ok(vec![ran.value, i64::from(ran.has("libquiet.so.1"))])
         },
         tells: |seen| seen == [1, 1],
-        judge: as_ever,
+        judge: |control, seen| as_ever(control, seen, "a library is not loaded any more"),
     },
     Trial {
         id: "hwcaps-floor",
@@ -117,7 +117,7 @@ pub(super) const TRIALS: &[Trial] = &[
             values(lab, applied, &[("hw", &[])])
         },
         tells: |seen| seen == [2],
-        judge: as_ever,
+        judge: |control, seen| as_ever(control, seen, "another variant is loaded"),
     },
     Trial {
         id: "later-library",
@@ -125,7 +125,7 @@ pub(super) const TRIALS: &[Trial] = &[
         stock_loader: false,
         see: later,
         tells: |seen| seen == [1, 5],
-        judge: as_ever,
+        judge: |control, seen| as_ever(control, seen, "the added library is passed over"),
     },
     Trial {
         id: "dlopen",
@@ -188,15 +188,13 @@ pub(super) const TRIALS: &[Trial] = &[
     },
 ];
 
-/// The same numbers as without the carrier.
-fn as_ever(control: &[i64], seen: &[i64]) -> (Verdict, Option<String>) {
-    if control == seen {
-        return (Verdict::Yes, None);
+/// The same numbers as without the carrier; `unlike` says what it means where they are not.
+fn as_ever(control: &[i64], seen: &[i64], unlike: &str) -> (Verdict, Option<String>) {
+    match seen {
+        seen if control == seen => (Verdict::Yes, None),
+        seen if seen.contains(&-1) => wrong(-1),
+        _ => (Verdict::No, Some(unlike.to_owned())),
     }
-    let words = |numbers: &[i64]| -> String {
-        numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    };
-    (Verdict::No, Some(format!("{} instead of {}", words(seen), words(control))))
 }
 
 /// The same value, and fewer tries.

@@ -161,7 +161,7 @@ impl Lab {
 
     /// A program of the store.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
-        self.package(if name == "suid" { "suid" } else { "app" }).join("bin").join(name)
+        self.package(&format!("app-{name}")).join("bin").join(name)
     }
 
     /// All programs.

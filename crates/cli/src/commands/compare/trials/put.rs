@@ -1,7 +1,7 @@
 //! becalm's own carriers, as trials see them: put on by becalm's own commands.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;

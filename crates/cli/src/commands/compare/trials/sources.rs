@@ -83,7 +83,7 @@ pub(super) const OBJECTS: &[Object] = &[
     },
     Object { path: "hw/lib/libhw.so.1", source: "int hw(void) { return 1; }", ..PLAIN },
     Object {
-        path: "hw/lib/glibc-hwcaps/HWCAP/libhw.so.1",
+        path: "hw/lib/HWCAP/libhw.so.1",
         source: "int hw(void) { return 2; }",
         ..PLAIN
     },
@@ -102,64 +102,64 @@ pub(super) const OBJECTS: &[Object] = &[
         ..PLAIN
     },
     Object {
-        path: "app/bin/plain",
+        path: "app-plain/bin/plain",
         source: "int one(void); int main(void) { return show(one()); }",
         needs: &["one/lib/libone.so.1", "one/lib/libquiet.so.1"],
         run_path: LONG,
         ..PLAIN
     },
     Object {
-        path: "suid/bin/suid",
+        path: "app-suid/bin/suid",
         source: "int one(void); int main(void) { return show(one()); }",
         needs: &["one/lib/libone.so.1"],
         run_path: LONG,
         ..PLAIN
     },
     Object {
-        path: "app/bin/later",
+        path: "app-later/bin/later",
         source: "int one(void); int main(void) { return show(one()); }",
         needs: &["one/lib/libone.so.1"],
         run_path: &["/later", "none", "one"],
         ..PLAIN
     },
     Object {
-        path: "app/bin/ab",
+        path: "app-ab/bin/ab",
         source: "int a(void), b(void); int main(void) { return show(10 * a() + b()); }",
         needs: &["la/lib/liba.so.1", "lb/lib/libb.so.1"],
         run_path: &["none", "la", "lb"],
         flags: &["-Wl,--allow-shlib-undefined"],
     },
     Object {
-        path: "app/bin/ba",
+        path: "app-ba/bin/ba",
         source: "int a(void), b(void); int main(void) { return show(10 * a() + b()); }",
         needs: &["lb/lib/libb.so.1", "la/lib/liba.so.1"],
         run_path: &["none", "la", "lb"],
         flags: &["-Wl,--allow-shlib-undefined"],
     },
     Object {
-        path: "app/bin/draw",
+        path: "app-draw/bin/draw",
         source: "int gl(void); int main(void) { return show(gl()); }",
         needs: &["glvnd/lib/libGL.so.1"],
         run_path: &["none", "glvnd"],
         ..PLAIN
     },
     Object {
-        path: "app/bin/hw",
+        path: "app-hw/bin/hw",
         source: "int hw(void); int main(void) { return show(hw()); }",
         needs: &["hw/lib/libhw.so.1"],
         run_path: &["none", "hw"],
         ..PLAIN
     },
     Object {
-        path: "app/bin/tls",
+        path: "app-tls/bin/tls",
         source: "int tls(void); int main(void) { return show(tls()); }",
         needs: &["tls/lib/libtls.so.1"],
         run_path: &["none", "tls"],
         ..PLAIN
     },
-    Object { path: "app/bin/opens", source: OPENS, run_path: LONG, ..PLAIN },
+    Object { path: "app-opens/bin/opens", source: OPENS, run_path: LONG, ..PLAIN },
     Object {
-        path: "app/bin/plugs",
+        path: "app-plugs/bin/plugs",
         source: "int main(void) { void *l = dlopen(\"@plug/lib/plugin.so\", RTLD_NOW);\n\
                  return show(l ? ((int (*)(void)) dlsym(l, \"plugin\"))() : -1); }",
         run_path: &["none"],
