@@ -16,9 +16,7 @@ use rustix::mount::{
     mount_remount,
 };
 use rustix::process::{getegid, geteuid};
-use rustix::thread::{
-    LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe,
-};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use thiserror::Error;
 
 /// Why there is no room.
@@ -174,9 +172,7 @@ fn unmounted(path: &Path, errno: Errno) -> RoomError {
 }
 
 /// A thread's own part of the process can be changed without the others.
-fn in_thread<T: Send>(
-    work: impl FnOnce() -> Result<T, RoomError> + Send,
-) -> Result<T, RoomError> {
+fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, RoomError> + Send) -> Result<T, RoomError> {
     std::thread::scope(|scope| {
         scope.spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })

@@ -84,7 +84,7 @@ impl Demo<'_> {
         finish(&mut command)
     }
 
-    /// One start, watched by becalm, by the loader itself, and by strace where there is one.
+    /// One start, watched by becalm, and another, told by the loader itself.
     fn observed(&self, program: &Path, index: Option<&Path>) -> Result<Storm> {
         let storm = self.traced(program, index)?;
         let told = |who: &str, opens: u64, stats: u64| {
@@ -127,7 +127,8 @@ impl Demo<'_> {
         let text = fs::read(&record).context("becalm trace left no record")?;
         let report: Value = serde_json::from_slice(&text).context("the record of becalm trace")?;
         let images = report["images"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let is_ours = |image: &&Value| image["file"].as_str().map(OsStr::new) == Some(program.as_os_str());
+        let is_ours =
+            |image: &&Value| image["file"].as_str().map(OsStr::new) == Some(program.as_os_str());
         let image = images.iter().find(is_ours).context("the program was not started")?;
         let count = |name: &str| image["storm"][name].as_u64().unwrap_or(0);
         Ok(Storm { opens: count("missed_opens"), stats: count("missed_stats") })
@@ -162,7 +163,8 @@ impl Demo<'_> {
 
     fn tell(&self, before: &Storm, after: &Storm) {
         let (was, left) = (before.opens + before.stats, after.opens + after.stats);
-        let gone = self.look.good(&format!("{} of {was} misses are gone", was.saturating_sub(left)));
+        let gone =
+            self.look.good(&format!("{} of {was} misses are gone", was.saturating_sub(left)));
         let what = if left == 0 { "none is left".to_owned() } else { format!("{left} are left") };
         println!("\n{gone}; {what}.");
     }
@@ -177,7 +179,8 @@ fn largest(folder: &Path) -> Result<PathBuf> {
         .map_err(|_| anyhow!("becalm check: {}", last_line(&said.stderr)))?;
     let programs = report["programs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let whole = programs.iter().filter(|program| {
-        program["interpreter"].is_string() && program["unresolved"].as_array().is_none_or(Vec::is_empty)
+        program["interpreter"].is_string()
+            && program["unresolved"].as_array().is_none_or(Vec::is_empty)
     });
     let largest = whole.max_by_key(|program| program["storm"]["objects"].as_u64());
     let path = largest.and_then(|program| program["path"].as_str()).map(PathBuf::from);

@@ -21,8 +21,18 @@ use crate::output::{path_bytes, words};
 
 /// The libraries that only work with each other, and with their loader.
 const C_LIBRARY: [&str; 12] = [
-    "libc", "libm", "libmvec", "libpthread", "libdl", "librt", "libresolv", "libutil", "libnsl",
-    "libanl", "libBrokenLocale", "libthread_db",
+    "libc",
+    "libm",
+    "libmvec",
+    "libpthread",
+    "libdl",
+    "librt",
+    "libresolv",
+    "libutil",
+    "libnsl",
+    "libanl",
+    "libBrokenLocale",
+    "libthread_db",
 ];
 
 /// One object on its way into the store.
@@ -137,7 +147,8 @@ fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>> {
 fn is_c_library(path: &Path) -> bool {
     let name = file_name(path);
     C_LIBRARY.iter().any(|known| {
-        name.strip_prefix(known).is_some_and(|rest| rest.starts_with(".so.") || rest.starts_with("-2."))
+        name.strip_prefix(known)
+            .is_some_and(|rest| rest.starts_with(".so.") || rest.starts_with("-2."))
     })
 }
 
@@ -150,8 +161,10 @@ fn file_name(path: &Path) -> String {
 fn package(name: &str) -> String {
     let mut hasher = FxHasher::default();
     name.hash(&mut hasher);
-    let plain: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || ".-_+".contains(c) { c } else { '_' }).collect();
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || ".-_+".contains(c) { c } else { '_' })
+        .collect();
     format!("{0:016x}{1:016x}-{plain}", hasher.finish(), !hasher.finish())
 }
 

@@ -60,7 +60,12 @@ pub(crate) struct CompareFlags {
     pub ignore_failure: bool,
 
     /// The carriers to compare, besides the untouched control; without it, all
-    #[arg(long, value_name = "CARRIER,…", value_delimiter = ',', help_heading = "What is compared")]
+    #[arg(
+        long,
+        value_name = "CARRIER,…",
+        value_delimiter = ',',
+        help_heading = "What is compared"
+    )]
     pub carriers: Vec<Compared>,
 
     /// A static build of the program, as another column

@@ -366,7 +366,9 @@ impl Column {
         let libc = loader.with_file_name(name);
         let libc = libc.canonicalize().with_context(|| libc.display().to_string())?;
         let own = program.objects.iter().find(|object| {
-            object.file_name().is_some_and(|file| file == name || file.as_encoded_bytes().starts_with(b"libc-2."))
+            object
+                .file_name()
+                .is_some_and(|file| file == name || file.as_encoded_bytes().starts_with(b"libc-2."))
         });
         let own = own.ok_or_else(|| anyhow!("the program loads no libc.so.6"))?;
         let binds = [
@@ -380,7 +382,12 @@ impl Column {
     ///
     /// # Errors
     /// The command cannot be run.
-    pub(crate) fn undo(&self, program: &Program, stock: &Stock, us: &Path) -> Result<Result<(), String>> {
+    pub(crate) fn undo(
+        &self,
+        program: &Program,
+        stock: &Stock,
+        us: &Path,
+    ) -> Result<Result<(), String>> {
         let failed = |error| in_words(&error);
         self.room.set_read_only(&program.packages, false).map_err(failed)?;
         let said = self.room.run(|| {

@@ -69,11 +69,14 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures> {
     if !ends_within(&mut child, runs.limit)? {
         kill_family(&mut child);
         let limit = runs.limit.as_secs_f64();
-        return Err(anyhow!("did not end within {limit} s and was killed (other arguments: --run)"));
+        return Err(anyhow!(
+            "did not end within {limit} s and was killed (other arguments: --run)"
+        ));
     }
     let status = child.wait()?;
     let text = std::fs::read(record.path())?;
-    let mut report: Value = serde_json::from_slice(&text).map_err(|_| why(&mut said, "not watched"))?;
+    let mut report: Value =
+        serde_json::from_slice(&text).map_err(|_| why(&mut said, "not watched"))?;
     let image = report["images"].get_mut(0).map(Value::take).unwrap_or_default();
     if image["reached_entry"] != true {
         return Err(why(&mut said, "its loader gave up"));

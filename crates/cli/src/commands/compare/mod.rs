@@ -183,9 +183,7 @@ fn outcome(
         (Ok(column), _) => figures::of(column, runs).map_err(|error| format!("{error:#}")),
     };
     match (kind, figures) {
-        (Kind::Control, Err(why)) => {
-            Err(anyhow!("{}: {why}", asked.program.display()))
-        }
+        (Kind::Control, Err(why)) => Err(anyhow!("{}: {why}", asked.program.display())),
         (_, figures) => Ok(Outcome { kind, column, figures, undone: None }),
     }
 }

@@ -79,7 +79,8 @@ impl Program {
         let interpreter = real(interpreter.as_ref())?;
         let loaded = closure.load.objects.iter();
         let loaded = loaded.filter(|object| matches!(object.role, Role::Program | Role::Library));
-        let objects = loaded.map(|object| real(object.path.as_ref())).collect::<Result<Vec<_>>>()?;
+        let objects =
+            loaded.map(|object| real(object.path.as_ref())).collect::<Result<Vec<_>>>()?;
         let mut program = Self {
             path,
             interpreter,
@@ -173,10 +174,12 @@ fn facts(os: &OsFs, shown_path: &str, interpreter: &BStr) -> Result<Arc<LoaderFa
 
 /// A start that is broken before anything is changed shows nothing.
 fn refuse_broken(closure: &Closure, shown_path: &str) -> Result<()> {
-    let unresolved: Vec<String> =
-        closure.unresolved().iter().map(|needed| shown(needed)).collect();
+    let unresolved: Vec<String> = closure.unresolved().iter().map(|needed| shown(needed)).collect();
     if !unresolved.is_empty() {
-        bail!("{shown_path}: its closure is not complete: nothing answers {}", unresolved.join(", "));
+        bail!(
+            "{shown_path}: its closure is not complete: nothing answers {}",
+            unresolved.join(", ")
+        );
     }
     if let Some(fatal) = closure.fatal() {
         bail!("{shown_path}: the loader gives up at {}", shown(BString::as_ref(&fatal.needed)));

@@ -106,12 +106,13 @@ fn times(outcomes: &[Outcome], measured: &Measured) -> Vec<Row> {
         }
         None => missing(outcome),
     };
-    let interval = |outcome: &Outcome| {
-        match timed(outcome).and_then(|timed| timed.ratio).map(|ratio| ratio_parts(ratio).1) {
-            Some(Some(text)) => Cell { text, ..Cell::default() },
-            Some(None) => none("fewer than 6 rounds"),
-            None => missing(outcome),
-        }
+    let interval = |outcome: &Outcome| match timed(outcome)
+        .and_then(|timed| timed.ratio)
+        .map(|ratio| ratio_parts(ratio).1)
+    {
+        Some(Some(text)) => Cell { text, ..Cell::default() },
+        Some(None) => none("fewer than 6 rounds"),
+        None => missing(outcome),
     };
     let all = |of: &dyn Fn(&Outcome) -> Cell| outcomes.iter().map(of).collect();
     vec![
@@ -241,7 +242,8 @@ fn notes(asked: &CompareFlags, program: &Program, measured: &Measured) -> Vec<St
         );
     }
     let control = measured.variants.iter().find(|timed| timed.control);
-    if control.and_then(|timed| timed.ratio).is_some_and(|r| r.interval.is_some() && !r.holds_one()) {
+    if control.and_then(|timed| timed.ratio).is_some_and(|r| r.interval.is_some() && !r.holds_one())
+    {
         notes.push(
             "the control differs from itself: something else was at work; measure again".to_owned(),
         );

@@ -196,6 +196,7 @@ mod tests {
                     needed: Some("libb.so"),
                     runpath: Some("/r"),
                     note: Some(("libb.so", "=/b")),
+                    interpreter: Some("/ld.so"),
                 },
             );
             let view = elf::parse(bytes.as_slice()).expect("an object");
@@ -204,6 +205,7 @@ mod tests {
             assert_eq!(dynamic.runpath.expect("run path"), "/r");
             let note = view.notes.resolution.expect("note");
             assert_eq!(note, b"libb.so\0=/b\0\0");
+            assert_eq!(view.interpreter.expect("a program"), "/ld.so");
         }
     }
 }

@@ -95,9 +95,7 @@ fn column(bench: &Bench<'_>, kind: Kind, stock: &Stage, patched: Option<&Stage>)
     };
     match (kind, patched) {
         (Kind::Static, _) => not_tried("no static build of what it is tried on"),
-        (Kind::PatchedControl, Some(patched)) => {
-            patched.control.iter().map(untouched).collect()
-        }
+        (Kind::PatchedControl, Some(patched)) => patched.control.iter().map(untouched).collect(),
         (Kind::Control, _) => stock.control.iter().map(untouched).collect(),
         (kind, patched) if kind.wants_patched_loader() => {
             let own = stock.cells(bench, kind, Some(true));
@@ -144,7 +142,8 @@ fn in_store(bench: &Bench<'_>, kind: Kind) -> Result<Vec<Cell>, String> {
         let mut command = super::super::column::becalm(bench.becalm);
         command.args(["loader", "check"]).arg(loader).arg("--store").arg(prefix);
         let said = command.output().map_err(|error| crate::output::words(&error))?;
-        let reads = String::from_utf8_lossy(&said.stdout).lines().any(|line| line == "caches  read");
+        let reads =
+            String::from_utf8_lossy(&said.stdout).lines().any(|line| line == "caches  read");
         if !reads {
             return Err(format!(
                 "the loader that was given believes no caches in {}",

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, ensure};
 
+use super::super::column::plain;
 use super::Applied;
 use super::lab::{Lab, Ran};
-use super::super::column::plain;
 use crate::output::comparison::Verdict;
 
 /// One property.
@@ -57,7 +57,9 @@ pub(super) const TRIALS: &[Trial] = &[
             values(lab, applied, &[("plain", &[]), ("plain", &preload)])
         },
         tells: |seen| seen == [1, 7],
-        judge: |control, seen| as_ever(control, seen, "another library comes before the preloaded one"),
+        judge: |control, seen| {
+            as_ever(control, seen, "another library comes before the preloaded one")
+        },
     },
     Trial {
         id: "driver-swap",
@@ -69,7 +71,9 @@ pub(super) const TRIALS: &[Trial] = &[
             values(lab, applied, &[("draw", &[]), ("draw", &driver), ("draw", &stack)])
         },
         tells: |seen| seen == [1, 6, 8],
-        judge: |control, seen| as_ever(control, seen, "another driver or GL stack than the named one is loaded"),
+        judge: |control, seen| {
+            as_ever(control, seen, "another driver or GL stack than the named one is loaded")
+        },
     },
     Trial {
         id: "two-builds",

@@ -21,7 +21,8 @@ const S390: u16 = 22;
 const AARCH64: u16 = 183;
 
 /// What a loader is told by: its release, and the directories compiled into it.
-const LOADER: &[u8] = b"\0GNU C Library (trial) stable release version 2.36.\0/lib64/\0/usr/lib64/\0";
+const LOADER: &[u8] =
+    b"\0GNU C Library (trial) stable release version 2.36.\0/lib64/\0/usr/lib64/\0";
 
 /// The answer for a column.
 pub(super) fn cell(bench: &Bench<'_>, kind: Kind) -> Cell {

@@ -240,11 +240,7 @@ impl Lab {
         plain(&mut command);
         command.args(["-w", "-O1", "-Wl,--no-as-needed", "-o"]).arg(out).arg(&file).args(arguments);
         let said = command.output().map_err(|_| anyhow!("no C compiler (cc)"))?;
-        ensure!(
-            said.status.success(),
-            "cc: {}",
-            super::super::column::last_line(&said.stderr)
-        );
+        ensure!(said.status.success(), "cc: {}", super::super::column::last_line(&said.stderr));
         Ok(())
     }
 
@@ -266,7 +262,8 @@ impl Lab {
         let mut text = String::new();
         out.rewind()?;
         out.read_to_string(&mut text)?;
-        let after = |word: &'static str| text.lines().filter_map(move |line| line.strip_prefix(word));
+        let after =
+            |word: &'static str| text.lines().filter_map(move |line| line.strip_prefix(word));
         let value = after("value ").next().and_then(|number| number.parse().ok());
         Ok(Ran {
             value: value.unwrap_or(-1),

@@ -82,11 +82,7 @@ pub(super) const OBJECTS: &[Object] = &[
         ..PLAIN
     },
     Object { path: "hw/lib/libhw.so.1", source: "int hw(void) { return 1; }", ..PLAIN },
-    Object {
-        path: "hw/lib/HWCAP/libhw.so.1",
-        source: "int hw(void) { return 2; }",
-        ..PLAIN
-    },
+    Object { path: "hw/lib/HWCAP/libhw.so.1", source: "int hw(void) { return 2; }", ..PLAIN },
     Object {
         path: "tls/lib/libtls.so.1",
         source: "__thread char block[3000] __attribute__((tls_model(\"initial-exec\"))) = {3};\n\

@@ -65,10 +65,8 @@ fn absolute(
     needed: &'static str,
     path: fn(&Lab) -> std::path::PathBuf,
 ) -> (&'static str, Box<dyn Fn(&Lab) -> Edit>) {
-    let edit = move |lab: &Lab| Edit::ReplaceNeeded {
-        from: needed.into(),
-        to: path_bytes(&path(lab)),
-    };
+    let edit =
+        move |lab: &Lab| Edit::ReplaceNeeded { from: needed.into(), to: path_bytes(&path(lab)) };
     (program, Box::new(edit))
 }
 
