@@ -127,7 +127,7 @@ fn what_compare_writes_report_reads() {
         return;
     }
     let scene = Scene::new();
-    let asked = ["--json", "--runs", "1", "--no-trials", "--carriers", "absolute,index"];
+    let asked = ["--json", "--runs", "1", "--run", "", "--no-trials", "--carriers", "absolute"];
     let ran = scene.compare(&scene.store.app(), &asked);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let (file, page) = (scene.store.path("table.json"), scene.store.path("page.html"));
@@ -145,7 +145,7 @@ fn text_and_markdown_say_the_same_and_number_their_notes() {
         return;
     }
     let scene = Scene::new();
-    let asked = ["--runs", "1", "--no-trials", "--carriers", "note,index"];
+    let asked = ["--runs", "1", "--run", "", "--no-trials", "--carriers", "note,index"];
     let plain = scene.compare(&scene.store.app(), &asked).stdout;
     assert!(
         plain.contains("missed opens") && plain.contains("[1] no loader that reads it"),
@@ -235,7 +235,8 @@ fn an_interrupt_ends_it_with_130_and_nothing_left() {
     let scene = Scene::new();
     let (app, root) = (scene.store.app(), scene.store.root());
     // Rounds without end, so that the interrupt meets a start.
-    let asked = ["compare", "--store", text(&root), "--runs", "2000", text(&app)];
+    let store = text(&root);
+    let asked = ["compare", "--store", store, "--runs", "2000", "--run", "", text(&app)];
     let child = scene.becalm(&asked).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("starts");
     let began = Instant::now();

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::child::{ends_within, kill_family};
 use serde_json::Value;
 
-use super::compare::column::{last_line, plain};
+use super::compare::apply::{last_line, plain};
 use super::compare::program::Program;
 use super::import::import;
 use super::scratch::Scratch;

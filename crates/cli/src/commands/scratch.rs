@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,8 +129,6 @@ pub(crate) fn copy_tree(from: &Path, to: &Path, how: How) -> Result<()> {
     }
     Ok(())
 }
-
-use std::os::unix::fs::PermissionsExt;
 
 fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
     fs::copy(from, to)?;

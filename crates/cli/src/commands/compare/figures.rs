@@ -13,7 +13,8 @@ use anyhow::{Context, Result, anyhow};
 use becalm_host::child::{ends_within, kill_family};
 use serde_json::Value;
 
-use super::column::{Column, becalm, in_words, last_line};
+use super::apply::{becalm, last_line};
+use super::column::{Column, in_words};
 use crate::output::words;
 
 /// What a start showed.
@@ -35,6 +36,8 @@ pub(crate) struct Figures {
 pub(crate) struct Runs {
     /// becalm itself.
     pub becalm: PathBuf,
+    /// Where records may be kept.
+    pub place: PathBuf,
     /// The program's arguments.
     pub args: Vec<OsString>,
     /// How long it may take.
@@ -54,8 +57,8 @@ pub(crate) fn of(column: &Column, runs: &Runs) -> Result<Figures> {
 }
 
 fn watched(column: &Column, runs: &Runs) -> Result<Figures> {
-    let record = tempfile::NamedTempFile::new().context("no place for a record")?;
-    let mut said = tempfile::tempfile().context("no place for a record")?;
+    let record = tempfile::NamedTempFile::new_in(&runs.place).context("no place for a record")?;
+    let mut said = tempfile::tempfile_in(&runs.place).context("no place for a record")?;
     let mut command = becalm(&runs.becalm);
     // The program is to find what it always finds.
     if let Some(path) = std::env::var_os("PATH") {
@@ -69,9 +72,7 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures> {
     if !ends_within(&mut child, runs.limit)? {
         kill_family(&mut child);
         let limit = runs.limit.as_secs_f64();
-        return Err(anyhow!(
-            "did not end within {limit} s and was killed (other arguments: --run)"
-        ));
+        return Err(anyhow!("did not end within {limit} s and was killed"));
     }
     let status = child.wait()?;
     let text = std::fs::read(record.path())?;

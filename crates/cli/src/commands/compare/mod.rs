@@ -1,11 +1,12 @@
 //! `becalm compare`: every carrier on a copy of the program's closure, and a table of what was
 //! measured and tried.
 //!
-//! [`program`] says what is compared, [`column`] puts each carrier on copies that lie in the
+//! [`program`] says what is compared, [`apply`] puts each carrier on, [`column`] on copies that lie in the
 //! originals' places in a room of their own ([`becalm_host::room`]), [`figures`] watches a
 //! start of each, [`crate::commands::bench`] times them against each other, [`trials`] tries
 //! the properties, [`table`] puts it together; [`crate::output::compare`] tells it.
 
+pub(crate) mod apply;
 pub(crate) mod column;
 pub(crate) mod figures;
 pub(crate) mod program;
@@ -20,7 +21,8 @@ use becalm_host::bench::{Measured, Options, Rounds, Until, Variant};
 use becalm_host::room;
 use clap::ValueEnum;
 
-use self::column::{Column, Kind, Stock, in_words};
+use self::apply::Kind;
+use self::column::{Column, Stock, in_words};
 use self::figures::{Figures, Runs};
 use self::program::Program;
 use super::bench;
@@ -59,6 +61,7 @@ pub(crate) fn run(asked: &CompareFlags, color: When) -> Result<ExitStatus> {
     let rooms = room::prepare();
     let found = Program::look(&asked.program, &asked.store)?;
     rooms.map_err(|error| in_words(&error))?;
+    let becalm = std::env::current_exe()?;
     let scratch = Scratch::new()?;
     let (program, name) = match in_a_store(&found, &scratch) {
         Ok(None) => (found, None),
@@ -66,7 +69,8 @@ pub(crate) fn run(asked: &CompareFlags, color: When) -> Result<ExitStatus> {
         Err(error) => return scratch.done(Err(error)),
     };
     let runs = Runs {
-        becalm: std::env::current_exe()?,
+        becalm,
+        place: scratch.path().to_owned(),
         args,
         limit: asked.time_limit,
         accept_failure: asked.ignore_failure,
@@ -183,7 +187,10 @@ fn outcome(
         (Ok(column), _) => figures::of(column, runs).map_err(|error| format!("{error:#}")),
     };
     match (kind, figures) {
-        (Kind::Control, Err(why)) => Err(anyhow!("{}: {why}", asked.program.display())),
+        (Kind::Control, Err(why)) => Err(anyhow!(
+            "{}: {why} (other arguments: --run; compare it all the same: --ignore-failure)",
+            asked.program.display()
+        )),
         (_, figures) => Ok(Outcome { kind, column, figures, undone: None }),
     }
 }
@@ -242,7 +249,7 @@ fn timed(asked: &CompareFlags, outcomes: &[Outcome], runs: &Runs) -> Result<Meas
 /// Our environment without what it tells loaders, and with what the carrier needs.
 fn environment(column: &Column) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     let mut command = std::process::Command::new("");
-    column::plain(&mut command);
+    apply::plain(&mut command);
     let taken: Vec<_> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
     let own = std::env::vars_os().filter(|(name, _)| !taken.contains(name));
     own.chain(column.variables.iter().cloned()).collect()

@@ -8,7 +8,7 @@ use super::experiments::TRIALS;
 use super::lab::Lab;
 use super::put::Put;
 use super::{Seen, foreign, judged, see_all};
-use crate::commands::compare::Kind;
+use crate::commands::compare::apply::{Kind, becalm};
 use crate::commands::compare::column::in_words;
 use crate::commands::compare::program::Program;
 use crate::commands::compare::table::{answer, row};
@@ -139,7 +139,7 @@ fn in_store(bench: &Bench<'_>, kind: Kind) -> Result<Vec<Cell>, String> {
     let words = |error| format!("{:#}", in_words(&error));
     let room = Room::new(&bind).map_err(words)?;
     room.run(|| {
-        let mut command = super::super::column::becalm(bench.becalm);
+        let mut command = becalm(bench.becalm);
         command.args(["loader", "check"]).arg(loader).arg("--store").arg(prefix);
         let said = command.output().map_err(|error| crate::output::words(&error))?;
         let reads =

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, ensure};
 
-use super::super::column::plain;
 use super::Applied;
 use super::lab::{Lab, Ran};
+use crate::commands::compare::apply::{last_line, plain};
 use crate::output::comparison::Verdict;
 
 /// One property.
@@ -299,7 +299,7 @@ fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
     let mut command = std::process::Command::new("strip");
     plain(&mut command);
     let said = command.args(&objects).output().map_err(|_| anyhow!("no strip here"))?;
-    ensure!(said.status.success(), "strip: {}", super::super::column::last_line(&said.stderr));
+    ensure!(said.status.success(), "strip: {}", last_line(&said.stderr));
     let after = run(lab, applied, "plain", &[])?;
     let tries = |ran: &Ran| ran.tries("libone.so.1");
     Ok(vec![before.value, tries(&before), after.value, tries(&after), had - size(&objects)?])

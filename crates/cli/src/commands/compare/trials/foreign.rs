@@ -8,8 +8,7 @@ use anyhow::{Context, Result, bail};
 use becalm_core::elf::{Class, Endian, Ident, ident};
 
 use super::columns::Bench;
-use crate::commands::compare::Kind;
-use crate::commands::compare::column::{self, Site};
+use crate::commands::compare::apply::{self, Kind, Site};
 use crate::commands::compare::table::answer;
 use crate::commands::loader::fixture::{Object, object};
 use crate::flags::Compared;
@@ -85,8 +84,8 @@ fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64)> {
 /// Puts the carrier on and asks what it made of the start.
 fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64)> {
     let before = fs::read(program)?;
-    let (_, told) = column::put(kind, site, &["--libc", "glibc-2.36", "--cpu", "baseline"])?;
-    if let Some(why) = told.as_ref().map(column::refusals).and_then(|all| all.into_iter().next()) {
+    let (_, told) = apply::put(kind, site, &["--libc", "glibc-2.36", "--cpu", "baseline"])?;
+    if let Some(why) = told.as_ref().map(apply::refusals).and_then(|all| all.into_iter().next()) {
         bail!("{why}");
     }
     let count = |when: &str| -> Option<u64> {

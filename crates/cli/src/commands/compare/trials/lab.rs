@@ -13,8 +13,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use becalm_host::child::{ends_within, kill_family};
 use rustc_hash::FxHasher;
 
-use super::super::column::plain;
 use super::sources::{AUDIT, EMPTY, OBJECTS, OUTSIDE, Object, SHOW};
+use crate::commands::compare::apply::{last_line, plain};
 use crate::commands::scratch::{How, copy_tree};
 
 /// Longer than any of the programs takes.
@@ -240,7 +240,7 @@ impl Lab {
         plain(&mut command);
         command.args(["-w", "-O1", "-Wl,--no-as-needed", "-o"]).arg(out).arg(&file).args(arguments);
         let said = command.output().map_err(|_| anyhow!("no C compiler (cc)"))?;
-        ensure!(said.status.success(), "cc: {}", super::super::column::last_line(&said.stderr));
+        ensure!(said.status.success(), "cc: {}", last_line(&said.stderr));
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::Applied;
 use super::lab::Lab;
-use crate::commands::compare::column::{self, Kind, Site, Variables};
+use crate::commands::compare::apply::{self, Kind, Site, Variables};
 use crate::flags::Compared;
 
 /// A carrier, or the untouched store.
@@ -40,13 +40,13 @@ impl Applied for Put<'_> {
             index: lab.outside("index.so"),
         };
         // What is left as it is shows in the trials.
-        (self.variables, _) = column::apply(self.kind, &site)?;
+        (self.variables, _) = apply::apply(self.kind, &site)?;
         Ok(())
     }
 
     fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Command {
         let mut command = Command::new(program);
-        column::plain(&mut command);
+        apply::plain(&mut command);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         command

@@ -13,7 +13,7 @@ use becalm_host::{FactChoice, OsFs, loader_facts};
 use super::experiments::TRIALS;
 use super::lab::Lab;
 use super::{Applied, Seen, judged, see_all};
-use crate::commands::compare::column::plain;
+use crate::commands::compare::apply::plain;
 use crate::output::comparison::Verdict;
 use crate::output::path_bytes;
 
