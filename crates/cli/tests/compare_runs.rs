@@ -271,7 +271,7 @@ fn no_room_and_no_right_are_said_and_nothing_is_left() {
     }
     let locked = scene.store.one("locked");
     fs::write(&locked, "x").expect("written");
-    fs::set_permissions(&locked, fs::Permissions::from_mode(0)).expect("locked");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("locked");
     assert_refused(&scene.compare(&scene.store.app(), &[]), "Permission denied");
     scene.assert_clean();
 }

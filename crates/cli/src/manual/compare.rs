@@ -45,7 +45,7 @@ const COMPARE_COLUMNS: Section = Section {
         ("note, ldcache", "becalm fix --with note and ldcache, under the --loader."),
         ("index", "becalm index of the stores, and what becalm env sets."),
         ("audit", "becalm fix --with audit."),
-        ("static", "The --static build. Its properties are not tried."),
+        ("static", "The --static build. Its properties are tried on programs that cc links so."),
     ],
 };
 

@@ -7,7 +7,8 @@ use becalm_host::room::{Bind, Room};
 use super::experiments::TRIALS;
 use super::lab::Lab;
 use super::put::Put;
-use super::{Seen, foreign, judged, see_all};
+use super::static_build::StaticBuild;
+use super::{Applied, Seen, foreign, judged, see_all};
 use crate::commands::compare::apply::{Kind, becalm};
 use crate::commands::compare::column::in_words;
 use crate::commands::compare::program::Program;
@@ -94,7 +95,7 @@ fn column(bench: &Bench<'_>, kind: Kind, stock: &Stage, patched: Option<&Stage>)
         TRIALS.iter().map(|_| answer(Verdict::NotTried, Some(why.to_owned()))).collect()
     };
     match (kind, patched) {
-        (Kind::Static, _) => not_tried("no static build of what it is tried on"),
+        (Kind::Static, _) => static_column(stock),
         (Kind::PatchedControl, Some(patched)) => patched.control.iter().map(untouched).collect(),
         (Kind::Control, _) => stock.control.iter().map(untouched).collect(),
         (kind, patched) if kind.wants_patched_loader() => {
@@ -112,6 +113,24 @@ fn column(bench: &Bench<'_>, kind: Kind, stock: &Stage, patched: Option<&Stage>)
         }
         _ => stock.cells(bench, kind, None),
     }
+}
+
+/// The answers for the programs linked statically.
+fn static_column(stock: &Stage) -> Vec<Cell> {
+    let Ok(lab) = &stock.lab else { return stock.control.iter().map(untouched).collect() };
+    let mut build = StaticBuild::default();
+    let ready = lab.renew().and_then(|()| build.apply(lab));
+    let cell = |(trial, control): (&super::Trial, &Seen)| {
+        if let Err(why) = &ready {
+            return answer(Verdict::NotTried, Some(format!("{why:#}")));
+        }
+        if trial.id == "keeps-libraries" {
+            return answer(Verdict::Other, Some("it has its libraries in itself".to_owned()));
+        }
+        let seen = (trial.see)(lab, &build).map_err(|error| format!("{error:#}"));
+        judged(trial, control, &seen)
+    };
+    TRIALS.iter().zip(&stock.control).map(cell).collect()
 }
 
 /// What the untouched program shows is what the others are held against.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use becalm_host::child::{ends_within, kill_family};
+use bstr::ByteSlice;
 use rustc_hash::FxHasher;
 
 use super::sources::{AUDIT, EMPTY, OBJECTS, OUTSIDE, Object, SHOW};
@@ -202,19 +203,55 @@ impl Lab {
         self.store.join(format!("{0:016x}{0:016x}-{name}-1", hasher.finish()))
     }
 
+    /// Links each program again, with the sources of all that it needs and nothing shared; gives
+    /// those that cannot be linked so.
+    ///
+    /// # Errors
+    /// There is no static C library, or no compiler.
+    pub(crate) fn link_statically(&self) -> Result<Vec<(PathBuf, String)>> {
+        let trial = self.outside("static-trial");
+        let source = "int main(void) { return 0; }";
+        self.cc(&trial, source, &["-static".into()]).map_err(|_| anyhow!("no static C library"))?;
+        let mut failed = Vec::new();
+        for object in OBJECTS.iter().filter(|object| object.path.contains("/bin/")) {
+            let Some(out) = self.path(object.path) else { continue };
+            let mut arguments: Vec<OsString> = vec!["-static".into()];
+            for (at, needed) in closure(object).into_iter().enumerate() {
+                let file = self.outside(&format!("part-{at}.c"));
+                fs::write(&file, needed.source)?;
+                arguments.push(file.into());
+            }
+            // Its mode and owner stay those of the dynamic one.
+            if let Err(error) = self.cc(&out, &self.source(object), &arguments) {
+                failed.push((out, format!("{error:#}")));
+            }
+        }
+        self.give_away()?;
+        Ok(failed)
+    }
+
+    /// The source of a program, with what all of them have.
+    fn source(&self, object: &Object) -> String {
+        let mut source = SHOW.to_owned();
+        match object.source.split_once('@') {
+            None => source.push_str(object.source),
+            Some((before, rest)) => {
+                let (package, rest) = rest.split_once('/').unwrap_or((rest, ""));
+                let package = self.package(package).display().to_string();
+                source.extend([before, &package, "/", rest]);
+            }
+        }
+        source
+    }
+
     fn compile(&self, object: &Object) -> Result<()> {
         let Some(out) = self.path(object.path) else { return Ok(()) };
         let is_program = object.path.contains("/bin/");
-        let mut source = object.source.to_owned();
-        if let Some((before, rest)) = source.split_once('@') {
-            let (package, rest) = rest.split_once('/').unwrap_or((rest, ""));
-            source = format!("{before}{}/{rest}", self.package(package).display());
-        }
+        let source = if is_program { self.source(object) } else { object.source.to_owned() };
         let mut arguments: Vec<OsString> = Vec::new();
         match (is_program, &self.loader) {
             (false, _) => arguments.extend(["-shared".into(), "-fPIC".into(), soname(&out)]),
             (true, loader) => {
-                source.insert_str(0, SHOW);
                 let named = loader.as_ref().map(|loader| option("-Wl,--dynamic-linker=", loader));
                 arguments.extend(named);
             }
@@ -240,6 +277,8 @@ impl Lab {
         plain(&mut command);
         command.args(["-w", "-O1", "-Wl,--no-as-needed", "-o"]).arg(out).arg(&file).args(arguments);
         let said = command.output().map_err(|_| anyhow!("no C compiler (cc)"))?;
+        let twice = said.stderr.contains_str("multiple definition");
+        ensure!(!twice, "two libraries define the same");
         ensure!(said.status.success(), "cc: {}", last_line(&said.stderr));
         Ok(())
     }
@@ -272,6 +311,20 @@ impl Lab {
             tried: tried(log.path())?,
         })
     }
+}
+
+/// All that an object needs, each once.
+fn closure(object: &Object) -> Vec<&'static Object> {
+    let mut all: Vec<&Object> = Vec::new();
+    let mut left: Vec<&str> = object.needs.to_vec();
+    while let Some(path) = left.pop() {
+        let Some(needed) = OBJECTS.iter().find(|other| other.path == path) else { continue };
+        if !all.iter().any(|known| known.path == path) {
+            all.push(needed);
+            left.extend(needed.needs);
+        }
+    }
+    all
 }
 
 /// What loaders wrote into a folder of logs.

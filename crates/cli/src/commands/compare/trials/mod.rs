@@ -1,7 +1,7 @@
 //! The properties, each tried on programs built for it ([`sources`], [`lab`]). A trial gives
 //! numbers; those of the untouched store show whether it can tell at all, and what comes out
 //! under a carrier ([`Applied`]) is judged beside them. [`experiments`] has the trials, [`put`]
-//! the carriers, [`columns`] all of them for a table.
+//! the carriers and [`static_build`] what needs none, [`columns`] all of them for a table.
 
 pub(super) mod columns;
 mod experiments;
@@ -9,6 +9,7 @@ mod foreign;
 mod lab;
 mod put;
 mod sources;
+mod static_build;
 #[cfg(test)]
 mod tests;
 
@@ -32,7 +33,10 @@ pub(super) trait Applied {
     fn apply(&mut self, lab: &Lab) -> Result<()>;
 
     /// The start of a program under it, in an environment that has these variables besides.
-    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Command;
+    ///
+    /// # Errors
+    /// Why there is no such program under it.
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command>;
 }
 
 /// What a trial showed: numbers, or why there are none.

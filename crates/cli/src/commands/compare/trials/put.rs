@@ -44,11 +44,11 @@ impl Applied for Put<'_> {
         Ok(())
     }
 
-    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Command {
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command> {
         let mut command = Command::new(program);
         apply::plain(&mut command);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.envs(variables.iter().map(|(name, value)| (name, value)));
-        command
+        Ok(command)
     }
 }

@@ -29,10 +29,13 @@ const FAITH: [&str; 8] = [
     "static-tls",
 ];
 
+/// A program, and an edit of it.
+type Change = (&'static str, Box<dyn Fn(&Lab) -> Edit>);
+
 /// Edits of files, and what becomes of a program's environment.
 #[derive(Default)]
 struct Carrier {
-    edits: Vec<(&'static str, Box<dyn Fn(&Lab) -> Edit>)>,
+    edits: Vec<Change>,
     passes_over: Option<&'static str>,
 }
 
@@ -48,14 +51,14 @@ impl Applied for Carrier {
         Ok(())
     }
 
-    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Command {
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command> {
         let mut command = Command::new(program);
         plain(&mut command);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         if let Some(name) = self.passes_over {
             command.env_remove(name);
         }
-        command
+        Ok(command)
     }
 }
 
@@ -64,7 +67,7 @@ fn absolute(
     program: &'static str,
     needed: &'static str,
     path: fn(&Lab) -> std::path::PathBuf,
-) -> (&'static str, Box<dyn Fn(&Lab) -> Edit>) {
+) -> Change {
     let edit =
         move |lab: &Lab| Edit::ReplaceNeeded { from: needed.into(), to: path_bytes(&path(lab)) };
     (program, Box::new(edit))
