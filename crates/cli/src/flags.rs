@@ -10,6 +10,7 @@ use crate::manual;
 
 mod assume;
 mod bench;
+mod compare;
 mod fix;
 mod index;
 mod loader;
@@ -18,6 +19,7 @@ mod trace;
 
 pub(crate) use self::assume::{AssumeFlags, Secure, StoreFlag};
 pub(crate) use self::bench::{BenchFlags, Export, Form};
+pub(crate) use self::compare::{CompareFlags, Compared, DemoFlags};
 pub(crate) use self::fix::{
     CarrierName, Compat, FixFlags, HardlinksFlag, Resolve, UndoFlags, VerifyFlags, WritingFlags,
 };
@@ -99,6 +101,22 @@ pub(crate) enum Command {
     /// programs run with /dev/null as their standard streams.
     #[command(override_usage = "becalm bench [OPTIONS] PROGRAM [-- ARGS...]")]
     Bench(Box<BenchFlags>),
+    /// Put every carrier on a copy of a program's closure, and show them side by side
+    ///
+    /// The packages of the program's closure are copied; each carrier is put on a copy of
+    /// its own, which lies in the place of the original for the programs that are started
+    /// with it and for nobody else. What is loaded and what is tried in vain is watched, the
+    /// starts are timed against each other, and each property is tried on programs built
+    /// for it. Nothing of the store is changed.
+    #[command(override_usage = "becalm compare [OPTIONS] PROGRAM [-- ARGS...]")]
+    Compare(Box<CompareFlags>),
+    /// Make a storm out of a program of this machine, calm it, and show what is left
+    ///
+    /// The program and its libraries are copied into a scratch store, one library to a
+    /// directory; what its loader then tries is predicted and counted as it happens; an
+    /// index calms it. Nothing of the machine is changed, and nothing remains.
+    #[command(override_usage = "becalm demo [OPTIONS] [PROGRAM] [-- ARGS...]")]
+    Demo(DemoFlags),
     /// Make one page that shows a program's storm, and what is left of it
     ///
     /// The page is a single file of HTML that loads nothing: the storm as a picture, the

@@ -38,6 +38,8 @@ fn run(flags: &Flags) -> Result<ExitStatus> {
         Command::Undo(asked) => commands::undo::run(asked, flags.color),
         Command::Verify(asked) => commands::verify::run(asked, flags.color),
         Command::Bench(asked) => commands::bench::run(asked, flags.color),
+        Command::Compare(asked) => commands::compare::run(asked, flags.color),
+        Command::Demo(asked) => commands::demo::run(asked, flags.color),
         Command::Report(asked) => commands::report::run(asked),
         Command::Loader(asked) => commands::loader::run(asked),
         Command::Index(asked) => commands::index::run(asked, flags.color),

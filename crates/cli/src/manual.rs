@@ -3,6 +3,7 @@
 
 mod bench;
 mod check;
+mod compare;
 mod fix;
 mod index;
 mod report;
@@ -62,6 +63,8 @@ pub(crate) fn of(command: &str) -> &'static [&'static Section] {
     match command {
         "bench" => bench::BENCH,
         "check" => check::CHECK,
+        "compare" => compare::COMPARE,
+        "demo" => compare::DEMO,
         "env" => index::ENV,
         "fix" => fix::FIX,
         "index" => index::INDEX,

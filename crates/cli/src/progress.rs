@@ -59,6 +59,59 @@ impl Progress {
     }
 }
 
+/// Work in several parts, each with a name.
+#[derive(Debug)]
+pub(crate) struct Stages {
+    bar: Option<ProgressBar>,
+}
+
+impl Stages {
+    /// None of `total` pieces is done.
+    #[must_use]
+    pub(crate) fn new(total: usize) -> Self {
+        let wanted = std::io::stderr().is_terminal();
+        let bar = wanted.then(|| {
+            let target = ProgressDrawTarget::stderr();
+            let bar = ProgressBar::with_draw_target(Some(total as u64), target);
+            let style = ProgressStyle::with_template("{bar:30} {elapsed} {msg}");
+            if let Ok(style) = style {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        Self { bar }
+    }
+
+    /// What is being done.
+    pub(crate) fn now(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+        }
+    }
+
+    /// One more piece is done.
+    pub(crate) fn tick(&self) {
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
+    }
+
+    /// Leaves the screen to another bar.
+    pub(crate) fn pause(&self) {
+        if let Some(bar) = &self.bar {
+            bar.set_message("timing the starts");
+        }
+    }
+
+    /// Takes the bar away for good.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 /// Counts work whose total nobody knows beforehand; the count appears once the work is long.
 #[derive(Debug)]
 pub(crate) struct Count {

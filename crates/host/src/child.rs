@@ -47,7 +47,19 @@ fn ends_within_looking(child: &mut Child, limit: Duration) -> io::Result<bool> {
 
 /// Kills a child and what it started, as far as `/proc` tells, and takes its status.
 pub fn kill_family(child: &mut Child) {
-    let mut family = vec![child.id()];
+    kill_all(&family_of(child.id()));
+    let _ = child.wait();
+}
+
+/// Kills all that this process started, and what that started, as far as `/proc` tells.
+/// Nobody's status is taken.
+pub fn kill_descendants() {
+    kill_all(&family_of(std::process::id())[1..]);
+}
+
+/// A process and its descendants, itself first.
+fn family_of(id: u32) -> Vec<u32> {
+    let mut family = vec![id];
     let mut at = 0;
     while let Some(&parent) = family.get(at) {
         at += 1;
@@ -55,13 +67,16 @@ pub fn kill_family(child: &mut Child) {
             children_of(parent).into_iter().filter(|id| !family.contains(id)).collect();
         family.extend(new);
     }
-    for id in family {
+    family
+}
+
+fn kill_all(ids: &[u32]) {
+    for &id in ids {
         if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
             // What has ended meanwhile needs no signal.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
-    let _ = child.wait();
 }
 
 /// The children of a process, of all its threads (proc_pid_task(5)).

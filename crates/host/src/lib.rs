@@ -2,7 +2,8 @@
 //!
 //! [`os_fs`] answers the loader models from the disk, [`walk`] finds the files to
 //! look at, [`ask`] finds out what kind of loader a program names, [`truth`] runs real loaders to
-//! compare the models with, [`trace`] watches a program start and [`bench`] times it. On the
+//! compare the models with, [`trace`] watches a program start, [`bench`] times it, and [`room`] has copies lie at the
+//! places of originals. On the
 //! main path it stands between the command line and `becalm-core`, and is the only place that
 //! touches the machine; it imports nothing but the core.
 //!
@@ -20,6 +21,7 @@ pub mod error;
 pub mod index_store;
 pub mod os_fs;
 mod ranges;
+pub mod room;
 pub mod trace;
 pub mod truth;
 pub mod walk;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::room::RoomError;
 use crate::trace::TraceError;
 
 /// Why a start could not be measured.
@@ -17,6 +18,9 @@ pub enum BenchError {
     /// The command was not found, or could not be watched up to its entry point.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// The room that it is to be run in cannot be entered.
+    #[error(transparent)]
+    Room(#[from] RoomError),
     /// The command could not be started or waited for.
     #[error("{}: cannot be started", command.display())]
     Start {

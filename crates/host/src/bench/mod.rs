@@ -21,6 +21,7 @@ use fastrand::Rng;
 pub use self::error::BenchError;
 pub use self::run::Taken;
 use self::stats::{Ratio, Spread};
+use crate::room::Room;
 use crate::trace::Command;
 
 /// Rounds that a time budget gives at the least, and any run at the most: pairs of
@@ -35,6 +36,8 @@ pub struct Variant {
     /// What is run: its standard streams are `/dev/null`. A name without a slash is
     /// looked for along `PATH`, once, before anything is timed.
     pub command: Command,
+    /// Where it is run; `None` where the caller is.
+    pub room: Option<Room>,
 }
 
 /// Where the clock stops.
@@ -144,7 +147,7 @@ pub fn measure(
     let all: Vec<&Variant> = variants.iter().chain([first]).collect();
     let starts = all
         .iter()
-        .map(|variant| run::Start::new(&variant.command, options))
+        .map(|variant| run::Start::new(variant, options))
         .collect::<Result<Vec<_>, _>>()?;
     let warm = warm_up(&starts, options)?;
     let rounds = match options.rounds {

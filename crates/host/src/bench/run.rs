@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use bstr::ByteSlice;
 
-use super::{BenchError, Options, Until, caches};
+use super::{BenchError, Options, Until, Variant, caches};
 use crate::child::{ends_within, kill_family};
+use crate::room::Room;
 use crate::trace::{Command, Entered, time_to_entry};
 
 /// What one start took.
@@ -27,17 +28,21 @@ pub struct Taken {
 pub(super) struct Start {
     command: Command,
     file: PathBuf,
+    room: Option<Room>,
 }
 
 impl Start {
     /// Finds the file of a command.
-    pub(super) fn new(command: &Command, options: &Options) -> Result<Self, BenchError> {
+    pub(super) fn new(variant: &Variant, options: &Options) -> Result<Self, BenchError> {
+        if let Some(room) = &variant.room {
+            room.enter()?;
+        }
+        let mut command = variant.command.clone();
         let file = command.file()?;
-        let mut command = command.clone();
         if options.until == Until::Entry {
             command.program = file.clone().into();
         }
-        Ok(Self { command, file })
+        Ok(Self { command, file, room: variant.room.clone() })
     }
 
     /// A start that shows whether the command works; where it does not, what it says.
@@ -68,6 +73,7 @@ impl Start {
     }
 
     fn to_entry(&self, limit: Duration) -> Result<Taken, BenchError> {
+        self.enter()?;
         let no_entry = |why| BenchError::NoEntry { command: self.file.clone(), why };
         match time_to_entry(&self.command, limit)? {
             Entered::After(time) => Ok(Taken { wall_ns: nanos(time), cpu_ns: 0 }),
@@ -80,6 +86,7 @@ impl Start {
     fn to_exit(&self, options: &Options, stderr: Stdio) -> Result<(ExitStatus, Taken), BenchError> {
         let mut command = self.std_command();
         command.stderr(stderr);
+        self.enter()?;
         let before = children_cpu();
         let began = Instant::now();
         let mut child = command.spawn().map_err(|source| self.not_started(source))?;
@@ -92,6 +99,10 @@ impl Start {
         let status = child.wait().map_err(|source| self.not_started(source))?;
         let cpu = children_cpu().saturating_sub(before);
         Ok((status, Taken { wall_ns: nanos(wall), cpu_ns: nanos(cpu) }))
+    }
+
+    fn enter(&self) -> Result<(), BenchError> {
+        Ok(self.room.as_ref().map_or(Ok(()), Room::enter)?)
     }
 
     fn std_command(&self) -> std::process::Command {

@@ -28,7 +28,7 @@ pub(super) fn of(asked: &BenchFlags) -> Result<Vec<Variant>> {
         if program.is_dir() {
             bail!("{name}: a directory, not a program");
         }
-        Ok(Variant { name, command: Command::new(program, args.iter().cloned()) })
+        Ok(Variant { name, command: Command::new(program, args.iter().cloned()), room: None })
     };
     let first = named(&asked.program)?;
     let mut variants = vec![first.clone()];
@@ -37,7 +37,7 @@ pub(super) fn of(asked: &BenchFlags) -> Result<Vec<Variant>> {
     }
     for setting in &asked.env {
         let command = Command { env: Some(environment(setting)?), ..first.command.clone() };
-        variants.push(Variant { name: shown(setting.as_bytes().as_bstr()), command });
+        variants.push(Variant { name: shown(setting.as_bytes().as_bstr()), command, room: None });
     }
     Ok(variants)
 }

@@ -8,6 +8,7 @@ use becalm_core::elf::{Class, Endian, Ident};
 
 const PT_LOAD: u64 = 1;
 const PT_DYNAMIC: u64 = 2;
+const PT_INTERP: u64 = 3;
 const PT_NOTE: u64 = 4;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
@@ -25,12 +26,14 @@ const PARTS: usize = 0x200;
 
 /// What an object says.
 #[derive(Debug, Default)]
-pub(super) struct Object<'a> {
+pub(crate) struct Object<'a> {
     pub soname: Option<&'a str>,
     pub needed: Option<&'a str>,
     pub runpath: Option<&'a str>,
     /// The one pair of its note.
     pub note: Option<(&'a str, &'a str)>,
+    /// What makes it a program.
+    pub interpreter: Option<&'a str>,
 }
 
 /// Writes numbers as a target reads them.
@@ -92,7 +95,7 @@ impl Out<'_> {
     }
 
     fn segment(&mut self, kind: u64, at: u64, size: u64, align: u64) {
-        let flags = if kind == PT_NOTE { 4 } else { 6 };
+        let flags = if matches!(kind, PT_NOTE | PT_INTERP) { 4 } else { 6 };
         if self.target.class == Class::Elf64 {
             self.words(&[kind, flags]);
             self.addresses(&[at, at, at, size, size, align]);
@@ -103,7 +106,7 @@ impl Out<'_> {
 }
 
 /// The bytes of an object for the loader that `target` identifies.
-pub(super) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
+pub(crate) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
     let mut parts = Out { target, bytes: vec![0; PARTS] };
     let strings = parts.bytes.len() as u64;
     let mut entries = Vec::new();
@@ -126,6 +129,9 @@ pub(super) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
         parts.strings(&["NixOS", "", "", needed, list, ""]);
     }
     let note_size = parts.pad(4) - note;
+    let interpreter = parts.pad(8);
+    let interpreter_size = object.interpreter.map_or(0, |path| path.len() as u64 + 1);
+    parts.strings(object.interpreter.as_slice());
     let dynamic = parts.pad(8);
     let symbol_size = if target.class == Class::Elf64 { 24 } else { 16 };
     entries.extend([DT_STRTAB, strings, DT_SYMTAB, symbols, DT_STRSZ, strings_size]);
@@ -134,7 +140,12 @@ pub(super) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
     let size = parts.bytes.len() as u64;
 
     let mut head = Out { target, bytes: Vec::new() };
-    head.header(if object.note.is_some() { 3 } else { 2 });
+    let parts_of = [object.note.is_some(), object.interpreter.is_some()];
+    head.header(2 + parts_of.map(u64::from).iter().sum::<u64>());
+    // The interpreter comes before what is loaded (gABI, "Program Header").
+    if object.interpreter.is_some() {
+        head.segment(PT_INTERP, interpreter, interpreter_size, 1);
+    }
     head.segment(PT_LOAD, 0, size, ALIGN);
     head.segment(PT_DYNAMIC, dynamic, size - dynamic, 8);
     if object.note.is_some() {
@@ -185,6 +196,7 @@ mod tests {
                     needed: Some("libb.so"),
                     runpath: Some("/r"),
                     note: Some(("libb.so", "=/b")),
+                    interpreter: Some("/ld.so"),
                 },
             );
             let view = elf::parse(bytes.as_slice()).expect("an object");
@@ -193,6 +205,7 @@ mod tests {
             assert_eq!(dynamic.runpath.expect("run path"), "/r");
             let note = view.notes.resolution.expect("note");
             assert_eq!(note, b"libb.so\0=/b\0\0");
+            assert_eq!(view.interpreter.expect("a program"), "/ld.so");
         }
     }
 }

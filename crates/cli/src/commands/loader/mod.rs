@@ -2,7 +2,7 @@
 
 mod attempt;
 mod build;
-mod fixture;
+pub(crate) mod fixture;
 mod release;
 mod source;
 mod steps;

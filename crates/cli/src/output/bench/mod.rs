@@ -53,6 +53,14 @@ pub(crate) fn milliseconds(ns: f64) -> String {
     format!("{ms:.digits$}")
 }
 
+/// A ratio, and its interval where there is one, apart.
+#[must_use]
+pub(crate) fn ratio_parts(ratio: Ratio) -> (String, Option<String>) {
+    let digits = if ratio.ratio < 0.1 { 3 } else { 2 };
+    let interval = ratio.interval.map(|(from, to)| format!("{from:.digits$}–{to:.digits$}"));
+    (format!("{:.digits$}", ratio.ratio), interval)
+}
+
 /// A ratio with its interval.
 fn ratio_words(ratio: Option<Ratio>) -> String {
     let Some(Ratio { ratio, interval }) = ratio else { return "1".to_owned() };

@@ -1,0 +1,256 @@
+//! `becalm compare`: every carrier on a copy of the program's closure, and a table of what was
+//! measured and tried.
+//!
+//! [`program`] says what is compared, [`apply`] puts each carrier on, [`column`] on copies that lie in the
+//! originals' places in a room of their own ([`becalm_host::room`]), [`figures`] watches a
+//! start of each, [`crate::commands::bench`] times them against each other, [`trials`] tries
+//! the properties, [`table`] puts it together; [`crate::output::compare`] tells it.
+
+pub(crate) mod apply;
+pub(crate) mod column;
+pub(crate) mod figures;
+pub(crate) mod program;
+mod table;
+mod trials;
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use becalm_host::bench::{Measured, Options, Rounds, Until, Variant};
+use becalm_host::room;
+use clap::ValueEnum;
+
+use self::apply::Kind;
+use self::column::{Column, Stock, in_words};
+use self::figures::{Figures, Runs};
+use self::program::Program;
+use super::bench;
+use super::import::import;
+use super::scratch::Scratch;
+use crate::exit_code::ExitStatus;
+use crate::flags::{CompareFlags, Compared, StoreFlag, When};
+use crate::output::comparison::Row;
+use crate::output::{self, Look, Stdout, path_bytes};
+use crate::progress::Stages;
+use crate::sanitize::shown;
+
+/// How long the starts are timed where nothing is said.
+const TIMED: Duration = Duration::from_secs(30);
+
+/// What came of one column.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// What it is about.
+    pub kind: Kind,
+    /// The carrier on its copy, or why it was not tried.
+    pub column: Result<Column, String>,
+    /// A watched start, or why there is none.
+    pub figures: Result<Figures, String>,
+    /// Whether undo gave the same bytes; `None` where that was not tried.
+    pub undone: Option<Result<(), String>>,
+}
+
+/// Compares and tells.
+///
+/// # Errors
+/// The program cannot be compared, or there is no room, right or place to do it.
+pub(crate) fn run(asked: &CompareFlags, color: When) -> Result<ExitStatus> {
+    let args = bench::arguments(asked.run.as_deref(), &asked.args)?;
+    // Before there is a second thread.
+    let rooms = room::prepare();
+    let found = Program::look(&asked.program, &asked.store)?;
+    rooms.map_err(|error| in_words(&error))?;
+    let becalm = std::env::current_exe()?;
+    let scratch = Scratch::new()?;
+    let (program, name) = match in_a_store(&found, &scratch) {
+        Ok(None) => (found, None),
+        Ok(Some(program)) => (program, Some(found.path)),
+        Err(error) => return scratch.done(Err(error)),
+    };
+    let runs = Runs {
+        becalm,
+        place: scratch.path().to_owned(),
+        args,
+        limit: asked.time_limit,
+        accept_failure: asked.ignore_failure,
+        hwcaps: program.hwcaps(),
+    };
+    let outcome = compared(asked, &program, &scratch, &runs);
+    let mut comparison = scratch.done(outcome)?;
+    if let Some(path) = name {
+        comparison.program = shown(path_bytes(&path).as_ref());
+        comparison.notes.push(
+            "the program lies in no store (--store): compared is a copy in a scratch store of one \
+             library to a directory"
+                .to_owned(),
+        );
+    }
+    let mut out = Stdout::new();
+    output::compare::write(&mut out, asked, Look::of_stdout(color), &comparison)?;
+    out.flush()?;
+    Ok(if table::is_finding(&comparison) { ExitStatus::Finding } else { ExitStatus::Fine })
+}
+
+/// The program in a store made for it, where it lies in none.
+fn in_a_store(found: &Program, scratch: &Scratch) -> Result<Option<Program>> {
+    if found.package().is_some() {
+        return Ok(None);
+    }
+    let store = scratch.path().join("store");
+    let path = import(&found.closure, &found.interpreter, &store)?;
+    Program::look(&path, &StoreFlag { store: store.into_os_string() }).map(Some)
+}
+
+/// All that is in the table.
+fn compared(
+    asked: &CompareFlags,
+    program: &Program,
+    scratch: &Scratch,
+    runs: &Runs,
+) -> Result<output::comparison::Comparison> {
+    let kinds = kinds(asked);
+    let stages = Stages::new(program.packages.len() + 4 * kinds.len());
+    stages.now("copying the packages");
+    let stock = Stock::copy(program, scratch.path(), &runs.becalm, || stages.tick())?;
+    let mut outcomes = Vec::new();
+    for kind in kinds {
+        stages.now(&format!("putting on: {}", kind.name()));
+        outcomes.push(outcome(kind, asked, program, &stock, scratch, runs, &stages)?);
+        stages.tick();
+    }
+    stages.pause();
+    let measured = timed(asked, &outcomes, runs)?;
+    for outcome in &mut outcomes {
+        stages.now(&format!("taking back: {}", outcome.kind.name()));
+        if let (Kind::Carrier(carrier), Ok(column)) = (outcome.kind, &outcome.column) {
+            // An index changes nothing that could be taken back.
+            if carrier != Compared::Index {
+                outcome.undone = Some(column.undo(program, &stock, &runs.becalm)?);
+            }
+        }
+        stages.tick();
+    }
+    let trials = match asked.no_trials {
+        true => Vec::new(),
+        false => tried(asked, program, &outcomes, scratch, runs, &stages)?,
+    };
+    stages.finish();
+    let mut comparison = table::made(asked, program, &stock, &outcomes, &measured);
+    comparison.rows.extend(trials);
+    Ok(comparison)
+}
+
+/// The columns, in order.
+fn kinds(asked: &CompareFlags) -> Vec<Kind> {
+    let all = Compared::value_variants().iter().copied();
+    let wanted = all.filter(|one| asked.carriers.is_empty() || asked.carriers.contains(one));
+    let mut kinds = vec![Kind::Control];
+    let carriers: Vec<Kind> = wanted.map(Kind::Carrier).collect();
+    if asked.loader.is_some() && carriers.iter().any(|kind| kind.wants_patched_loader()) {
+        kinds.push(Kind::PatchedControl);
+    }
+    kinds.extend(carriers);
+    kinds.extend(asked.static_build.is_some().then_some(Kind::Static));
+    kinds
+}
+
+/// Puts a carrier on, and watches a start with it.
+fn outcome(
+    kind: Kind,
+    asked: &CompareFlags,
+    program: &Program,
+    stock: &Stock,
+    scratch: &Scratch,
+    runs: &Runs,
+    stages: &Stages,
+) -> Result<Outcome> {
+    let made = match (kind, &asked.static_build) {
+        (Kind::Static, Some(file)) => Ok(Column::of_static(file)?),
+        _ => Column::make(kind, program, stock, scratch.path(), &runs.becalm),
+    };
+    stages.tick();
+    if let (Kind::Control, Err(error)) = (kind, &made) {
+        return Err(anyhow!("{error:#}"));
+    }
+    let column = made.map_err(|error| format!("{error:#}"));
+    let figures = match (&column, &asked.loader) {
+        (Err(why), _) => Err(why.clone()),
+        (Ok(_), None) if kind.wants_patched_loader() => {
+            Err("no loader that reads it was given (--loader)".to_owned())
+        }
+        (Ok(column), Some(loader)) if kind.wants_patched_loader() => {
+            let loader = loader.canonicalize().with_context(|| loader.display().to_string())?;
+            column.set_loader(program, &loader).context("--loader")?;
+            figures::of(column, runs).map_err(|error| format!("{error:#}"))
+        }
+        (Ok(column), _) => figures::of(column, runs).map_err(|error| format!("{error:#}")),
+    };
+    match (kind, figures) {
+        (Kind::Control, Err(why)) => Err(anyhow!(
+            "{}: {why} (other arguments: --run; compare it all the same: --ignore-failure)",
+            asked.program.display()
+        )),
+        (_, figures) => Ok(Outcome { kind, column, figures, undone: None }),
+    }
+}
+
+/// Tries the properties.
+fn tried(
+    asked: &CompareFlags,
+    program: &Program,
+    outcomes: &[Outcome],
+    scratch: &Scratch,
+    runs: &Runs,
+    stages: &Stages,
+) -> Result<Vec<Row>> {
+    let loader = asked.loader.as_ref().map(|loader| loader.canonicalize()).transpose()?;
+    let bench = trials::columns::Bench {
+        becalm: &runs.becalm,
+        place: &scratch.path().join("trials"),
+        program,
+        loader: loader.as_deref(),
+    };
+    let kinds: Vec<Kind> = outcomes.iter().map(|outcome| outcome.kind).collect();
+    Ok(trials::columns::rows(&bench, &kinds, |kind| {
+        stages.now(&format!("trying the properties: {}", kind.name()));
+        stages.tick();
+    }))
+}
+
+/// Times the starts of all columns that start.
+fn timed(asked: &CompareFlags, outcomes: &[Outcome], runs: &Runs) -> Result<Measured> {
+    let mut variants = Vec::new();
+    let mut first = None;
+    for outcome in outcomes {
+        let (Ok(column), Ok(_)) = (&outcome.column, &outcome.figures) else { continue };
+        first.get_or_insert(&column.room);
+        let mut command =
+            becalm_host::trace::Command::new(&column.program, runs.args.iter().cloned());
+        command.env = Some(environment(column));
+        let name = outcome.kind.name().to_owned();
+        variants.push(Variant { name, command, room: Some(column.room.clone()) });
+    }
+    let options = Options {
+        until: Until::Exit,
+        rounds: match asked.runs {
+            Some(runs) => Rounds::Exactly(runs.into()),
+            None => Rounds::Within(TIMED),
+        },
+        warmup: 1,
+        timeout: asked.time_limit,
+        accept_failure: asked.ignore_failure,
+        ..Options::default()
+    };
+    let room = first.context("nothing to time")?;
+    room.run(|| bench::measure(&variants, &options)).map_err(|error| in_words(&error))?
+}
+
+/// Our environment without what it tells loaders, and with what the carrier needs.
+fn environment(column: &Column) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    let mut command = std::process::Command::new("");
+    apply::plain(&mut command);
+    let taken: Vec<_> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
+    let own = std::env::vars_os().filter(|(name, _)| !taken.contains(name));
+    own.chain(column.variables.iter().cloned()).collect()
+}

@@ -1,0 +1,176 @@
+//! All properties of all columns.
+
+use std::path::Path;
+
+use becalm_host::room::{Bind, Room};
+
+use super::experiments::TRIALS;
+use super::lab::Lab;
+use super::put::Put;
+use super::static_build::StaticBuild;
+use super::{Applied, Seen, foreign, judged, see_all};
+use crate::commands::compare::apply::{Kind, becalm};
+use crate::commands::compare::column::in_words;
+use crate::commands::compare::program::Program;
+use crate::commands::compare::table::{answer, row};
+use crate::flags::Compared;
+use crate::output::comparison::{Cell, Row, RowKind, Verdict};
+
+/// What trials are made with.
+pub(crate) struct Bench<'a> {
+    /// becalm itself.
+    pub becalm: &'a Path,
+    /// A directory for labs.
+    pub place: &'a Path,
+    /// The program of the table: its loader's variants, its store.
+    pub program: &'a Program,
+    /// A loader that reads notes and caches.
+    pub loader: Option<&'a Path>,
+}
+
+/// The rows of the properties; `step` is told after each column.
+pub(crate) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(Kind)) -> Vec<Row> {
+    let stock = Stage::new(bench, "stock", None);
+    let patched = bench.loader.map(|loader| Stage::new(bench, "patched", Some(loader)));
+    let columns: Vec<Vec<Cell>> = kinds
+        .iter()
+        .map(|&kind| {
+            step(kind);
+            column(bench, kind, &stock, patched.as_ref())
+        })
+        .collect();
+    let foreign = kinds.iter().map(|&kind| foreign::cell(bench, kind)).collect();
+    let mut rows: Vec<Row> = TRIALS
+        .iter()
+        .enumerate()
+        .map(|(at, trial)| {
+            let cells = columns.iter().map(|column| column[at].clone()).collect();
+            row(trial.id, trial.title, RowKind::Property, cells)
+        })
+        .collect();
+    let title = "applies to a foreign architecture";
+    rows.insert(1, row("foreign", title, RowKind::Property, foreign));
+    rows
+}
+
+/// A lab, and what its untouched store shows; or why there is none.
+struct Stage {
+    lab: Result<Lab, String>,
+    control: Vec<Seen>,
+}
+
+impl Stage {
+    fn new(bench: &Bench<'_>, name: &str, loader: Option<&Path>) -> Self {
+        let place = bench.place.join(name);
+        Self::at(bench, &place, &place.join("store"), loader)
+    }
+
+    fn at(bench: &Bench<'_>, place: &Path, store: &Path, loader: Option<&Path>) -> Self {
+        let hwcap = bench.program.facts.hwcaps.last().map(|name| format!("glibc-hwcaps/{name}"));
+        let made = std::fs::create_dir_all(place.join("store")).map_err(Into::into);
+        let lab = made.and_then(|()| Lab::build(place, store, hwcap.as_deref(), loader));
+        let lab = lab.map_err(|error| format!("{error:#}"));
+        let control = match &lab {
+            Ok(lab) => see_all(lab, &mut Put::new(Kind::Control, bench.becalm), |_| true),
+            Err(why) => TRIALS.iter().map(|_| Err(why.clone())).collect(),
+        };
+        Self { lab, control }
+    }
+
+    /// The answers for a carrier.
+    fn cells(&self, bench: &Bench<'_>, kind: Kind, stock_loader: Option<bool>) -> Vec<Cell> {
+        let wanted = |trial: &super::Trial| stock_loader.is_none_or(|is| trial.stock_loader == is);
+        let seen = match &self.lab {
+            Ok(lab) => see_all(lab, &mut Put::new(kind, bench.becalm), wanted),
+            Err(why) => TRIALS.iter().map(|_| Err(why.clone())).collect(),
+        };
+        let all = TRIALS.iter().zip(&self.control).zip(&seen);
+        all.map(|((trial, control), seen)| judged(trial, control, seen)).collect()
+    }
+}
+
+/// One column's answers, in the order of the trials.
+fn column(bench: &Bench<'_>, kind: Kind, stock: &Stage, patched: Option<&Stage>) -> Vec<Cell> {
+    let not_tried = |why: &str| -> Vec<Cell> {
+        TRIALS.iter().map(|_| answer(Verdict::NotTried, Some(why.to_owned()))).collect()
+    };
+    match (kind, patched) {
+        (Kind::Static, _) => static_column(stock),
+        (Kind::PatchedControl, Some(patched)) => patched.control.iter().map(untouched).collect(),
+        (Kind::Control, _) => stock.control.iter().map(untouched).collect(),
+        (kind, patched) if kind.wants_patched_loader() => {
+            let own = stock.cells(bench, kind, Some(true));
+            let on_patched = match (kind, patched) {
+                (_, None) => not_tried("no loader that reads it was given (--loader)"),
+                // A note counts everywhere but in secure-execution mode.
+                (Kind::Carrier(Compared::Note), Some(patched)) => in_store(bench, kind)
+                    .unwrap_or_else(|_| patched.cells(bench, kind, Some(false))),
+                (_, Some(_)) => in_store(bench, kind).unwrap_or_else(|why| not_tried(&why)),
+            };
+            let both = TRIALS.iter().zip(own).zip(on_patched);
+            both.map(|((trial, own), patched)| if trial.stock_loader { own } else { patched })
+                .collect()
+        }
+        _ => stock.cells(bench, kind, None),
+    }
+}
+
+/// The answers for the programs linked statically.
+fn static_column(stock: &Stage) -> Vec<Cell> {
+    let Ok(lab) = &stock.lab else { return stock.control.iter().map(untouched).collect() };
+    let mut build = StaticBuild::default();
+    let ready = lab.renew().and_then(|()| build.apply(lab));
+    let cell = |(trial, control): (&super::Trial, &Seen)| {
+        if let Err(why) = &ready {
+            return answer(Verdict::NotTried, Some(format!("{why:#}")));
+        }
+        if trial.id == "keeps-libraries" {
+            return answer(Verdict::Other, Some("it has its libraries in itself".to_owned()));
+        }
+        let seen = (trial.see)(lab, &build).map_err(|error| format!("{error:#}"));
+        judged(trial, control, &seen)
+    };
+    TRIALS.iter().zip(&stock.control).map(cell).collect()
+}
+
+/// What the untouched program shows is what the others are held against.
+fn untouched(seen: &Seen) -> Cell {
+    match seen {
+        Ok(_) => Cell { text: "–".to_owned(), ..answer(Verdict::Other, None) },
+        Err(why) => answer(Verdict::NotTried, Some(why.clone())),
+    }
+}
+
+/// The answers where loaders believe a package's cache: in the store that is compiled into them.
+/// A lab takes its place, in a room of its own.
+fn in_store(bench: &Bench<'_>, kind: Kind) -> Result<Vec<Cell>, String> {
+    let Some(prefix) = bench.program.prefixes.first() else {
+        return Err("the program lies in no store".to_owned());
+    };
+    let loader = bench.loader.unwrap_or(Path::new(""));
+    if loader.starts_with(prefix) || bench.place.starts_with(prefix) {
+        return Err("the loader or the scratch directory lies in the store".to_owned());
+    }
+    let place = bench.place.join(format!("in-store-{}", kind.name()));
+    let backing = place.join("store");
+    std::fs::create_dir_all(&backing).map_err(|error| crate::output::words(&error))?;
+    let bind = [Bind { from: backing, to: prefix.clone() }];
+    let words = |error| format!("{:#}", in_words(&error));
+    let room = Room::new(&bind).map_err(words)?;
+    room.run(|| {
+        let mut command = becalm(bench.becalm);
+        command.args(["loader", "check"]).arg(loader).arg("--store").arg(prefix);
+        let said = command.output().map_err(|error| crate::output::words(&error))?;
+        let reads =
+            String::from_utf8_lossy(&said.stdout).lines().any(|line| line == "caches  read");
+        if !reads {
+            return Err(format!(
+                "the loader that was given believes no caches in {}",
+                prefix.display()
+            ));
+        }
+        let stage = Stage::at(bench, &place, prefix, Some(loader));
+        Ok(stage.cells(bench, kind, Some(false)))
+    })
+    .map_err(words)?
+}

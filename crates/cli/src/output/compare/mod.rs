@@ -1,0 +1,49 @@
+//! The comparison for readers: text for a terminal, Markdown for a page, JSON for programs.
+
+mod markdown;
+mod text;
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::Look;
+use super::comparison::{Cell, Comparison};
+use crate::flags::CompareFlags;
+
+/// Writes the table in the form asked for.
+///
+/// # Errors
+/// The output is gone.
+pub(crate) fn write(
+    out: &mut dyn Write,
+    asked: &CompareFlags,
+    look: Look,
+    comparison: &Comparison,
+) -> Result<()> {
+    if asked.json {
+        serde_json::to_writer(&mut *out, comparison)?;
+        writeln!(out)?;
+    } else if asked.markdown {
+        out.write_all(markdown::table(comparison).as_bytes())?;
+    } else {
+        out.write_all(text::table(look, comparison).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The notes of cells, each once, numbered as they are met.
+#[derive(Default)]
+struct Footnotes<'a>(Vec<&'a str>);
+
+impl<'a> Footnotes<'a> {
+    /// The number of a cell's note.
+    fn of(&mut self, cell: &'a Cell) -> Option<usize> {
+        let note = cell.note.as_deref().filter(|note| !note.is_empty())?;
+        let at = self.0.iter().position(|known| *known == note).unwrap_or_else(|| {
+            self.0.push(note);
+            self.0.len() - 1
+        });
+        Some(at + 1)
+    }
+}

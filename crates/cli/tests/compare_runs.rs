@@ -1,0 +1,293 @@
+//! `becalm compare` and `becalm demo` on a small store that is built here: the table says what
+//! each carrier does, a broken start is refused in one line, and nothing is left behind.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::store::{Store, assert_refused, nothing_to_test_with, text};
+use support::{Ran, cc, run, skip};
+
+/// A store, and a place of its own for temporary files, which must be empty afterwards.
+struct Scene {
+    store: Store,
+    tmp: PathBuf,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let store = Store::new();
+        let tmp = store.path("tmp");
+        fs::create_dir(&tmp).expect("made");
+        Self { store, tmp }
+    }
+
+    fn becalm(&self, arguments: &[&str]) -> Command {
+        let mut command = self.store.becalm(arguments);
+        command.env("TMPDIR", &self.tmp);
+        command
+    }
+
+    fn compare(&self, program: &Path, more: &[&str]) -> Ran {
+        let root = self.store.root();
+        let mut arguments = vec!["compare", "--store", text(&root)];
+        arguments.extend(more);
+        let at = arguments.iter().position(|argument| *argument == "--").unwrap_or(arguments.len());
+        arguments.insert(at, text(program));
+        run(&mut self.becalm(&arguments))
+    }
+
+    fn assert_clean(&self) {
+        let left: Vec<_> = fs::read_dir(&self.tmp).expect("there").flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+/// True where no room can be made for a carrier.
+fn no_rooms() -> bool {
+    let user = ["--user", "--map-current-user"];
+    let is_root = rustix::process::geteuid().is_root();
+    let arguments = if is_root { &user[..0] } else { &user[..] };
+    let made = Command::new("unshare").args(arguments).args(["--mount", "true"]).output();
+    !made.is_ok_and(|made| made.status.success()) && skip("no mount namespaces here")
+}
+
+fn nothing_to_compare_with() -> bool {
+    nothing_to_test_with() || no_rooms()
+}
+
+/// The cell of a row and a column.
+fn cell<'a>(table: &'a Value, row: &str, column: &str) -> &'a Value {
+    let columns = table["columns"].as_array().expect("columns");
+    let at = columns.iter().position(|name| name == column);
+    let at = at.unwrap_or_else(|| panic!("no column {column}: {columns:?}"));
+    let rows = table["rows"].as_array().expect("rows");
+    let row = rows.iter().find(|other| other["id"] == row);
+    &row.unwrap_or_else(|| panic!("no such row"))["cells"][at]
+}
+
+#[test]
+fn the_table_says_what_each_carrier_does_and_the_store_stays_as_it_was() {
+    if nothing_to_compare_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let app = scene.store.app();
+    let before: Vec<Vec<u8>> = [&app, &scene.store.one("libone.so"), &scene.store.two("libtwo.so")]
+        .map(|p| fs::read(p).unwrap())
+        .into();
+    let changed = app.metadata().unwrap().ctime();
+    let ran = scene.compare(&app, &["--json", "--runs", "2", "--run", ""]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let table: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(table["schema"], "becalm/compare/1");
+    let value = |row: &str, column: &str| cell(&table, row, column)["value"].as_f64();
+    let verdict = |row: &str, column: &str| cell(&table, row, column)["verdict"].clone();
+
+    assert!(value("missed-opens", "control") > Some(0.0));
+    for column in ["absolute", "farm-leaf", "farm", "index", "audit"] {
+        assert_eq!(value("objects", column), value("objects", "control"), "{column}");
+        assert_eq!(verdict("same-objects", column), "yes", "{column}");
+        assert_eq!(verdict("undo", column), "yes", "{column}");
+        assert_eq!(verdict("stock-glibc", column), "yes", "{column}");
+        assert_eq!(verdict("preload", column), "yes", "{column}");
+        assert_eq!(verdict("two-builds", column), "yes", "{column}");
+        assert_eq!(verdict("static-tls", column), "yes", "{column}");
+    }
+    // What the design says of each (DESIGN.md, docs/comparison.md).
+    for (column, library_path, floor) in
+        [("absolute", "no", "yes"), ("farm", "yes", "no"), ("index", "yes", "yes")]
+    {
+        assert_eq!(verdict("library-path", column), library_path, "{column}");
+        assert_eq!(verdict("hwcaps-floor", column), floor, "{column}");
+    }
+    assert_eq!(value("missed-opens", "index"), Some(0.0));
+    assert_eq!(value("files-changed", "index"), Some(0.0));
+    // Without a loader that reads them, nothing is claimed of notes and caches.
+    for column in ["note", "ldcache"] {
+        assert_eq!(value("missed-opens", column), None, "{column}");
+        assert_eq!(verdict("library-path", column), "not-tried", "{column}");
+        assert_eq!(verdict("stock-glibc", column), "no", "{column}");
+    }
+    let after: Vec<Vec<u8>> = [&app, &scene.store.one("libone.so"), &scene.store.two("libtwo.so")]
+        .map(|p| fs::read(p).unwrap())
+        .into();
+    assert!(before == after && changed == app.metadata().unwrap().ctime(), "the store changed");
+    scene.assert_clean();
+}
+
+#[test]
+fn what_compare_writes_report_reads() {
+    if nothing_to_compare_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let asked = ["--json", "--runs", "1", "--run", "", "--no-trials", "--carriers", "absolute"];
+    let ran = scene.compare(&scene.store.app(), &asked);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let (file, page) = (scene.store.path("table.json"), scene.store.path("page.html"));
+    fs::write(&file, &ran.stdout).expect("written");
+    let app = scene.store.app();
+    let arguments = ["report", text(&app), "-o", text(&page), "--no-run", "--compare", text(&file)];
+    let ran = run(&mut scene.becalm(&arguments));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(fs::read_to_string(&page).expect("a page").contains("whole start, times the control"));
+}
+
+#[test]
+fn text_and_markdown_say_the_same_and_number_their_notes() {
+    if nothing_to_compare_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let asked = ["--runs", "1", "--run", "", "--no-trials", "--carriers", "note,index"];
+    let plain = scene.compare(&scene.store.app(), &asked).stdout;
+    assert!(
+        plain.contains("missed opens") && plain.contains("[1] no loader that reads it"),
+        "{plain}"
+    );
+    let markdown = scene.compare(&scene.store.app(), &[&asked[..], &["--markdown"]].concat());
+    assert!(markdown.stdout.starts_with("| | control | note | index |\n| --- |"), "{markdown:?}");
+    assert!(markdown.stdout.contains("| missed opens |"), "{markdown:?}");
+    scene.assert_clean();
+}
+
+#[test]
+fn a_program_of_no_store_is_compared_in_one_made_for_it() {
+    if nothing_to_compare_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let app = scene.store.app();
+    let asked = [
+        "compare",
+        text(&app),
+        "--json",
+        "--runs",
+        "1",
+        "--no-trials",
+        "--carriers",
+        "farm,index",
+        "--run",
+        "",
+    ];
+    let ran = run(&mut scene.becalm(&asked));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let table: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(table["program"], text(&app));
+    assert!(cell(&table, "missed-opens", "control")["value"].as_f64() > Some(0.0), "{table}");
+    assert_eq!(cell(&table, "undo", "farm")["verdict"], "yes", "{table}");
+    scene.assert_clean();
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_in_one_line() {
+    if nothing_to_compare_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let script = scene.store.path("script");
+    fs::write(&script, "#!/bin/sh -e\n").expect("written");
+    assert_refused(&scene.compare(&script, &[]), "a script; name what runs it: /bin/sh -e");
+    let empty = scene.store.path("empty");
+    fs::write(&empty, "").expect("written");
+    assert_refused(&scene.compare(&empty, &[]), "not an ELF file");
+    assert_refused(&scene.compare(&scene.store.path("nothing"), &[]), "No such file");
+    assert_refused(&scene.compare(&scene.store.one("libone.so"), &[]), "a library, not a program");
+
+    scene.store.source("static.c", "int _start;\n");
+    let still = scene.store.path("static");
+    cc(scene.store.dir.path(), &["-static", "-nostdlib", "static.c", "-o", text(&still)]);
+    assert_refused(&scene.compare(&still, &[]), "a static program");
+
+    let app = scene.store.app();
+    let failing = scene.compare(&app, &["--", "x"]);
+    assert_refused(&failing, "exit code 37");
+    fs::remove_file(scene.store.one("libone.so")).expect("removed");
+    assert_refused(&scene.compare(&app, &[]), "nothing answers libone.so");
+    scene.assert_clean();
+}
+
+#[test]
+fn an_endless_program_is_killed_and_nothing_is_left() {
+    if nothing_to_compare_with() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.store.source("endless.c", "int main(void) { for (;;) ; }\n");
+    let app = scene.store.app();
+    cc(scene.store.dir.path(), &["endless.c", "-o", text(&app)]);
+    let ran = scene.compare(&app, &["--time-limit", "0.5"]);
+    assert_refused(&ran, "did not end within 0.5 s and was killed");
+    scene.assert_clean();
+}
+
+#[test]
+fn an_interrupt_ends_it_with_130_and_nothing_left() {
+    if nothing_to_compare_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let (app, root) = (scene.store.app(), scene.store.root());
+    // Rounds without end, so that the interrupt meets a start.
+    let store = text(&root);
+    let asked = ["compare", "--store", store, "--runs", "2000", "--run", "", text(&app)];
+    let child = scene.becalm(&asked).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("starts");
+    let began = Instant::now();
+    let has_scratch = || fs::read_dir(&scene.tmp).is_ok_and(|mut all| all.next().is_some());
+    while !has_scratch() && began.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(child.try_wait().expect("known").is_none(), "it ended before it could be interrupted");
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    let output = support::finish(child);
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    scene.assert_clean();
+}
+
+#[test]
+fn no_room_and_no_right_are_said_and_nothing_is_left() {
+    if nothing_to_compare_with() {
+        return;
+    }
+    let scene = Scene::new();
+    // A sparse file: too large to be copied, and no byte on the disk.
+    let large = scene.store.one("large");
+    fs::File::create(&large).and_then(|file| file.set_len(2_000_000_000)).expect("made");
+    assert_refused(&scene.compare(&scene.store.app(), &[]), "more than the 1500 MB");
+    fs::remove_file(&large).expect("removed");
+    let mut command = scene.becalm(&["compare", text(&scene.store.app())]);
+    let ran = run(command.env("TMPDIR", "/nonexistent/tmp"));
+    assert_refused(&ran, "no scratch directory in /nonexistent/tmp");
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let locked = scene.store.one("locked");
+    fs::write(&locked, "x").expect("written");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("locked");
+    assert_refused(&scene.compare(&scene.store.app(), &[]), "Permission denied");
+    scene.assert_clean();
+}
+
+#[test]
+fn the_demo_makes_a_storm_and_calms_it_and_leaves_nothing() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let app = scene.store.app();
+    let ran = run(&mut scene.becalm(&["demo", text(&app), "--", "x"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("3. The storm as it happens"), "{ran:?}");
+    let last = ran.stdout.lines().last().expect("lines");
+    assert!(last.contains("misses are gone; none is left."), "{ran:?}");
+    assert!(!last.starts_with("0 of"), "{last}");
+    scene.assert_clean();
+}
