@@ -11,14 +11,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::source;
-use super::steps::{Steps, missing};
+use super::steps::Steps;
+use super::{needs, source};
 use crate::exit_code::ExitStatus;
 use crate::flags::BuildFlags;
 
-/// What is run, each found on the search path.
-const TOOLS: [&str; 10] =
-    ["dpkg-deb", "tar", "xz", "patch", "make", "gcc", "gawk", "bison", "python3", "msgfmt"];
 
 /// Builds and installs.
 pub(super) fn run(asked: &BuildFlags) -> Result<ExitStatus> {
@@ -57,14 +54,7 @@ fn check(asked: &BuildFlags) -> Result<()> {
     for prefix in asked.store.split(':').filter(|prefix| !prefix.is_empty()) {
         ensure!(prefix.starts_with('/'), "--store {prefix}: not absolute");
     }
-    let mut lacking = missing(&TOOLS);
-    if asked.source.is_none() {
-        lacking.extend(missing(&["apt-get"]));
-    }
-    if !lacking.is_empty() {
-        bail!("a build of glibc needs {}, not installed here", lacking.join(", "));
-    }
-    Ok(())
+    needs::check(asked.source.is_none())
 }
 
 /// The patched tree.

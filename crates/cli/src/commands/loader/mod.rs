@@ -3,6 +3,7 @@
 mod attempt;
 mod build;
 mod fixture;
+mod needs;
 mod release;
 mod source;
 mod steps;
