@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod fix;
 mod index;
+mod loader;
 mod report;
 mod trace;
 
@@ -65,6 +66,7 @@ pub(crate) fn of(command: &str) -> &'static [&'static Section] {
         "env" => index::ENV,
         "fix" => fix::FIX,
         "index" => index::INDEX,
+        "loader" => loader::LOADER,
         "report" => report::REPORT,
         "run" => index::RUN,
         "trace" => trace::TRACE,

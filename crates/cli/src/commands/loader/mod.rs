@@ -3,6 +3,7 @@
 mod attempt;
 mod build;
 mod fixture;
+mod libraries;
 mod needs;
 mod release;
 mod source;
