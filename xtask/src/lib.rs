@@ -12,6 +12,7 @@ pub mod check_patches;
 pub mod crash_trial;
 pub mod differential;
 pub mod edit_trial;
+pub mod loader_trial;
 pub mod patches;
 pub mod predict;
 pub mod trace_differential;

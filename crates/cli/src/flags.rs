@@ -188,12 +188,7 @@ pub(crate) struct CheckFlags {
     ///
     /// Of ldcache: caches of packages below --store. `becalm loader check` says what a loader
     /// reads.
-    #[arg(
-        long,
-        value_name = "CARRIER",
-        value_delimiter = ',',
-        help_heading = "What is assumed"
-    )]
+    #[arg(long, value_name = "CARRIER", value_delimiter = ',', help_heading = "What is assumed")]
     pub reads: Vec<Readable>,
 
     /// What is assumed of the machine.

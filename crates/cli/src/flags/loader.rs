@@ -41,12 +41,16 @@ pub(crate) struct BuildFlags {
     #[arg(long, value_name = "A:B", default_value = "/nix/store:/gnu/store")]
     pub store: String,
 
-    /// Build and install no more than the loader and the shared libraries
+    /// Build and install no more than the loader and libc.so.6
     ///
-    /// A program needs no more of glibc to start. Left out are headers, static libraries,
-    /// locales, character set converters and programs such as ldconfig.
+    /// These two belong together. The other libraries of glibc, such as libm.so.6, may be
+    /// those of the same release from elsewhere.
     #[arg(long)]
-    pub libraries: bool,
+    pub minimal: bool,
+
+    /// Leave the patch out: the same build, to compare with
+    #[arg(long)]
+    pub unpatched: bool,
 
     /// A glibc-source package at hand; nothing is fetched
     #[arg(long, value_name = "DEB", value_hint = ValueHint::FilePath)]

@@ -43,7 +43,7 @@ const BUILDING: Section = Section {
         ),
         (
             "what belongs together",
-            "The loader and libc.so.6 of one build. A program is given them by naming the loader \
+            "The loader and libc.so.6 of one build (--minimal makes no more than these). A program is given them by naming the loader \
              as its interpreter and their folder in its run path, as stores do, or for one start \
              by calling the loader with the program as its argument.",
         ),
@@ -73,7 +73,7 @@ const LOADER_FILES: Section = Section {
         (
             "becalm/loader/VERSION-KEY/",
             "In the cache folder, a build: image (what is installed), build.log. KEY stands for \
-             the patch, the prefix, the stores and --libraries. May be deleted at any time.",
+             the patch, the prefix, the stores and the flags. May be deleted at any time.",
         ),
         ("becalm/loader/glibc-source-SUITE/", "There too: the package, and apt's lists."),
     ],
@@ -95,10 +95,7 @@ const LOADER_EXAMPLES: Section = Section {
             "becalm loader build --glibc 2.36 --prefix /opt/glibc --store /opt/store",
             "A glibc that reads the notes of any object, and caches below /opt/store.",
         ),
-        (
-            "becalm loader check /opt/glibc/lib/ld-linux-x86-64.so.2 --store /opt/store",
-            "Does it?",
-        ),
+        ("becalm loader check /opt/glibc/lib/ld-linux-x86-64.so.2 --store /opt/store", "Does it?"),
         (
             "/opt/glibc/lib/ld-linux-x86-64.so.2 /opt/store/some-package/bin/program",
             "One start by it.",

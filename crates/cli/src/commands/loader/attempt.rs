@@ -40,7 +40,11 @@ pub(super) fn run(asked: &TryFlags) -> Result<ExitStatus> {
     };
     let reads = Reads { loader: loader.as_os_str().as_bytes().into(), notes, caches };
     let mut out = Stdout::new();
-    if asked.json { output::json(&mut out, &reads)? } else { output::text(&mut out, &reads)? }
+    if asked.json {
+        output::json(&mut out, &reads)?
+    } else {
+        output::text(&mut out, &reads)?
+    }
     out.flush()?;
     Ok(if notes || caches == Some(true) { ExitStatus::Fine } else { ExitStatus::Finding })
 }

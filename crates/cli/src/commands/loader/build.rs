@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::steps::Steps;
-use super::{libraries, needs, source};
+use super::{minimal, needs, source};
 use crate::exit_code::ExitStatus;
 use crate::flags::BuildFlags;
 
@@ -64,13 +64,13 @@ fn make(steps: &Steps, asked: &BuildFlags, objects: &Path, image: &Path) -> Resu
     let jobs = format!("-j{}", jobs.map_or(1, NonZeroUsize::get));
     let mut make = Command::new("make");
     make.arg(jobs).current_dir(objects);
-    if asked.libraries {
-        make.args(libraries::TARGET);
+    if asked.minimal {
+        make.args(minimal::TARGET);
     }
     steps.now("building");
     steps.run(&mut make)?;
-    if asked.libraries {
-        return libraries::install(objects, &image.join(asked.prefix.strip_prefix("/")?));
+    if asked.minimal {
+        return minimal::install(objects, &image.join(asked.prefix.strip_prefix("/")?));
     }
     let mut install = Command::new("make");
     install.arg("install").arg(format!("DESTDIR={}", image.display()));
@@ -118,10 +118,12 @@ fn prepare(steps: &Steps, asked: &BuildFlags, folder: &Path) -> Result<PathBuf> 
     };
     clear(folder, asked.glibc.version)?;
     let tree = source::unpack(steps, &asked.glibc, &deb, folder)?;
-    steps.now("applying becalm's patch");
-    let patch = folder.join("resolution.patch");
-    fs::write(&patch, asked.glibc.patch)?;
-    steps.patch(&tree, &patch)?;
+    if !asked.unpatched {
+        steps.now("applying becalm's patch");
+        let patch = folder.join("resolution.patch");
+        fs::write(&patch, asked.glibc.patch)?;
+        steps.patch(&tree, &patch)?;
+    }
     Ok(tree)
 }
 
@@ -150,8 +152,9 @@ fn cache_folder() -> Result<PathBuf> {
 /// A number for everything that makes one build another (FNV-1a, 64 bits).
 fn key(asked: &BuildFlags) -> u64 {
     let prefix = asked.prefix.to_string_lossy();
-    let extent = if asked.libraries { "libraries" } else { "all" };
-    let parts = [asked.glibc.version, asked.glibc.patch, &asked.store, &prefix, extent];
+    let extent = if asked.minimal { "minimal" } else { "all" };
+    let patch = if asked.unpatched { "" } else { asked.glibc.patch };
+    let parts = [asked.glibc.version, patch, &asked.store, &prefix, extent];
     parts
         .iter()
         .flat_map(|part| part.bytes().chain([0]))
@@ -187,7 +190,8 @@ mod tests {
             prefix: prefix.into(),
             store: store.into(),
             source: Some("x.deb".into()),
-            libraries: false,
+            minimal: false,
+            unpatched: false,
             jobs: None,
         }
     }
@@ -197,7 +201,8 @@ mod tests {
         let one = key(&flags("/opt/a", "/s"));
         assert_ne!(one, key(&flags("/opt/b", "/s")));
         assert_ne!(one, key(&flags("/opt/a", "/s:/t")));
-        assert_ne!(one, key(&BuildFlags { libraries: true, ..flags("/opt/a", "/s") }));
+        assert_ne!(one, key(&BuildFlags { minimal: true, ..flags("/opt/a", "/s") }));
+        assert_ne!(one, key(&BuildFlags { unpatched: true, ..flags("/opt/a", "/s") }));
         assert_eq!(one, key(&flags("/opt/a", "/s")));
     }
 

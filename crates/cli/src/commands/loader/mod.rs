@@ -3,7 +3,7 @@
 mod attempt;
 mod build;
 mod fixture;
-mod libraries;
+mod minimal;
 mod needs;
 mod release;
 mod source;

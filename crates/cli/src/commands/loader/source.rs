@@ -85,9 +85,9 @@ pub(super) fn unpack(
 /// first at all; others (of vendors, of security updates) have the component too.
 fn mirror_of_machine(etc: &Path) -> Option<Mirror> {
     let mut mirrors = mirrors(etc);
-    let of_debian = mirrors.iter().position(|mirror| {
-        mirror.uri.trim_end_matches('/').rsplit('/').next() == Some("debian")
-    });
+    let of_debian = mirrors
+        .iter()
+        .position(|mirror| mirror.uri.trim_end_matches('/').rsplit('/').next() == Some("debian"));
     (!mirrors.is_empty()).then(|| mirrors.swap_remove(of_debian.unwrap_or(0)))
 }
 
