@@ -51,6 +51,10 @@ pub(super) fn fetch(steps: &Steps, release: &Release, folder: &Path) -> Result<P
     steps.run(&mut apt(&["update"]))?;
     steps.now("fetching glibc-source");
     steps.run(&mut apt(&["download", "glibc-source"]))?;
+    // Larger than the package, and fetched anew where another package is wanted.
+    for done in ["lists", "archives"] {
+        fs::remove_dir_all(folder.join(done))?;
+    }
     package_in(folder).context("apt-get download left no package")
 }
 
