@@ -13,6 +13,7 @@ use xtask::crash_trial;
 use xtask::differential::{self, Options};
 use xtask::edit_trial;
 use xtask::foreign_trial;
+use xtask::loader_trial;
 use xtask::patches;
 use xtask::predict::Question;
 use xtask::trace_differential;
@@ -45,6 +46,8 @@ enum Chore {
     },
     /// Write the loader patch of each glibc release out of its parts.
     Patches(patches::Options),
+    /// Build patched loaders and try each, one case a rule.
+    LoaderTrial(loader_trial::Options),
     /// Apply each loader patch to its source tree, without fuzz.
     CheckPatches(check_patches::Options),
     /// Answer one question (JSON on standard input); for the tests.
@@ -66,6 +69,7 @@ fn main() -> Result<ExitCode> {
             print!("{report}");
             Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        Chore::LoaderTrial(options) => loader_trial::run(&options),
         Chore::Patches(options) => patches::run(&options),
         Chore::CheckPatches(options) => check_patches::run(&options),
         Chore::Predict => {

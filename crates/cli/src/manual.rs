@@ -6,6 +6,7 @@ mod check;
 mod compare;
 mod fix;
 mod index;
+mod loader;
 mod report;
 mod trace;
 
@@ -68,6 +69,7 @@ pub(crate) fn of(command: &str) -> &'static [&'static Section] {
         "env" => index::ENV,
         "fix" => fix::FIX,
         "index" => index::INDEX,
+        "loader" => loader::LOADER,
         "report" => report::REPORT,
         "run" => index::RUN,
         "trace" => trace::TRACE,

@@ -4,13 +4,15 @@
 //! [`tools`] holds the command lines, [`run`] measures one of them once, [`closures`]
 //! counts what each tool resolved, [`summary`] makes ratios of the rounds, [`machine`]
 //! says where all this was. [`calm`] measures what an index is worth, [`trace`] the cost of
-//! watching a start, [`fix`] that of writing notes.
+//! watching a start, [`fix`] that of writing notes, [`loader`] what a patched loader makes of
+//! notes and package caches.
 
 mod calm;
 mod check;
 mod closures;
 mod fix;
 mod list;
+mod loader;
 mod machine;
 mod run;
 mod summary;
@@ -24,6 +26,7 @@ use clap::Subcommand;
 
 pub(crate) use check::CheckBench;
 pub(crate) use fix::FixBench;
+pub(crate) use loader::{LoaderBench, WorkerFlags};
 
 /// What can be measured.
 #[derive(Subcommand)]
@@ -32,6 +35,11 @@ pub(crate) enum Bench {
     Check(CheckBench),
     /// `becalm fix` and `undo` beside patchelf, on a store of many objects
     Fix(FixBench),
+    /// Programs of a store by a stock and by a patched loader, with notes and with caches
+    Loader(LoaderBench),
+    /// Start what is asked for on stdin, with a copy over a store; for `loader`
+    #[command(hide = true)]
+    LoaderWorker(WorkerFlags),
     /// Programs of a store as they are, calmed by an index, and in one ordinary directory
     Calm {
         /// The store
@@ -72,6 +80,8 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Check(asked) => check::run(asked),
         Bench::Fix(asked) => fix::run(asked),
+        Bench::Loader(asked) => loader::run(asked),
+        Bench::LoaderWorker(asked) => loader::work(asked),
         Bench::Calm { store, becalm, rounds, raw } => {
             calm::run(store, becalm, *rounds, raw.as_deref())
         }

@@ -122,6 +122,56 @@ def case_cache_is_opened_once_a_package(maker, pkg):
     assert missed == [], missed
 
 
+def case_cache_answers_dlopen_with_a_bare_name(maker, pkg):
+    from cases_search import DLOPEN
+    one, second = two(maker, pkg)
+    file = fixture.cache(maker.path(pkg, "etc", "ld.so.cache"), [("liba.so", f"{second}/liba.so")])
+    for call in ('dlopen("liba.so", 2)', 'dlmopen(-1, "liba.so", 2)'):
+        body = (f'void *h = {call}; if (!h) {{ puts(dlerror()); return 3; }}'
+                'puts(((const char *(*)(void)) dlsym(h, "a"))());')
+        program = maker.program(maker.path(pkg, "bin", "p"), [], runpath=f"{one}:{second}",
+                                extra=DLOPEN, body=body)
+        assert both(maker, program)[1] == f"{second}/liba.so\n"
+        assert maker.loader.tries(program, "liba.so")[0] == [f"{second}/liba.so"]
+        assert caches(maker, program) == [file], call
+
+
+def case_auditor_sees_the_cache_s_candidate_as_one_of_a_cache(maker, pkg):
+    import cases_search
+    one, second, audit, program = cases_search.audited(maker, pkg, noted=False)
+    fixture.cache(maker.path(pkg, "etc", "ld.so.cache"), [("liba.so", f"{second}/liba.so")])
+    status, out, err = maker.loader.run(program, env={"LD_AUDIT": audit})
+    assert status == 0 and out == f"{second}/liba.so\n"
+    seen = [line for line in err.splitlines() if "liba.so" in line]
+    assert seen == ["search liba.so 0x1", f"search {second}/liba.so 0x8"], seen
+    maker.library(f"{one}/else/liba.so")
+    env = {"LD_AUDIT": audit, "AUDIT_FROM": f"{second}/liba.so",
+           "AUDIT_TO": f"{one}/else/liba.so"}
+    assert maker.loader.run(program, env=env)[1] == f"{one}/else/liba.so\n"
+
+
+def case_list_trace_and_scopes_are_the_same_with_a_cache(maker, pkg):
+    from cases_search import listings
+    one, second = two(maker, pkg)
+    for name in "bc":
+        maker.library(f"{one}/lib{name}.so", needed=["liba.so"], runpath=second, call="a")
+    program = maker.program(maker.path(pkg, "bin", "p"), ["c", "b"], runpath=f"{second}:{one}")
+    fixture.cache(maker.path(pkg, "etc", "ld.so.cache"),
+                  [("liba.so", f"{second}/liba.so"), ("libb.so", f"{one}/libb.so"),
+                   ("libc.so", f"{one}/libc.so")])
+    off, on = (listings(maker, program, switch) for switch in (0, 3))
+    assert off == on and len(off[0]) >= 5, (off, on)
+    assert caches(maker, program, "libb.so") != []
+
+
+def case_secure_program_in_a_store_believes_its_package_s_cache(maker, pkg):
+    from cases_search import secure_run
+    one, second = two(maker, pkg)
+    maker.library(f"{one}/liba.so")
+    program, by_cache, _ = package(maker, pkg)
+    assert secure_run(maker, program)[1] == f"{by_cache}\n"
+
+
 def case_cache_is_not_read_when_caches_are_inhibited(maker, pkg):
     program, _, _ = package(maker, pkg)
     assert caches(maker, program, loader_args=["--inhibit-cache"]) == []

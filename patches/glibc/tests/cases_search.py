@@ -49,19 +49,25 @@ def case_nodeflib_object(maker, pkg):
     assert both(maker, program)[1] == f"{second}/liba.so\n"
 
 
+def listings(maker, program, switch):
+    """What --list, the traces of loaded objects and LD_DEBUG=scopes say, without addresses."""
+    traced = {"LD_TRACE_LOADED_OBJECTS": "1"}
+    texts = [maker.loader.run(program, switch=switch, **more)[1]
+             for more in ({"loader_args": ["--list"]}, {"env": traced},
+                          {"env": traced, "direct": True})]
+    listed = [[line.split(" (0x")[0] for line in text.splitlines()] for text in texts]
+    text = maker.loader.run(program, switch=switch, env={"LD_DEBUG": "scopes"})[2]
+    return [*listed, [line.split(":\t", 1)[-1] for line in text.splitlines()]]
+
+
 def case_list_and_trace_show_the_same_objects(maker, pkg):
     one, second = two(maker, pkg)
     maker.library(f"{one}/libb.so", needed=["liba.so"], runpath=f"{one}:{second}",
                   pairs=[("liba.so", f"={second}/liba.so")], call="a")
     program = maker.program(maker.path(pkg, "bin", "p"), ["b"], runpath=f"{second}:{one}",
                             pairs=[("libb.so", f"={one}/libb.so")])
-    def names(text):
-        return [line.split(" (0x")[0] for line in text.splitlines()]
-    for more in ({"loader_args": ["--list"]}, {"env": {"LD_TRACE_LOADED_OBJECTS": "1"}},
-                 {"env": {"LD_TRACE_LOADED_OBJECTS": "1"}, "direct": True}):
-        off = names(maker.loader.run(program, switch=0, **more)[1])
-        on = names(maker.loader.run(program, switch=3, **more)[1])
-        assert off == on and len(on) >= 4, (off, on)
+    off, on = (listings(maker, program, switch) for switch in (0, 3))
+    assert off == on and all(len(listing) >= 4 for listing in off), (off, on)
 
 
 def case_search_scope_is_the_same(maker, pkg):
@@ -72,10 +78,8 @@ def case_search_scope_is_the_same(maker, pkg):
     program = maker.program(maker.path(pkg, "bin", "p"), ["d", "b", "c"],
                             runpath=f"{second}:{one}",
                             pairs=[(f"lib{n}.so", f"={one}/lib{n}.so") for n in "bcd"])
-    def scopes(switch):
-        text = maker.loader.run(program, switch=switch, env={"LD_DEBUG": "scopes"})[2]
-        return [line.split(":\t", 1)[-1] for line in text.splitlines()]
-    assert scopes(0) == scopes(3) and any("libd.so" in line for line in scopes(3))
+    off, on = (listings(maker, program, switch)[-1] for switch in (0, 3))
+    assert off == on and any("libd.so" in line for line in on), (off, on)
 
 
 def case_dlopen_with_a_bare_name(maker, pkg):
@@ -139,13 +143,14 @@ char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag) {
 """
 
 
-def audited(maker, pkg):
+def audited(maker, pkg, noted=True):
     one, second = two(maker, pkg)
     audit = maker.path(pkg, "audit", "audit.so")
     subprocess.run([maker.loader.cc, "-w", "-shared", "-fPIC", "-x", "c", "-", "-o", audit],
                    input=AUDIT, text=True, check=True)
+    pairs = [("liba.so", f"={second}/liba.so")] if noted else None
     program = maker.program(maker.path(pkg, "bin", "p"), ["a"], runpath=f"{one}:{second}",
-                            pairs=[("liba.so", f"={second}/liba.so")])
+                            pairs=pairs)
     return one, second, audit, program
 
 
@@ -175,7 +180,7 @@ def drop_privileges():
     os.setuid(65534)
 
 
-def secure_run(maker, program):
+def secure_run(maker, program, **more):
     """What a set-user-id program prints to a user of no rights."""
     from trial import Skip
     if os.geteuid() != 0:
@@ -185,7 +190,7 @@ def secure_run(maker, program):
         raise Skip("the store's file system ignores set-user-id")
     if ctypes.CDLL(None).prctl(39, 0, 0, 0, 0) == 1:  # PR_GET_NO_NEW_PRIVS
         raise Skip("no new privileges can be had here")
-    return maker.loader.run(program, direct=True, preexec_fn=drop_privileges)
+    return maker.loader.run(program, direct=True, preexec_fn=drop_privileges, **more)
 
 
 def case_secure_program_in_a_store_believes_its_note(maker, pkg):
@@ -204,6 +209,16 @@ def case_secure_program_outside_a_store_does_not(maker, pkg):
         assert secure_run(maker, copy)[1] == by_search
     finally:
         shutil.rmtree(folder)
+
+
+def case_secure_program_is_preloaded_nothing_by_its_note(maker, pkg):
+    one, second = two(maker, pkg)
+    program = maker.program(maker.path(pkg, "bin", "p"), [], runpath=f"{one}:{second}",
+                            pairs=[("liba.so", f"={second}/liba.so")], extra=DLOPEN,
+                            body='puts(dlsym(0, "a") ? "preloaded" : "alone");')
+    env = {"LD_PRELOAD": "liba.so"}
+    assert maker.loader.run(program, env=env)[1] == "preloaded\n"
+    assert secure_run(maker, program, env=env)[1] == "alone\n"
 
 
 def case_lookups_of_one_object_share_its_directories(maker, pkg):

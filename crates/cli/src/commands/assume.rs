@@ -5,11 +5,11 @@ use std::env;
 use std::ffi::OsString;
 
 use anyhow::{Result, anyhow};
-use becalm_core::loader::Environment;
+use becalm_core::loader::{Environment, Readers};
 use becalm_host::{FactChoice, OsFs};
 use bstr::{BString, ByteSlice};
 
-use crate::flags::{AssumeFlags, Secure};
+use crate::flags::{AssumeFlags, Readable, Secure};
 use crate::output::words_of_host;
 
 /// What is the same for every file of one run.
@@ -63,6 +63,15 @@ impl Assumptions {
         let choice = FactChoice { libc: asked.libc, cpu: asked.cpu.clone() };
         let stores = stores(&bytes(&asked.store.store));
         Ok(Self { fs, environment, choice, loader, secure: asked.secure, stores })
+    }
+
+    /// Takes loaders to read these carriers as well.
+    pub(crate) fn reads(&mut self, carriers: &[Readable]) {
+        let caches = carriers.contains(&Readable::Ldcache);
+        self.environment.reads = Readers {
+            note: carriers.contains(&Readable::Note),
+            package_caches: if caches { self.stores.clone() } else { Vec::new() },
+        };
     }
 
     /// True where a path lies below a store prefix.

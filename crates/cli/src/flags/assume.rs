@@ -19,6 +19,15 @@ pub(crate) enum Secure {
     No,
 }
 
+/// What a loader may have been taught to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Readable {
+    /// The notes of objects.
+    Note,
+    /// The loader caches of packages below the store prefixes.
+    Ldcache,
+}
+
 /// What is assumed of the machine.
 #[derive(Debug, Args)]
 pub(crate) struct AssumeFlags {

@@ -14,9 +14,9 @@ pub(crate) enum LoaderFlags {
     ///
     /// Fetches Debian's glibc-source of the release through apt, with lists and a cache
     /// of its own and the mirror that this machine's apt is set up with; applies becalm's
-    /// patch; builds; installs into the prefix and nowhere else. What was fetched and built
-    /// stays in the cache folder ($XDG_CACHE_HOME/becalm/loader), so that a second run has
-    /// little to do.
+    /// patch; builds; installs into the prefix and nowhere else. What was fetched and what
+    /// is to be installed stays in the cache folder ($XDG_CACHE_HOME/becalm/loader), so that
+    /// a second run only copies.
     Build(BuildFlags),
     /// Say what a loader reads, by trying it
     ///
@@ -41,6 +41,17 @@ pub(crate) struct BuildFlags {
     #[arg(long, value_name = "A:B", default_value = "/nix/store:/gnu/store")]
     pub store: String,
 
+    /// Build and install no more than the loader and libc.so.6
+    ///
+    /// These two belong together. The other libraries of glibc, such as libm.so.6, may be
+    /// those of the same release from elsewhere.
+    #[arg(long)]
+    pub minimal: bool,
+
+    /// Leave the patch out: the same build, to compare with
+    #[arg(long)]
+    pub unpatched: bool,
+
     /// A glibc-source package at hand; nothing is fetched
     #[arg(long, value_name = "DEB", value_hint = ValueHint::FilePath)]
     pub source: Option<PathBuf>,
@@ -62,4 +73,8 @@ pub(crate) struct TryFlags {
     /// A package is made in it and taken away again.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub store: Option<PathBuf>,
+
+    /// Write one JSON object, schema becalm/loader/1
+    #[arg(long)]
+    pub json: bool,
 }

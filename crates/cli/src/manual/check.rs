@@ -25,7 +25,7 @@ const JSON: Section = Section {
         (
             "probe",
             "needed_by, needed, source (direct, rpath, library-path, runpath, loader-cache, \
-             system), path, call (open, stat), outcome (hit, miss, not-a-directory, denied, loop, \
+             system; with --reads: note, package-cache), path, call (open, stat), outcome (hit, miss, not-a-directory, denied, loop, \
              name-too-long, failed, wrong-class, wrong-machine, not-elf, refused, no-directory).",
         ),
         ("text", "Bytes of a path that are no UTF-8 become U+FFFD."),
@@ -49,6 +49,10 @@ const EXAMPLES: Section = Section {
             "What it costs with another LD_LIBRARY_PATH.",
         ),
         ("becalm check --sysroot ~/arm64 /usr/bin", "All programs of another machine's file tree."),
+        (
+            "becalm check --reads note,ldcache --store /opt/store prog",
+            "What is left of it by a loader that becalm loader build made.",
+        ),
         ("becalm check --json --probes prog", "Every probe, for another program to read."),
         (
             "becalm check --against run.json prog",

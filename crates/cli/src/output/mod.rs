@@ -9,6 +9,7 @@ pub(crate) mod fix;
 pub(crate) mod html;
 pub(crate) mod index;
 pub(crate) mod json;
+pub(crate) mod loader;
 pub(crate) mod look;
 pub(crate) mod probes;
 pub(crate) mod table;

@@ -51,7 +51,8 @@ enum View {
 /// Where nothing can be checked at all (an unusable sysroot), or the output cannot be
 /// written. What is wrong with single files is told on stderr and in the status.
 pub(crate) fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
-    let assumed = Assumptions::new(&asked.assume)?;
+    let mut assumed = Assumptions::new(&asked.assume)?;
+    assumed.reads(&asked.reads);
     jobs::limit(asked.jobs)?;
     let targets = targets::find(&assumed, &asked.paths);
     if let Some(record) = &asked.against {

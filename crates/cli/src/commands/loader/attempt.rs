@@ -5,6 +5,8 @@
 //! in a package whose loader cache does. What the loader prints is the answer.
 
 use std::fs;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -14,6 +16,8 @@ use becalm_core::elf::{self, Ident};
 use super::fixture::{self, Object};
 use crate::exit_code::ExitStatus;
 use crate::flags::TryFlags;
+use crate::output::Stdout;
+use crate::output::loader::{self as output, Reads};
 
 const SONAME: &str = "libbecalm-fixture.so.1";
 
@@ -24,30 +28,36 @@ pub(super) fn run(asked: &TryFlags) -> Result<ExitStatus> {
     let bytes = fs::read(&loader).with_context(|| loader.display().to_string())?;
     let view = elf::parse(bytes.as_slice()).with_context(|| loader.display().to_string())?;
     // It will be run: whatever else was named is not.
-    let soname = view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
-    ensure!(
-        !view.is_program() && soname.is_some_and(|name| name.starts_with(b"ld")),
-        "{}: not a loader",
-        loader.display()
-    );
+    let is_loader = !view.is_program() && (has_name_of_loader(&view) || is_musl(&asked.loader));
+    ensure!(is_loader, "{}: not a loader", loader.display());
     let trial = Trial { loader: &loader, target: view.ident };
 
     let folder = Folder::new(&std::env::temp_dir())?;
-    let note = trial.reads_notes(&folder.path)?;
-    println!("notes   {}", if note { "read" } else { "not read" });
-    let cache = match &asked.store {
+    let notes = trial.reads_notes(&folder.path)?;
+    let caches = match &asked.store {
         Some(store) => Some(trial.reads_caches(&Folder::new(store)?.path)?),
         None => None,
     };
-    println!(
-        "caches  {}",
-        match cache {
-            Some(true) => "read",
-            Some(false) => "not read in --store",
-            None => "not tried: --store DIR names one of the loader's store prefixes",
-        }
-    );
-    Ok(if note || cache == Some(true) { ExitStatus::Fine } else { ExitStatus::Finding })
+    let reads = Reads { loader: loader.as_os_str().as_bytes().into(), notes, caches };
+    let mut out = Stdout::new();
+    if asked.json {
+        output::json(&mut out, &reads)?
+    } else {
+        output::text(&mut out, &reads)?
+    }
+    out.flush()?;
+    Ok(if notes || caches == Some(true) { ExitStatus::Fine } else { ExitStatus::Finding })
+}
+
+/// glibc's loaders are named by their sonames.
+fn has_name_of_loader(view: &elf::ObjectView) -> bool {
+    let soname = view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
+    soname.is_some_and(|name| name.starts_with(b"ld"))
+}
+
+/// musl's loader is its C library by another name.
+fn is_musl(named: &Path) -> bool {
+    named.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl-"))
 }
 
 struct Trial<'a> {

@@ -1,24 +1,21 @@
 //! `becalm loader build`: source, patches, configure, make, install.
 //!
 //! Each build has a folder of its own in the cache, named by the release and by
-//! everything that goes into it. A step that is finished leaves its result there, and
-//! the file `built` says that the tree only needs to be installed.
+//! everything that goes into it. What it leaves there is `image`, the installed files
+//! below their prefix; that there is one says that only copying is left to do. The log
+//! stays, source and objects go once they are of no more use.
 
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::source;
-use super::steps::{Steps, missing};
+use super::steps::Steps;
+use super::{minimal, needs, source};
 use crate::exit_code::ExitStatus;
 use crate::flags::BuildFlags;
-
-/// What is run, each found on the search path.
-const TOOLS: [&str; 10] =
-    ["dpkg-deb", "tar", "xz", "patch", "make", "gcc", "gawk", "bison", "python3", "msgfmt"];
 
 /// Builds and installs.
 pub(super) fn run(asked: &BuildFlags) -> Result<ExitStatus> {
@@ -26,28 +23,77 @@ pub(super) fn run(asked: &BuildFlags) -> Result<ExitStatus> {
     let release = &asked.glibc;
     let folder = cache_folder()?.join(format!("{}-{:016x}", release.version, key(asked)));
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let _lock = lock(&folder)?;
+    let image = folder.join("image");
+    if !image.is_dir() {
+        // A folder with an image needs no tools.
+        needs::check(asked.source.is_none())?;
+    }
     let steps = Steps::new(folder.join("build.log"))?;
-    let built = folder.join("built");
-    let objects = folder.join("objects");
-    if !built.is_file() {
+    if !image.is_dir() {
         let tree = prepare(&steps, asked, &folder)?;
+        let objects = folder.join("objects");
         configure(&steps, asked, &tree, &objects)?;
-        steps.now("building");
-        let jobs = asked.jobs.or_else(|| std::thread::available_parallelism().ok());
-        let jobs = jobs.map_or(1, NonZeroUsize::get);
-        steps.run(Command::new("make").arg(format!("-j{jobs}")).current_dir(&objects))?;
-        fs::write(&built, "")?;
+        make(&steps, asked, &objects, &folder.join("unfinished"))?;
+        fs::rename(folder.join("unfinished"), &image)?;
+        clear(&folder, release.version)?;
     }
     steps.now(format!("installing into {}", asked.prefix.display()));
-    steps.run(Command::new("make").arg("install").current_dir(&objects))?;
+    fs::create_dir_all(&asked.prefix).with_context(|| asked.prefix.display().to_string())?;
+    let installed = image.join(asked.prefix.strip_prefix("/")?).join(".");
+    // A file in use keeps its old contents.
+    let mut copy = Command::new("cp");
+    steps.run(copy.args(["-a", "--remove-destination"]).arg(installed).arg(&asked.prefix))?;
     steps.finish();
     println!("{}", loader_in(&asked.prefix)?.display());
     Ok(ExitStatus::Fine)
 }
 
+/// Waits until nobody else builds the same.
+fn lock(folder: &Path) -> Result<fs::File> {
+    let path = folder.join("lock");
+    let file = fs::File::create(&path).with_context(|| path.display().to_string())?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
+        .with_context(|| path.display().to_string())?;
+    Ok(file)
+}
+
+/// Objects → what is to be installed, below `image`.
+fn make(steps: &Steps, asked: &BuildFlags, objects: &Path, image: &Path) -> Result<()> {
+    let jobs = asked.jobs.or_else(|| std::thread::available_parallelism().ok());
+    let jobs = format!("-j{}", jobs.map_or(1, NonZeroUsize::get));
+    let mut make = Command::new("make");
+    make.arg(jobs).current_dir(objects);
+    if asked.minimal {
+        make.args(minimal::TARGET);
+    }
+    steps.now("building");
+    steps.run(&mut make)?;
+    if asked.minimal {
+        return minimal::install(objects, &image.join(asked.prefix.strip_prefix("/")?));
+    }
+    let mut install = Command::new("make");
+    install.arg("install").arg(format!("DESTDIR={}", image.display()));
+    steps.run(install.current_dir(objects))
+}
+
+/// Takes away what a build needs and its result does not, or what a broken-off one left.
+fn clear(folder: &Path, version: &str) -> Result<()> {
+    for left in ["package", "objects", "unfinished", &format!("glibc-{version}")] {
+        let path = folder.join(left);
+        if path.exists() {
+            fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
 /// What can be known to be wrong before anything is fetched.
 fn check(asked: &BuildFlags) -> Result<()> {
     ensure!(asked.prefix.is_absolute(), "{}: not absolute", asked.prefix.display());
+    // Its letters are appended to those of another folder.
+    let is_dots = asked.prefix.components().any(|part| part == Component::ParentDir);
+    ensure!(!is_dots, "{}: a prefix without .. is wanted", asked.prefix.display());
     for plain in ["/", "/usr", "/usr/local"] {
         ensure!(asked.prefix != Path::new(plain), "{plain}: a prefix of its own is wanted");
     }
@@ -56,13 +102,6 @@ fn check(asked: &BuildFlags) -> Result<()> {
     ensure!(asked.store.chars().all(is_plain), "--store {}: not a list of paths", asked.store);
     for prefix in asked.store.split(':').filter(|prefix| !prefix.is_empty()) {
         ensure!(prefix.starts_with('/'), "--store {prefix}: not absolute");
-    }
-    let mut lacking = missing(&TOOLS);
-    if asked.source.is_none() {
-        lacking.extend(missing(&["apt-get"]));
-    }
-    if !lacking.is_empty() {
-        bail!("a build of glibc needs {}, not installed here", lacking.join(", "));
     }
     Ok(())
 }
@@ -77,17 +116,14 @@ fn prepare(steps: &Steps, asked: &BuildFlags, folder: &Path) -> Result<PathBuf> 
             source::fetch(steps, &asked.glibc, &packages)?
         }
     };
-    // Half a tree from a run that was broken off is no tree.
-    for left in ["package", "objects", &format!("glibc-{}", asked.glibc.version)] {
-        if folder.join(left).exists() {
-            fs::remove_dir_all(folder.join(left))?;
-        }
-    }
+    clear(folder, asked.glibc.version)?;
     let tree = source::unpack(steps, &asked.glibc, &deb, folder)?;
-    steps.now("applying becalm's patch");
-    let patch = folder.join("resolution.patch");
-    fs::write(&patch, asked.glibc.patch)?;
-    steps.patch(&tree, &patch)?;
+    if !asked.unpatched {
+        steps.now("applying becalm's patch");
+        let patch = folder.join("resolution.patch");
+        fs::write(&patch, asked.glibc.patch)?;
+        steps.patch(&tree, &patch)?;
+    }
     Ok(tree)
 }
 
@@ -116,7 +152,9 @@ fn cache_folder() -> Result<PathBuf> {
 /// A number for everything that makes one build another (FNV-1a, 64 bits).
 fn key(asked: &BuildFlags) -> u64 {
     let prefix = asked.prefix.to_string_lossy();
-    let parts = [asked.glibc.version, asked.glibc.patch, &asked.store, &prefix];
+    let extent = if asked.minimal { "minimal" } else { "all" };
+    let patch = if asked.unpatched { "" } else { asked.glibc.patch };
+    let parts = [asked.glibc.version, patch, &asked.store, &prefix, extent];
     parts
         .iter()
         .flat_map(|part| part.bytes().chain([0]))
@@ -152,6 +190,8 @@ mod tests {
             prefix: prefix.into(),
             store: store.into(),
             source: Some("x.deb".into()),
+            minimal: false,
+            unpatched: false,
             jobs: None,
         }
     }
@@ -161,12 +201,14 @@ mod tests {
         let one = key(&flags("/opt/a", "/s"));
         assert_ne!(one, key(&flags("/opt/b", "/s")));
         assert_ne!(one, key(&flags("/opt/a", "/s:/t")));
+        assert_ne!(one, key(&BuildFlags { minimal: true, ..flags("/opt/a", "/s") }));
+        assert_ne!(one, key(&BuildFlags { unpatched: true, ..flags("/opt/a", "/s") }));
         assert_eq!(one, key(&flags("/opt/a", "/s")));
     }
 
     #[test]
     fn a_prefix_of_the_running_system_is_refused() {
-        for prefix in ["/usr", "/", "relative"] {
+        for prefix in ["/usr", "/", "relative", "/opt/../usr"] {
             assert!(check(&flags(prefix, "/s")).is_err(), "{prefix}");
         }
     }

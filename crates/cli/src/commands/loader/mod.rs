@@ -3,6 +3,8 @@
 mod attempt;
 mod build;
 pub(crate) mod fixture;
+mod minimal;
+mod needs;
 mod release;
 mod source;
 mod steps;

@@ -51,6 +51,10 @@ pub(super) fn fetch(steps: &Steps, release: &Release, folder: &Path) -> Result<P
     steps.run(&mut apt(&["update"]))?;
     steps.now("fetching glibc-source");
     steps.run(&mut apt(&["download", "glibc-source"]))?;
+    // Larger than the package, and fetched anew where another package is wanted.
+    for done in ["lists", "archives"] {
+        fs::remove_dir_all(folder.join(done))?;
+    }
     package_in(folder).context("apt-get download left no package")
 }
 
@@ -81,22 +85,34 @@ pub(super) fn unpack(
     Ok(folder.join(format!("glibc-{}", release.version)))
 }
 
-/// The first mirror of apt's configuration in `etc`.
+/// A mirror of apt's configuration in `etc`: the first that is Debian's by its path, or else the
+/// first at all; others (of vendors, of security updates) have the component too.
 fn mirror_of_machine(etc: &Path) -> Option<Mirror> {
+    let mut mirrors = mirrors(etc);
+    let of_debian = mirrors
+        .iter()
+        .position(|mirror| mirror.uri.trim_end_matches('/').rsplit('/').next() == Some("debian"));
+    (!mirrors.is_empty()).then(|| mirrors.swap_remove(of_debian.unwrap_or(0)))
+}
+
+/// All mirrors with a component `main`.
+fn mirrors(etc: &Path) -> Vec<Mirror> {
     let mut files = vec![etc.join("sources.list")];
     if let Ok(entries) = fs::read_dir(etc.join("sources.list.d")) {
         let mut parts: Vec<_> = entries.filter_map(Result::ok).map(|e| e.path()).collect();
         parts.sort();
         files.append(&mut parts);
     }
-    files.iter().find_map(|file| {
-        let text = fs::read_to_string(file).ok()?;
-        match file.extension()?.to_str()? {
-            "sources" => text.split("\n\n").find_map(deb822),
-            "list" => text.lines().find_map(one_line),
-            _ => None,
+    let mut mirrors = Vec::new();
+    for file in files {
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        match file.extension().and_then(|end| end.to_str()) {
+            Some("sources") => mirrors.extend(text.split("\n\n").filter_map(deb822)),
+            Some("list") => mirrors.extend(text.lines().filter_map(one_line)),
+            _ => {}
         }
-    })
+    }
+    mirrors
 }
 
 /// A paragraph of a `.sources` file.
@@ -136,6 +152,19 @@ fn one_line(line: &str) -> Option<Mirror> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn debian_s_mirror_is_taken_and_not_a_vendor_s_that_is_named_first() {
+        let etc = tempfile::tempdir().expect("a folder");
+        let parts = etc.path().join("sources.list.d");
+        fs::create_dir(&parts).expect("a folder");
+        fs::write(parts.join("a.list"), "deb http://vendor/apt x main\n").expect("a file");
+        fs::write(parts.join("b.list"), "deb http://m/debian-security x main\n").expect("a file");
+        let uri = || mirror_of_machine(etc.path()).map(|mirror| mirror.uri);
+        assert_eq!(uri().as_deref(), Some("http://vendor/apt"));
+        fs::write(parts.join("c.list"), "deb http://m/debian/ x main\n").expect("a file");
+        assert_eq!(uri().as_deref(), Some("http://m/debian/"));
+    }
 
     #[test]
     fn both_forms_of_a_source_give_the_mirror_and_its_key() {

@@ -1,7 +1,6 @@
 //! Runs the steps of a build: one line of progress on a terminal, everything that the
 //! tools say in a log.
 
-use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -78,12 +77,4 @@ impl Steps {
     pub(crate) fn finish(&self) {
         self.line.finish_and_clear();
     }
-}
-
-/// The tools of a list that are not on the search path.
-pub(crate) fn missing(tools: &[&'static str]) -> Vec<&'static str> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there =
-        |tool: &str| std::env::split_paths(&path).any(|dir| dir.join(OsStr::new(tool)).is_file());
-    tools.iter().copied().filter(|tool| !is_there(tool)).collect()
 }

@@ -1,0 +1,125 @@
+//! `becalm loader check` on the loaders of this machine, and what `becalm loader build`
+//! refuses before it does anything. A whole build is `cargo xtask loader-trial`'s.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{Ran, becalm, run, skip};
+
+fn loader(arguments: &[&str]) -> Ran {
+    run(becalm().arg("loader").args(arguments))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// The first of the loaders whose name begins like this.
+fn of_this_machine(prefix: &str) -> Option<PathBuf> {
+    ["/lib64", "/lib"].iter().find_map(|folder| {
+        let entries = fs::read_dir(folder).ok()?;
+        let mut paths: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+        paths.sort();
+        paths.into_iter().find(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+        })
+    })
+}
+
+#[test]
+fn a_stock_loader_reads_neither_and_that_is_a_finding() {
+    let Some(stock) = of_this_machine("ld-linux") else {
+        skip("no glibc loader");
+        return;
+    };
+    let store = tempfile::tempdir().expect("a folder");
+    let ran = loader(&["check", text(&stock)]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.starts_with("notes   not read\ncaches  not tried: --store"), "{ran:?}");
+    let ran = loader(&["check", text(&stock), "--store", text(store.path())]);
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.stdout, "notes   not read\ncaches  not read in --store\n");
+    assert_eq!(fs::read_dir(store.path()).expect("a folder").count(), 0, "the store is as before");
+}
+
+#[test]
+fn json_tells_what_was_not_tried_from_what_is_not_read() {
+    let Some(stock) = of_this_machine("ld-linux") else {
+        skip("no glibc loader");
+        return;
+    };
+    let ran = loader(&["check", "--json", text(&stock)]);
+    let json: Value = serde_json::from_str(&ran.stdout).expect("one JSON object");
+    assert_eq!(json["schema"], "becalm/loader/1");
+    assert_eq!(json["loader"], text(&stock.canonicalize().expect("a file")));
+    assert_eq!((&json["notes"], &json["caches"]), (&Value::Bool(false), &Value::Null));
+}
+
+#[test]
+fn a_musl_loader_reads_neither() {
+    let Some(musl) = of_this_machine("ld-musl-") else {
+        skip("no musl loader");
+        return;
+    };
+    let store = tempfile::tempdir().expect("a folder");
+    let ran = loader(&["check", text(&musl), "--store", text(store.path())]);
+    assert_eq!(ran.stdout, "notes   not read\ncaches  not read in --store\n", "{ran:?}");
+    assert_eq!(ran.code, Some(1));
+}
+
+#[test]
+fn what_is_no_loader_is_not_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let garbage = folder.path().join("ld-linux-x86-64.so.2");
+    fs::write(&garbage, "no object at all").expect("written");
+    let absent = folder.path().join("absent");
+    for (path, why) in [
+        (Path::new("/bin/sh"), "not a loader"),
+        (&garbage, "not an ELF file"),
+        (&absent, "No such file or directory"),
+        (folder.path(), "Is a directory"),
+    ] {
+        let ran = loader(&["check", text(path)]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+        assert!(ran.stderr.trim_end().ends_with(why), "{ran:?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    }
+}
+
+#[test]
+fn a_store_to_try_caches_in_that_is_not_there_is_named() {
+    let Some(stock) = of_this_machine("ld-linux") else {
+        skip("no glibc loader");
+        return;
+    };
+    let ran = loader(&["check", text(&stock), "--store", "/no/such/store"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.starts_with("becalm: /no/such/store: "), "{ran:?}");
+}
+
+#[test]
+fn a_release_without_a_patch_and_a_prefix_of_the_system_are_refused() {
+    let ran = loader(&["build", "--glibc", "2.35", "--prefix", "/opt/x"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("2.36, 2.41, 2.43"), "{ran:?}");
+    let ran = loader(&["build", "--glibc", "2.36", "--prefix", "/usr"]);
+    assert_eq!(ran.code, Some(2));
+    assert_eq!(ran.stderr, "becalm: /usr: a prefix of its own is wanted\n");
+}
+
+#[test]
+fn a_build_without_its_tools_says_what_to_install_in_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let prefix = folder.path().join("glibc");
+    let ran = run(becalm()
+        .args(["loader", "build", "--glibc", "2.36", "--prefix", text(&prefix)])
+        .env("PATH", folder.path())
+        .env("XDG_CACHE_HOME", folder.path().join("cache")));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert!(ran.stderr.contains("apt-get install dpkg tar xz-utils patch make gcc"), "{ran:?}");
+    assert!(!prefix.exists(), "nothing was installed");
+}

@@ -1,0 +1,197 @@
+//! System calls of a start, and instructions of the loader's part of it.
+//!
+//! Calls are counted by strace, of the whole start and of a start that the loader ends
+//! before the program begins (`LD_TRACE_LOADED_OBJECTS`). Instructions are callgrind's, of
+//! the loader run on the program with `--list`: all of them, and those of the search, which
+//! is `_dl_map_object` (2.43: `_dl_map_new_object`) without what it spends on mapping what
+//! was found (`_dl_map_object_from_fd`).
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use becalm_core::elf;
+use serde::Serialize;
+
+use super::worker::Worker;
+use crate::child;
+
+/// What one start takes, by count.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Counts {
+    /// System calls of the start.
+    pub(super) calls: usize,
+    /// Those of the loader, up to the program's entry point.
+    pub(super) loader_calls: usize,
+    /// Opens and stats of the loader that found nothing.
+    pub(super) loader_misses: usize,
+    /// Instructions of the loader on the way to the list of objects.
+    pub(super) instructions: Option<u64>,
+    /// Those of its searches; absent where the loader has no symbols.
+    pub(super) searching: Option<u64>,
+    /// Those of finding and reading notes and package caches.
+    pub(super) reading: Option<u64>,
+}
+
+/// Counts for one program in one worker's store.
+///
+/// # Errors
+/// strace or valgrind cannot be run, or the program fails.
+pub(super) fn of(worker: &mut Worker, program: &Path, argument: &str) -> Result<Counts> {
+    let scratch = tempfile::tempdir()?;
+    let all = strace(worker, scratch.path(), &[], &[program.as_os_str(), argument.as_ref()])?;
+    let loader = ["-E", "LD_TRACE_LOADED_OBJECTS=1"];
+    let loader = strace(worker, scratch.path(), &loader, &[program.as_os_str()])?;
+    let misses = loader.lines().filter(|line| is_miss(line)).count();
+    let profile = profile(worker, scratch.path(), program)?;
+    Ok(Counts {
+        calls: all.lines().count(),
+        loader_calls: loader.lines().count(),
+        loader_misses: misses,
+        instructions: Some(profile.all),
+        searching: profile.searching,
+        reading: profile.reading,
+    })
+}
+
+fn is_miss(line: &str) -> bool {
+    let call = line.split('(').next().unwrap_or_default();
+    let is_search = call.starts_with("open") || call.contains("stat");
+    // The preload file is always looked for, and is no search for a library.
+    is_search && line.contains("= -1 ") && !line.contains("ld.so.preload")
+}
+
+fn strace(
+    worker: &mut Worker,
+    scratch: &Path,
+    more: &[&str],
+    program: &[&OsStr],
+) -> Result<String> {
+    let log = scratch.join("strace");
+    let mut words: Vec<&OsStr> = vec!["strace".as_ref(), "-qq".as_ref(), "-o".as_ref()];
+    words.push(log.as_os_str());
+    words.extend(more.iter().map(OsStr::new));
+    words.extend(program);
+    let status = worker.start(&words)?.status;
+    ensure!(status == 0, "strace of {}: status {status}", program[0].to_string_lossy());
+    fs::read_to_string(&log).with_context(|| log.display().to_string())
+}
+
+/// What the patch adds that no other function of the loader calls for its own ends.
+const READERS: [&str; 4] = [
+    "_dl_resolution_find",
+    "_dl_resolution_lookup",
+    "_dl_resolution_root",
+    "_dl_package_cache_lookup",
+];
+
+struct Profile {
+    all: u64,
+    searching: Option<u64>,
+    reading: Option<u64>,
+}
+
+fn profile(worker: &mut Worker, scratch: &Path, program: &Path) -> Result<Profile> {
+    let out = scratch.join("callgrind");
+    let file = format!("--callgrind-out-file={}", out.display());
+    let loader = interpreter(program)?;
+    let words: [&OsStr; 6] = [
+        "valgrind".as_ref(),
+        "--tool=callgrind".as_ref(),
+        file.as_ref(),
+        loader.as_os_str(),
+        "--list".as_ref(),
+        program.as_os_str(),
+    ];
+    let status = worker.start(&words)?.status;
+    ensure!(status == 0, "valgrind of {}: status {status}", loader.display());
+    let mut annotate = child::command("callgrind_annotate");
+    annotate.args(["--inclusive=yes", "--threshold=100"]).arg(&out);
+    let table = child::succeed(annotate)?;
+    let of = |name: &str| inclusive(&table, name);
+    let lookup = of("_dl_map_object").or_else(|| of("_dl_map_new_object"));
+    let searching = lookup.zip(of("_dl_map_object_from_fd")).map(|(all, mapping)| all - mapping);
+    let reading: u64 = READERS.into_iter().filter_map(of).sum();
+    let reading = searching.is_some().then_some(reading);
+    let all = total(&table).context("callgrind_annotate told no total")?;
+    Ok(Profile { all, searching, reading })
+}
+
+/// The number before `PROGRAM TOTALS`.
+fn total(table: &str) -> Option<u64> {
+    first_number(table.lines().find(|line| line.contains("PROGRAM TOTALS"))?)
+}
+
+/// The instructions of a function and of what it calls.
+fn inclusive(table: &str, function: &str) -> Option<u64> {
+    let is_it = |line: &&str| {
+        let name = line.rsplit_once(':').map(|(_, rest)| rest);
+        name.and_then(|rest| rest.split([' ', '\'']).next()) == Some(function)
+    };
+    // Recursion and inlined parts make further, smaller lines.
+    table.lines().filter(is_it).filter_map(first_number).max()
+}
+
+fn first_number(line: &str) -> Option<u64> {
+    let digits: String = line.split_whitespace().next()?.chars().filter(|c| *c != ',').collect();
+    digits.parse().ok()
+}
+
+/// The interpreter that a program names.
+fn interpreter(program: &Path) -> Result<PathBuf> {
+    let bytes = fs::read(program).with_context(|| program.display().to_string())?;
+    let view = elf::parse(bytes.as_slice()).with_context(|| program.display().to_string())?;
+    let path = view.interpreter.with_context(|| program.display().to_string())?;
+    Ok(PathBuf::from(path.to_string()))
+}
+
+/// The version that the loader of a folder says it is of.
+///
+/// # Errors
+/// There is no loader, or it does not run.
+pub(super) fn version(libraries: &Path) -> Result<String> {
+    let entries = fs::read_dir(libraries).with_context(|| libraries.display().to_string())?;
+    let loader = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("ld")))
+        .with_context(|| format!("{}: no loader", libraries.display()))?;
+    let mut command = child::command(loader);
+    command.arg("--version");
+    Ok(child::succeed(command)?.lines().next().unwrap_or_default().to_owned())
+}
+
+/// A count in thousands, as text.
+pub(super) fn thousands(count: Option<u64>) -> String {
+    count.map_or_else(|| "?".to_owned(), |count| format!("{:.0} k", count as f64 / 1e3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+12,345,678 (100.0%)  PROGRAM TOTALS
+ 9,000,000 (72.90%)  ./elf/./elf/dl-load.c:_dl_map_object'2 [/s/ld.so]
+10,000,000 (81.00%)  ./elf/./elf/dl-load.c:_dl_map_object [/s/ld.so]
+ 4,000,000 (32.40%)  ./elf/./elf/dl-load.c:_dl_map_object_from_fd [/s/ld.so]
+";
+
+    #[test]
+    fn the_totals_of_functions_are_read_by_their_whole_names() {
+        assert_eq!(total(TABLE), Some(12_345_678));
+        assert_eq!(inclusive(TABLE, "_dl_map_object"), Some(10_000_000));
+        assert_eq!(inclusive(TABLE, "_dl_map_object_from_fd"), Some(4_000_000));
+        assert_eq!(inclusive(TABLE, "_dl_map"), None);
+    }
+
+    #[test]
+    fn a_miss_is_a_failed_open_or_stat_of_a_library() {
+        assert!(is_miss("openat(AT_FDCWD, \"/s/liba.so\", O_RDONLY) = -1 ENOENT (No such)"));
+        assert!(is_miss("newfstatat(AT_FDCWD, \"/s/\", 0x7ffe, 0) = -1 ENOENT (No such)"));
+        assert!(!is_miss("openat(AT_FDCWD, \"/etc/ld.so.preload\", O_RDONLY) = -1 ENOENT"));
+        assert!(!is_miss("access(\"/etc/ld.so.preload\", R_OK) = -1 ENOENT"));
+        assert!(!is_miss("openat(AT_FDCWD, \"/s/liba.so\", O_RDONLY) = 3"));
+    }
+}

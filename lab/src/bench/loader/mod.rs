@@ -1,0 +1,229 @@
+//! `lab bench loader`: what the loader patch costs and what it is worth. The same programs
+//! by the store's own loader, by a patched one without a note, with notes, with package
+//! caches, and in their ordinary place below `/usr`, turn by turn; the first way takes part
+//! twice, as a control.
+//!
+//! Run paths are absolute, so each way's copy of the store is mounted over the store itself,
+//! in a mount namespace that a [`worker`] holds: all ways have the same paths. [`stores`]
+//! makes the copies, [`counts`] has the system calls and the instructions.
+
+mod counts;
+mod stores;
+mod worker;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::Serialize;
+
+use super::machine::{self, Machine};
+use super::summary::Spread;
+use counts::Counts;
+pub(crate) use worker::WorkerFlags;
+pub(crate) use worker::run as work;
+use worker::{Started, Worker};
+
+/// The programs, each with an argument that makes it end by itself.
+const PROGRAMS: [&str; 3] = ["inkscape", "convert-im6.q16", "emacs-nox"];
+const ARGUMENT: &str = "--version";
+
+/// What to measure, and how often.
+#[derive(Args)]
+pub(crate) struct LoaderBench {
+    /// The becalm that writes notes and caches
+    #[arg(long)]
+    becalm: PathBuf,
+    /// Libraries of a patched glibc that believes the store: PREFIX/lib of becalm loader build
+    #[arg(long, value_name = "DIR")]
+    patched: PathBuf,
+    /// Libraries of the same build without the patch (becalm loader build --unpatched)
+    #[arg(long, value_name = "DIR")]
+    unpatched: PathBuf,
+    /// The store
+    #[arg(long, default_value = "target/lab/store")]
+    store: PathBuf,
+    /// Where the copies of the store are made, instead of the folder for temporary files
+    #[arg(long)]
+    scratch: Option<PathBuf>,
+    /// Rounds; in each, every way is taken once
+    #[arg(long, default_value_t = 50)]
+    rounds: usize,
+    /// Where the raw data go, one JSON object
+    #[arg(long)]
+    raw: Option<PathBuf>,
+}
+
+/// One way to start programs.
+struct Way {
+    name: &'static str,
+    worker: Worker,
+    /// In their ordinary place.
+    is_usr: bool,
+}
+
+/// What was measured of one program started one way.
+#[derive(Serialize)]
+struct Measured {
+    program: &'static str,
+    way: &'static str,
+    counts: Counts,
+    starts: Vec<Started>,
+}
+
+/// All of it.
+#[derive(Serialize)]
+struct Run {
+    day: String,
+    machine: Machine,
+    load_before: f64,
+    load_after: f64,
+    rounds: usize,
+    patched: String,
+    measured: Vec<Measured>,
+}
+
+/// Measures and prints one table a program.
+///
+/// # Errors
+/// Not root, a tool that is missing, a program that fails, raw data that cannot be written.
+pub(super) fn run(asked: &LoaderBench) -> Result<()> {
+    let store = asked.store.canonicalize().with_context(|| asked.store.display().to_string())?;
+    let scratch = match &asked.scratch {
+        Some(dir) => tempfile::tempdir_in(dir)?,
+        None => tempfile::tempdir()?,
+    };
+    let load_before = machine::load();
+    let mut ways = ways(asked, &store, scratch.path())?;
+    let mut measured = Vec::new();
+    for program in PROGRAMS {
+        measured.extend(measure(program, &mut ways, &store, asked.rounds)?);
+    }
+    let run = Run {
+        day: machine::today(),
+        machine: Machine::here(&store),
+        load_before,
+        load_after: machine::load(),
+        rounds: asked.rounds,
+        patched: counts::version(&asked.patched)?,
+        measured,
+    };
+    if let Some(raw) = &asked.raw {
+        let text = serde_json::to_string(&run)?;
+        std::fs::write(raw, text).with_context(|| raw.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// The ways, the one that others are compared with first.
+fn ways(asked: &LoaderBench, store: &Path, scratch: &Path) -> Result<Vec<Way>> {
+    let libraries: [(_, Option<&Path>, Option<&str>); 6] = [
+        ("unpatched", Some(&asked.unpatched), None),
+        ("unpatched again", Some(&asked.unpatched), None),
+        ("Debian's loader", None, None),
+        ("patched", Some(&asked.patched), None),
+        ("patched, notes", Some(&asked.patched), Some("note")),
+        ("patched, caches", Some(&asked.patched), Some("ldcache")),
+    ];
+    let mut ways = Vec::new();
+    for (number, (name, filled, carrier)) in libraries.into_iter().enumerate() {
+        let copy = scratch.join(format!("store-{number}"));
+        stores::copy(store, &copy, filled)?;
+        let mut worker = Worker::over(store, &copy)?;
+        if let Some(carrier) = carrier {
+            stores::fix(&mut worker, &asked.becalm, carrier, store)?;
+        }
+        ways.push(Way { name, worker, is_usr: false });
+    }
+    let worker = Worker::over(store, store)?;
+    ways.push(Way { name: "in /usr, Debian's loader", worker, is_usr: true });
+    Ok(ways)
+}
+
+/// Starts one program in every way, round after round, each beginning with another way.
+fn measure(
+    name: &'static str,
+    ways: &mut [Way],
+    store: &Path,
+    rounds: usize,
+) -> Result<Vec<Measured>> {
+    let in_store = stores::program(store, name)?;
+    let in_usr = Path::new("/usr/bin").join(name);
+    let place = |way: &Way| if way.is_usr { in_usr.clone() } else { in_store.clone() };
+    let mut starts: Vec<Vec<Started>> = ways.iter().map(|_| Vec::new()).collect();
+    // The first round warms the caches and is not counted.
+    for round in 0..=rounds {
+        for turn in 0..ways.len() {
+            let number = (round + turn) % ways.len();
+            let way = &mut ways[number];
+            let program = place(way);
+            let started = way.worker.start(&[program.as_os_str(), ARGUMENT.as_ref()])?;
+            ensure!(started.status == 0, "{name}, {}: status {}", way.name, started.status);
+            if round > 0 {
+                starts[number].push(started);
+            }
+        }
+    }
+    let mut measured = Vec::new();
+    for (way, starts) in ways.iter_mut().zip(starts) {
+        let program = place(way);
+        let counts = counts::of(&mut way.worker, &program, ARGUMENT)?;
+        measured.push(Measured { program: name, way: way.name, counts, starts });
+    }
+    print(&measured);
+    Ok(measured)
+}
+
+fn print(measured: &[Measured]) {
+    let Some(first) = measured.first() else { return };
+    println!(
+        "\n| {} | wall, ms | times the first (95 %) | CPU, times the first (95 %) | system calls | \
+         of the loader | misses | instructions of the loader | of its searches | of the readers |",
+        first.program
+    );
+    println!("|{}", " ---: |".repeat(10).replacen(" ---:", " ---", 1));
+    for own in measured {
+        let walls = Spread::of(own.starts.iter().map(|start| start.wall_ms));
+        let Counts { calls, loader_calls, loader_misses, .. } = own.counts;
+        let ratio = |of: fn(&Started) -> f64| {
+            let pairs = own.starts.iter().zip(&first.starts);
+            median_interval(pairs.map(|(one, other)| of(one) / of(other)).collect())
+        };
+        println!(
+            "| {} | {:.1} | {} | {} | {calls} | {loader_calls} | {loader_misses} | {} | {} | {} |",
+            own.way,
+            walls.median,
+            ratio(|start| start.wall_ms),
+            ratio(|start| start.cpu_ms),
+            counts::thousands(own.counts.instructions),
+            counts::thousands(own.counts.searching),
+            counts::thousands(own.counts.reading),
+        );
+    }
+}
+
+/// The median of ratios and its 95 % interval by the ranks of the sign test, which takes no
+/// distribution for granted.
+fn median_interval(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let count = values.len() as f64;
+    let reach = 0.98 * count.sqrt();
+    let at = |rank: f64| {
+        let last = values.len().saturating_sub(1) as f64;
+        values.get(rank.clamp(0.0, last) as usize).copied().unwrap_or(f64::NAN)
+    };
+    let (low, high) = (at((count / 2.0 - reach).floor()), at((count / 2.0 + reach).ceil()));
+    format!("{:.3} ({low:.3} to {high:.3})", Spread::of(values.iter().copied()).median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_a_median_lies_around_it() {
+        let told = median_interval((0..100).map(f64::from).collect());
+        assert_eq!(told, "49.500 (40.000 to 60.000)");
+        assert_eq!(median_interval(vec![2.0, 1.0]), "1.500 (1.000 to 2.000)");
+    }
+}

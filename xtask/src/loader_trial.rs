@@ -1,0 +1,126 @@
+//! `cargo xtask loader-trial`: builds patched loaders by `becalm loader build` and tries them.
+//!
+//! A loader has its prefix and its store compiled in, so both lie in a folder of their own
+//! that is the same for every clone, and a build is found again in becalm's cache. The
+//! folder is one that other users may search: some cases start programs as nobody.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use crate::patches::{self, RELEASES};
+
+/// How the chore is asked for.
+#[derive(Args)]
+pub struct Options {
+    /// The releases to try; all without
+    #[arg(value_name = "VERSION")]
+    releases: Vec<String>,
+    /// The becalm that builds
+    #[arg(long, value_name = "FILE")]
+    becalm: PathBuf,
+    /// Where loaders and their store are, instead of a folder below /var/tmp
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+/// Builds and tries; exit code 1 where a loader does not do what it should.
+///
+/// # Errors
+///
+/// A release that is not known, a build that fails.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let known = |version: &String| RELEASES.iter().any(|release| release.version == version);
+    if let Some(version) = options.releases.iter().find(|version| !known(version)) {
+        bail!("{version}: there is no patch for it");
+    }
+    let folder = folder(options.folder.as_deref())?;
+    let mut fine = true;
+    for release in &RELEASES {
+        let version = release.version;
+        if options.releases.is_empty() || options.releases.iter().any(|asked| asked == version) {
+            let loader = build(options, &folder, version)?;
+            fine &= is_seen_to_read(options, &loader, &folder)?;
+            fine &= trial(&loader, &folder)?;
+        }
+    }
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The folder, made where it is not there, and the store in it.
+fn folder(asked: Option<&Path>) -> Result<PathBuf> {
+    let user = fs::metadata("/proc/self")?.uid();
+    let folder =
+        asked.map_or_else(|| format!("/var/tmp/becalm-loader-{user}").into(), Path::to_owned);
+    let store = folder.join("store");
+    let mut make = fs::DirBuilder::new();
+    make.recursive(true).mode(0o755).create(&store).with_context(|| store.display().to_string())?;
+    let folder = fs::canonicalize(&folder)?;
+    let owner = fs::metadata(&folder)?.uid();
+    ensure!(owner == user, "{}: belongs to another user", folder.display());
+    Ok(folder)
+}
+
+/// The loader of a release.
+fn build(options: &Options, folder: &Path, version: &str) -> Result<PathBuf> {
+    println!("glibc {version}");
+    let mut becalm = Command::new(&options.becalm);
+    becalm.args(["loader", "build", "--minimal", "--glibc", version]);
+    becalm.arg("--prefix").arg(folder.join(version)).arg("--store").arg(folder.join("store"));
+    let done = becalm.output().with_context(|| options.becalm.display().to_string())?;
+    if !done.status.success() {
+        bail!("{}", String::from_utf8_lossy(&done.stderr).trim());
+    }
+    Ok(PathBuf::from(String::from_utf8(done.stdout)?.trim()))
+}
+
+/// Whether `becalm loader check` sees both readers.
+fn is_seen_to_read(options: &Options, loader: &Path, folder: &Path) -> Result<bool> {
+    let mut becalm = Command::new(&options.becalm);
+    becalm.args(["loader", "check"]).arg(loader).arg("--store").arg(folder.join("store"));
+    let done = becalm.output()?;
+    let said = String::from_utf8_lossy(&done.stdout);
+    let reads = said == "notes   read\ncaches  read\n" && done.status.success();
+    if !reads {
+        println!("becalm loader check: {}: {said}", done.status);
+    }
+    Ok(reads)
+}
+
+/// The cases of `patches/glibc/tests`.
+fn trial(loader: &Path, folder: &Path) -> Result<bool> {
+    let script = patches::folder().join("tests/trial.py");
+    let mut python = Command::new("python3");
+    python.arg("-B").arg(script).arg("--loader").arg(loader);
+    python.arg("--store").arg(folder.join("store"));
+    Ok(python.status().context("python3")?.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_is_made_with_a_store_in_it_and_kept() {
+        let scratch = tempfile::tempdir().unwrap();
+        let asked = scratch.path().join("a/b");
+        let made = folder(Some(&asked)).unwrap();
+        assert!(made.join("store").is_dir());
+        assert_eq!(folder(Some(&asked)).unwrap(), made);
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_not_used() {
+        if fs::metadata("/proc/self").unwrap().uid() == 0 {
+            let scratch = tempfile::tempdir().unwrap();
+            std::os::unix::fs::chown(scratch.path(), Some(65534), None).unwrap();
+            assert!(folder(Some(scratch.path())).is_err());
+        } else {
+            assert!(folder(Some(Path::new("/"))).is_err());
+        }
+    }
+}
