@@ -12,7 +12,7 @@ static unsigned char remembered[REMEMBERED / 4] STATE = { 0 };
 
 /* The first root's look serves as the check of the file's length too. */
 static struct statx first_root STATE = { 0 };
-static long first_root_result STATE = ENOENT_NEG;
+static long first_root_result STATE = 0;
 static const char *first_root_path STATE = NULL;
 static unsigned char roots_state STATE = 0;
 

@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use crate::elf::{Class, Endian, Ident};
 
-pub use embed::{EmbedError, embed, split};
+pub use embed::{EmbedError, embed, module_is_whole, split};
 pub use encode::encode;
 pub use table::{Table, TableError};
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::hash::NameHash;
 use super::{
     Directory, Edge, EmbedError, Guard, Index, Object, Stamp, Table, TableError, Target, Time,
-    embed, encode, split,
+    embed, encode, module_is_whole, split,
 };
 use crate::elf::{Class, Endian};
 
@@ -154,7 +154,8 @@ proptest! {
     }
 }
 
-/// A module as the linker makes it, without anything in it: two segments, the second last.
+/// A module as the linker makes it, without anything in it: two segments, the second last,
+/// and a dynamic section in the first.
 fn module() -> Vec<u8> {
     let mut file = vec![0; 0x200];
     file[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");
@@ -162,9 +163,10 @@ fn module() -> Vec<u8> {
     file[18] = 62;
     file[32] = 64;
     file[54] = 56;
-    file[56] = 2;
-    for (header, offset, size) in [(64, 0_u64, 0x100_u64), (120, 0x100, 0x80)] {
-        file[header] = 1;
+    file[56] = 3;
+    let headers = [(64, 1, 0_u64, 0x120_u64), (120, 1, 0x120, 0x60), (176, 2, 0xe8, 0x10)];
+    for (header, kind, offset, size) in headers {
+        file[header] = kind;
         file[header + 8..header + 16].copy_from_slice(&offset.to_le_bytes());
         file[header + 32..header + 40].copy_from_slice(&size.to_le_bytes());
     }
@@ -181,6 +183,19 @@ fn a_table_goes_into_a_module_and_comes_out_again() {
     let other = encode(&store(7), TARGETS[0]).unwrap();
     assert_eq!(embed(&file, &other).unwrap(), embed(&bare, &other).unwrap());
     assert_eq!(split(&bare), Err(EmbedError::NoTable));
+}
+
+#[test]
+fn a_flipped_bit_of_the_module_is_noticed_but_for_what_the_loader_writes_to() {
+    let file = embed(&module(), &encode(&store(5), TARGETS[0]).unwrap()).unwrap();
+    assert_eq!(module_is_whole(&file), Ok(true));
+    let written_to = 0xe8..0x120;
+    let after_the_check = 0x148..0x180;
+    for at in (0..0x180).filter(|at| !written_to.contains(at) && !after_the_check.contains(at)) {
+        let mut damaged = file.clone();
+        damaged[at] ^= 1 << (at % 8);
+        assert_ne!(module_is_whole(&damaged), Ok(true), "byte {at}");
+    }
 }
 
 #[test]
