@@ -248,7 +248,8 @@ directory_holds (const struct table_directory *directory, const char *path, size
   const struct table_header *h = header ();
   uint32_t known;
   const char *string = table_string (directory->path, &known);
-  if (string == NULL || known != length || memcmp (string, path, length) != 0)
+  if (string == NULL || known != length || memcmp (string, path, length) != 0
+      || !(directory->flags & DIRECTORY_HAS_NAMES))
     return 0;
   uint64_t seed = hash_bytes (0, path, length);
   if (directory->check

@@ -52,6 +52,11 @@ fn store(objects: usize) -> Index {
                 closed: object % 3 == 0,
                 run_path: object as u32 * 31,
                 static_tls: if object == 3 { 4096 } else { 0 },
+                no_start: object == 4,
+                is_program: object % 2 == 1,
+                seen: object as u32,
+                searched: if object == 0 { vec![] } else { vec![object as u32 % 2, 2] },
+                left: [object as u8, 0, 1, 2, 3, 4, 5, 255],
                 edges: edges(object),
             })
             .collect(),
@@ -60,15 +65,19 @@ fn store(objects: usize) -> Index {
             Guard::Absent("/usr/local/lib".into()),
             Guard::File("/etc/ld.so.cache".into(), stamp(2)),
             Guard::Loader("/lib64/ld-linux-x86-64.so.2".into()),
+            Guard::AbsentPackage("/nix/store/none/lib".into()),
         ],
         roots: vec![0],
+        searched: vec!["/a/lib".into(), "/b/lib".into(), "/c".into()],
+        settings: 77,
         directories: vec![
             Directory {
                 path: "/opt/lib".into(),
                 guard: 0,
                 names: Some(vec![NameHash::of("a".into(), true), NameHash::of("b".into(), false)]),
+                walked: false,
             },
-            Directory { path: "/nix/store".into(), guard: 0, names: None },
+            Directory { path: "/nix/store".into(), guard: 0, names: None, walked: true },
         ],
     }
 }
@@ -84,6 +93,16 @@ fn sorted(mut index: Index) -> Index {
         }
     }
     index.objects.sort_by(|a, b| a.path.cmp(&b.path));
+    // By path, since positions are in the order of meeting.
+    let paths = std::mem::take(&mut index.searched);
+    let mut order: Vec<u32> = (0..paths.len() as u32).collect();
+    order.sort_by_key(|&at| &paths[at as usize]);
+    for object in &mut index.objects {
+        for at in &mut object.searched {
+            *at = order.iter().position(|&known| known == *at).unwrap() as u32;
+        }
+    }
+    index.searched = order.iter().map(|&at| paths[at as usize].clone()).collect();
     index.directories.sort_by(|a, b| a.path.cmp(&b.path));
     index
 }
