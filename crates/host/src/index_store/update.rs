@@ -52,8 +52,8 @@ impl OsStamps {
     }
 }
 
-/// Brings the index of one machine up to date. `None` where everything has to be read: another
-/// loader, other stores, another becalm, or a program with a loader of its own.
+/// Brings the index of one machine up to date. `None` where everything has to be read: other
+/// facts of the loader, one more loader like it, other stores, another becalm.
 #[must_use]
 pub fn update_stores(
     os: &OsFs,
@@ -213,8 +213,7 @@ impl<'a> Before<'a> {
         guards.all(|&guard| self.holds.get(guard as usize) == Some(&true))
     }
 
-    /// Those of the machine among the objects to read. `None` where one names a loader that the
-    /// index is not for, or the machine cannot be told.
+    /// Those of the machine among the objects to read. `None` where the machine cannot be told.
     fn group(
         &self,
         os: &OsFs,
@@ -226,8 +225,10 @@ impl<'a> Before<'a> {
         let loaders: Vec<BString> = self.loaders.split_str(":").map(BString::from).collect();
         let interpreter = loaders.first()?.clone();
         if let Some(group) = by_machine(os, read).into_values().find(of_target) {
-            let is_known = group.interpreters.iter().all(|path| loaders.contains(path));
-            return is_known.then_some(Group { interpreter, interpreters: loaders, ..group });
+            let mut interpreters = [loaders, group.interpreters].concat();
+            interpreters.sort_unstable();
+            interpreters.dedup();
+            return Some(Group { interpreter, interpreters, ..group });
         }
         let session = os.session();
         let ident = keep.iter().find_map(|object| kind_of(&session, object.path.as_ref()))?.0;

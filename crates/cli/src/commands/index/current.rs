@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use becalm_core::index::{Guard, Index, Stamp};
+use becalm_core::index::{Directory, Guard, Index, Stamp};
 use becalm_host::index_store::OsStamps;
 use bstr::{BStr, BString};
 
@@ -37,6 +37,13 @@ pub(super) fn is_current(index: &Index) -> bool {
     let zero = Stamp::default();
     let watched = |root: &BString| index.directories.iter().any(|dir| dir.path == *root);
     let is_root = |at: usize| index.roots.contains(&(at as u32));
+    let to_list = |dir: &Directory| {
+        let guard = index.guards.get(dir.guard as usize);
+        dir.walked && matches!(guard, Some(Guard::Directory(_, stamp)) if *stamp == zero)
+    };
+    if index.directories.iter().any(to_list) {
+        return false;
+    }
     index.guards.iter().enumerate().all(|(at, guard)| match guard {
         Guard::Directory(path, stamp) if is_root(at) && *stamp == zero => watched(path),
         guard => stamps.hold(guard),
