@@ -18,7 +18,8 @@ fn scene() -> Scene {
 const LINKED: [&str; 2] = ["@/store/b/libx.so.1", "-Wl,-rpath,@/store/a:@/store/b"];
 
 fn program(body: &str) -> String {
-    format!("{SHOW} int x(void); int main(int argc, char **argv) {{ {body} }}")
+    let includes = "#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n";
+    format!("{SHOW}{includes} int x(void); int main(int argc, char **argv) {{ {body} }}")
 }
 
 /// Starts a command line plainly and with the index; asserts that nothing differs.
@@ -61,6 +62,9 @@ fn a_set_uid_program_ignores_the_module() {
         let ran = same(&scene, &line, &[path]);
         assert!(ran.stdout.ends_with("value 1\n") && ran.stderr.is_empty(), "{ran:?}");
         let log = scene.path(&format!("log-{is_asked}"));
+        // setpriv writes to it first, as root.
+        std::fs::write(&log, "").unwrap();
+        std::fs::set_permissions(&log, Permissions::from_mode(0o666)).unwrap();
         let becalm = format!("log:{}", log.display());
         start(&line, &[path, ("LD_AUDIT", &scene.text("index.so")), ("BECALM", &becalm)]);
         assert_eq!(answered(&answers(&log), "libx.so.1"), is_asked, "{file}");
@@ -94,8 +98,6 @@ fn a_server_that_forks_children_which_load_libraries() {
     }
     let scene = scene();
     let source = r#"
-        #include <sys/wait.h>
-        #include <unistd.h>
         for (int i = 0; i < 4; i++) {
           pid_t child = fork();
           if (child == 0) {
@@ -109,10 +111,7 @@ fn a_server_that_forks_children_which_load_libraries() {
           fflush(stdout);
         }
         show(0);"#;
-    let (includes, body): (Vec<&str>, Vec<&str>) =
-        source.lines().partition(|line| line.trim_start().starts_with('#'));
-    let source = format!("{}\n{}", includes.join("\n"), program(&body.join("\n")));
-    scene.cc("store/p/server", &source, &["-Wl,-rpath,@/store/a:@/store/b"]);
+    scene.cc("store/p/server", &program(source), &["-Wl,-rpath,@/store/a:@/store/b"]);
     scene.index(&[]);
     let (ran, answers) = scene.same("store/p/server", &[]);
     assert!(ran.stdout.contains("child 3: 4\n"), "{ran:?}");
@@ -215,9 +214,7 @@ fn valgrind_and_an_asan_build() {
         return;
     }
     let scene = scene();
-    let asan =
-        format!("{}\n", program("int *p = malloc(40); p[argc] = x(); show(p[argc]); free(p);"));
-    let source = format!("#include <stdlib.h>\n{asan}");
+    let source = program("int *p = malloc(40 + 4 * argc); p[argc] = x(); show(p[argc]); free(p);");
     let folder = scene.path("probe.c");
     std::fs::write(&folder, "int main(void) { return 0; }").unwrap();
     let probe = Command::new("cc")
@@ -304,14 +301,10 @@ fn an_index_that_goes_while_programs_run_or_is_not_there() {
     }
     let scene = scene();
     scene.index(&[]);
-    let source = format!(
-        r#"#include <unistd.h>
-        {}"#,
-        program(
-            r#"unlink(argv[1]);
-            void *l = dlopen("libx.so.1", RTLD_NOW);
-            show(l ? ((int (*)(void)) dlsym(l, "x"))() : -1);"#
-        )
+    let source = program(
+        r#"unlink(argv[1]);
+        void *l = dlopen("libx.so.1", RTLD_NOW);
+        show(l ? ((int (*)(void)) dlsym(l, "x"))() : -1);"#,
     );
     scene.cc("store/p/unlinks", &source, &["-Wl,-rpath,@/store/a:@/store/b"]);
     scene.index(&[]);
