@@ -85,7 +85,7 @@ pub(crate) fn json(out: &mut impl Write, report: &Report) -> io::Result<()> {
         bytes: report.sealed.file.len(),
         table_bytes: report.sealed.table,
         directories: DirectoriesJson {
-            watched: machine.index.directories.len() - numbers.snapshotted,
+            watched: machine.index.folders.iter().filter(|folder| folder.walked).count(),
             snapshotted: numbers.snapshotted,
             not_snapshotted: report.unsnapshotted.iter().map(text_of).collect(),
         },

@@ -4,7 +4,7 @@ use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
 use super::layout::{self, Writer};
-use super::origins::Origins;
+use super::origins::{Origins, Tree};
 use super::{Directory, Edge, EncodeError, Guard, Index, Object, Stamp, Target, hash};
 
 /// The bytes of the table of an index, in the byte order of `target`.
@@ -162,11 +162,12 @@ impl Encoder {
 
     /// Where the answers come from, for `--update`.
     fn origins(&mut self, index: &Index) -> Result<Writer, EncodeError> {
-        let mut places = Vec::with_capacity(index.searched.len());
-        for directory in &index.searched {
-            places.push(self.string(directory)?);
+        let tree = Tree::of(&index.folders);
+        let mut names = Vec::with_capacity(tree.nodes.len());
+        for node in &tree.nodes {
+            names.push(self.string(&node.name)?);
         }
-        let mut origins = Origins::new(self.target.endian, &places, index.objects.len());
+        let mut origins = Origins::new(self.target.endian, &tree, &names, index.objects.len());
         for at in in_buckets(&index.objects) {
             origins.object(&index.objects[at])?;
         }
@@ -299,10 +300,8 @@ impl Encoder {
             records.word(names);
             records.word(count);
             records.word(check);
-            let has_names = u32::from(directory.names.is_some());
-            let walked = u32::from(directory.walked);
-            records
-                .word(has_names * layout::DIRECTORY_HAS_NAMES | walked * layout::DIRECTORY_WALKED);
+            let has_names = directory.names.is_some();
+            records.word(if has_names { layout::DIRECTORY_HAS_NAMES } else { 0 });
             seal(&mut records, start, hash::bytes(0, &directory.path));
         }
         Ok(records)

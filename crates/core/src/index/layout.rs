@@ -24,7 +24,6 @@ pub(super) const OBJECT_CLOSED: u32 = 2;
 pub(super) const OBJECT_NO_START: u32 = 4;
 pub(super) const OBJECT_PROGRAM: u32 = 8;
 pub(super) const DIRECTORY_HAS_NAMES: u32 = 1;
-pub(super) const DIRECTORY_WALKED: u32 = 2;
 pub(super) const EDGE_SET: u32 = 0x00ff_ffff;
 pub(super) const EDGE_BEFORE_LIBRARY_PATH: u32 = 0x0100_0000;
 pub(super) const EDGE_KNOWN_RPATHS: u32 = 0x0200_0000;

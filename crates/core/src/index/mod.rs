@@ -37,9 +37,8 @@ pub struct Index {
     pub roots: Vec<u32>,
     /// Directories, each path once.
     pub directories: Vec<Directory>,
-    /// Every directory that a search of an object may look into, each once, as
-    /// [`Object::searched`] names them by position; without a trailing slash.
-    pub searched: Vec<BString>,
+    /// What `--update` holds against the stores, each path once.
+    pub folders: Vec<Folder>,
     /// What the answers rest on beside files: the facts of the loader, the stores, becalm
     /// itself. Where another index would have another, nothing of this one is kept.
     pub settings: u32,
@@ -67,7 +66,7 @@ pub struct Object {
     pub is_program: bool,
     /// [`Stamp::mark`] of the file when it was read; 0 where that is not known.
     pub seen: u32,
-    /// Positions in [`Index::searched`]: the run path, in order.
+    /// Positions in [`Index::folders`]: the run path, in order.
     pub searched: Vec<u32>,
     /// Questions left to the loader, by [`build::Left`]; 255 stands for that many and more.
     pub left: [u8; 8],
@@ -158,14 +157,14 @@ pub struct Time {
 }
 
 impl Stamp {
-    /// A number that tells one state of a file from another; never 0.
+    /// A number that tells one state of a file from another; above [`Folder::ABSENT`].
     #[must_use]
     pub fn mark(&self) -> u32 {
         let Self { dev, ino, size, mtime, ctime } = self;
         let times = [mtime.sec, i64::from(mtime.nsec), ctime.sec, i64::from(ctime.nsec)];
         let words = [*dev, *ino, *size].into_iter().chain(times.map(i64::cast_unsigned));
         let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
-        hash::low(0, &bytes).max(1)
+        hash::low(0, &bytes).max(Folder::ABSENT + 1)
     }
 
     /// False where a later change could leave the same stamp: the last one lies within the
@@ -188,17 +187,31 @@ impl Stamp {
 /// A directory as it was indexed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
-    /// The path, as `LD_LIBRARY_PATH`, a run path or the walk names it, without a trailing
-    /// slash.
+    /// The path, as `LD_LIBRARY_PATH` names it, without a trailing slash.
     pub path: BString,
-    /// Position of its guard ([`Guard::Directory`], or [`Guard::Absent`] of a search directory
-    /// that is not there) in [`Index::guards`].
+    /// Position of its guard ([`Guard::Directory`]) in [`Index::guards`].
     pub guard: u32,
     /// The names in it, where it may stand in `LD_LIBRARY_PATH`; ascending. `None` where
-    /// it stands here for `--update` alone.
+    /// there are none to go by.
     pub names: Option<Vec<hash::NameHash>>,
-    /// It was listed for objects. A stamp of zeros says that it has to be listed again.
+}
+
+/// A directory that was listed for objects, or that the search of one may look into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// The path, as the run path or the walk names it, without a trailing slash.
+    pub path: BString,
+    /// [`Stamp::mark`] with no length; [`Self::ABSENT`], or [`Self::UNKNOWN`].
+    pub mark: u32,
+    /// It was listed for objects.
     pub walked: bool,
+}
+
+impl Folder {
+    /// It changed while it was read: what it was like cannot be told.
+    pub const UNKNOWN: u32 = 0;
+    /// It was not there.
+    pub const ABSENT: u32 = 1;
 }
 
 /// The machine a table is for: it is written in that machine's byte order.
@@ -232,7 +245,7 @@ pub enum EncodeError {
     /// An edge, root or directory names a guard that is not there.
     #[error("the index names guard {0}, which it does not have")]
     NoSuchGuard(u32),
-    /// An object names a search directory that is not there.
-    #[error("the index names search directory {0}, which it does not have")]
-    NoSuchDirectory(u32),
+    /// An object names a folder that is not there.
+    #[error("the index names folder {0}, which it does not have")]
+    NoSuchFolder(u32),
 }

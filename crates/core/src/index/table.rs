@@ -4,11 +4,11 @@
 //! here it is an error, for who verifies an index wants to know.
 
 use bstr::{BStr, BString};
-use rustc_hash::FxHashMap;
 use thiserror::Error;
 
 use super::layout::{self, Reader};
-use super::{Directory, Edge, Guard, Index, Object, Stamp, Target, Time, hash, origins};
+use super::origins::{Origin, OriginsReader as Origins};
+use super::{Directory, Edge, Guard, Index, Object, Stamp, Target, Time, hash};
 use crate::elf::Endian;
 
 /// Why bytes are no table.
@@ -120,16 +120,14 @@ impl<'a> Table<'a> {
         let guards = self.section(GUARDS, layout::GUARD)?;
         let directories = self.section(DIRECTORIES, layout::DIRECTORY)?;
         self.section(BUCKETS, 4)?;
-        let mut searched = Searched::default();
+        let origins = Origins::read(self.reader, objects.count)?;
         let object = |(index, at)| {
-            let origin = origins::read(self.reader, index)?;
-            let directories = searched.positions(self, &origin.searched)?;
-            let (seen, left) = (origin.seen, origin.left);
-            Ok(Object { seen, left, searched: directories, ..self.object(at)? })
+            let Origin { seen, searched, left } = origins.object(index)?;
+            Ok(Object { seen, left, searched, ..self.object(at)? })
         };
         Ok(Index {
             objects: objects.records().enumerate().map(object).collect::<Result<_, _>>()?,
-            searched: searched.paths,
+            folders: origins.folders(|place| self.string(place))?,
             settings: self.word(layout::SETTINGS)?,
             guards: guards.records().map(|at| self.guard(at)).collect::<Result<_, _>>()?,
             roots: self.set(self.word(ROOTS)?)?,
@@ -300,11 +298,9 @@ impl<'a> Table<'a> {
     fn directory(&self, at: usize) -> Result<Directory, TableError> {
         let path = self.string(self.word(at + 4)?)?;
         self.check(at, layout::DIRECTORY, hash::bytes(0, path))?;
-        let flags = self.word(at + 24)?;
-        let names =
-            if flags & layout::DIRECTORY_HAS_NAMES != 0 { Some(self.names(at)?) } else { None };
-        let walked = flags & layout::DIRECTORY_WALKED != 0;
-        Ok(Directory { path: path.to_owned(), guard: self.word(at + 8)?, names, walked })
+        let has_names = self.word(at + 24)? & layout::DIRECTORY_HAS_NAMES != 0;
+        let names = if has_names { Some(self.names(at)?) } else { None };
+        Ok(Directory { path: path.to_owned(), guard: self.word(at + 8)?, names })
     }
 
     fn names(&self, at: usize) -> Result<Vec<hash::NameHash>, TableError> {
@@ -324,28 +320,6 @@ impl<'a> Table<'a> {
                 Ok(hash::NameHash(high << 32 | u64::from(self.word(start + 8 * name + 4)?)))
             })
             .collect()
-    }
-}
-
-/// Search directories met while objects are read.
-#[derive(Default)]
-struct Searched {
-    paths: Vec<BString>,
-    by_place: FxHashMap<u32, u32>,
-}
-
-impl Searched {
-    fn positions(&mut self, table: &Table<'_>, places: &[u32]) -> Result<Vec<u32>, TableError> {
-        let mut positions = Vec::with_capacity(places.len());
-        for &place in places {
-            let next = self.paths.len() as u32;
-            let position = *self.by_place.entry(place).or_insert(next);
-            if position == next {
-                self.paths.push(table.string(place)?.to_owned());
-            }
-            positions.push(position);
-        }
-        Ok(positions)
     }
 }
 

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::hash::NameHash;
 use super::{
-    Directory, Edge, EmbedError, Guard, Index, Object, Stamp, Table, TableError, Target, Time,
-    embed, encode, module_is_whole, split,
+    Directory, Edge, EmbedError, Folder, Guard, Index, Object, Stamp, Table, TableError, Target,
+    Time, embed, encode, module_is_whole, split,
 };
 use crate::elf::{Class, Endian};
 
@@ -68,16 +68,22 @@ fn store(objects: usize) -> Index {
             Guard::AbsentPackage("/nix/store/none/lib".into()),
         ],
         roots: vec![0],
-        searched: vec!["/a/lib".into(), "/b/lib".into(), "/c".into()],
+        folders: [
+            ("/a/lib", 7, true),
+            ("/a", 1, false),
+            ("/b//c/lib/..", 99, false),
+            ("/", 5, true),
+        ]
+        .map(|(path, mark, walked)| Folder { path: path.into(), mark, walked })
+        .to_vec(),
         settings: 77,
         directories: vec![
             Directory {
                 path: "/opt/lib".into(),
                 guard: 0,
                 names: Some(vec![NameHash::of("a".into(), true), NameHash::of("b".into(), false)]),
-                walked: false,
             },
-            Directory { path: "/nix/store".into(), guard: 0, names: None, walked: true },
+            Directory { path: "/nix/store".into(), guard: 0, names: None },
         ],
     }
 }
@@ -93,17 +99,16 @@ fn sorted(mut index: Index) -> Index {
         }
     }
     index.objects.sort_by(|a, b| a.path.cmp(&b.path));
-    // By path, since positions are in the order of meeting.
-    let paths = std::mem::take(&mut index.searched);
-    let mut order: Vec<u32> = (0..paths.len() as u32).collect();
-    order.sort_by_key(|&at| &paths[at as usize]);
+    // By path, since those that others only lie in come as well.
+    let folders = std::mem::take(&mut index.folders);
+    let mut order: Vec<usize> = (0..folders.len()).filter(|&at| folders[at].mark > 0).collect();
+    order.sort_by_key(|&at| &folders[at].path);
     for object in &mut index.objects {
         for at in &mut object.searched {
-            *at = order.iter().position(|&known| known == *at).unwrap() as u32;
+            *at = order.iter().position(|&known| known == *at as usize).unwrap() as u32;
         }
     }
-    index.searched = order.iter().map(|&at| paths[at as usize].clone()).collect();
-    index.directories.sort_by(|a, b| a.path.cmp(&b.path));
+    index.folders = order.iter().map(|&at| folders[at].clone()).collect();
     index
 }
 

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use becalm_core::fs::Errno;
-use becalm_core::index::Stamp;
 use becalm_core::index::build::{Asked, Gatherer, Stamps, is_in_package, name_in};
 use becalm_core::index::hash::NameHash;
+use becalm_core::index::{Folder, Stamp};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
@@ -28,27 +28,27 @@ impl<'a> Work<'a> {
                 gatherer.snapshot(path, stamp, names);
             }
         }
+        let mut seen: FxHashSet<&BString> = FxHashSet::default();
         for folder in self.to_watch(&flat, asked) {
-            if seen.insert(folder.clone()) {
-                // One that changes just now is listed again.
-                let stamp = self.settled(folder.as_ref()).unwrap_or_default();
-                gatherer.directory(folder.clone(), Some(stamp), true);
-            }
+            seen.insert(folder);
+            gatherer.folder(folder, self.mark(folder), true);
         }
         for dir in asked.iter().flat_map(|asked| &asked.searched) {
-            if !seen.insert(dir.as_ref().clone()) {
-                continue;
-            }
-            match self.stamps.stamp(dir.as_bstr()) {
-                Ok(stamp) if stamp.is_settled(self.stamps.now()) => {
-                    gatherer.directory(dir.as_ref().clone(), Some(stamp), false);
-                }
-                Err(Errno::NOENT) => gatherer.directory(dir.as_ref().clone(), None, false),
-                // Who searches it is asked again each time.
-                _ => {}
+            if seen.insert(dir) {
+                gatherer.folder(dir, self.mark(dir), false);
             }
         }
         flat
+    }
+
+    /// What a folder is like now.
+    fn mark(&self, folder: &BString) -> u32 {
+        match self.stamps.stamp(folder.as_ref()) {
+            Ok(stamp) if stamp.is_settled(self.stamps.now()) => Stamp { size: 0, ..stamp }.mark(),
+            Err(Errno::NOENT) => Folder::ABSENT,
+            // Listed, and who searches it asked, again each time.
+            _ => Folder::UNKNOWN,
+        }
     }
 
     /// The stores' own directories. A stamp that may be shared by a later state matches

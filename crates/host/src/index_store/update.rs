@@ -17,7 +17,7 @@ use becalm_core::facts::LoaderFacts;
 use becalm_core::fs::Errno;
 use becalm_core::index::build::{Asked, Left, Stamps};
 use becalm_core::index::tls::StaticTls;
-use becalm_core::index::{Guard, Index, Object, Stamp, Target};
+use becalm_core::index::{Folder, Guard, Index, Object, Stamp, Target};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -41,6 +41,16 @@ impl OsStamps {
             Guard::File(path, known) => stamp(path) == Ok(*known),
             Guard::Absent(path) | Guard::AbsentPackage(path) => stamp(path) == Err(Errno::NOENT),
             Guard::Loader(_) => true,
+        }
+    }
+
+    /// True where a folder is as it was, or still not there.
+    #[must_use]
+    pub fn is_as_it_was(&self, folder: &Folder) -> bool {
+        match (folder.mark, self.stamp(folder.path.as_ref())) {
+            (Folder::UNKNOWN, _) => false,
+            (Folder::ABSENT, now) => now == Err(Errno::NOENT),
+            (mark, now) => now.is_ok_and(|now| Stamp { size: 0, ..now }.mark() == mark),
         }
     }
 
@@ -89,8 +99,8 @@ struct Before<'a> {
     stamps: OsStamps,
     /// By guard, whether it holds.
     holds: Vec<bool>,
-    /// Its directories, and whether they are as they were.
-    directories: FxHashMap<&'a BStr, bool>,
+    /// By folder, whether it is as it was.
+    same: Vec<bool>,
     /// The loaders its answers are for.
     loaders: &'a BString,
 }
@@ -120,25 +130,24 @@ impl<'a> Before<'a> {
         })?;
         let stamps = OsStamps::default();
         let holds: Vec<bool> = old.guards.par_iter().map(|guard| stamps.hold(guard)).collect();
-        let is_same = |at: u32| holds.get(at as usize).copied().unwrap_or(false);
-        let directories = old.directories.iter();
-        let directories = directories.map(|dir| (dir.path.as_bstr(), is_same(dir.guard))).collect();
-        Some(Self { old, stamps, holds, directories, loaders })
+        let same = old.folders.par_iter().map(|folder| stamps.is_as_it_was(folder)).collect();
+        Some(Self { old, stamps, holds, same, loaders })
     }
 
     /// Lists what has changed of the folders that were walked, and walks those that are new.
     /// `None` where a store was not walked.
     fn walk(&self, options: IndexOptions<'_>) -> Option<Walk> {
-        let walked = self.old.directories.iter().filter(|dir| dir.walked);
-        let walked: FxHashSet<&BStr> = walked.map(|dir| dir.path.as_bstr()).collect();
+        let walked = self.old.folders.iter().zip(&self.same).filter(|(folder, _)| folder.walked);
+        let walked: FxHashMap<&BStr, bool> =
+            walked.map(|(folder, &same)| (folder.path.as_bstr(), same)).collect();
         let roots: Vec<PathBuf> = options.stores.iter().map(|path| real(path)).collect();
-        if !roots.iter().all(|root| walked.contains(bytes_of(root).as_bstr())) {
+        if !roots.iter().all(|root| walked.contains_key(bytes_of(root).as_bstr())) {
             return None;
         }
         let (mut paths, mut folders, mut errors) = (Vec::new(), Vec::new(), Vec::new());
         let mut new = Vec::new();
-        for &folder in &walked {
-            if self.directories.get(folder) == Some(&true) {
+        for (&folder, &same) in &walked {
+            if same {
                 folders.push(folder.to_owned());
                 continue;
             }
@@ -148,7 +157,7 @@ impl<'a> Before<'a> {
                     paths.extend(files);
                     let in_root = roots.iter().any(|root| bytes_of(root) == folder);
                     let is_new = |below: &PathBuf| {
-                        !walked.contains(bytes_of(below).as_bstr())
+                        !walked.contains_key(bytes_of(below).as_bstr())
                             && !(in_root && is_hidden(below))
                     };
                     new.extend(below.into_iter().filter(is_new));
@@ -197,10 +206,7 @@ impl<'a> Before<'a> {
 
     /// True where asking an object again would give what is known.
     fn still_answers(&self, object: &Object) -> bool {
-        let is_same = |&dir: &u32| {
-            let path = self.old.searched.get(dir as usize);
-            path.and_then(|path| self.directories.get(path.as_bstr())) == Some(&true)
-        };
+        let is_same = |&folder: &u32| self.same.get(folder as usize) == Some(&true);
         Left::Unsettled.count(&object.left) == 0
             && object.searched.iter().all(is_same)
             && self.hold(object)
@@ -257,7 +263,8 @@ impl Work<'_> {
         mut new: Vec<Asked>,
     ) -> MachineIndex {
         let read = new.len();
-        let dirs: Vec<Arc<BString>> = before.old.searched.iter().cloned().map(Arc::new).collect();
+        let dirs: Vec<Arc<BString>> =
+            before.old.folders.iter().map(|folder| Arc::new(folder.path.clone())).collect();
         let kept: Vec<Asked> = keep.iter().map(|object| before.asked(object, &dirs)).collect();
         let reached = reached(&kept, &new);
         let (mut again, kept): (Vec<Asked>, Vec<Asked>) =

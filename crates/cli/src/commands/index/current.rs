@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use becalm_core::index::{Directory, Guard, Index, Stamp};
+use becalm_core::index::{Folder, Guard, Index, Object, Stamp};
 use becalm_host::index_store::OsStamps;
 use bstr::{BStr, BString};
 
@@ -16,8 +16,7 @@ pub(crate) fn roots(index: &Index) -> impl Iterator<Item = &Guard> {
 
 /// The stores that were walked; all where that is not known.
 pub(super) fn stores(index: &Index) -> Vec<PathBuf> {
-    let is_walked =
-        |path: &BStr| index.directories.iter().any(|dir| dir.walked && dir.path == path);
+    let is_walked = |path: &BStr| index.folders.iter().any(|f| f.walked && f.path == path);
     let (walked, others): (Vec<&BStr>, Vec<&BStr>) =
         roots(index).map(Guard::path).partition(|path| is_walked(path));
     let stores = if walked.is_empty() { others } else { walked };
@@ -35,17 +34,16 @@ pub(super) fn snapshotted(index: &Index) -> Vec<PathBuf> {
 pub(super) fn is_current(index: &Index) -> bool {
     let stamps = OsStamps::default();
     let zero = Stamp::default();
-    let watched = |root: &BString| index.directories.iter().any(|dir| dir.path == *root);
+    let is_watched = |root: &BString| index.folders.iter().any(|f| f.walked && f.path == *root);
     let is_root = |at: usize| index.roots.contains(&(at as u32));
-    let to_list = |dir: &Directory| {
-        let guard = index.guards.get(dir.guard as usize);
-        dir.walked && matches!(guard, Some(Guard::Directory(_, stamp)) if *stamp == zero)
-    };
-    if index.directories.iter().any(to_list) {
-        return false;
-    }
-    index.guards.iter().enumerate().all(|(at, guard)| match guard {
-        Guard::Directory(path, stamp) if is_root(at) && *stamp == zero => watched(path),
+    let holds = |(at, guard): (usize, &Guard)| match guard {
+        Guard::Directory(path, stamp) if is_root(at) && *stamp == zero => is_watched(path),
         guard => stamps.hold(guard),
-    }) && index.objects.iter().all(|object| object.path.is_empty() || stamps.is_as_seen(object))
+    };
+    let is_named = |object: &&Object| !object.path.is_empty();
+    // One that others only lie in says nothing.
+    let counts = |folder: &&Folder| folder.walked || folder.mark != Folder::UNKNOWN;
+    index.guards.iter().enumerate().all(holds)
+        && index.folders.iter().filter(counts).all(|folder| stamps.is_as_it_was(folder))
+        && index.objects.iter().filter(is_named).all(|object| stamps.is_as_seen(object))
 }

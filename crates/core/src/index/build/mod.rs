@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use std::sync::Arc;
 
-use super::{Directory, Edge, Guard, Index, Object, Stamp, Time, hash};
+use super::{Directory, Edge, Folder, Guard, Index, Object, Stamp, Time, hash};
 use crate::elf::{DF_1_NODEFLIB, Dynamic, Ident, ObjectView, dlopen_entries};
 use crate::facts::LoaderFacts;
 use crate::fs::{Errno, FileSystem};
@@ -127,14 +127,14 @@ pub fn is_in_package(path: &[u8]) -> bool {
 pub struct Gatherer {
     index: Index,
     guards: FxHashMap<Guard, u32>,
-    searched: FxHashMap<Arc<BString>, u32>,
+    folders: FxHashMap<BString, u32>,
 }
 
 impl Gatherer {
     /// Adds an object.
     pub fn object(&mut self, asked: Asked) {
         let mut object = asked.object;
-        object.searched = asked.searched.into_iter().map(|dir| self.searched(dir)).collect();
+        object.searched = asked.searched.iter().map(|dir| self.folder_at(dir)).collect();
         for (edge, guards) in object.edges.iter_mut().zip(asked.guards) {
             edge.guards = guards.into_iter().map(|guard| self.guard(guard)).collect();
             edge.guards.sort_unstable();
@@ -146,19 +146,26 @@ impl Gatherer {
     /// Adds a directory that `LD_LIBRARY_PATH` may name, with its [`Directory::names`].
     pub fn snapshot(&mut self, path: BString, stamp: Stamp, names: Vec<hash::NameHash>) {
         let guard = self.guard(Guard::Directory(path.clone(), stamp));
-        let names = Some(names);
-        self.index.directories.push(Directory { path, guard, names, walked: false });
+        self.index.directories.push(Directory { path, guard, names: Some(names) });
     }
 
-    /// Adds a directory for `--update`: one that was listed for objects (`walked`), or one that
-    /// a search looks into, there with a stamp or not there.
-    pub fn directory(&mut self, path: BString, stamp: Option<Stamp>, walked: bool) {
-        let guard = match stamp {
-            Some(stamp) => Guard::Directory(path.clone(), stamp),
-            None => Guard::Absent(path.clone()),
-        };
-        let guard = self.guard(guard);
-        self.index.directories.push(Directory { path, guard, names: None, walked });
+    /// Says what a folder was like; [`Folder::mark`].
+    pub fn folder(&mut self, path: &BString, mark: u32, walked: bool) {
+        let at = self.folder_at(path) as usize;
+        let folder = &mut self.index.folders[at];
+        (folder.mark, folder.walked) = (mark, walked);
+    }
+
+    /// The position of a folder, of which nothing else is known yet where it is new.
+    fn folder_at(&mut self, path: &BString) -> u32 {
+        if let Some(&at) = self.folders.get(path) {
+            return at;
+        }
+        let at = self.index.folders.len() as u32;
+        let unknown = Folder { path: path.clone(), mark: Folder::UNKNOWN, walked: false };
+        self.index.folders.push(unknown);
+        self.folders.insert(path.clone(), at);
+        at
     }
 
     /// Adds a store's own directory, whose stamp says whether packages came or went.
@@ -172,15 +179,6 @@ impl Gatherer {
     pub fn finish(mut self, settings: u32) -> Index {
         self.index.settings = settings;
         self.index
-    }
-
-    fn searched(&mut self, dir: Arc<BString>) -> u32 {
-        let next = self.index.searched.len() as u32;
-        let paths = &mut self.index.searched;
-        *self.searched.entry(dir).or_insert_with_key(|dir| {
-            paths.push(dir.as_ref().clone());
-            next
-        })
     }
 
     fn guard(&mut self, guard: Guard) -> u32 {
