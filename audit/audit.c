@@ -11,6 +11,7 @@
 #include "process.h"
 #include "system.h"
 #include "table.h"
+#include "whole.h"
 
 #define LAV_CURRENT 2u
 #define LA_SER_ORIG 1u
@@ -19,11 +20,14 @@
 static unsigned rpath_objects STATE = 0;
 static unsigned rpath_strangers STATE = 0;
 static const struct link_map *program STATE = NULL;
-static char program_path[4096] STATE = { 0 };
+static char program_path[4096] BUFFER = { 0 };
 
+/* 0 has the loader unload the module without a word. */
 EXPORT unsigned
 la_version (unsigned version)
 {
+  if (!module_is_whole ())
+    return 0;
   return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 

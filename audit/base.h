@@ -10,8 +10,10 @@
 #include <stdint.h>
 
 #define EXPORT __attribute__ ((visibility ("default"), used))
-/* State lies in .data, zeros in the file: a .bss would cost one more mapping. */
-#define STATE __attribute__ ((section (".data")))
+/* State lies in .data, zeros in the file: a .bss would cost one more mapping. All of it is
+   zero at first (whole.c); a buffer is written before it is read. */
+#define STATE __attribute__ ((section (".data.state")))
+#define BUFFER __attribute__ ((section (".data.buffer")))
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 # define DATA_ENCODING 1u

@@ -12,7 +12,7 @@ static unsigned char remembered[REMEMBERED / 4] STATE = { 0 };
 
 /* The first root's look serves as the check of the file's length too. */
 static struct statx first_root STATE = { 0 };
-static long first_root_result STATE = ENOENT_NEG;
+static long first_root_result STATE = 0;
 static const char *first_root_path STATE = NULL;
 static unsigned char roots_state STATE = 0;
 
@@ -61,6 +61,9 @@ look (uint32_t index)
     return 0;
   if (guard->kind == GUARD_LOADER)
     return is_listed (path);
+  /* A package that is not there cannot have come while its store is as it was. */
+  if (guard->kind == GUARD_ABSENT_PACKAGE && roots_hold ())
+    return 1;
   struct statx now;
   long result;
   if (first_root_path != NULL && text_equal (path, first_root_path))
@@ -70,7 +73,7 @@ look (uint32_t index)
     }
   else
     result = sys_statx (path, &now);
-  if (guard->kind == GUARD_ABSENT)
+  if (guard->kind == GUARD_ABSENT || guard->kind == GUARD_ABSENT_PACKAGE)
     return result == ENOENT_NEG;
   return (guard->kind == GUARD_DIRECTORY || guard->kind == GUARD_FILE) && result == 0
          && same_stamp (guard, &now);
@@ -120,6 +123,10 @@ int
 roots_hold (void)
 {
   if (roots_state == 0)
-    roots_state = guards_hold (table_roots (), NULL, NULL) ? 1 : 2;
+    {
+      /* Not while they are looked at, whatever they may be. */
+      roots_state = 2;
+      roots_state = guards_hold (table_roots (), NULL, NULL) ? 1 : 2;
+    }
   return roots_state == 1;
 }

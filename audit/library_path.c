@@ -33,8 +33,8 @@ static struct element elements[MAX_ELEMENTS] STATE = { 0 };
 static unsigned element_count STATE = 0;
 static enum { UNREAD, EMPTY, READ, UNREADABLE } state STATE = UNREAD;
 /* A copy: a program may write over its environment (setproctitle and its like). */
-static char text[MAX_TEXT] STATE = { 0 };
-static char candidate[PATH_SIZE] STATE = { 0 };
+static char text[MAX_TEXT] BUFFER = { 0 };
+static char candidate[PATH_SIZE] BUFFER = { 0 };
 
 /* First path components of every hwcaps subdirectory a loader from 2.31 on may try. */
 static const char hwcaps_names[] = "glibc-hwcaps\0tls\0"
@@ -100,7 +100,7 @@ split (const char *value)
 static int
 direct_library_path (const char **value)
 {
-  static char line[PATH_SIZE] STATE = { 0 };
+  static char line[PATH_SIZE] BUFFER = { 0 };
   int fd = (int) sys_open ("/proc/self/cmdline", 0, 0);
   if (fd < 0)
     return 0;

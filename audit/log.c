@@ -8,7 +8,7 @@
 #define LINE_SIZE 8192u
 
 static char file[1024] STATE = { 0 };
-static char line[LINE_SIZE] STATE = { 0 };
+static char line[LINE_SIZE] BUFFER = { 0 };
 static size_t used STATE = 0;
 
 void

@@ -94,7 +94,7 @@ find_list (const char *descriptor, size_t length, const char *needed)
 static const char *
 first_file (const char *list)
 {
-  static char path[PAGE] STATE = { 0 };
+  static char path[PAGE] BUFFER = { 0 };
   struct statx found;
   size_t length = 0;
   if (list[0] != '=' || list[1] != '/')

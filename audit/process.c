@@ -11,7 +11,7 @@
 #define AUX_SECURE 23
 #define AUX_EXECFN 31
 
-static unsigned char is_off STATE = 1;
+static unsigned char is_on STATE = 0;
 static unsigned char is_direct STATE = 0;
 static const elf_phdr *headers STATE = NULL;
 static unsigned header_count STATE = 0;
@@ -38,7 +38,7 @@ read_variable (const char *variable)
   if ((value = value_of (variable, "BECALM")) != NULL)
     {
       if (text_equal (value, "off"))
-        is_off = 1;
+        is_on = 0;
       else if (value[0] == 'l' && value[1] == 'o' && value[2] == 'g' && value[3] == ':'
                && value[4] != '\0')
         log_file = value + 4;
@@ -63,7 +63,7 @@ read_auxiliary (const elf_auxv *aux)
         break;
       case AUX_SECURE:
         if (aux->value != 0)
-          is_off = 1;
+          is_on = 0;
         break;
       case AUX_EXECFN:
         executable = (const char *) aux->value;
@@ -84,18 +84,18 @@ process_init (const struct link_map *map)
     return;
   const elf_word *words = *stack_end;
   const char *const *environment = (const char *const *) (words + 1 + words[0] + 1);
-  is_off = 0;
+  is_on = 1;
   for (; *environment != NULL; environment++)
     read_variable (*environment);
   read_auxiliary ((const elf_auxv *) (environment + 1));
-  if (is_off)
+  if (!is_on)
     log_file = NULL;
 }
 
 int
 process_is_off (void)
 {
-  return is_off;
+  return !is_on;
 }
 
 const char *

@@ -157,6 +157,24 @@ table_find_object (const char *path)
   return NO_OBJECT;
 }
 
+/* Of COUNT records of SIZE bytes, sorted by their first word, the first whose word is at
+   least WANTED. */
+static uint32_t
+first_of (const void *records, uint32_t count, size_t size, uint32_t wanted)
+{
+  uint32_t low = 0, high = count;
+  while (low < high)
+    {
+      uint32_t middle = low + (high - low) / 2;
+      const unsigned char *record = (const unsigned char *) records + middle * size;
+      if (*(const uint32_t *) record < wanted)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return low;
+}
+
 static int
 ends_in_name (const char *path, uint32_t length, const char *needed, size_t needed_length)
 {
@@ -170,15 +188,8 @@ table_find_edge (const struct table_object *object, const char *needed, const ch
   const struct table_edge *edges
       = (const struct table_edge *) (table + header ()->edges_at) + object->edges;
   size_t needed_length = strlen (needed);
-  uint32_t wanted = low_hash (0, needed, needed_length), low = 0, high = object->edge_count;
-  while (low < high)
-    {
-      uint32_t middle = low + (high - low) / 2;
-      if (edges[middle].name_hash < wanted)
-        low = middle + 1;
-      else
-        high = middle;
-    }
+  uint32_t wanted = low_hash (0, needed, needed_length);
+  uint32_t low = first_of (edges, object->edge_count, sizeof *edges, wanted);
   for (; low < object->edge_count && edges[low].name_hash == wanted; low++)
     {
       uint32_t length;
@@ -237,7 +248,8 @@ directory_holds (const struct table_directory *directory, const char *path, size
   const struct table_header *h = header ();
   uint32_t known;
   const char *string = table_string (directory->path, &known);
-  if (string == NULL || known != length || memcmp (string, path, length) != 0)
+  if (string == NULL || known != length || memcmp (string, path, length) != 0
+      || !(directory->flags & DIRECTORY_HAS_NAMES))
     return 0;
   uint64_t seed = hash_bytes (0, path, length);
   if (directory->check
@@ -256,15 +268,8 @@ table_find_directory (const char *path, size_t length)
   const struct table_header *h = header ();
   const struct table_directory *all
       = (const struct table_directory *) (table + h->directories_at);
-  uint32_t wanted = low_hash (0, path, length), low = 0, high = h->directory_count;
-  while (low < high)
-    {
-      uint32_t middle = low + (high - low) / 2;
-      if (all[middle].path_hash < wanted)
-        low = middle + 1;
-      else
-        high = middle;
-    }
+  uint32_t wanted = low_hash (0, path, length);
+  uint32_t low = first_of (all, h->directory_count, sizeof *all, wanted);
   for (; low < h->directory_count && all[low].path_hash == wanted; low++)
     if (directory_holds (&all[low], path, length))
       return &all[low];

@@ -22,7 +22,9 @@ struct table_header
   uint32_t directories_at, directory_count;
   uint32_t strings_at, strings_length;
   uint32_t roots;
-  uint32_t reserved[5];
+  /* For `becalm index --update` alone. */
+  uint32_t origins_at, origin_words, settings;
+  uint32_t reserved[2];
   uint64_t checksum;
   uint32_t spare;
   uint32_t check;
@@ -80,6 +82,7 @@ enum guard_kind
   GUARD_ABSENT = 2,
   GUARD_FILE = 3,
   GUARD_LOADER = 4,
+  GUARD_ABSENT_PACKAGE = 5,
 };
 
 struct table_directory
@@ -87,8 +90,11 @@ struct table_directory
   uint32_t path_hash, path;
   uint32_t guard;
   uint32_t names, name_count, names_check;
-  uint32_t spare, check;
+  uint32_t flags, check;
 };
+
+/* The names are there: it was snapshotted for LD_LIBRARY_PATH. */
+#define DIRECTORY_HAS_NAMES 1u
 
 /* The table's address, and how many bytes from there on the loader mapped. */
 const unsigned char *table_place (uint64_t *length);
@@ -115,7 +121,7 @@ const struct table_guard *table_guard (uint32_t index, const char **path);
 const uint32_t *table_set (uint32_t at, uint32_t *count);
 uint32_t table_roots (void);
 
-/* The directory of that path, NULL where it is not known; names are checked. */
+/* The snapshotted directory of that path, NULL where there is none; names are checked. */
 const struct table_directory *table_find_directory (const char *path, size_t length);
 
 /* 0: no such name. 1: there, but what it is may change. 2: there, and answers. */

@@ -59,6 +59,78 @@ fn without_an_index_one_is_made_for_the_program_and_kept() {
 }
 
 #[test]
+fn the_cache_of_single_programs_keeps_those_used_last() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let folder = store.path("home/.cache/becalm/programs");
+    fs::create_dir_all(folder.join("old-0.so.d")).expect("made");
+    for number in 0..150 {
+        let old = fs::File::create(folder.join(format!("old-{number}.so"))).expect("made");
+        let age = std::time::Duration::from_secs(1000 - number);
+        old.set_modified(std::time::SystemTime::now() - age).expect("set");
+    }
+    let ran = run(&mut store.becalm(&["run", "--", text(&store.app())]));
+    assert_eq!(ran.stdout, "one two\n", "{ran:?}");
+    let is_there = |name: &str| folder.join(name).exists();
+    assert!(is_there("old-149.so") && !is_there("old-0.so") && !is_there("old-0.so.d"));
+    let names = fs::read_dir(&folder).expect("there").flatten();
+    let indexes: Vec<_> =
+        names.filter(|entry| entry.path().extension().is_some_and(|e| e == "so")).collect();
+    assert_eq!(indexes.len(), 100);
+    assert!(indexes.iter().any(|entry| entry.file_name().to_string_lossy().starts_with("app-")));
+}
+
+#[test]
+fn a_program_that_starts_under_no_audit_module_is_told_of() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.source(
+        "one.c",
+        "static __thread char big[8] __attribute__((tls_model(\"initial-exec\"), aligned(4096)));\n\
+         const char *one(void) { big[0] = 1; return big[0] ? \"one\" : \"none\"; }\n",
+    );
+    store.library("one.c", &store.one("libone.so"));
+    let (app, index) = (store.app(), store.index());
+    assert_eq!(run(&mut Command::new(&app)).stdout, "one two\n");
+    let made = store.make_index(&[]);
+    assert_eq!(made["static_tls"][0]["path"], text(&app), "{made}");
+    assert_eq!(made["static_tls"][0]["optional_static_tls"], Value::Null);
+    let env = run(&mut store.becalm(&["env", "--index", text(&index)]));
+    assert!(env.code == Some(0) && env.stderr.contains(text(&app)), "{env:?}");
+    assert_refused(&run(&mut store.calmed()), "thread-local");
+    // Nothing of ours could help: a module that does nothing has the same effect.
+    store.source("none.c", "unsigned la_version(unsigned v) { return v; }\n");
+    store.library("none.c", &store.path("none.so"));
+    let alone = run(Command::new(&app).env("LD_AUDIT", store.path("none.so")));
+    assert_ne!(alone.code, Some(0), "{alone:?}");
+}
+
+#[test]
+fn an_index_is_not_written_where_the_user_may_not() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let (closed, root) = (store.path("closed"), store.root());
+    fs::create_dir(&closed).expect("made");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).expect("closed");
+    if fs::write(closed.join("probe"), "").is_ok() {
+        // Root may write anywhere; what nobody may write to is a place that is no directory.
+        let inside = store.app().join("index.so");
+        let ran = run(&mut store.becalm(&["index", text(&root), "-o", text(&inside)]));
+        assert_refused(&ran, "Not a directory");
+        return;
+    }
+    let place = closed.join("index.so");
+    let ran = run(&mut store.becalm(&["index", text(&root), "-o", text(&place)]));
+    assert_refused(&ran, "Permission denied");
+}
+
+#[test]
 fn the_default_index_is_found_by_run_and_env() {
     if nothing_to_test_with() {
         return;

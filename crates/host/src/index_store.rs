@@ -1,5 +1,9 @@
 //! Indexing stores: walk, ask, gather. What `becalm index` does but for the command line
-//! and the file it writes.
+//! and the file it writes. [`update`] keeps what still holds of an index made before,
+//! [`directories`] notes what there is to tell by.
+
+mod directories;
+mod update;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,16 +16,18 @@ use becalm_core::closure::{self, Subject, SubjectKind};
 use becalm_core::elf::Ident;
 use becalm_core::facts::{Environment, LoaderFacts};
 use becalm_core::fs::{Errno, FileSystem};
-use becalm_core::index::build::{Asked, Asker, Gatherer, Left, Sources, Stamps, name_in};
-use becalm_core::index::hash::NameHash;
+use becalm_core::index::build::{Asked, Asker, Gatherer, Left, Sources, Stamps};
+use becalm_core::index::hash;
 use becalm_core::index::tls::{self, StaticTls};
-use becalm_core::index::{Index, Stamp, Target, Time};
+use becalm_core::index::{Guard, Index, Stamp, Target, Time};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
-use crate::{FactChoice, Format, HostError, OsFs, WalkOptions, find_objects, loader_facts};
+use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
+
+pub use update::update_stores;
 
 /// Objects a session looks at before it looks at each directory again.
 const CHUNK: usize = 256;
@@ -88,6 +94,9 @@ pub struct MachineIndex {
     pub left_by: Vec<(Left, usize)>,
     /// Programs that may need more static TLS than there is by default, with their need.
     pub static_tls: Vec<(BString, StaticTls)>,
+    /// Objects that were read for it; the answers of the others are those of the index that
+    /// was brought up to date.
+    pub read: usize,
 }
 
 /// What indexing gave.
@@ -102,13 +111,13 @@ pub struct Indexed {
 /// Indexes stores: every object below them that asks for anything.
 #[must_use]
 pub fn index_stores(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
-    let walked_roots: Vec<PathBuf> = options.stores.iter().map(|path| real(path)).collect();
+    let roots: Vec<PathBuf> = options.stores.iter().map(|path| real(path)).collect();
     // An object is asked for by its path: of a file with several names each counts.
-    let walk = WalkOptions { progress: options.progress, every_name: true };
-    let walked = find_objects(&walked_roots, walk);
-    let elf = walked.objects.into_iter().filter(|found| found.format == Format::Elf);
-    let paths: Vec<BString> = elf.map(|found| bytes_of(&found.path)).collect();
-    let mut indexed = index_paths(os, &paths, options);
+    let walk = WalkOptions { progress: options.progress, every_name: true, folders: true };
+    let walked = find_objects(&roots, walk);
+    let paths = elf_paths(&walked.objects, &roots);
+    let folders: Vec<BString> = walked.folders.iter().map(|folder| bytes_of(folder)).collect();
+    let mut indexed = index_paths(os, &paths, &folders, options);
     indexed.errors.splice(0..0, walked.errors);
     indexed
 }
@@ -120,12 +129,21 @@ pub fn index_files(os: &OsFs, files: &[PathBuf], options: IndexOptions<'_>) -> I
     let mut paths: Vec<BString> = files.iter().map(|path| bytes_of(&real(path))).collect();
     paths.sort_unstable();
     paths.dedup();
-    index_paths(os, &paths, options)
+    index_paths(os, &paths, &[], options)
 }
 
-fn index_paths(os: &OsFs, paths: &[BString], options: IndexOptions<'_>) -> Indexed {
-    let stamps = OsStamps::default();
-    let mut errors = Vec::new();
+/// The ELF files of a walk but for what lies in a hidden directory of a store itself: Nix keeps
+/// a second name of every file in `.links`.
+fn elf_paths(objects: &[Found], roots: &[PathBuf]) -> Vec<BString> {
+    let roots: Vec<BString> = roots.iter().map(|root| bytes_of(root)).collect();
+    let is_hidden =
+        |path: &BString| roots.iter().any(|root| below(path, root).is_some_and(|p| p[0] == b'.'));
+    let elf = objects.iter().filter(|found| found.format == Format::Elf);
+    elf.map(|found| bytes_of(&found.path)).filter(|path| !is_hidden(path)).collect()
+}
+
+/// The prefixes of immutable directories: stores and further ones, as named and as they are.
+fn immutable(options: IndexOptions<'_>) -> Vec<BString> {
     let prefixes = options.prefixes.iter().filter(|prefix| prefix.is_dir());
     let mut stores: Vec<BString> = options
         .stores
@@ -136,11 +154,24 @@ fn index_paths(os: &OsFs, paths: &[BString], options: IndexOptions<'_>) -> Index
         .collect();
     stores.sort_unstable();
     stores.dedup();
+    stores
+}
+
+fn index_paths(
+    os: &OsFs,
+    paths: &[BString],
+    folders: &[BString],
+    options: IndexOptions<'_>,
+) -> Indexed {
+    let stamps = OsStamps::default();
+    let mut errors = Vec::new();
+    let stores = immutable(options);
     let mut machines: Vec<MachineIndex> = by_machine(os, paths)
         .into_values()
         .filter_map(|group| {
             let loaders = BString::default();
-            let mut work = Work { os, stamps, options, stores: &stores, group: &group, loaders };
+            let (stores, group) = (stores.as_slice(), &group);
+            let mut work = Work { os, stamps, options, stores, group, folders, loaders };
             work.index().map_err(|error| errors.push(error)).ok()
         })
         .collect();
@@ -224,6 +255,8 @@ struct Work<'a> {
     options: IndexOptions<'a>,
     stores: &'a [BString],
     group: &'a Group,
+    /// The directories below the stores that were listed for objects.
+    folders: &'a [BString],
     /// The loaders that search as the chosen one does, `:` between them.
     loaders: BString,
 }
@@ -235,30 +268,92 @@ impl Work<'_> {
         let facts = loader_facts(self.os, self.group.interpreter.as_ref(), choice)?;
         self.loaders = self.alike(&facts, choice);
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
-        let mut dirs = FxHashSet::default();
-        let mut asked = self.ask(&facts, &self.group.paths, true, &mut dirs);
+        let asked = self.ask_all(&facts, &self.group.paths, &[], &mut known);
+        let common = self.common(&facts, &self.searched(&asked));
+        Ok(self.finish(&facts, asked, common))
+    }
+
+    /// The objects of these paths, of further ones by a path that is not canonical, and those
+    /// that their answers name; none that is known.
+    fn ask_all(
+        &self,
+        facts: &LoaderFacts,
+        paths: &[BString],
+        further: &[BString],
+        known: &mut FxHashSet<BString>,
+    ) -> Vec<Asked> {
+        let mut asked = self.ask(facts, paths, true);
         let mut from = 0;
+        let mut new = further.to_vec();
         loop {
+            asked.extend(self.ask(facts, &new, false));
             let answers = asked[from..].iter().flat_map(|asked| &asked.object.edges);
-            let new: Vec<BString> = answers
+            new = answers
                 .filter(|edge| known.insert(edge.path.clone()))
                 .map(|edge| edge.path.clone())
                 .collect();
             if new.is_empty() {
-                break;
+                return asked;
             }
             from = asked.len();
-            asked.extend(self.ask(&facts, &new, false, &mut dirs));
         }
-        let static_tls = self.static_tls(&facts, &mut asked);
-        let left = asked.iter().map(|asked| asked.left.len()).sum();
-        let left_by = by_reason(&asked);
-        let mut gatherer = Gatherer::default();
-        self.directories(&mut gatherer, &asked);
-        gatherer.object(self.common(&facts, &dirs));
-        asked.into_iter().for_each(|asked| gatherer.object(asked));
+    }
+
+    /// The index of objects whose answers are all there.
+    fn finish(
+        &self,
+        facts: &Arc<LoaderFacts>,
+        mut asked: Vec<Asked>,
+        common: Asked,
+    ) -> MachineIndex {
+        let read = asked.len();
+        let static_tls = self.static_tls(facts, &mut asked);
         let target = Target::of(&self.group.ident);
-        Ok(MachineIndex { target, index: gatherer.finish(), left, left_by, static_tls })
+        let (index, left, left_by) = (Index::default(), 0, Vec::new());
+        let machine = MachineIndex { target, index, left, left_by, static_tls, read };
+        self.gather(facts, asked, common, machine)
+    }
+
+    fn gather(
+        &self,
+        facts: &LoaderFacts,
+        asked: Vec<Asked>,
+        common: Asked,
+        mut machine: MachineIndex,
+    ) -> MachineIndex {
+        machine.left_by = by_reason(&asked);
+        machine.left = machine.left_by.iter().map(|&(_, count)| count).sum();
+        let mut gatherer = Gatherer::default();
+        let flat = self.directories(&mut gatherer, &asked);
+        for mut asked in std::iter::once(common).chain(asked) {
+            // Where the roots say nothing of its store, it is looked for each time.
+            for guard in asked.guards.iter_mut().flatten() {
+                if let Guard::AbsentPackage(path) = guard
+                    && !flat.iter().any(|store| below(path, store).is_some())
+                {
+                    *guard = Guard::Absent(std::mem::take(path));
+                }
+            }
+            gatherer.object(asked);
+        }
+        machine.index = gatherer.finish(self.settings(facts));
+        machine
+    }
+
+    /// What the answers rest on beside files ([`Index::settings`]).
+    fn settings(&self, facts: &LoaderFacts) -> u32 {
+        let LoaderFacts { libc, system_dirs, cache_path, .. } = facts;
+        let version = env!("CARGO_PKG_VERSION");
+        let (loaders, stores) = (&self.loaders, self.stores);
+        let text =
+            format!("{version} {libc:?} {system_dirs:?} {cache_path:?} {loaders:?} {stores:?}");
+        hash::bytes(0, text.as_bytes()) as u32
+    }
+
+    /// The directories of the stores that objects search.
+    fn searched(&self, asked: &[Asked]) -> FxHashSet<Arc<BString>> {
+        let all = asked.iter().flat_map(|asked| &asked.searched);
+        all.filter(|dir| self.is_in_store(dir)).cloned().collect()
     }
 
     /// The loaders with the same cache and system directories, and of the same release, as
@@ -288,45 +383,32 @@ impl Work<'_> {
     }
 
     /// The common object, given every directory of a run path.
-    fn common(&self, facts: &LoaderFacts, dirs: &FxHashSet<BString>) -> Asked {
+    fn common(&self, facts: &LoaderFacts, dirs: &FxHashSet<Arc<BString>>) -> Asked {
         let session = self.os.session();
         let asker = Asker::new(self.sources(&session, facts));
-        let dirs: Vec<&BString> = dirs.iter().collect();
-        let names: Vec<Option<Vec<BString>>> = dirs.par_iter().map(|dir| names_in(dir)).collect();
-        // A directory that cannot be listed may have any name.
-        let all_listed = names.iter().all(Option::is_some);
-        let names: FxHashSet<BString> = names.into_iter().flatten().flatten().collect();
-        asker.common(|name| all_listed && !names.contains(name))
+        let names = names_of(dirs);
+        asker.common(|name| names.as_ref().is_some_and(|names| !names.contains(name)))
     }
 
-    /// The objects with their answers; the directories of their run paths go to `dirs`.
-    fn ask(
-        &self,
-        facts: &LoaderFacts,
-        paths: &[BString],
-        canonical: bool,
-        dirs: &mut FxHashSet<BString>,
-    ) -> Vec<Asked> {
-        let chunks: Vec<(Vec<Asked>, Vec<BString>)> = paths
+    /// The objects with their answers.
+    fn ask(&self, facts: &LoaderFacts, paths: &[BString], canonical: bool) -> Vec<Asked> {
+        let chunks: Vec<Vec<Asked>> = paths
             .par_chunks(CHUNK)
             .map(|chunk| {
                 let session = self.os.session();
                 let asker = Asker::new(self.sources(&session, facts));
                 let ask = |path: &BString| {
+                    let stamp = self.settled(path.as_ref());
                     let file = session.open(path.as_ref()).ok()?;
                     let view = file.object.as_ref().ok()?;
-                    asker.object(path.as_ref(), view, canonical)
+                    let mut asked = asker.object(path.as_ref(), view, canonical)?;
+                    asked.object.seen = stamp.map_or(0, |stamp| stamp.mark());
+                    Some(asked)
                 };
-                let asked = chunk.iter().filter_map(ask).collect();
-                (asked, asker.directories_met())
+                chunk.iter().filter_map(ask).collect()
             })
             .collect();
-        let mut all = Vec::new();
-        for (asked, met) in chunks {
-            all.extend(asked);
-            dirs.extend(met.into_iter().filter(|dir| self.is_in_store(dir)));
-        }
-        all
+        chunks.into_iter().flatten().collect()
     }
 
     /// Sets each program's need, and lists those that have one.
@@ -340,11 +422,16 @@ impl Work<'_> {
             .flat_map_iter(|chunk| {
                 let session = self.os.session();
                 let mut found = Vec::new();
-                for asked in chunk.iter_mut().filter(|asked| asked.object.canonical) {
-                    let path = &asked.object.path;
+                for asked in chunk {
+                    let object = &mut asked.object;
+                    let path = &object.path;
+                    if !object.canonical || !object.is_program {
+                        continue;
+                    }
                     let Some(need) = self.need(&session, facts, path.as_ref()) else { continue };
-                    asked.object.static_tls =
+                    object.static_tls =
                         need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
+                    object.no_start = need.impossible;
                     if need.impossible || need.tunable().is_some() {
                         found.push((path.clone(), need));
                     }
@@ -368,81 +455,6 @@ impl Work<'_> {
             closure::resolve(fs, subject, interpreter.as_ref(), Arc::clone(facts), &environment);
         closure.ok().map(|closure| tls::of_closure(&closure))
     }
-
-    /// The stores' own directories, in stores that are not flat those that hold objects and
-    /// those above them as well, and those of `LD_LIBRARY_PATH`.
-    fn directories(&self, gatherer: &mut Gatherer, asked: &[Asked]) {
-        let answers = asked.iter().flat_map(|asked| &asked.object.edges).map(|edge| &edge.path);
-        let paths: Vec<&BString> = self.group.paths.iter().chain(answers).collect();
-        let mut flat: Vec<&BString> = Vec::new();
-        for store in self.stores {
-            let mut inside = paths.iter().filter_map(|path| below(path, store)).peekable();
-            let is_used = inside.peek().is_some();
-            let is_named = self.options.stores.iter().any(|named| bytes_of(&real(named)) == *store);
-            if !is_used && !is_named {
-                continue;
-            }
-            // A stamp that may be shared by a later state matches nothing; neither does that of
-            // a store whose packages come and go deeper down.
-            let is_flat = is_used && inside.all(is_in_package);
-            let stamp = self.settled(store.as_ref()).filter(|_| is_flat);
-            if is_flat {
-                flat.push(store);
-            }
-            gatherer.root(store.clone(), stamp.unwrap_or_default());
-        }
-        // Where packages come and go in the store's own directory, that one says it all.
-        let says_all = |dir: &[u8]| flat.iter().any(|store| below(dir, store).is_some());
-        let mut seen: FxHashSet<BString> = FxHashSet::default();
-        for dir in self.options.dirs {
-            let path = without_slashes(bytes_of(dir));
-            if !seen.insert(path.clone()) {
-                continue;
-            }
-            if let Some((stamp, names)) = self.names(&path) {
-                gatherer.directory(path, stamp, Some(names));
-            }
-        }
-        for path in &self.group.paths {
-            let mut above = path.rfind_byte(b'/').map(|slash| &path[..slash]);
-            while let Some(dir) = above.filter(|dir| self.is_in_store(dir)) {
-                if says_all(dir) {
-                    above = dir.rfind_byte(b'/').map(|slash| &dir[..slash]);
-                    continue;
-                }
-                if !seen.insert(dir.into()) {
-                    break;
-                }
-                if let Some(stamp) = self.settled(dir.as_bstr()) {
-                    gatherer.directory(dir.into(), stamp, None);
-                }
-                above = dir.rfind_byte(b'/').map(|slash| &dir[..slash]);
-            }
-        }
-    }
-
-    fn is_in_store(&self, path: &[u8]) -> bool {
-        self.stores.iter().any(|store| path == store.as_slice() || below(path, store).is_some())
-    }
-
-    fn settled(&self, path: &BStr) -> Option<Stamp> {
-        self.stamps.stamp(path).ok().filter(|stamp| stamp.is_settled(self.stamps.now()))
-    }
-
-    /// The names in a directory between two equal stamps; `None` where it has hwcaps
-    /// subdirectories, or changes.
-    fn names(&self, path: &BString) -> Option<(Stamp, Vec<NameHash>)> {
-        let before = self.settled(path.as_ref())?;
-        let session = self.os.session();
-        let mut names = Vec::new();
-        let ident = &self.group.ident;
-        for entry in Path::new(OsStr::from_bytes(path)).read_dir().ok()? {
-            let name = bytes_of(Path::new(&entry.ok()?.file_name()));
-            names.push(name_in(&session, path.as_ref(), name.as_ref(), ident)?);
-        }
-        names.sort_unstable();
-        (self.stamps.stamp(path.as_ref()) == Ok(before)).then_some((before, names))
-    }
 }
 
 /// What follows a store's path and a slash.
@@ -450,27 +462,20 @@ fn below<'p>(path: &'p [u8], store: &[u8]) -> Option<&'p [u8]> {
     path.strip_prefix(store)?.strip_prefix(b"/")
 }
 
-/// True where a path inside a store begins with `<hash>-<name>/`, the hash being 32 letters
-/// and digits (nixpkgs and Guix both take base 32 of 160 bits): what comes and goes in such a
-/// store is an entry of the store itself.
-fn is_in_package(path: &[u8]) -> bool {
-    const HASH: usize = 32;
-    let Some((package, _)) = path.split_once_str("/") else { return false };
-    package.len() > HASH + 1
-        && package[HASH] == b'-'
-        && package[..HASH].iter().all(u8::is_ascii_alphanumeric)
-}
-
+/// Questions left to the loader by reason, the most first.
 fn by_reason(asked: &[Asked]) -> Vec<(Left, usize)> {
-    let mut counts: Vec<(Left, usize)> = Vec::new();
-    for (_, why) in asked.iter().flat_map(|asked| &asked.left) {
-        match counts.iter_mut().find(|(known, _)| known == why) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((*why, 1)),
-        }
-    }
+    let count = |why: Left| asked.iter().map(|asked| why.count(&asked.object.left)).sum();
+    let counts = Left::ALL.into_iter().map(|why| (why, count(why)));
+    let mut counts: Vec<(Left, usize)> = counts.filter(|&(_, count)| count > 0).collect();
     counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     counts
+}
+
+/// The names in directories; `None` where one cannot be listed, which may have any name.
+fn names_of(dirs: &FxHashSet<Arc<BString>>) -> Option<FxHashSet<BString>> {
+    let dirs: Vec<&Arc<BString>> = dirs.iter().collect();
+    let names: Option<Vec<Vec<BString>>> = dirs.par_iter().map(|dir| names_in(dir)).collect();
+    Some(names?.into_iter().flatten().collect())
 }
 
 /// The names in a directory, none where there is no directory; `None` where it cannot be
@@ -495,22 +500,4 @@ fn without_slashes(mut path: BString) -> BString {
         path.pop();
     }
     path
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_package_is_named_by_a_hash() {
-        let named = b"0123456789abcdfghijklmnpqrsvwxyz-bash-5/bin/bash";
-        assert!(is_in_package(named));
-        let others: [&[u8]; 4] = [
-            b"gcc/12.1/lib/libstdc++.so.6",
-            b"0123456789abcdfghijklmnpqrsvwxyz-bash",
-            b"0123456789abcdfghijklmnpqrsvwxy-bash/bin/bash",
-            b"linux-debian12-x86_64_v3-gcc/a-1/lib/liba.so",
-        ];
-        assert!(others.iter().all(|path| !is_in_package(path)));
-    }
 }

@@ -55,6 +55,8 @@ pub struct WalkOptions<'a> {
     pub progress: Option<&'a (dyn Fn(usize) + Sync)>,
     /// Keep every name of a file with several, not the first alone.
     pub every_name: bool,
+    /// Tell the folders that were listed ([`Walked::folders`]).
+    pub folders: bool,
 }
 
 /// The outcome of a walk.
@@ -66,6 +68,8 @@ pub struct Walked {
     pub objects: Vec<Found>,
     /// What could not be read, or was named and is no object, sorted by path.
     pub errors: Vec<HostError>,
+    /// The folders that were listed, sorted ([`WalkOptions::folders`]).
+    pub folders: Vec<PathBuf>,
     /// Folders in which a writer that was killed left something
     /// ([`crate::write::is_leftover`]), which is passed over; sorted, each once.
     pub littered: Vec<PathBuf>,
@@ -92,6 +96,7 @@ pub fn find_objects(paths: &[PathBuf], options: WalkOptions<'_>) -> Walked {
     let mut walked = walk.walked.into_inner().unwrap_or_else(PoisonError::into_inner);
     walked.objects.sort_by(|a, b| a.path.cmp(&b.path).then(b.named.cmp(&a.named)));
     walked.errors.sort_by(|a, b| path_of(a).cmp(path_of(b)));
+    walked.folders.sort();
     walked.littered.sort();
     walked.littered.dedup();
     if !options.every_name {
@@ -124,6 +129,9 @@ impl Walk<'_> {
             Err(source) => return self.fail(vec![read_error(path, source)]),
         };
         let mut here = Walked::default();
+        if self.options.folders {
+            here.folders.push(path.to_owned());
+        }
         let mut seen = 0;
         let mut buffer = [MaybeUninit::uninit(); BUFFER];
         let mut entries = RawDir::new(&dir, &mut buffer);
@@ -180,6 +188,7 @@ impl Walk<'_> {
         let mut walked = self.walked.lock().unwrap_or_else(PoisonError::into_inner);
         walked.objects.extend(here.objects);
         walked.errors.extend(here.errors);
+        walked.folders.extend(here.folders);
         walked.littered.extend(here.littered);
     }
 }

@@ -1,6 +1,7 @@
 //! What an index is worth: the same start as it is, calmed, and with all libraries in one
 //! ordinary directory, turn by turn, so that what else the machine does meets all of them.
-//! Ratios are taken within a round; their median is told.
+//! Ratios are taken within a round, each of which begins with another way; their median and
+//! quartiles are told. The first way takes part twice, as a control.
 //!
 //! The ordinary place is a copy of the program's libraries without run paths in one directory,
 //! which `LD_LIBRARY_PATH` names: one candidate a library, as in `/usr/lib`.
@@ -40,7 +41,14 @@ struct Way {
 ///
 /// # Errors
 /// becalm, patchelf or a program cannot be run, or the raw data cannot be written.
-pub(super) fn run(store: &Path, becalm: &Path, rounds: usize, raw: Option<&Path>) -> Result<()> {
+pub(super) fn run(
+    store: &Path,
+    becalm: &Path,
+    rounds: usize,
+    only: &[String],
+    raw: Option<&Path>,
+) -> Result<()> {
+    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
     let scratch = tempfile::tempdir()?;
     let long = long_path(scratch.path())?;
     // Past the grain of the clock, so that the directories can be snapshotted.
@@ -50,7 +58,7 @@ pub(super) fn run(store: &Path, becalm: &Path, rounds: usize, raw: Option<&Path>
     make.args(["index", "--dirs", &long, "-o"]).arg(&index).arg(store);
     child::succeed(make)?;
     let mut all = Vec::new();
-    for (name, arguments) in PROGRAMS {
+    for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| is_wanted(name)) {
         let Some(program) = find(store, name)? else {
             println!("{name}: not in this store");
             continue;
@@ -58,9 +66,13 @@ pub(super) fn run(store: &Path, becalm: &Path, rounds: usize, raw: Option<&Path>
         let ways = ways(&program, &index, &long, &place(&program, scratch.path())?);
         all.extend(measure(name, &ways, arguments, rounds)?);
     }
-    let nothing = PathBuf::from("/bin/true");
-    let ways = [way("plain", &nothing, &[]), way("calmed", &nothing, &calm(&index))];
-    all.extend(measure("true", &ways, &[], rounds)?);
+    if is_wanted("true") {
+        let nothing = PathBuf::from("/bin/true");
+        let plain = |name| way(name, &nothing, &[]);
+        let ways = [plain("plain"), plain("plain again"), way("calmed", &nothing, &calm(&index))];
+        // It ends so soon that more rounds cost nothing.
+        all.extend(measure("true", &ways, &[], 20 * rounds)?);
+    }
     if let Some(raw) = raw {
         let machine = fs::read_to_string("/proc/version").unwrap_or_default();
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -80,6 +92,7 @@ fn ways(program: &Path, index: &Path, long: &str, place: &(PathBuf, String)) -> 
     };
     vec![
         way("storm", program, &[]),
+        way("storm again", program, &[]),
         way("calmed", program, &calm(index)),
         way("one ordinary directory", &place.0, &[("LD_LIBRARY_PATH", place.1.clone())]),
         way("storm, long LD_LIBRARY_PATH", program, &with_long(Vec::new())),
@@ -149,17 +162,19 @@ fn measure(
         }
     }
     let mut times = vec![Vec::new(); able.len()];
-    for _ in 0..rounds {
-        for (way, times) in able.iter().zip(&mut times) {
-            times.push(once(way, arguments)?);
+    for round in 0..rounds {
+        for step in 0..able.len() {
+            let at = (round + step) % able.len();
+            times[at].push(once(able[at], arguments)?);
         }
     }
-    println!("{name}\n  {:<32}{:>10}{:>14}", "", "median ms", "× the first");
+    println!("{name}\n  {:<32}{:>10}{:>30}", "", "median ms", "× the first, quartiles");
     let mut all = Vec::new();
     for (way, own) in able.iter().zip(&times) {
-        let ratios = own.iter().zip(&times[0]).map(|(one, first)| one / first);
-        let milliseconds = 1000.0 * median(own.iter().copied());
-        println!("  {:<32}{milliseconds:>10.1}{:>14.2}", way.name, median(ratios));
+        let ratios: Vec<f64> = own.iter().zip(&times[0]).map(|(one, first)| one / first).collect();
+        let milliseconds = 1000.0 * quantile(own, 0.5);
+        let [low, middle, high] = [0.25, 0.5, 0.75].map(|part| quantile(&ratios, part));
+        println!("  {:<32}{milliseconds:>10.1}{middle:>12.3} ({low:.3} to {high:.3})", way.name);
         all.push(json!({ "program": name, "way": way.name, "seconds": own }));
     }
     Ok(all)
@@ -189,8 +204,9 @@ fn once(way: &Way, arguments: &[&str]) -> Result<f64> {
     Ok(seconds)
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
+fn quantile(values: &[f64], part: f64) -> f64 {
+    let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    let at = (part * (values.len().saturating_sub(1)) as f64).round() as usize;
+    values.get(at).copied().unwrap_or(f64::NAN)
 }

@@ -51,6 +51,9 @@ pub(crate) enum Bench {
         /// Rounds; in each, every way is taken once
         #[arg(long, default_value_t = 20)]
         rounds: usize,
+        /// This program alone; may be repeated
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
         /// Where the raw times go, one JSON object
         #[arg(long)]
         raw: Option<PathBuf>,
@@ -82,8 +85,8 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Fix(asked) => fix::run(asked),
         Bench::Loader(asked) => loader::run(asked),
         Bench::LoaderWorker(asked) => loader::work(asked),
-        Bench::Calm { store, becalm, rounds, raw } => {
-            calm::run(store, becalm, *rounds, raw.as_deref())
+        Bench::Calm { store, becalm, rounds, only, raw } => {
+            calm::run(store, becalm, *rounds, only, raw.as_deref())
         }
         Bench::Trace { store, becalm, rounds, raw } => {
             trace::run(store, becalm, *rounds, raw.as_deref())

@@ -38,6 +38,9 @@ pub struct Options {
     /// How many programs of /usr/bin to take.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     programs: usize,
+    /// Take those of /usr/sbin as well, all of them.
+    #[arg(long)]
+    sbin: bool,
     /// What the sample is drawn by: the same seed, the same programs.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -89,7 +92,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn compare(options: &Options, files: &Files) -> Result<ExitCode> {
-    let trials = choose::trials(&options.store, options.programs, options.seed)?;
+    let mut trials = choose::trials(&options.store, options.programs, options.seed)?;
+    if options.sbin {
+        trials.extend(choose::administration());
+    }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let verdicts: Vec<Result<Verdict>> =
         pool.install(|| trials.par_iter().map(|trial| same::hold(files, trial)).collect());

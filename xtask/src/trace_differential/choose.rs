@@ -104,6 +104,13 @@ pub(crate) fn trials(stores: &[PathBuf], sample: usize, seed: u64) -> Result<Vec
     Ok(trials)
 }
 
+/// The programs of /usr/sbin, all of them.
+pub(crate) fn administration() -> impl Iterator<Item = Trial> {
+    let mut programs = programs_in(Path::new("/usr/sbin"));
+    programs.sort();
+    programs.into_iter().flat_map(|program| both("sbin", &program))
+}
+
 fn both(group: &str, program: &Path) -> [Trial; 2] {
     let trial = |argument| Trial { group: group.to_owned(), program: program.to_owned(), argument };
     [trial("--version"), trial("--help")]

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use super::index::file;
+use super::index::file::{self, Opened};
 use super::index::variables::{self, AUDIT, STATIC_TLS, TUNABLES};
 use super::index::{places, platforms};
 use crate::exit_code::ExitStatus;
 use crate::flags::{Dialect, EnvFlags};
-use crate::output::Stdout;
+use crate::output::{self, Stdout};
 
 /// What the lines set.
 struct Wanted {
@@ -65,14 +65,29 @@ fn wanted(asked: &EnvFlags) -> Result<Wanted> {
         bail!("no index at {}; becalm index STORE... makes one", own.display());
     };
     match file::open(&path) {
-        Ok(index) => Ok(Wanted {
-            module: platforms::audit_path(&index.path, index.target),
-            static_tls: u64::from(index.static_tls),
-        }),
+        Ok(index) => {
+            if !asked.undo {
+                warn_of(&index);
+            }
+            Ok(Wanted {
+                module: platforms::audit_path(&index.path, index.target),
+                static_tls: u64::from(index.static_tls),
+            })
+        }
         Err(_) if asked.undo => {
             Ok(Wanted { module: std::path::absolute(path)?.into(), static_tls: 0 })
         }
         Err(error) => Err(error),
+    }
+}
+
+/// No module can help these: the loader lays out static TLS before it asks one.
+fn warn_of(index: &Opened) {
+    for program in &index.no_start {
+        let why = "does not start in a session calmed so: a library of it wants thread-local \
+                   storage aligned as no loader under an audit module can; start it with \
+                   LD_AUDIT unset";
+        output::note(program.as_ref(), why);
     }
 }
 

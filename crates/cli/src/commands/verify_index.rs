@@ -9,9 +9,9 @@ use becalm_core::index::{Edge, Index, Object, Target};
 use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, OsStamps, index_files};
 use bstr::{BStr, BString};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::index::current::{holds, roots};
+use super::index::current::roots;
 use super::index::{file, path_of};
 use super::targets::Problem;
 use crate::exit_code::ExitStatus;
@@ -127,12 +127,15 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
     let new = indexed.machines.into_iter().find(|machine| machine.target == target);
     let new = new.map(|machine| machine.index).unwrap_or_default();
     let problems = indexed.errors.iter().map(words_of_host);
-    let root_positions: Vec<usize> = old.roots.iter().map(|&root| root as usize).collect();
+    // Others stand there for `--update` alone, or for the stores as a whole.
+    let answers = old.objects.iter().flat_map(|object| &object.edges);
+    let mut believed: FxHashSet<u32> = answers.flat_map(|edge| edge.guards.clone()).collect();
+    let snapshots = old.directories.iter().filter(|directory| directory.names.is_some());
+    believed.extend(snapshots.map(|directory| directory.guard));
     let stamps = OsStamps::default();
     let mut differences = differences(&old, &new);
     for (at, guard) in old.guards.iter().enumerate() {
-        let is_store = old.directories.iter().any(|d| d.guard as usize == at && d.names.is_none());
-        if !root_positions.contains(&at) && !is_store && !holds(guard, &stamps) {
+        if believed.contains(&(at as u32)) && !stamps.hold(guard) {
             let path = guard.path().to_owned();
             differences.push(Difference { path, what: What::Changed });
         }
@@ -142,7 +145,7 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
         target,
         objects: old.objects.iter().filter(|object| !object.path.is_empty()).count(),
         edges: old.objects.iter().map(|object| object.edges.len()).sum(),
-        stores_changed: roots(&old).any(|guard| !holds(guard, &stamps)),
+        stores_changed: roots(&old).any(|guard| !stamps.hold(guard)),
         differences,
         problems: problems.map(|(path, reason)| Problem { path, reason }).collect(),
     })

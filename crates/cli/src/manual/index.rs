@@ -24,7 +24,8 @@ const INDEX_FILES: Section = Section {
         (
             "$XDG_CACHE_HOME/becalm/programs/",
             "Indexes that becalm run makes for single programs ($HOME/.cache where \
-             XDG_CACHE_HOME is not set). Any of them may be removed at any time.",
+             XDG_CACHE_HOME is not set): the hundred used last. Any of them may be removed at any \
+             time.",
         ),
         (
             "INDEX.d/",
@@ -40,7 +41,7 @@ const INDEX_TRUTH: Section = Section {
         (
             "stores",
             "What lies below a STORE or a --store prefix counts as immutable: an answer there \
-             stands. In stores laid out as those of Nix and Guix one look at the store tells whether \
+             stands, and a package that was absent is searched once it comes. In stores laid out as those of Nix and Guix one look at the store tells whether \
              a package has come or gone; in others, and after that, each answer is looked at once.",
         ),
         (

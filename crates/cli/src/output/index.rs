@@ -29,6 +29,7 @@ struct IndexJson<'a> {
     machine: &'static str,
     stores: Vec<String>,
     objects: usize,
+    kept: usize,
     edges: usize,
     bytes: usize,
     table_bytes: usize,
@@ -79,11 +80,12 @@ pub(crate) fn json(out: &mut impl Write, report: &Report) -> io::Result<()> {
         machine: machine_name(machine.target.machine),
         stores: report.stores.iter().map(text_of).collect(),
         objects: numbers.objects,
+        kept: report.kept,
         edges: numbers.edges,
         bytes: report.sealed.file.len(),
         table_bytes: report.sealed.table,
         directories: DirectoriesJson {
-            watched: machine.index.directories.len() - numbers.snapshotted,
+            watched: machine.index.folders.iter().filter(|folder| folder.walked).count(),
             snapshotted: numbers.snapshotted,
             not_snapshotted: report.unsnapshotted.iter().map(text_of).collect(),
         },
@@ -162,6 +164,9 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
     writeln!(out, "{} written", look.strong(&shown(report.path.as_ref())))?;
     let name = machine_name(machine.target.machine);
     writeln!(out, "  objects  {} for {name}", grouped(numbers.objects as u64))?;
+    if report.kept > 0 {
+        writeln!(out, "  kept     answers of {} as they were", grouped(report.kept as u64))?;
+    }
     let each = report.sealed.table as f64 / numbers.edges.max(1) as f64;
     let bytes = grouped(report.sealed.file.len() as u64);
     let answers = counted(numbers.edges as u64, "answer", "answers");

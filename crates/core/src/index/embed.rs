@@ -2,16 +2,23 @@
 //!
 //! The module's linker script makes code and constants its last segment and ends the
 //! segment with the table's place, so putting a table in means: append it, make that
-//! segment longer. The section headers, which would lie behind, are left out.
+//! segment longer. The section headers, which would lie behind, are left out. Before the
+//! table stands a check of the module itself, by which it declines where it is damaged
+//! (`audit/whole.c`).
 
 use bstr::ByteSlice;
 use thiserror::Error;
 
 use super::layout::{Reader, Writer};
-use super::{Target, layout};
+use super::{Target, hash, layout};
 use crate::elf::{Class, ident};
 
 const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+/// How far before the table the module's check stands.
+const CHECK: usize = 64;
+/// What the check's hash begins with.
+const CHECK_SEED: u64 = 1;
 
 /// Why a file is no audit module to put a table into, or holds none.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -42,6 +49,7 @@ pub fn embed(module: &[u8], table: &[u8]) -> Result<Vec<u8>, EmbedError> {
     file.extend_from_slice(table);
     let length = file.len() as u64 - place.offset;
     place.set_length(&mut file, length);
+    place.set_check(&mut file, bare.len() - CHECK);
     Ok(file)
 }
 
@@ -58,7 +66,19 @@ pub fn split(file: &[u8]) -> Result<(Vec<u8>, &[u8]), EmbedError> {
     }
     let mut module = bare.to_vec();
     place.set_length(&mut module, bare.len() as u64 - place.offset);
+    module[bare.len() - CHECK..][..8].fill(0);
     Ok((module, table))
+}
+
+/// True where the module of a file that [`embed`] made is as it was made.
+///
+/// # Errors
+/// [`EmbedError`] where it is none.
+pub fn module_is_whole(file: &[u8]) -> Result<bool, EmbedError> {
+    let place = place(file)?;
+    let at = without_table(file, &place).len() - CHECK;
+    let check = Reader { endian: place.target.endian, bytes: file }.long(at);
+    Ok(check == Some(place.check(file, at)))
 }
 
 /// Where the last segment of a module is described and lies.
@@ -68,6 +88,8 @@ struct Place {
     header: usize,
     offset: u64,
     end: usize,
+    /// Offset of the dynamic section, the first that the loader writes to.
+    dynamic: usize,
 }
 
 impl Place {
@@ -92,6 +114,19 @@ impl Place {
         put(shnum, 2, 0);
         put(shnum + 2, 2, 0);
     }
+
+    /// The hash of what stands before the dynamic section, then of the last segment up to the
+    /// check at `at`.
+    fn check(&self, file: &[u8], at: usize) -> u64 {
+        let head = hash::bytes(CHECK_SEED, &file[..self.dynamic]);
+        hash::bytes(head, &file[self.offset as usize..at])
+    }
+
+    fn set_check(&self, file: &mut [u8], at: usize) {
+        let mut number = Writer::new(self.target.endian);
+        number.long(self.check(file, at));
+        file[at..at + 8].copy_from_slice(&number.bytes);
+    }
 }
 
 fn place(module: &[u8]) -> Result<Place, EmbedError> {
@@ -106,22 +141,33 @@ fn place(module: &[u8]) -> Result<Place, EmbedError> {
     let (offset_at, filesz_at) = if wide { (8, 32) } else { (4, 16) };
     let phoff = number(phoff_at).and_then(|at| usize::try_from(at).ok()).ok_or(broken.clone())?;
     let count = usize::from(reader.half(phnum_at).ok_or(broken.clone())?);
-    let mut last = None;
+    let (mut last, mut dynamic) = (None, None);
     for index in 0..count {
         let at = phoff.checked_add(index * size).ok_or(broken.clone())?;
-        if reader.word(at).ok_or(broken.clone())? == PT_LOAD {
-            last = Some(at);
+        match reader.word(at).ok_or(broken.clone())? {
+            PT_LOAD => last = Some(at),
+            PT_DYNAMIC => dynamic = number(at + offset_at),
+            _ => {}
         }
     }
     let header = last.ok_or(EmbedError::NotAModule("it has no segment to load"))?;
     let offset = number(header + offset_at).ok_or(broken.clone())?;
+    let dynamic = dynamic
+        .and_then(|dynamic| usize::try_from(dynamic).ok())
+        .filter(|&dynamic| dynamic <= module.len())
+        .ok_or(EmbedError::NotAModule("it has no dynamic section"))?;
     let filesz = number(header + filesz_at).ok_or(broken.clone())?;
     let end = offset
         .checked_add(filesz)
         .and_then(|end| usize::try_from(end).ok())
         .filter(|&end| end <= module.len())
         .ok_or(broken)?;
-    Ok(Place { target, header, offset, end })
+    let place = Place { target, header, offset, end, dynamic };
+    let bare = without_table(module, &place);
+    if bare.len() < offset as usize + CHECK {
+        return Err(EmbedError::NotAModule("it has no room for its check"));
+    }
+    Ok(place)
 }
 
 /// What of the file comes before a table: all up to the last segment's end, or up to the

@@ -4,6 +4,7 @@ use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
 use super::layout::{self, Writer};
+use super::origins::{Origins, Tree};
 use super::{Directory, Edge, EncodeError, Guard, Index, Object, Stamp, Target, hash};
 
 /// The bytes of the table of an index, in the byte order of `target`.
@@ -13,6 +14,7 @@ use super::{Directory, Edge, EncodeError, Guard, Index, Object, Stamp, Target, h
 pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let mut encoder = Encoder::new(target);
     let (objects, buckets) = encoder.objects(&index.objects, index.guards.len())?;
+    let origins = encoder.origins(index)?;
     let guards = encoder.guards(&index.guards)?;
     let directories = encoder.directories(&index.directories, index.guards.len())?;
     let roots = encoder.set(&index.roots, index.guards.len())?;
@@ -26,7 +28,8 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     ];
     let Encoder { edges, pool, strings, .. } = encoder;
     let parts = [objects, buckets, edges, guards, pool, directories];
-    assemble(target, parts, counts, strings, roots, first_root(index))
+    let tail = Tail { strings, roots, origins, settings: index.settings };
+    assemble(target, parts, counts, tail, first_root(index))
 }
 
 fn first_root(index: &Index) -> &BStr {
@@ -35,13 +38,20 @@ fn first_root(index: &Index) -> &BStr {
     if path.len() < layout::TRAILER { path } else { BStr::new("/") }
 }
 
-/// Header, sections, strings, trailer.
+/// What follows the sections of records.
+struct Tail {
+    strings: Writer,
+    roots: u32,
+    origins: Writer,
+    settings: u32,
+}
+
+/// Header, sections, strings, origins, trailer.
 fn assemble(
     target: Target,
     parts: [Writer; 6],
     counts: [usize; 6],
-    strings: Writer,
-    roots: u32,
+    tail: Tail,
     trailer: &BStr,
 ) -> Result<Vec<u8>, EncodeError> {
     let narrow = |size: usize| {
@@ -56,8 +66,14 @@ fn assemble(
         body.align();
     }
     places.word(narrow(layout::HEADER + body.bytes.len())?);
-    places.word(narrow(strings.bytes.len())?);
-    body.bytes.extend_from_slice(&strings.bytes);
+    places.word(narrow(tail.strings.bytes.len())?);
+    body.bytes.extend_from_slice(&tail.strings.bytes);
+    body.align();
+    places.word(tail.roots);
+    places.word(narrow(layout::HEADER + body.bytes.len())?);
+    places.word(narrow(tail.origins.bytes.len() / 4)?);
+    places.word(tail.settings);
+    body.bytes.extend_from_slice(&tail.origins.bytes);
     body.align();
     let trailer_at = body.bytes.len();
     body.bytes.extend_from_slice(trailer);
@@ -70,7 +86,6 @@ fn assemble(
     table.word(layout::machine_word(target));
     table.word(narrow(layout::HEADER + body.bytes.len())?);
     table.bytes.extend_from_slice(&places.bytes);
-    table.word(roots);
     table.bytes.resize(layout::HEADER, 0);
     table.bytes.extend_from_slice(&body.bytes);
     let checksum = hash::bytes(0, &table.bytes);
@@ -145,6 +160,20 @@ impl Encoder {
         Ok(place)
     }
 
+    /// Where the answers come from, for `--update`.
+    fn origins(&mut self, index: &Index) -> Result<Writer, EncodeError> {
+        let tree = Tree::of(&index.folders);
+        let mut names = Vec::with_capacity(tree.nodes.len());
+        for node in &tree.nodes {
+            names.push(self.string(&node.name)?);
+        }
+        let mut origins = Origins::new(self.target.endian, &tree, &names, index.objects.len());
+        for at in in_buckets(&index.objects) {
+            origins.object(&index.objects[at])?;
+        }
+        Ok(origins.finish())
+    }
+
     /// The object records, by bucket, and the buckets: where each ends.
     fn objects(
         &mut self,
@@ -152,17 +181,12 @@ impl Encoder {
         guards: usize,
     ) -> Result<(Writer, Writer), EncodeError> {
         let count = objects.len().max(1);
-        // No division: 32-bit machines have none of 64 bits.
-        let bucket_of = |object: &Object| {
-            (((hash::bytes(0, &object.path) >> 32) * count as u64) >> 32) as usize
-        };
-        let mut order: Vec<usize> = (0..objects.len()).collect();
-        order.sort_by_cached_key(|&at| (bucket_of(&objects[at]), objects[at].path.clone()));
+        let order = in_buckets(objects);
         let mut records = Writer::new(self.target.endian);
         let mut ends = vec![0_u32; count];
         for (position, at) in order.into_iter().enumerate() {
             self.object(&mut records, &objects[at], guards)?;
-            ends[bucket_of(&objects[at])] = position as u32 + 1;
+            ends[bucket_of(&objects[at], count)] = position as u32 + 1;
         }
         let mut buckets = Writer::new(self.target.endian);
         let mut end = 0;
@@ -188,7 +212,9 @@ impl Encoder {
         records.word(object.run_path);
         records.word(
             (u32::from(object.canonical) * layout::OBJECT_CANONICAL)
-                | (u32::from(object.closed) * layout::OBJECT_CLOSED),
+                | (u32::from(object.closed) * layout::OBJECT_CLOSED)
+                | (u32::from(object.no_start) * layout::OBJECT_NO_START)
+                | (u32::from(object.is_program) * layout::OBJECT_PROGRAM),
         );
         records.word(object.static_tls);
         records.word(0);
@@ -230,6 +256,9 @@ impl Encoder {
                 Guard::Absent(path) => (layout::GUARD_ABSENT, path, Stamp::default()),
                 Guard::File(path, stamp) => (layout::GUARD_FILE, path, *stamp),
                 Guard::Loader(path) => (layout::GUARD_LOADER, path, Stamp::default()),
+                Guard::AbsentPackage(path) => {
+                    (layout::GUARD_ABSENT_PACKAGE, path, Stamp::default())
+                }
             };
             let place = self.string(path)?;
             records.word(place);
@@ -292,6 +321,19 @@ impl Encoder {
         let check = hash::low(0, &self.pool.bytes[start..]);
         Ok((place, names.len() as u32, check))
     }
+}
+
+/// The bucket of an object. No division: 32-bit machines have none of 64 bits.
+fn bucket_of(object: &Object, buckets: usize) -> usize {
+    (((hash::bytes(0, &object.path) >> 32) * buckets as u64) >> 32) as usize
+}
+
+/// Positions of the objects in the order of the table.
+fn in_buckets(objects: &[Object]) -> Vec<usize> {
+    let count = objects.len().max(1);
+    let mut order: Vec<usize> = (0..objects.len()).collect();
+    order.sort_by_cached_key(|&at| (bucket_of(&objects[at], count), &objects[at].path));
+    order
 }
 
 fn flags_of(edge: &Edge) -> u32 {

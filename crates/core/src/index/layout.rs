@@ -9,6 +9,8 @@ pub(super) const MAGIC: &[u8; 8] = b"becalmIX";
 pub(super) const ORDER: u32 = 0x0102_0304;
 pub(super) const VERSION: u32 = 1;
 pub(super) const HEADER: usize = 120;
+pub(super) const ORIGINS: usize = 84;
+pub(super) const SETTINGS: usize = 92;
 pub(super) const HEADER_CHECKSUM: usize = 104;
 pub(super) const HEADER_CHECK: usize = 116;
 pub(super) const OBJECT: usize = 32;
@@ -19,6 +21,8 @@ pub(super) const TRAILER: usize = 256;
 
 pub(super) const OBJECT_CANONICAL: u32 = 1;
 pub(super) const OBJECT_CLOSED: u32 = 2;
+pub(super) const OBJECT_NO_START: u32 = 4;
+pub(super) const OBJECT_PROGRAM: u32 = 8;
 pub(super) const DIRECTORY_HAS_NAMES: u32 = 1;
 pub(super) const EDGE_SET: u32 = 0x00ff_ffff;
 pub(super) const EDGE_BEFORE_LIBRARY_PATH: u32 = 0x0100_0000;
@@ -31,6 +35,7 @@ pub(super) const GUARD_DIRECTORY: u32 = 1;
 pub(super) const GUARD_ABSENT: u32 = 2;
 pub(super) const GUARD_FILE: u32 = 3;
 pub(super) const GUARD_LOADER: u32 = 4;
+pub(super) const GUARD_ABSENT_PACKAGE: u32 = 5;
 
 /// The machine word of the header.
 pub(super) fn machine_word(target: Target) -> u32 {

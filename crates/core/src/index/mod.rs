@@ -10,6 +10,7 @@ mod embed;
 mod encode;
 pub mod hash;
 mod layout;
+mod origins;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,7 @@ use thiserror::Error;
 
 use crate::elf::{Class, Endian, Ident};
 
-pub use embed::{EmbedError, embed, split};
+pub use embed::{EmbedError, embed, module_is_whole, split};
 pub use encode::encode;
 pub use table::{Table, TableError};
 
@@ -36,6 +37,11 @@ pub struct Index {
     pub roots: Vec<u32>,
     /// Directories, each path once.
     pub directories: Vec<Directory>,
+    /// What `--update` holds against the stores, each path once.
+    pub folders: Vec<Folder>,
+    /// What the answers rest on beside files: the facts of the loader, the stores, becalm
+    /// itself. Where another index would have another, nothing of this one is kept.
+    pub settings: u32,
 }
 
 /// An object that asks, under one path it is loaded by.
@@ -54,6 +60,16 @@ pub struct Object {
     /// Bytes of static TLS that the start of this program needs from the surplus, where
     /// that is more than glibc has by default; else 0. See [`tls`].
     pub static_tls: u32,
+    /// A program that does not start under any audit module ([`tls::StaticTls::impossible`]).
+    pub no_start: bool,
+    /// It names an interpreter.
+    pub is_program: bool,
+    /// [`Stamp::mark`] of the file when it was read; 0 where that is not known.
+    pub seen: u32,
+    /// Positions in [`Index::folders`]: the run path, in order.
+    pub searched: Vec<u32>,
+    /// Questions left to the loader, by [`build::Left`]; 255 stands for that many and more.
+    pub left: [u8; 8],
     /// The answers.
     pub edges: Vec<Edge>,
 }
@@ -97,6 +113,9 @@ pub enum Guard {
     File(BString, Stamp),
     /// The process's loader goes by one of these paths, `:` between them.
     Loader(BString),
+    /// A directory of a package that is not in its store: it cannot be there while the roots
+    /// hold, and is looked for otherwise.
+    AbsentPackage(BString),
 }
 
 impl Guard {
@@ -107,7 +126,8 @@ impl Guard {
             Guard::Directory(path, _)
             | Guard::Absent(path)
             | Guard::File(path, _)
-            | Guard::Loader(path) => path.as_ref(),
+            | Guard::Loader(path)
+            | Guard::AbsentPackage(path) => path.as_ref(),
         }
     }
 }
@@ -137,6 +157,16 @@ pub struct Time {
 }
 
 impl Stamp {
+    /// A number that tells one state of a file from another; above [`Folder::ABSENT`].
+    #[must_use]
+    pub fn mark(&self) -> u32 {
+        let Self { dev, ino, size, mtime, ctime } = self;
+        let times = [mtime.sec, i64::from(mtime.nsec), ctime.sec, i64::from(ctime.nsec)];
+        let words = [*dev, *ino, *size].into_iter().chain(times.map(i64::cast_unsigned));
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        hash::low(0, &bytes).max(Folder::ABSENT + 1)
+    }
+
     /// False where a later change could leave the same stamp: the last one lies within the
     /// grain of the clock before `now`. That is a tenth of a second where the file system
     /// keeps fractions (the kernel's own clock ticks every 10 ms at most), two seconds where
@@ -157,13 +187,31 @@ impl Stamp {
 /// A directory as it was indexed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
-    /// The path, as `LD_LIBRARY_PATH` or the walk names it, without a trailing slash.
+    /// The path, as `LD_LIBRARY_PATH` names it, without a trailing slash.
     pub path: BString,
     /// Position of its guard ([`Guard::Directory`]) in [`Index::guards`].
     pub guard: u32,
     /// The names in it, where it may stand in `LD_LIBRARY_PATH`; ascending. `None` where
-    /// it was only walked, and stands here for `--update`.
+    /// there are none to go by.
     pub names: Option<Vec<hash::NameHash>>,
+}
+
+/// A directory that was listed for objects, or that the search of one may look into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// The path, as the run path or the walk names it, without a trailing slash.
+    pub path: BString,
+    /// [`Stamp::mark`] with no length; [`Self::ABSENT`], or [`Self::UNKNOWN`].
+    pub mark: u32,
+    /// It was listed for objects.
+    pub walked: bool,
+}
+
+impl Folder {
+    /// It changed while it was read: what it was like cannot be told.
+    pub const UNKNOWN: u32 = 0;
+    /// It was not there.
+    pub const ABSENT: u32 = 1;
 }
 
 /// The machine a table is for: it is written in that machine's byte order.
@@ -197,4 +245,7 @@ pub enum EncodeError {
     /// An edge, root or directory names a guard that is not there.
     #[error("the index names guard {0}, which it does not have")]
     NoSuchGuard(u32),
+    /// An object names a folder that is not there.
+    #[error("the index names folder {0}, which it does not have")]
+    NoSuchFolder(u32),
 }

@@ -7,6 +7,7 @@ use bstr::{BStr, BString};
 use thiserror::Error;
 
 use super::layout::{self, Reader};
+use super::origins::{Origin, OriginsReader as Origins};
 use super::{Directory, Edge, Guard, Index, Object, Stamp, Target, Time, hash};
 use crate::elf::Endian;
 
@@ -119,8 +120,15 @@ impl<'a> Table<'a> {
         let guards = self.section(GUARDS, layout::GUARD)?;
         let directories = self.section(DIRECTORIES, layout::DIRECTORY)?;
         self.section(BUCKETS, 4)?;
+        let origins = Origins::read(self.reader, objects.count)?;
+        let object = |(index, at)| {
+            let Origin { seen, searched, left } = origins.object(index)?;
+            Ok(Object { seen, left, searched, ..self.object(at)? })
+        };
         Ok(Index {
-            objects: objects.records().map(|at| self.object(at)).collect::<Result<_, _>>()?,
+            objects: objects.records().enumerate().map(object).collect::<Result<_, _>>()?,
+            folders: origins.folders(|place| self.string(place))?,
+            settings: self.word(layout::SETTINGS)?,
             guards: guards.records().map(|at| self.guard(at)).collect::<Result<_, _>>()?,
             roots: self.set(self.word(ROOTS)?)?,
             directories: directories
@@ -154,6 +162,20 @@ impl<'a> Table<'a> {
     pub fn static_tls(&self) -> Result<u32, TableError> {
         let objects = self.section(OBJECTS, layout::OBJECT)?;
         objects.records().map(|at| self.word(at + 20)).try_fold(0, |most, one| Ok(most.max(one?)))
+    }
+
+    /// Its programs that do not start under any audit module ([`Object::no_start`]).
+    ///
+    /// # Errors
+    /// As [`Self::index`].
+    pub fn no_start(&self) -> Result<Vec<BString>, TableError> {
+        let mut found = Vec::new();
+        for at in self.section(OBJECTS, layout::OBJECT)?.records() {
+            if self.word(at + 16)? & layout::OBJECT_NO_START != 0 {
+                found.push(self.string(self.word(at)?)?.to_owned());
+            }
+        }
+        Ok(found)
     }
 
     fn word(&self, at: usize) -> Result<u32, TableError> {
@@ -202,7 +224,7 @@ impl<'a> Table<'a> {
         let path = self.string(self.word(at)?)?;
         self.check(at, layout::OBJECT, hash::bytes(0, path))?;
         let (first, count) = (self.word(at + 4)? as usize, self.word(at + 8)? as usize);
-        let run_path = self.word(at + 12)?;
+        let (run_path, flags) = (self.word(at + 12)?, self.word(at + 16)?);
         let edges = self.section(EDGES, layout::EDGE)?;
         if first.checked_add(count).is_none_or(|end| end > edges.count) {
             return Err(TableError::Damaged("an object's answers leave it"));
@@ -210,10 +232,15 @@ impl<'a> Table<'a> {
         let edges = Section { at: edges.at + first * layout::EDGE, count, ..edges };
         Ok(Object {
             path: path.to_owned(),
-            canonical: self.word(at + 16)? & layout::OBJECT_CANONICAL != 0,
-            closed: self.word(at + 16)? & layout::OBJECT_CLOSED != 0,
+            canonical: flags & layout::OBJECT_CANONICAL != 0,
+            closed: flags & layout::OBJECT_CLOSED != 0,
+            no_start: flags & layout::OBJECT_NO_START != 0,
+            is_program: flags & layout::OBJECT_PROGRAM != 0,
             run_path,
             static_tls: self.word(at + 20)?,
+            seen: 0,
+            searched: Vec::new(),
+            left: [0; 8],
             edges: edges.records().map(|at| self.edge(at, run_path)).collect::<Result<_, _>>()?,
         })
     }
@@ -263,6 +290,7 @@ impl<'a> Table<'a> {
             layout::GUARD_ABSENT => Ok(Guard::Absent(path)),
             layout::GUARD_FILE => Ok(Guard::File(path, stamp)),
             layout::GUARD_LOADER => Ok(Guard::Loader(path)),
+            layout::GUARD_ABSENT_PACKAGE => Ok(Guard::AbsentPackage(path)),
             _ => Err(TableError::Damaged("a guard of unknown kind")),
         }
     }
@@ -270,11 +298,8 @@ impl<'a> Table<'a> {
     fn directory(&self, at: usize) -> Result<Directory, TableError> {
         let path = self.string(self.word(at + 4)?)?;
         self.check(at, layout::DIRECTORY, hash::bytes(0, path))?;
-        let names = if self.word(at + 24)? & layout::DIRECTORY_HAS_NAMES != 0 {
-            Some(self.names(at)?)
-        } else {
-            None
-        };
+        let has_names = self.word(at + 24)? & layout::DIRECTORY_HAS_NAMES != 0;
+        let names = if has_names { Some(self.names(at)?) } else { None };
         Ok(Directory { path: path.to_owned(), guard: self.word(at + 8)?, names })
     }
 

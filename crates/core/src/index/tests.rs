@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::hash::NameHash;
 use super::{
-    Directory, Edge, EmbedError, Guard, Index, Object, Stamp, Table, TableError, Target, Time,
-    embed, encode, split,
+    Directory, Edge, EmbedError, Folder, Guard, Index, Object, Stamp, Table, TableError, Target,
+    Time, embed, encode, module_is_whole, split,
 };
 use crate::elf::{Class, Endian};
 
@@ -52,6 +52,11 @@ fn store(objects: usize) -> Index {
                 closed: object % 3 == 0,
                 run_path: object as u32 * 31,
                 static_tls: if object == 3 { 4096 } else { 0 },
+                no_start: object == 4,
+                is_program: object % 2 == 1,
+                seen: object as u32,
+                searched: if object == 0 { vec![] } else { vec![object as u32 % 2, 2] },
+                left: [object as u8, 0, 1, 2, 3, 4, 5, 255],
                 edges: edges(object),
             })
             .collect(),
@@ -60,8 +65,18 @@ fn store(objects: usize) -> Index {
             Guard::Absent("/usr/local/lib".into()),
             Guard::File("/etc/ld.so.cache".into(), stamp(2)),
             Guard::Loader("/lib64/ld-linux-x86-64.so.2".into()),
+            Guard::AbsentPackage("/nix/store/none/lib".into()),
         ],
         roots: vec![0],
+        folders: [
+            ("/a/lib", 7, true),
+            ("/a", 1, false),
+            ("/b//c/lib/..", 99, false),
+            ("/", 5, true),
+        ]
+        .map(|(path, mark, walked)| Folder { path: path.into(), mark, walked })
+        .to_vec(),
+        settings: 77,
         directories: vec![
             Directory {
                 path: "/opt/lib".into(),
@@ -84,7 +99,16 @@ fn sorted(mut index: Index) -> Index {
         }
     }
     index.objects.sort_by(|a, b| a.path.cmp(&b.path));
-    index.directories.sort_by(|a, b| a.path.cmp(&b.path));
+    // By path, since those that others only lie in come as well.
+    let folders = std::mem::take(&mut index.folders);
+    let mut order: Vec<usize> = (0..folders.len()).filter(|&at| folders[at].mark > 0).collect();
+    order.sort_by_key(|&at| &folders[at].path);
+    for object in &mut index.objects {
+        for at in &mut object.searched {
+            *at = order.iter().position(|&known| known == *at as usize).unwrap() as u32;
+        }
+    }
+    index.folders = order.iter().map(|&at| folders[at].clone()).collect();
     index
 }
 
@@ -154,7 +178,8 @@ proptest! {
     }
 }
 
-/// A module as the linker makes it, without anything in it: two segments, the second last.
+/// A module as the linker makes it, without anything in it: two segments, the second last,
+/// and a dynamic section in the first.
 fn module() -> Vec<u8> {
     let mut file = vec![0; 0x200];
     file[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");
@@ -162,9 +187,10 @@ fn module() -> Vec<u8> {
     file[18] = 62;
     file[32] = 64;
     file[54] = 56;
-    file[56] = 2;
-    for (header, offset, size) in [(64, 0_u64, 0x100_u64), (120, 0x100, 0x80)] {
-        file[header] = 1;
+    file[56] = 3;
+    let headers = [(64, 1, 0_u64, 0x120_u64), (120, 1, 0x120, 0x60), (176, 2, 0xe8, 0x10)];
+    for (header, kind, offset, size) in headers {
+        file[header] = kind;
         file[header + 8..header + 16].copy_from_slice(&offset.to_le_bytes());
         file[header + 32..header + 40].copy_from_slice(&size.to_le_bytes());
     }
@@ -181,6 +207,19 @@ fn a_table_goes_into_a_module_and_comes_out_again() {
     let other = encode(&store(7), TARGETS[0]).unwrap();
     assert_eq!(embed(&file, &other).unwrap(), embed(&bare, &other).unwrap());
     assert_eq!(split(&bare), Err(EmbedError::NoTable));
+}
+
+#[test]
+fn a_flipped_bit_of_the_module_is_noticed_but_for_what_the_loader_writes_to() {
+    let file = embed(&module(), &encode(&store(5), TARGETS[0]).unwrap()).unwrap();
+    assert_eq!(module_is_whole(&file), Ok(true));
+    let written_to = 0xe8..0x120;
+    let after_the_check = 0x148..0x180;
+    for at in (0..0x180).filter(|at| !written_to.contains(at) && !after_the_check.contains(at)) {
+        let mut damaged = file.clone();
+        damaged[at] ^= 1 << (at % 8);
+        assert_ne!(module_is_whole(&damaged), Ok(true), "byte {at}");
+    }
 }
 
 #[test]

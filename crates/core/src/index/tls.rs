@@ -42,6 +42,13 @@ pub struct StaticTls {
 }
 
 impl StaticTls {
+    /// What an index keeps of a need: [`Self::tunable`], 0 for none, and [`Self::impossible`].
+    #[must_use]
+    pub fn kept(tunable: u32, impossible: bool) -> Self {
+        let all = u64::from(tunable).saturating_sub(DEFAULT_OPTIONAL);
+        Self { required: 0, all, impossible }
+    }
+
     /// True where the start is sure to fail without the tunable, or whatever it is.
     #[must_use]
     pub fn fails_by_default(&self) -> bool {

@@ -119,6 +119,19 @@ fn directories_nobody_indexed() {
 }
 
 #[test]
+fn a_directory_that_was_only_walked_is_no_snapshot() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.library("store/over/libx.so.1", "x", 3, &[]);
+    scene.index(&[]);
+    let over = scene.text("store/over");
+    let (ran, _) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &over)]);
+    assert!(ran.stdout.ends_with("value 3\n"), "{ran:?}");
+}
+
+#[test]
 fn hwcaps_subdirectories_relative_elements_and_tokens_are_the_loaders() {
     if skip() {
         return;

@@ -5,6 +5,7 @@ mod damage;
 mod library_path;
 mod lookup;
 mod module;
+mod programs;
 mod semantics;
 mod static_tls;
 mod support;

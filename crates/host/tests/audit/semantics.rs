@@ -80,6 +80,58 @@ fn a_package_deleted_after_indexing_is_searched_for() {
     assert_eq!(gone.code, 127);
 }
 
+/// A hash-named package of the scene's store.
+fn package(number: u8) -> String {
+    format!("store/0123456789abcdfghijklmnpqrsvwxy{number}-p{number}")
+}
+
+#[test]
+fn a_package_that_comes_after_indexing_is_searched_in_its_turn() {
+    if skip() {
+        return;
+    }
+    for packages in
+        [["none", "lib", "prog"].map(|name| format!("store/{name}")), [0, 1, 2].map(package)]
+    {
+        let scene = Scene::new();
+        let [late, there, own] = &packages;
+        scene.library(&format!("{there}/lib/libx.so.1"), "x", 1, &[]);
+        let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+        let (link, rpath) =
+            (format!("@/{there}/lib/libx.so.1"), format!("-Wl,-rpath,@/{late}/lib:@/{there}/lib"));
+        let program = format!("{own}/bin/prog");
+        scene.cc(&program, &source, &[&link, &rpath]);
+        scene.index(&[]);
+        let (ran, answers) = scene.same(&program, &[]);
+        assert!(
+            ran.stdout.ends_with("value 1\n") && answered(&answers, "libx.so.1"),
+            "{answers:?}"
+        );
+        // Some other package: not what the answer rests on.
+        std::fs::create_dir(scene.path(&package(9))).unwrap();
+        let (_, answers) = scene.same(&program, &[]);
+        assert!(answered(&answers, "libx.so.1"), "{answers:?}");
+        scene.library(&format!("{late}/lib/libx.so.1"), "x", 2, &[]);
+        let (ran, answers) = scene.same(&program, &[]);
+        assert!(ran.stdout.ends_with("value 2\n"), "{late}: {ran:?}");
+        assert!(!answered(&answers, "libx.so.1"), "{answers:?}");
+    }
+}
+
+#[test]
+fn the_whole_store_deleted_after_indexing() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    two_dirs(&scene, "-Wl,-rpath,@/store/a:@/store/b");
+    std::fs::copy(scene.path("store/p/bin/prog"), scene.path("prog")).unwrap();
+    scene.index(&[]);
+    std::fs::remove_dir_all(scene.store()).unwrap();
+    let (ran, _) = scene.same("prog", &[]);
+    assert_eq!(ran.code, 127, "{ran:?}");
+}
+
 #[test]
 fn a_preload_comes_first() {
     if skip() {

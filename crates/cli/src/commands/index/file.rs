@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use becalm_core::index::{Index, Table, Target, split};
+use becalm_core::index::{Index, Table, Target, module_is_whole, split};
 use becalm_host::write::{WriteOptions, Writer};
 use bstr::BString;
 use rustix::process::geteuid;
@@ -27,6 +27,8 @@ pub(crate) struct Opened {
     /// What `glibc.rtld.optional_static_tls` must be for the most demanding of its programs;
     /// 0: the default does.
     pub static_tls: u32,
+    /// Programs that start under no audit module.
+    pub no_start: Vec<BString>,
 }
 
 /// Opens an index that programs are to be started with.
@@ -50,11 +52,15 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
     let read = || -> Result<Opened> {
         let (_, table) = split(&bytes)?;
         let table = Table::read(table)?;
+        if !module_is_whole(&bytes)? {
+            bail!("the index is damaged: its module's check does not fit");
+        }
         Ok(Opened {
             path: path.clone(),
             target: table.target(),
             roots: table.roots()?,
             static_tls: table.static_tls()?,
+            no_start: table.no_start()?,
         })
     };
     read().with_context(|| shown.clone())
@@ -79,8 +85,12 @@ pub(crate) struct Whole {
 pub(crate) fn read(path: &Path) -> Result<Whole> {
     let bytes = fs::read(path).map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
     let read = || -> Result<(Target, Index, Vec<u8>)> {
-        let (_, bytes) = split(&bytes)?;
+        let (_, table) = split(&bytes)?;
+        let (whole, bytes) = (module_is_whole(&bytes)?, table);
         let table = Table::read(bytes)?;
+        if !whole {
+            bail!("the index is damaged: its module's check does not fit");
+        }
         Ok((table.target(), table.index()?, bytes.to_vec()))
     };
     let (target, index, table) = read().with_context(|| path.display().to_string())?;

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::index::Index;
 use becalm_host::OsFs;
-use becalm_host::index_store::{IndexOptions, index_stores};
+use becalm_host::index_store::{IndexOptions, Indexed, MachineIndex, index_stores, update_stores};
 use bstr::{BString, ByteSlice};
 
 use self::file::Whole;
@@ -41,6 +41,8 @@ pub(crate) struct Report {
     pub sealed: Sealed,
     /// The stores.
     pub stores: Vec<BString>,
+    /// Objects whose answers are those of the index that was brought up to date.
+    pub kept: usize,
     /// Directories that were to be snapshotted and are not: they changed a moment ago, are not
     /// there, or have hwcaps subdirectories.
     pub unsnapshotted: Vec<BString>,
@@ -66,14 +68,18 @@ pub(crate) fn run(asked: &IndexFlags, color: When) -> Result<ExitStatus> {
     }
     let (stores, dirs) = what(asked, old.as_ref().map(|old| &old.index))?;
     jobs::limit(asked.jobs)?;
-    let prefixes = prefixes(&asked.store);
+    let mut prefixes = prefixes(&asked.store);
+    if let Some(old) = &old {
+        // Those that were immutable for it and hold answers.
+        prefixes.extend(current::roots(&old.index).map(|guard| path_of(guard.path())));
+    }
     let options = IndexOptions {
         stores: &stores,
         prefixes: &prefixes,
         dirs: &dirs,
         ..IndexOptions::default()
     };
-    let report = make(&path, &modules, options)?;
+    let report = make(&path, &modules, old.as_ref(), options)?;
     tell(asked, &report, color)?;
     let failed = !report.problems.is_empty();
     Ok(if failed { ExitStatus::Failure } else { ExitStatus::Fine })
@@ -122,7 +128,7 @@ fn what(asked: &IndexFlags, old: Option<&Index>) -> Result<(Vec<PathBuf>, Vec<Pa
     let mut dirs = dirs_of(&asked.dirs);
     if let Some(old) = old {
         if stores.is_empty() {
-            stores.extend(current::roots(old).map(|guard| path_of(guard.path())));
+            stores.extend(current::stores(old));
         }
         if dirs.is_empty() {
             dirs.extend(current::snapshotted(old));
@@ -156,13 +162,21 @@ pub(crate) fn dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
     elements.filter(|element| element.starts_with(b"/")).map(|e| path_of(e.as_bstr())).collect()
 }
 
-/// Indexes the stores and writes the file.
-fn make(path: &Path, modules: &Modules, options: IndexOptions<'_>) -> Result<Report> {
+/// Indexes the stores, with what still holds of an old index, and writes the file.
+fn make(
+    path: &Path,
+    modules: &Modules,
+    old: Option<&Whole>,
+    options: IndexOptions<'_>,
+) -> Result<Report> {
     let IndexOptions { stores, dirs, .. } = options;
     let count = Count::new("files looked at");
     let tick = |files: usize| count.add(files);
     let options = IndexOptions { progress: Some(&tick), ..options };
-    let mut indexed = index_stores(&OsFs::new(), options);
+    let os = OsFs::new();
+    let updated = old.and_then(|old| update_stores(&os, &old.index, old.target, options));
+    let kept = updated.as_ref().map(kept_of);
+    let mut indexed = updated.unwrap_or_else(|| index_stores(&os, options));
     count.finish();
     let errors = std::mem::take(&mut indexed.errors);
     let problems = errors.iter().map(words_of_host);
@@ -177,10 +191,19 @@ fn make(path: &Path, modules: &Modules, options: IndexOptions<'_>) -> Result<Rep
     Ok(Report {
         path: path_bytes(path),
         stores: stores.iter().map(|store| path_bytes(store)).collect(),
+        kept: kept.unwrap_or(0),
         unsnapshotted,
         problems,
         sealed,
     })
+}
+
+fn kept_of(updated: &Indexed) -> usize {
+    let objects = |machine: &MachineIndex| {
+        let named = machine.index.objects.iter().filter(|object| !object.path.is_empty());
+        named.count().saturating_sub(machine.read)
+    };
+    updated.machines.iter().map(objects).sum()
 }
 
 fn tell(asked: &IndexFlags, report: &Report, color: When) -> Result<()> {

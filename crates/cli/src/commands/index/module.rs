@@ -82,7 +82,9 @@ impl Modules {
                     let given = elf::machine_name(given.machine);
                     bail!("the module is for {given}, the objects are for {name}")
                 }
-                None => bail!("no audit module for {name} is built in; name one with --module"),
+                None => bail!(
+                    "no audit module for {name} is built in; becalm index takes one with --module"
+                ),
             }
         };
         let machine = machines.remove(at);

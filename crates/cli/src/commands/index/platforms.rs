@@ -51,7 +51,7 @@ fn of(target: Target) -> Option<&'static Platforms> {
 }
 
 /// The directory beside an index.
-fn dir_of(index: &Path) -> PathBuf {
+pub(crate) fn dir_of(index: &Path) -> PathBuf {
     let mut name = index.file_name().unwrap_or_default().to_owned();
     name.push(".d");
     index.with_file_name(name)

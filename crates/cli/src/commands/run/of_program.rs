@@ -2,12 +2,16 @@
 //!
 //! Its name holds who the program is (path, inode, times), what `LD_LIBRARY_PATH` names and
 //! in which state: where any of that changes, another index is made. It knows the objects of
-//! the start alone; `becalm index` knows whole stores.
+//! the start alone; `becalm index` knows whole stores. The cache keeps so many of them, those
+//! used last; a process whose index goes keeps what it has mapped.
 
 use std::env;
+use std::ffi::OsStr;
+use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
 use becalm_core::loader::load::Role;
@@ -18,9 +22,12 @@ use rustc_hash::FxHasher;
 use super::program::Program;
 use crate::commands::index::file::{self, Opened};
 use crate::commands::index::module::{Modules, Sealed};
-use crate::commands::index::{dirs_of, path_of, places, prefixes};
+use crate::commands::index::{dirs_of, path_of, places, platforms, prefixes};
 use crate::flags::{RunFlags, StoreFlag};
 use crate::output::words;
+
+/// Indexes of programs that are kept: some hundred kilobytes each.
+const KEPT: usize = 100;
 
 /// The index of a program, made where it is not there.
 ///
@@ -34,13 +41,31 @@ pub(super) fn index(os: &OsFs, asked: &RunFlags, program: &Program) -> Result<Op
     if path.is_file()
         && let Ok(index) = file::open(&path)
     {
+        // Used now; where that cannot be said it is only the sooner gone.
+        let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         return Ok(index);
     }
     let made = std::fs::create_dir_all(&folder);
     made.map_err(|error| anyhow!("{}: {}", folder.display(), words(&error)))?;
     let sealed = make(os, program, &dirs, &prefixes(&asked.store))?;
     file::write(&path, &sealed)?;
+    make_room(&folder);
     file::open(&path)
+}
+
+/// Takes away the indexes used longest ago, so that [`KEPT`] are left. What cannot be taken away
+/// stays: the next one tries again.
+fn make_room(folder: &Path) {
+    let Ok(entries) = folder.read_dir() else { return };
+    let is_index = |path: &PathBuf| path.extension() == Some(OsStr::new("so"));
+    let used = |path: PathBuf| Some((path.metadata().ok()?.modified().ok()?, path));
+    let paths = entries.flatten().map(|entry| entry.path()).filter(is_index);
+    let mut indexes: Vec<(SystemTime, PathBuf)> = paths.filter_map(used).collect();
+    indexes.sort();
+    for (_, path) in indexes.iter().rev().skip(KEPT) {
+        let _ = std::fs::remove_file(path);
+        let _ = std::fs::remove_dir_all(platforms::dir_of(path));
+    }
 }
 
 fn make(os: &OsFs, program: &Program, dirs: &[PathBuf], stores: &[PathBuf]) -> Result<Sealed> {

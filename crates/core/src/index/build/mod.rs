@@ -13,7 +13,9 @@ mod variants;
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
-use super::{Directory, Edge, Guard, Index, Object, Stamp, Time, hash};
+use std::sync::Arc;
+
+use super::{Directory, Edge, Folder, Guard, Index, Object, Stamp, Time, hash};
 use crate::elf::{DF_1_NODEFLIB, Dynamic, Ident, ObjectView, dlopen_entries};
 use crate::facts::LoaderFacts;
 use crate::fs::{Errno, FileSystem};
@@ -58,12 +60,14 @@ pub struct Asked {
     pub object: Object,
     /// The guards of each edge.
     pub guards: Vec<Vec<Guard>>,
-    /// Needed strings that are left to the loader, and why.
-    pub left: Vec<(BString, Left)>,
+    /// The directories of its run path, without trailing slashes; [`Object::searched`] is
+    /// empty.
+    pub searched: Vec<Arc<BString>>,
 }
 
 /// Why a question is left to the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Left {
     /// Nothing answers it.
     NotFound,
@@ -82,17 +86,55 @@ pub enum Left {
     NoPlainName,
 }
 
+impl Left {
+    /// Each reason once.
+    pub const ALL: [Left; 7] = [
+        Left::NotFound,
+        Left::OpenElement,
+        Left::Hwcaps,
+        Left::Ancestors,
+        Left::Candidate,
+        Left::Unsettled,
+        Left::NoPlainName,
+    ];
+
+    /// How many questions [`Object::left`] says were left for this reason.
+    #[must_use]
+    pub fn count(self, left: &[u8; 8]) -> usize {
+        usize::from(left[self as usize])
+    }
+
+    fn add(self, left: &mut [u8; 8]) {
+        let count = &mut left[self as usize];
+        *count = count.saturating_add(1);
+    }
+}
+
+/// True where a path inside a store begins with `<hash>-<name>/`, the hash being 32 letters
+/// and digits (nixpkgs and Guix both take base 32 of 160 bits): what comes and goes in such a
+/// store is an entry of the store itself.
+#[must_use]
+pub fn is_in_package(path: &[u8]) -> bool {
+    const HASH: usize = 32;
+    let Some((package, _)) = path.split_once_str("/") else { return false };
+    package.len() > HASH + 1
+        && package[HASH] == b'-'
+        && package[..HASH].iter().all(u8::is_ascii_alphanumeric)
+}
+
 /// Gathers objects into an index.
 #[derive(Default)]
 pub struct Gatherer {
     index: Index,
     guards: FxHashMap<Guard, u32>,
+    folders: FxHashMap<BString, u32>,
 }
 
 impl Gatherer {
     /// Adds an object.
     pub fn object(&mut self, asked: Asked) {
         let mut object = asked.object;
+        object.searched = asked.searched.iter().map(|dir| self.folder_at(dir)).collect();
         for (edge, guards) in object.edges.iter_mut().zip(asked.guards) {
             edge.guards = guards.into_iter().map(|guard| self.guard(guard)).collect();
             edge.guards.sort_unstable();
@@ -101,10 +143,29 @@ impl Gatherer {
         self.index.objects.push(object);
     }
 
-    /// Adds a directory; `names` as [`Directory::names`].
-    pub fn directory(&mut self, path: BString, stamp: Stamp, names: Option<Vec<hash::NameHash>>) {
+    /// Adds a directory that `LD_LIBRARY_PATH` may name, with its [`Directory::names`].
+    pub fn snapshot(&mut self, path: BString, stamp: Stamp, names: Vec<hash::NameHash>) {
         let guard = self.guard(Guard::Directory(path.clone(), stamp));
-        self.index.directories.push(Directory { path, guard, names });
+        self.index.directories.push(Directory { path, guard, names: Some(names) });
+    }
+
+    /// Says what a folder was like; [`Folder::mark`].
+    pub fn folder(&mut self, path: &BString, mark: u32, walked: bool) {
+        let at = self.folder_at(path) as usize;
+        let folder = &mut self.index.folders[at];
+        (folder.mark, folder.walked) = (mark, walked);
+    }
+
+    /// The position of a folder, of which nothing else is known yet where it is new.
+    fn folder_at(&mut self, path: &BString) -> u32 {
+        if let Some(&at) = self.folders.get(path) {
+            return at;
+        }
+        let at = self.index.folders.len() as u32;
+        let unknown = Folder { path: path.clone(), mark: Folder::UNKNOWN, walked: false };
+        self.index.folders.push(unknown);
+        self.folders.insert(path.clone(), at);
+        at
     }
 
     /// Adds a store's own directory, whose stamp says whether packages came or went.
@@ -113,9 +174,10 @@ impl Gatherer {
         self.index.roots.push(guard);
     }
 
-    /// The index.
+    /// The index, given [`Index::settings`].
     #[must_use]
-    pub fn finish(self) -> Index {
+    pub fn finish(mut self, settings: u32) -> Index {
+        self.index.settings = settings;
         self.index
     }
 

@@ -9,7 +9,7 @@ use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
 use super::variants::Variants;
-use super::{Asked, Edge, Guard, Left, Object, RunPath, Sources, edge, questions};
+use super::{Asked, Edge, Guard, Left, Object, RunPath, Sources, edge, is_in_package, questions};
 use crate::elf::{Ident, ObjectView};
 use crate::fs::{Errno, FileKind, OpenedFile};
 use crate::loader::glibc::dirname;
@@ -38,6 +38,8 @@ struct Cache {
 struct Dir {
     /// Ends in a slash.
     name: BString,
+    /// The name without it.
+    plain: Arc<BString>,
     immutable: bool,
     presence: Presence,
     variants: Variants,
@@ -46,14 +48,16 @@ struct Dir {
 impl Dir {
     /// Nothing in it depends on the time or the CPU.
     fn is_closed(&self) -> bool {
-        self.immutable && !matches!(self.presence, Presence::Unclear(_)) && !self.variants.any()
+        let is_settled = matches!(self.presence, Presence::There(None) | Presence::Absent(None));
+        self.immutable && is_settled && !self.variants.any()
     }
 }
 
 enum Presence {
     /// Watched by the guard, where it is mutable.
     There(Option<Guard>),
-    Absent,
+    /// Watched by the guard, where it may come.
+    Absent(Option<Guard>),
     /// Nothing can be built on it.
     Unclear(Left),
 }
@@ -96,15 +100,10 @@ impl<'a> Asker<'a> {
     pub fn object(&self, path: &BStr, view: &ObjectView, canonical: bool) -> Option<Asked> {
         let dynamic = view.dynamic.as_ref()?;
         let run_path = RunPath::of(dynamic)?;
-        let object = Object {
-            path: path.to_owned(),
-            canonical,
-            closed: false,
-            run_path: run_path.mark(),
-            static_tls: 0,
-            edges: Vec::new(),
-        };
-        let mut asked = Asked { object, guards: Vec::new(), left: Vec::new() };
+        let mut asked = Asked::of(path.to_owned());
+        asked.object.canonical = canonical;
+        asked.object.run_path = run_path.mark();
+        asked.object.is_program = view.interpreter.is_some();
         // Its own DT_RPATH is all that a program searches before LD_LIBRARY_PATH; a
         // library's goes on to those of who loaded it.
         let leads = !run_path.is_rpath || view.interpreter.is_some();
@@ -112,6 +111,7 @@ impl<'a> Asker<'a> {
         asked.object.closed = leads
             && !run_path.no_default_dirs
             && dirs.iter().all(|dir| dir.as_ref().is_some_and(|dir| dir.is_closed()));
+        asked.searched = dirs.iter().flatten().map(|dir| Arc::clone(&dir.plain)).collect();
         for name in questions(view) {
             let mut question = Question { asker: self, name: name.as_ref(), guards: Vec::new() };
             let mut answer = edge(BString::default());
@@ -122,8 +122,8 @@ impl<'a> Asker<'a> {
                     asked.object.edges.push(answer);
                     asked.guards.push(question.guards);
                 }
-                Step::NotHere => asked.left.push((name, Left::NotFound)),
-                Step::Left(why) => asked.left.push((name, why)),
+                Step::NotHere => Left::NotFound.add(&mut asked.object.left),
+                Step::Left(why) => why.add(&mut asked.object.left),
             }
         }
         Some(asked)
@@ -140,15 +140,7 @@ impl<'a> Asker<'a> {
     /// run path has it.
     #[must_use]
     pub fn common(&self, is_outside: impl Fn(&BStr) -> bool) -> Asked {
-        let object = Object {
-            path: BString::default(),
-            canonical: false,
-            closed: false,
-            run_path: 0,
-            static_tls: 0,
-            edges: Vec::new(),
-        };
-        let mut asked = Asked { object, guards: Vec::new(), left: Vec::new() };
+        let mut asked = Asked::of(BString::default());
         let Some(Cache { cache: Some(cache), .. }) = &self.cache else { return asked };
         let mut names: Vec<&BStr> = cache.entries().map(|entry| entry.soname).collect();
         names.sort_unstable();
@@ -210,21 +202,38 @@ impl<'a> Asker<'a> {
                 }
                 _ => Presence::Unclear(Left::Unsettled),
             },
-            Err(Errno::NOENT) => Presence::Absent,
+            Err(Errno::NOENT) => Presence::Absent(self.may_come(plain, immutable)),
             _ => Presence::Unclear(Left::Candidate),
         };
         let variants = match presence {
             Presence::There(_) => Variants::of(fs, name.as_ref(), self.sources.ident),
             _ => Variants::default(),
         };
-        Dir { name, immutable, presence, variants }
+        let plain = Arc::new(plain.to_owned());
+        Dir { name, plain, immutable, presence, variants }
+    }
+
+    /// What watches a directory that is not there. A package that is there keeps what it has;
+    /// one that is not may come later, as a whole, and so may anything where it cannot be told
+    /// what is a package.
+    fn may_come(&self, dir: &BStr, immutable: bool) -> Option<Guard> {
+        if !immutable {
+            return Some(Guard::Absent(dir.to_owned()));
+        }
+        let has_package = |store: &BString| {
+            let Some(below) = below(dir, store) else { return false };
+            // A trailing slash makes the package itself a directory in it.
+            let package = below.split_once_str("/").map_or(below, |(package, _)| package);
+            is_in_package(&[package, b"/"].concat())
+                && self.sources.fs.stat(join(store, package).as_ref()) == Ok(FileKind::Directory)
+        };
+        let is_settled = self.sources.stores.iter().any(has_package);
+        (!is_settled).then(|| Guard::AbsentPackage(dir.to_owned()))
     }
 
     /// True under a store prefix, not for the prefix itself.
     fn in_store(&self, path: &BStr) -> bool {
-        self.sources.stores.iter().any(|store| {
-            path.strip_prefix(store.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
-        })
+        self.sources.stores.iter().any(|store| below(path, store).is_some())
     }
 }
 
@@ -294,10 +303,8 @@ impl Question<'_, '_> {
     fn ask_dir(&mut self, dir: &Dir) -> Step {
         match &dir.presence {
             Presence::Unclear(why) => return Step::Left(*why),
-            Presence::Absent => {
-                if !dir.immutable {
-                    self.guards.push(Guard::Absent(without_slash(&dir.name).to_owned()));
-                }
+            Presence::Absent(guard) => {
+                self.guards.extend(guard.clone());
                 return Step::NotHere;
             }
             Presence::There(guard) => self.guards.extend(guard.clone()),
@@ -371,6 +378,35 @@ impl Question<'_, '_> {
         }
         Step::NotHere
     }
+}
+
+impl Asked {
+    /// An object without questions.
+    fn of(path: BString) -> Self {
+        let object = Object {
+            path,
+            canonical: false,
+            closed: false,
+            run_path: 0,
+            static_tls: 0,
+            no_start: false,
+            is_program: false,
+            seen: 0,
+            searched: Vec::new(),
+            left: [0; 8],
+            edges: Vec::new(),
+        };
+        Self { object, guards: Vec::new(), searched: Vec::new() }
+    }
+}
+
+/// What follows a store's path and a slash.
+fn below<'p>(path: &'p [u8], store: &BString) -> Option<&'p [u8]> {
+    path.strip_prefix(store.as_slice())?.strip_prefix(b"/")
+}
+
+fn join(dir: &BString, name: &[u8]) -> BString {
+    [dir.as_slice(), b"/", name].concat().into()
 }
 
 /// The loader takes it and maps it, for whoever starts the program.

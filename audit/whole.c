@@ -1,0 +1,34 @@
+/* Whether the module is as becalm wrote it. A flipped bit in its code would be run, so what can
+   be looked at is looked at before anything else is: the headers and symbols in front of the
+   dynamic section (the loader writes to what follows), code and constants, and the state,
+   which is zero at first. `becalm_core::index::embed` leaves the check; zero says that there
+   is none. */
+#include "table.h"
+#include "whole.h"
+
+#define SEED 1u
+
+extern const elf_ehdr __ehdr_start __attribute__ ((visibility ("hidden")));
+extern const elf_dyn _DYNAMIC[] __attribute__ ((visibility ("hidden")));
+extern const uint64_t becalm_state[] __attribute__ ((visibility ("hidden")));
+extern const uint64_t becalm_state_end[] __attribute__ ((visibility ("hidden")));
+extern const unsigned char becalm_text[] __attribute__ ((visibility ("hidden")));
+extern const uint64_t becalm_check[] __attribute__ ((visibility ("hidden")));
+
+static uint64_t
+hash_range (uint64_t seed, const void *from, const void *to)
+{
+  return hash_bytes (seed, from, (size_t) ((uintptr_t) to - (uintptr_t) from));
+}
+
+int
+module_is_whole (void)
+{
+  if (*becalm_check == 0)
+    return 1;
+  uint64_t any = 0;
+  for (const uint64_t *word = becalm_state; word != becalm_state_end; word++)
+    any |= *word;
+  uint64_t head = hash_range (SEED, &__ehdr_start, _DYNAMIC);
+  return any == 0 && hash_range (head, becalm_text, becalm_check) == *becalm_check;
+}

@@ -1,0 +1,146 @@
+//! The directories of an index: the stores' own, those of `LD_LIBRARY_PATH`, and those by which
+//! [`super::update`] tells what has changed.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use becalm_core::fs::Errno;
+use becalm_core::index::build::{Asked, Gatherer, Stamps, is_in_package, name_in};
+use becalm_core::index::hash::NameHash;
+use becalm_core::index::{Folder, Stamp};
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashSet;
+
+use super::{Work, below, bytes_of, real, without_slashes};
+
+impl<'a> Work<'a> {
+    /// Adds them; gives the stores whose own directory says whether packages came or went.
+    pub(super) fn directories(&self, gatherer: &mut Gatherer, asked: &[Asked]) -> Vec<&'a BString> {
+        let flat = self.roots(gatherer, asked);
+        let mut seen: FxHashSet<BString> = FxHashSet::default();
+        for dir in self.options.dirs {
+            let path = without_slashes(bytes_of(dir));
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            if let Some((stamp, names)) = self.names(&path) {
+                gatherer.snapshot(path, stamp, names);
+            }
+        }
+        let mut seen: FxHashSet<&BString> = FxHashSet::default();
+        for folder in self.to_watch(&flat, asked) {
+            seen.insert(folder);
+            gatherer.folder(folder, self.mark(folder), true);
+        }
+        for dir in asked.iter().flat_map(|asked| &asked.searched) {
+            if seen.insert(dir) {
+                gatherer.folder(dir, self.mark(dir), false);
+            }
+        }
+        flat
+    }
+
+    /// What a folder is like now.
+    fn mark(&self, folder: &BString) -> u32 {
+        match self.stamps.stamp(folder.as_ref()) {
+            Ok(stamp) if stamp.is_settled(self.stamps.now()) => Stamp { size: 0, ..stamp }.mark(),
+            Err(Errno::NOENT) => Folder::ABSENT,
+            // Listed, and who searches it asked, again each time.
+            _ => Folder::UNKNOWN,
+        }
+    }
+
+    /// The stores' own directories. A stamp that may be shared by a later state matches
+    /// nothing; neither does that of a store whose packages come and go deeper down.
+    fn roots(&self, gatherer: &mut Gatherer, asked: &[Asked]) -> Vec<&'a BString> {
+        let answers = asked.iter().flat_map(|asked| &asked.object.edges).map(|edge| &edge.path);
+        let canonical = asked.iter().map(|asked| &asked.object).filter(|object| object.canonical);
+        let own = canonical.map(|object| &object.path).chain(&self.group.paths);
+        let paths: Vec<&BString> = own.chain(answers).collect();
+        let mut flat: Vec<&BString> = Vec::new();
+        for store in self.stores {
+            let mut inside = paths.iter().filter_map(|path| below(path, store)).peekable();
+            let is_used = inside.peek().is_some();
+            let is_named = self.options.stores.iter().any(|named| bytes_of(&real(named)) == *store);
+            if !is_used && !is_named {
+                continue;
+            }
+            let is_flat = is_used && inside.all(is_in_package);
+            let stamp = self.settled(store.as_ref()).filter(|_| is_flat);
+            if is_flat {
+                flat.push(store);
+            }
+            gatherer.root(store.clone(), stamp.unwrap_or_default());
+        }
+        flat
+    }
+
+    /// Of the folders listed those to look at again: each package of a flat store, and in it
+    /// those that hold objects and those above them; in other stores all.
+    fn to_watch<'s>(&'s self, flat: &'s [&BString], asked: &[Asked]) -> Vec<&'s BString> {
+        let mut holders: FxHashSet<&[u8]> = FxHashSet::default();
+        for asked in asked.iter().filter(|asked| asked.object.canonical) {
+            let path = &asked.object.path;
+            let mut above = path.rfind_byte(b'/').map(|slash| &path[..slash]);
+            while let Some(dir) = above.filter(|dir| holders.insert(dir)) {
+                above = dir.rfind_byte(b'/').map(|slash| &dir[..slash]);
+            }
+        }
+        let is_package = |folder: &BString, store: &BString| {
+            let slashed = [folder.as_slice(), b"/"].concat();
+            let entry = below(&slashed, store);
+            entry.is_some_and(|entry| {
+                is_in_package(entry) && entry.find_byte(b'/') == Some(entry.len() - 1)
+            })
+        };
+        let is_watched = |folder: &&BString| {
+            let mut in_flat = flat.iter().filter(|store| below(folder, store).is_some()).peekable();
+            in_flat.peek().is_none()
+                || holders.contains(folder.as_slice())
+                || in_flat.any(|store| is_package(folder, store))
+        };
+        self.folders.iter().filter(is_watched).collect()
+    }
+
+    pub(super) fn is_in_store(&self, path: &[u8]) -> bool {
+        self.stores.iter().any(|store| path == store.as_slice() || below(path, store).is_some())
+    }
+
+    pub(super) fn settled(&self, path: &BStr) -> Option<Stamp> {
+        self.stamps.stamp(path).ok().filter(|stamp| stamp.is_settled(self.stamps.now()))
+    }
+
+    /// The names in a directory between two equal stamps; `None` where it has hwcaps
+    /// subdirectories, or changes.
+    fn names(&self, path: &BString) -> Option<(Stamp, Vec<NameHash>)> {
+        let before = self.settled(path.as_ref())?;
+        let session = self.os.session();
+        let mut names = Vec::new();
+        let ident = &self.group.ident;
+        for entry in Path::new(OsStr::from_bytes(path)).read_dir().ok()? {
+            let name = bytes_of(Path::new(&entry.ok()?.file_name()));
+            names.push(name_in(&session, path.as_ref(), name.as_ref(), ident)?);
+        }
+        names.sort_unstable();
+        (self.stamps.stamp(path.as_ref()) == Ok(before)).then_some((before, names))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_named_by_a_hash() {
+        let named = b"0123456789abcdfghijklmnpqrsvwxyz-bash-5/bin/bash";
+        assert!(is_in_package(named));
+        let others: [&[u8]; 4] = [
+            b"gcc/12.1/lib/libstdc++.so.6",
+            b"0123456789abcdfghijklmnpqrsvwxyz-bash",
+            b"0123456789abcdfghijklmnpqrsvwxy-bash/bin/bash",
+            b"linux-debian12-x86_64_v3-gcc/a-1/lib/liba.so",
+        ];
+        assert!(others.iter().all(|path| !is_in_package(path)));
+    }
+}

@@ -1,0 +1,372 @@
+//! Bringing an index up to date: what has changed since, by the stamps it holds, is read again,
+//! the rest is kept.
+//!
+//! An object's answers are kept where its file is as it was, every directory its search may look
+//! into is as it was (absent ones still absent), and every guard of its answers holds. So a
+//! change is noticed wherever the search could notice it. Folders that are as they were are not
+//! listed, files that are as they were not opened.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use becalm_core::facts::LoaderFacts;
+use becalm_core::fs::Errno;
+use becalm_core::index::build::{Asked, Left, Stamps};
+use becalm_core::index::tls::StaticTls;
+use becalm_core::index::{Folder, Guard, Index, Object, Stamp, Target};
+use bstr::{BStr, BString, ByteSlice};
+use rayon::prelude::*;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{
+    Group, IndexOptions, Indexed, MachineIndex, OsStamps, Work, by_machine, bytes_of, elf_paths,
+    immutable, kind_of, names_of, real,
+};
+use crate::{FactChoice, HostError, OsFs, WalkOptions, find_objects, loader_facts};
+
+impl OsStamps {
+    /// As the module looks at it (`audit/guard.c` `look`). Whose loader a process has, only the
+    /// process knows.
+    #[must_use]
+    pub fn hold(&self, guard: &Guard) -> bool {
+        let stamp = |path: &BString| self.stamp(path.as_ref());
+        match guard {
+            Guard::Directory(path, known) => {
+                stamp(path).is_ok_and(|now| now == Stamp { size: now.size, ..*known })
+            }
+            Guard::File(path, known) => stamp(path) == Ok(*known),
+            Guard::Absent(path) | Guard::AbsentPackage(path) => stamp(path) == Err(Errno::NOENT),
+            Guard::Loader(_) => true,
+        }
+    }
+
+    /// True where a folder is as it was, or still not there.
+    #[must_use]
+    pub fn is_as_it_was(&self, folder: &Folder) -> bool {
+        match (folder.mark, self.stamp(folder.path.as_ref())) {
+            (Folder::UNKNOWN, _) => false,
+            (Folder::ABSENT, now) => now == Err(Errno::NOENT),
+            (mark, now) => now.is_ok_and(|now| Stamp { size: 0, ..now }.mark() == mark),
+        }
+    }
+
+    /// True where the file of an object is the one that was read.
+    #[must_use]
+    pub fn is_as_seen(&self, object: &Object) -> bool {
+        let stamp = self.stamp(object.path.as_ref());
+        object.seen != 0 && stamp.is_ok_and(|stamp| stamp.mark() == object.seen)
+    }
+}
+
+/// Brings the index of one machine up to date. `None` where everything has to be read: other
+/// facts of the loader, one more loader like it, other stores, another becalm.
+#[must_use]
+pub fn update_stores(
+    os: &OsFs,
+    old: &Index,
+    target: Target,
+    options: IndexOptions<'_>,
+) -> Option<Indexed> {
+    let before = Before::look(old)?;
+    let Walk { paths, folders, errors } = before.walk(options)?;
+    let Sorted { keep, read, further } = before.sort(paths);
+    let group = before.group(os, target, &read, &keep)?;
+    let stores = immutable(options);
+    let choice = FactChoice::default();
+    let choice = options.facts.unwrap_or(&choice);
+    let facts = loader_facts(os, group.interpreter.as_ref(), choice).ok()?;
+    let (stamps, loaders) = (OsStamps::default(), BString::default());
+    let (stores, group, folders) = (stores.as_slice(), &group, folders.as_slice());
+    let mut work = Work { os, stamps, options, stores, group, folders, loaders };
+    work.loaders = work.alike(&facts, choice);
+    if work.loaders != *before.loaders || work.settings(&facts) != old.settings {
+        return None;
+    }
+    let paths = keep.iter().map(|object| &object.path).chain(&read).chain(&further);
+    let mut known: FxHashSet<BString> = paths.cloned().collect();
+    let new = work.ask_all(&facts, &group.paths, &further, &mut known);
+    let machine = work.join(&facts, &before, &keep, new);
+    Some(Indexed { machines: vec![machine], errors })
+}
+
+/// The old index, held against what is there.
+struct Before<'a> {
+    old: &'a Index,
+    stamps: OsStamps,
+    /// By guard, whether it holds.
+    holds: Vec<bool>,
+    /// By folder, whether it is as it was.
+    same: Vec<bool>,
+    /// The loaders its answers are for.
+    loaders: &'a BString,
+}
+
+/// What listing the changed folders gave.
+struct Walk {
+    /// Files that may be objects nobody has read.
+    paths: Vec<BString>,
+    /// Every folder that a walk of the stores would list.
+    folders: Vec<BString>,
+    errors: Vec<HostError>,
+}
+
+/// The objects by what is to become of them.
+struct Sorted<'a> {
+    keep: Vec<&'a Object>,
+    read: Vec<BString>,
+    /// To read as well, by paths that are not canonical.
+    further: Vec<BString>,
+}
+
+impl<'a> Before<'a> {
+    fn look(old: &'a Index) -> Option<Self> {
+        let loaders = old.guards.iter().find_map(|guard| match guard {
+            Guard::Loader(list) => Some(list),
+            _ => None,
+        })?;
+        let stamps = OsStamps::default();
+        let holds: Vec<bool> = old.guards.par_iter().map(|guard| stamps.hold(guard)).collect();
+        let same = old.folders.par_iter().map(|folder| stamps.is_as_it_was(folder)).collect();
+        Some(Self { old, stamps, holds, same, loaders })
+    }
+
+    /// Lists what has changed of the folders that were walked, and walks those that are new.
+    /// `None` where a store was not walked.
+    fn walk(&self, options: IndexOptions<'_>) -> Option<Walk> {
+        let walked = self.old.folders.iter().zip(&self.same).filter(|(folder, _)| folder.walked);
+        let walked: FxHashMap<&BStr, bool> =
+            walked.map(|(folder, &same)| (folder.path.as_bstr(), same)).collect();
+        let roots: Vec<PathBuf> = options.stores.iter().map(|path| real(path)).collect();
+        if !roots.iter().all(|root| walked.contains_key(bytes_of(root).as_bstr())) {
+            return None;
+        }
+        let (mut paths, mut folders, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        let mut new = Vec::new();
+        for (&folder, &same) in &walked {
+            if same {
+                folders.push(folder.to_owned());
+                continue;
+            }
+            match list(folder) {
+                Ok((below, files)) => {
+                    folders.push(folder.to_owned());
+                    paths.extend(files);
+                    let in_root = roots.iter().any(|root| bytes_of(root) == folder);
+                    let is_new = |below: &PathBuf| {
+                        !walked.contains_key(bytes_of(below).as_bstr())
+                            && !(in_root && is_hidden(below))
+                    };
+                    new.extend(below.into_iter().filter(is_new));
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(source) => errors.push(HostError::Read { path: path_of(folder), source }),
+            }
+        }
+        let walk = WalkOptions { progress: options.progress, every_name: true, folders: true };
+        let found = find_objects(&new, walk);
+        paths.extend(elf_paths(&found.objects, &roots));
+        folders.extend(found.folders.iter().map(|folder| bytes_of(folder)));
+        errors.extend(found.errors);
+        Some(Walk { paths, folders, errors })
+    }
+
+    fn sort(&self, found: Vec<BString>) -> Sorted<'a> {
+        let objects: Vec<(&Object, bool)> = self
+            .old
+            .objects
+            .par_iter()
+            .filter(|object| !object.path.is_empty())
+            .map(|object| (object, self.still_answers(object)))
+            .collect();
+        let keep: Vec<&Object> =
+            objects.iter().filter(|(_, same)| *same).map(|&(o, _)| o).collect();
+        let kept: FxHashSet<&BString> = keep.iter().map(|object| &object.path).collect();
+        let changed = objects.iter().filter(|(object, same)| !same && object.canonical);
+        let changed = changed.map(|(object, _)| object.path.clone());
+        let mut read: Vec<BString> =
+            changed.chain(found).filter(|path| !kept.contains(path)).collect();
+        read.sort_unstable();
+        read.dedup();
+        let lost: FxHashSet<&BString> = objects
+            .iter()
+            .filter(|(object, same)| !same && !object.canonical)
+            .map(|(object, _)| &object.path)
+            .collect();
+        let answers = keep.iter().flat_map(|object| &object.edges).map(|edge| &edge.path);
+        let mut further: Vec<BString> =
+            answers.filter(|path| lost.contains(path)).cloned().collect();
+        further.sort_unstable();
+        further.dedup();
+        Sorted { keep, read, further }
+    }
+
+    /// True where asking an object again would give what is known.
+    fn still_answers(&self, object: &Object) -> bool {
+        let is_same = |&folder: &u32| self.same.get(folder as usize) == Some(&true);
+        Left::Unsettled.count(&object.left) == 0
+            && object.searched.iter().all(is_same)
+            && self.hold(object)
+            && self.stamps.is_as_seen(object)
+    }
+
+    /// True where every guard of an object's answers holds.
+    fn hold(&self, object: &Object) -> bool {
+        let mut guards = object.edges.iter().flat_map(|edge| &edge.guards);
+        guards.all(|&guard| self.holds.get(guard as usize) == Some(&true))
+    }
+
+    /// Those of the machine among the objects to read. `None` where the machine cannot be told.
+    fn group(
+        &self,
+        os: &OsFs,
+        target: Target,
+        read: &[BString],
+        keep: &[&Object],
+    ) -> Option<Group> {
+        let of_target = |group: &Group| Target::of(&group.ident) == target;
+        let loaders: Vec<BString> = self.loaders.split_str(":").map(BString::from).collect();
+        let interpreter = loaders.first()?.clone();
+        if let Some(group) = by_machine(os, read).into_values().find(of_target) {
+            let mut interpreters = [loaders, group.interpreters].concat();
+            interpreters.sort_unstable();
+            interpreters.dedup();
+            return Some(Group { interpreter, interpreters, ..group });
+        }
+        let session = os.session();
+        let ident = keep.iter().find_map(|object| kind_of(&session, object.path.as_ref()))?.0;
+        let empty = Group { ident, interpreter, interpreters: loaders, paths: Vec::new() };
+        of_target(&empty).then_some(empty)
+    }
+
+    /// A kept object as it was asked.
+    fn asked(&self, object: &Object, searched: &[Arc<BString>]) -> Asked {
+        let guard = |at: &u32| self.old.guards.get(*at as usize).cloned();
+        let guards = object.edges.iter();
+        let guards = guards.map(|edge| edge.guards.iter().filter_map(guard).collect()).collect();
+        let dirs = object.searched.iter().filter_map(|&at| searched.get(at as usize).cloned());
+        let searched = dirs.collect();
+        Asked { object: object.clone(), guards, searched }
+    }
+}
+
+impl Work<'_> {
+    /// The index of what is kept and what was asked anew.
+    fn join(
+        &self,
+        facts: &Arc<LoaderFacts>,
+        before: &Before<'_>,
+        keep: &[&Object],
+        mut new: Vec<Asked>,
+    ) -> MachineIndex {
+        let read = new.len();
+        let dirs: Vec<Arc<BString>> =
+            before.old.folders.iter().map(|folder| Arc::new(folder.path.clone())).collect();
+        let kept: Vec<Asked> = keep.iter().map(|object| before.asked(object, &dirs)).collect();
+        let reached = reached(&kept, &new);
+        let (mut again, kept): (Vec<Asked>, Vec<Asked>) =
+            kept.into_iter().partition(|asked| reached.contains(&asked.object.path));
+        let mut static_tls = self.static_tls(facts, &mut new);
+        static_tls.extend(self.static_tls(facts, &mut again));
+        static_tls.extend(kept.iter().filter_map(known_static_tls));
+        static_tls.sort_by(|a, b| a.0.cmp(&b.0));
+        let fresh = self.searched(&new);
+        let mut all: Vec<Asked> = new.into_iter().chain(again).chain(kept).collect();
+        drop_unnamed(&mut all);
+        let common = self.common_again(before, &fresh);
+        let common = common.unwrap_or_else(|| self.common(facts, &self.searched(&all)));
+        let target = Target::of(&self.group.ident);
+        let (index, left, left_by) = (Index::default(), 0, Vec::new());
+        let machine = MachineIndex { target, index, left, left_by, static_tls, read };
+        self.gather(facts, all, common, machine)
+    }
+
+    /// The common object of before, where the loader cache is; a name that now lies in one of
+    /// these directories is no longer outside.
+    fn common_again(&self, before: &Before<'_>, dirs: &FxHashSet<Arc<BString>>) -> Option<Asked> {
+        let common = before.old.objects.iter().find(|object| object.path.is_empty())?;
+        if !before.hold(common) {
+            return None;
+        }
+        let names = names_of(dirs);
+        let mut asked = before.asked(common, &[]);
+        for edge in &mut asked.object.edges {
+            let is_named = names.as_ref().is_none_or(|names| names.contains(edge.needed()));
+            edge.outside &= !is_named;
+        }
+        Some(asked)
+    }
+}
+
+/// The kept objects from which answers lead to a new one, or may, where a question is the
+/// loader's.
+fn reached(kept: &[Asked], new: &[Asked]) -> FxHashSet<BString> {
+    let mut reached: FxHashSet<BString> = FxHashSet::default();
+    if new.is_empty() {
+        return reached;
+    }
+    reached.extend(new.iter().map(|asked| asked.object.path.clone()));
+    let is_open = |why: &Left| *why != Left::NotFound;
+    let open: Vec<Left> = Left::ALL.into_iter().filter(is_open).collect();
+    loop {
+        let leads = |asked: &&Asked| {
+            let Object { path, edges, left, .. } = &asked.object;
+            !reached.contains(path)
+                && (open.iter().any(|why| why.count(left) > 0)
+                    || edges.iter().any(|edge| reached.contains(&edge.path)))
+        };
+        let more: Vec<BString> =
+            kept.iter().filter(leads).map(|asked| asked.object.path.clone()).collect();
+        if more.is_empty() {
+            return reached;
+        }
+        reached.extend(more);
+    }
+}
+
+/// What an index says of a program's static TLS.
+fn known_static_tls(asked: &Asked) -> Option<(BString, StaticTls)> {
+    let Object { path, static_tls, no_start, .. } = &asked.object;
+    let has_need = *static_tls > 0 || *no_start;
+    has_need.then(|| (path.clone(), StaticTls::kept(*static_tls, *no_start)))
+}
+
+/// Leaves out objects by paths that no answer names any longer.
+fn drop_unnamed(all: &mut Vec<Asked>) {
+    let answers = all.iter().flat_map(|asked| &asked.object.edges);
+    let named: FxHashSet<BString> = answers.map(|edge| edge.path.clone()).collect();
+    all.retain(|asked| asked.object.canonical || named.contains(&asked.object.path));
+}
+
+/// The folders in a folder, and the files that begin like ELF.
+fn list(folder: &BStr) -> std::io::Result<(Vec<PathBuf>, Vec<BString>)> {
+    let (mut folders, mut files) = (Vec::new(), Vec::new());
+    for entry in path_of(folder).read_dir()? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            folders.push(entry.path());
+        } else if kind.is_file() && is_elf(&entry.path()) {
+            files.push(bytes_of(&entry.path()));
+        }
+    }
+    Ok((folders, files))
+}
+
+/// As in [`elf_paths`].
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
+}
+
+fn is_elf(path: &Path) -> bool {
+    let mut start = [0; 4];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+        && start == *b"\x7fELF"
+}
+
+fn path_of(bytes: &BStr) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}

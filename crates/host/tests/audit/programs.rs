@@ -1,0 +1,317 @@
+//! Kinds of programs that an environment with an index meets: each starts as without it.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Ran, SHOW, Scene, answered, answers, skip, skip_for, start};
+
+/// A store with a library, an index of it, and a program that needs the library.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.library("store/b/libx.so.1", "x", 1, &[]);
+    scene.cc("store/p/prog", &program("show(x());"), &LINKED);
+    scene
+}
+
+const LINKED: [&str; 2] = ["@/store/b/libx.so.1", "-Wl,-rpath,@/store/a:@/store/b"];
+
+fn program(body: &str) -> String {
+    let includes = "#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n";
+    format!("{SHOW}{includes} int x(void); int main(int argc, char **argv) {{ {body} }}")
+}
+
+/// Starts a command line plainly and with the index; asserts that nothing differs.
+fn same(scene: &Scene, line: &[&str], environment: &[(&str, &str)]) -> Ran {
+    let index = scene.text("index.so");
+    let plain = start(line, environment);
+    let mut calmed = environment.to_vec();
+    calmed.push(("LD_AUDIT", &index));
+    assert_eq!(start(line, &calmed), plain, "{line:?}");
+    plain
+}
+
+/// True where a tool is missing.
+fn lacks(tool: &str, package: &str) -> bool {
+    let is_there =
+        Command::new(tool).arg("--version").output().is_ok_and(|ran| ran.status.success());
+    !is_there && skip_for(&format!("no {tool} (Debian: {package})"))
+}
+
+#[test]
+fn a_set_uid_program_ignores_the_module() {
+    if skip() || lacks("setpriv", "util-linux") {
+        return;
+    }
+    let scene = scene();
+    if !rustix::process::geteuid().is_root() {
+        skip_for("not root: nobody can be given a set-uid program of root's");
+        return;
+    }
+    scene.index(&[]);
+    std::fs::set_permissions(scene.path(""), Permissions::from_mode(0o777)).unwrap();
+    let (plain, special) = (scene.path("store/p/prog"), scene.path("store/p/special"));
+    std::fs::copy(&plain, &special).unwrap();
+    std::fs::set_permissions(&special, Permissions::from_mode(0o4755)).unwrap();
+    let as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    for (file, is_asked) in [("store/p/prog", true), ("store/p/special", false)] {
+        let program = scene.text(file);
+        let line = [&as_nobody[..], &[program.as_str()]].concat();
+        let path = ("PATH", "/usr/bin:/bin");
+        let ran = same(&scene, &line, &[path]);
+        assert!(ran.stdout.ends_with("value 1\n") && ran.stderr.is_empty(), "{ran:?}");
+        let log = scene.path(&format!("log-{is_asked}"));
+        // setpriv writes to it first, as root.
+        std::fs::write(&log, "").unwrap();
+        std::fs::set_permissions(&log, Permissions::from_mode(0o666)).unwrap();
+        let becalm = format!("log:{}", log.display());
+        start(&line, &[path, ("LD_AUDIT", &scene.text("index.so")), ("BECALM", &becalm)]);
+        assert_eq!(answered(&answers(&log), "libx.so.1"), is_asked, "{file}");
+    }
+}
+
+#[test]
+fn a_static_program_and_one_for_musl() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.index(&[]);
+    let source = "#include <stdio.h>\nint main(void) { puts(\"plain\"); return 5; }\n";
+    let program = scene.cc("static", source, &["-static"]);
+    let ran = same(&scene, &[program.to_str().unwrap()], &[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (5, "plain\n"));
+    if !lacks("musl-gcc", "musl-tools") {
+        let out = scene.text("musl");
+        let made = Command::new("musl-gcc").args(["-o", &out, &scene.text("source.c")]).output();
+        assert!(made.unwrap().status.success());
+        let ran = same(&scene, &[&out], &[]);
+        assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (5, "plain\n", ""));
+    }
+}
+
+#[test]
+fn a_server_that_forks_children_which_load_libraries() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    let source = r#"
+        for (int i = 0; i < 4; i++) {
+          pid_t child = fork();
+          if (child == 0) {
+            void *l = dlopen("libx.so.1", RTLD_NOW);
+            void *n = dlopen("libnone.so.1", RTLD_NOW);
+            _exit(n || !l ? 99 : ((int (*)(void)) dlsym(l, "x"))() + i);
+          }
+          int status;
+          waitpid(child, &status, 0);
+          printf("child %d: %d\n", i, WEXITSTATUS(status));
+          fflush(stdout);
+        }
+        show(0);"#;
+    scene.cc("store/p/server", &program(source), &["-Wl,-rpath,@/store/a:@/store/b"]);
+    scene.index(&[]);
+    let (ran, answers) = scene.same("store/p/server", &[]);
+    assert!(ran.stdout.contains("child 3: 4\n"), "{ran:?}");
+    assert!(answered(&answers, "libx.so.1"), "{answers:?}");
+}
+
+#[test]
+fn audit_modules_of_the_users_and_of_the_programs_own() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    // Tells what it is asked for first.
+    let module = r#"
+        #include <unistd.h>
+        #include <string.h>
+        #include <stdint.h>
+        unsigned la_version(unsigned v) { return v; }
+        unsigned la_objopen(void *m, long n, uintptr_t *c) { return 0; }
+        char *la_objsearch(const char *name, uintptr_t *c, unsigned flag) {
+          if (flag == 1) { write(2, name, strlen(name)); write(2, "\n", 1); }
+          return (char *) name;
+        }"#;
+    scene.cc("theirs.so", module, &["-shared", "-fPIC"]);
+    let arguments = [LINKED[0], LINKED[1], "-Wl,--audit=@/theirs.so"];
+    scene.cc("store/p/audited", &program("show(x());"), &arguments);
+    scene.index(&[]);
+    let (theirs, index) = (scene.text("theirs.so"), scene.text("index.so"));
+    let ours_too = [format!("{theirs}:{index}"), format!("{index}:{theirs}")];
+    let by_variable = scene.start("store/p/prog", &[("LD_AUDIT", &theirs)]);
+    assert!(by_variable.stderr.contains("libx.so.1\n"), "{by_variable:?}");
+    // Asked first, theirs hears what the loader asks; asked second, what ours answers.
+    let calmed = scene.start("store/p/prog", &[("LD_AUDIT", &ours_too[0])]);
+    assert_eq!(calmed, by_variable);
+    let second = scene.start("store/p/prog", &[("LD_AUDIT", &ours_too[1])]);
+    assert_eq!((second.code, &second.stdout), (0, &by_variable.stdout));
+    assert!(second.stderr.contains("libx.so.1\n"), "{second:?}");
+    let own = scene.start("store/p/audited", &[]);
+    let calmed = scene.start("store/p/audited", &[("LD_AUDIT", &index)]);
+    assert_eq!((calmed.code, &calmed.stdout), (own.code, &own.stdout));
+    let heard = |ran: &Ran| {
+        ran.stderr
+            .lines()
+            .map(|line| line.rsplit('/').next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(heard(&calmed), heard(&own), "the program's own module is asked as before");
+}
+
+#[test]
+fn gdb_stops_in_a_library_of_a_calmed_program() {
+    if skip() || lacks("gdb", "gdb") {
+        return;
+    }
+    let scene = scene();
+    scene.index(&[]);
+    let (program, index) = (scene.text("store/p/prog"), scene.text("index.so"));
+    let gdb = |audit: &str| {
+        let line = [
+            "gdb",
+            "-nx",
+            "-batch",
+            "-ex",
+            "set debuginfod enabled off",
+            "-ex",
+            audit,
+            "-ex",
+            "set breakpoint pending on",
+            "-ex",
+            "break x",
+            "-ex",
+            "run",
+            "-ex",
+            "bt",
+            "-ex",
+            "continue",
+            &program,
+        ];
+        start(&line, &[("PATH", "/usr/bin:/bin"), ("HOME", "/nonexistent")])
+    };
+    let plain = gdb("set environment BECALM_NOTHING 1");
+    if !plain.stdout.contains("exited normally") {
+        skip_for("gdb may not trace here");
+        return;
+    }
+    let calmed = gdb(&format!("set environment LD_AUDIT {index}"));
+    for ran in [&plain, &calmed] {
+        assert!(ran.stdout.contains("Breakpoint 1, "), "{ran:?}");
+        assert!(ran.stdout.contains("libx.so.1"), "{ran:?}");
+        assert!(
+            ran.stdout.contains("value 1\n") && ran.stdout.contains("exited normally"),
+            "{ran:?}"
+        );
+    }
+}
+
+#[test]
+fn valgrind_and_an_asan_build() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    let source = program("int *p = malloc(40 + 4 * argc); p[argc] = x(); show(p[argc]); free(p);");
+    let folder = scene.path("probe.c");
+    std::fs::write(&folder, "int main(void) { return 0; }").unwrap();
+    let probe = Command::new("cc")
+        .args(["-fsanitize=address", "-o"])
+        .arg(scene.path("probe"))
+        .arg(&folder)
+        .output();
+    let has_asan = probe.unwrap().status.success();
+    if has_asan {
+        let arguments = [LINKED[0], LINKED[1], "-fsanitize=address", "-g"];
+        scene.cc("store/p/asan", &source, &arguments);
+    }
+    scene.index(&[]);
+    if has_asan {
+        let (ran, answers) = scene.same("store/p/asan", &[("ASAN_OPTIONS", "detect_leaks=0")]);
+        assert!(ran.stdout.ends_with("value 1\n") && answered(&answers, "libx.so.1"), "{ran:?}");
+    } else {
+        skip_for("the C compiler has no address sanitizer");
+    }
+    if !lacks("valgrind", "valgrind") {
+        let program = scene.text("store/p/prog");
+        let line = ["valgrind", "-q", "--run-libc-freeres=no", "--error-exitcode=9", &program];
+        let ran = same(&scene, &line, &[("PATH", "/usr/bin:/bin")]);
+        assert!(ran.code == 0 && ran.stdout.contains("value 1\n"), "{ran:?}");
+    }
+}
+
+#[test]
+fn python_imports_extension_modules() {
+    if skip() || lacks("/usr/bin/python3", "python3") {
+        return;
+    }
+    let scene = scene();
+    for dir in ["d0", "d1", "d2"] {
+        std::fs::create_dir(scene.path(dir)).unwrap();
+    }
+    scene.index(&["d0", "d1", "d2"]);
+    let script = "import ssl, ctypes, _decimal, bz2, lzma, zlib\n\
+        print(ssl.OPENSSL_VERSION, ctypes.CDLL('libm.so.6')._name, _decimal.__file__)\n\
+        maps = {line.split()[-1] for line in open('/proc/self/maps') if '.so' in line}\n\
+        print(sorted(name for name in maps if not name.endswith('index.so')))";
+    let dirs = ["d0", "d1", "d2"].map(|dir| scene.text(dir)).join(":");
+    let line = ["/usr/bin/python3", "-c", script];
+    let ran = same(&scene, &line, &[("LD_LIBRARY_PATH", &dirs)]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let log = scene.path("log");
+    let becalm = format!("log:{}", log.display());
+    let index = scene.text("index.so");
+    start(&line, &[("LD_LIBRARY_PATH", &dirs), ("LD_AUDIT", &index), ("BECALM", &becalm)]);
+    assert!(answered(&answers(&log), "libc.so.6"), "{:?}", answers(&log));
+}
+
+#[test]
+fn without_proc_or_with_one_that_is_read_only() {
+    if skip() || lacks("unshare", "util-linux") {
+        return;
+    }
+    let scene = scene();
+    std::fs::create_dir(scene.path("profile")).unwrap();
+    let link = scene.path("profile/prog");
+    std::os::unix::fs::symlink(scene.path("store/p/prog"), &link).unwrap();
+    scene.index(&[]);
+    // The index in the program's own environment alone.
+    let run = |mount: &str, audit: &str| {
+        let script = format!("{mount} && exec env {audit} {}", link.display());
+        let user = if rustix::process::geteuid().is_root() { "-m" } else { "-rm" };
+        start(&["unshare", user, "sh", "-c", &script], &[("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")])
+    };
+    let audit = format!("LD_AUDIT={}", scene.text("index.so"));
+    for mount in ["mount -t tmpfs none /proc", "mount -o remount,ro,bind /proc"] {
+        let plain = run(mount, "");
+        if plain.code != 0 {
+            skip_for(&format!("{mount} is not permitted: {}", plain.stderr));
+            return;
+        }
+        assert_eq!(run(mount, &audit), plain, "{mount}");
+    }
+}
+
+#[test]
+fn an_index_that_goes_while_programs_run_or_is_not_there() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.index(&[]);
+    let source = program(
+        r#"unlink(argv[1]);
+        void *l = dlopen("libx.so.1", RTLD_NOW);
+        show(l ? ((int (*)(void)) dlsym(l, "x"))() : -1);"#,
+    );
+    scene.cc("store/p/unlinks", &source, &["-Wl,-rpath,@/store/a:@/store/b"]);
+    scene.index(&[]);
+    let (program, index) = (scene.text("store/p/unlinks"), scene.text("index.so"));
+    let plain = start(&[program.as_str(), "/nonexistent"], &[]);
+    let calmed = start(&[program.as_str(), &index], &[("LD_AUDIT", &index)]);
+    assert!(plain.stdout.ends_with("value 1\n"), "{plain:?}");
+    assert_eq!(calmed, plain);
+    assert!(!Path::new(&index).exists());
+}
