@@ -69,9 +69,9 @@ struct Way<'a> {
 /// Each program as it is and with each cure.
 pub(super) fn rows(tool: &Path, store: &Path, libraries: &[PathBuf]) -> Result<Vec<Row>> {
     let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
-    let mut place = Place::new(store)?;
-    let store = place.store().to_owned();
+    let store = store.canonicalize().with_context(|| store.display().to_string())?;
     let stored = store.to_str().context("a store with a name in UTF-8")?;
+    let fix = |carrier| ["fix", "--with", carrier, "--no-sync", "--store", stored, stored];
     let plain = Way { name: "as it is", theirs: |known| known.storm, environment: Vec::new() };
     let mut rows = all(&store, &plain)?;
 
@@ -83,20 +83,21 @@ pub(super) fn rows(tool: &Path, store: &Path, libraries: &[PathBuf]) -> Result<V
     let environment = vec![("LD_AUDIT", index.to_owned()), tunable];
     rows.extend(all(&store, &Way { name: "index", theirs: |_| "", environment })?);
 
-    place.renew()?;
-    becalm(&tool, &["fix", "--with", "absolute", "--no-sync", "--store", stored, stored])?;
-    let absolute = |known: &Known| known.absolute;
-    rows.extend(all(&store, &Way { name: "absolute", theirs: absolute, environment: vec![] })?);
+    rows.extend(Place::of(&store)?.run(|| {
+        becalm(&tool, &fix("absolute"))?;
+        let theirs = |known: &Known| known.absolute;
+        all(&store, &Way { name: "absolute", theirs, environment: Vec::new() })
+    })?);
 
     if !libraries.is_empty() {
-        place.renew()?;
-        becalm(&tool, &["fix", "--with", "ldcache", "--no-sync", "--store", stored, stored])?;
-        replace_libc(&store, libraries)?;
-        let cached = |known: &Known| known.cached;
-        // A C library that was built for another prefix looks for these there.
-        let gconv = gconv().map(|folder| vec![("GCONV_PATH", folder)]);
-        let environment = gconv.unwrap_or_default();
-        rows.extend(all(&store, &Way { name: "ldcache", theirs: cached, environment })?);
+        rows.extend(Place::of(&store)?.run(|| {
+            becalm(&tool, &fix("ldcache"))?;
+            replace_libc(&store, libraries)?;
+            // A C library that was built for another prefix looks for these there.
+            let gconv = gconv().map(|folder| vec![("GCONV_PATH", folder)]);
+            let environment = gconv.unwrap_or_default();
+            all(&store, &Way { name: "ldcache", theirs: |known| known.cached, environment })
+        })?);
     }
     Ok(rows)
 }

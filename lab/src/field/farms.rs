@@ -19,27 +19,22 @@ const PROGRAMS: [(&str, [&str; 3]); 3] = [
 /// Failing opens of `.so` files, as the blog counts them.
 pub(super) fn rows(tool: &Path, store: &Path) -> Result<Vec<Row>> {
     let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
-    let mut place = Place::new(store)?;
-    let store = place.store().to_owned();
+    let store = store.canonicalize().with_context(|| store.display().to_string())?;
     let stored = store.to_str().context("a store with a name in UTF-8")?;
     let mut rows = Vec::new();
     for (name, theirs) in PROGRAMS {
         let path = program(&store, name)?;
         let path = path.to_str().context("a path in UTF-8")?;
-        let missed = || Ok::<usize, anyhow::Error>(trace(&[path, "--version"], &[])?.missed_opens);
-        place.renew()?;
+        let missed = || Ok(trace(&[path, "--version"], &[])?.missed_opens);
+        let farmed = |flags: &[&str], what: &str| {
+            let fix = ["fix", "--with", "farm", "--no-sync", "--store", stored];
+            becalm(&tool, &[&fix, flags, &[what]].concat())?;
+            missed()
+        };
         let before = missed()?;
-        becalm(&tool, &["fix", "--with", "farm", "--leaf", "--no-sync", "--store", stored, path])?;
-        let leaf = missed()?;
-        place.renew()?;
-        becalm(
-            &tool,
-            &["fix", "--with", "farm", "--leaf", "--no-sync", "--store", stored, stored],
-        )?;
-        let every = missed()?;
-        place.renew()?;
-        becalm(&tool, &["fix", "--with", "farm", "--no-sync", "--store", stored, path])?;
-        let graph = missed()?;
+        let leaf = Place::of(&store)?.run(|| farmed(&["--leaf"], path))?;
+        let every = Place::of(&store)?.run(|| farmed(&["--leaf"], stored))?;
+        let graph = Place::of(&store)?.run(|| farmed(&[], path))?;
         let less = |now: usize| {
             let part = 100.0 * (before.saturating_sub(now)) as f64 / before.max(1) as f64;
             format!("{} (−{part:.0} %)", grouped(now))

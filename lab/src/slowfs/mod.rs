@@ -116,7 +116,7 @@ fn config() -> Config {
 }
 
 /// What is mounted from now on is seen by this process and its children alone.
-pub(crate) fn stand_apart() -> Result<()> {
+fn stand_apart() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)
         .context("a mount for one command alone needs root (CAP_SYS_ADMIN)")?;
     let none: Option<&str> = None;
