@@ -176,8 +176,10 @@ pub(crate) fn check_room(dir: &Path, bytes: u64) -> Result<()> {
 pub(crate) struct Entry {
     /// Its path below the tree.
     pub path: PathBuf,
-    /// Who it is: another number, another file.
+    /// Who it is: another number, another file. 0 for a link, which is who it leads to.
     pub ino: u64,
+    /// Where a link leads.
+    pub target: Option<PathBuf>,
     /// Bytes that it takes on the disk, or would.
     pub bytes: u64,
     /// True for a directory.
@@ -203,7 +205,9 @@ pub(crate) fn entries(root: &Path) -> Result<Vec<Entry>> {
             }
             // A directory takes what its file system gives it; its entries are what counts.
             let bytes = if about.is_dir() { 0 } else { about.len() };
-            all.push(Entry { path, ino: about.ino(), bytes, is_dir: about.is_dir() });
+            let target = about.is_symlink().then(|| entry.path().read_link()).transpose()?;
+            let ino = if target.is_some() { 0 } else { about.ino() };
+            all.push(Entry { path, ino, target, bytes, is_dir: about.is_dir() });
         }
     }
     all.sort_by(|a, b| a.path.cmp(&b.path));

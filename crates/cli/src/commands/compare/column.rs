@@ -216,8 +216,11 @@ fn same_bytes(original: &Path, tree: &Path) -> Result<Result<(), String>> {
         if old.path != new.path {
             return Ok(Err(format!("{} is gone", old.path.display())));
         }
-        if old.ino == new.ino || old.is_dir {
+        if (old.ino, &old.target) == (new.ino, &new.target) || old.is_dir && new.is_dir {
             continue;
+        }
+        if old.target.is_some() || new.target.is_some() || old.is_dir || new.is_dir {
+            return Ok(Err(format!("{} differs", old.path.display())));
         }
         let read = |root: &Path| std::fs::read(root.join(&old.path));
         if read(original)? != read(tree)? {
@@ -236,7 +239,11 @@ fn changes(before: &[Entry], after: &[Entry]) -> Changes {
     changes.bytes = sum(after) - sum(before);
     for entry in after.iter().filter(|entry| !entry.is_dir) {
         match before.binary_search_by(|old| old.path.cmp(&entry.path)) {
-            Ok(at) => changes.changed += usize::from(before[at].ino != entry.ino),
+            Ok(at) => {
+                let old = &before[at];
+                let same = (old.ino, &old.target) == (entry.ino, &entry.target);
+                changes.changed += usize::from(!same);
+            }
             Err(_) => changes.made += 1,
         }
     }
@@ -248,5 +255,32 @@ pub(crate) fn in_words(error: &dyn std::error::Error) -> anyhow::Error {
     match error.source() {
         Some(source) => anyhow!("{error}: {source}"),
         None => anyhow!("{error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_to_a_directory_is_compared_by_where_it_leads() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+        std::fs::create_dir_all(one.join("sub")).unwrap();
+        std::fs::write(one.join("file"), "x").unwrap();
+        std::os::unix::fs::symlink("sub", one.join("link")).unwrap();
+        copy_tree(&one, &two, How::Linked).unwrap();
+        let changed = || changes(&entries(&one).unwrap(), &entries(&two).unwrap());
+        assert_eq!(changed(), Changes::default());
+        assert_eq!(same_bytes(&one, &two).unwrap(), Ok(()));
+
+        std::fs::remove_file(two.join("file")).unwrap();
+        std::fs::write(two.join("file"), "yz").unwrap();
+        std::fs::write(two.join("more"), "1").unwrap();
+        assert_eq!(changed(), Changes { bytes: 2, changed: 1, made: 1 });
+        assert_eq!(same_bytes(&one, &two).unwrap(), Err("more is left".to_owned()));
+        std::fs::remove_file(two.join("more")).unwrap();
+        assert_eq!(same_bytes(&one, &two).unwrap(), Err("file differs".to_owned()));
+        assert_eq!(std::fs::read(one.join("file")).unwrap(), b"x");
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Bench<'a> {
 /// The rows of the properties; `step` is told after each column.
 pub(crate) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(Kind)) -> Vec<Row> {
     let stock = Stage::new(bench, "stock", None);
-    let patched = bench.loader.map(|loader| Stage::new(bench, "patched", Some(loader)));
+    let patched = bench.loader.map(|loader| Patched::new(bench, loader));
     let columns: Vec<Vec<Cell>> = kinds
         .iter()
         .map(|&kind| {
@@ -90,22 +90,22 @@ impl Stage {
 }
 
 /// One column's answers, in the order of the trials.
-fn column(bench: &Bench<'_>, kind: Kind, stock: &Stage, patched: Option<&Stage>) -> Vec<Cell> {
+fn column(bench: &Bench<'_>, kind: Kind, stock: &Stage, patched: Option<&Patched>) -> Vec<Cell> {
     let not_tried = |why: &str| -> Vec<Cell> {
         TRIALS.iter().map(|_| answer(Verdict::NotTried, Some(why.to_owned()))).collect()
     };
     match (kind, patched) {
         (Kind::Static, _) => static_column(stock),
-        (Kind::PatchedControl, Some(patched)) => patched.control.iter().map(untouched).collect(),
+        (Kind::PatchedControl, Some(patched)) => {
+            patched.stage.control.iter().map(untouched).collect()
+        }
+
         (Kind::Control, _) => stock.control.iter().map(untouched).collect(),
         (kind, patched) if kind.wants_patched_loader() => {
             let own = stock.cells(bench, kind, Some(true));
-            let on_patched = match (kind, patched) {
-                (_, None) => not_tried("no loader that reads it was given (--loader)"),
-                // A note counts everywhere but in secure-execution mode.
-                (Kind::Carrier(Compared::Note), Some(patched)) => in_store(bench, kind)
-                    .unwrap_or_else(|_| patched.cells(bench, kind, Some(false))),
-                (_, Some(_)) => in_store(bench, kind).unwrap_or_else(|why| not_tried(&why)),
+            let on_patched = match patched {
+                None => not_tried("no loader that reads it was given (--loader)"),
+                Some(patched) => patched.cells(bench, kind).unwrap_or_else(|why| not_tried(&why)),
             };
             let both = TRIALS.iter().zip(own).zip(on_patched);
             both.map(|((trial, own), patched)| if trial.stock_loader { own } else { patched })
@@ -141,36 +141,69 @@ fn untouched(seen: &Seen) -> Cell {
     }
 }
 
-/// The answers where loaders believe a package's cache: in the store that is compiled into them.
-/// A lab takes its place, in a room of its own.
-fn in_store(bench: &Bench<'_>, kind: Kind) -> Result<Vec<Cell>, String> {
-    let Some(prefix) = bench.program.prefixes.first() else {
-        return Err("the program lies in no store".to_owned());
-    };
-    let loader = bench.loader.unwrap_or(Path::new(""));
-    if loader.starts_with(prefix) || bench.place.starts_with(prefix) {
-        return Err("the loader or the scratch directory lies in the store".to_owned());
-    }
-    let place = bench.place.join(format!("in-store-{}", kind.name()));
-    let backing = place.join("store");
-    std::fs::create_dir_all(&backing).map_err(|error| crate::output::words(&error))?;
-    let bind = [Bind { from: backing, to: prefix.clone() }];
-    let words = |error| format!("{:#}", in_words(&error));
-    let room = Room::new(&bind).map_err(words)?;
-    room.run(|| {
-        let mut command = becalm(bench.becalm);
-        command.args(["loader", "check"]).arg(loader).arg("--store").arg(prefix);
-        let said = command.output().map_err(|error| crate::output::words(&error))?;
-        let reads =
-            String::from_utf8_lossy(&said.stdout).lines().any(|line| line == "caches  read");
-        if !reads {
-            return Err(format!(
-                "the loader that was given believes no caches in {}",
-                prefix.display()
-            ));
+/// A lab for the loader that was given. Where that may be, it takes the place of the store: there
+/// alone do loaders believe a package's cache, and a note in secure-execution mode.
+struct Patched {
+    room: Option<Room>,
+    stage: Stage,
+    /// Why it does not lie in the store.
+    elsewhere: Option<String>,
+}
+
+impl Patched {
+    fn new(bench: &Bench<'_>, loader: &Path) -> Self {
+        match Self::in_store(bench, loader) {
+            Ok((room, stage)) => Self { room: Some(room), stage, elsewhere: None },
+            Err(why) => {
+                let stage = Stage::new(bench, "patched", Some(loader));
+                Self { room: None, stage, elsewhere: Some(why) }
+            }
         }
-        let stage = Stage::at(bench, &place, prefix, Some(loader));
-        Ok(stage.cells(bench, kind, Some(false)))
-    })
-    .map_err(words)?
+    }
+
+    fn in_store(bench: &Bench<'_>, loader: &Path) -> Result<(Room, Stage), String> {
+        let Some(prefix) = bench.program.prefixes.first() else {
+            return Err("the program lies in no store".to_owned());
+        };
+        if loader.starts_with(prefix) || bench.place.starts_with(prefix) {
+            return Err("the loader or the scratch directory lies in the store".to_owned());
+        }
+        let place = bench.place.join("in-store");
+        let backing = place.join("store");
+        std::fs::create_dir_all(&backing).map_err(|error| crate::output::words(&error))?;
+        let words = |error| format!("{:#}", in_words(&error));
+        let room = Room::new(&[Bind { from: backing, to: prefix.clone() }]).map_err(words)?;
+        let stage = room.run(|| {
+            reads_caches(bench, loader, prefix)?;
+            Ok(Stage::at(bench, &place, prefix, Some(loader)))
+        });
+        let stage: Result<Stage, String> = stage.map_err(words)?;
+        Ok((room, stage?))
+    }
+
+    /// The answers for a carrier, but for those about the machine's own loader.
+    fn cells(&self, bench: &Bench<'_>, kind: Kind) -> Result<Vec<Cell>, String> {
+        if let (Kind::Carrier(Compared::Ldcache), Some(why)) = (kind, &self.elsewhere) {
+            return Err(why.clone());
+        }
+        let cells = || self.stage.cells(bench, kind, Some(false));
+        match &self.room {
+            None => Ok(cells()),
+            Some(room) => room.run(cells).map_err(|error| format!("{:#}", in_words(&error))),
+        }
+    }
+}
+
+/// Whether a loader believes caches in a store, where one is made to see.
+fn reads_caches(bench: &Bench<'_>, loader: &Path, prefix: &Path) -> Result<(), String> {
+    let mut command = becalm(bench.becalm);
+    command.args(["loader", "check"]).arg(loader).arg("--store").arg(prefix);
+    let said = command.output().map_err(|error| crate::output::words(&error))?;
+    let reads = String::from_utf8_lossy(&said.stdout).lines().any(|line| line == "caches  read");
+    match reads {
+        true => Ok(()),
+        false => {
+            Err(format!("the loader that was given believes no caches in {}", prefix.display()))
+        }
+    }
 }
