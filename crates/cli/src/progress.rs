@@ -59,6 +59,9 @@ impl Progress {
     }
 }
 
+/// How often a bar moves by itself.
+const TICK: Duration = Duration::from_millis(200);
+
 /// Work in several parts, each with a name.
 #[derive(Debug)]
 pub(crate) struct Stages {
@@ -77,7 +80,7 @@ impl Stages {
             if let Ok(style) = style {
                 bar.set_style(style);
             }
-            bar.enable_steady_tick(Duration::from_millis(200));
+            bar.enable_steady_tick(TICK);
             bar
         });
         Self { bar }
@@ -97,10 +100,19 @@ impl Stages {
         }
     }
 
-    /// Leaves the screen to another bar.
+    /// Leaves the screen to another bar, until [`Self::resume`].
     pub(crate) fn pause(&self) {
         if let Some(bar) = &self.bar {
-            bar.set_message("timing the starts");
+            bar.disable_steady_tick();
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+    }
+
+    /// Takes the screen again.
+    pub(crate) fn resume(&self) {
+        if let Some(bar) = &self.bar {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(TICK);
         }
     }
 

@@ -121,6 +121,7 @@ fn compared(
     }
     stages.pause();
     let measured = timed(asked, &outcomes, runs)?;
+    stages.resume();
     for outcome in &mut outcomes {
         stages.now(&format!("taking back: {}", outcome.kind.name()));
         if let (Kind::Carrier(carrier), Ok(column)) = (outcome.kind, &outcome.column) {

@@ -99,7 +99,6 @@ fn column(bench: &Bench<'_>, kind: Kind, stock: &Stage, patched: Option<&Patched
         (Kind::PatchedControl, Some(patched)) => {
             patched.stage.control.iter().map(untouched).collect()
         }
-
         (Kind::Control, _) => stock.control.iter().map(untouched).collect(),
         (kind, patched) if kind.wants_patched_loader() => {
             let own = stock.cells(bench, kind, Some(true));
