@@ -77,7 +77,11 @@ impl Stock {
         }
         let original = below.join("original");
         copy_tree(&tree, &original, How::Linked)?;
-        finish(becalm(us).args(["undo", "--hardlinks", "break", "--setuid", "--"]).arg(&original))?;
+        finish(
+            becalm(us, Some(below))
+                .args(["undo", "--hardlinks", "break", "--setuid", "--"])
+                .arg(&original),
+        )?;
         let entries = entries(&tree)?;
         Ok(Self { tree, entries, bytes, original })
     }
@@ -192,7 +196,7 @@ impl Column {
         let failed = |error| in_words(&error);
         self.room.set_read_only(&program.packages, false).map_err(failed)?;
         let said = self.room.run(|| {
-            let mut command = becalm(us);
+            let mut command = becalm(us, self.tree.parent());
             command.args(["undo", "--hardlinks", "break", "--setuid", "--"]);
             finish(command.args(&program.packages))
         });

@@ -195,7 +195,7 @@ impl Patched {
 
 /// Whether a loader believes caches in a store, where one is made to see.
 fn reads_caches(bench: &Bench<'_>, loader: &Path, prefix: &Path) -> Result<(), String> {
-    let mut command = becalm(bench.becalm);
+    let mut command = becalm(bench.becalm, Some(bench.place));
     command.args(["loader", "check"]).arg(loader).arg("--store").arg(prefix);
     let said = command.output().map_err(|error| crate::output::words(&error))?;
     let reads = String::from_utf8_lossy(&said.stdout).lines().any(|line| line == "caches  read");
