@@ -38,18 +38,20 @@ impl Scratch {
     /// # Errors
     /// It cannot be made, or signals cannot be watched.
     pub(crate) fn new() -> Result<Self> {
+        // Before there is a directory that a signal could leave behind. The thread that ends the
+        // process is told of each signal that comes from here on; the flag is for the others.
+        let all = [SIGINT, SIGTERM, SIGHUP];
+        let mut signals = Signals::new(all)?;
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in all {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+        }
         let place = std::env::temp_dir();
         let dir = tempfile::Builder::new().prefix("becalm-").tempdir_in(&place);
         let dir = dir.map_err(|error| {
             anyhow!("no scratch directory in {}: {}", place.display(), words(&error))
         })?;
         let path = dir.path().canonicalize()?;
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let all = [SIGINT, SIGTERM, SIGHUP];
-        for signal in all {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-        }
-        let mut signals = Signals::new(all)?;
         let of_thread = path.clone();
         std::thread::spawn(move || {
             if let Some(signal) = signals.forever().next() {
