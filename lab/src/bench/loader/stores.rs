@@ -79,9 +79,8 @@ pub(super) fn fix(worker: &mut Worker, becalm: &Path, carrier: &str, store: &Pat
 /// # Errors
 /// There is none.
 pub(super) fn program(store: &Path, name: &str) -> Result<PathBuf> {
-    let found = packages(store)?.into_iter().map(|package| package.join("bin").join(name));
-    found
-        .filter(|program| program.is_file())
-        .next()
+    let mut programs = packages(store)?.into_iter().map(|package| package.join("bin").join(name));
+    programs
+        .find(|program| program.is_file())
         .with_context(|| format!("{name}: not in {}", store.display()))
 }
