@@ -38,11 +38,25 @@ memcmp (const void *a, const void *b, size_t n)
   return 0;
 }
 
+/* Eight bytes at a time, once the address is a multiple of eight: such a word never reaches
+   into another page. */
 size_t
 strlen (const char *s)
 {
-  size_t n = 0;
-  while (s[n] != '\0')
-    n++;
-  return n;
+  const uint64_t ones = 0x0101010101010101u;
+  const char *at = s;
+  for (; (uintptr_t) at % 8 != 0; at++)
+    if (*at == '\0')
+      return (size_t) (at - s);
+  for (;; at += 8)
+    {
+      uint64_t word;
+      __builtin_memcpy (&word, at, 8);
+      /* A bit for the first zero byte, and perhaps others behind it. */
+      if (((word - ones) & ~word & ones << 7) != 0)
+        break;
+    }
+  while (*at != '\0')
+    at++;
+  return (size_t) (at - s);
 }

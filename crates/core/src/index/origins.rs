@@ -90,7 +90,7 @@ impl<'a> Origins<'a> {
         let mut records = Writer::new(endian);
         records.word(tree.nodes.len() as u32);
         for (node, &name) in tree.nodes.iter().zip(names) {
-            records.word(node.parent | u32::from(node.walked) * WALKED);
+            records.word(node.parent | (u32::from(node.walked) * WALKED));
             records.word(name);
             records.word(node.mark);
         }

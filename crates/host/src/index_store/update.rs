@@ -156,11 +156,11 @@ impl<'a> Before<'a> {
                     folders.push(folder.to_owned());
                     paths.extend(files);
                     let in_root = roots.iter().any(|root| bytes_of(root) == folder);
-                    let is_new = |below: &PathBuf| {
-                        !walked.contains_key(bytes_of(below).as_bstr())
-                            && !(in_root && is_hidden(below))
+                    let is_known = |below: &PathBuf| {
+                        walked.contains_key(bytes_of(below).as_bstr())
+                            || (in_root && is_hidden(below))
                     };
-                    new.extend(below.into_iter().filter(is_new));
+                    new.extend(below.into_iter().filter(|below| !is_known(below)));
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(source) => errors.push(HostError::Read { path: path_of(folder), source }),

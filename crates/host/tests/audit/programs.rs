@@ -97,13 +97,16 @@ fn a_server_that_forks_children_which_load_libraries() {
         return;
     }
     let scene = scene();
+    let plugin = "int x(void); int plug(void) { return x(); }";
+    let arguments = [&["-shared", "-fPIC"], &LINKED[..]].concat();
+    scene.cc("store/c/plugin.so", plugin, &arguments);
     let source = r#"
         for (int i = 0; i < 4; i++) {
           pid_t child = fork();
           if (child == 0) {
-            void *l = dlopen("libx.so.1", RTLD_NOW);
+            void *l = dlopen("PLUGIN", RTLD_NOW);
             void *n = dlopen("libnone.so.1", RTLD_NOW);
-            _exit(n || !l ? 99 : ((int (*)(void)) dlsym(l, "x"))() + i);
+            _exit(n || !l ? 99 : ((int (*)(void)) dlsym(l, "plug"))() + i);
           }
           int status;
           waitpid(child, &status, 0);
@@ -111,7 +114,8 @@ fn a_server_that_forks_children_which_load_libraries() {
           fflush(stdout);
         }
         show(0);"#;
-    scene.cc("store/p/server", &program(source), &["-Wl,-rpath,@/store/a:@/store/b"]);
+    let source = source.replace("PLUGIN", &scene.text("store/c/plugin.so"));
+    scene.cc("store/p/server", &program(&source), &["-Wl,-rpath,@/store/a:@/store/b"]);
     scene.index(&[]);
     let (ran, answers) = scene.same("store/p/server", &[]);
     assert!(ran.stdout.contains("child 3: 4\n"), "{ran:?}");
