@@ -15,8 +15,7 @@ use rustc_hash::FxHashSet;
 
 use super::Start;
 use super::loader::loader;
-use super::plan::{Planned, Planner};
-use crate::commands::targets::Target;
+use super::plan::{Planned, Planner, Program};
 use crate::flags::CarrierName;
 use crate::progress::Progress;
 
@@ -63,9 +62,9 @@ pub(super) fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     all.plan.findings.extend(refused);
     all.programs
         .iter()
-        .map(|(target, closure)| Start {
-            path: target.shown.clone(),
-            before: Storm::of(&closure.load),
+        .map(|program| Start {
+            path: program.target.shown.clone(),
+            before: program.storm,
             after: None,
         })
         .collect()
@@ -74,9 +73,9 @@ pub(super) fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
 fn starts(all: &Planned, verdicts: Vec<Verdict>) -> Vec<Start> {
     let pairs = all.programs.iter().zip(verdicts);
     pairs
-        .map(|((target, closure), verdict)| Start {
-            path: target.shown.clone(),
-            before: Storm::of(&closure.load),
+        .map(|(program, verdict)| Start {
+            path: program.target.shown.clone(),
+            before: program.storm,
             after: match verdict {
                 Verdict::Same(storm) => Some(storm),
                 Verdict::Changed(..) => None,
@@ -92,11 +91,11 @@ fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
         let session = planner.assumed.fs.session();
         overlay(&planner.mapped(&session), &all.plan).changes()
     };
-    let some = |programs: &[(Target, Closure)]| -> Vec<Verdict> {
+    let some = |programs: &[Program]| -> Vec<Verdict> {
         let session = planner.assumed.fs.session();
         let fs = planner.mapped(&session);
-        let one = |(target, closure): &(Target, Closure)| {
-            let verdict = of_program(planner, &fs, &changes, (target, closure), all);
+        let one = |program: &Program| {
+            let verdict = of_program(planner, &fs, &changes, program, all);
             progress.tick();
             verdict
         };
@@ -111,10 +110,10 @@ fn of_program(
     planner: &Planner<'_>,
     fs: &dyn FileSystem,
     changes: &Arc<Changes>,
-    (target, closure): (&Target, &Closure),
+    Program { target, closure, storm }: &Program,
     all: &Planned,
 ) -> Verdict {
-    let now = || Verdict::Same(Storm::of(&closure.load));
+    let now = || Verdict::Same(*storm);
     let Some(interpreter) = loader(closure) else { return now() };
     if planner.asked.with == CarrierName::Audit {
         // The model knows no answers of an audit module: those of the index are the search's.
