@@ -214,6 +214,7 @@ impl Bench {
                 return Ok(BTreeSet::new());
             };
             let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&text);
             Ok(text.lines().map(without_entry).collect())
         };
         let before = lines(&control)?;
