@@ -19,6 +19,8 @@ pub(crate) use becalm_core::elf::{ET_DYN, ET_EXEC};
 
 /// Zero bytes that may follow the last section without being a payload: padding.
 const PADDING: u64 = 4096;
+/// The smallest page of any architecture.
+const PAGE: u64 = 4096;
 /// The most sections whose number fits `e_shnum` (gABI, `SHN_LORESERVE`).
 const SECTIONS_MAX: usize = 0xff00;
 /// The largest table of section names that is copied.
@@ -184,6 +186,12 @@ impl Image {
         for load in self.loads() {
             if any && load.vaddr < end {
                 return Err(RewriteError::Overlapping);
+            }
+            // Neither the kernel nor a loader maps another; a reader and they would see
+            // different bytes at an address.
+            let grain = if load.align.is_power_of_two() { load.align.min(PAGE) } else { 1 };
+            if !load.vaddr.wrapping_sub(load.offset).is_multiple_of(grain) {
+                return Err(malformed("a segment's offset and address disagree within a page"));
             }
             if load.filesz > load.memsz || load.vaddr.checked_add(load.memsz).is_none() {
                 return Err(malformed("a segment is larger in the file than in memory"));

@@ -27,6 +27,17 @@ fn dynamic_edits_of_a_static_pie_but_not_its_note() {
 }
 
 #[test]
+fn a_segment_that_no_loader_maps() {
+    let mut image = Builder::library(FORMATS[0]).build();
+    let is_load = |&at: &usize| image[at..at + 4] == object::elf::PT_LOAD.0.to_le_bytes();
+    let load = (64..).step_by(56).find(is_load).expect("it has one");
+    // p_vaddr.
+    image[load + 16] = 15;
+    let refused = refusal(&image, note("x"));
+    assert!(matches!(refused, RewriteError::Malformed(why) if why.contains("disagree")));
+}
+
+#[test]
 fn a_payload_behind_the_file() {
     let mut image = Builder::program(FORMATS[0]).build();
     let offset = image.len() as u64;

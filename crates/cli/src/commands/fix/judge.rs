@@ -13,8 +13,7 @@ use rustc_hash::FxHashSet;
 
 use super::Start;
 use super::loader::loader;
-use super::plan::{Planned, Planner};
-use crate::commands::targets::Target;
+use super::plan::{Planned, Planner, Program};
 use crate::flags::CarrierName;
 use crate::progress::Progress;
 
@@ -66,9 +65,9 @@ pub(super) fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     }
     all.plan.findings.extend(refused);
     let pairs = all.programs.iter().zip(afters);
-    let start = |((target, closure), after): (&(Target, Closure), Option<Storm>)| {
-        let before = Storm::of(&closure.load);
-        Start { path: target.shown.clone(), before, after }
+    let start = |(program, after): (&Program, Option<Storm>)| {
+        let path = program.target.shown.clone();
+        Start { path, before: program.storm, after }
     };
     pairs.map(start).collect()
 }
@@ -97,12 +96,12 @@ fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
     let progress = Progress::new(all.programs.len());
     let session = planner.assumed.fs.session();
     let outlook = Outlook::of(&planner.mapped(&session), &all.plan);
-    let some = |programs: &[(Target, Closure)]| -> Vec<Verdict> {
+    let some = |programs: &[Program]| -> Vec<Verdict> {
         let session = planner.assumed.fs.session();
         let fs = planner.mapped(&session);
         let after = outlook.over(&fs);
-        let one = |(target, closure): &(Target, Closure)| {
-            let verdict = of_program(planner, (&fs, &after), target, closure, &all.plan);
+        let one = |program: &Program| {
+            let verdict = of_program(planner, (&fs, &after), program, &all.plan);
             progress.tick();
             verdict
         };
@@ -117,13 +116,10 @@ fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
 fn of_program(
     planner: &Planner<'_>,
     (fs, after): (&dyn FileSystem, &dyn FileSystem),
-    target: &Target,
-    closure: &Closure,
+    Program { target, closure, storm }: &Program,
     plan: &Plan,
 ) -> Verdict {
-    let Some(interpreter) = loader(closure) else {
-        return Verdict::Same(Storm::of(&closure.load));
-    };
+    let Some(interpreter) = loader(closure) else { return Verdict::Same(*storm) };
     if planner.asked.with == CarrierName::Audit {
         // The model knows no answers of an audit module: those of the index are the search's.
         return Verdict::Same(super::audit::foreseen(closure, plan));

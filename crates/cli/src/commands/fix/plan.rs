@@ -4,9 +4,11 @@ use becalm_core::carrier::{
     FilePlan, Finding, Names, Plan, Settings, Stores, What, absolute, farm, ldcache, note, patchelf,
 };
 use becalm_core::closure::{Closure, Subject, SubjectKind};
+use becalm_core::cost::Storm;
 use becalm_core::edit::Edit;
 use becalm_core::facts::{Environment, Libc};
 use becalm_core::fs::{FileSystem, MappedFs, Mapping};
+use becalm_core::probe::ProbeLog;
 use bstr::BString;
 use rayon::prelude::*;
 
@@ -31,12 +33,21 @@ pub(super) struct Planner<'a> {
 pub(super) struct Planned {
     pub(super) plan: Plan,
     /// The programs among the targets, as they start now.
-    pub(super) programs: Vec<(Target, Closure)>,
+    pub(super) programs: Vec<Program>,
     pub(super) problems: Vec<Problem>,
     /// One for each file, before they are gathered.
     parts: Vec<Plan>,
     /// The objects, where a carrier plans them together.
     subjects: Vec<Subject>,
+}
+
+/// A program among the targets, and its start as it is now.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) target: Target,
+    /// Without its probes where nothing but their number is asked for.
+    pub(super) closure: Closure,
+    pub(super) storm: Storm,
 }
 
 impl<'a> Planner<'a> {
@@ -128,8 +139,18 @@ impl<'a> Planner<'a> {
             planned.subjects.push(closure.subject.clone());
         }
         if matches!(closure.subject.kind, SubjectKind::Program { .. }) {
-            planned.programs.push((target, closure));
+            planned.programs.push(self.program(target, closure));
         }
+    }
+
+    /// A program to be judged by. Of its probes the counts are kept, for those of a store's
+    /// programs would fill the memory; what an index leaves is counted from the probes.
+    fn program(&self, target: Target, mut closure: Closure) -> Program {
+        let storm = Storm::of(&closure.load);
+        if self.asked.with != CarrierName::Audit {
+            closure.load.probes = ProbeLog::default();
+        }
+        Program { target, closure, storm }
     }
 
     /// True where a library's plan asks what its whole start would load. What is planned

@@ -12,7 +12,7 @@ fn the_usual_limit_of_open_files_does_not_make_batches_small() {
         assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none(), "the hard limit is low");
         return println!("skipped: the hard limit of open files is low");
     }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(usual), ..before.clone() }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(usual), ..before }).unwrap();
     let size = Writer::new(WriteOptions::default()).batch_size();
     setrlimit(Resource::Nofile, before).unwrap();
     assert!(size > usual as usize / 2, "{size}");
