@@ -80,16 +80,12 @@ impl<'data> Parts<'data> {
         let mut changes = Vec::new();
         let old = goal.names.as_ref().map(|_| Names::of(image, data)).transpose()?;
         let names = old.as_ref().zip(goal.names.as_ref());
-        let mut entries = match &image.dynamic {
+        let entries = match &image.dynamic {
             Some(_) => Some(dynamic::entries(image, data, names, &mut strings)?),
             None => None,
         };
         if let Some((old, new)) = names {
-            let versions = versions::follow(image, data, old, new, &mut strings)?;
-            changes.extend(versions.writes);
-            if let (true, Some(entries)) = (versions.dropped, &mut entries) {
-                dynamic::drop_versions(entries);
-            }
+            changes.extend(versions::follow(image, data, old, new, &mut strings)?);
         }
         if goal.note.is_some() {
             void_notes(image, data, &mut changes);

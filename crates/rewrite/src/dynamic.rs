@@ -3,10 +3,7 @@
 
 use bstr::BString;
 use object::ReadRef;
-use object::elf::{
-    DT_AUDIT, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM,
-    DynamicTag,
-};
+use object::elf::{DT_AUDIT, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DynamicTag};
 
 use crate::RewriteError;
 use crate::format::Dyn;
@@ -111,12 +108,6 @@ fn set(entries: &mut Vec<Entry>, tag: DynamicTag, value: Option<u64>) {
         index += 1;
         keep || last.is_none()
     });
-}
-
-/// Takes away what says that versions are needed.
-pub(crate) fn drop_versions(entries: &mut Vec<Entry>) {
-    let tags = [DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM];
-    entries.retain(|entry| !tags.contains(&entry.entry.tag));
 }
 
 /// The section's bytes at address `vaddr`, filled up with `DT_NULL` to `capacity`

@@ -140,8 +140,7 @@ pub enum RewriteError {
     /// A string that no file can hold.
     #[error("not a string for an ELF file: {0}")]
     BadString(&'static str),
-    /// A needed string cannot go: versions are needed from it alone, by an object that
-    /// defines versions of its own.
+    /// A needed string cannot go: versions are needed from it alone.
     #[error("versions of symbols are needed from {0}")]
     VersionsNeeded(BString),
     /// There is no trailer of ours.

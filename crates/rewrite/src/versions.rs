@@ -4,12 +4,12 @@
 //!
 //! Where a needed string is removed, its versions stay, since symbols name them by
 //! number: they become weak, and are asked of another file that has versions. Where there
-//! is none, the dynamic entries go instead, and symbols are looked up without versions.
+//! is none, the edit is refused: sections and symbols would speak of versions of no file.
 
 use becalm_core::patch::Write;
 use bstr::{BStr, BString};
 use object::ReadRef;
-use object::elf::{DT_VERDEF, DT_VERNEED, DT_VERNEEDNUM};
+use object::elf::{DT_VERNEED, DT_VERNEEDNUM};
 
 use crate::RewriteError;
 use crate::goal::{Names, string_at};
@@ -32,29 +32,21 @@ struct File<'a> {
     name: &'a BStr,
 }
 
-/// Changes of the version section, and whether it is to be dropped.
-#[derive(Debug, Default)]
-pub(crate) struct Versions {
-    pub(crate) writes: Vec<Write>,
-    /// No file is left that versions are needed from.
-    pub(crate) dropped: bool,
-}
-
 /// What follows from needed strings that were renamed or removed.
 ///
 /// # Errors
 /// [`RewriteError::VersionsNeeded`] where a needed string goes away from which alone
-/// versions are needed by an object that defines some; a chain that leaves the file.
+/// versions are needed; a chain that leaves the file.
 pub(crate) fn follow<'data, R: ReadRef<'data>>(
     image: &Image,
     data: R,
     old: &Names,
     new: &Names,
     strings: &mut Strings<'data>,
-) -> Result<Versions, RewriteError> {
-    let mut result = Versions::default();
+) -> Result<Vec<Write>, RewriteError> {
+    let mut writes = Vec::new();
     if old.needed == new.needed {
-        return Ok(result);
+        return Ok(writes);
     }
     let files = files(image, data)?;
     let stays = files.iter().find_map(|file| match fate(old, new, file.name) {
@@ -67,27 +59,19 @@ pub(crate) fn follow<'data, R: ReadRef<'data>>(
             (Fate::Stays, _) => continue,
             (Fate::Becomes(name), _) => name,
             (Fate::Gone, Some(other)) => {
-                weaken(image, data, file, &mut result.writes)?;
+                weaken(image, data, file, &mut writes)?;
                 other
             }
-            (Fate::Gone, None) => {
-                let defines =
-                    image.dynamic.as_ref().is_some_and(|it| it.value(DT_VERDEF).is_some());
-                if defines {
-                    return Err(RewriteError::VersionsNeeded(file.name.to_owned()));
-                }
-                result.dropped = true;
-                continue;
-            }
+            (Fate::Gone, None) => return Err(RewriteError::VersionsNeeded(file.name.to_owned())),
         };
         let name = strings.offset(image, data, name)?;
         let name = u32::try_from(name).map_err(|_| RewriteError::NoAddressSpace)?;
         let bytes = image.format.u32(name).to_vec();
-        result.writes.push(Write { offset: file.offset + 4, bytes });
+        writes.push(Write { offset: file.offset + 4, bytes });
     }
-    result.writes.sort_by_key(|write| write.offset);
-    result.writes.dedup_by_key(|write| write.offset);
-    Ok(result)
+    writes.sort_by_key(|write| write.offset);
+    writes.dedup_by_key(|write| write.offset);
+    Ok(writes)
 }
 
 fn broken() -> RewriteError {
