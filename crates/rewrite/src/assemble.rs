@@ -70,7 +70,7 @@ pub(crate) fn assemble<'data, R: ReadRef<'data>>(
     };
     let changed = Overlay::new(data, &parts.changes, image.length);
     builder.fill(&changed, &parts)?;
-    builder.writes = symbols::follow(image, data, &builder.appended);
+    builder.writes = symbols::follow(image, data, &builder.appended, builder.news.dynamic);
     builder.finish(&parts, append_at)
 }
 

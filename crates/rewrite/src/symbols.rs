@@ -1,17 +1,20 @@
 //! Symbols of what was displaced: those of `.symtab` that name a moved section, or something
-//! in it (`__abi_tag` of the C library's start code), follow it. Nothing loads them; debuggers
-//! and linters read them.
+//! in it (`__abi_tag` of the C library's start code), follow it, and so does `_DYNAMIC`. Nothing
+//! loads them; debuggers and linters read them.
 
 use becalm_core::patch::Write;
 use object::ReadRef;
-use object::elf::SHT_SYMTAB;
+use object::elf::{SHT_DYNAMIC, SHT_SYMTAB};
 
 use crate::format::Format;
 use crate::image::{Image, bytes_at};
+use crate::sections::Place;
 use crate::segment::Appended;
 
 /// Local symbols that are looked at: those of sections and of the start code come first.
 const SYMBOLS_MAX: u64 = 1024;
+/// The same where the dynamic section moves: its symbol stands anywhere among them.
+const SYMBOLS_MAX_DYNAMIC: u64 = 1 << 17;
 
 /// Where the fields of a symbol stand (gABI, "Symbol Table").
 struct Shape {
@@ -29,19 +32,21 @@ impl Shape {
     }
 }
 
-/// The new values of symbols whose sections have moved.
+/// The new values of symbols whose sections have moved, the dynamic section to `dynamic`.
 pub(crate) fn follow<'data, R: ReadRef<'data>>(
     image: &Image,
     data: R,
     appended: &Appended,
+    dynamic: Option<Place>,
 ) -> Vec<Write> {
     let shape = Shape::of(image.format);
+    let most = if dynamic.is_some() { SYMBOLS_MAX_DYNAMIC } else { SYMBOLS_MAX };
     let mut writes = Vec::new();
     for table in image.sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
-        let locals = u64::from(table.info).min(table.size / shape.size).min(SYMBOLS_MAX);
+        let locals = u64::from(table.info).min(table.size / shape.size).min(most);
         let Some(bytes) = bytes_at(data, table.offset, locals * shape.size) else { continue };
         for (at, symbol) in bytes.chunks_exact(shape.size as usize).enumerate() {
-            let Some(value) = moved(image, appended, &shape, symbol) else { continue };
+            let Some(value) = moved(image, appended, dynamic, &shape, symbol) else { continue };
             let offset = table.offset + at as u64 * shape.size + shape.value as u64;
             // An address that a 32-bit file cannot hold was refused before.
             writes.extend(image.format.word(value).ok().map(|bytes| Write { offset, bytes }));
@@ -51,11 +56,20 @@ pub(crate) fn follow<'data, R: ReadRef<'data>>(
 }
 
 /// The new value of a symbol; `None` where it stays.
-fn moved(image: &Image, appended: &Appended, shape: &Shape, symbol: &[u8]) -> Option<u64> {
+fn moved(
+    image: &Image,
+    appended: &Appended,
+    dynamic: Option<Place>,
+    shape: &Shape,
+    symbol: &[u8],
+) -> Option<u64> {
     let format = image.format;
     let index = format.read_u16(symbol, shape.index).filter(|&index| index > 0)?;
     let section = image.sections.get(usize::from(index)).filter(|section| section.size > 0)?;
-    let (_, vaddr) = appended.moved(section.offset, section.size)?;
+    let vaddr = match (section.kind, dynamic) {
+        (SHT_DYNAMIC, Some(place)) => place.vaddr,
+        _ => appended.moved(section.offset, section.size)?.1,
+    };
     let into = format.read_word(symbol, shape.value)?.checked_sub(section.addr)?;
     (into <= section.size).then(|| vaddr.wrapping_add(into))
 }
@@ -98,10 +112,13 @@ mod tests {
             appended.push_moved(range, bytes, 1);
             let (_, vaddr) = appended.moved(interp.offset, interp.filesz).unwrap();
             let expected = Write { offset: at, bytes: format.word(vaddr + 3).unwrap() };
-            assert_eq!(follow(&image, data.as_slice(), &appended), [expected]);
+            assert_eq!(follow(&image, data.as_slice(), &appended, None), [expected]);
 
-            let (image, data, _) = with_symbol(format, b".dynamic", 0);
-            assert_eq!(follow(&image, data.as_slice(), &appended), []);
+            let (image, data, at) = with_symbol(format, b".dynamic", 0);
+            assert_eq!(follow(&image, data.as_slice(), &appended, None), []);
+            let place = Place { offset: 0x5000, vaddr: 0x7000, size: 16 };
+            let expected = Write { offset: at, bytes: format.word(place.vaddr).unwrap() };
+            assert_eq!(follow(&image, data.as_slice(), &appended, Some(place)), [expected]);
         }
     }
 }
