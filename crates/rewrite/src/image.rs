@@ -164,10 +164,24 @@ impl Image {
         if self.is_debug_information() {
             return Err(RewriteError::DebugInformation);
         }
+        self.check_dynamic()?;
         let rest = self.length - extent;
         let padding = rest <= PADDING
             && bytes_at(data, extent, rest).is_some_and(|bytes| bytes.iter().all(|&b| b == 0));
         if padding { Ok(()) } else { Err(RewriteError::Payload { offset: extent }) }
+    }
+
+    /// A loader reads the dynamic entries at their address; a reader of files, at their
+    /// offset. Where these are not the same bytes, no edit would reach both.
+    fn check_dynamic(&self) -> Result<(), RewriteError> {
+        let Some(dynamic) = &self.dynamic else { return Ok(()) };
+        let size = dynamic.capacity as u64 * self.format.dyn_size();
+        let mapped = self.file_offset(dynamic.vaddr, size) == Some(dynamic.offset);
+        if mapped {
+            Ok(())
+        } else {
+            Err(malformed("its dynamic section is not mapped where it says"))
+        }
     }
 
     /// What `objcopy --only-keep-debug` and `eu-strip -f` leave: code without its bytes.

@@ -126,7 +126,11 @@ impl Room {
                 |block: &Block| block.range.start <= range.start && range.end <= block.range.end;
             let loaded = section.flags.0 & SHF_ALLOC.0 != 0;
             let table = with_tables && is_tagged_table(image, section.addr);
-            if loaded && (section.kind == SHT_NOTE || table) {
+            // A table that shares bytes with another piece cannot be replaced by a longer one.
+            let shares = |block: &Block| overlap(&block.range, &range);
+            if table && movable.iter().any(shares) {
+                fixed.push(range);
+            } else if loaded && (section.kind == SHT_NOTE || table) {
                 movable.push(Block { range, align: section.align.clamp(1, 64) });
             } else if !movable[..known].iter().any(inside) {
                 fixed.push(range);

@@ -38,6 +38,21 @@ fn a_segment_that_no_loader_maps() {
 }
 
 #[test]
+fn a_dynamic_section_that_no_loader_finds() {
+    let original = Builder::library(FORMATS[0]).build();
+    let found = crate::image::Image::read(original.as_slice()).expect("it can be read");
+    let dynamic = found.segments.iter().position(|it| it.kind == object::elf::PT_DYNAMIC);
+    let at = 64 + 56 * dynamic.expect("it has one");
+    // Beyond every load segment, and in another one's place.
+    for vaddr in [1_u64 << 40, found.dynamic.expect("it has one").vaddr + 16] {
+        let mut image = original.clone();
+        image[at + 16..at + 24].copy_from_slice(&vaddr.to_le_bytes());
+        let refused = refusal(&image, note("x"));
+        assert!(matches!(refused, RewriteError::Malformed(why) if why.contains("mapped")));
+    }
+}
+
+#[test]
 fn a_payload_behind_the_file() {
     let mut image = Builder::program(FORMATS[0]).build();
     let offset = image.len() as u64;

@@ -1,5 +1,6 @@
 //! Where further program headers find room.
 
+use becalm_core::edit::Edit;
 use object::elf::{PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR};
 
 use super::{edited, note, undone};
@@ -40,4 +41,29 @@ fn a_note_shares_the_header_of_a_displaced_one_where_room_is_short() {
         count(&before, PT_NOTE) + count(&before, PT_LOAD) + 1
     );
     assert_eq!(after.table_offset, before.table_offset);
+}
+
+#[test]
+fn a_table_that_overlaps_another_is_not_displaced_with_it() {
+    let builder = Builder { note: false, hash: 0, ..Builder::library(FORMATS[0]) };
+    let mut original = builder.build();
+    let found = read(&original);
+    let named = |name: &[u8]| {
+        let index = found.sections.iter().position(|it| found.section_name(it) == name);
+        let index = index.expect("it has one");
+        (&found.sections[index], found.section_table_offset as usize + 64 * index)
+    };
+    // Without its code the strings are near enough to be displaced.
+    let (text, header) = named(b".text");
+    original[text.offset as usize..][..text.size as usize].fill(0);
+    original[header + 4..header + 8].fill(0);
+    let edits = [note("a\0=/b\0\0"), Edit::Soname("libanother.so.7".into())];
+    let moves = |image: &[u8]| read(&edited(image, &edits)).table_offset != found.table_offset;
+    assert!(!moves(&original));
+    // Displaced as one block, the old strings would stand where the longer ones are to be.
+    let (strings, header) = named(b".dynstr");
+    let mut overlapping = original.clone();
+    overlapping[header + 32..header + 40].copy_from_slice(&(strings.size + 12).to_le_bytes());
+    assert!(moves(&overlapping));
+    assert_eq!(undone(&edited(&overlapping, &edits)), overlapping);
 }
