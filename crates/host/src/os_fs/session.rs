@@ -27,6 +27,8 @@ pub struct Session<'a> {
     opened: RefCell<FxHashMap<BString, Known<OpenedFile>>>,
     /// Whole files, as they were first read.
     read: RefCell<FxHashMap<BString, Known<[u8]>>>,
+    /// Paths with their links resolved: the run paths of a store name the same directories.
+    real: RefCell<FxHashMap<BString, Result<BString, Errno>>>,
 }
 
 /// What a system call gave, kept.
@@ -64,7 +66,13 @@ impl SeenDir {
 
 impl<'a> Session<'a> {
     pub(super) fn new(os: &'a OsFs) -> Self {
-        Self { os, dirs: RefCell::default(), opened: RefCell::default(), read: RefCell::default() }
+        Self {
+            os,
+            dirs: RefCell::default(),
+            opened: RefCell::default(),
+            read: RefCell::default(),
+            real: RefCell::default(),
+        }
     }
 
     /// `stat` of a path, answered from what is known where that is certain.
@@ -197,7 +205,12 @@ impl FileSystem for Session<'_> {
 
     fn canonicalize(&self, path: &BStr) -> Result<BString, Errno> {
         check(path)?;
-        self.os.root.canonicalize(path)
+        if let Some(known) = self.real.borrow().get(path) {
+            return known.clone();
+        }
+        let real = self.os.root.canonicalize(path);
+        self.real.borrow_mut().insert(path.into(), real.clone());
+        real
     }
 
     fn current_dir(&self) -> BString {

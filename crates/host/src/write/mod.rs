@@ -131,7 +131,8 @@ impl Writer {
     /// opened, or cannot be written with everything it has.
     pub fn prepare(&self, file: FileUnderEdit, patch: Patch) -> Result<Prepared, WriteError> {
         let in_place = self.way(&file)?;
-        let file = file.locked(&self.sys)?;
+        let mut file = file.locked(&self.sys)?;
+        file.reader.forget();
         if !fits(&patch) {
             return Err(WriteError::BadPatch { path: file.path });
         }

@@ -60,6 +60,12 @@ impl Reader {
         self.failed.get()
     }
 
+    /// Forgets what was read. A file waits for the others of its batch, its patch made; what it
+    /// was made of would be most of the memory of a run.
+    pub(super) fn forget(&mut self) {
+        self.kept = Ranges::default();
+    }
+
     fn fail(&self, error: io::Error) {
         let _ = self.failed.set(error);
     }
