@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use becalm_core::carrier::planned::overlay;
+use becalm_core::carrier::planned::Outlook;
 use becalm_core::carrier::verify::{self, Carrier, Verdict};
 use becalm_core::carrier::{Settings, Stores, note, patchelf};
 use becalm_core::closure::{self, Subject};
@@ -65,7 +65,8 @@ fuzz_target!(|input: (&[u8], &[u8], &[u8])| {
     assert!(walk.is_ok());
 
     let plan = note::plan(&fs, &subject, &settings);
-    let after = overlay(&fs, &plan);
+    let outlook = Outlook::of(&fs, &plan);
+    let after = outlook.over(&fs);
     let subject = Subject::open(&after, "/s/p/bin/prog".into()).expect("the program");
     assert!(note::plan(&after, &subject, &settings).is_empty());
     for checked in verify::object(&after, &subject, &settings) {
