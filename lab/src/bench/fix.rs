@@ -60,10 +60,12 @@ struct Way {
 }
 
 /// In this order, each on what the one before left.
-const WAYS: [Way; 8] = [
+const WAYS: [Way; 10] = [
     Way { name: "fix", becalm: &["fix", "--with", "note"], xargs: &[] },
     Way { name: "fix, nothing to do", becalm: &["fix", "--with", "note"], xargs: &[] },
     Way { name: "undo", becalm: &["undo"], xargs: &[] },
+    Way { name: "fix --no-sync", becalm: &["fix", "--with", "note", "--no-sync"], xargs: &[] },
+    Way { name: "undo --no-sync", becalm: &["undo", "--no-sync"], xargs: &[] },
     Way { name: "fix --in-place", becalm: &["fix", "--with", "note", "--in-place"], xargs: &[] },
     Way { name: "undo --in-place", becalm: &["undo", "--in-place"], xargs: &[] },
     Way {
@@ -79,6 +81,9 @@ const WAYS: [Way; 8] = [
     // As many files a process as a command line holds.
     Way { name: "patchelf, one process", becalm: &[], xargs: &["-n", "100000"] },
 ];
+
+/// The same, and the wait for the disk that becalm's ways have had unless `--no-sync` stands there.
+const PATCHELF_SYNCED: &str = "patchelf, one process, and sync";
 
 /// patchelf with both CPUs, on a store of its own.
 const PATCHELF_TWO: Way =
@@ -118,17 +123,29 @@ struct Record {
 pub(super) fn run(asked: &FixBench) -> Result<()> {
     let bench = Bench::new(asked)?;
     let load = machine::load();
-    let mut runs: Vec<Vec<Taken>> = vec![Vec::new(); WAYS.len() + 1];
+    let mut runs: Vec<Vec<Taken>> = vec![Vec::new(); WAYS.len()];
+    let (mut synced, mut two) = (Vec::new(), Vec::new());
     let (mut objects, mut bytes) = (0, 0);
     for _ in 0..asked.rounds {
         let store = bench.store()?;
         (objects, bytes) = (store.files.len(), store.bytes()?);
         for (way, runs) in WAYS.iter().zip(&mut runs) {
+            // What the way before left to be written must not be charged to this one.
+            child::succeed(child::command("sync"))?;
             runs.push(bench.take(way, &store)?);
         }
+        let began = Instant::now();
+        child::succeed(child::command("sync"))?;
+        let plain = runs[WAYS.len() - 1].last().copied();
+        synced.extend(plain.map(|taken| Taken {
+            seconds: taken.seconds + began.elapsed().as_secs_f64(),
+            ..taken
+        }));
         drop(store);
-        runs[WAYS.len()].push(bench.take(&PATCHELF_TWO, &bench.store()?)?);
+        two.push(bench.take(&PATCHELF_TWO, &bench.store()?)?);
     }
+    let names = WAYS.iter().map(|way| way.name).chain([PATCHELF_SYNCED, PATCHELF_TWO.name]);
+    let named = names.zip(runs.into_iter().chain([synced, two])).collect();
     let record = Record {
         schema: "becalm-lab/bench-fix/1",
         machine: Machine::here(&bench.scratch),
@@ -136,7 +153,7 @@ pub(super) fn run(asked: &FixBench) -> Result<()> {
         patchelf: bench.patchelf.version.clone(),
         objects,
         bytes,
-        rows: rows(runs, objects),
+        rows: rows(named, objects),
     };
     print(&record);
     if let Some(raw) = &asked.raw {
@@ -249,19 +266,17 @@ fn measured(command: &mut Command, name: &str) -> Result<(f64, u64)> {
     Ok((seconds, peak))
 }
 
-fn rows(runs: Vec<Vec<Taken>>, objects: usize) -> Vec<Row> {
-    let yardstick = runs[WAYS.len() - 1].clone();
-    let ways = WAYS.iter().chain([&PATCHELF_TWO]);
-    ways.zip(runs)
-        .map(|(way, runs)| Row {
-            name: way.name,
-            files_per_second: Spread::of(runs.iter().map(|run| objects as f64 / run.seconds)),
-            times_patchelf: Spread::of(
-                runs.iter().zip(&yardstick).map(|(run, other)| other.seconds / run.seconds),
-            ),
-            runs,
-        })
-        .collect()
+fn rows(named: Vec<(&'static str, Vec<Taken>)>, objects: usize) -> Vec<Row> {
+    let yardstick = named[WAYS.len() - 1].1.clone();
+    let row = |(name, runs): (&'static str, Vec<Taken>)| Row {
+        name,
+        files_per_second: Spread::of(runs.iter().map(|run| objects as f64 / run.seconds)),
+        times_patchelf: Spread::of(
+            runs.iter().zip(&yardstick).map(|(run, other)| other.seconds / run.seconds),
+        ),
+        runs,
+    };
+    named.into_iter().map(row).collect()
 }
 
 /// The table of BENCHMARKING.md.
