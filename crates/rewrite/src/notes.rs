@@ -12,6 +12,8 @@ use crate::image::{Image, bytes_at};
 const OWNER: &[u8] = b"NixOS\0";
 /// Type of the resolution note.
 const KIND: u32 = 0x63a8_6cb6;
+/// Lengths of owner and descriptor, and the type.
+pub(crate) const HEADER_SIZE: u64 = 12;
 /// The largest `PT_NOTE` that is looked into.
 const SEGMENT_MAX: u64 = 16 << 20;
 

@@ -3,15 +3,17 @@
 //!
 //! The order, which is the whole safety against a power failure:
 //!
-//! 1. New content reaches the disk: of temporary files all of it, of files written in place
+//! 1. Of files written in place the leader, which says where they ended, reaches the disk: what
+//!    follows it can then be told from the file, however little of it is there.
+//! 2. New content reaches the disk: of temporary files all of it, of files written in place
 //!    what goes beyond their end, the trailer with the old bytes included. Nothing may rely on
 //!    these before; a rename or an overwritten byte that reached the disk first would leave a
 //!    name without content, or a change without the way back.
-//! 2. Temporary files take the place of the old ones; ranges inside are overwritten.
-//! 3. Directories, and the ranges inside, reach the disk. Only now is a file said to be
+//! 3. Temporary files take the place of the old ones; ranges inside are overwritten.
+//! 4. Directories, and the ranges inside, reach the disk. Only now is a file said to be
 //!    written.
-//! 4. Files that are to be shorter (an edit that is taken back in place) are cut, and that
-//!    reaches the disk. Before step 3 the cut could overtake the bytes that it takes the
+//! 5. Files that are to be shorter (an edit that is taken back in place) are cut, and that
+//!    reaches the disk. Before step 4 the cut could overtake the bytes that it takes the
 //!    trailer from.
 //!
 //! A process that is killed needs none of this, only the order of the calls.
@@ -96,12 +98,20 @@ pub(super) fn commit(
     batch: Vec<Prepared>,
 ) -> Vec<Result<Written, WriteError>> {
     let mut slots: Vec<Slot> = batch.into_iter().map(|prepared| Ok(prepared.0)).collect();
+    let not_there = |work: &mut Work, errno| WriteError::Failed {
+        path: work.path().to_owned(),
+        what: "reach the disk",
+        source: sys::error(errno),
+    };
     if wait {
-        sync(sys, &mut slots, new_content, |work, errno| WriteError::Failed {
-            path: work.path().to_owned(),
-            what: "reach the disk",
-            source: sys::error(errno),
-        });
+        sync(sys, &mut slots, leader, not_there);
+    }
+    each(&mut slots, |work| match work {
+        Work::Atomic(_) => Ok(()),
+        Work::InPlace(in_place) => in_place.extend(),
+    });
+    if wait {
+        sync(sys, &mut slots, new_content, not_there);
     }
     each(&mut slots, |work| match work {
         Work::Atomic(atomic) => atomic.take_place(sys),
@@ -147,13 +157,20 @@ struct Target<'a> {
     path: &'a Path,
 }
 
+fn leader(work: &Work) -> Option<Target<'_>> {
+    match work {
+        Work::InPlace(in_place) if in_place.has_grown() => Some(whole(in_place)),
+        _ => None,
+    }
+}
+
 fn new_content(work: &Work) -> Option<Target<'_>> {
     match work {
         Work::Atomic(atomic) => {
             let (fd, path) = (&atomic.new.fd, atomic.new.path.as_path());
             Some(Target { id: atomic.new.id, fd, path })
         }
-        Work::InPlace(in_place) => in_place.has_grown().then(|| whole(in_place)),
+        Work::InPlace(_) => leader(work),
     }
 }
 

@@ -1,11 +1,12 @@
 //! Writing over a file, its inode kept, so that a crash at any point can be finished or taken
 //! back.
 //!
-//! What the patch puts beyond the old end (the new segment and the trailer with the old bytes)
-//! is written first and reaches the disk before the first byte inside is overwritten. Until
-//! then the file is the old one with something behind it; from then on the trailer tells how
-//! to get back. Taking an edit back shortens the file: then the ranges reach the disk before
-//! the trailer goes.
+//! What the patch puts beyond the old end is written first: its leader, which says where the
+//! file ended, and once that has reached the disk the rest, the trailer with the old bytes
+//! included. That too reaches the disk before the first byte inside is overwritten. Until then
+//! the file is the old one with something behind it that the leader tells apart; from then on
+//! the trailer tells how to get back. Taking an edit back shortens the file: then the ranges
+//! reach the disk before the trailer goes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -29,8 +30,10 @@ pub(super) struct InPlace {
     sys: Sys,
     pub(super) old: FileUnderEdit,
     pub(super) fd: OwnedFd,
-    /// The file once the ranges beyond its end were written.
+    /// The file once what was written so far was written.
     grown: Facts,
+    /// What is still to be written beyond its end, in ascending order.
+    beyond: Ranges,
     inside: Vec<Inside>,
     pub(super) length: u64,
     keep_times: bool,
@@ -55,8 +58,8 @@ enum Stage {
 }
 
 impl InPlace {
-    /// Opens the file for writing, remembers the bytes to be overwritten and writes what goes
-    /// beyond the end.
+    /// Opens the file for writing, remembers the bytes to be overwritten and writes the first
+    /// that goes beyond the end.
     pub(super) fn prepare(
         sys: &Sys,
         old: FileUnderEdit,
@@ -70,22 +73,38 @@ impl InPlace {
         let (fd, grown) = open_to_write(sys, &old)?;
         let size = old.facts.stamp.size;
         let length = patch.length;
-        let (inside, beyond) = split(patch, size);
+        let (inside, mut beyond) = split(patch, size);
+        let rest = beyond.split_off(beyond.len().min(1));
         let mut prepared = Self {
             sys: sys.clone(),
             old,
             fd,
             grown,
+            beyond,
             inside: Vec::new(),
             length,
             keep_times: options.keep_times,
             stage: Stage::Outside,
         };
         prepared.remember(inside).map_err(|error| prepared.failed("be read", error))?;
-        let grown = prepared.grow(&beyond);
-        prepared.grown = prepared.stat()?;
-        grown.map_err(|error| prepared.failed("be extended", error))?;
+        prepared.grow()?;
+        prepared.beyond = rest;
         Ok(prepared)
+    }
+
+    /// Writes the rest of what goes beyond the end, and gives the file its length.
+    pub(super) fn extend(&mut self) -> Result<(), WriteError> {
+        if !self.has_grown() {
+            return Ok(());
+        }
+        self.is_ours()?;
+        self.grow()?;
+        if self.grown.stamp.size < self.length {
+            let set = self.sys.set_length(&self.old.path, &self.fd, self.length);
+            self.grown = self.stat()?;
+            set.map_err(|errno| self.failed("be extended", sys::error(errno)))?;
+        }
+        Ok(())
     }
 
     fn remember(&mut self, ranges: Vec<(u64, Vec<u8>)>) -> io::Result<()> {
@@ -97,31 +116,32 @@ impl InPlace {
         Ok(())
     }
 
-    /// Writes what goes beyond the end, in ascending order: what a record begins with, which
-    /// says how long the file was, is there as soon as anything is.
-    fn grow(&self, beyond: &[(u64, Vec<u8>)]) -> io::Result<()> {
-        for (offset, bytes) in beyond {
-            let written = self.sys.write(&self.old.path, &self.fd, bytes, *offset);
-            written.map_err(sys::error)?;
+    /// Writes what is to be written beyond the end now.
+    fn grow(&mut self) -> Result<(), WriteError> {
+        let all = |(offset, bytes): &(u64, Vec<u8>)| {
+            self.sys.write(&self.old.path, &self.fd, bytes, *offset)
+        };
+        let written = self.beyond.iter().try_for_each(all);
+        self.grown = self.stat()?;
+        written.map_err(|errno| self.failed("be extended", sys::error(errno)))
+    }
+
+    /// That the file is still named as it was, and as we left it.
+    fn is_ours(&self) -> Result<(), WriteError> {
+        let path = &self.old.path;
+        let named = self.sys.stat_at(path, rustix::fs::CWD, path.as_os_str());
+        let still_named = named.is_ok_and(|named| named.stamp.id == self.id());
+        if still_named && self.stat()?.stamp == self.grown.stamp {
+            Ok(())
+        } else {
+            Err(WriteError::Changed { path: path.clone() })
         }
-        let end = beyond.last().map_or(self.old.facts.stamp.size, |(at, b)| at + b.len() as u64);
-        if end < self.length {
-            let set = self.sys.set_length(&self.old.path, &self.fd, self.length);
-            set.map_err(sys::error)?;
-        }
-        Ok(())
     }
 
     /// Overwrites the bytes inside; where that fails, puts the old ones back.
     pub(super) fn overwrite(&mut self) -> Result<(), WriteError> {
+        self.is_ours()?;
         let path = &self.old.path;
-        let named = self.sys.stat_at(path, rustix::fs::CWD, path.as_os_str());
-        let id = self.grown.stamp.id;
-        let still_named = named.is_ok_and(|named| named.stamp.id == id);
-        let now = self.stat()?;
-        if !still_named || now.stamp != self.grown.stamp {
-            return Err(WriteError::Changed { path: path.clone() });
-        }
         self.stage = Stage::Inside;
         for range in &self.inside {
             if let Err(errno) = self.sys.write(path, &self.fd, &range.new, range.offset) {

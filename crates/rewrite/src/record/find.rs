@@ -86,8 +86,8 @@ fn further<'data, R: ReadRef<'data>>(data: R, trailer: Trailer, end: u64) -> His
     history
 }
 
-/// The first record was begun and has no footer: it was cut off, unless something was
-/// overwritten already, or the footer is there and broken.
+/// The first record was begun and is not whole: it was cut off, or a power failure left
+/// holes in it, unless something was overwritten already.
 fn first<'data, R: ReadRef<'data>>(
     data: R,
     leader: &Leader,
@@ -97,11 +97,7 @@ fn first<'data, R: ReadRef<'data>>(
 ) -> History {
     let original = Overlay::new(data, &[], at);
     let now = Image::read(&original).ok().and_then(|image| watched(&image, &original));
-    let as_it_was = now == Some(leader.watched);
-    let footer = leader.end.checked_sub(FOOTER_SIZE);
-    let footer = footer.and_then(|at| bytes_at(data, at, FOOTER_SIZE));
-    let unwritten = footer.is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0));
-    let cut_off = !in_use && as_it_was && unwritten && length <= leader.end;
+    let cut_off = !in_use && now == Some(leader.watched) && length <= leader.end;
     let status = if cut_off { Status::Appending } else { Status::Changed };
     History { status, trailer: None, original_length: at, end: at, old: Vec::new() }
 }
@@ -174,24 +170,26 @@ fn status<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer, old: &[Write]) -
     let content = bytes_at(data, trailer.content, trailer.start - trailer.content)?;
     let original = Overlay::new(data, old, trailer.original_length);
     let head = bytes_at(&original, 0, HEAD.min(trailer.original_length))?;
-    if hash(&[content]) != trailer.content_hash || hash(&[head]) != trailer.head_hash {
+    if hash(&[head]) != trailer.head_hash {
         return Some(Status::Changed);
     }
+    // A power failure may leave holes before a sound trailer; nothing is overwritten then.
+    let whole = hash(&[content]) == trailer.content_hash;
     let now: Vec<&[u8]> = trailer
         .ranges
         .iter()
         .map(|range| bytes_at(data, range.offset, range.old.len() as u64))
         .collect::<Option<_>>()?;
-    if trailer.ranges.iter().zip(&now).all(|(range, now)| range.new == *now) {
+    if whole && trailer.ranges.iter().zip(&now).all(|(range, now)| range.new == *now) {
         return Some(Status::Complete);
     }
-    // Torn: each byte is the original's, the new one, or that of an edit before.
+    // Torn: each byte is the original's, that of an edit before, or the new one.
     let before = befores(data, trailer);
     let ours = trailer.ranges.iter().zip(&now).all(|(range, now)| {
         now.iter().enumerate().all(|(at, byte)| {
             let offset = range.offset + at as u64;
             *byte == range.old[at]
-                || *byte == range.new[at]
+                || (whole && *byte == range.new[at])
                 || before.iter().any(|trailer| trailer.new_byte(offset) == Some(*byte))
         })
     });

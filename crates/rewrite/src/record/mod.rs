@@ -26,6 +26,7 @@ use object::ReadRef;
 use twox_hash::XxHash3_64;
 
 use crate::image::{Image, bytes_at};
+use crate::notes;
 
 /// Begins the appended part. None of the three begins or ends with a zero byte, so that
 /// padding is never taken for one.
@@ -56,14 +57,19 @@ fn hash(parts: &[&[u8]]) -> u64 {
 }
 
 /// What an original is watched by where no trailer says what was overwritten: its
-/// beginning and its dynamic section.
+/// beginning, its dynamic section and the headers of its resolution notes. Every edit
+/// changes one of them.
 fn watched<'data, R: ReadRef<'data>>(image: &Image, original: R) -> Option<u64> {
     let head = bytes_at(original, 0, HEAD.min(image.length))?;
     let dynamic = image.dynamic.as_ref().map_or(Some(&[][..]), |dynamic| {
         let size = (dynamic.entries.len() as u64 + 1) * image.format.dyn_size();
         bytes_at(original, dynamic.offset, size)
     })?;
-    Some(hash(&[head, dynamic]))
+    let mut parts = vec![head, dynamic];
+    for note in notes::resolution(image, original) {
+        parts.push(bytes_at(original, note.offset, notes::HEADER_SIZE)?);
+    }
+    Some(hash(&parts))
 }
 
 /// One overwritten range.

@@ -1,8 +1,9 @@
 //! An edit in place that is cut off: whatever was written, the file is told to be
 //! interrupted and comes back.
 
-use becalm_core::edit::RunPathKind;
+use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::patch::Patch;
+use bstr::ByteSlice;
 
 use super::{edited, note, run_path, undone};
 use crate::testing::{Builder, FORMATS};
@@ -53,6 +54,67 @@ fn a_first_edit_cut_off_after_any_byte_comes_back() {
             assert_eq!(edited(&image, &steps), whole, "{budget}");
         }
     }
+}
+
+/// `old` with the leader of a patch, and of what follows it the sectors that `there` names.
+fn with_holes(old: &[u8], patch: &Patch, there: u64) -> Vec<u8> {
+    let behind: Vec<_> =
+        patch.writes.iter().filter(|write| write.offset >= old.len() as u64).collect();
+    let mut image = old.to_vec();
+    image.extend(&behind[0].bytes);
+    for write in &behind[1..] {
+        let start = write.offset as usize;
+        for at in start..start + write.bytes.len() {
+            if there & (1 << (at / 512 % 64)) != 0 {
+                image.resize(image.len().max(at + 1), 0);
+                image[at] = write.bytes[at - start];
+            }
+        }
+    }
+    image
+}
+
+#[test]
+fn a_first_edit_of_which_any_sectors_are_there_comes_back() {
+    for format in FORMATS {
+        let original = Builder::program(format).build();
+        let long = note(&"a\0=/b\0".repeat(400));
+        let edits = [long, run_path(RunPathKind::Keep, "/x")];
+        let patch = edit_in_place(original.as_slice(), &edits).expect("an edit").patch;
+        let patch = patch.expect("a change");
+        let first = original.len() / 512;
+        let last = patch.length as usize / 512;
+        assert!(last - first > 3, "a record of several sectors");
+        for subset in 0..1_u64 << (last - first + 1) {
+            let image = with_holes(&original, &patch, subset.rotate_left(first as u32 % 64));
+            assert_eq!(state(image.as_slice()), Ok(State::Interrupted), "{subset:b}");
+            assert_eq!(undone(&image), original, "{subset:b}");
+        }
+    }
+}
+
+#[test]
+fn a_record_that_was_damaged_after_its_edit_is_not_taken_for_one_that_was_cut_off() {
+    // A note of somebody else's beyond what is hashed of the beginning: ours without its traces.
+    let builder = Builder { hash: 5000, ..Builder::program(FORMATS[0]) };
+    let mut original = edited(&builder.build(), &[note("a\0=/b\0\0")]);
+    let image = crate::image::Image::read(original.as_slice()).expect("it can be read");
+    let found = crate::notes::resolution(&image, original.as_slice());
+    assert!(found.iter().all(|note| note.offset > 4096) && found.len() == 1);
+    let head = original.find(b"\x7fbecalmS").expect("our segment");
+    original[head..head + 8].fill(0);
+    original.truncate(image.extent() as usize);
+    assert_eq!(state(original.as_slice()), Ok(State::Untouched));
+
+    // Taking it away adds no segment, and changes nothing but the note's own type.
+    let patch = edit_in_place(original.as_slice(), &[Edit::ResolutionNote(None)]);
+    let patch = patch.expect("an edit").patch.expect("a change");
+    let mut image = patch.applied_to(&original);
+    assert_eq!(undone(&image), original);
+    let last = image.len() - 1;
+    image[last] ^= 1;
+    assert_eq!(state(image.as_slice()), Ok(State::ChangedSince));
+    assert_eq!(crate::undo(image.as_slice()), Err(RewriteError::ChangedSince));
 }
 
 #[test]
