@@ -17,7 +17,7 @@ use becalm_core::loader::load::Role;
 use becalm_core::probe::{Call, Outcome};
 use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, index_files};
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, ByteSlice};
 use rustc_hash::FxHashSet;
 
 use crate::commands::index::module::Modules;
@@ -133,32 +133,37 @@ fn answers(closure: &Closure, index: &Index) -> Vec<FilePlan> {
     asking.map(file).collect()
 }
 
-/// The storm that is left: that of the questions the index does not answer.
-#[must_use]
-pub(super) fn foreseen(closure: &Closure, plan: &Plan) -> Storm {
-    let answered: FxHashSet<(&BStr, &BStr)> = plan
-        .files
-        .iter()
-        .flat_map(|file| {
+/// The questions that the indexes of a plan answer: who asks, and for what.
+pub(super) struct Answered<'p>(FxHashSet<(&'p BStr, &'p BStr)>);
+
+impl<'p> Answered<'p> {
+    /// Those of a plan, for all programs.
+    pub(super) fn of(plan: &'p Plan) -> Self {
+        let questions = plan.files.iter().flat_map(|file| {
             let path: &BStr = file.path.as_ref();
             file.answers.iter().map(move |answer| (path, answer.needed.as_ref()))
-        })
-        .collect();
-    let mut storm = Storm { probes: 0, hits: 0, ..Storm::of(&closure.load) };
-    (storm.missed_opens, storm.missed_stats) = (0, 0);
-    for probe in closure.probes() {
-        let asked: (&BStr, &BString) = (probe.needed_by.as_ref(), &probe.needed);
-        let failed = probe.outcome.is_failed_call();
-        if failed && answered.contains(&(asked.0, asked.1.as_ref())) {
-            continue;
-        }
-        storm.probes += 1;
-        storm.hits += u64::from(probe.outcome == Outcome::Hit);
-        match probe.call {
-            Call::Open if failed => storm.missed_opens += 1,
-            Call::Stat if failed => storm.missed_stats += 1,
-            Call::Open | Call::Stat => {}
-        }
+        });
+        Self(questions.collect())
     }
-    storm
+
+    /// The storm that is left of a start: that of the questions that no index answers.
+    pub(super) fn storm_left(&self, closure: &Closure) -> Storm {
+        let mut storm = Storm { probes: 0, hits: 0, ..Storm::of(&closure.load) };
+        (storm.missed_opens, storm.missed_stats) = (0, 0);
+        for probe in closure.probes() {
+            let question: (&BStr, &BStr) = (probe.needed_by.as_ref(), probe.needed.as_ref());
+            let failed = probe.outcome.is_failed_call();
+            if failed && self.0.contains(&question) {
+                continue;
+            }
+            storm.probes += 1;
+            storm.hits += u64::from(probe.outcome == Outcome::Hit);
+            match probe.call {
+                Call::Open if failed => storm.missed_opens += 1,
+                Call::Stat if failed => storm.missed_stats += 1,
+                Call::Open | Call::Stat => {}
+            }
+        }
+        storm
+    }
 }

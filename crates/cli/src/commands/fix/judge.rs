@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use super::Start;
+use super::audit::Answered;
 use super::loader::loader;
 use super::plan::{Planned, Planner, Program};
 use crate::flags::CarrierName;
@@ -93,6 +94,12 @@ fn cut(plan: &mut Plan, guilty: &FxHashSet<BString>) -> bool {
 }
 
 fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
+    if planner.asked.with == CarrierName::Audit {
+        // The model knows no answers of an audit module: those of the index are the search's.
+        let answered = Answered::of(&all.plan);
+        let left = |program: &Program| Verdict::Same(answered.storm_left(&program.closure));
+        return all.programs.par_iter().map(left).collect();
+    }
     let progress = Progress::new(all.programs.len());
     let session = planner.assumed.fs.session();
     let outlook = Outlook::of(&planner.mapped(&session), &all.plan);
@@ -101,7 +108,7 @@ fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
         let fs = planner.mapped(&session);
         let after = outlook.over(&fs);
         let one = |program: &Program| {
-            let verdict = of_program(planner, (&fs, &after), program, &all.plan);
+            let verdict = of_program(planner, (&fs, &after), program);
             progress.tick();
             verdict
         };
@@ -117,13 +124,8 @@ fn of_program(
     planner: &Planner<'_>,
     (fs, after): (&dyn FileSystem, &dyn FileSystem),
     Program { target, closure, storm }: &Program,
-    plan: &Plan,
 ) -> Verdict {
     let Some(interpreter) = loader(closure) else { return Verdict::Same(*storm) };
-    if planner.asked.with == CarrierName::Audit {
-        // The model knows no answers of an audit module: those of the index are the search's.
-        return Verdict::Same(super::audit::foreseen(closure, plan));
-    }
     match planned(fs, after, closure, interpreter, &planner.environment(true)) {
         Ok(foreseen) => match foreseen.finding() {
             None => Verdict::Same(Storm::of(&foreseen.after.load)),
