@@ -215,7 +215,7 @@ impl Bench {
             };
             let text = [output.stdout, output.stderr].concat();
             let text = String::from_utf8_lossy(&text);
-            Ok(text.lines().map(without_entry).collect())
+            Ok(text.lines().map(without_number).collect())
         };
         let before = lines(&control)?;
         self.count("eu-elflint");
@@ -239,15 +239,17 @@ fn is_object(line: &str) -> bool {
     !line.contains("vdso") && !line.starts_with("(0x")
 }
 
-/// A complaint about a dynamic entry without the entry's number, which an edit shifts.
-fn without_entry(line: &str) -> String {
-    match line
-        .split_once(": entry ")
-        .and_then(|(head, rest)| Some((head, rest.split_once(": ")?.1)))
-    {
-        Some((head, what)) => format!("{head}: entry: {what}"),
-        None => line.to_owned(),
+/// A complaint without the number of the dynamic entry or program header that it is about,
+/// which an edit shifts.
+fn without_number(line: &str) -> String {
+    let mut words = line.to_owned();
+    for mark in ["entry ", "phdr["] {
+        if let Some(at) = words.find(mark).map(|at| at + mark.len()) {
+            let digits = words[at..].bytes().take_while(u8::is_ascii_digit).count();
+            words.replace_range(at..at + digits, "");
+        }
     }
+    words
 }
 
 /// Of the tools that are asked, those that this machine does not have.
@@ -363,9 +365,19 @@ mod tests {
 
     #[test]
     fn a_shifted_entry_is_the_same_complaint() {
-        let line = |number| format!("section [ 5] '.dynamic': entry {number}: unknown tag");
-        assert_eq!(without_entry(&line(18)), without_entry(&line(17)));
-        assert_ne!(without_entry("section [ 5]: entry 1: a"), without_entry("section [ 5]: b"));
+        let lines = |number| {
+            [
+                format!("section [ 5] '.dynamic': entry {number}: unknown tag"),
+                format!(
+                    "program header entry {number}: unknown program header entry type 0x65041580"
+                ),
+                format!("phdr[{number}]: unknown object file note type 4"),
+            ]
+            .map(|line| without_number(&line))
+        };
+        assert_eq!(lines(18), lines(7));
+        assert_ne!(without_number("section [ 5]: entry 1: a"), without_number("section [ 5]: b"));
+        assert_ne!(without_number("section [ 5]: a"), without_number("section [ 6]: a"));
     }
 
     #[test]
