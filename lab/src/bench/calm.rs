@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::child;
 use crate::patchelf::Patchelf;
+use crate::stored;
 
 /// The programs, each with arguments that make it end by itself.
 const PROGRAMS: [(&str, &[&str]); 6] = [
@@ -59,7 +60,7 @@ pub(super) fn run(
     child::succeed(make)?;
     let mut all = Vec::new();
     for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| is_wanted(name)) {
-        let Some(program) = find(store, name)? else {
+        let Some(program) = stored::find(store, name)? else {
             println!("{name}: not in this store");
             continue;
         };
@@ -178,17 +179,6 @@ fn measure(
         all.push(json!({ "program": name, "way": way.name, "seconds": own }));
     }
     Ok(all)
-}
-
-/// The program of this name in a store.
-fn find(store: &Path, name: &str) -> Result<Option<PathBuf>> {
-    for package in fs::read_dir(store).with_context(|| store.display().to_string())? {
-        let program = package?.path().join("bin").join(name);
-        if program.is_file() {
-            return Ok(Some(program.canonicalize()?));
-        }
-    }
-    Ok(None)
 }
 
 fn once(way: &Way, arguments: &[&str]) -> Result<f64> {

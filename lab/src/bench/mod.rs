@@ -26,7 +26,8 @@ use clap::Subcommand;
 
 pub(crate) use check::CheckBench;
 pub(crate) use fix::FixBench;
-pub(crate) use loader::{LoaderBench, WorkerFlags};
+pub(crate) use loader::LoaderBench;
+pub(crate) use summary::Spread;
 
 /// What can be measured.
 #[derive(Subcommand)]
@@ -37,9 +38,6 @@ pub(crate) enum Bench {
     Fix(FixBench),
     /// Programs of a store by a stock and by a patched loader, with notes and with caches
     Loader(LoaderBench),
-    /// Start what is asked for on stdin, with a copy over a store; for `loader`
-    #[command(hide = true)]
-    LoaderWorker(WorkerFlags),
     /// Programs of a store as they are, calmed by an index, and in one ordinary directory
     Calm {
         /// The store
@@ -84,7 +82,6 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Check(asked) => check::run(asked),
         Bench::Fix(asked) => fix::run(asked),
         Bench::Loader(asked) => loader::run(asked),
-        Bench::LoaderWorker(asked) => loader::work(asked),
         Bench::Calm { store, becalm, rounds, only, raw } => {
             calm::run(store, becalm, *rounds, only, raw.as_deref())
         }

@@ -4,12 +4,14 @@
 //! ever more lookups.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+
+use crate::stored;
 
 /// The programs, each with arguments that make it end by itself.
 const PROGRAMS: [(&str, &[&str]); 2] = [("inkscape", &["--version"]), ("bash", &["-c", ":"])];
@@ -36,11 +38,11 @@ pub(super) fn run(store: &Path, becalm: &Path, rounds: usize, raw: Option<&Path>
     let becalm = becalm.to_str().context("a path that is no UTF-8")?;
     let mut all = Vec::new();
     for (name, arguments) in PROGRAMS {
-        let program = find(store, name)?;
+        let program = stored::program(store, name)?;
         let program = program.to_str().context("a path that is no UTF-8")?;
         all.extend(starts(&ways(becalm), (name, program, arguments), rounds)?);
     }
-    let shell = find(store, "bash")?;
+    let shell = stored::program(store, "bash")?;
     let shell = shell.to_str().context("a path that is no UTF-8")?;
     let memory = memory(becalm, shell)?;
     if let Some(raw) = raw {
@@ -121,17 +123,6 @@ fn memory(becalm: &str, shell: &str) -> Result<Vec<Value>> {
         rows.push(json!({ "lookups": lookups, "peak_kb": peak }));
     }
     Ok(rows)
-}
-
-/// The program of this name in a store.
-fn find(store: &Path, name: &str) -> Result<PathBuf> {
-    for package in fs::read_dir(store).with_context(|| store.display().to_string())? {
-        let program = package?.path().join("bin").join(name);
-        if program.is_file() {
-            return Ok(program.canonicalize()?);
-        }
-    }
-    bail!("{}: no {name} in this store", store.display())
 }
 
 fn once(line: &[&str]) -> Result<f64> {
