@@ -69,7 +69,7 @@ pub(crate) fn start<S: AsRef<OsStr>>(line: &[S]) -> Result<Option<Ran>> {
     let child = Command::new(program)
         .args(arguments)
         .env_clear()
-        .envs([("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("HOME", "/nonexistent")])
+        .envs([("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("HOME", "/dev/null/home")])
         .current_dir(dir.path())
         .stdin(Stdio::null())
         .stdout(stdout.try_clone()?)
