@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
-use becalm_host::child::{ends_within, kill_family};
+use becalm_host::child::status_within;
 use serde_json::Value;
 
 use super::compare::apply::{last_line, plain};
@@ -148,16 +148,14 @@ impl Demo<'_> {
     /// Runs a command within the time limit; its output is nobody's matter.
     fn quietly(&self, command: &mut Command) -> Result<()> {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        if !ends_within(&mut child, self.asked.time_limit)? {
-            kill_family(&mut child);
+        // Whatever its exit code: what counts is seen from outside.
+        if status_within(&mut child, self.asked.time_limit)?.is_none() {
             bail!(
                 "the program did not end within {} s and was killed; name other arguments: \
                  becalm demo PROGRAM -- ARGS",
                 self.asked.time_limit.as_secs_f64()
             );
         }
-        // Whatever its exit code: what counts is seen from outside.
-        let _ = child.wait();
         Ok(())
     }
 
