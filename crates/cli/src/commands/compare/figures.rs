@@ -59,10 +59,6 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures> {
     let record = tempfile::NamedTempFile::new_in(&runs.place).context("no place for a record")?;
     let mut said = tempfile::tempfile_in(&runs.place).context("no place for a record")?;
     let mut command = becalm(&runs.becalm, Some(&runs.place));
-    // The program is to find what it always finds.
-    if let Some(path) = std::env::var_os("PATH") {
-        command.env("PATH", path);
-    }
     command.args(["trace", "--json", "-o"]).arg(record.path());
     command.arg("--").arg(&column.program).args(&runs.args);
     command.envs(column.variables.iter().map(|(name, value)| (name, value)));
