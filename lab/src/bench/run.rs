@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::Serialize;
@@ -54,6 +54,18 @@ pub(crate) fn timed(mut command: Command) -> Result<(Taken, ExitStatus)> {
     let after = children()?;
     let wall_ms = wall.as_secs_f64() * 1e3;
     Ok((Taken { wall_ms, user_ms: after.0 - before.0, sys_ms: after.1 - before.1 }, status))
+}
+
+/// Seconds from start to end of a command that succeeds, its output thrown away.
+///
+/// # Errors
+/// It cannot be started, or it fails.
+pub(super) fn seconds(mut command: Command) -> Result<f64> {
+    command.stdin(Stdio::null());
+    let shown = format!("{command:?}");
+    let (taken, status) = timed(command).with_context(|| shown.clone())?;
+    ensure!(status.success(), "{shown}: {status}");
+    Ok(taken.wall_ms / 1e3)
 }
 
 /// The most memory a tool has resident at once (`VmHWM` of proc(5)), in bytes, looked
