@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use becalm_host::child::status_within;
 
 /// How long any one run may take before it is killed.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -46,19 +47,8 @@ pub(crate) fn finish(mut command: Command) -> Result<Finished> {
     let mut child = command.spawn().with_context(|| format!("cannot run {name}"))?;
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
-    let started = Instant::now();
-    let mut pause = Duration::from_micros(200);
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if started.elapsed() > LIMIT {
-            child.kill()?;
-            child.wait()?;
-            bail!("{name} did not end within {} s", LIMIT.as_secs());
-        }
-        thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
+    let Some(status) = status_within(&mut child, LIMIT)? else {
+        bail!("{name} did not end within {} s", LIMIT.as_secs());
     };
     let text = |bytes: thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&bytes.join().unwrap_or_default()).into_owned()

@@ -17,6 +17,7 @@ mod measure;
 mod patchelf;
 mod programs;
 mod slowfs;
+mod stored;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,11 +1,26 @@
-//! Child processes with a time limit.
+//! Child processes with a time limit, and what they said last.
 
-use std::io;
-use std::process::Child;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
+use bstr::ByteSlice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+/// How a child ended; `None` where it still ran when the limit was over and was killed, with
+/// what it started.
+///
+/// # Errors
+/// It cannot be waited for.
+pub fn status_within(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    if ends_within(child, limit)? {
+        return child.wait().map(Some);
+    }
+    kill_family(child);
+    Ok(None)
+}
 
 /// Waits for the end of a child without taking its status; false where it still runs when
 /// the limit is over.
@@ -51,6 +66,17 @@ pub fn kill_family(child: &mut Child) {
     let _ = child.wait();
 }
 
+/// The last line that says something in the last page of a file that children wrote to.
+pub fn last_line(said: &mut File) -> Option<Vec<u8>> {
+    const PAGE: u64 = 4096;
+    let length = said.seek(SeekFrom::End(0)).ok()?;
+    said.seek(SeekFrom::Start(length.saturating_sub(PAGE))).ok()?;
+    let mut text = Vec::new();
+    said.take(PAGE).read_to_end(&mut text).ok()?;
+    let line = text.lines().rfind(|line| !line.trim_ascii().is_empty())?;
+    Some(line.trim_ascii().to_vec())
+}
+
 /// Kills all that this process started, and what that started, as far as `/proc` tells.
 /// Nobody's status is taken.
 pub fn kill_descendants() {
@@ -86,4 +112,20 @@ fn children_of(parent: u32) -> Vec<u32> {
     let text: String =
         lists.filter_map(|list| std::fs::read_to_string(list).ok()).collect::<Vec<_>>().join(" ");
     text.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_that_of_the_end_however_much_was_said_before() {
+        let mut said = tempfile::tempfile().unwrap();
+        assert_eq!(last_line(&mut said), None);
+        said.write_all(&b"first\n".repeat(2000)).unwrap();
+        said.write_all(b"  last \n \n").unwrap();
+        assert_eq!(last_line(&mut said).unwrap(), b"last");
+    }
 }

@@ -88,15 +88,21 @@ pub struct MachineIndex {
     pub target: Target,
     /// The index.
     pub index: Index,
-    /// Questions left to the loader.
-    pub left: usize,
-    /// The same by reason; none twice.
+    /// Questions left to the loader by reason, the most first.
     pub left_by: Vec<(Left, usize)>,
     /// Programs that may need more static TLS than there is by default, with their need.
     pub static_tls: Vec<(BString, StaticTls)>,
     /// Objects that were read for it; the answers of the others are those of the index that
     /// was brought up to date.
     pub read: usize,
+}
+
+impl MachineIndex {
+    /// Questions left to the loader.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.left_by.iter().map(|&(_, count)| count).sum()
+    }
 }
 
 /// What indexing gave.
@@ -268,9 +274,11 @@ impl Work<'_> {
         let facts = loader_facts(self.os, self.group.interpreter.as_ref(), choice)?;
         self.loaders = self.alike(&facts, choice);
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
-        let asked = self.ask_all(&facts, &self.group.paths, &[], &mut known);
+        let mut asked = self.ask_all(&facts, &self.group.paths, &[], &mut known);
         let common = self.common(&facts, &self.searched(&asked));
-        Ok(self.finish(&facts, asked, common))
+        let static_tls = self.static_tls(&facts, &mut asked);
+        let read = asked.len();
+        Ok(self.gather(&facts, asked, common, static_tls, read))
     }
 
     /// The objects of these paths, of further ones by a path that is not canonical, and those
@@ -300,29 +308,15 @@ impl Work<'_> {
     }
 
     /// The index of objects whose answers are all there.
-    fn finish(
-        &self,
-        facts: &Arc<LoaderFacts>,
-        mut asked: Vec<Asked>,
-        common: Asked,
-    ) -> MachineIndex {
-        let read = asked.len();
-        let static_tls = self.static_tls(facts, &mut asked);
-        let target = Target::of(&self.group.ident);
-        let (index, left, left_by) = (Index::default(), 0, Vec::new());
-        let machine = MachineIndex { target, index, left, left_by, static_tls, read };
-        self.gather(facts, asked, common, machine)
-    }
-
     fn gather(
         &self,
         facts: &LoaderFacts,
         asked: Vec<Asked>,
         common: Asked,
-        mut machine: MachineIndex,
+        static_tls: Vec<(BString, StaticTls)>,
+        read: usize,
     ) -> MachineIndex {
-        machine.left_by = by_reason(&asked);
-        machine.left = machine.left_by.iter().map(|&(_, count)| count).sum();
+        let left_by = by_reason(&asked);
         let mut gatherer = Gatherer::default();
         let flat = self.directories(&mut gatherer, &asked);
         for mut asked in std::iter::once(common).chain(asked) {
@@ -336,8 +330,8 @@ impl Work<'_> {
             }
             gatherer.object(asked);
         }
-        machine.index = gatherer.finish(self.settings(facts));
-        machine
+        let index = gatherer.finish(self.settings(facts));
+        MachineIndex { target: Target::of(&self.group.ident), index, left_by, static_tls, read }
     }
 
     /// What the answers rest on beside files ([`Index::settings`]).

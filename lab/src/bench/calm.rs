@@ -8,14 +8,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::json;
 
+use super::run::seconds;
+use super::{Common, Spread};
 use crate::child;
 use crate::patchelf::Patchelf;
+use crate::stored;
 
 /// The programs, each with arguments that make it end by itself.
 const PROGRAMS: [(&str, &[&str]); 6] = [
@@ -41,13 +43,8 @@ struct Way {
 ///
 /// # Errors
 /// becalm, patchelf or a program cannot be run, or the raw data cannot be written.
-pub(super) fn run(
-    store: &Path,
-    becalm: &Path,
-    rounds: usize,
-    only: &[String],
-    raw: Option<&Path>,
-) -> Result<()> {
+pub(super) fn run(asked: &Common, only: &[String]) -> Result<()> {
+    let Common { store, becalm, rounds, .. } = asked;
     let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
     let scratch = tempfile::tempdir()?;
     let long = long_path(scratch.path())?;
@@ -59,12 +56,12 @@ pub(super) fn run(
     child::succeed(make)?;
     let mut all = Vec::new();
     for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| is_wanted(name)) {
-        let Some(program) = find(store, name)? else {
+        let Some(program) = stored::find(store, name)? else {
             println!("{name}: not in this store");
             continue;
         };
         let ways = ways(&program, &index, &long, &place(&program, scratch.path())?);
-        all.extend(measure(name, &ways, arguments, rounds)?);
+        all.extend(measure(name, &ways, arguments, *rounds)?);
     }
     if is_wanted("true") {
         let nothing = PathBuf::from("/bin/true");
@@ -73,16 +70,7 @@ pub(super) fn run(
         // It ends so soon that more rounds cost nothing.
         all.extend(measure("true", &ways, &[], 20 * rounds)?);
     }
-    if let Some(raw) = raw {
-        let machine = fs::read_to_string("/proc/version").unwrap_or_default();
-        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let cpus = std::thread::available_parallelism().map_or(0, |cpus| cpus.get());
-        let text = json!({
-            "machine": machine.trim(), "cpus": cpus, "load": load.trim(), "times": all
-        });
-        fs::write(raw, text.to_string()).with_context(|| raw.display().to_string())?;
-    }
-    Ok(())
+    asked.write(json!({ "times": all }))
 }
 
 fn ways(program: &Path, index: &Path, long: &str, place: &(PathBuf, String)) -> Vec<Way> {
@@ -171,42 +159,17 @@ fn measure(
     println!("{name}\n  {:<32}{:>10}{:>30}", "", "median ms", "× the first, quartiles");
     let mut all = Vec::new();
     for (way, own) in able.iter().zip(&times) {
-        let ratios: Vec<f64> = own.iter().zip(&times[0]).map(|(one, first)| one / first).collect();
-        let milliseconds = 1000.0 * quantile(own, 0.5);
-        let [low, middle, high] = [0.25, 0.5, 0.75].map(|part| quantile(&ratios, part));
-        println!("  {:<32}{milliseconds:>10.1}{middle:>12.3} ({low:.3} to {high:.3})", way.name);
+        let milliseconds = 1000.0 * Spread::of(own.iter().copied()).median;
+        let ratios = own.iter().zip(&times[0]).map(|(one, first)| one / first);
+        let Spread { low, median, high, .. } = Spread::of(ratios);
+        println!("  {:<32}{milliseconds:>10.1}{median:>12.3} ({low:.3} to {high:.3})", way.name);
         all.push(json!({ "program": name, "way": way.name, "seconds": own }));
     }
     Ok(all)
 }
 
-/// The program of this name in a store.
-fn find(store: &Path, name: &str) -> Result<Option<PathBuf>> {
-    for package in fs::read_dir(store).with_context(|| store.display().to_string())? {
-        let program = package?.path().join("bin").join(name);
-        if program.is_file() {
-            return Ok(Some(program.canonicalize()?));
-        }
-    }
-    Ok(None)
-}
-
 fn once(way: &Way, arguments: &[&str]) -> Result<f64> {
     let mut command = Command::new(&way.program);
     command.args(arguments).envs(way.environment.iter().map(|(name, value)| (name, value)));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let began = Instant::now();
-    let status = command.status().with_context(|| way.program.display().to_string())?;
-    let seconds = began.elapsed().as_secs_f64();
-    if !status.success() {
-        bail!("{}, {}: {status}", way.program.display(), way.name);
-    }
-    Ok(seconds)
-}
-
-fn quantile(values: &[f64], part: f64) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let at = (part * (values.len().saturating_sub(1)) as f64).round() as usize;
-    values.get(at).copied().unwrap_or(f64::NAN)
+    seconds(command).with_context(|| way.name)
 }

@@ -19,14 +19,16 @@ mod summary;
 mod tools;
 mod trace;
 
+use std::fs;
 use std::path::PathBuf;
 
-use anyhow::Result;
-use clap::Subcommand;
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
 
 pub(crate) use check::CheckBench;
 pub(crate) use fix::FixBench;
-pub(crate) use loader::{LoaderBench, WorkerFlags};
+pub(crate) use loader::LoaderBench;
+pub(crate) use summary::Spread;
 
 /// What can be measured.
 #[derive(Subcommand)]
@@ -37,42 +39,46 @@ pub(crate) enum Bench {
     Fix(FixBench),
     /// Programs of a store by a stock and by a patched loader, with notes and with caches
     Loader(LoaderBench),
-    /// Start what is asked for on stdin, with a copy over a store; for `loader`
-    #[command(hide = true)]
-    LoaderWorker(WorkerFlags),
     /// Programs of a store as they are, calmed by an index, and in one ordinary directory
     Calm {
-        /// The store
-        #[arg(long, default_value = "target/lab/store")]
-        store: PathBuf,
-        /// The becalm that makes the index
-        #[arg(long, default_value = "target/release/becalm")]
-        becalm: PathBuf,
-        /// Rounds; in each, every way is taken once
-        #[arg(long, default_value_t = 20)]
-        rounds: usize,
+        #[command(flatten)]
+        common: Common,
         /// This program alone; may be repeated
         #[arg(long, value_name = "NAME")]
         only: Vec<String>,
-        /// Where the raw times go, one JSON object
-        #[arg(long)]
-        raw: Option<PathBuf>,
     },
     /// Programs of a store untraced, under becalm trace, and under strace
-    Trace {
-        /// The store
-        #[arg(long, default_value = "target/lab/store")]
-        store: PathBuf,
-        /// The becalm to measure
-        #[arg(long, default_value = "target/release/becalm")]
-        becalm: PathBuf,
-        /// Rounds; in each, every way is taken once
-        #[arg(long, default_value_t = 20)]
-        rounds: usize,
-        /// Where the raw times go, one JSON object
-        #[arg(long)]
-        raw: Option<PathBuf>,
-    },
+    Trace(Common),
+}
+
+/// What both measurements of starts take.
+#[derive(Args)]
+pub(crate) struct Common {
+    /// The store
+    #[arg(long, default_value = "target/lab/store")]
+    store: PathBuf,
+    /// The becalm to measure
+    #[arg(long, default_value = "target/release/becalm")]
+    becalm: PathBuf,
+    /// Rounds; in each, every way is taken once
+    #[arg(long, default_value_t = 20)]
+    rounds: usize,
+    /// Where the raw times go, one JSON object
+    #[arg(long)]
+    raw: Option<PathBuf>,
+}
+
+impl Common {
+    /// Writes raw data where that is asked for, with what the machine was.
+    fn write(&self, mut data: serde_json::Value) -> Result<()> {
+        let Some(raw) = &self.raw else { return Ok(()) };
+        let read = |file| fs::read_to_string(file).unwrap_or_default().trim().to_owned();
+        let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+        data["machine"] = read("/proc/version").into();
+        data["cpus"] = cpus.into();
+        data["load_afterwards"] = read("/proc/loadavg").into();
+        fs::write(raw, data.to_string()).with_context(|| raw.display().to_string())
+    }
 }
 
 /// Measures.
@@ -84,12 +90,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Check(asked) => check::run(asked),
         Bench::Fix(asked) => fix::run(asked),
         Bench::Loader(asked) => loader::run(asked),
-        Bench::LoaderWorker(asked) => loader::work(asked),
-        Bench::Calm { store, becalm, rounds, only, raw } => {
-            calm::run(store, becalm, *rounds, only, raw.as_deref())
-        }
-        Bench::Trace { store, becalm, rounds, raw } => {
-            trace::run(store, becalm, *rounds, raw.as_deref())
-        }
+        Bench::Calm { common, only } => calm::run(common, only),
+        Bench::Trace(common) => trace::run(common),
     }
 }

@@ -1,10 +1,10 @@
 //! One run of one command: its time, its CPU time, its memory.
 
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::Serialize;
@@ -37,14 +37,35 @@ impl Taken {
 /// # Errors
 /// It cannot be started.
 pub(crate) fn once(tool: &Tool) -> Result<Taken> {
+    let timed = timed(tool.command());
+    Ok(timed.with_context(|| format!("{} cannot be started", tool.name))?.0)
+}
+
+/// Runs a command with its output thrown away: what it took, and how it ended.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) fn timed(mut command: Command) -> Result<(Taken, ExitStatus)> {
+    command.stdout(Stdio::null()).stderr(Stdio::null());
     let before = children()?;
     let started = Instant::now();
-    let mut child = start(tool)?;
-    child.wait()?;
+    let status = command.status()?;
     let wall = started.elapsed();
     let after = children()?;
     let wall_ms = wall.as_secs_f64() * 1e3;
-    Ok(Taken { wall_ms, user_ms: after.0 - before.0, sys_ms: after.1 - before.1 })
+    Ok((Taken { wall_ms, user_ms: after.0 - before.0, sys_ms: after.1 - before.1 }, status))
+}
+
+/// Seconds from start to end of a command that succeeds, its output thrown away.
+///
+/// # Errors
+/// It cannot be started, or it fails.
+pub(super) fn seconds(mut command: Command) -> Result<f64> {
+    command.stdin(Stdio::null());
+    let shown = format!("{command:?}");
+    let (taken, status) = timed(command).with_context(|| shown.clone())?;
+    ensure!(status.success(), "{shown}: {status}");
+    Ok(taken.wall_ms / 1e3)
 }
 
 /// The most memory a tool has resident at once (`VmHWM` of proc(5)), in bytes, looked
@@ -53,7 +74,10 @@ pub(crate) fn once(tool: &Tool) -> Result<Taken> {
 /// # Errors
 /// It cannot be started.
 pub(crate) fn peak_memory(tool: &Tool) -> Result<u64> {
-    let mut child = start(tool)?;
+    let mut command = tool.command();
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn();
+    let mut child = child.with_context(|| format!("{} cannot be started", tool.name))?;
     let status = Path::new("/proc").join(child.id().to_string()).join("status");
     let mut peak = 0;
     while child.try_wait()?.is_none() {
@@ -62,12 +86,6 @@ pub(crate) fn peak_memory(tool: &Tool) -> Result<u64> {
         std::thread::sleep(LOOK);
     }
     Ok(peak)
-}
-
-fn start(tool: &Tool) -> Result<Child> {
-    let mut command = tool.command();
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().with_context(|| format!("{} cannot be started", tool.name))
 }
 
 /// User and kernel time of all children that have ended, in milliseconds.

@@ -3,13 +3,14 @@
 //! taken within a round; their median and quartiles are told. And the tracer's memory on
 //! ever more lookups.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
+
+use super::run::seconds;
+use super::{Common, Spread};
+use crate::stored;
 
 /// The programs, each with arguments that make it end by itself.
 const PROGRAMS: [(&str, &[&str]); 2] = [("inkscape", &["--version"]), ("bash", &["-c", ":"])];
@@ -31,32 +32,20 @@ fn ways(becalm: &str) -> Vec<(&'static str, Vec<&str>)> {
 }
 
 /// Measures and prints one table a program, and one of memory.
-pub(super) fn run(store: &Path, becalm: &Path, rounds: usize, raw: Option<&Path>) -> Result<()> {
+pub(super) fn run(asked: &Common) -> Result<()> {
+    let Common { store, becalm, rounds, .. } = asked;
     let becalm = becalm.canonicalize().with_context(|| becalm.display().to_string())?;
     let becalm = becalm.to_str().context("a path that is no UTF-8")?;
     let mut all = Vec::new();
     for (name, arguments) in PROGRAMS {
-        let program = find(store, name)?;
+        let program = stored::program(store, name)?;
         let program = program.to_str().context("a path that is no UTF-8")?;
-        all.extend(starts(&ways(becalm), (name, program, arguments), rounds)?);
+        all.extend(starts(&ways(becalm), (name, program, arguments), *rounds)?);
     }
-    let shell = find(store, "bash")?;
+    let shell = stored::program(store, "bash")?;
     let shell = shell.to_str().context("a path that is no UTF-8")?;
     let memory = memory(becalm, shell)?;
-    if let Some(raw) = raw {
-        let machine = fs::read_to_string("/proc/version").unwrap_or_default();
-        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let cpus = std::thread::available_parallelism().map_or(0, |cpus| cpus.get());
-        let text = json!({
-            "machine": machine.trim(),
-            "cpus": cpus,
-            "load_afterwards": load.trim(),
-            "times": all,
-            "memory": memory,
-        });
-        fs::write(raw, text.to_string()).with_context(|| raw.display().to_string())?;
-    }
-    Ok(())
+    asked.write(json!({ "times": all, "memory": memory }))
 }
 
 /// Measures the starts of one program and prints its table.
@@ -86,15 +75,15 @@ fn starts(
     );
     for (way, own) in ways.iter().zip(&times) {
         let pairs = own.iter().zip(&times[0]);
-        let ratios: Vec<f64> = pairs.clone().map(|(one, untraced)| one / untraced).collect();
-        let added: Vec<f64> = pairs.map(|(one, untraced)| one - untraced).collect();
+        let ratios = Spread::of(pairs.clone().map(|(one, untraced)| one / untraced));
+        let added = Spread::of(pairs.map(|(one, untraced)| one - untraced));
         println!(
             "  {:<28}{:>10.1}{:>12.2}  {:<16}{:>10.1}",
             way.0,
-            1000.0 * quantile(own, 0.5),
-            quantile(&ratios, 0.5),
-            format!("{:.2} to {:.2}", quantile(&ratios, 0.25), quantile(&ratios, 0.75)),
-            1000.0 * quantile(&added, 0.5)
+            1000.0 * Spread::of(own.iter().copied()).median,
+            ratios.median,
+            format!("{:.2} to {:.2}", ratios.low, ratios.high),
+            1000.0 * added.median
         );
     }
     let row = |(way, own): (&(&str, Vec<&str>), Vec<f64>)| json!({ "program": name, "way": way.0, "seconds": own });
@@ -123,50 +112,8 @@ fn memory(becalm: &str, shell: &str) -> Result<Vec<Value>> {
     Ok(rows)
 }
 
-/// The program of this name in a store.
-fn find(store: &Path, name: &str) -> Result<PathBuf> {
-    for package in fs::read_dir(store).with_context(|| store.display().to_string())? {
-        let program = package?.path().join("bin").join(name);
-        if program.is_file() {
-            return Ok(program.canonicalize()?);
-        }
-    }
-    bail!("{}: no {name} in this store", store.display())
-}
-
 fn once(line: &[&str]) -> Result<f64> {
-    let began = Instant::now();
-    let status = Command::new(line[0])
-        .args(&line[1..])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .with_context(|| line[0].to_owned())?;
-    let seconds = began.elapsed().as_secs_f64();
-    if !status.success() {
-        bail!("{line:?}: {status}");
-    }
-    Ok(seconds)
-}
-
-/// The value that this share of the values lies below.
-fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let at = (values.len() as f64 * share) as usize;
-    values.get(at.min(values.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quantile;
-
-    #[test]
-    fn a_median_is_no_mean_and_the_last_value_is_the_highest() {
-        let values = [1.0, 100.0, 2.0];
-        assert!((quantile(&values, 0.5) - 2.0).abs() < f64::EPSILON);
-        assert!((quantile(&values, 1.0) - 100.0).abs() < f64::EPSILON);
-        assert!(quantile(&[], 0.5).is_nan());
-    }
+    let mut command = Command::new(line[0]);
+    command.args(&line[1..]);
+    seconds(command)
 }

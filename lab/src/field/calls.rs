@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::place::Place;
-use super::{Calls, Row, becalm, grouped, program, trace};
+use super::{Calls, Row, becalm, grouped, trace};
+use crate::stored::{Place, program, set_libc};
 
 /// A program, the arguments that make it end by itself, and what is said of it elsewhere.
 struct Known {
@@ -83,16 +83,16 @@ pub(super) fn rows(tool: &Path, store: &Path, libraries: &[PathBuf]) -> Result<V
     let environment = vec![("LD_AUDIT", index.to_owned()), tunable];
     rows.extend(all(&store, &Way { name: "index", theirs: |_| "", environment })?);
 
-    rows.extend(Place::of(&store)?.run(|| {
+    rows.extend(Place::of(&store, None)?.run(|| {
         becalm(&tool, &fix("absolute"))?;
         let theirs = |known: &Known| known.absolute;
         all(&store, &Way { name: "absolute", theirs, environment: Vec::new() })
     })?);
 
     if !libraries.is_empty() {
-        rows.extend(Place::of(&store)?.run(|| {
+        rows.extend(Place::of(&store, None)?.run(|| {
             becalm(&tool, &fix("ldcache"))?;
-            replace_libc(&store, libraries)?;
+            set_libc(&store, libraries)?;
             // A C library that was built for another prefix looks for these there.
             let gconv = gconv().map(|folder| vec![("GCONV_PATH", folder)]);
             let environment = gconv.unwrap_or_default();
@@ -134,24 +134,4 @@ fn gconv() -> Option<String> {
         .filter(|folder| folder.file_name().to_string_lossy().starts_with(std::env::consts::ARCH));
     let folder = folders.find_map(|folder| folder.path().join("gconv").canonicalize().ok())?;
     Some(folder.to_str()?.to_owned())
-}
-
-/// Gives the store's C library the files of another build of the same release.
-fn replace_libc(store: &Path, libraries: &[PathBuf]) -> Result<()> {
-    for package in fs::read_dir(store)? {
-        let lib = package?.path().join("lib");
-        if !lib.join("libc.so.6").exists() {
-            continue;
-        }
-        for file in fs::read_dir(&lib)? {
-            let file = file?.path();
-            let name = file.file_name().unwrap_or_default();
-            let built = libraries.iter().map(|folder| folder.join(name)).find(|b| b.is_file());
-            if let Some(built) = built {
-                fs::remove_file(&file)?;
-                fs::copy(&built, &file).with_context(|| built.display().to_string())?;
-            }
-        }
-    }
-    Ok(())
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::place::Place;
-use super::{Row, becalm, grouped, program, trace};
+use super::{Row, becalm, grouped, trace};
+use crate::stored::{Place, program};
 
 /// Programs, with what the makers of devenv found for one of its kind: a wide run path, and a
 /// narrow one above a large closure.
@@ -32,9 +32,9 @@ pub(super) fn rows(tool: &Path, store: &Path) -> Result<Vec<Row>> {
             missed()
         };
         let before = missed()?;
-        let leaf = Place::of(&store)?.run(|| farmed(&["--leaf"], path))?;
-        let every = Place::of(&store)?.run(|| farmed(&["--leaf"], stored))?;
-        let graph = Place::of(&store)?.run(|| farmed(&[], path))?;
+        let leaf = Place::of(&store, None)?.run(|| farmed(&["--leaf"], path))?;
+        let every = Place::of(&store, None)?.run(|| farmed(&["--leaf"], stored))?;
+        let graph = Place::of(&store, None)?.run(|| farmed(&[], path))?;
         let less = |now: usize| {
             let part = 100.0 * (before.saturating_sub(now)) as f64 / before.max(1) as f64;
             format!("{} (−{part:.0} %)", grouped(now))

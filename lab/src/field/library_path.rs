@@ -7,17 +7,19 @@ use anyhow::{Context, Result};
 
 use super::{Row, grouped};
 use crate::child;
+use crate::elf::Dynamic;
 use crate::fixture::search_path;
 
 /// Entries of the story's `LD_LIBRARY_PATH`.
 const ENTRIES: usize = 13;
 
 /// Counts, for each loader, the directories of the first search, and what it then tries.
-pub(super) fn rows(tool: &Path, loaders: &[PathBuf]) -> Result<Vec<Row>> {
+pub(super) fn rows(loaders: &[PathBuf]) -> Result<Vec<Row>> {
     let scratch = tempfile::tempdir()?;
     let built = search_path::library_path(scratch.path(), ENTRIES, 1)?;
     let path = built.env.get("LD_LIBRARY_PATH").context("the fixture's path")?;
-    let own = interpreter(tool, &built.program)?;
+    let own = Dynamic::read(&built.program)?.interpreter.context("a program without a loader")?;
+    let own = PathBuf::from(own);
     let mut rows = Vec::new();
     for loader in loaders.iter().chain([&own]) {
         let mut command = child::command(loader);
@@ -44,7 +46,7 @@ fn release(loader: &Path) -> Result<String> {
     let said = child::finish(command)?;
     let first = said.stdout.lines().next().unwrap_or_default();
     let named = loader.file_stem().unwrap_or_default().to_string_lossy();
-    let version = first.rsplit(' ').next().or(named.strip_prefix("ld-")).unwrap_or_default();
+    let version = first.rsplit(' ').next().unwrap_or_default();
     match version.starts_with(|c: char| c.is_ascii_digit()) {
         true => Ok(format!("glibc {}", version.trim_end_matches('.'))),
         false => Ok(named.replacen("ld-", "glibc ", 1)),
@@ -70,15 +72,6 @@ fn searched(stdout: &str, stderr: &str) -> (usize, usize) {
         }
     }
     (dirs, tried)
-}
-
-/// The loader that a program names.
-fn interpreter(tool: &Path, program: &Path) -> Result<PathBuf> {
-    let mut command = child::command(tool);
-    command.args(["check", "--json"]).arg(program);
-    let json: serde_json::Value = serde_json::from_str(&child::finish(command)?.stdout)?;
-    let found = json["programs"][0]["interpreter"].as_str();
-    Ok(PathBuf::from(found.context("becalm names no interpreter")?))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::{Row, becalm, grouped, trace};
+use crate::bench::Spread;
 use crate::child;
 use crate::fixture::search_path;
 
@@ -47,13 +48,17 @@ pub(super) fn rows(tool: &Path, shape: &Shape, rounds: usize) -> Result<Vec<Row>
         ours,
     };
     let ours = |at: usize, times: &[f64]| {
-        format!("{} failed calls, {:.1} s", grouped(failed[at]), median(times.to_vec()))
+        format!(
+            "{} failed calls, {:.1} s",
+            grouped(failed[at]),
+            Spread::of(times.iter().copied()).median
+        )
     };
     let theirs = ["344.6 s (2,048 processes, NFS)", "47.8 s"];
     Ok(vec![
         row("as it is", theirs[0], ours(0, &times[0])),
         row("absolute names", theirs[1], ours(1, &times[1])),
-        row("as it is against absolute names", "7.2", format!("{:.1}", median(ratios.collect()))),
+        row("as it is against absolute names", "7.2", format!("{:.1}", Spread::of(ratios).median)),
     ])
 }
 
@@ -65,9 +70,4 @@ fn slow(dir: &Path, program: &str, delay_us: u64) -> Result<f64> {
     let began = Instant::now();
     child::succeed(command)?;
     Ok(began.elapsed().as_secs_f64())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

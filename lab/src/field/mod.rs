@@ -4,13 +4,12 @@
 //! [`calls`] counts system calls and failing opens, as it is and cured; [`farms`] what a
 //! directory of links for one object, and for all of them, leaves; [`many`] times a program of
 //! 900 libraries on a slow file system; [`library_path`] counts the directories that an old
-//! loader makes of a few. [`place`] lets a copy stand in the store's place.
+//! loader makes of a few. Copies stand in the store's place ([`crate::stored`]).
 
 mod calls;
 mod farms;
 mod library_path;
 mod many;
-mod place;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,9 +113,7 @@ pub(crate) fn run(asked: &Field) -> Result<()> {
             let shape = many::Shape { libraries: *libraries, dirs: *dirs, delay_us: *delay_us };
             (common, many::rows(&common.becalm, &shape, *rounds)?)
         }
-        Field::LibraryPath { common, loader } => {
-            (common, library_path::rows(&common.becalm, loader)?)
-        }
+        Field::LibraryPath { common, loader } => (common, library_path::rows(loader)?),
     };
     println!("| what | theirs | ours |\n| --- | ---: | ---: |");
     for Row { what, theirs, ours } in &rows {
@@ -202,20 +199,6 @@ fn becalm(becalm: &Path, arguments: &[&str]) -> Result<()> {
         Some(0 | 1) => Ok(()),
         _ => anyhow::bail!("{shown}: {}: {}", run.status, run.stderr.trim()),
     }
-}
-
-/// A program of a store.
-///
-/// # Errors
-/// The store has none of that name.
-fn program(store: &Path, name: &str) -> Result<PathBuf> {
-    for package in fs::read_dir(store).with_context(|| store.display().to_string())? {
-        let program = package?.path().join("bin").join(name);
-        if program.is_file() {
-            return Ok(program);
-        }
-    }
-    anyhow::bail!("{}: no program {name} in it", store.display())
 }
 
 #[cfg(test)]

@@ -17,11 +17,12 @@ fn skip() -> bool {
     true
 }
 
+/// The session ends first: nothing can take away a directory that something is mounted on.
 struct Mounted {
+    _session: BackgroundSession,
     source: tempfile::TempDir,
     point: tempfile::TempDir,
     waits: Arc<AtomicU64>,
-    _session: BackgroundSession,
 }
 
 fn mounted() -> Mounted {
@@ -37,7 +38,7 @@ fn mounted() -> Mounted {
         counted.fetch_add(1, Ordering::SeqCst);
     });
     let session = start(root, point.path(), wait, false).expect("mounted");
-    Mounted { source, point, waits, _session: session }
+    Mounted { _session: session, source, point, waits }
 }
 
 #[test]

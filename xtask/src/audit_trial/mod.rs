@@ -132,7 +132,7 @@ fn describe(indexed: &Indexed) {
             "{:?}: {} objects, {edges} answers, {} questions left, {} guards, {} directories",
             machine.target,
             machine.index.objects.len(),
-            machine.left,
+            machine.left(),
             machine.index.guards.len(),
             machine.index.directories.len()
         );

@@ -7,10 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use becalm_host::child::ends_within;
 use tempfile::TempDir;
 
 /// The user and group who own nothing, with Debian's numbers.
@@ -69,7 +69,7 @@ pub(crate) fn start<S: AsRef<OsStr>>(line: &[S]) -> Result<Option<Ran>> {
     let child = Command::new(program)
         .args(arguments)
         .env_clear()
-        .envs([("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("HOME", "/nonexistent")])
+        .envs([("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("HOME", "/dev/null/home")])
         .current_dir(dir.path())
         .stdin(Stdio::null())
         .stdout(stdout.try_clone()?)
@@ -92,24 +92,13 @@ pub(crate) fn start<S: AsRef<OsStr>>(line: &[S]) -> Result<Option<Ran>> {
 
 /// Waits; at the limit the child and all that is left of its process group are ended.
 fn ended(mut child: Child) -> Result<Option<i32>> {
-    let began = Instant::now();
-    let end_group = |child: &Child| {
+    let in_time = ends_within(&mut child, LIMIT)?;
+    if !in_time {
         let group = format!("-{}", child.id());
-        let quiet =
-            Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
         // A group that is gone needs no ending.
-        drop(quiet);
-    };
-    loop {
-        if let Some(status) = child.try_wait()? {
-            let code = status.code().or(status.signal().map(|signal| 128 + signal));
-            return Ok(code);
-        }
-        if began.elapsed() > LIMIT {
-            end_group(&child);
-            child.wait()?;
-            return Ok(None);
-        }
-        sleep(Duration::from_millis(2));
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
     }
+    let status = child.wait()?;
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    Ok(code.filter(|_| in_time))
 }

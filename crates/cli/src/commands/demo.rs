@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
-use becalm_host::child::{ends_within, kill_family};
+use becalm_host::child::status_within;
 use serde_json::Value;
 
-use super::compare::apply::{last_line, plain};
+use super::compare::apply::{self, finish, last_line, plain};
 use super::compare::program::Program;
 use super::import::import;
 use super::scratch::Scratch;
@@ -67,7 +67,7 @@ impl Demo<'_> {
         let index = self.dir.join("index.so");
         let mut command = becalm()?;
         command.arg("index").arg(&store).arg("-o").arg(&index);
-        finish(&mut command)?;
+        openly(&mut command)?;
         let after = self.observed(&stored, Some(&index))?;
         self.tell(&before, &after);
         Ok(())
@@ -81,7 +81,7 @@ impl Demo<'_> {
     fn check(&self, program: &Path) -> Result<()> {
         let mut command = becalm()?;
         command.args(["check", "--library-path", ""]).arg(program);
-        finish(&mut command)
+        openly(&mut command)
     }
 
     /// One start, watched by becalm, and another, told by the loader itself.
@@ -148,16 +148,14 @@ impl Demo<'_> {
     /// Runs a command within the time limit; its output is nobody's matter.
     fn quietly(&self, command: &mut Command) -> Result<()> {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        if !ends_within(&mut child, self.asked.time_limit)? {
-            kill_family(&mut child);
+        // Whatever its exit code: what counts is seen from outside.
+        if status_within(&mut child, self.asked.time_limit)?.is_none() {
             bail!(
                 "the program did not end within {} s and was killed; name other arguments: \
                  becalm demo PROGRAM -- ARGS",
                 self.asked.time_limit.as_secs_f64()
             );
         }
-        // Whatever its exit code: what counts is seen from outside.
-        let _ = child.wait();
         Ok(())
     }
 
@@ -193,14 +191,12 @@ fn us() -> Result<PathBuf> {
 
 /// One of becalm's own commands.
 fn becalm() -> Result<Command> {
-    let mut command = Command::new(us()?);
-    plain(&mut command);
-    Ok(command)
+    Ok(apply::becalm(&us()?, None))
 }
 
 /// Runs a command whose output is the reader's. A finding is no failure.
-fn finish(command: &mut Command) -> Result<()> {
-    let status = command.status().map_err(|error| anyhow!("becalm: {}", words(&error)))?;
+fn openly(command: &mut Command) -> Result<()> {
+    let status = finish(command.stdout(Stdio::inherit()).stderr(Stdio::inherit()))?.status;
     match status.code() {
         Some(0 | 1) => Ok(()),
         _ => bail!("becalm ended early: {status}"),

@@ -205,10 +205,10 @@ fn snapshots(
 
 fn left(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let machine = &report.sealed.machine;
-    if machine.left == 0 {
+    if machine.left_by.is_empty() {
         return Ok(());
     }
-    let questions = counted(machine.left as u64, "question", "questions");
+    let questions = counted(machine.left() as u64, "question", "questions");
     writeln!(out, "  left     {questions} to the loader's own search:")?;
     for &(why, count) in &machine.left_by {
         writeln!(out, "             {:>7}  {}", grouped(count as u64), sentence(why))?;

@@ -1,15 +1,12 @@
 //! One start, timed.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use bstr::ByteSlice;
-
 use super::{BenchError, Options, Until, Variant, caches};
-use crate::child::{ends_within, kill_family};
+use crate::child::{ends_within, kill_family, last_line};
 use crate::room::Room;
 use crate::trace::{Command, Entered, time_to_entry};
 
@@ -54,7 +51,10 @@ impl Start {
         let mut said = tempfile::tempfile().ok();
         let stderr = said.as_ref().and_then(|file| file.try_clone().ok());
         let (status, _) = self.to_exit(options, stderr.map_or_else(Stdio::null, Stdio::from))?;
-        self.judge(status, options, || said.as_mut().and_then(last_line))
+        self.judge(status, options, || {
+            let line = last_line(said.as_mut()?)?;
+            Some(String::from_utf8_lossy(&line).into_owned())
+        })
     }
 
     /// A start that counts.
@@ -165,15 +165,4 @@ fn children_cpu() -> Duration {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The last line that says something, of no more than a page.
-fn last_line(file: &mut File) -> Option<String> {
-    const PAGE: u64 = 4096;
-    let length = file.seek(SeekFrom::End(0)).ok()?;
-    file.seek(SeekFrom::Start(length.saturating_sub(PAGE))).ok()?;
-    let mut text = Vec::new();
-    file.take(PAGE).read_to_end(&mut text).ok()?;
-    let line = text.lines().rfind(|line| !line.trim_ascii().is_empty())?;
-    Some(line.trim_ascii().to_str_lossy().into_owned())
 }

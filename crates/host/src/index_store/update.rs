@@ -278,10 +278,7 @@ impl Work<'_> {
         drop_unnamed(&mut all);
         let common = self.common_again(before, &fresh);
         let common = common.unwrap_or_else(|| self.common(facts, &self.searched(&all)));
-        let target = Target::of(&self.group.ident);
-        let (index, left, left_by) = (Index::default(), 0, Vec::new());
-        let machine = MachineIndex { target, index, left, left_by, static_tls, read };
-        self.gather(facts, all, common, machine)
+        self.gather(facts, all, common, static_tls, read)
     }
 
     /// The common object of before, where the loader cache is; a name that now lies in one of

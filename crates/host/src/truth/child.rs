@@ -11,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::{Start, TruthError, User, scratch};
+use crate::child::ends_within;
 
 /// How a run ended.
 pub(super) struct Ended {
@@ -110,21 +111,16 @@ fn confine(command: &mut Command, confined: Confined<'_>) {
 /// Waits for the child, ending its process group when `limit` is over.
 fn wait(mut child: Child, object: &Path, limit: Duration) -> Result<bool, TruthError> {
     let failed = scratch(object);
-    let began = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().map_err(&failed)? {
-            return Ok(status.success());
-        }
-        if began.elapsed() > limit {
-            let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
-            if let Some(pid) = pid {
-                // A group that has just ended by itself is as good as one ended here.
-                let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-            }
-            child.wait().map_err(&failed)?;
-            return Err(TruthError::TooLong { object: object.to_owned(), limit });
-        }
-        sleep(Duration::from_millis(1));
+    let in_time = ends_within(&mut child, limit).map_err(&failed)?;
+    if !in_time {
+        let pid = rustix::process::Pid::from_child(&child);
+        // A group that has just ended by itself is as good as one ended here.
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    }
+    let status = child.wait().map_err(&failed)?;
+    match in_time {
+        true => Ok(status.success()),
+        false => Err(TruthError::TooLong { object: object.to_owned(), limit }),
     }
 }
 

@@ -194,7 +194,7 @@ fn gdb_stops_in_a_library_of_a_calmed_program() {
             "continue",
             &program,
         ];
-        start(&line, &[("PATH", "/usr/bin:/bin"), ("HOME", "/nonexistent")])
+        start(&line, &[("PATH", "/usr/bin:/bin"), ("HOME", "/dev/null/home")])
     };
     let plain = gdb("set environment BECALM_NOTHING 1");
     if !plain.stdout.contains("exited normally") {

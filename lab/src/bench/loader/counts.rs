@@ -6,16 +6,16 @@
 //! is `_dl_map_object` (2.43: `_dl_map_new_object`) without what it spends on mapping what
 //! was found (`_dl_map_object_from_fd`).
 
-use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
-use becalm_core::elf;
+use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::worker::Worker;
+use super::homeless;
 use crate::child;
+use crate::elf::Dynamic;
+use crate::stored::Place;
 
 /// What one start takes, by count.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -34,17 +34,17 @@ pub(super) struct Counts {
     pub(super) reading: Option<u64>,
 }
 
-/// Counts for one program in one worker's store.
+/// Counts for one program in one place.
 ///
 /// # Errors
 /// strace or valgrind cannot be run, or the program fails.
-pub(super) fn of(worker: &mut Worker, program: &Path, argument: &str) -> Result<Counts> {
+pub(super) fn of(place: &Place, program: &Path, argument: &str) -> Result<Counts> {
     let scratch = tempfile::tempdir()?;
-    let all = strace(worker, scratch.path(), &[], &[program.as_os_str(), argument.as_ref()])?;
+    let all = strace(place, scratch.path(), &[], program, &[argument])?;
     let loader = ["-E", "LD_TRACE_LOADED_OBJECTS=1"];
-    let loader = strace(worker, scratch.path(), &loader, &[program.as_os_str()])?;
+    let loader = strace(place, scratch.path(), &loader, program, &[])?;
     let misses = loader.lines().filter(|line| is_miss(line)).count();
-    let profile = profile(worker, scratch.path(), program)?;
+    let profile = profile(place, scratch.path(), program)?;
     Ok(Counts {
         calls: all.lines().count(),
         loader_calls: loader.lines().count(),
@@ -63,18 +63,16 @@ fn is_miss(line: &str) -> bool {
 }
 
 fn strace(
-    worker: &mut Worker,
+    place: &Place,
     scratch: &Path,
     more: &[&str],
-    program: &[&OsStr],
+    program: &Path,
+    arguments: &[&str],
 ) -> Result<String> {
     let log = scratch.join("strace");
-    let mut words: Vec<&OsStr> = vec!["strace".as_ref(), "-qq".as_ref(), "-o".as_ref()];
-    words.push(log.as_os_str());
-    words.extend(more.iter().map(OsStr::new));
-    words.extend(program);
-    let status = worker.start(&words)?.status;
-    ensure!(status == 0, "strace of {}: status {status}", program[0].to_string_lossy());
+    let mut command = homeless(Path::new("strace"));
+    command.arg("-qq").arg("-o").arg(&log).args(more).arg(program).args(arguments);
+    place.run(|| child::succeed(command))?;
     fs::read_to_string(&log).with_context(|| log.display().to_string())
 }
 
@@ -92,20 +90,14 @@ struct Profile {
     reading: Option<u64>,
 }
 
-fn profile(worker: &mut Worker, scratch: &Path, program: &Path) -> Result<Profile> {
+fn profile(place: &Place, scratch: &Path, program: &Path) -> Result<Profile> {
     let out = scratch.join("callgrind");
-    let file = format!("--callgrind-out-file={}", out.display());
-    let loader = interpreter(program)?;
-    let words: [&OsStr; 6] = [
-        "valgrind".as_ref(),
-        "--tool=callgrind".as_ref(),
-        file.as_ref(),
-        loader.as_os_str(),
-        "--list".as_ref(),
-        program.as_os_str(),
-    ];
-    let status = worker.start(&words)?.status;
-    ensure!(status == 0, "valgrind of {}: status {status}", loader.display());
+    let loader = Dynamic::read(program)?.interpreter;
+    let loader = loader.with_context(|| format!("{}: no interpreter", program.display()))?;
+    let mut command = homeless(Path::new("valgrind"));
+    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display()));
+    command.arg(loader).arg("--list").arg(program);
+    place.run(|| child::succeed(command))?;
     let mut annotate = child::command("callgrind_annotate");
     annotate.args(["--inclusive=yes", "--threshold=100"]).arg(&out);
     let table = child::succeed(annotate)?;
@@ -136,14 +128,6 @@ fn inclusive(table: &str, function: &str) -> Option<u64> {
 fn first_number(line: &str) -> Option<u64> {
     let digits: String = line.split_whitespace().next()?.chars().filter(|c| *c != ',').collect();
     digits.parse().ok()
-}
-
-/// The interpreter that a program names.
-fn interpreter(program: &Path) -> Result<PathBuf> {
-    let bytes = fs::read(program).with_context(|| program.display().to_string())?;
-    let view = elf::parse(bytes.as_slice()).with_context(|| program.display().to_string())?;
-    let path = view.interpreter.with_context(|| program.display().to_string())?;
-    Ok(PathBuf::from(path.to_string()))
 }
 
 /// The version that the loader of a folder says it is of.

@@ -3,26 +3,25 @@
 //! caches, and in their ordinary place below `/usr`, turn by turn; the first way takes part
 //! twice, as a control.
 //!
-//! Run paths are absolute, so each way's copy of the store is mounted over the store itself,
-//! in a mount namespace that a [`worker`] holds: all ways have the same paths. [`stores`]
-//! makes the copies, [`counts`] has the system calls and the instructions.
+//! Run paths are absolute, so each way's copy of the store lies in the store's own place, for
+//! that way alone ([`Place`]): all ways have the same paths. [`counts`] has the system calls
+//! and the instructions.
 
 mod counts;
-mod stores;
-mod worker;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
 
 use super::machine::{self, Machine};
+use super::run::timed;
 use super::summary::Spread;
+use crate::child;
+use crate::stored::{self, Place};
 use counts::Counts;
-pub(crate) use worker::WorkerFlags;
-pub(crate) use worker::run as work;
-use worker::{Started, Worker};
 
 /// The programs, each with an argument that makes it end by itself.
 const PROGRAMS: [&str; 3] = ["inkscape", "convert-im6.q16", "emacs-nox"];
@@ -57,9 +56,20 @@ pub(crate) struct LoaderBench {
 /// One way to start programs.
 struct Way {
     name: &'static str,
-    worker: Worker,
-    /// In their ordinary place.
+    place: Place,
+    /// Not the store's, but those in their ordinary place.
     is_usr: bool,
+}
+
+/// What one start took.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Started {
+    /// From start to end.
+    wall_ms: f64,
+    /// User and kernel time of the program and of what it waited for.
+    cpu_ms: f64,
+    /// Its exit code; -1 where a signal ended it.
+    status: i32,
 }
 
 /// What was measured of one program started one way.
@@ -89,15 +99,11 @@ struct Run {
 /// Not root, a tool that is missing, a program that fails, raw data that cannot be written.
 pub(super) fn run(asked: &LoaderBench) -> Result<()> {
     let store = asked.store.canonicalize().with_context(|| asked.store.display().to_string())?;
-    let scratch = match &asked.scratch {
-        Some(dir) => tempfile::tempdir_in(dir)?,
-        None => tempfile::tempdir()?,
-    };
     let load_before = machine::load();
-    let mut ways = ways(asked, &store, scratch.path())?;
+    let ways = ways(asked, &store)?;
     let mut measured = Vec::new();
     for program in PROGRAMS {
-        measured.extend(measure(program, &mut ways, &store, asked.rounds)?);
+        measured.extend(measure(program, &ways, &store, asked.rounds)?);
     }
     let run = Run {
         day: machine::today(),
@@ -116,8 +122,8 @@ pub(super) fn run(asked: &LoaderBench) -> Result<()> {
 }
 
 /// The ways, the one that others are compared with first.
-fn ways(asked: &LoaderBench, store: &Path, scratch: &Path) -> Result<Vec<Way>> {
-    let libraries: [(_, Option<&Path>, Option<&str>); 6] = [
+fn ways(asked: &LoaderBench, store: &Path) -> Result<Vec<Way>> {
+    let libraries: [(_, Option<&PathBuf>, Option<&str>); 6] = [
         ("unpatched", Some(&asked.unpatched), None),
         ("unpatched again", Some(&asked.unpatched), None),
         ("Debian's loader", None, None),
@@ -126,38 +132,56 @@ fn ways(asked: &LoaderBench, store: &Path, scratch: &Path) -> Result<Vec<Way>> {
         ("patched, caches", Some(&asked.patched), Some("ldcache")),
     ];
     let mut ways = Vec::new();
-    for (number, (name, filled, carrier)) in libraries.into_iter().enumerate() {
-        let copy = scratch.join(format!("store-{number}"));
-        stores::copy(store, &copy, filled)?;
-        let mut worker = Worker::over(store, &copy)?;
-        if let Some(carrier) = carrier {
-            stores::fix(&mut worker, &asked.becalm, carrier, store)?;
-        }
-        ways.push(Way { name, worker, is_usr: false });
+    for (name, filled, carrier) in libraries {
+        let place = Place::of(store, asked.scratch.as_deref())?;
+        place.run(|| {
+            if let Some(folder) = filled {
+                stored::set_libc(store, std::slice::from_ref(folder))?;
+            }
+            carrier.map_or(Ok(()), |carrier| fix(&asked.becalm, carrier, store))
+        })?;
+        ways.push(Way { name, place, is_usr: false });
     }
-    let worker = Worker::over(store, store)?;
-    ways.push(Way { name: "in /usr, Debian's loader", worker, is_usr: true });
+    ways.push(Way { name: "in /usr, Debian's loader", place: Place::plain()?, is_usr: true });
     Ok(ways)
 }
 
+/// Has becalm write a carrier into a whole store.
+fn fix(becalm: &Path, carrier: &str, store: &Path) -> Result<()> {
+    let becalm = becalm.canonicalize().with_context(|| becalm.display().to_string())?;
+    let mut command = child::command(becalm);
+    command.args(["fix", "--with", carrier, "--no-sync", "--store"]).args([store, store]);
+    child::succeed(command).map(drop)
+}
+
+/// A command that has no home, and can make itself none.
+fn homeless(program: &Path) -> Command {
+    let mut command = child::command(program);
+    command.env("HOME", "/dev/null/home");
+    command
+}
+
+/// Runs a program to its end in a place.
+fn start(place: &Place, program: &Path) -> Result<Started> {
+    let mut command = homeless(program);
+    command.arg(ARGUMENT);
+    let (taken, status) = place.run(|| timed(command))?;
+    let status = status.code().unwrap_or(-1);
+    Ok(Started { wall_ms: taken.wall_ms, cpu_ms: taken.cpu_ms(), status })
+}
+
 /// Starts one program in every way, round after round, each beginning with another way.
-fn measure(
-    name: &'static str,
-    ways: &mut [Way],
-    store: &Path,
-    rounds: usize,
-) -> Result<Vec<Measured>> {
-    let in_store = stores::program(store, name)?;
+fn measure(name: &'static str, ways: &[Way], store: &Path, rounds: usize) -> Result<Vec<Measured>> {
+    let in_store = stored::program(store, name)?;
     let in_usr = Path::new("/usr/bin").join(name);
-    let place = |way: &Way| if way.is_usr { in_usr.clone() } else { in_store.clone() };
+    let program = |way: &Way| if way.is_usr { &in_usr } else { &in_store };
     let mut starts: Vec<Vec<Started>> = ways.iter().map(|_| Vec::new()).collect();
     // The first round warms the caches and is not counted.
     for round in 0..=rounds {
         for turn in 0..ways.len() {
             let number = (round + turn) % ways.len();
-            let way = &mut ways[number];
-            let program = place(way);
-            let started = way.worker.start(&[program.as_os_str(), ARGUMENT.as_ref()])?;
+            let way = &ways[number];
+            let started = start(&way.place, program(way))?;
             ensure!(started.status == 0, "{name}, {}: status {}", way.name, started.status);
             if round > 0 {
                 starts[number].push(started);
@@ -165,9 +189,8 @@ fn measure(
         }
     }
     let mut measured = Vec::new();
-    for (way, starts) in ways.iter_mut().zip(starts) {
-        let program = place(way);
-        let counts = counts::of(&mut way.worker, &program, ARGUMENT)?;
+    for (way, starts) in ways.iter().zip(starts) {
+        let counts = counts::of(&way.place, program(way), ARGUMENT)?;
         measured.push(Measured { program: name, way: way.name, counts, starts });
     }
     print(&measured);

@@ -122,7 +122,7 @@ pub(crate) fn put(
         return Ok((index(site)?, None));
     }
     let Some(flags) = kind.fix() else { return Ok((Vec::new(), None)) };
-    let mut command = becalm(site.becalm, site.index.parent());
+    let mut command = alone(site.becalm, site.index.parent());
     command.arg("fix").args(flags).args(["--hardlinks", "break", "--setuid", "--json"]);
     command.args(more).arg("--store").arg(site.stores).arg("--");
     command.args(if kind.is_of_program() { site.programs } else { site.objects });
@@ -151,7 +151,7 @@ pub(crate) fn refusals(report: &serde_json::Value) -> Vec<String> {
 
 /// Indexes the stores; the variables of `becalm env`.
 fn index(site: &Site<'_>) -> Result<Variables> {
-    let mut command = becalm(site.becalm, site.index.parent());
+    let mut command = alone(site.becalm, site.index.parent());
     command.arg("index").arg("--json").arg("-o").arg(&site.index);
     command.arg("--store").arg(site.stores).arg("--").args(site.prefixes);
     let said = finish(&mut command)?;
@@ -168,12 +168,18 @@ fn index(site: &Site<'_>) -> Result<Variables> {
     Ok(variables)
 }
 
-/// A command of becalm's, which finds no tool to help it, and whose temporary files go to
-/// `place`: where it is killed, nobody else removes them.
+/// As [`becalm`], for one that finds no tool to help it.
+pub(crate) fn alone(path: &Path, place: Option<&Path>) -> std::process::Command {
+    let mut command = becalm(path, place);
+    command.env("PATH", "/nonexistent");
+    command
+}
+
+/// A command of becalm's, whose temporary files go to `place`: where it is killed, nobody else
+/// removes them.
 pub(crate) fn becalm(path: &Path, place: Option<&Path>) -> std::process::Command {
     let mut command = std::process::Command::new(path);
     plain(&mut command);
-    command.env("PATH", "/nonexistent");
     command.envs(place.map(|place| ("TMPDIR", place)));
     command
 }
@@ -195,7 +201,8 @@ pub(crate) fn plain(command: &mut std::process::Command) {
     command.stdin(std::process::Stdio::null());
 }
 
-pub(super) fn finish(command: &mut std::process::Command) -> Result<std::process::Output> {
+/// Runs a command to its end and takes what it says, where that goes nowhere else.
+pub(crate) fn finish(command: &mut std::process::Command) -> Result<std::process::Output> {
     command.output().map_err(|error| anyhow!("becalm: {}", crate::output::words(&error)))
 }
 

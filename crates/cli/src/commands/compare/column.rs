@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use becalm_host::room::{Bind, Room};
 
-use super::apply::{Kind, Site, Variables, apply, becalm, finish, last_line};
+use super::apply::{Kind, Site, Variables, alone, apply, finish, last_line};
 use super::program::Program;
 use crate::commands::scratch::{Entry, How, copy_tree, entries};
+use crate::output::words_of_chain;
 
 /// A carrier on a copy of the program's packages.
 #[derive(Debug)]
@@ -78,7 +79,7 @@ impl Stock {
         let original = below.join("original");
         copy_tree(&tree, &original, How::Linked)?;
         finish(
-            becalm(us, Some(below))
+            alone(us, Some(below))
                 .args(["undo", "--hardlinks", "break", "--setuid", "--"])
                 .arg(&original),
         )?;
@@ -196,7 +197,7 @@ impl Column {
         let failed = |error| in_words(&error);
         self.room.set_read_only(&program.packages, false).map_err(failed)?;
         let said = self.room.run(|| {
-            let mut command = becalm(us, self.tree.parent());
+            let mut command = alone(us, self.tree.parent());
             command.args(["undo", "--hardlinks", "break", "--setuid", "--"]);
             finish(command.args(&program.packages))
         });
@@ -255,11 +256,8 @@ fn changes(before: &[Entry], after: &[Entry]) -> Changes {
 }
 
 /// An error of the host, with its cause.
-pub(crate) fn in_words(error: &dyn std::error::Error) -> anyhow::Error {
-    match error.source() {
-        Some(source) => anyhow!("{error}: {source}"),
-        None => anyhow!("{error}"),
-    }
+pub(crate) fn in_words(error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
+    anyhow!(words_of_chain(error))
 }
 
 #[cfg(test)]

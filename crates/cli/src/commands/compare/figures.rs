@@ -4,13 +4,12 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use becalm_host::child::{ends_within, kill_family};
+use becalm_host::child;
 use serde_json::Value;
 
 use super::apply::{becalm, last_line};
@@ -60,21 +59,15 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures> {
     let record = tempfile::NamedTempFile::new_in(&runs.place).context("no place for a record")?;
     let mut said = tempfile::tempfile_in(&runs.place).context("no place for a record")?;
     let mut command = becalm(&runs.becalm, Some(&runs.place));
-    // The program is to find what it always finds.
-    if let Some(path) = std::env::var_os("PATH") {
-        command.env("PATH", path);
-    }
     command.args(["trace", "--json", "-o"]).arg(record.path());
     command.arg("--").arg(&column.program).args(&runs.args);
     command.envs(column.variables.iter().map(|(name, value)| (name, value)));
     command.stdout(Stdio::null()).stderr(said.try_clone()?);
     let mut child = command.spawn().map_err(|error| anyhow!("becalm: {}", words(&error)))?;
-    if !ends_within(&mut child, runs.limit)? {
-        kill_family(&mut child);
+    let Some(status) = child::status_within(&mut child, runs.limit)? else {
         let limit = runs.limit.as_secs_f64();
         return Err(anyhow!("did not end within {limit} s and was killed"));
-    }
-    let status = child.wait()?;
+    };
     let text = std::fs::read(record.path())?;
     let mut report: Value =
         serde_json::from_slice(&text).map_err(|_| why(&mut said, "not watched"))?;
@@ -94,14 +87,9 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures> {
 
 /// What happened, with the last line that the program wrote.
 fn why(said: &mut File, what: &str) -> anyhow::Error {
-    const PAGE: u64 = 4096;
-    let mut text = Vec::new();
-    let length = said.seek(std::io::SeekFrom::End(0)).unwrap_or(0);
-    let _ = said.seek(std::io::SeekFrom::Start(length.saturating_sub(PAGE)));
-    let _ = said.take(PAGE).read_to_end(&mut text);
-    match last_line(&text) {
-        line if line.is_empty() => anyhow!("{what}"),
-        line => anyhow!("{what}: {line}"),
+    match child::last_line(said) {
+        None => anyhow!("{what}"),
+        Some(line) => anyhow!("{what}: {}", last_line(&line)),
     }
 }
 

@@ -50,11 +50,7 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
     }
     let bytes = fs::read(&path).map_err(|error| anyhow!("{shown}: {}", words(&error)))?;
     let read = || -> Result<Opened> {
-        let (_, table) = split(&bytes)?;
-        let table = Table::read(table)?;
-        if !module_is_whole(&bytes)? {
-            bail!("the index is damaged: its module's check does not fit");
-        }
+        let (table, _) = table_of(&bytes)?;
         Ok(Opened {
             path: path.clone(),
             target: table.target(),
@@ -64,6 +60,16 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
         })
     };
     read().with_context(|| shown.clone())
+}
+
+/// The table of a whole index, and its bytes.
+fn table_of(file: &[u8]) -> Result<(Table<'_>, &[u8])> {
+    let (_, bytes) = split(file)?;
+    let table = Table::read(bytes)?;
+    if !module_is_whole(file)? {
+        bail!("the index is damaged: its module's check does not fit");
+    }
+    Ok((table, bytes))
 }
 
 /// All that an index file holds.
@@ -85,12 +91,7 @@ pub(crate) struct Whole {
 pub(crate) fn read(path: &Path) -> Result<Whole> {
     let bytes = fs::read(path).map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
     let read = || -> Result<(Target, Index, Vec<u8>)> {
-        let (_, table) = split(&bytes)?;
-        let (whole, bytes) = (module_is_whole(&bytes)?, table);
-        let table = Table::read(bytes)?;
-        if !whole {
-            bail!("the index is damaged: its module's check does not fit");
-        }
+        let (table, bytes) = table_of(&bytes)?;
         Ok((table.target(), table.index()?, bytes.to_vec()))
     };
     let (target, index, table) = read().with_context(|| path.display().to_string())?;

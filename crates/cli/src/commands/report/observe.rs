@@ -2,12 +2,10 @@
 //! that never ends, or that takes the tracer down with it, leaves the page to be made.
 
 use std::env;
-use std::fs::File;
-use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use becalm_host::child::{ends_within, kill_family};
+use becalm_host::child;
 use bstr::ByteSlice;
 
 use super::record;
@@ -16,9 +14,6 @@ use crate::commands::bench::arguments;
 use crate::flags::ReportFlags;
 use crate::output::words;
 use crate::sanitize::shown;
-
-/// Bytes of what the run says that are looked at.
-const SAID: u64 = 4096;
 
 /// Runs the program and tells what was seen, or why nothing was.
 pub(super) fn run(program: &Path, asked: &ReportFlags) -> Result<Observed, String> {
@@ -35,15 +30,15 @@ pub(super) fn run(program: &Path, asked: &ReportFlags) -> Result<Observed, Strin
     let mut command = command(program, asked, place.path())?;
     command.stderr(said.try_clone().map_err(|error| words(&error))?);
     let mut child = command.spawn().map_err(|error| words(&error))?;
-    if !ends_within(&mut child, asked.timeout).map_err(|error| words(&error))? {
-        kill_family(&mut child);
+    // Whatever the program's exit code: the record says how it ended.
+    let ended = child::status_within(&mut child, asked.timeout).map_err(|error| words(&error))?;
+    if ended.is_none() {
         let limit = asked.timeout.as_secs_f64();
         return Err(format!("the program did not end within {limit} s; name arguments with --run"));
     }
-    // Whatever the program's exit code: the record says how it ended.
-    let _ = child.wait();
     record::observed(place.path()).map_err(|_| {
-        let why = last_line(&mut said).unwrap_or_else(|| "it left no record".to_owned());
+        let why = child::last_line(&mut said);
+        let why = why.map_or_else(|| "it left no record".to_owned(), |line| shown(line.as_bstr()));
         format!("the run could not be watched: {why}")
     })
 }
@@ -72,13 +67,4 @@ fn command(program: &Path, asked: &ReportFlags, record: &Path) -> Result<Command
 
 fn absolute(program: &Path) -> PathBuf {
     std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
-}
-
-/// The last line of what the run said.
-fn last_line(said: &mut File) -> Option<String> {
-    said.rewind().ok()?;
-    let mut text = Vec::new();
-    said.take(SAID).read_to_end(&mut text).ok()?;
-    let line = text.lines().rfind(|line| !line.trim_ascii().is_empty())?;
-    Some(shown(line.trim_ascii().as_bstr()))
 }

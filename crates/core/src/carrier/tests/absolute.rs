@@ -7,13 +7,14 @@ use crate::carrier::absolute::{self, Scope, Told};
 use crate::carrier::{Names, Plan, Settings, Stores, What};
 use crate::closure::{self, Closure, Subject};
 use crate::edit::Edit;
-use crate::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
+use crate::facts::{Environment, LoaderFacts};
 use crate::fs::MemFs;
 use crate::fs::mem::ObjectBuilder;
+use crate::loader::facts::plain_glibc;
 
 pub(super) const LD_SO: &str = "/lib/ld.so";
 
-fn library(soname: &str) -> ObjectBuilder {
+pub(super) fn library(soname: &str) -> ObjectBuilder {
     ObjectBuilder::library(soname)
 }
 
@@ -21,18 +22,16 @@ pub(super) fn base() -> MemFs {
     MemFs::new().object(LD_SO, library("ld-linux-x86-64.so.2")).dir("/usr/lib")
 }
 
+/// Packages of one library each, and one without.
+pub(super) fn packages() -> MemFs {
+    base()
+        .object("/s/a/lib/liba.so", library("liba.so"))
+        .object("/s/b/lib/libb.so", library("libb.so"))
+        .dir("/s/c/lib")
+}
+
 pub(super) fn facts() -> LoaderFacts {
-    LoaderFacts {
-        libc: Libc::Glibc(GlibcVersion { major: 2, minor: 41 }),
-        system_dirs: vec!["/lib/".into(), "/usr/lib/".into()],
-        cache_path: None,
-        lib: "lib".into(),
-        platform: None,
-        hwcaps: Vec::new(),
-        legacy_hwcaps: Vec::new(),
-        hwcap_mask: 0,
-        platform_bit: None,
-    }
+    plain_glibc(41)
 }
 
 pub(super) fn settings() -> Settings {

@@ -1,6 +1,6 @@
 //! Where the links lie, and what is not linked.
 
-use super::absolute::{LD_SO, base, closure, settings};
+use super::absolute::{LD_SO, closure, library, packages, settings};
 use super::planned;
 use crate::carrier::planned::Outlook;
 use crate::carrier::{Creation, Finding, Plan, What, farm};
@@ -13,20 +13,9 @@ use crate::fs::{FileSystem, MemFs};
 
 const FARM: &str = "/s/p/lib/becalm-farm/bin/prog";
 
-fn library(soname: &str) -> ObjectBuilder {
-    ObjectBuilder::library(soname)
-}
-
 fn prog(runpath: &str) -> ObjectBuilder {
     let program = ObjectBuilder::program().interpreter(LD_SO);
     program.needed("liba.so").needed("libb.so").runpath(runpath)
-}
-
-fn packages() -> MemFs {
-    base()
-        .object("/s/a/lib/liba.so", library("liba.so"))
-        .object("/s/b/lib/libb.so", library("libb.so"))
-        .dir("/s/c/lib")
 }
 
 fn leaf(fs: &dyn FileSystem) -> Plan {

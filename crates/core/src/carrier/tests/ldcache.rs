@@ -1,6 +1,6 @@
 //! What a package's cache holds, and that a loader which reads it finds the same.
 
-use super::absolute::{LD_SO, base, closure, facts, settings};
+use super::absolute::{self, LD_SO, base, closure, facts, library, settings};
 use super::planned;
 use crate::carrier::planned::Outlook;
 use crate::carrier::{Creation, Plan, What, ldcache};
@@ -12,21 +12,13 @@ use crate::fs::{FileSystem, MemFs};
 use crate::probe::SearchSource;
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
 
-fn library(soname: &str) -> ObjectBuilder {
-    ObjectBuilder::library(soname)
-}
-
 fn prog() -> ObjectBuilder {
     let program = ObjectBuilder::program().interpreter(LD_SO);
     program.needed("liba.so").needed("libb.so").runpath("/s/c/lib:/s/a/lib:/s/b/lib")
 }
 
 fn packages() -> MemFs {
-    base()
-        .object("/s/a/lib/liba.so", library("liba.so"))
-        .object("/s/b/lib/libb.so", library("libb.so"))
-        .dir("/s/c/lib")
-        .object("/s/p/bin/prog", prog())
+    absolute::packages().object("/s/p/bin/prog", prog())
 }
 
 fn plan(fs: &dyn FileSystem, paths: &[&str]) -> Plan {

@@ -1,6 +1,6 @@
 //! What is said of carriers that are there.
 
-use super::absolute::{LD_SO, base, settings};
+use super::absolute::{self, LD_SO, library, settings};
 use crate::carrier::planned::Outlook;
 use crate::carrier::verify::{self, Carrier, Checked, Verdict};
 use crate::carrier::{farm, ldcache, note};
@@ -10,16 +10,8 @@ use crate::elf::resolution_note::NoteError;
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{FileSystem, MemFs};
 
-fn library(soname: &str) -> ObjectBuilder {
-    ObjectBuilder::library(soname)
-}
-
 fn packages() -> MemFs {
-    base()
-        .object("/s/a/lib/liba.so", library("liba.so"))
-        .object("/s/b/lib/libb.so", library("libb.so"))
-        .dir("/s/c/lib")
-        .dir("/m")
+    absolute::packages().dir("/m")
 }
 
 fn prog() -> ObjectBuilder {

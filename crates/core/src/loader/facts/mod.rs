@@ -34,6 +34,17 @@ pub fn musl() -> LoaderFacts {
     }
 }
 
+/// The facts of a glibc without a cache, a platform or hwcaps, to start tests from.
+#[cfg(test)]
+pub(crate) fn plain_glibc(minor: u16) -> LoaderFacts {
+    LoaderFacts {
+        libc: Libc::Glibc(GlibcVersion { major: 2, minor }),
+        system_dirs: vec!["/lib/".into(), "/usr/lib/".into()],
+        lib: "lib".into(),
+        ..musl()
+    }
+}
+
 /// System directories believed at the most; no build of glibc has ten.
 const MAX_SYSTEM_DIRS: usize = 64;
 

@@ -10,24 +10,11 @@ use crate::closure::{self, Closure, Subject};
 use crate::elf::DF_1_NODEFLIB;
 use crate::fs::MemFs;
 use crate::fs::mem::ObjectBuilder;
+use crate::loader::facts::plain_glibc as facts;
 use crate::loader::load::{Answer, Refusal};
-use crate::loader::{Environment, GlibcVersion, Libc, LoaderFacts};
+use crate::loader::{Environment, LoaderFacts};
 
 const LD_SO: &str = "/lib/ld.so";
-
-fn facts(minor: u16) -> LoaderFacts {
-    LoaderFacts {
-        libc: Libc::Glibc(GlibcVersion { major: 2, minor }),
-        system_dirs: vec!["/lib/".into(), "/usr/lib/".into()],
-        cache_path: None,
-        lib: "lib".into(),
-        platform: None,
-        hwcaps: Vec::new(),
-        legacy_hwcaps: Vec::new(),
-        hwcap_mask: 0,
-        platform_bit: None,
-    }
-}
 
 fn base() -> MemFs {
     MemFs::new().object(LD_SO, ObjectBuilder::library("ld.so.1")).dir("/usr/lib")

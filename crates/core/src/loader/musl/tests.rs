@@ -6,7 +6,7 @@ use super::*;
 use crate::elf::Endian;
 use crate::fs::MemFs;
 use crate::fs::mem::ObjectBuilder;
-use crate::loader::Libc;
+use crate::loader::facts;
 use crate::probe::SearchSource::{Direct, LibraryPath, Rpath, Runpath, System};
 
 const LD: &str = "/lib/ld-musl-x86_64.so.1";
@@ -40,17 +40,7 @@ fn start_at(fs: &MemFs, path: &str) -> Start {
 }
 
 fn started(fs: &MemFs, path: &str, environment: &Environment) -> Load {
-    let facts = LoaderFacts {
-        libc: Libc::Musl,
-        system_dirs: Vec::new(),
-        cache_path: None,
-        lib: BString::default(),
-        platform: None,
-        hwcaps: Vec::new(),
-        legacy_hwcaps: Vec::new(),
-        hwcap_mask: 0,
-        platform_bit: None,
-    };
+    let facts = LoaderFacts { system_dirs: Vec::new(), ..facts::musl() };
     load(fs, &start_at(fs, path), &facts, environment)
 }
 

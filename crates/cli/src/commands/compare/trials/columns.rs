@@ -9,7 +9,7 @@ use super::lab::Lab;
 use super::put::Put;
 use super::static_build::StaticBuild;
 use super::{Applied, Seen, foreign, judged, see_all};
-use crate::commands::compare::apply::{Kind, becalm};
+use crate::commands::compare::apply::{Kind, alone};
 use crate::commands::compare::column::in_words;
 use crate::commands::compare::program::Program;
 use crate::commands::compare::table::{answer, row};
@@ -195,7 +195,7 @@ impl Patched {
 
 /// Whether a loader believes caches in a store, where one is made to see.
 fn reads_caches(bench: &Bench<'_>, loader: &Path, prefix: &Path) -> Result<(), String> {
-    let mut command = becalm(bench.becalm, Some(bench.place));
+    let mut command = alone(bench.becalm, Some(bench.place));
     command.args(["loader", "check"]).arg(loader).arg("--store").arg(prefix);
     let said = command.output().map_err(|error| crate::output::words(&error))?;
     let reads = String::from_utf8_lossy(&said.stdout).lines().any(|line| line == "caches  read");

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use becalm_host::child::{ends_within, kill_family};
+use anyhow::{Context, Result, anyhow, ensure};
+use becalm_host::child::status_within;
 use bstr::ByteSlice;
 use rustc_hash::FxHasher;
 
@@ -293,11 +293,7 @@ impl Lab {
         let mut out = tempfile::tempfile_in(&self.place)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(Stdio::null());
         let mut child = command.spawn().context("a program built for it")?;
-        if !ends_within(&mut child, LIMIT)? {
-            kill_family(&mut child);
-            bail!("did not end");
-        }
-        let _ = child.wait();
+        status_within(&mut child, LIMIT)?.context("did not end")?;
         let mut text = String::new();
         out.rewind()?;
         out.read_to_string(&mut text)?;
