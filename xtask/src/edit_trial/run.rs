@@ -6,11 +6,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::elf;
+use becalm_host::child::status_within;
 use becalm_rewrite::edit;
 
 use super::tally::Tally;
@@ -112,18 +113,7 @@ fn said(path: &Path, image: &[u8], argument: &str) -> Result<Option<Said>> {
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let out = std::thread::spawn(move || drain(out));
     let err = std::thread::spawn(move || drain(err));
-    let start = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if start.elapsed() > PATIENCE {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
+    let Some(status) = status_within(&mut child, PATIENCE)? else { return Ok(None) };
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
     Ok(Some(Said { code: status.code(), out, err }))
 }
