@@ -97,6 +97,23 @@ fn a_loader_that_names_store_prefixes_is_taken_to_read_notes_and_any_other_is_no
 }
 
 #[test]
+fn a_report_shows_the_answers_of_notes_where_the_loader_reads_them() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let tells_notes = |prefixes: Option<&str>| {
+        let scene = Scene::new(prefixes);
+        let (app, page) = (scene.store.app(), scene.store.path("page.html"));
+        let arguments = ["report", "--no-run", text(&app), "-o", text(&page)];
+        let ran = run(&mut scene.store.becalm(&arguments));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        fs::read_to_string(&page).expect("written").contains("<span class=\"faint\">note</span>")
+    };
+    assert!(tells_notes(Some("")));
+    assert!(!tells_notes(None));
+}
+
+#[test]
 fn a_flag_and_the_tunable_say_otherwise_of_such_a_loader() {
     if nothing_to_test_with() {
         return;
