@@ -214,4 +214,43 @@ mod tests {
         assert!(Tree::prepare(base.path(), version, &none, Way::Patched).is_err());
         assert!(!folder.join("objects").exists());
     }
+
+    /// As much of glibc's makefiles as the chore leans on: `order` passes, `tst-audit1` fails
+    /// without an installed root, `tst-rtld-x` cannot be built.
+    fn fake_glibc(source: &Path) {
+        use std::os::unix::fs::PermissionsExt;
+        fs::create_dir_all(source.join("elf")).unwrap();
+        let configure = "#!/bin/sh\n: > config.status\nmkdir elf\n\
+            printf 'all:\\n\\ttouch built\\n' > Makefile\n";
+        fs::write(source.join("configure"), configure).unwrap();
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(source.join("configure"), mode).unwrap();
+        let root = "$(objdir)/testroot.pristine/install.stamp: $(objdir)/built\n\
+            \tmkdir $(@D)\n\ttouch $@\n";
+        fs::write(source.join("Makefile"), root).unwrap();
+        let elf = "tests = order tst-tls1 tst-rtld-x\ntests-container = tst-audit1\n\
+            o = $(objdir)/elf\n\
+            $o/order.out:\n\techo 'PASS: elf/order' > $o/order.test-result\n\
+            $o/tst-audit1.out:\n\ttest -e $(objdir)/testroot.pristine/install.stamp \\\n\
+            \t&& echo 'PASS: elf/x' > $o/tst-audit1.test-result\n\
+            $o/tst-rtld-x.out:\n\tfalse\n";
+        fs::write(source.join("elf/Makefile"), elf).unwrap();
+    }
+
+    #[test]
+    fn a_tree_is_built_once_its_root_installed_and_the_tests_of_loading_run_each_time() {
+        let base = tempfile::tempdir().unwrap();
+        let source = base.path().join("glibc");
+        fake_glibc(&source);
+        for _ in 0..2 {
+            let tree = Tree::prepare(base.path(), "2.41", &source, Way::Plain).unwrap();
+            tree.build(2).unwrap();
+            let results = serde_json::to_string(&tree.test(2).unwrap()).unwrap();
+            let expected = r#"{"order":"PASS","tst-audit1":"PASS","tst-rtld-x":"no result"}"#;
+            assert_eq!(results, expected);
+        }
+        fs::remove_dir_all(base.path().join("2.41-plain/objects/elf")).unwrap();
+        let tree = Tree::prepare(base.path(), "2.41", &source, Way::Plain).unwrap();
+        assert!(tree.test(1).is_err(), "no test has a result");
+    }
 }
