@@ -27,6 +27,7 @@ fn facts() -> LoaderFacts {
         legacy_hwcaps: Vec::new(),
         hwcap_mask: 0,
         platform_bit: None,
+        reads: Default::default(),
     }
 }
 

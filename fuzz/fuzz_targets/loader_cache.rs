@@ -28,6 +28,7 @@ fn facts(minor: u16) -> LoaderFacts {
         legacy_hwcaps: Vec::new(),
         hwcap_mask: 2,
         platform_bit: Some(50),
+        reads: Default::default(),
     }
 }
 

@@ -14,6 +14,7 @@ pub mod crash_trial;
 pub mod differential;
 pub mod edit_trial;
 pub mod foreign_trial;
+pub mod loader_tests;
 pub mod loader_trial;
 pub mod patches;
 pub mod predict;

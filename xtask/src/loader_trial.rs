@@ -1,4 +1,5 @@
-//! `cargo xtask loader-trial`: builds patched loaders by `becalm loader build` and tries them.
+//! `cargo xtask loader-trial`: builds patched loaders by `becalm loader build` and tries them,
+//! becalm's predictions of them as well.
 //!
 //! A loader has its prefix and its store compiled in, so both lie in a folder of their own
 //! that is the same for every clone, and a build is found again in becalm's cache. The
@@ -45,7 +46,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         if options.releases.is_empty() || options.releases.iter().any(|asked| asked == version) {
             let loader = build(options, &folder, version)?;
             fine &= is_seen_to_read(options, &loader, &folder)?;
-            fine &= trial(&loader, &folder)?;
+            fine &= trial(options, &loader, &folder)?;
         }
     }
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -92,11 +93,11 @@ fn is_seen_to_read(options: &Options, loader: &Path, folder: &Path) -> Result<bo
 }
 
 /// The cases of `patches/glibc/tests`.
-fn trial(loader: &Path, folder: &Path) -> Result<bool> {
+fn trial(options: &Options, loader: &Path, folder: &Path) -> Result<bool> {
     let script = patches::folder().join("tests/trial.py");
     let mut python = Command::new("python3");
     python.arg("-B").arg(script).arg("--loader").arg(loader);
-    python.arg("--store").arg(folder.join("store"));
+    python.arg("--store").arg(folder.join("store")).arg("--becalm").arg(&options.becalm);
     Ok(python.status().context("python3")?.success())
 }
 

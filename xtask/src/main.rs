@@ -13,6 +13,7 @@ use xtask::crash_trial;
 use xtask::differential::{self, Options};
 use xtask::edit_trial;
 use xtask::foreign_trial;
+use xtask::loader_tests;
 use xtask::loader_trial;
 use xtask::patches;
 use xtask::predict::Question;
@@ -48,6 +49,8 @@ enum Chore {
     Patches(patches::Options),
     /// Build patched loaders and try each, one case a rule.
     LoaderTrial(loader_trial::Options),
+    /// Run glibc's own tests of loading with the patch and without it.
+    LoaderTests(loader_tests::Options),
     /// Apply each loader patch to its source tree, without fuzz.
     CheckPatches(check_patches::Options),
     /// Answer one question (JSON on standard input); for the tests.
@@ -70,6 +73,7 @@ fn main() -> Result<ExitCode> {
             Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Chore::LoaderTrial(options) => loader_trial::run(&options),
+        Chore::LoaderTests(options) => loader_tests::run(&options),
         Chore::Patches(options) => patches::run(&options),
         Chore::CheckPatches(options) => check_patches::run(&options),
         Chore::Predict => {

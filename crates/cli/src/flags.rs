@@ -17,7 +17,7 @@ mod loader;
 mod report;
 mod trace;
 
-pub(crate) use self::assume::{AssumeFlags, Readable, Secure, StoreFlag};
+pub(crate) use self::assume::{AssumeFlags, Readable, ReadsFlag, Secure, StoreFlag};
 pub(crate) use self::bench::{BenchFlags, Export, Form};
 pub(crate) use self::compare::{CompareFlags, Compared, DemoFlags};
 pub(crate) use self::fix::{
@@ -202,12 +202,9 @@ pub(crate) struct CheckFlags {
     )]
     pub against: Option<PathBuf>,
 
-    /// What the loader is taken to read: notes, package caches, or both; a released one reads neither
-    ///
-    /// Of ldcache: caches of packages below --store. `becalm loader check` says what a loader
-    /// reads.
-    #[arg(long, value_name = "CARRIER", value_delimiter = ',', help_heading = "What is assumed")]
-    pub reads: Vec<Readable>,
+    /// What loaders read.
+    #[command(flatten)]
+    pub reads: ReadsFlag,
 
     /// What is assumed of the machine.
     #[command(flatten)]

@@ -51,6 +51,10 @@ const ENVIRONMENT: Section = Section {
         ),
         ("LD_PRELOAD", "Likewise; --preload overrides it."),
         ("LD_AUDIT", "Likewise; --audit overrides it."),
+        (
+            "GLIBC_TUNABLES",
+            "Likewise of glibc.rtld.resolution, for a loader that has it; --reads overrides it.",
+        ),
         ("NO_COLOR", "Where set and not empty, nothing is coloured unless --color=always."),
     ],
 };

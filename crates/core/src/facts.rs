@@ -89,6 +89,9 @@ pub struct LoaderFacts {
     /// Bit number of the platform in an old-style entry's hwcap field
     /// (`_dl_string_platform`), where the architecture has platforms.
     pub platform_bit: Option<u8>,
+    /// The carriers it reads, as far as its bytes tell. The model goes by those of
+    /// [`Environment::reads`].
+    pub reads: Readers,
 }
 
 /// What of the environment and of the way a program is started the search obeys.

@@ -24,6 +24,8 @@ fn the_bytes_of_a_loader_say_what_it_says_itself() {
         // A store loader may be patched to read a cache elsewhere than it says.
         read.cache_path.clone_from(&said.cache_path);
     }
+    // Of this only the bytes tell.
+    read.reads.clone_from(&said.reads);
     assert_eq!(read, said);
 }
 

@@ -113,6 +113,7 @@ fn find_out(
         if let Some(mut answer) = answer {
             // The path compiled in is the one that is opened.
             answer.cache_path = facts::cache_path(&loader.bytes).or(answer.cache_path);
+            answer.reads = facts::readers(&loader.bytes);
             return Ok(answer);
         }
     }

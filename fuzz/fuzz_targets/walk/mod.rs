@@ -228,6 +228,7 @@ impl Input<'_> {
             legacy_hwcaps: texts(&self.legacy_hwcaps).into_iter().take(4).collect(),
             hwcap_mask: self.hwcap_mask,
             platform_bit: self.platform_bit,
+            reads: Default::default(),
         }
     }
 

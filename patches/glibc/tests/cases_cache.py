@@ -36,7 +36,7 @@ def case_program_finds_its_package_s_cache(maker, pkg):
 
 def case_switch_turns_caches_off_and_on(maker, pkg):
     program, _, _ = package(maker, pkg)
-    for switch, reads in ((0, False), (1, False), (2, True), (3, True)):
+    for switch, reads in ((0, False), (1, False), (2, True), (3, True), (None, True), (4, True)):
         assert bool(caches(maker, program, switch=switch)) == reads, switch
 
 
@@ -172,6 +172,17 @@ def case_secure_program_in_a_store_believes_its_package_s_cache(maker, pkg):
     assert secure_run(maker, program)[1] == f"{by_cache}\n"
 
 
+def case_secure_program_is_preloaded_nothing_by_its_cache(maker, pkg):
+    from cases_search import DLOPEN, secure_run
+    one, second = two(maker, pkg)
+    fixture.cache(maker.path(pkg, "etc", "ld.so.cache"), [("liba.so", f"{second}/liba.so")])
+    program = maker.program(maker.path(pkg, "bin", "p"), [], runpath=f"{one}:{second}",
+                            extra=DLOPEN, body='puts(dlsym(0, "a") ? "preloaded" : "alone");')
+    env = {"LD_PRELOAD": "liba.so"}
+    assert maker.loader.run(program, env=env)[1] == "preloaded\n"
+    assert secure_run(maker, program, env=env)[1] == "alone\n"
+
+
 def case_cache_is_not_read_when_caches_are_inhibited(maker, pkg):
     program, _, _ = package(maker, pkg)
     assert caches(maker, program, loader_args=["--inhibit-cache"]) == []
@@ -240,6 +251,36 @@ def case_lie_of_a_cache_about_a_file(maker, pkg):
     lie(maker, pkg, entry=text)
     os.mkfifo(fifo)
     lie(maker, pkg, entry=fifo)
+
+
+def case_lie_of_a_cache_about_an_object(maker, pkg):
+    from cases_lies import altered
+    for offset, value in ((4, b"\1"), (5, b"\2"), (16, b"\1\0"), (18, b"\x34\x12")):
+        lie(maker, pkg, entry=altered(maker, pkg, offset, value))
+    loop = maker.path(pkg, "loop")
+    os.symlink(loop, loop)
+    lie(maker, pkg, entry=loop)
+    lie(maker, pkg, entry=f"{maker.store}/{pkg}/two/liba.so/x")
+
+
+def as_nobody():
+    """How a run gives up the rights of root, if it has them."""
+    from cases_search import drop_privileges
+    return {"preexec_fn": drop_privileges} if os.geteuid() == 0 else {}
+
+
+def case_lie_of_a_cache_about_an_unreadable_file(maker, pkg):
+    hidden = maker.library(maker.path(pkg, "bad", "liba.so"))
+    os.chmod(hidden, 0)
+    program, library, _ = package(maker, pkg, entry=hidden)
+    assert both(maker, program, **as_nobody()) == (0, f"{library}\n", "")
+
+
+def case_unreadable_cache(maker, pkg):
+    program, library, file = package(maker, pkg)
+    os.chmod(file, 0)
+    assert both(maker, program, **as_nobody()) == (0, f"{library}\n", "")
+    assert maker.loader.tries(program, "liba.so", **as_nobody())[0] != [library]
 
 
 def case_damaged_caches(maker, pkg):

@@ -81,6 +81,15 @@ def case_lie_fifo_in_a_hinted_directory(maker, pkg):
     lie(maker, pkg, "?" + os.path.dirname(path))
 
 
+def case_lie_hint_that_is_no_directory(maker, pkg):
+    fifo, text, loop = (maker.path(pkg, name) for name in ("fifo", "text", "loop"))
+    os.mkfifo(fifo)
+    open(text, "w", encoding="ascii").close()
+    os.symlink(loop, loop)
+    for path in (fifo, text, loop):
+        lie(maker, pkg, "?" + path)
+
+
 def case_lie_not_elf_in_a_hinted_directory(maker, pkg):
     path = maker.path(pkg, "hint", "liba.so")
     with open(path, "w", encoding="ascii") as file:

@@ -39,6 +39,15 @@ def case_switch_turns_notes_off_and_on(maker, pkg):
         assert any(source.startswith("note=") for source in sources) == reads, switch
 
 
+def case_switch_out_of_range_is_ignored(maker, pkg):
+    one, second = two(maker, pkg)
+    program = maker.program(maker.path(pkg, "bin", "p"), ["a"], runpath=f"{one}:{second}",
+                            pairs=[("liba.so", f"={second}/liba.so")])
+    for switch in (4, -1, 2**31 - 1):
+        _, sources = maker.loader.tries(program, "liba.so", switch=switch)
+        assert sources == [f"note={program}"], (switch, sources)
+
+
 def case_name_that_the_note_lacks_is_searched(maker, pkg):
     one, second = two(maker, pkg)
     program = maker.program(maker.path(pkg, "bin", "p"), ["a"], runpath=f"{one}:{second}",

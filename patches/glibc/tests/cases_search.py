@@ -40,6 +40,15 @@ def case_note_of_an_object_without_run_path(maker, pkg):
     assert maker.loader.run(program, switch=1)[1] == f"{second}/liba.so\n"
 
 
+def case_inhibited_caches_leave_notes_alone(maker, pkg):
+    one, second = two(maker, pkg)
+    program = maker.program(maker.path(pkg, "bin", "p"), ["a"], runpath=f"{one}:{second}",
+                            pairs=[("liba.so", f"={second}/liba.so")])
+    args = ["--inhibit-cache"]
+    both(maker, program, loader_args=args)
+    assert maker.loader.tries(program, "liba.so", loader_args=args)[0] == [f"{second}/liba.so"]
+
+
 def case_nodeflib_object(maker, pkg):
     one, second = two(maker, pkg)
     system = os.path.dirname(maker.loader.path)
@@ -209,6 +218,24 @@ def case_secure_program_outside_a_store_does_not(maker, pkg):
         assert secure_run(maker, copy)[1] == by_search
     finally:
         shutil.rmtree(folder)
+
+
+def case_secure_program_s_tunables_do_not_count(maker, pkg):
+    program, by_search, by_note = wrong_note(maker, pkg)
+    assert maker.loader.run(program, switch=0)[1] == by_search
+    assert secure_run(maker, program, switch=0)[1] == by_note
+
+
+def case_origin_in_a_secure_program_s_note_is_what_it_is_in_its_run_path(maker, pkg):
+    """$ORIGIN of a program is believed below trusted directories only; a store is none."""
+    one, second = two(maker, pkg)
+    maker.library(f"{one}/liba.so")
+    runpath = f"$ORIGIN/../two:{one}"
+    program = maker.program(maker.path(pkg, "bin", "p"), ["a"], runpath=runpath,
+                            pairs=[("liba.so", f"=$ORIGIN/../two/liba.so:={one}/liba.so")])
+    assert maker.loader.run(program, direct=True)[1] == f"{second}/liba.so\n"
+    without = maker.program(maker.path(pkg, "bin", "q"), ["a"], runpath=runpath)
+    assert secure_run(maker, program)[1] == secure_run(maker, without)[1] == f"{one}/liba.so\n"
 
 
 def case_secure_program_is_preloaded_nothing_by_its_note(maker, pkg):

@@ -18,6 +18,7 @@ class Loader:
 
     def __init__(self, path, store, cc="gcc"):
         self.path, self.store, self.cc = path, store, cc
+        self.becalm = None
 
     def run(self, program, switch=3, args=(), env=None, direct=False, loader_args=(), **more):
         """Run a program, `direct` by its own interpreter; (status, stdout, stderr)."""

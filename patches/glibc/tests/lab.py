@@ -141,7 +141,7 @@ def scopes(program, switch):
 def predicted(options, programs, reads):
     """What becalm check says of each program: its opens and stats, in order."""
     command = [options.becalm, "check", "--json", "--probes", "--store", options.store]
-    command += ["--reads", READS[options.carrier]] if reads else []
+    command += ["--reads", READS[options.carrier] if reads else "none"]
     done = subprocess.run([*command, *programs], capture_output=True, text=True)
     result = {}
     for program in json.loads(done.stdout)["programs"]:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Holds a patched loader against itself with glibc.rtld.resolution=0.
 
-    trial.py --loader LD.SO --store DIR [NAME…]
+    trial.py --loader LD.SO --store DIR [--becalm BECALM] [NAME…]
 
 DIR is one of the store prefixes that the loader was built with, and writable. Each case
-makes its objects in a package of its own there. A case that cannot be run here says why,
+makes its objects in a package of its own there. With BECALM, what it predicts of such a
+loader is held against what that does. A case that cannot be run here says why,
 and fails where BECALM_REQUIRE_ALL=1 is set.
 """
 
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import traceback
 
+import cases_becalm
 import cases_cache
 import cases_lies
 import cases_note
@@ -28,7 +30,7 @@ class Skip(Exception):
 
 def cases():
     """All cases, by the name of the rule that each pins."""
-    for module in (cases_note, cases_search, cases_lies, cases_cache):
+    for module in (cases_note, cases_search, cases_lies, cases_cache, cases_becalm):
         for name, function in vars(module).items():
             if name.startswith("case_"):
                 yield name[5:], function
@@ -59,9 +61,11 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loader", required=True)
     parser.add_argument("--store", required=True)
+    parser.add_argument("--becalm")
     parser.add_argument("names", nargs="*", help="cases to run; all without")
     options = parser.parse_args()
     loader = Loader(os.path.abspath(options.loader), options.store)
+    loader.becalm = options.becalm and os.path.abspath(options.becalm)
     results = [run(name, function, loader) for name, function in cases()
                if not options.names or any(part in name for part in options.names)]
     print(f"{sum(results)} of {len(results)} cases")

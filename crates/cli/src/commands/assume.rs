@@ -5,11 +5,12 @@ use std::env;
 use std::ffi::OsString;
 
 use anyhow::{Result, anyhow};
-use becalm_core::loader::{Environment, Readers};
+use becalm_core::loader::{Environment, LoaderFacts, Readers, facts};
 use becalm_host::{FactChoice, OsFs};
 use bstr::{BString, ByteSlice};
 
-use crate::flags::{AssumeFlags, Readable, Secure};
+use crate::commands::index::variables::TUNABLES;
+use crate::flags::{AssumeFlags, Readable, ReadsFlag, Secure};
 use crate::output::words_of_host;
 
 /// What is the same for every file of one run.
@@ -19,6 +20,8 @@ pub(crate) struct Assumptions {
     pub fs: OsFs,
     /// The environment they are started with.
     pub environment: Environment,
+    /// `GLIBC_TUNABLES`, where what loaders read is found out and not that of `environment`.
+    pub finds_readers: Option<BString>,
     /// What the user says of the loader.
     pub choice: FactChoice,
     /// The loader to assume, as a path inside the root.
@@ -62,16 +65,29 @@ impl Assumptions {
         let loader = asked.loader.as_ref().map(|path| fs.inside(path));
         let choice = FactChoice { libc: asked.libc, cpu: asked.cpu.clone() };
         let stores = stores(&bytes(&asked.store.store));
-        Ok(Self { fs, environment, choice, loader, secure: asked.secure, stores })
+        let secure = asked.secure;
+        let finds_readers = None;
+        Ok(Self { fs, environment, finds_readers, choice, loader, secure, stores })
     }
 
-    /// Takes loaders to read these carriers as well.
-    pub(crate) fn reads(&mut self, carriers: &[Readable]) {
-        let caches = carriers.contains(&Readable::Ldcache);
+    /// Takes loaders to read these carriers; where none is named, those that their files tell,
+    /// as `tunables` switches them.
+    pub(crate) fn reads(&mut self, asked: &ReadsFlag, tunables: BString) {
+        let has = |carrier| asked.reads.contains(&carrier);
+        self.finds_readers = asked.reads.is_empty().then_some(tunables);
         self.environment.reads = Readers {
-            note: carriers.contains(&Readable::Note),
-            package_caches: if caches { self.stores.clone() } else { Vec::new() },
+            note: has(Readable::Note),
+            package_caches: if has(Readable::Ldcache) { self.stores.clone() } else { Vec::new() },
         };
+    }
+
+    /// What a loader reads, if that is found out. In secure-execution mode tunables do not
+    /// count.
+    #[must_use]
+    pub(crate) fn found_readers(&self, loader: &LoaderFacts, secure: bool) -> Option<Readers> {
+        let tunables = self.finds_readers.as_ref()?;
+        let reads = loader.reads.clone();
+        Some(if secure { reads } else { facts::switched(reads, tunables.as_ref()) })
     }
 
     /// True where a path lies below a store prefix.
@@ -79,6 +95,13 @@ impl Assumptions {
     pub(crate) fn is_immutable(&self, path: &[u8]) -> bool {
         self.stores.iter().any(|store| path.starts_with(store))
     }
+}
+
+/// `GLIBC_TUNABLES` of the environment, where programs are started in it.
+#[must_use]
+pub(crate) fn tunables(asked: &AssumeFlags) -> BString {
+    let value = env::var_os(TUNABLES).filter(|_| asked.sysroot.is_none());
+    value.as_ref().map(bytes).unwrap_or_default()
 }
 
 /// The prefixes of a `--store` list, each ending in a slash.

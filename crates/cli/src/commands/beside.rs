@@ -5,6 +5,7 @@ use becalm_core::closure::Closure;
 use becalm_core::cost::Storm;
 use becalm_core::observe::Attributed;
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
+use becalm_core::record::compare::is_loader_cache_file;
 use serde::Serialize;
 
 /// The two, step by step.
@@ -116,7 +117,5 @@ fn agree(predicted: Outcome, observed: Outcome) -> bool {
 
 /// `LD_DEBUG` names neither the stats nor an open of the loader cache.
 fn is_told_by_ld_debug(probe: &Probe) -> bool {
-    let of_cache =
-        probe.source == SearchSource::LoaderCache && probe.path.ends_with(b"/ld.so.cache");
-    probe.call == Call::Open && probe.source != SearchSource::Direct && !of_cache
+    probe.call == Call::Open && probe.source != SearchSource::Direct && !is_loader_cache_file(probe)
 }

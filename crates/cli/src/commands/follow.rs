@@ -81,7 +81,9 @@ pub(crate) fn follow_where(
         Secure::No => false,
         Secure::Auto => is_program && is_started_secure(&target.host, subject.file.mode),
     };
-    let environment = Environment { secure, ..environment.clone() };
+    let reads = assumed.found_readers(&facts, secure);
+    let reads = reads.unwrap_or_else(|| environment.reads.clone());
+    let environment = Environment { secure, reads, ..environment.clone() };
     let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment)
         .map_err(|error| words_of_closure(&error))?;
     Ok(Followed::Elf(Box::new(closure), secure))

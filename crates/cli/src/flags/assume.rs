@@ -22,6 +22,8 @@ pub(crate) enum Secure {
 /// What a loader may have been taught to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Readable {
+    /// Neither.
+    None,
     /// The notes of objects.
     Note,
     /// The loader caches of packages below the store prefixes.
@@ -82,6 +84,18 @@ pub(crate) struct AssumeFlags {
     /// The store prefixes.
     #[command(flatten)]
     pub store: StoreFlag,
+}
+
+/// Which carriers loaders read.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ReadsFlag {
+    /// What loaders are taken to read beyond what released ones do: notes, package caches, or both
+    ///
+    /// Without it, what the loader's own file says: one with becalm's patch names its store
+    /// prefixes there, and GLIBC_TUNABLES (glibc.rtld.resolution) is obeyed; of any other,
+    /// nothing. Of ldcache: caches of packages below --store.
+    #[arg(long, value_name = "CARRIER", value_delimiter = ',', help_heading = "What is assumed")]
+    pub reads: Vec<Readable>,
 }
 
 /// Which directories are immutable.

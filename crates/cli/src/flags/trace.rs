@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::StoreFlag;
+use super::{ReadsFlag, StoreFlag};
 
 /// How long to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -32,7 +32,7 @@ pub(crate) struct TraceFlags {
         long,
         value_name = "FILE",
         value_hint = ValueHint::FilePath,
-        conflicts_with_all = ["command", "syscalls", "follow", "until", "predict", "log"]
+        conflicts_with_all = ["command", "syscalls", "follow", "until", "predict", "log", "reads"]
     )]
     pub from: Option<PathBuf>,
 
@@ -81,6 +81,10 @@ pub(crate) struct TraceFlags {
     /// The file is made before the program is started.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub log: Option<PathBuf>,
+
+    /// What loaders read.
+    #[command(flatten)]
+    pub reads: ReadsFlag,
 
     /// The store prefixes.
     #[command(flatten)]

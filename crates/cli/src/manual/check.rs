@@ -25,7 +25,7 @@ const JSON: Section = Section {
         (
             "probe",
             "needed_by, needed, source (direct, rpath, library-path, runpath, loader-cache, \
-             system; with --reads: note, package-cache), path, call (open, stat), outcome (hit, miss, not-a-directory, denied, loop, \
+             system; where the loader reads them: note, package-cache), path, call (open, stat), outcome (hit, miss, not-a-directory, denied, loop, \
              name-too-long, failed, wrong-class, wrong-machine, not-elf, refused, no-directory).",
         ),
         ("text", "Bytes of a path that are no UTF-8 become U+FFFD."),

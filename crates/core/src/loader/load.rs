@@ -36,6 +36,8 @@ pub struct Load {
     pub resolutions: Vec<Resolution>,
     /// Every probe made, in order.
     pub probes: ProbeLog,
+    /// The package caches that were read, each once. That costs an open that is no probe.
+    pub package_caches: Vec<BString>,
     /// What ends the start early; `None` where the loader goes on to the program.
     /// A missing library is not here: like `ldd`, the walk goes on past it.
     pub stop: Option<Stop>,

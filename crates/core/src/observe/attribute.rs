@@ -44,7 +44,9 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
     let attempts =
         observed.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt).collect();
     let cache = closure.facts.as_ref().and_then(|facts| facts.cache_path.as_ref());
-    let observed = candidates(attempts, cache.map(|path| path.as_bstr()), None);
+    let mut observed = candidates(attempts, cache.map(|path| path.as_bstr()), None);
+    let read = &closure.load.package_caches;
+    observed.retain(|attempt| attempt.outcome != Outcome::Hit || !read.contains(&attempt.path));
     let model: Vec<Probe> = closure.probes().collect();
     let difference = with_strace(&model, &observed);
     let predicted = align(&observed, &model);

@@ -96,9 +96,12 @@ pub fn candidates(
         .collect()
 }
 
-/// True for the probe of the loader cache itself, made where it is not there.
-fn is_loader_cache_file(probe: &Probe) -> bool {
-    probe.source == SearchSource::LoaderCache && probe.path.ends_with(b"/ld.so.cache")
+/// True for the probe of a loader cache itself, made where it is not there: a loader that
+/// tells its tries does not tell this one.
+#[must_use]
+pub fn is_loader_cache_file(probe: &Probe) -> bool {
+    matches!(probe.source, SearchSource::LoaderCache | SearchSource::PackageCache)
+        && probe.path.ends_with(b"/ld.so.cache")
 }
 
 fn first_difference<P, O>(

@@ -183,6 +183,8 @@ impl Reader {
             self.search_starts(rest);
         } else if let Some(rest) = message.strip_prefix(b" search path=") {
             self.source = source_of_path(rest).or(self.source);
+        } else if message.starts_with(b" search note=") {
+            self.source = Some(SearchSource::Note);
         } else if message.starts_with(b" search cache=") {
             self.source = Some(SearchSource::LoaderCache);
         } else if let Some(rest) = message.strip_prefix(b"    (") {

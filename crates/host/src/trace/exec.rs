@@ -126,7 +126,9 @@ fn environment(pid: Pid) -> Vec<(BString, BString)> {
     let bytes = std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ"));
     let bytes = bytes.unwrap_or_default();
     let wanted = |name: &[u8]| {
-        name.starts_with(b"LD_") || VARIABLES.iter().any(|known| known.as_bytes() == name)
+        name.starts_with(b"LD_")
+            || name == b"GLIBC_TUNABLES"
+            || VARIABLES.iter().any(|known| known.as_bytes() == name)
     };
     bytes
         .split(|byte| *byte == 0)

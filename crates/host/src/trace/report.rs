@@ -76,8 +76,8 @@ pub struct Image {
     pub initialisers: u64,
     /// The program's share by who searches, worst first.
     pub classes: Vec<(Class, ClassTally)>,
-    /// The program's environment, as far as a loader or a class looks at it: `LD_*`
-    /// and [`becalm_core::observe::classes::VARIABLES`].
+    /// The program's environment, as far as a loader or a class looks at it: `LD_*`,
+    /// `GLIBC_TUNABLES` and [`becalm_core::observe::classes::VARIABLES`].
     pub environment: Vec<(BString, BString)>,
     /// `AT_SECURE`: the loader is in secure-execution mode.
     pub secure: bool,

@@ -59,20 +59,24 @@ package_cache_map (const char *file, size_t *sizep, int prot)
 static struct package_cache *
 package_cache_get (const char *path, size_t root)
 {
-  static const char name[] = "/etc/ld.so.cache";
+  /* Without the slash, so that the loader's file names one cache as a path,
+     the one that it was configured with.  */
+  static const char name[] = "etc/ld.so.cache";
   struct package_cache *p;
   for (p = package_caches; p != NULL; p = p->next)
     if (p->root == root && memcmp (p->file, path, root) == 0)
       return p;
 
-  p = malloc (sizeof *p + root + sizeof name);
+  p = malloc (sizeof *p + root + 1 + sizeof name);
   if (p == NULL)
     return NULL;
   p->cache = NULL;
   p->cache_new = NULL;
   p->cachesize = 0;
   p->root = root;
-  memcpy (__mempcpy (p->file, path, root), name, sizeof name);
+  char *end = __mempcpy (p->file, path, root);
+  *end++ = '/';
+  memcpy (end, name, sizeof name);
   p->next = package_caches;
   package_caches = p;
   return p;

@@ -18,6 +18,11 @@
 # define RESOLUTION_SWITCH TUNABLE_GET (glibc, rtld, resolution, int32_t, NULL)
 #endif
 
+/* The store prefixes.  They stand in the loader's file behind a name, so that
+   a tool can tell what a loader reads without running it.  */
+#define STORES_NAME "dl_resolution_stores="
+static const char stores[] __attribute_used__ = STORES_NAME STORE_PREFIXES;
+
 /* One question and, once answered, the open file.  */
 struct resolution
 {
@@ -38,7 +43,7 @@ struct resolution
 static size_t
 resolution_root (struct link_map *l, const char **path)
 {
-  if (sizeof (STORE_PREFIXES) == 1)
+  if (sizeof stores == sizeof STORES_NAME)
     return 0;
   bool unnamed = l->l_name[0] == '\0';
   if (unnamed && l->l_origin == NULL)
@@ -46,7 +51,8 @@ resolution_root (struct link_map *l, const char **path)
   *path = unnamed ? l->l_origin : l->l_name;
   if (*path == (const char *) -1)
     return 0;
-  return _dl_resolution_root (*path, unnamed, STORE_PREFIXES);
+  return _dl_resolution_root (*path, unnamed,
+			      stores + sizeof STORES_NAME - 1);
 }
 
 /* Open FILE, NUL-terminated.  False ends the walk of a list.  */

@@ -100,20 +100,14 @@ find_descriptor (const char *segment, size_t size, size_t align,
 static const char *
 string_end (const char *string, const char *end)
 {
-  for (; string < end; ++string)
-    if (*string == '\0')
-      return string;
-  return NULL;
+  return memchr (string, '\0', end - string);
 }
 
 /* How much of STRING stands before the first STOP or its end.  */
 static size_t
 part (const char *string, char stop)
 {
-  size_t length = 0;
-  while (string[length] != '\0' && string[length] != stop)
-    ++length;
-  return length;
+  return strchrnul (string, stop) - string;
 }
 
 static bool

@@ -13,7 +13,7 @@ use anyhow::Result;
 use becalm_host::Session;
 use rayon::prelude::*;
 
-use super::assume::Assumptions;
+use super::assume::{self, Assumptions};
 use super::jobs;
 use super::targets::{self, Problem, Target, Targets};
 use crate::exit_code::ExitStatus;
@@ -52,7 +52,7 @@ enum View {
 /// written. What is wrong with single files is told on stderr and in the status.
 pub(crate) fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
     let mut assumed = Assumptions::new(&asked.assume)?;
-    assumed.reads(&asked.reads);
+    assumed.reads(&asked.reads, assume::tunables(&asked.assume));
     jobs::limit(asked.jobs)?;
     let targets = targets::find(&assumed, &asked.paths);
     if let Some(record) = &asked.against {

@@ -17,9 +17,9 @@ use bstr::ByteSlice;
 #[cfg(test)]
 pub(crate) use self::side::Child;
 pub(crate) use self::side::{Asked, Node, Observed, Side, Try};
-use crate::commands::assume::Assumptions;
+use crate::commands::assume::{self, Assumptions};
 use crate::exit_code::ExitStatus;
-use crate::flags::ReportFlags;
+use crate::flags::{ReadsFlag, ReportFlags};
 use crate::output::comparison::{Comparison, SCHEMA};
 use crate::output::{html, path_bytes};
 use crate::sanitize::shown;
@@ -43,7 +43,8 @@ pub(crate) struct Report {
 /// # Errors
 /// The program or what is shown beside it cannot be read, or the page cannot be written.
 pub(crate) fn run(asked: &ReportFlags) -> Result<ExitStatus> {
-    let assumed = Assumptions::new(&asked.assume)?;
+    let mut assumed = Assumptions::new(&asked.assume)?;
+    assumed.reads(&ReadsFlag::default(), assume::tunables(&asked.assume));
     let before = side::of(&asked.program, asked, &assumed)?;
     let after = asked.after.as_deref().map(|path| side::of(path, asked, &assumed)).transpose()?;
     let comparison = asked.compare.as_deref().map(comparison).transpose()?;

@@ -1,8 +1,6 @@
 //! Observation and prediction together: the probes of each image are attributed by what
 //! the model says of the same start.
 
-use std::ffi::OsString;
-
 use becalm_core::closure::Closure;
 use becalm_core::cost::{Miss, Offenders, Storm};
 use becalm_core::observe::{Lookup, attribute};
@@ -11,16 +9,16 @@ use becalm_host::trace::Image;
 use bstr::{BStr, BString, ByteSlice};
 
 use super::Seen;
-use super::predict::{self, Answer, Answers};
+use super::predict::{self, Answer, Answers, Assumed};
 use crate::commands::beside::{Beside, Scope};
 use crate::commands::check::Program;
 
 /// The images joined with their predictions. The program, which is the last image of the
 /// first process, comes last.
 #[must_use]
-pub(super) fn images(images: Vec<Image>, mut answers: Answers, store: &OsString) -> Vec<Seen> {
+pub(super) fn images(images: Vec<Image>, mut answers: Answers, assumed: &Assumed) -> Vec<Seen> {
     let first = images.first().map(|image| image.pid);
-    let joined = |(index, image)| join(image, answers.remove(&index), store);
+    let joined = |(index, image)| join(image, answers.remove(&index), assumed);
     let mut seen: Vec<Seen> = images.into_iter().enumerate().map(joined).collect();
     let program = seen.iter().rposition(|seen| Some(seen.image.pid) == first);
     if let Some(at) = program {
@@ -32,12 +30,12 @@ pub(super) fn images(images: Vec<Image>, mut answers: Answers, store: &OsString)
 
 /// `answer` is missing for a fork, for an image among very many, and where no thread
 /// could be had.
-fn join(image: Image, answer: Option<Answer>, store: &OsString) -> Seen {
+fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
     if image.forked {
         let path = predict::shown_path(&image);
         return Seen::unpredicted(image, path, "a fork: no loader was at work".to_owned());
     }
-    let Answer { path, said } = answer.unwrap_or_else(|| Answer::about(&image, store));
+    let Answer { path, said } = answer.unwrap_or_else(|| Answer::about(&image, assumed));
     match said {
         Ok((program, closure)) => predicted(image, path, program, &closure),
         Err(why) => Seen::unpredicted(image, path, why),

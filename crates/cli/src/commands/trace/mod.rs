@@ -25,7 +25,7 @@ use bstr::BString;
 
 pub(crate) use self::from::Logged;
 use self::places::Places;
-use self::predict::Predictor;
+use self::predict::{Assumed, Predictor};
 use crate::commands::beside::Beside;
 use crate::commands::check::Program;
 use crate::exit_code::ExitStatus;
@@ -90,7 +90,7 @@ pub(crate) fn run(asked: &TraceFlags, color: When) -> Result<ExitStatus> {
     if let Some(why) = foreign::why_untraced(&command) {
         return untraced(asked, &command, &why, &mut places);
     }
-    let mut predictor = Predictor::start(&asked.store.store);
+    let mut predictor = Predictor::start(&Assumed::new(asked));
     match trace::run_with(&command, options(asked, front), &mut predictor) {
         Ok(traced) => finish(asked, traced, predictor, &mut places),
         Err(TraceError::NotPermitted { source, .. }) => {
@@ -124,7 +124,7 @@ fn finish(
     let Traced { images, exit, overhead, notes, rest, front } = traced;
     let mut report = Report {
         command: asked.command.clone(),
-        images: join::images(images, predictor.answers(), &asked.store.store),
+        images: join::images(images, predictor.answers(), &Assumed::new(asked)),
         exit,
         overhead: Some(overhead),
         notes: notes::in_words(&notes, rest.is_some()),

@@ -2,7 +2,7 @@
 //! the same environment, worked out in a thread of its own while the program runs.
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,10 +14,11 @@ use becalm_host::trace::{Image, Listener};
 use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
 
-use crate::commands::assume::{Assumptions, stores};
+use crate::commands::assume::{Assumptions, bytes, stores};
 use crate::commands::check::{Program, Verdict, check};
+use crate::commands::index::variables::TUNABLES;
 use crate::commands::targets::Target;
-use crate::flags::Secure;
+use crate::flags::{ReadsFlag, Secure, TraceFlags};
 use crate::output::path_bytes;
 
 /// Images about which the model is asked while the program runs. Answers are kept until
@@ -33,6 +34,15 @@ pub(super) struct Answer {
     pub(super) said: Result<(Program, Closure), String>,
 }
 
+/// What is the same for all images.
+#[derive(Clone, Debug)]
+pub(super) struct Assumed {
+    /// Prefixes of immutable directories.
+    stores: Vec<BString>,
+    /// What loaders read.
+    reads: ReadsFlag,
+}
+
 /// An image and its index.
 type Asked = (usize, Image);
 
@@ -42,9 +52,9 @@ pub(super) type Answers = HashMap<usize, Answer>;
 impl Answer {
     /// Asks the model.
     #[must_use]
-    pub(super) fn about(image: &Image, store: &OsString) -> Self {
+    pub(super) fn about(image: &Image, assumed: &Assumed) -> Self {
         let path = shown_path(image);
-        let said = predict(image, &path, store);
+        let said = predict(image, &path, assumed);
         Answer { path, said }
     }
 }
@@ -61,10 +71,10 @@ pub(super) struct Predictor {
 impl Predictor {
     /// Starts the thread.
     #[must_use]
-    pub(super) fn start(store: &OsString) -> Self {
+    pub(super) fn start(assumed: &Assumed) -> Self {
         let (images, asked) = channel();
-        let store = store.clone();
-        let answer = move || answer_all(&asked, &store);
+        let assumed = assumed.clone();
+        let answer = move || answer_all(&asked, &assumed);
         let thread = thread::Builder::new().name("predictor".to_owned()).spawn(answer);
         Predictor { thread: thread.ok().map(|thread| (images, thread)) }
     }
@@ -87,8 +97,8 @@ impl Listener for Predictor {
     }
 }
 
-fn answer_all(asked: &Receiver<Asked>, store: &OsString) -> Answers {
-    asked.iter().map(|(index, image)| (index, Answer::about(&image, store))).collect()
+fn answer_all(asked: &Receiver<Asked>, assumed: &Assumed) -> Answers {
+    asked.iter().map(|(index, image)| (index, Answer::about(&image, assumed))).collect()
 }
 
 /// The path a program was asked for by, where it leads to the program: that of a script
@@ -103,9 +113,9 @@ pub(super) fn shown_path(image: &Image) -> BString {
 pub(super) fn predict(
     image: &Image,
     path: &BString,
-    store: &OsString,
+    assumed: &Assumed,
 ) -> Result<(Program, Closure), String> {
-    let assumed = assumptions(image, store);
+    let assumed = assumed.of(image);
     let host = Path::new(OsStr::from_bytes(path));
     let inside = assumed.fs.inside(host);
     let target = Target { shown: path.clone(), inside, host: host.to_owned(), named: true };
@@ -116,24 +126,35 @@ pub(super) fn predict(
     }
 }
 
-/// What the image was started with.
-fn assumptions(image: &Image, store: &OsString) -> Assumptions {
-    let variable = |name: &str| {
-        let found = image.environment.iter().find(|(key, _)| key == name);
-        found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
-    };
-    Assumptions {
-        fs: OsFs::new(),
-        environment: Environment {
-            library_path: variable("LD_LIBRARY_PATH"),
-            preload: variable("LD_PRELOAD"),
-            audit: variable("LD_AUDIT"),
-            secure: image.secure,
-            ..Environment::default()
-        },
-        choice: FactChoice::default(),
-        loader: None,
-        secure: if image.secure { Secure::Yes } else { Secure::No },
-        stores: stores(&store.as_bytes().into()),
+impl Assumed {
+    /// What the flags say.
+    #[must_use]
+    pub(super) fn new(asked: &TraceFlags) -> Self {
+        Assumed { stores: stores(&bytes(&asked.store.store)), reads: asked.reads.clone() }
+    }
+
+    /// With what the image was started with.
+    fn of(&self, image: &Image) -> Assumptions {
+        let variable = |name: &str| {
+            let found = image.environment.iter().find(|(key, _)| key == name);
+            found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+        };
+        let mut assumed = Assumptions {
+            fs: OsFs::new(),
+            environment: Environment {
+                library_path: variable("LD_LIBRARY_PATH"),
+                preload: variable("LD_PRELOAD"),
+                audit: variable("LD_AUDIT"),
+                secure: image.secure,
+                ..Environment::default()
+            },
+            finds_readers: None,
+            choice: FactChoice::default(),
+            loader: None,
+            secure: if image.secure { Secure::Yes } else { Secure::No },
+            stores: self.stores.clone(),
+        };
+        assumed.reads(&self.reads, variable(TUNABLES).unwrap_or_default());
+        assumed
     }
 }

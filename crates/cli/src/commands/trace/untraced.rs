@@ -10,6 +10,7 @@ use bstr::BString;
 
 use super::{Report, Seen, predict};
 use crate::commands::beside::{Beside, Scope};
+use crate::commands::index::variables::TUNABLES;
 use crate::flags::TraceFlags;
 
 /// What is lost.
@@ -39,7 +40,7 @@ fn seen(asked: &TraceFlags, ran: Untraced) -> Seen {
     let path: BString = ran.path.as_os_str().as_bytes().into();
     let environment = std::env::vars_os()
         .map(|(name, value)| (name.as_bytes().into(), value.as_bytes().into()))
-        .filter(|(name, _): &(BString, BString)| name.starts_with(b"LD_"))
+        .filter(|(name, _): &(BString, BString)| name.starts_with(b"LD_") || name == TUNABLES)
         .collect();
     let mut image = Image {
         path: path.clone(),
@@ -53,7 +54,7 @@ fn seen(asked: &TraceFlags, ran: Untraced) -> Seen {
         pid: ran.pid,
         searches: Vec::new(),
     });
-    match predict::predict(&image, &path, &asked.store.store) {
+    match predict::predict(&image, &path, &predict::Assumed::new(asked)) {
         Ok((program, closure)) => {
             let missing: Vec<BString> = closure.unresolved().into_iter().map(Into::into).collect();
             let lookups: Vec<Lookup> = record.probes(&missing).iter().map(lookup).collect();

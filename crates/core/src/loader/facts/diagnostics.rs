@@ -4,12 +4,13 @@
 use bstr::{BStr, BString, ByteSlice, ByteVec};
 
 use super::{MAX_SYSTEM_DIRS, dst_lib, release};
+use crate::facts::Readers;
 use crate::loader::{Libc, LoaderFacts};
 use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS};
 
 /// The facts in what a loader prints for `--list-diagnostics` (glibc 2.34 on).
 ///
-/// They hold for the CPU it ran on. `None` where the text lacks the release or the
+/// They hold for the CPU it ran on; which carriers it reads it does not print. `None` where the text lacks the release or the
 /// system directories. A 32-bit loader up to 2.36 without a platform of its own (Arm)
 /// gives such a text: it fails half-way through its answer (bug 29427).
 #[must_use]
@@ -31,6 +32,7 @@ pub fn from_diagnostics(text: &str) -> Option<LoaderFacts> {
         legacy_hwcaps: arch.legacy_words(version.minor, hwcap_mask, platform),
         hwcap_mask,
         platform_bit: bit.filter(|bit| cache_hwcaps && *bit < 64),
+        reads: Readers::default(),
         platform: answer.platform,
         cache_path: answer.sysconfdir.map(|mut path| {
             path.push_str("/ld.so.cache");

@@ -5,7 +5,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::{MAX_SYSTEM_DIRS, dst_lib, musl, release};
+use super::{MAX_SYSTEM_DIRS, dst_lib, musl, readers, release};
 use crate::loader::{Libc, LoaderFacts};
 use crate::search::hwcaps::CpuCaps;
 
@@ -51,6 +51,7 @@ pub fn from_bytes(ld_so: &[u8], libc: Libc, cpu: CpuCaps) -> Option<LoaderFacts>
         legacy_hwcaps: cpu.legacy_hwcaps,
         hwcap_mask: cpu.hwcap_mask,
         platform_bit: cpu.platform_bit,
+        reads: readers(ld_so),
     })
 }
 

@@ -4,17 +4,21 @@
 //! that is too old to answer, is read ([`from_bytes`]), with the CPU named by the
 //! caller ([`crate::search::hwcaps::for_cpu`]). Even beside an answer the cache path
 //! is better read ([`cache_path`]): it is compiled in, and distributions that patch it
-//! leave `path.sysconfdir` as it was.
+//! leave `path.sysconfdir` as it was. Which carriers a loader reads ([`readers`]) only its
+//! bytes tell.
 
 mod diagnostics;
 mod image;
+mod readers;
 
 pub use diagnostics::from_diagnostics;
 pub use image::{cache_path, from_bytes, libc_of};
+pub use readers::{readers, switched};
 
 use bstr::{BStr, BString, ByteSlice};
 
 use super::{GlibcVersion, Libc, LoaderFacts};
+use crate::facts::Readers;
 
 /// The facts of musl's loader: no cache, no hwcaps, no `$LIB`; the directories are
 /// those searched where no `ld-musl-*.path` file replaces them (musl 1.2
@@ -31,6 +35,7 @@ pub fn musl() -> LoaderFacts {
         legacy_hwcaps: Vec::new(),
         hwcap_mask: 0,
         platform_bit: None,
+        reads: Readers::default(),
     }
 }
 

@@ -180,10 +180,13 @@ impl Process<'_> {
         if !self.package_caches.contains_key(&root) {
             let file: BString = [root.as_slice(), b"/etc/ld.so.cache"].concat().into();
             let state = match self.fs.read(file.as_ref()) {
-                Ok(bytes) => match LoaderCache::parse_for(bytes, &self.start.view.ident) {
-                    Some(cache) => CacheState::Read(Rc::new(cache)),
-                    None => CacheState::Absent,
-                },
+                Ok(bytes) => {
+                    self.load.package_caches.push(file);
+                    match LoaderCache::parse_for(bytes, &self.start.view.ident) {
+                        Some(cache) => CacheState::Read(Rc::new(cache)),
+                        None => CacheState::Absent,
+                    }
+                }
                 Err(errno) => {
                     let tried = (SearchSource::PackageCache, Call::Open, Outcome::from(errno));
                     self.probe(search.question, tried, &file, 0)?;

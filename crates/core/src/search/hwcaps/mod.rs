@@ -84,6 +84,7 @@ mod tests {
             legacy_hwcaps: strings(legacy),
             hwcap_mask: 0,
             platform_bit: None,
+            reads: Default::default(),
         }
     }
 

@@ -29,6 +29,7 @@ fn facts(minor: u16, hwcaps: &[&str]) -> LoaderFacts {
         legacy_hwcaps: Vec::new(),
         hwcap_mask: 0b110,
         platform_bit: Some(50),
+        reads: Default::default(),
     }
 }
 

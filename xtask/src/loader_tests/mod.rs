@@ -1,0 +1,112 @@
+//! `cargo xtask loader-tests`: glibc's own tests of `elf/` that concern loading, with the
+//! loader patch and without it.
+//!
+//! Both trees are configured as a distribution's are (`--prefix=/usr`), since some tests
+//! install glibc into a root of their own and look for `/etc/ld.so.cache` there; nothing is
+//! installed outside of the folder. [`tree`] builds, [`outcome`] compares.
+
+mod outcome;
+mod tree;
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use self::outcome::{Compared, Results};
+use self::tree::{Tree, Way};
+use crate::patches::RELEASES;
+
+/// How the chore is asked for.
+#[derive(Args)]
+pub struct Options {
+    /// Unpatched source trees of Debian's glibc-source, each as VERSION=DIR; they stay as they are
+    #[arg(value_name = "VERSION=DIR", required = true, value_parser = source)]
+    sources: Vec<(String, PathBuf)>,
+    /// Where trees and objects are kept: 1.5 GB a release, found again by the next run
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+    /// Compilers at once
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Write one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+fn source(text: &str) -> Result<(String, PathBuf), String> {
+    let (version, dir) = text.split_once('=').ok_or("not VERSION=DIR")?;
+    if RELEASES.iter().any(|release| release.version == version) {
+        return Ok((version.to_owned(), dir.into()));
+    }
+    Err(format!("{version}: there is no patch for it"))
+}
+
+/// Builds, runs and compares; exit code 1 where a test has another result with the patch.
+///
+/// # Errors
+///
+/// A tree that cannot be built, or in which no test was run.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let jobs = options.jobs.or_else(|| std::thread::available_parallelism().ok());
+    let jobs = jobs.map_or(1, NonZeroUsize::get);
+    fs::create_dir_all(&options.folder).with_context(|| options.folder.display().to_string())?;
+    let folder = fs::canonicalize(&options.folder)?;
+    let mut all = Vec::new();
+    for (version, dir) in &options.sources {
+        let dir = fs::canonicalize(dir).with_context(|| dir.display().to_string())?;
+        check(version, &dir)?;
+        let results = |way: Way| -> Result<Results> {
+            eprintln!("glibc {version}, {}", way.name());
+            let tree = Tree::prepare(&folder, version, &dir, way)?;
+            tree.build(jobs)?;
+            tree.test(jobs)
+        };
+        let (plain, patched) = (results(Way::Plain)?, results(Way::Patched)?);
+        all.push(Compared::new(version, plain, patched));
+    }
+    if options.json {
+        println!("{}", serde_json::to_string(&all)?);
+    } else {
+        print!("{}", outcome::table(&all));
+    }
+    let same = all.iter().all(Compared::is_same);
+    Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The tree is of that release, and nobody has patched it.
+fn check(version: &str, dir: &Path) -> Result<()> {
+    let path = dir.join("version.h");
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    ensure!(text.contains(&format!("\"{version}\"")), "{}: not glibc {version}", dir.display());
+    if dir.join("elf/dl-resolution.c").exists() {
+        bail!("{}: patched already", dir.display());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_of_another_release_or_a_patched_one_is_refused() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::write(tree.path().join("version.h"), "#define VERSION \"2.41\"\n").unwrap();
+        assert!(check("2.41", tree.path()).is_ok());
+        assert!(check("2.4", tree.path()).is_err());
+        fs::create_dir(tree.path().join("elf")).unwrap();
+        fs::write(tree.path().join("elf/dl-resolution.c"), "").unwrap();
+        assert!(check("2.41", tree.path()).is_err());
+    }
+
+    #[test]
+    fn a_release_without_a_patch_is_refused() {
+        assert!(source("2.41=/x").is_ok());
+        assert!(source("2.40=/x").is_err());
+        assert!(source("/x").is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! What became of each test, and where the patch makes it another.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// A test without a result: it could not be built, or its run was cut off.
+const NONE: &str = "no result";
+
+/// Tests by name, each with glibc's own word for what became of it
+/// (`scripts/evaluate-test.sh`): PASS, FAIL, XFAIL, XPASS, UNSUPPORTED.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub(super) struct Results(BTreeMap<String, String>);
+
+impl Results {
+    /// Reads the results of these tests.
+    pub(super) fn read(elf: &Path, names: &[String]) -> Result<Self> {
+        let one = |name: &String| -> Result<(String, String)> {
+            let path = elf.join(format!("{name}.test-result"));
+            let text = match fs::read_to_string(path) {
+                Ok(text) => text,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+                Err(error) => return Err(error.into()),
+            };
+            let word = text.split_once(':').map_or(NONE, |(word, _)| word);
+            Ok((name.clone(), word.to_owned()))
+        };
+        Ok(Results(names.iter().map(one).collect::<Result<_>>()?))
+    }
+
+    /// True where not one test has a result.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.values().all(|word| word == NONE)
+    }
+
+    fn count(&self, word: &str) -> usize {
+        self.0.values().filter(|other| *other == word).count()
+    }
+
+    /// The names of those that neither passed nor were expected to do what they did.
+    fn failures(&self) -> Vec<String> {
+        let fails = |word: &str| !matches!(word, "PASS" | "XFAIL" | "UNSUPPORTED");
+        let failed = self.0.iter().filter(|(_, word)| fails(word));
+        failed.map(|(name, word)| format!("{name} ({word})")).collect()
+    }
+}
+
+/// Both ways of one release.
+#[derive(Debug, Serialize)]
+pub(super) struct Compared {
+    version: String,
+    plain: Results,
+    patched: Results,
+    different: Vec<String>,
+}
+
+impl Compared {
+    /// Holds the patched tree's results against the plain one's.
+    pub(super) fn new(version: &str, plain: Results, patched: Results) -> Self {
+        let mut names: Vec<_> = plain.0.keys().chain(patched.0.keys()).collect();
+        names.sort();
+        names.dedup();
+        let differs = |name: &&&String| plain.0.get(**name) != patched.0.get(**name);
+        let different = names.iter().filter(differs).map(|name| (*name).clone()).collect();
+        Self { version: version.to_owned(), plain, patched, different }
+    }
+
+    /// True where each test has one result.
+    pub(super) fn is_same(&self) -> bool {
+        self.different.is_empty()
+    }
+}
+
+/// Counts by result, the failures by name, the differences.
+pub(super) fn table(all: &[Compared]) -> String {
+    const WORDS: [&str; 5] = ["PASS", "FAIL", "XFAIL", "UNSUPPORTED", NONE];
+    let mut text = String::from("| glibc | | tests |");
+    for word in WORDS {
+        let _ = write!(text, " {word} |");
+    }
+    text += "\n| --- | --- |";
+    text += &" ---: |".repeat(WORDS.len() + 1);
+    text += "\n";
+    for Compared { version, plain, patched, .. } in all {
+        for (way, results) in [("plain", plain), ("patched", patched)] {
+            let _ = write!(text, "| {version} | {way} | {} |", results.0.len());
+            for word in WORDS {
+                let _ = write!(text, " {} |", results.count(word));
+            }
+            text += "\n";
+        }
+    }
+    for Compared { version, plain, patched, different } in all {
+        for (way, results) in [("plain", plain), ("patched", patched)] {
+            let failures = results.failures();
+            let none = if failures.is_empty() { "none".into() } else { failures.join(", ") };
+            let _ = writeln!(text, "{version}, {way}: failed: {none}");
+        }
+        let none = if different.is_empty() { "none".into() } else { different.join(", ") };
+        let _ = writeln!(text, "{version}: another result with the patch: {none}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(pairs: &[(&str, &str)]) -> Results {
+        Results(pairs.iter().map(|(name, word)| ((*name).into(), (*word).into())).collect())
+    }
+
+    #[test]
+    fn a_result_is_the_word_before_the_test_s_name() {
+        let elf = tempfile::tempdir().unwrap();
+        fs::write(elf.path().join("a.test-result"), "PASS: elf/a\noriginal exit status 0\n")
+            .unwrap();
+        fs::write(elf.path().join("b.test-result"), "XFAIL: elf/b\n").unwrap();
+        let names = ["a", "b", "c"].map(String::from);
+        let read = Results::read(elf.path(), &names).unwrap();
+        assert_eq!(read, results(&[("a", "PASS"), ("b", "XFAIL"), ("c", NONE)]));
+        assert!(!read.is_empty() && results(&[("c", NONE)]).is_empty());
+    }
+
+    #[test]
+    fn a_test_with_another_result_is_a_difference_and_a_common_failure_is_none() {
+        let plain = results(&[("a", "PASS"), ("b", "FAIL")]);
+        let same = Compared::new("2.41", plain.clone(), plain.clone());
+        assert!(same.is_same());
+        let worse = Compared::new("2.41", plain, results(&[("a", "FAIL"), ("b", "FAIL")]));
+        assert_eq!(worse.different, ["a"]);
+        let text = table(&[worse]);
+        assert!(text.contains("| 2.41 | patched | 2 | 0 | 2 | 0 | 0 | 0 |"), "{text}");
+        assert!(text.contains("patched: failed: a (FAIL), b (FAIL)"), "{text}");
+    }
+
+    #[test]
+    fn a_test_that_only_one_tree_ran_is_a_difference() {
+        let plain = results(&[("a", "PASS")]);
+        assert!(!Compared::new("2.41", plain, results(&[("a", NONE)])).is_same());
+    }
+}

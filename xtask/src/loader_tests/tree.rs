@@ -1,0 +1,256 @@
+//! One tree of glibc, patched or plain: made, built, its tests run.
+//!
+//! What a build or a run says goes to logs beside the objects. `make` decides what is left
+//! to do, so that a run that was broken off goes on where it was; another patch begins anew.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::outcome::Results;
+use crate::patches;
+
+/// The tests that concern loading: their names begin with one of these. `list-tunables` is
+/// what the makefile calls tst-rtld-list-tunables.
+const TESTS: [&str; 9] = [
+    "dblload",
+    "list-tunables",
+    "order",
+    "tst-audit",
+    "tst-dlmopen",
+    "tst-glibc-hwcaps",
+    "tst-ldconfig",
+    "tst-origin",
+    "tst-rtld",
+];
+
+/// Prints the names of all tests; those that have a rule of their own as files. No target's name
+/// of glibc's begins like this one's.
+const NAMES: &str = "becalm-names: ; @echo $(sort $(tests) $(tests-internal) $(tests-container) \
+                     $(tests-special))";
+
+/// With the patch or without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// As Debian has it.
+    Plain,
+    /// With the loader patch.
+    Patched,
+}
+
+impl Way {
+    /// As a word.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Way::Plain => "plain",
+            Way::Patched => "patched",
+        }
+    }
+}
+
+/// A source tree and its objects.
+pub(super) struct Tree {
+    folder: PathBuf,
+    source: PathBuf,
+    objects: PathBuf,
+}
+
+impl Tree {
+    /// Finds or makes the folder of this release and way.
+    pub(super) fn prepare(base: &Path, version: &str, from: &Path, way: Way) -> Result<Self> {
+        let folder = base.join(format!("{version}-{}", way.name()));
+        let objects = folder.join("objects");
+        if way == Way::Plain {
+            fs::create_dir_all(&folder)?;
+            return Ok(Self { folder, source: from.to_owned(), objects });
+        }
+        let patch = patches::folder().join(version).join("resolution.patch");
+        let text = fs::read(&patch).with_context(|| patch.display().to_string())?;
+        let (source, stamp) = (folder.join("source"), folder.join("resolution.patch"));
+        if fs::read(&stamp).ok().as_ref() != Some(&text) {
+            if folder.exists() {
+                fs::remove_dir_all(&folder)?;
+            }
+            fs::create_dir_all(&folder)?;
+            succeed(Command::new("cp").arg("-a").arg(from).arg(&source))?;
+            let mut apply = Command::new("patch");
+            apply.args(["-p1", "--fuzz=0", "--force", "--silent", "--input"]);
+            succeed(apply.arg(fs::canonicalize(&patch)?).current_dir(&source))?;
+            // Last: with it the tree is whole.
+            fs::write(&stamp, text)?;
+        }
+        Ok(Self { folder, source, objects })
+    }
+
+    /// Configures where that was not done, and makes everything.
+    pub(super) fn build(&self, jobs: usize) -> Result<()> {
+        if !self.objects.join("config.status").exists() {
+            fs::create_dir_all(&self.objects)?;
+            let mut configure = Command::new(self.source.join("configure"));
+            configure.args(["--prefix=/usr", "--disable-werror", "--disable-nscd"]);
+            configure.args(["--disable-mathvec", "--disable-timezone-tools", "CFLAGS=-O2"]);
+            if self.source.starts_with(&self.folder) {
+                configure.arg("--with-store-prefixes=/nix/store:/gnu/store");
+            }
+            self.logged(configure.current_dir(&self.objects), "configure.log")?;
+        }
+        let mut make = Command::new("make");
+        make.arg(format!("-j{jobs}"));
+        self.logged(make.current_dir(&self.objects), "make.log")?;
+        self.install_for_tests()
+    }
+
+    /// Installs into the root that some tests run in. Nothing in `elf/` depends on its stamp.
+    fn install_for_tests(&self) -> Result<()> {
+        for root in ["testroot.pristine", "testroot.root"] {
+            let path = self.objects.join(root);
+            if path.exists() {
+                fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
+            }
+        }
+        let mut make = Command::new("make");
+        make.arg("-r").arg("-C").arg(&self.source);
+        make.arg(format!("objdir={}", self.objects.display()));
+        make.arg(self.objects.join("testroot.pristine/install.stamp"));
+        self.logged(&mut make, "testroot.log")
+    }
+
+    /// Runs the tests anew, and reads what became of each.
+    pub(super) fn test(&self, jobs: usize) -> Result<Results> {
+        let elf = self.objects.join("elf");
+        let names = self.names()?;
+        ensure!(!names.is_empty(), "{}: has none of the tests", self.source.display());
+        for name in &names {
+            for end in ["out", "test-result"] {
+                // Most are not there.
+                let _ = fs::remove_file(elf.join(format!("{name}.{end}")));
+            }
+        }
+        let mut make = self.make_in_elf();
+        make.args(["--keep-going", &format!("-j{jobs}")]);
+        make.args(names.iter().map(|name| elf.join(format!("{name}.out"))));
+        // A test that cannot be built fails the run; it has no result then, which is told.
+        let done = self.logged(&mut make, "tests.log");
+        let results = Results::read(&elf, &names)?;
+        match done {
+            Err(error) if results.is_empty() => Err(error),
+            _ => Ok(results),
+        }
+    }
+
+    /// The names of the tests that this release has and that are ours to run.
+    fn names(&self) -> Result<Vec<String>> {
+        let mut make = self.make_in_elf();
+        make.args(["--silent", "--eval", NAMES, "becalm-names"]).stdin(Stdio::null());
+        let done = make.output().context("make")?;
+        if !done.status.success() {
+            bail!("make: {}", String::from_utf8_lossy(&done.stderr).trim());
+        }
+        Ok(ours(&String::from_utf8_lossy(&done.stdout)))
+    }
+
+    fn make_in_elf(&self) -> Command {
+        let mut make = Command::new("make");
+        make.arg("-C").arg(self.source.join("elf"));
+        make.arg(format!("objdir={}", self.objects.display()));
+        make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+        make
+    }
+
+    fn logged(&self, command: &mut Command, log: &str) -> Result<()> {
+        let log = self.folder.join(log);
+        let file = File::create(&log).with_context(|| log.display().to_string())?;
+        command.env("LC_ALL", "C").env_remove("LD_LIBRARY_PATH").stdin(Stdio::null());
+        succeed(command.stdout(file.try_clone()?).stderr(file))
+            .with_context(|| format!("{} has what was said", log.display()))
+    }
+}
+
+/// The tests that concern loading, of all that a makefile names.
+fn ours(all: &str) -> Vec<String> {
+    let name = |word: &str| {
+        let file = word.rsplit('/').next().unwrap_or(word);
+        file.strip_suffix(".out").unwrap_or(file).to_owned()
+    };
+    let names = all.split_whitespace().map(name);
+    let mut names: Vec<_> =
+        names.filter(|name| TESTS.iter().any(|start| name.starts_with(start))).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| name.clone())?;
+    ensure!(status.success(), "{name}: {status}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_with_rules_of_their_own_count_by_the_names_of_their_files() {
+        let all = "/o/elf/order-cmp.out order tst-tls1 /o/elf/list-tunables.out tst-audit1 order\n";
+        assert_eq!(ours(all), ["list-tunables", "order", "order-cmp", "tst-audit1"]);
+    }
+
+    #[test]
+    fn another_patch_begins_anew_and_the_same_one_goes_on() {
+        let base = tempfile::tempdir().unwrap();
+        let version = patches::RELEASES[0].version;
+        let folder = base.path().join(format!("{version}-patched"));
+        let patch = patches::folder().join(version).join("resolution.patch");
+        fs::create_dir_all(folder.join("objects")).unwrap();
+        fs::copy(&patch, folder.join("resolution.patch")).unwrap();
+        let none = base.path().join("none");
+        assert!(Tree::prepare(base.path(), version, &none, Way::Patched).is_ok());
+        assert!(folder.join("objects").exists());
+        fs::write(folder.join("resolution.patch"), "another").unwrap();
+        assert!(Tree::prepare(base.path(), version, &none, Way::Patched).is_err());
+        assert!(!folder.join("objects").exists());
+    }
+
+    /// As much of glibc's makefiles as the chore leans on: `order` passes, `tst-audit1` fails
+    /// without an installed root, `tst-rtld-x` cannot be built.
+    fn fake_glibc(source: &Path) {
+        use std::os::unix::fs::PermissionsExt;
+        fs::create_dir_all(source.join("elf")).unwrap();
+        let configure = "#!/bin/sh\n: > config.status\nmkdir elf\n\
+            printf 'all:\\n\\ttouch built\\n' > Makefile\n";
+        fs::write(source.join("configure"), configure).unwrap();
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(source.join("configure"), mode).unwrap();
+        let root = "$(objdir)/testroot.pristine/install.stamp: $(objdir)/built\n\
+            \tmkdir $(@D)\n\ttouch $@\n";
+        fs::write(source.join("Makefile"), root).unwrap();
+        let elf = "tests = order tst-tls1 tst-rtld-x\ntests-container = tst-audit1\n\
+            o = $(objdir)/elf\n\
+            $o/order.out:\n\techo 'PASS: elf/order' > $o/order.test-result\n\
+            $o/tst-audit1.out:\n\ttest -e $(objdir)/testroot.pristine/install.stamp \\\n\
+            \t&& echo 'PASS: elf/x' > $o/tst-audit1.test-result\n\
+            $o/tst-rtld-x.out:\n\tfalse\n";
+        fs::write(source.join("elf/Makefile"), elf).unwrap();
+    }
+
+    #[test]
+    fn a_tree_is_built_once_its_root_installed_and_the_tests_of_loading_run_each_time() {
+        let base = tempfile::tempdir().unwrap();
+        let source = base.path().join("glibc");
+        fake_glibc(&source);
+        for _ in 0..2 {
+            let tree = Tree::prepare(base.path(), "2.41", &source, Way::Plain).unwrap();
+            tree.build(2).unwrap();
+            let results = serde_json::to_string(&tree.test(2).unwrap()).unwrap();
+            let expected = r#"{"order":"PASS","tst-audit1":"PASS","tst-rtld-x":"no result"}"#;
+            assert_eq!(results, expected);
+        }
+        fs::remove_dir_all(base.path().join("2.41-plain/objects/elf")).unwrap();
+        let tree = Tree::prepare(base.path(), "2.41", &source, Way::Plain).unwrap();
+        assert!(tree.test(1).is_err(), "no test has a result");
+    }
+}
