@@ -4,7 +4,8 @@
 #include "process.h"
 #include "system.h"
 
-#define O_WRONLY_CREAT_APPEND_CLOEXEC (01 | 0100 | 02000 | 02000000)
+/* Nor is waited for a reader, where it is a FIFO. */
+#define O_WRONLY_CREAT_APPEND_NONBLOCK_CLOEXEC (01 | 0100 | 02000 | 04000 | 02000000)
 #define LINE_SIZE 8192u
 
 static char file[1024] BUFFER = { 0 };
@@ -87,7 +88,7 @@ static void
 end (void)
 {
   put_byte ('\n');
-  long fd = sys_open (file, O_WRONLY_CREAT_APPEND_CLOEXEC, 0666);
+  long fd = sys_open (file, O_WRONLY_CREAT_APPEND_NONBLOCK_CLOEXEC, 0666);
   if (fd < 0)
     return;
   sys_write ((int) fd, line, used);

@@ -247,3 +247,22 @@ fn set_mode(scene: &Scene, name: &str, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(scene.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
 }
+
+#[test]
+fn a_log_that_nobody_reads_holds_no_program_up() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.library("store/b/libx.so.1", "x", 1, &[]);
+    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+    scene.cc("store/p/prog", &source, &["@/store/b/libx.so.1", "-Wl,-rpath,@/store/b"]);
+    scene.index(&[]);
+    rustix::fs::mkfifoat(rustix::fs::CWD, scene.path("fifo"), 0o666.into()).unwrap();
+    let (program, index) = (scene.text("store/p/prog"), scene.text("index.so"));
+    let becalm = format!("log:{}", scene.text("fifo"));
+    let line = ["timeout", "-s", "KILL", "60", &program];
+    let path = ("PATH", "/usr/bin:/bin");
+    let plain = start(&line, &[path]);
+    assert_eq!(start(&line, &[path, ("LD_AUDIT", &index), ("BECALM", &becalm)]), plain);
+}
