@@ -3,6 +3,7 @@
    la_objopen keeps who an object is; la_objsearch answers a needed string before the loader
    searches, or gives it back unchanged. */
 #include "base.h"
+#include "cache.h"
 #include "dynamic.h"
 #include "guard.h"
 #include "library_path.h"
@@ -15,12 +16,18 @@
 
 #define LAV_CURRENT 2u
 #define LA_SER_ORIG 1u
+#define LA_ACT_CONSISTENT 0u
 
 /* Objects with a DT_RPATH so far, and those of them the table does not know. */
 static unsigned rpath_objects STATE = 0;
 static unsigned rpath_strangers STATE = 0;
 static const struct link_map *program STATE = NULL;
 static char program_path[4096] BUFFER = { 0 };
+/* What files were found to be like counts for one batch of questions: the program's start, then
+   each dlopen by itself. A batch ends with LA_ACT_CONSISTENT, or, where nothing came of it, with
+   a question that no new object follows. */
+static unsigned char has_started STATE = 0;
+static unsigned char is_unanswered STATE = 0;
 
 /* 0 has the loader unload the module without a word. */
 EXPORT unsigned
@@ -102,8 +109,10 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
     {
       program = map;
       process_init (map);
+      library_path_init ();
       log_init ();
     }
+  is_unanswered = 0;
   *cookie = (uintptr_t) map;
   if (process_is_off ())
     return 0;
@@ -120,15 +129,34 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
   return 0;
 }
 
+static void
+forget (void)
+{
+  guards_forget ();
+  library_path_forget ();
+  cache_forget ();
+  is_unanswered = 0;
+}
+
+EXPORT void
+la_activity (uintptr_t *cookie, unsigned flag)
+{
+  (void) cookie;
+  if (flag != LA_ACT_CONSISTENT)
+    return;
+  has_started = 1;
+  forget ();
+}
+
 /* True where the file may be named without the loader having looked for it: nothing has come
-   or gone in the stores, or it is there. */
+   or gone in the stores, or it is there for whoever asks. */
 static int
 is_there (uint32_t flags, const char *path)
 {
   struct statx found;
   if (!(flags & EDGE_LOOK) && roots_hold ())
     return 1;
-  return sys_statx (path, &found) == 0;
+  return sys_statx (path, &found) == 0 && statx_is_for_all (&found);
 }
 
 /* The edge of an object, or, for a name it was not indexed with, the common object's where
@@ -180,24 +208,36 @@ answer_from_table (const char *needed, uint32_t object)
   uint32_t flags = edge->guards;
   if (!guards_hold (flags & EDGE_SET, needed, path) || !is_there (flags, path))
     return needed;
-  return flags & EDGE_BEFORE_LIBRARY_PATH ? path : after_library_path (needed, path);
+  if (!(flags & EDGE_BEFORE_LIBRARY_PATH))
+    return after_library_path (needed, path);
+  /* A loader that was started itself may have been told to ignore run paths. */
+  return library_path_is_readable () ? path : needed;
 }
 
+/* By the note of an object that nobody indexed, which comes after LD_LIBRARY_PATH and before
+   DT_RUNPATH. One with DT_RPATH is not asked: that would have been searched first. */
+static const char *
+answer_from_note (const char *needed, const struct link_map *map)
+{
+  const char *noted = note_ask (map, map == program, needed);
+  return noted != NULL ? after_library_path (needed, noted) : needed;
+}
+
+/* The loader expands an answer as it does a path: none may have a dollar sign. */
 static const char *
 answer (const char *needed, uintptr_t *cookie)
 {
-  if (has_slash (needed))
+  if (has_byte (needed, '/') || has_byte (needed, '$'))
     return needed;
+  if (is_unanswered && has_started)
+    forget ();
+  is_unanswered = 1;
   if (!(*cookie & 1))
     {
       const struct link_map *map = (const struct link_map *) *cookie;
       uint32_t object = identify (map);
       if (object == NO_OBJECT && dynamic_run_path (map).value != NULL)
-        {
-          /* Read after LD_LIBRARY_PATH and before DT_RUNPATH. */
-          const char *noted = note_ask (map, map == program, needed);
-          return noted != NULL ? after_library_path (needed, noted) : needed;
-        }
+        return answer_from_note (needed, map);
       *cookie = to_cookie (object);
     }
   uint32_t object = from_cookie (*cookie);

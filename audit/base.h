@@ -120,10 +120,10 @@ text_equal (const char *a, const char *b)
 }
 
 static inline int
-has_slash (const char *s)
+has_byte (const char *s, char byte)
 {
   for (; *s != '\0'; s++)
-    if (*s == '/')
+    if (*s == byte)
       return 1;
   return 0;
 }

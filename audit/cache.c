@@ -55,6 +55,16 @@ open_cache (const char *path)
   return 1;
 }
 
+void
+cache_forget (void)
+{
+  if (bytes != NULL)
+    sys_unmap (bytes, (size_t) length);
+  bytes = NULL;
+  length = 0;
+  state = UNREAD;
+}
+
 static int
 is_string (uint32_t at, const char *text)
 {

@@ -59,14 +59,23 @@ dynamic_run_path (const struct link_map *map)
   struct tables t = read_tables (map->dynamic);
   elf_word at = t.has_runpath ? t.runpath : t.rpath;
   result.no_default = (t.flags_1 & DF_1_NODEFLIB) != 0;
-  if ((!t.has_runpath && !t.has_rpath) || t.strings == 0 || at >= t.strings_size)
+  if (!t.has_runpath && !t.has_rpath)
     return result;
+  result.is_rpath = !t.has_runpath;
+  if (t.strings == 0 || at >= t.strings_size)
+    {
+      /* The loader asks for no DT_STRSZ and may search it: one that no object is known by. */
+      result.value = "?";
+      return result;
+    }
   /* An empty one is none; the vDSO of some kernels has it. */
   const char *value = (const char *) address (map, t.strings) + at;
   if (*value == '\0')
-    return result;
+    {
+      result.is_rpath = 0;
+      return result;
+    }
   result.value = value;
-  result.is_rpath = !t.has_runpath;
   return result;
 }
 

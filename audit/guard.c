@@ -1,14 +1,20 @@
 /* Guards: a directory or file that is still as it was indexed, a directory that is still not
-   there, the loader the facts were taken from. Each costs one call in the whole process. */
+   there, the loader the facts were taken from. Each costs one call in a batch of questions
+   (audit.c). */
 #include "guard.h"
 #include "cache.h"
 #include "process.h"
 #include "system.h"
 
-/* Two bits a guard: 0 not looked at, 1 holds, 2 does not. Guards beyond are looked at each
-   time they are asked for. */
+/* Two bits a guard: not looked at, does not hold, holds, holds for good. Guards beyond are
+   looked at each time they are asked for. */
 #define REMEMBERED 4096u
+#define FAILS 1u
+#define HOLDS 2u
+#define HOLDS_FOR_GOOD 3u
 static unsigned char remembered[REMEMBERED / 4] STATE = { 0 };
+/* Bytes of it that may be anything but zero. */
+static uint32_t remembered_bytes STATE = 0;
 
 /* The first root's look serves as the check of the file's length too. */
 static struct statx first_root STATE = { 0 };
@@ -20,8 +26,15 @@ int
 guard_reach_end (const char *end)
 {
   first_root_result = sys_statx (end, &first_root);
-  if (first_root_result == EFAULT_NEG || end[TRAILER_SIZE - 1] != '\0')
+  /* Filled with slashes in front, the path ends where the file does: the kernel has read it
+     all. */
+  size_t length = 0;
+  while (first_root_result != EFAULT_NEG && length < TRAILER_SIZE && end[length] != '\0')
+    length++;
+  if (length != TRAILER_SIZE - 1)
     return 0;
+  while (end[0] == '/' && end[1] == '/')
+    end++;
   first_root_path = end;
   return 1;
 }
@@ -52,18 +65,20 @@ is_listed (const char *list)
   return 0;
 }
 
-static int
+/* What is not there when the search first comes to it the loader passes over for the rest of
+   the process: open_path of glibc elf/dl-load.c. */
+static unsigned
 look (uint32_t index)
 {
   const char *path;
   const struct table_guard *guard = table_guard (index, &path);
   if (guard == NULL)
-    return 0;
+    return FAILS;
   if (guard->kind == GUARD_LOADER)
-    return is_listed (path);
+    return is_listed (path) ? HOLDS_FOR_GOOD : FAILS;
   /* A package that is not there cannot have come while its store is as it was. */
   if (guard->kind == GUARD_ABSENT_PACKAGE && roots_hold ())
-    return 1;
+    return HOLDS_FOR_GOOD;
   struct statx now;
   long result;
   if (first_root_path != NULL && text_equal (path, first_root_path))
@@ -74,24 +89,39 @@ look (uint32_t index)
   else
     result = sys_statx (path, &now);
   if (guard->kind == GUARD_ABSENT || guard->kind == GUARD_ABSENT_PACKAGE)
-    return result == ENOENT_NEG;
-  return (guard->kind == GUARD_DIRECTORY || guard->kind == GUARD_FILE) && result == 0
-         && same_stamp (guard, &now);
+    return result == ENOENT_NEG ? HOLDS_FOR_GOOD : FAILS;
+  int holds = (guard->kind == GUARD_DIRECTORY || guard->kind == GUARD_FILE) && result == 0
+              && same_stamp (guard, &now);
+  return holds ? HOLDS : FAILS;
 }
 
 int
 guard_holds (uint32_t index)
 {
   if (index >= REMEMBERED)
-    return look (index);
+    return look (index) != 0;
   unsigned shift = 2 * (index % 4);
   unsigned known = remembered[index / 4] >> shift & 3u;
   if (known == 0)
     {
-      known = look (index) ? 1 : 2;
+      known = look (index);
       remembered[index / 4] |= (unsigned char) (known << shift);
+      if (remembered_bytes <= index / 4)
+        remembered_bytes = index / 4 + 1;
     }
-  return known == 1;
+  return known != FAILS;
+}
+
+void
+guards_forget (void)
+{
+  for (uint32_t i = 0; i < remembered_bytes; i++)
+    {
+      unsigned both = remembered[i] & remembered[i] >> 1 & 0x55u;
+      remembered[i] = (unsigned char) (both | both << 1);
+    }
+  first_root_path = NULL;
+  roots_state = 0;
 }
 
 /* A loader cache written anew may say the same. */

@@ -1,4 +1,4 @@
-/* What an answer rests on, looked at once a process. */
+/* What an answer rests on, looked at once a batch of questions. */
 #ifndef BECALM_GUARD_H
 #define BECALM_GUARD_H
 
@@ -11,6 +11,9 @@ int guard_reach_end (const char *end);
 int guards_hold (uint32_t set, const char *needed, const char *path);
 
 int guard_holds (uint32_t index);
+
+/* Forgets what may have changed. */
+void guards_forget (void);
 
 /* True where no package has come or gone since the index was made. */
 int roots_hold (void);

@@ -8,8 +8,8 @@
 #include "system.h"
 #include "table.h"
 
-#define MAX_ELEMENTS 128u
-#define MAX_TEXT 4096u
+#define MAX_ELEMENTS 256u
+#define MAX_TEXT 16384u
 #define PATH_SIZE 4096u
 
 enum kind
@@ -29,9 +29,9 @@ struct element
   unsigned char kind;
 };
 
-static struct element elements[MAX_ELEMENTS] STATE = { 0 };
+static struct element elements[MAX_ELEMENTS] BUFFER = { 0 };
 static unsigned element_count STATE = 0;
-static enum { UNREAD, EMPTY, READ, UNREADABLE } state STATE = UNREAD;
+static enum { EMPTY, READ, UNREADABLE } state STATE = EMPTY;
 /* A copy: a program may write over its environment (setproctitle and its like). */
 static char text[MAX_TEXT] BUFFER = { 0 };
 static char candidate[PATH_SIZE] BUFFER = { 0 };
@@ -67,7 +67,9 @@ add_element (const char *path, size_t length)
   while (length > 1 && path[length - 1] == '/')
     length--;
   e->path = path;
+  e->directory = NULL;
   e->length = (uint16_t) length;
+  e->kind = UNSEEN;
   /* Relative to a current directory that may change, or with tokens: the loader's. */
   if (length == 0 || path[0] != '/')
     e->kind = UNKNOWN;
@@ -125,10 +127,12 @@ direct_library_path (const char **value)
   return 1;
 }
 
-static void
-read_value (void)
+void
+library_path_init (void)
 {
   const char *value = process_library_path (), *option;
+  if (!library_path_is_set ())
+    return;
   state = UNREADABLE;
   if (process_is_direct ())
     {
@@ -149,6 +153,22 @@ library_path_is_set (void)
   return process_library_path () != NULL || process_is_direct ();
 }
 
+int
+library_path_is_readable (void)
+{
+  return state != UNREADABLE;
+}
+
+/* What was not there, or has no hwcaps subdirectories, stays so for the loader as well: it
+   looks for either once a process. */
+void
+library_path_forget (void)
+{
+  for (unsigned i = 0; state == READ && i < element_count; i++)
+    if (elements[i].kind == SNAPSHOT)
+      elements[i].kind = UNSEEN;
+}
+
 /* PATH/NAME in the buffer; 0 where it does not fit. */
 static int
 compose (const struct element *e, const char *name)
@@ -167,6 +187,14 @@ look_for (const struct element *e, const char *name)
 {
   struct statx found;
   return compose (e, name) ? sys_statx (candidate, &found) : -1;
+}
+
+/* A mode may change without the directory's stamp; the path then lies in the buffer. */
+static int
+is_for_all (const struct element *e, const char *name)
+{
+  struct statx found;
+  return compose (e, name) && sys_statx (candidate, &found) == 0 && statx_is_for_all (&found);
 }
 
 static enum kind
@@ -205,7 +233,7 @@ ask_element (struct element *e, const char *name)
         case 0:
           return LIBRARY_PATH_NOTHING;
         case 2:
-          return compose (e, name) ? LIBRARY_PATH_FOUND : LIBRARY_PATH_UNKNOWN;
+          return is_for_all (e, name) ? LIBRARY_PATH_FOUND : LIBRARY_PATH_UNKNOWN;
         }
       return LIBRARY_PATH_UNKNOWN;
     }
@@ -215,8 +243,6 @@ ask_element (struct element *e, const char *name)
 enum library_path_answer
 library_path_ask (const char *name, const char **path)
 {
-  if (state == UNREAD)
-    read_value ();
   if (state != READ)
     return state == EMPTY ? LIBRARY_PATH_NOTHING : LIBRARY_PATH_UNKNOWN;
   for (unsigned i = 0; i < element_count; i++)

@@ -12,8 +12,17 @@ enum library_path_answer
   LIBRARY_PATH_UNKNOWN,
 };
 
+/* Copies it, while it still is as the loader has read it. */
+void library_path_init (void);
+
 /* True where there is a path to search. */
 int library_path_is_set (void);
+
+/* False where it is too long, or given in a way that cannot be made out. */
+int library_path_is_readable (void);
+
+/* Forgets which snapshots hold. */
+void library_path_forget (void);
 
 enum library_path_answer library_path_ask (const char *name, const char **path);
 

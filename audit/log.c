@@ -4,10 +4,12 @@
 #include "process.h"
 #include "system.h"
 
-#define O_WRONLY_CREAT_APPEND_CLOEXEC (01 | 0100 | 02000 | 02000000)
+/* Nor is waited for a reader, where it is a FIFO. */
+#define O_WRONLY_CREAT_APPEND_NONBLOCK_CLOEXEC (01 | 0100 | 02000 | 04000 | 02000000)
 #define LINE_SIZE 8192u
 
-static char file[1024] STATE = { 0 };
+static char file[1024] BUFFER = { 0 };
+static unsigned char is_logging STATE = 0;
 static char line[LINE_SIZE] BUFFER = { 0 };
 static size_t used STATE = 0;
 
@@ -16,7 +18,8 @@ log_init (void)
 {
   const char *path = process_log ();
   size_t length = path == NULL ? 0 : strlen (path);
-  if (length > 0 && length < sizeof file)
+  is_logging = length > 0 && length < sizeof file;
+  if (is_logging)
     memcpy (file, path, length + 1);
 }
 
@@ -85,7 +88,7 @@ static void
 end (void)
 {
   put_byte ('\n');
-  long fd = sys_open (file, O_WRONLY_CREAT_APPEND_CLOEXEC, 0666);
+  long fd = sys_open (file, O_WRONLY_CREAT_APPEND_NONBLOCK_CLOEXEC, 0666);
   if (fd < 0)
     return;
   sys_write ((int) fd, line, used);
@@ -95,7 +98,7 @@ end (void)
 void
 log_object (const void *cookie, long namespace, const char *path)
 {
-  if (file[0] == '\0')
+  if (!is_logging)
     return;
   begin ("object", cookie);
   put_decimal ((unsigned long) namespace);
@@ -107,7 +110,7 @@ log_object (const void *cookie, long namespace, const char *path)
 void
 log_question (const void *cookie, unsigned flag, const char *name, const char *answer)
 {
-  if (file[0] == '\0')
+  if (!is_logging)
     return;
   begin ("search", cookie);
   put_decimal (flag);

@@ -5,9 +5,13 @@
 #include "process.h"
 #include "system.h"
 
+#define PT_LOAD 1u
+#define PT_DYNAMIC 2u
 #define PT_NOTE 4u
+#define PF_R 4u
 #define NOTE_TYPE 0x63a86cb6u
 #define PAGE 4096u
+#define O_CLOEXEC_NONBLOCK (02000000 | 04000)
 
 struct headers
 {
@@ -15,9 +19,19 @@ struct headers
   unsigned count;
 };
 
+/* True where these are the headers of that very object. */
+static int
+are_of (const struct headers *headers, const struct link_map *map)
+{
+  for (unsigned i = 0; i < headers->count; i++)
+    if (headers->first[i].type == PT_DYNAMIC)
+      return (const elf_dyn *) (map->addr + headers->first[i].vaddr) == map->dynamic;
+  return 0;
+}
+
 /* The program headers: the kernel says where the program's are, a library's lie in its first
-   page. That page may be missing where an object was linked for another address, so the
-   kernel is asked before it is touched. */
+   page. Where an object was linked for another address, that page may be missing or another's,
+   so the kernel is asked before it is touched. */
 static struct headers
 find_headers (const struct link_map *map, int is_program)
 {
@@ -27,15 +41,29 @@ find_headers (const struct link_map *map, int is_program)
       struct headers program = { process_headers (), process_header_count () };
       return program;
     }
-  unsigned char resident;
   const elf_ehdr *header = (const elf_ehdr *) map->addr;
-  if (map->addr == 0 || map->addr % PAGE != 0 || sys_mincore (header, 1, &resident) != 0
+  if (map->addr == 0 || map->addr % PAGE != 0 || !sys_is_readable (header)
       || memcmp (header->ident, "\177ELF", 4) != 0 || header->phentsize != sizeof (elf_phdr)
       || header->phoff + (elf_word) header->phnum * sizeof (elf_phdr) > PAGE)
     return none;
   struct headers library
       = { (const elf_phdr *) (map->addr + header->phoff), header->phnum };
-  return library;
+  return are_of (&library, map) ? library : none;
+}
+
+/* True where the loader has mapped a segment, and readable. */
+static int
+is_mapped (const struct headers *headers, const elf_phdr *segment)
+{
+  for (unsigned i = 0; i < headers->count; i++)
+    {
+      const elf_phdr *load = &headers->first[i];
+      if (load->type == PT_LOAD && load->flags & PF_R && segment->vaddr >= load->vaddr
+          && segment->vaddr - load->vaddr <= load->filesz
+          && segment->filesz <= load->filesz - (segment->vaddr - load->vaddr))
+        return 1;
+    }
+  return 0;
 }
 
 /* The descriptor of the note in one segment; its length in *LENGTH. */
@@ -90,12 +118,27 @@ find_list (const char *descriptor, size_t length, const char *needed)
   return NULL;
 }
 
-/* The first element of a list, copied, where it is a file that is there. */
+/* True where the file is an object that the loader of this process may take. */
+static int
+is_object (const char *path)
+{
+  elf_ehdr header;
+  int fd = (int) sys_open (path, O_CLOEXEC_NONBLOCK, 0);
+  if (fd < 0)
+    return 0;
+  long length = sys_read (fd, &header, sizeof header);
+  sys_close (fd);
+  return length == sizeof header && memcmp (header.ident, "\177ELF", 4) == 0
+         && header.ident[4] == ELF_CLASS && header.ident[5] == DATA_ENCODING
+         && header.machine == ELF_MACHINE;
+}
+
+/* The first element of a list, copied, where it is an object: an answer that the loader cannot
+   take would end the program, where the search would have gone on. */
 static const char *
 first_file (const char *list)
 {
   static char path[PAGE] BUFFER = { 0 };
-  struct statx found;
   size_t length = 0;
   if (list[0] != '=' || list[1] != '/')
     return NULL;
@@ -104,7 +147,7 @@ first_file (const char *list)
       return NULL;
   memcpy (path, list, length);
   path[length] = '\0';
-  return sys_statx (path, &found) == 0 ? path : NULL;
+  return is_object (path) ? path : NULL;
 }
 
 const char *
@@ -115,10 +158,10 @@ note_ask (const struct link_map *map, int is_program, const char *needed)
     {
       size_t length;
       const elf_phdr *header = &headers.first[i];
-      if (header->type != PT_NOTE)
+      if (header->type != PT_NOTE || !is_mapped (&headers, header))
         continue;
       const unsigned char *notes = (const unsigned char *) (map->addr + header->vaddr);
-      const char *descriptor = find_descriptor (notes, header->memsz, &length);
+      const char *descriptor = find_descriptor (notes, header->filesz, &length);
       const char *list = descriptor != NULL ? find_list (descriptor, length, needed) : NULL;
       if (list != NULL)
         return first_file (list);

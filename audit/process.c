@@ -75,9 +75,11 @@ read_auxiliary (const elf_auxv *aux)
 void
 process_init (const struct link_map *map)
 {
-  /* The program's map, the vDSO's, the loader's: the chain is that short by now. */
+  /* The vDSO's map and the loader's follow the program's: the chain is that short by now. A
+     program may have a variable of that name itself, so it is not asked. */
   void *const *stack_end = NULL;
-  for (int i = 0; map != NULL && stack_end == NULL && i < 4; i++, map = map->next)
+  map = map->next;
+  for (int i = 0; map != NULL && stack_end == NULL && i < 3; i++, map = map->next)
     if ((stack_end = dynamic_symbol (map, "__libc_stack_end")) != NULL)
       loader = map->name;
   if (stack_end == NULL || *stack_end == NULL)

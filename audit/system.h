@@ -47,6 +47,13 @@ struct statx
 
 #define STATX_BASIC_STATS 0x7ffu
 
+/* A file that whoever finds it may read. */
+static inline int
+statx_is_for_all (const struct statx *found)
+{
+  return (found->mode & 0170004) == 0100004;
+}
+
 static inline long
 sys_statx (const char *path, struct statx *result)
 {
@@ -104,9 +111,18 @@ sys_getpid (void)
 }
 
 static inline long
-sys_mincore (const void *page, size_t size, unsigned char *result)
+sys_unmap (const void *from, size_t size)
 {
-  return system_call (NR_mincore, (long) page, (long) size, (long) result, 0, 0);
+  return system_call (NR_munmap, (long) from, (long) size, 0, 0, 0);
+}
+
+/* True where the kernel can read a string from there: neither a page that may not be read nor
+   one behind the end of a file. No file is called so. */
+static inline int
+sys_is_readable (const void *from)
+{
+  struct statx ignored;
+  return system_call (NR_statx, -1, (long) from, 0, 0, (long) &ignored) != EFAULT_NEG;
 }
 
 #endif

@@ -75,6 +75,32 @@ fn the_objects_of_unchanged_packages_are_not_opened() {
     }
 }
 
+/// The prefixes that count without `--store` need not be those the index was made with; where
+/// none of them is there, this passes anyhow.
+#[test]
+fn an_index_made_with_another_store_prefix_is_not_made_anew() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let (root, other, index) = (store.root(), store.path("root"), store.index());
+    // What is walked searches in the prefix.
+    fs::create_dir_all(&other).expect("made");
+    let app = other.join("56789abcdfghijklmnpqrsvwxyz01234-app-3");
+    fs::create_dir_all(app.join("bin")).expect("made");
+    fs::copy(store.app(), app.join("bin/app")).expect("copied");
+    let_the_clock_pass();
+    let made = ["index", text(&other), "--store", text(&root), "-o", text(&index), "--json"];
+    assert_eq!(json(&run(&mut store.becalm(&made)))["kept"], 0);
+    let second = other.join("6789abcdfghijklmnpqrsvwxyz012345-app-4/bin");
+    fs::create_dir_all(&second).expect("made");
+    fs::copy(store.app(), second.join("app")).expect("copied");
+    let_the_clock_pass();
+    let updated = update(&store);
+    assert_eq!((&updated["objects"], &updated["kept"]), (&Value::from(2), &Value::from(1)));
+    assert_eq!(run(&mut store.becalm(&["verify", text(&index)])).code, Some(0));
+}
+
 #[test]
 fn a_file_changed_in_place_is_read_again_though_its_directory_is_as_it_was() {
     if nothing_to_test_with() {

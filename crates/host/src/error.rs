@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use becalm_core::facts::Libc;
 use thiserror::Error;
 
 /// An error of the host: the path, and what the system said.
@@ -70,6 +71,14 @@ pub enum HostError {
         /// The name, and those that would have done.
         #[source]
         source: becalm_core::search::hwcaps::UnknownCpu,
+    },
+    /// The loader asks no audit module as an index relies on.
+    #[error("interpreter {}: {libc} is calmed by no index; glibc from 2.31 on is", path.display())]
+    NoAudit {
+        /// The interpreter, as the program names it.
+        path: PathBuf,
+        /// What it is.
+        libc: Libc,
     },
     /// The interpreter is no loader known here.
     #[error("interpreter {}: no loader known here; name it with --libc", path.display())]

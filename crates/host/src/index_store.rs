@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::closure::{self, Subject, SubjectKind};
 use becalm_core::elf::Ident;
-use becalm_core::facts::{Environment, LoaderFacts};
+use becalm_core::facts::{Environment, GLIBC_RANGE, Libc, LoaderFacts};
 use becalm_core::fs::{Errno, FileSystem};
 use becalm_core::index::build::{Asked, Asker, Gatherer, Left, Sources, Stamps};
 use becalm_core::index::hash;
@@ -272,6 +272,10 @@ impl Work<'_> {
         let choice = FactChoice::default();
         let choice = self.options.facts.unwrap_or(&choice);
         let facts = loader_facts(self.os, self.group.interpreter.as_ref(), choice)?;
+        if !matches!(facts.libc, Libc::Glibc(version) if version >= GLIBC_RANGE.0) {
+            let path = Path::new(OsStr::from_bytes(&self.group.interpreter)).to_owned();
+            return Err(HostError::NoAudit { path, libc: facts.libc });
+        }
         self.loaders = self.alike(&facts, choice);
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
         let mut asked = self.ask_all(&facts, &self.group.paths, &[], &mut known);

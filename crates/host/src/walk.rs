@@ -317,7 +317,8 @@ fn path_of(error: &HostError) -> &Path {
         | HostError::NotRegular { path }
         | HostError::Interpreter { path, .. }
         | HostError::UnknownCpu { path, .. }
-        | HostError::UnknownLoader { path } => path,
+        | HostError::UnknownLoader { path }
+        | HostError::NoAudit { path, .. } => path,
     }
 }
 

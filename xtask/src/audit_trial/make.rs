@@ -14,13 +14,36 @@ use becalm_host::index_store::{IndexOptions, Indexed, index_stores};
 /// # Errors
 /// `make` or the C compiler is missing, or fails.
 pub fn module(folder: &Path) -> Result<PathBuf> {
+    module_by("cc", folder)
+}
+
+/// Builds the module of a machine, as `uname -m` has it, into `folder`, by the compiler that
+/// `CC_<MACHINE>` names, else by the usual cross compiler.
+///
+/// # Errors
+/// As of [`module`].
+pub fn module_of(machine: &str, folder: &Path) -> Result<PathBuf> {
+    if machine == std::env::consts::ARCH {
+        return module(folder);
+    }
+    let usual = match machine {
+        "arm" => "arm-linux-gnueabihf-gcc".to_owned(),
+        "i386" => "i686-linux-gnu-gcc".to_owned(),
+        "ppc64le" => "powerpc64le-linux-gnu-gcc".to_owned(),
+        other => format!("{other}-linux-gnu-gcc"),
+    };
+    let named = std::env::var(format!("CC_{}", machine.to_uppercase()));
+    module_by(&named.unwrap_or(usual), folder)
+}
+
+fn module_by(compiler: &str, folder: &Path) -> Result<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../audit");
     let out = folder.join("becalm-audit.so");
     let made = Command::new("make")
         .arg("-s")
         .arg("-C")
         .arg(&sources)
-        .arg(format!("OUT={}", out.display()))
+        .args([format!("OUT={}", out.display()), format!("CC={compiler}")])
         .output()
         .context("make (Debian: make, gcc)")?;
     ensure!(made.status.success(), "make: {}", String::from_utf8_lossy(&made.stderr));

@@ -8,10 +8,11 @@
 
 pub mod make;
 mod same;
+mod sysroot;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
@@ -19,7 +20,7 @@ use becalm_core::index::split;
 use becalm_host::index_store::Indexed;
 use rayon::prelude::*;
 
-use crate::trace_differential::choose;
+use crate::trace_differential::choose::{self, Trial};
 use crate::trace_differential::run::open_folder;
 use same::{Files, Verdict};
 
@@ -27,8 +28,13 @@ use same::{Files, Verdict};
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// A store to index and whose programs to start.
-    #[arg(long, value_name = "DIR", required_unless_present = "index")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["index", "sysroot"])]
     store: Vec<PathBuf>,
+    /// Roots of other machines or glibc releases (scripts/sysroots): of each a store is made,
+    /// and all its programs are started, by qemu-user where need be. `CC_<MACHINE>` names the
+    /// compiler of its module (default: the usual cross compiler).
+    #[arg(long, value_name = "DIR")]
+    sysroot: Vec<PathBuf>,
     /// An index to try, instead of one made of the stores.
     #[arg(long, value_name = "FILE")]
     index: Option<PathBuf>,
@@ -63,6 +69,13 @@ pub struct Options {
 /// # Errors
 /// The module or the index cannot be made or read.
 pub fn run(options: &Options) -> Result<ExitCode> {
+    if !options.sysroot.is_empty() {
+        let mut clean = true;
+        for root in &options.sysroot {
+            clean &= run_root(options, root).with_context(|| root.display().to_string())?;
+        }
+        return Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let scratch = open_folder()?;
     let index = scratch.path().join("index.so");
     let out = options.write_index.as_ref().unwrap_or(&index);
@@ -79,32 +92,60 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if options.write_index.is_some() {
         return Ok(ExitCode::SUCCESS);
     }
-    let bare = scratch.path().join("bare.so");
-    let file = std::fs::read(&index)?;
-    std::fs::write(&bare, split(&file)?.0)?;
-    for path in [&index, &bare] {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644))?;
-    }
+    let bare = bare(&index)?;
     let library_path = std::env::join_paths(&options.dirs)?.into_string();
     ensure!(library_path.is_ok(), "a directory's name is no text");
-    let files = Files { index, bare, library_path: library_path.unwrap_or_default() };
-    compare(options, &files)
-}
-
-fn compare(options: &Options, files: &Files) -> Result<ExitCode> {
+    let library_path = library_path.unwrap_or_default();
+    let files = Files { index, bare, library_path, emulator: None };
     let mut trials = choose::trials(&options.store, options.programs, options.seed)?;
     if options.sbin {
         trials.extend(choose::administration());
     }
+    let clean = compare(options, &files, &trials)?;
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The programs of one root; true where nothing differs.
+fn run_root(options: &Options, root: &Path) -> Result<bool> {
+    let scratch = open_folder()?;
+    let store = scratch.path().join("store");
+    let made = sysroot::make(root, &store)?;
+    let module = make::module_of(&made.machine, scratch.path())?;
+    let index = scratch.path().join("index.so");
+    describe(&make::index(&[store], &[], &module, &index)?);
+    let bare = bare(&index)?;
+    let files = Files { index, bare, library_path: String::new(), emulator: made.emulator };
+    let group = root.file_name().unwrap_or_default().to_string_lossy();
+    let trials: Vec<Trial> =
+        made.programs.iter().flat_map(|program| choose::both(&group, program)).collect();
+    compare(options, &files, &trials)
+}
+
+/// The module of an index without its table, beside it; both are made readable.
+fn bare(index: &Path) -> Result<PathBuf> {
+    let bare = index.with_file_name("bare.so");
+    let file = std::fs::read(index)?;
+    std::fs::write(&bare, split(&file)?.0)?;
+    for path in [index, &bare] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644))?;
+    }
+    Ok(bare)
+}
+
+/// True where nothing differs.
+fn compare(options: &Options, files: &Files, trials: &[Trial]) -> Result<bool> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let verdicts: Vec<Result<Verdict>> =
         pool.install(|| trials.par_iter().map(|trial| same::hold(files, trial)).collect());
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let (mut clean, mut shown) = (true, 0);
+    let (mut clean, mut shown, mut answers) = (true, 0, 0);
     for (trial, verdict) in trials.iter().zip(&verdicts) {
         let (word, text) = match verdict {
             Ok(Verdict::Same { answered: 0 }) => ("same, no answer", None),
-            Ok(Verdict::Same { .. }) => ("same, answered", None),
+            Ok(Verdict::Same { answered }) => {
+                answers += answered;
+                ("same, answered", None)
+            }
             Ok(Verdict::Varies) => ("varies by itself", None),
             Ok(Verdict::NoEnd) => ("no end", None),
             Ok(Verdict::Differs(what)) => ("differs", Some(what.clone())),
@@ -120,9 +161,10 @@ fn compare(options: &Options, files: &Files) -> Result<ExitCode> {
         }
     }
     for ((group, word), count) in counts {
-        println!("{group:<10}{word:<20}{count:>7}");
+        println!("{group:<18}{word:<20}{count:>7}");
     }
-    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    println!("{answers} questions answered, in one start of each");
+    Ok(clean)
 }
 
 fn describe(indexed: &Indexed) {

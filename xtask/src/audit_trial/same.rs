@@ -16,6 +16,8 @@ pub(super) struct Files {
     pub(super) bare: PathBuf,
     /// `LD_LIBRARY_PATH` of every start; empty for none.
     pub(super) library_path: String,
+    /// What starts programs of another machine.
+    pub(super) emulator: Option<PathBuf>,
 }
 
 /// What came of a trial.
@@ -84,6 +86,7 @@ fn run(files: &Files, trial: &Trial, environment: &[String]) -> Result<Option<Ra
     if !files.library_path.is_empty() {
         line.push(format!("LD_LIBRARY_PATH={}", files.library_path));
     }
+    line.extend(files.emulator.iter().map(|path| path.to_string_lossy().into_owned()));
     line.push(trial.program.to_string_lossy().into_owned());
     line.push(trial.argument.to_owned());
     start(&line)

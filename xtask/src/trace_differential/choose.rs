@@ -111,7 +111,13 @@ pub(crate) fn administration() -> impl Iterator<Item = Trial> {
     programs.into_iter().flat_map(|program| both("sbin", &program))
 }
 
-fn both(group: &str, program: &Path) -> [Trial; 2] {
+/// True for a program that is not started whatever it is asked.
+pub(crate) fn is_never_started(name: &str) -> bool {
+    NEVER.iter().any(|word| name.starts_with(word))
+}
+
+/// A program's trials.
+pub(crate) fn both(group: &str, program: &Path) -> [Trial; 2] {
     let trial = |argument| Trial { group: group.to_owned(), program: program.to_owned(), argument };
     [trial("--version"), trial("--help")]
 }
@@ -126,8 +132,7 @@ fn may_start(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let real = path.canonicalize().unwrap_or_default();
     let real_name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let never = |name: &str| NEVER.iter().any(|word| name.starts_with(word));
-    if never(&name) || never(&real_name) {
+    if is_never_started(&name) || is_never_started(&real_name) {
         return false;
     }
     // What only some may read or run, or what runs as another, is left out.

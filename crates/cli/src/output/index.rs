@@ -279,6 +279,7 @@ fn word(why: Left) -> &'static str {
         Left::Candidate => "candidate",
         Left::Unsettled => "unsettled",
         Left::NoPlainName => "no-plain-name",
+        Left::OtherName => "other-name",
     }
 }
 
@@ -291,6 +292,7 @@ fn sentence(why: Left) -> &'static str {
         Left::Candidate => "the loader refuses a candidate, or it cannot be opened",
         Left::Unsettled => "a directory or the loader cache changed a moment ago",
         Left::NoPlainName => "the needed string is a path",
+        Left::OtherName => "the object calls itself by another name than it is needed by",
     }
 }
 

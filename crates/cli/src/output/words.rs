@@ -66,6 +66,9 @@ pub(crate) fn words_of_host(error: &HostError) -> (BString, String) {
         HostError::NotAnObject { path } => (path, "neither an ELF nor a Mach-O file".to_owned()),
         HostError::NotRegular { path } => (path, "not a regular file".to_owned()),
         HostError::UnknownCpu { path, source } => (path, source.to_string()),
+        HostError::NoAudit { path, libc } => {
+            (path, format!("{libc} is calmed by no index; glibc from 2.31 on is"))
+        }
         HostError::UnknownLoader { path } => {
             (path, "no loader known here; name its rules with --libc".to_owned())
         }

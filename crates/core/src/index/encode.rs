@@ -76,8 +76,11 @@ fn assemble(
     body.bytes.extend_from_slice(&tail.origins.bytes);
     body.align();
     let trailer_at = body.bytes.len();
+    // Slashes in front change no path: it ends where the table does, so that who reads the path
+    // has seen the last byte.
+    body.bytes.resize(trailer_at + layout::TRAILER - 1 - trailer.len(), b'/');
     body.bytes.extend_from_slice(trailer);
-    body.bytes.resize(trailer_at + layout::TRAILER, 0);
+    body.bytes.push(0);
 
     let mut table = Writer::new(target.endian);
     table.bytes.extend_from_slice(layout::MAGIC);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use becalm_core::index::{Table, encode, split};
+use becalm_core::index::{Guard, Table, embed, encode, split};
 
 use crate::support::{Ran, SHOW, Scene, skip, start};
 
@@ -121,6 +121,29 @@ fn a_flipped_bit_of_the_module_makes_it_decline() {
 fn an_index_cut_short_anywhere_in_its_table_changes_nothing() {
     let Some(Whole { scene, plain, file, table }) = Whole::new() else { return };
     for cut in (table..file.len()).step_by(509) {
+        assert_eq!(run(&scene, &file[..cut]), plain, "cut to {cut} of {}", file.len());
+    }
+}
+
+/// The path at the end of the table is what the kernel is asked to read; where it ends before
+/// the table does, the last page may be missing all the same.
+#[test]
+fn an_index_whose_last_page_is_missing_changes_nothing() {
+    const PAGE: usize = 4096;
+    let Some(Whole { scene, plain, file, .. }) = Whole::new() else { return };
+    let (module, table) = split(&file).unwrap();
+    let table = Table::read(table).unwrap();
+    let (mut index, target) = (table.index().unwrap(), table.target());
+    // Until the last 256 bytes lie on two pages.
+    let spanning = (0..PAGE).find_map(|n| {
+        index.guards.push(Guard::Absent(format!("/none/{n}").into()));
+        let file = embed(&module, &encode(&index, target).unwrap()).unwrap();
+        (1..200).contains(&(file.len() % PAGE)).then_some(file)
+    });
+    let file = spanning.expect("an index of that length");
+    assert_eq!(run(&scene, &file), plain);
+    let page = file.len() / PAGE * PAGE;
+    for cut in [page, page - 1, page - 57, page - 200, page - PAGE + 1] {
         assert_eq!(run(&scene, &file[..cut]), plain, "cut to {cut} of {}", file.len());
     }
 }

@@ -1,10 +1,13 @@
 //! The audit module under the real loader: each case starts a program plainly and calmed,
 //! and holds the two against each other.
 
+mod changes;
 mod damage;
 mod library_path;
 mod lookup;
 mod module;
+mod notes;
+mod odd;
 mod programs;
 mod semantics;
 mod static_tls;

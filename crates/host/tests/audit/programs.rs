@@ -5,6 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use becalm_host::OsFs;
+use becalm_host::index_store::{IndexOptions, index_stores};
+use rustix::fs::XattrFlags;
+
 use crate::support::{Ran, SHOW, Scene, answered, answers, skip, skip_for, start};
 
 /// A store with a library, an index of it, and a program that needs the library.
@@ -40,7 +44,7 @@ fn lacks(tool: &str, package: &str) -> bool {
 }
 
 #[test]
-fn a_set_uid_program_ignores_the_module() {
+fn a_set_uid_program_and_one_with_capabilities_ignore_the_module() {
     if skip() || lacks("setpriv", "util-linux") {
         return;
     }
@@ -52,10 +56,20 @@ fn a_set_uid_program_ignores_the_module() {
     scene.index(&[]);
     std::fs::set_permissions(scene.path(""), Permissions::from_mode(0o777)).unwrap();
     let (plain, special) = (scene.path("store/p/prog"), scene.path("store/p/special"));
+    let capable = scene.path("store/p/capable");
     std::fs::copy(&plain, &special).unwrap();
+    std::fs::copy(&plain, &capable).unwrap();
     std::fs::set_permissions(&special, Permissions::from_mode(0o4755)).unwrap();
+    let mut programs = vec![("store/p/prog", true), ("store/p/special", false)];
+    // struct vfs_cap_data of linux/capability.h: revision 2, effective; CAP_NET_BIND_SERVICE.
+    let words = [0x0200_0001_u32, 1 << 10, 0, 0, 0].map(u32::to_le_bytes).concat();
+    let set = rustix::fs::setxattr(&capable, "security.capability", &words, XattrFlags::empty());
+    match set {
+        Ok(()) => programs.push(("store/p/capable", false)),
+        Err(error) => drop(skip_for(&format!("no file capabilities here: {error}"))),
+    }
     let as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
-    for (file, is_asked) in [("store/p/prog", true), ("store/p/special", false)] {
+    for (file, is_asked) in programs {
         let program = scene.text(file);
         let line = [&as_nobody[..], &[program.as_str()]].concat();
         let path = ("PATH", "/usr/bin:/bin");
@@ -269,6 +283,40 @@ fn python_imports_extension_modules() {
     let index = scene.text("index.so");
     start(&line, &[("LD_LIBRARY_PATH", &dirs), ("LD_AUDIT", &index), ("BECALM", &becalm)]);
     assert!(answered(&answers(&log), "libc.so.6"), "{:?}", answers(&log));
+}
+
+#[test]
+fn java_starts() {
+    if skip() || lacks("java", "default-jre-headless") {
+        return;
+    }
+    let scene = scene();
+    std::fs::create_dir(scene.path("d0")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(250));
+    let found = Command::new("sh").args(["-c", "command -v java"]).output().unwrap();
+    let java = String::from_utf8(found.stdout).unwrap();
+    let java = Path::new(java.trim()).canonicalize().unwrap();
+    // What lies below bin/ and lib/ of the runtime; nothing is written there.
+    let (stores, dirs) = ([java.ancestors().nth(2).unwrap().to_owned()], [scene.path("d0")]);
+    let options = IndexOptions { stores: &stores, dirs: &dirs, ..IndexOptions::default() };
+    let indexed = index_stores(&OsFs::new(), options);
+    scene.write_index(&indexed.machines[0].index, indexed.machines[0].target);
+
+    let java = java.to_str().unwrap();
+    let line = [java, "-Xint", "-Xshare:off", "-XshowSettings:properties", "-version"];
+    let d0 = scene.text("d0");
+    for environment in [&[][..], &[("LD_LIBRARY_PATH", d0.as_str())]] {
+        let ran = same(&scene, &line, environment);
+        assert!(ran.code == 0 && ran.stderr.contains("java.library.path"), "{ran:?}");
+        let log = scene.path("log");
+        let (index, becalm) = (scene.text("index.so"), format!("log:{}", log.display()));
+        let audit = [("LD_AUDIT", index.as_str()), ("BECALM", &becalm)];
+        start(&line, &[environment, &audit].concat());
+        let answers = answers(&log);
+        let own = |(_, path): &(String, String)| Path::new(path).starts_with(&stores[0]);
+        assert!(answers.iter().any(own), "{answers:?}");
+        std::fs::remove_file(&log).unwrap();
+    }
 }
 
 #[test]

@@ -290,49 +290,6 @@ fn a_loader_cache_written_anew_is_looked_into() {
     assert!(!answered(&answers, "libc.so.6"), "{answers:?}");
 }
 
-/// A resolution note, as assembler: `libx.so.1` is at `path`.
-fn note(path: &str) -> String {
-    format!(
-        r#"asm(".section .note.nixos.ldcache,\"a\",%note\n .balign 4\n .long 6, 2f - 1f, 0x63a86cb6\n"
-            ".asciz \"NixOS\"\n .balign 4\n 1: .asciz \"libx.so.1\"\n .asciz \"{path}\"\n .byte 0\n"
-            "2: .balign 4\n .previous");"#
-    )
-}
-
-#[test]
-fn the_note_of_an_object_nobody_indexed_is_honoured() {
-    if skip() {
-        return;
-    }
-    let scene = Scene::new();
-    two_dirs(&scene, "-Wl,-rpath,@/store/a:@/store/b");
-    scene.library("mine/libx.so.1", "x", 6, &[]);
-    let rpath = "-Wl,-rpath,@/none:@/mine";
-    let noted = note(&format!("={}", scene.text("mine/libx.so.1")));
-    let program = format!("{SHOW} {noted} int x(void); int main(void) {{ show(x()); }}");
-    scene.cc("mine/prog", &program, &["@/mine/libx.so.1", rpath]);
-    let library = format!("{noted} int x(void); int y(void) {{ return x(); }}");
-    let soname = "-Wl,-soname,liby.so.1";
-    let arguments = ["-shared", "-fPIC", soname, "@/mine/libx.so.1", rpath];
-    scene.cc("mine/liby.so.1", &library, &arguments);
-    let source = format!("{SHOW} int y(void); int main(void) {{ show(y()); }}");
-    scene.cc("mine/through", &source, &["@/mine/liby.so.1", rpath]);
-    let gone = note("=/nonexistent/libx.so.1");
-    let program = format!("{SHOW} {gone} int x(void); int main(void) {{ show(x()); }}");
-    scene.cc("mine/stale", &program, &["@/mine/libx.so.1", rpath]);
-    scene.index(&[]);
-    for (program, is_answered) in
-        [("mine/prog", true), ("mine/through", true), ("mine/stale", false)]
-    {
-        let (ran, answers) = scene.same(program, &[]);
-        assert!(ran.stdout.ends_with("value 6\n"), "{ran:?}");
-        assert_eq!(answered(&answers, "libx.so.1"), is_answered, "{program}: {answers:?}");
-    }
-    scene.library("over/libx.so.1", "x", 9, &[]);
-    let (ran, _) = scene.same("mine/prog", &[("LD_LIBRARY_PATH", &scene.text("over"))]);
-    assert!(ran.stdout.ends_with("value 9\n"), "{ran:?}");
-}
-
 #[test]
 fn off_answers_nothing() {
     if skip() {

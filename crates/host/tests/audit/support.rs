@@ -211,3 +211,27 @@ pub(crate) fn answers(log: &Path) -> Vec<(String, String)> {
 pub(crate) fn answered(answers: &[(String, String)], needed: &str) -> bool {
     answers.iter().any(|(name, _)| name == needed)
 }
+
+/// A program header of a 64-bit file of this machine, and where it lies.
+pub(crate) struct Header {
+    pub(crate) at: usize,
+    pub(crate) kind: u32,
+    pub(crate) offset: usize,
+}
+
+/// The program headers of a 64-bit file of this machine.
+pub(crate) fn headers(file: &[u8]) -> Vec<Header> {
+    let start = word(file, 32) as usize;
+    let count = usize::from(u16::from_ne_bytes([file[56], file[57]]));
+    let header = |at: usize| Header {
+        at,
+        kind: u32::from_ne_bytes(file[at..at + 4].try_into().unwrap()),
+        offset: word(file, at + 8) as usize,
+    };
+    (0..count).map(|i| header(start + 56 * i)).collect()
+}
+
+/// Eight bytes of a file as a number.
+pub(crate) fn word(file: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(file[at..at + 8].try_into().unwrap())
+}

@@ -68,18 +68,15 @@ pub(crate) fn run(asked: &IndexFlags, color: When) -> Result<ExitStatus> {
     }
     let (stores, dirs) = what(asked, old.as_ref().map(|old| &old.index))?;
     jobs::limit(asked.jobs)?;
-    let mut prefixes = prefixes(&asked.store);
-    if let Some(old) = &old {
-        // Those that were immutable for it and hold answers.
-        prefixes.extend(current::roots(&old.index).map(|guard| path_of(guard.path())));
-    }
-    let options = IndexOptions {
-        stores: &stores,
-        prefixes: &prefixes,
-        dirs: &dirs,
-        ..IndexOptions::default()
-    };
-    let report = make(&path, &modules, old.as_ref(), options)?;
+    // Those that were immutable for it and hold answers.
+    let known: Vec<PathBuf> = old
+        .iter()
+        .flat_map(|old| current::roots(&old.index).map(|guard| path_of(guard.path())))
+        .collect();
+    let all = [prefixes(&asked.store), known.clone()].concat();
+    let options =
+        IndexOptions { stores: &stores, prefixes: &all, dirs: &dirs, ..IndexOptions::default() };
+    let report = make(&path, &modules, old.as_ref().map(|old| (old, &known[..])), options)?;
     tell(asked, &report, color)?;
     let failed = !report.problems.is_empty();
     Ok(if failed { ExitStatus::Failure } else { ExitStatus::Fine })
@@ -162,11 +159,13 @@ pub(crate) fn dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
     elements.filter(|element| element.starts_with(b"/")).map(|e| path_of(e.as_bstr())).collect()
 }
 
-/// Indexes the stores, with what still holds of an old index, and writes the file.
+/// Indexes the stores, with what still holds of an old index, and writes the file. Of the old one
+/// the prefixes go with it that are known to have been immutable for it: `--store` may have been
+/// another then.
 fn make(
     path: &Path,
     modules: &Modules,
-    old: Option<&Whole>,
+    old: Option<(&Whole, &[PathBuf])>,
     options: IndexOptions<'_>,
 ) -> Result<Report> {
     let IndexOptions { stores, dirs, .. } = options;
@@ -174,13 +173,20 @@ fn make(
     let tick = |files: usize| count.add(files);
     let options = IndexOptions { progress: Some(&tick), ..options };
     let os = OsFs::new();
-    let updated = old.and_then(|old| update_stores(&os, &old.index, old.target, options));
+    let updated = old.and_then(|(old, known)| {
+        let of_old = IndexOptions { prefixes: known, ..options };
+        let mut ways = [options, of_old].into_iter();
+        ways.find_map(|way| update_stores(&os, &old.index, old.target, way))
+    });
     let kept = updated.as_ref().map(kept_of);
     let mut indexed = updated.unwrap_or_else(|| index_stores(&os, options));
     count.finish();
     let errors = std::mem::take(&mut indexed.errors);
     let problems = errors.iter().map(words_of_host);
-    let problems = problems.map(|(path, reason)| Problem { path, reason }).collect();
+    let problems: Vec<Problem> = problems.map(|(path, reason)| Problem { path, reason }).collect();
+    if indexed.machines.is_empty() {
+        tell_of(&problems);
+    }
     let sealed = modules.seal(indexed)?;
     file::write(path, &sealed)?;
     let known = &sealed.machine.index.directories;
@@ -206,10 +212,14 @@ fn kept_of(updated: &Indexed) -> usize {
     updated.machines.iter().map(objects).sum()
 }
 
-fn tell(asked: &IndexFlags, report: &Report, color: When) -> Result<()> {
-    for problem in &report.problems {
+fn tell_of(problems: &[Problem]) {
+    for problem in problems {
         output::note(problem.path.as_ref(), &problem.reason);
     }
+}
+
+fn tell(asked: &IndexFlags, report: &Report, color: When) -> Result<()> {
+    tell_of(&report.problems);
     let mut out = Stdout::new();
     if asked.json {
         output::index::json(&mut out, report)?;

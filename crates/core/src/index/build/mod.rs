@@ -84,11 +84,13 @@ pub enum Left {
     Unsettled,
     /// The needed string is a path, or has tokens in it.
     NoPlainName,
+    /// The file is another name of an object that calls itself differently.
+    OtherName,
 }
 
 impl Left {
     /// Each reason once.
-    pub const ALL: [Left; 7] = [
+    pub const ALL: [Left; 8] = [
         Left::NotFound,
         Left::OpenElement,
         Left::Hwcaps,
@@ -96,6 +98,7 @@ impl Left {
         Left::Candidate,
         Left::Unsettled,
         Left::NoPlainName,
+        Left::OtherName,
     ];
 
     /// How many questions [`Object::left`] says were left for this reason.

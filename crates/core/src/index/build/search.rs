@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::variants::Variants;
 use super::{Asked, Edge, Guard, Left, Object, RunPath, Sources, edge, is_in_package, questions};
 use crate::elf::{Ident, ObjectView};
-use crate::fs::{Errno, FileKind, OpenedFile};
+use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use crate::loader::glibc::dirname;
 use crate::loader::glibc::dirs::directory_name;
 use crate::loader::glibc::verify::{self, Verdict};
@@ -327,6 +327,9 @@ impl Question<'_, '_> {
         };
         match verify::open_verify(&file, self.asker.sources.ident) {
             Verdict::PassedOver(_) if immutable => Step::NotHere,
+            Verdict::Good if !goes_by(self.asker.sources.fs, &file, path.as_ref()) => {
+                Step::Left(Left::OtherName)
+            }
             Verdict::Good if is_loadable(&file) => {
                 let look = !immutable || self.leads_out(&path);
                 Step::Found { path, look }
@@ -410,8 +413,30 @@ fn join(dir: &BString, name: &[u8]) -> BString {
 }
 
 /// The loader takes it and maps it, for whoever starts the program.
-pub(super) fn is_library(file: &Arc<OpenedFile>, host: &Ident) -> bool {
-    matches!(verify::open_verify(file, host), Verdict::Good) && is_loadable(file)
+pub(super) fn is_library(
+    fs: &dyn FileSystem,
+    file: &Arc<OpenedFile>,
+    path: &BStr,
+    host: &Ident,
+) -> bool {
+    let is_good = matches!(verify::open_verify(file, host), Verdict::Good);
+    is_good && goes_by(fs, file, path) && is_loadable(file)
+}
+
+/// True where the object is known by the last component of this path however it is loaded: by
+/// its soname or, where it has none, by the file's only name.
+///
+/// Of an object that is there already under another name the loader keeps the needed string
+/// where it searched, and only the path where an audit module answered (`elf/dl-load.c`
+/// `_dl_map_object_from_fd`): who asks for that string next, and could not find it alone, would
+/// be refused.
+fn goes_by(fs: &dyn FileSystem, file: &Arc<OpenedFile>, path: &BStr) -> bool {
+    let name = |path: &[u8]| path.rsplit(|&byte| byte == b'/').next().map(BString::from);
+    let soname = file.object.as_ref().ok().and_then(|view| view.dynamic.as_ref()?.soname.clone());
+    match soname {
+        Some(soname) => name(path) == Some(soname),
+        None => fs.canonicalize(path).is_ok_and(|real| name(&real) == name(path)),
+    }
 }
 
 /// The loader maps it, for whoever starts the program.

@@ -71,8 +71,8 @@ impl Variants {
 /// A name of a directory that may stand in `LD_LIBRARY_PATH`. `None` where it is a hwcaps
 /// subdirectory, whose contents the directory's stamp does not cover.
 ///
-/// The name is certain to answer where it is a readable object of the machine and no link
-/// that leads out of the directory.
+/// The name is certain to answer where it is a readable object of the machine that goes by that
+/// name, and no link that leads out of the directory.
 #[must_use]
 pub fn name_in(fs: &dyn FileSystem, dir: &BStr, name: &BStr, ident: &Ident) -> Option<NameHash> {
     let mut important = Arch::of(ident).important().iter().map(|&(_, word)| word);
@@ -90,7 +90,7 @@ pub fn name_in(fs: &dyn FileSystem, dir: &BStr, name: &BStr, ident: &Ident) -> O
     };
     let certain = kind == Ok(FileKind::File)
         && name.to_str().is_ok()
-        && fs.open(path.as_ref()).is_ok_and(|file| is_library(&file, ident))
+        && fs.open(path.as_ref()).is_ok_and(|file| is_library(fs, &file, path.as_ref(), ident))
         && in_dir();
     Some(NameHash::of(name, certain))
 }

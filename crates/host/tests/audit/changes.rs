@@ -1,0 +1,268 @@
+//! What changes while a program runs: each question is answered by what is there then, as the
+//! search would be.
+
+use crate::support::{Ran, SHOW, Scene, answered, answers, skip, skip_for, start};
+
+/// Starts plainly, then calmed by an index made in between: the programs here change what an
+/// index rests on, and put it back. Gives the start and what was answered.
+fn same(
+    scene: &Scene,
+    line: &[&str],
+    environment: &[(&str, &str)],
+    dirs: &[&str],
+) -> (Ran, Vec<(String, String)>) {
+    let plain = start(line, environment);
+    scene.index(dirs);
+    let log = scene.path("log");
+    let _ = std::fs::remove_file(&log);
+    let (index, becalm) = (scene.text("index.so"), format!("log:{}", log.display()));
+    let mut calmed = environment.to_vec();
+    calmed.extend([("LD_AUDIT", index.as_str()), ("BECALM", becalm.as_str())]);
+    let ran = start(line, &calmed);
+    let answers = answers(&log);
+    assert_eq!(ran, plain, "{answers:#?}");
+    (ran, answers)
+}
+
+/// A program's beginning: `value_of(name, function)` by `dlopen`, -1 where it fails.
+fn dlopening(body: &str) -> String {
+    format!(
+        r#"{SHOW}
+        #include <string.h>
+        #include <unistd.h>
+        #include <stdlib.h>
+        #include <stdio.h>
+        static int value_of(const char *name, const char *function) {{
+          void *l = dlopen(name, RTLD_NOW);
+          int value = l ? ((int (*)(void)) dlsym(l, function))() : -1;
+          if (l) dlclose(l);
+          return value;
+        }}
+        int main(int argc, char **argv) {{ {body} }}"#
+    )
+}
+
+#[test]
+fn a_library_put_into_a_snapshotted_directory_while_the_program_runs_is_found() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.library("store/b/libx.so.1", "x", 1, &[]);
+    scene.library("store/b/libold.so.1", "old", 3, &[]);
+    scene.library("aside/libx.so.1", "x", 2, &[]);
+    std::fs::create_dir(scene.path("over")).unwrap();
+    let source = dlopening(
+        r#"
+        int value = value_of("libold.so.1", "old");
+        value = 10 * value + value_of("libx.so.1", "x");
+        rename(argv[1], argv[2]);
+        value = 10 * value + value_of("libx.so.1", "x");
+        rename(argv[2], argv[1]);
+        value = 10 * value + value_of("libx.so.1", "x");
+        show(value);"#,
+    );
+    let arguments = ["-Wl,-rpath,@/store/a:@/store/b"];
+    scene.cc("store/p/prog", &source, &arguments);
+    let links = ["-shared", "-fPIC", "@/store/b/libx.so.1", "-Wl,-rpath,@/store/b"];
+    scene.cc("store/p/libplug.so", "", &links);
+    let (program, from, to) =
+        (scene.text("store/p/prog"), scene.text("aside/libx.so.1"), scene.text("over/libx.so.1"));
+    let over = scene.text("over");
+    let line = [program.as_str(), &from, &to];
+    let (ran, _) = same(&scene, &line, &[("LD_LIBRARY_PATH", &over)], &["over"]);
+    assert!(ran.stdout.ends_with("value 3121\n"), "{ran:?}");
+    // The same through a plugin of the store, whose needed strings the index answers.
+    let source = dlopening(&format!(
+        r#"
+        const char *plugin = "{}";
+        void *l = dlopen(plugin, RTLD_NOW);
+        int value = l ? ((int (*)(void)) dlsym(l, "x"))() : -1;
+        dlclose(l);
+        rename(argv[1], argv[2]);
+        l = dlopen(plugin, RTLD_NOW);
+        value = 10 * value + (l ? ((int (*)(void)) dlsym(l, "x"))() : -1);
+        rename(argv[2], argv[1]);
+        show(value);"#,
+        scene.text("store/p/libplug.so")
+    ));
+    scene.cc("store/p/prog2", &source, &arguments);
+    let program = scene.text("store/p/prog2");
+    let line = [program.as_str(), &from, &to];
+    let (ran, answers) = same(&scene, &line, &[("LD_LIBRARY_PATH", &over)], &["over"]);
+    assert!(ran.stdout.ends_with("value 12\n"), "{ran:?}");
+    assert!(answered(&answers, "libx.so.1"), "the first time: {answers:?}");
+}
+
+#[test]
+fn a_program_that_waits_for_a_library_finds_it_once_it_comes() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.library("aside/libx.so.1", "x", 2, &[]);
+    scene.library("store/b/liby.so.1", "y", 4, &[]);
+    std::fs::create_dir(scene.path("over")).unwrap();
+    let source = dlopening(
+        r#"
+        int value = value_of("libx.so.1", "x");
+        value = 10 * value + value_of("libx.so.1", "x");
+        rename(argv[1], argv[2]);
+        value = 10 * value + value_of("libx.so.1", "x");
+        rename(argv[2], argv[1]);
+        show(value);"#,
+    );
+    scene.cc("store/p/prog", &source, &["@/store/b/liby.so.1", "-Wl,-rpath,@/store/b"]);
+    let (program, from, to) =
+        (scene.text("store/p/prog"), scene.text("aside/libx.so.1"), scene.text("over/libx.so.1"));
+    let line = [program.as_str(), &from, &to];
+    let over = scene.text("over");
+    let (ran, answers) = same(&scene, &line, &[("LD_LIBRARY_PATH", &over)], &["over"]);
+    assert!(ran.stdout.ends_with("value -108\n"), "-1, -1, then 2: {ran:?}");
+    assert!(answered(&answers, "liby.so.1"), "{answers:?}");
+}
+
+#[test]
+fn a_package_deleted_while_the_program_runs_is_searched_for() {
+    if skip() {
+        return;
+    }
+    let package = |n: u8| format!("store/0123456789abcdfghijklmnpqrsvwxy{n}-p{n}");
+    let (one, two, own) = (package(1), package(2), package(3));
+    let scene = Scene::new();
+    scene.library(&format!("{one}/lib/libx.so.1"), "x", 1, &[]);
+    scene.library(&format!("{two}/lib/libx.so.1"), "x", 2, &[]);
+    let rpath = format!("-Wl,-rpath,@/{one}/lib:@/{two}/lib");
+    let link = format!("@/{one}/lib/libx.so.1");
+    let plugin = format!("{own}/lib/libplug.so");
+    scene.cc(&plugin, "int x(void);", &["-shared", "-fPIC", &link, &rpath]);
+    let source = dlopening(
+        r#"
+        int value = 0;
+        for (int i = 0; i < 3; i++) {
+          void *l = dlopen(argv[1], RTLD_NOW);
+          value = 10 * value + (l ? ((int (*)(void)) dlsym(l, "x"))() : 9);
+          dlclose(l);
+          if (i == 0) rename(argv[2], argv[3]);
+          if (i == 1) rename(argv[3], argv[2]);
+        }
+        show(value);"#,
+    );
+    scene.cc(&format!("{own}/bin/prog"), &source, &[&rpath]);
+    let texts =
+        [format!("{own}/bin/prog"), plugin, one, "gone".to_owned()].map(|name| scene.text(&name));
+    let line = texts.each_ref().map(String::as_str);
+    let (ran, answers) = same(&scene, &line, &[], &[]);
+    assert!(ran.stdout.ends_with("value 121\n"), "{ran:?}");
+    assert!(answered(&answers, "libx.so.1"), "the first time: {answers:?}");
+}
+
+#[test]
+fn a_library_path_written_over_before_the_first_question_counts_as_it_was() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.library("store/b/libx.so.1", "x", 1, &[]);
+    scene.library("over/libx.so.1", "x", 9, &[]);
+    let links = ["-shared", "-fPIC", "@/store/b/libx.so.1", "-Wl,-rpath,@/store/b"];
+    scene.cc("store/c/plugin.so", "int x(void); int plug(void) { return x(); }", &links);
+    let source = dlopening(
+        r#"
+        extern char **environ;
+        for (char **e = environ; *e; e++) memset(*e, 'x', strlen(*e));
+        show(value_of(argv[1], "plug"));"#,
+    );
+    // Nobody indexed it: its own questions are the loader's.
+    scene.cc("mine/prog", &source, &["-Wl,-rpath,@/mine/none"]);
+    let (program, plugin) = (scene.text("mine/prog"), scene.text("store/c/plugin.so"));
+    let line = [program.as_str(), &plugin];
+    let over = scene.text("over");
+    let (ran, answers) = same(&scene, &line, &[("LD_LIBRARY_PATH", &over)], &["over"]);
+    assert!(ran.stdout.ends_with("value 9\n"), "{ran:?}");
+    assert_eq!(answers, [("libx.so.1".to_owned(), scene.text("over/libx.so.1"))]);
+}
+
+#[test]
+fn a_program_that_changes_its_directory_between_relative_searches() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.library("store/b/libx.so.1", "x", 1, &[]);
+    scene.library("here/rel/libx.so.1", "x", 5, &[]);
+    let source = dlopening(
+        r#"
+        chdir("/");
+        int value = value_of("libx.so.1", "x");
+        chdir(argv[1]);
+        value = 10 * value + value_of("libx.so.1", "x");
+        show(value);"#,
+    );
+    scene.cc("store/p/prog", &source, &["-Wl,-rpath,@/store/b"]);
+    let (program, here) = (scene.text("store/p/prog"), scene.text("here"));
+    for path in ["rel", "rel:", ":", "./rel/../rel"] {
+        same(&scene, &[&program, &here], &[("LD_LIBRARY_PATH", path)], &[]);
+    }
+}
+
+#[test]
+fn a_library_that_may_no_longer_be_read_is_passed_over() {
+    let as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.library("store/b/libx.so.1", "x", 1, &[]);
+    scene.library("over/libx.so.1", "x", 9, &[]);
+    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+    scene.cc("store/p/prog", &source, &["@/store/b/libx.so.1", "-Wl,-rpath,@/store/b"]);
+    scene.index(&["over"]);
+    set_mode(&scene, "", 0o755);
+    let (program, index, over) =
+        (scene.text("store/p/prog"), scene.text("index.so"), scene.text("over"));
+    // Root reads whatever its mode is.
+    let line = match rustix::process::geteuid().is_root() {
+        true if !std::path::Path::new("/usr/bin/setpriv").exists() => {
+            skip_for("no setpriv (Debian: util-linux)");
+            return;
+        }
+        true => [&as_nobody[..], &[program.as_str()]].concat(),
+        false => vec![program.as_str()],
+    };
+    let path = [("PATH", "/usr/bin:/bin"), ("LD_LIBRARY_PATH", over.as_str())];
+    let calmed = [&path[..], &[("LD_AUDIT", index.as_str())]].concat();
+    assert!(start(&line, &calmed).stdout.ends_with("value 9\n"));
+    // The directory's own stamp stays as it was.
+    set_mode(&scene, "over/libx.so.1", 0o600);
+    if !rustix::process::geteuid().is_root() {
+        set_mode(&scene, "over/libx.so.1", 0o000);
+    }
+    let plain = start(&line, &path);
+    assert!(plain.stdout.ends_with("value 1\n"), "{plain:?}");
+    assert_eq!(start(&line, &calmed), plain);
+}
+
+fn set_mode(scene: &Scene, name: &str, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(scene.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_no_program_up() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.library("store/b/libx.so.1", "x", 1, &[]);
+    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+    scene.cc("store/p/prog", &source, &["@/store/b/libx.so.1", "-Wl,-rpath,@/store/b"]);
+    scene.index(&[]);
+    rustix::fs::mkfifoat(rustix::fs::CWD, scene.path("fifo"), 0o666.into()).unwrap();
+    let (program, index) = (scene.text("store/p/prog"), scene.text("index.so"));
+    let becalm = format!("log:{}", scene.text("fifo"));
+    let line = ["timeout", "-s", "KILL", "60", &program];
+    let path = ("PATH", "/usr/bin:/bin");
+    let plain = start(&line, &[path]);
+    assert_eq!(start(&line, &[path, ("LD_AUDIT", &index), ("BECALM", &becalm)]), plain);
+}

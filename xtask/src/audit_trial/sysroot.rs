@@ -1,0 +1,165 @@
+//! A store made of a root of another machine or glibc release (`scripts/sysroots`): its
+//! programs and libraries one to a package, the C library in one, so that nothing is found but
+//! along run paths. The originals are not touched.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use becalm_core::edit::{Edit, RunPathKind};
+use becalm_core::elf::{self, ObjectView};
+use becalm_host::{WalkOptions, find_objects};
+use bstr::{BString, ByteSlice};
+
+use crate::trace_differential::choose;
+
+/// Libraries that only work with each other, and with their loader.
+const C_LIBRARY: [&str; 12] = [
+    "libc",
+    "libm",
+    "libmvec",
+    "libpthread",
+    "libdl",
+    "librt",
+    "libresolv",
+    "libutil",
+    "libnsl",
+    "libanl",
+    "libBrokenLocale",
+    "libthread_db",
+];
+
+/// A store, and how its programs are started.
+pub(super) struct Root {
+    /// The machine, as `uname -m` has it.
+    pub(super) machine: String,
+    pub(super) programs: Vec<PathBuf>,
+    /// The emulator, where the machine is another.
+    pub(super) emulator: Option<PathBuf>,
+}
+
+/// Makes a store at `store`.
+///
+/// # Errors
+/// The root has no programs, or the emulator is missing.
+pub(super) fn make(root: &Path, store: &Path) -> Result<Root> {
+    let objects = objects(root);
+    let libraries: BTreeMap<BString, (&Path, &ObjectView)> = objects
+        .iter()
+        .filter_map(|(path, view)| Some((soname(view)?, (path.as_path(), view))))
+        .collect();
+    let first = objects.iter().find_map(|(_, view)| view.interpreter.clone());
+    let interpreter = first.with_context(|| format!("{}: no programs", root.display()))?;
+    let name = interpreter.rsplit_str("/").next().unwrap_or_default();
+    let (loader, view) =
+        libraries.get(name.as_bstr()).with_context(|| format!("no loader {interpreter}"))?;
+    let libc = store.join(package("c-library")).join("lib");
+    let new_loader = libc.join(name.to_os_str()?);
+    put(&new_loader, &fs::read(loader)?)?;
+    for (soname, (path, view)) in &libraries {
+        let place = place(store, soname).join(soname.to_os_str()?);
+        if place != new_loader {
+            put(&place, &moved(path, view, store, &libraries, None)?)?;
+        }
+    }
+    let mut programs = Vec::new();
+    for (path, view) in &objects {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_program = view.interpreter.is_some() && soname(view).is_none();
+        if !is_program || choose::is_never_started(&name) {
+            continue;
+        }
+        let place = store.join(package(&format!("{name}-program"))).join("bin").join(&name);
+        put(&place, &moved(path, view, store, &libraries, Some(&new_loader))?)?;
+        programs.push(place);
+    }
+    programs.sort();
+    let machine = view.ident.machine_name();
+    let emulator = emulator(machine)?;
+    Ok(Root { machine: machine.to_owned(), programs, emulator })
+}
+
+fn objects(root: &Path) -> Vec<(PathBuf, ObjectView)> {
+    let found = find_objects(&[root.join("usr")], WalkOptions::default());
+    let parsed = |path: PathBuf| {
+        let view = elf::parse(fs::read(&path).ok()?.as_slice()).ok()?;
+        view.dynamic.is_some().then_some((path, view))
+    };
+    found.objects.into_iter().filter_map(|object| parsed(object.path)).collect()
+}
+
+/// The soname of a library, and of the loader, that may be a file's name.
+fn soname(view: &ObjectView) -> Option<BString> {
+    let soname = view.dynamic.as_ref()?.soname.clone()?;
+    (!soname.contains(&b'/')).then_some(soname)
+}
+
+/// Where a library goes.
+fn place(store: &Path, soname: &BString) -> PathBuf {
+    let stem = soname.split_str(".so").next().unwrap_or_default();
+    let is_c_library = C_LIBRARY.iter().any(|known| stem == known.as_bytes())
+        || soname.starts_with(b"ld-linux")
+        || soname.starts_with(b"ld64.so");
+    let name = soname.to_str_lossy();
+    store.join(package(if is_c_library { "c-library" } else { &name })).join("lib")
+}
+
+/// The bytes of an object whose run path and interpreter lead into the store.
+fn moved(
+    path: &Path,
+    view: &ObjectView,
+    store: &Path,
+    libraries: &BTreeMap<BString, (&Path, &ObjectView)>,
+    loader: Option<&Path>,
+) -> Result<Vec<u8>> {
+    let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+    let libc = store.join(package("c-library")).join("lib");
+    if soname(view).is_some_and(|soname| place(store, &soname) == libc) {
+        // The C library is no one's to edit.
+        return Ok(bytes);
+    }
+    let needed = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
+    let mut dirs: Vec<BString> = Vec::new();
+    for dependency in needed.filter(|dependency| libraries.contains_key(&dependency.name)) {
+        let dir = BString::from(place(store, &dependency.name).display().to_string());
+        if !dirs.contains(&dir) {
+            dirs.push(dir);
+        }
+    }
+    // The C library last, as wrappers of compilers have it.
+    dirs.sort_by_key(|dir| *dir == libc.display().to_string());
+    let value = (!dirs.is_empty()).then(|| bstr::join(":", &dirs).into());
+    let mut edits = vec![Edit::RunPath { kind: RunPathKind::Runpath, value }];
+    edits.extend(loader.map(|path| Edit::Interpreter(path.display().to_string().into())));
+    let edited = becalm_rewrite::edit(bytes.as_slice(), &edits)
+        .map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    Ok(edited.patch.map_or(bytes.clone(), |patch| patch.applied_to(&bytes)))
+}
+
+/// A directory's name as packages of a store have it.
+fn package(name: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    format!("{0:016x}{1:016x}-{name}", hasher.finish(), !hasher.finish())
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    fs::write(path, bytes).with_context(|| path.display().to_string())?;
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+}
+
+/// What starts programs of a machine; `None` for this one's.
+fn emulator(machine: &str) -> Result<Option<PathBuf>> {
+    let is_own = machine == std::env::consts::ARCH
+        || (machine.starts_with('i') && std::env::consts::ARCH == "x86_64");
+    if is_own {
+        return Ok(None);
+    }
+    let path = Path::new("/usr/bin").join(format!("qemu-{machine}-static"));
+    ensure!(path.is_file(), "{} is missing (Debian: qemu-user-static)", path.display());
+    Ok(Some(path))
+}
