@@ -164,6 +164,35 @@ fn every_carrier_leaves_the_program_as_it_was_and_undo_gives_back_every_byte() {
 }
 
 #[test]
+fn a_directory_that_a_killed_run_left_is_known_by_its_mark() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let before = store.content();
+    let [marked, theirs] = ["ccc-app/etc", "ddd-none/etc"].map(|dir| store.root().join(dir));
+    let make = |dir: &Path, mode| {
+        fs::create_dir(dir).expect("made");
+        fs::set_permissions(dir, fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    make(&marked, 0o1700);
+    make(&theirs, 0o755);
+    let ran = store.becalm(&["undo"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(!marked.exists() && theirs.exists());
+    fs::remove_dir(&theirs).expect("empty");
+
+    make(&marked, 0o1700);
+    let ran = store.becalm(&fix(&["ldcache"], &[]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(marked.join("ld.so.cache").exists());
+    let mode = fs::metadata(&marked).expect("is there").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o755, "others can read what is in it");
+    assert_eq!(store.becalm(&["undo"]).code, Some(0));
+    assert_eq!(store.content(), before);
+}
+
+#[test]
 fn a_second_fix_has_nothing_to_do() {
     if no_compiler() {
         return;

@@ -49,7 +49,7 @@ const FAULTS: [(&str, &str, &str); 3] = [
 ];
 
 /// The runs: what leads up to it, and the run itself.
-const RUNS: [(&[&[&str]], &[&str]); 8] = [
+const RUNS: [(&[&[&str]], &[&str]); 10] = [
     (&[], &["fix", "--with", "note"]),
     (&[], &["fix", "--with", "note", "--in-place"]),
     (&[], &["fix", "--with", "absolute", "--in-place"]),
@@ -59,6 +59,9 @@ const RUNS: [(&[&[&str]], &[&str]); 8] = [
     (&[&["fix", "--with", "absolute", "--in-place"]], &["fix", "--with", "note", "--in-place"]),
     (&[&["fix", "--with", "note"]], &["undo"]),
     (&[&["fix", "--with", "note", "--in-place"]], &["undo", "--in-place"]),
+    // What was made beside the files goes as well.
+    (&[&["fix", "--with", "farm", "--leaf"]], &["undo"]),
+    (&[&["fix", "--with", "ldcache"]], &["undo"]),
 ];
 
 /// A run stops being interesting once no call is left to fail; one that never does is a

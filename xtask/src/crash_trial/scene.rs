@@ -1,5 +1,4 @@
-//! A small store to be harmed, and what it must look like afterwards. One thing may be left: an
-//! empty `etc` or `lib` that a run made just before it was killed.
+//! A small store to be harmed, and what it must look like afterwards.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -101,13 +100,8 @@ impl Scene {
                 Some(_) => {}
             }
         }
-        let new = |(path, bytes): &(&PathBuf, &Vec<u8>)| {
-            // An empty etc/ or lib/ says nothing of who made it, and stays.
-            let is_bare = is_dir(bytes) && (path.ends_with("etc") || path.ends_with("lib"));
-            !self.original.contains_key(*path) && !is_bare
-        };
-        match now.iter().find(new) {
-            Some((path, _)) => bail!("{} was left behind", path.display()),
+        match now.keys().find(|path| !self.original.contains_key(*path)) {
+            Some(path) => bail!("{} was left behind", path.display()),
             None => Ok(()),
         }
     }

@@ -43,7 +43,14 @@ pub(crate) fn make(
             all.push((path.to_owned(), done(Outcome::NotReached)));
             continue;
         }
-        let result = host(path).and_then(|here| one(editor, creation, &here, links));
+        let result = host(path).and_then(|here| {
+            let made = one(editor, creation, &here, links)?;
+            if !matches!(creation, Creation::Directory(_)) {
+                // Also what a killed run had made.
+                settle(editor, &here);
+            }
+            Ok(made)
+        });
         let outcome = match result {
             Ok((true, length)) => Outcome::Written { old_length: 0, new_length: length as u64 },
             Ok((false, _)) => Outcome::Unchanged,
@@ -52,6 +59,27 @@ pub(crate) fn make(
         all.push((path.to_owned(), done(outcome)));
     }
     all
+}
+
+/// Directories above `path` that are made for what is in them, and hold something, stay.
+pub(crate) fn settle(editor: &Editor, path: &Path) {
+    let holds = |dir: &&Path| fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
+    for dir in made_above(path).filter(holds) {
+        // The mark of one that cannot be settled harms nobody.
+        let _ = editor.writer().settle_dir(dir);
+    }
+}
+
+/// The directories above a path that becalm makes where they are missing.
+pub(crate) fn made_above(path: &Path) -> impl Iterator<Item = &Path> {
+    path.ancestors().skip(1).take_while(|dir| is_made(dir))
+}
+
+/// True for a directory that becalm makes where it is missing.
+fn is_made(dir: &Path) -> bool {
+    let farms = Path::new(farm::FARMS);
+    let is_above = || farms.parent().is_some_and(|above| dir.ends_with(above));
+    lies_in_farms(dir) || dir.ends_with(farms) || is_above() || dir.ends_with("etc")
 }
 
 fn one(

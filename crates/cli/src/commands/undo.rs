@@ -5,9 +5,10 @@
 //! it.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, ReadDir};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -22,7 +23,7 @@ use rustc_hash::FxHashSet;
 
 use super::fix::audit;
 use super::jobs;
-use super::making::{is_our_cache, is_our_farm, is_our_index, lies_in_farms};
+use super::making::{is_our_cache, is_our_farm, is_our_index, lies_in_farms, made_above, settle};
 use super::targets::Problem;
 use super::writing::{Done, Editor, Outcome, Proposal, reason};
 use crate::exit_code::ExitStatus;
@@ -54,6 +55,8 @@ struct Found {
     problems: Vec<Problem>,
     /// Where the packages have their farms.
     farms: Vec<PathBuf>,
+    /// Directories of packages that a killed run was making or taking away.
+    places: Vec<PathBuf>,
     /// Folders in which a killed run left something.
     littered: Vec<PathBuf>,
 }
@@ -106,6 +109,9 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
         remover.sweep(farms, &in_use);
         remover.remove_if_empty(farms);
     }
+    for place in &found.places {
+        remover.remove_if_empty(place);
+    }
     report.removed = remover.removed;
     report.interrupted = editor.is_interrupted();
     tell(asked, &report, color)?;
@@ -143,6 +149,8 @@ fn add_folder(folder: &Path, found: &mut Found) {
         if farms.is_dir() {
             found.farms.push(farms);
         }
+        let places = ["etc", "lib"].map(|name| package.join(name));
+        found.places.extend(places.into_iter().filter(|place| is_on_its_way(place)));
         let cache = package.join("etc/ld.so.cache");
         if fs::read(&cache).is_ok_and(|bytes| is_our_cache(&Existing::File(bytes))) {
             found.caches.push(cache);
@@ -181,6 +189,9 @@ struct Remover<'a> {
 
 impl Remover<'_> {
     fn remove(&mut self, path: &Path, ours: impl FnOnce(&Existing) -> bool) {
+        if !self.dry_run && !self.editor.is_interrupted() {
+            self.mark_parents(path);
+        }
         let result = match (self.dry_run, self.editor.is_interrupted()) {
             (_, true) => Ok(Outcome::NotReached),
             (true, _) => Ok(Outcome::Written { old_length: 0, new_length: 0 }),
@@ -210,39 +221,52 @@ impl Remover<'_> {
         }
     }
 
-    /// A place for farms that never came to hold one.
+    /// A place for farms, or for what else is made, that never came to hold any.
     fn remove_if_empty(&self, dir: &Path) {
         if !self.dry_run {
             // Where it cannot be removed it harms nobody.
             let _ = self.editor.writer().remove_empty_dir(dir);
+            settle(self.editor, &dir.join("any"));
+        }
+    }
+
+    /// Marks the directories that hold nothing but `path`, which go with it: killed in between,
+    /// the next run knows them by that.
+    fn mark_parents(&self, path: &Path) {
+        let mut held = path;
+        for dir in made_above(path) {
+            let holds_more = |entries: ReadDir| entries.flatten().any(|it| it.path() != held);
+            if fs::read_dir(dir).map_or(true, holds_more) {
+                return;
+            }
+            // Where that fails, an empty directory may stay.
+            let _ = self.editor.writer().unsettle_dir(dir);
+            held = dir;
         }
     }
 
     /// The directories that were made for what is gone: up to the place of the farms or of the
     /// cache in its package.
     fn remove_empty_parents(&self, path: &Path) {
-        let mut dir = path.parent();
-        while let Some(here) = dir.filter(|here| !self.editor.is_interrupted() && is_made(here)) {
+        for here in made_above(path).take_while(|_| !self.editor.is_interrupted()) {
             // Not empty: something else lies there.
             if !self.editor.writer().remove_empty_dir(here).unwrap_or(false) {
-                return;
+                break;
             }
-            dir = here.parent();
         }
+        settle(self.editor, path);
     }
+}
+
+/// True for a directory that bears the mark of [`becalm_host::write::Writer::make_dir`].
+fn is_on_its_way(dir: &Path) -> bool {
+    dir.symlink_metadata().is_ok_and(|about| about.is_dir() && about.mode() & 0o1000 != 0)
 }
 
 fn folders_in(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.map(|entry| entry.path()).collect()
-}
-
-/// True for a directory that becalm makes where it is missing.
-fn is_made(dir: &Path) -> bool {
-    let farms = Path::new(farm::FARMS);
-    let is_above = || farms.parent().is_some_and(|above| dir.ends_with(above));
-    lies_in_farms(dir) || dir.ends_with(farms) || is_above() || dir.ends_with("etc")
 }
 
 fn tell(asked: &UndoFlags, report: &Report, color: When) -> Result<()> {

@@ -23,6 +23,12 @@ use super::temporary::Temporary;
 /// A file above this is not shown to the caller, and so is never becalm's.
 const MAX_SHOWN: u64 = 64 * 1024 * 1024;
 
+/// The mode of a directory that is made.
+const DIRECTORY_MODE: u32 = 0o755;
+/// What a directory that is on its way is known by, should the process be killed: the sticky
+/// bit, which means nothing where only the owner writes.
+const ON_ITS_WAY: u32 = 0o1000;
+
 /// A directory of links: names and what they point to.
 pub type Links = Vec<(OsString, PathBuf)>;
 
@@ -175,7 +181,8 @@ impl Writer {
     }
 
     /// Makes a directory, unless there is one; gives whether it was made. Its parent must be
-    /// there.
+    /// there. It bears a mark until [`Self::settle_dir`] says that it holds what it is for: one
+    /// that a killed run left empty is known by it.
     ///
     /// # Errors
     /// Where it cannot be made.
@@ -189,8 +196,45 @@ impl Writer {
             Err(errno) => return Err(failed(errno)),
         }
         let made = sys.open_dir_at(&place.path, &dir.fd, &place.name).map_err(&failed)?;
-        sys.set_mode(&place.path, &made, 0o755).map_err(&failed)?;
+        let mode = DIRECTORY_MODE | ON_ITS_WAY;
+        sys.set_mode(&place.path, &made, mode).map_err(&failed)?;
         self.sync_names(&place)?;
+        Ok(true)
+    }
+
+    /// Takes the mark off a directory of [`Self::make_dir`] or [`Self::unsettle_dir`]; gives
+    /// whether it bore one.
+    ///
+    /// # Errors
+    /// Where it is none, or its mode cannot be changed.
+    pub fn settle_dir(&self, path: &Path) -> Result<bool, WriteError> {
+        self.change_mode(path, |mode| (mode & ON_ITS_WAY != 0).then_some(DIRECTORY_MODE))
+    }
+
+    /// Marks a directory as one that goes with what it holds, where its mode is that of those
+    /// that are made; gives whether it does now.
+    ///
+    /// # Errors
+    /// Where it is none, or its mode cannot be changed.
+    pub fn unsettle_dir(&self, path: &Path) -> Result<bool, WriteError> {
+        self.change_mode(path, |mode| (mode == DIRECTORY_MODE).then_some(mode | ON_ITS_WAY))
+    }
+
+    fn change_mode(
+        &self,
+        path: &Path,
+        wanted: impl FnOnce(u32) -> Option<u32>,
+    ) -> Result<bool, WriteError> {
+        let place = self.place(path)?;
+        let failed = place.failed("have its mode changed");
+        let sys = &self.sys;
+        let here = sys.open_dir_at(path, &place.dir.fd, &place.name).map_err(&failed)?;
+        let mode = sys.stat(path, &here).map_err(&failed)?.stamp.mode & 0o7777;
+        let Some(mode) = wanted(mode) else { return Ok(false) };
+        sys.set_mode(path, &here, mode).map_err(&failed)?;
+        if self.waits() {
+            sys.sync(path, &here).map_err(&failed)?;
+        }
         Ok(true)
     }
 
@@ -290,7 +334,7 @@ impl Writer {
         for (name, target) in links {
             sys.link(&path.join(name), &inner, name, target).map_err(&failed)?;
         }
-        sys.set_mode(&path, &inner, 0o755).map_err(&failed)?;
+        sys.set_mode(&path, &inner, DIRECTORY_MODE).map_err(&failed)?;
         if self.waits() {
             sys.sync(&path, &inner).map_err(&failed)?;
         }

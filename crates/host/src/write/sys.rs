@@ -379,9 +379,10 @@ impl Sys {
         again(|| fs::unlinkat(&dir, name, AtFlags::REMOVEDIR))
     }
 
+    /// A new directory for its maker alone, with the sticky bit.
     pub(super) fn make_dir(&self, path: &Path, dir: impl AsFd, name: &OsStr) -> Result<(), Errno> {
         self.pass(path, Call::MakeDir, 0)?;
-        again(|| fs::mkdirat(&dir, name, Mode::RWXU))
+        again(|| fs::mkdirat(&dir, name, Mode::RWXU | Mode::SVTX))
     }
 
     pub(super) fn link(

@@ -80,6 +80,7 @@ pub(crate) fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> 
     for name in platforms.siblings {
         writer.write_new(&dir.join(name), &module, 0o644, |_| true)?;
     }
+    writer.settle_dir(&dir)?;
     Ok(())
 }
 

@@ -87,8 +87,17 @@ fn a_directory_is_made_once_and_removed_only_when_empty() {
     let dir = tempfile::tempdir().unwrap();
     let etc = dir.path().join("etc");
     let writer = Writer::new(anew());
+    let mode = || fs::metadata(&etc).unwrap().permissions().mode() & 0o7777;
     assert!(writer.make_dir(&etc).unwrap());
     assert!(!writer.make_dir(&etc).unwrap());
+    assert_eq!(mode(), 0o1755);
+    assert!(writer.settle_dir(&etc).unwrap());
+    assert!(!writer.settle_dir(&etc).unwrap());
+    assert_eq!(mode(), 0o755);
+    assert!(writer.unsettle_dir(&etc).unwrap());
+    assert_eq!(mode(), 0o1755);
+    fs::set_permissions(&etc, fs::Permissions::from_mode(0o750)).unwrap();
+    assert!(!writer.unsettle_dir(&etc).unwrap(), "not as they are made");
     fs::write(etc.join("file"), b"x").unwrap();
     assert!(!writer.remove_empty_dir(&etc).unwrap());
     fs::remove_file(etc.join("file")).unwrap();
