@@ -162,9 +162,10 @@ fn a_shell_stops_it_and_takes_it_to_the_foreground_again() {
     let mark = dir.path().join("go");
     let shell = ["bash", "--norc", "--noprofile", "--noediting", "-i"];
     let Some(mut terminal) = Terminal::run(&shell) else { return };
-    // Quotes within the words keep what is typed apart from what is printed.
+    // Quotes within the words keep what is typed apart from what is printed. It waits without
+    // starting anything: a shell whose child stops between vfork and exec does not stop itself.
     let line = format!(
-        "{} trace -o /dev/null -- sh -c \"echo rea''dy; while [ ! -e {} ]; do sleep 0.02; done; \
+        "{} trace -o /dev/null -- sh -c \"echo rea''dy; while [ ! -e {} ]; do :; done; \
          echo o''ver; exit 9\"\n",
         env!("CARGO_BIN_EXE_becalm"),
         mark.display()
