@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use becalm_core::closure::Closure;
 use becalm_core::edit::{Edit, RunPathKind};
+use becalm_core::loader::is_of_c_library;
 use becalm_core::loader::load::Role;
 use bstr::BString;
 use rustc_hash::FxHasher;
@@ -18,22 +19,6 @@ use rustc_hash::FxHasher;
 use super::index::path_of;
 use super::scratch::check_room;
 use crate::output::{path_bytes, words};
-
-/// The libraries that only work with each other, and with their loader.
-const C_LIBRARY: [&str; 12] = [
-    "libc",
-    "libm",
-    "libmvec",
-    "libpthread",
-    "libdl",
-    "librt",
-    "libresolv",
-    "libutil",
-    "libnsl",
-    "libanl",
-    "libBrokenLocale",
-    "libthread_db",
-];
 
 /// One object on its way into the store.
 struct Object {
@@ -107,8 +92,11 @@ fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>> {
         let real = path.canonicalize().map_err(|e| anyhow!("{}: {}", path.display(), words(&e)))?;
         let place = match object.role {
             Role::Program => store.join(package(&file_name(&real))).join("bin"),
-            Role::Library if is_c_library(&path) => store.join(package("c-library")).join("lib"),
-            Role::Library => store.join(package(&file_name(&path))).join("lib"),
+            Role::Library => {
+                let name = file_name(&path);
+                let is_of_libc = is_of_c_library(name.as_bytes());
+                store.join(package(if is_of_libc { "c-library" } else { &name })).join("lib")
+            }
             _ => continue,
         };
         let name = if object.role == Role::Program { &real } else { &path };
@@ -142,14 +130,6 @@ fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>> {
         object
     };
     Ok(places.iter().map(one).collect())
-}
-
-fn is_c_library(path: &Path) -> bool {
-    let name = file_name(path);
-    C_LIBRARY.iter().any(|known| {
-        name.strip_prefix(known)
-            .is_some_and(|rest| rest.starts_with(".so.") || rest.starts_with("-2."))
-    })
 }
 
 fn file_name(path: &Path) -> String {
@@ -191,12 +171,5 @@ mod tests {
         let name = package("a:b$c;d.so.1");
         assert!(name.ends_with("-a_b_c_d.so.1") && name.find('-') == Some(32), "{name}");
         assert_ne!(package("a"), package("b"));
-    }
-
-    #[test]
-    fn the_c_library_is_told_from_others() {
-        let is = |name: &str| is_c_library(Path::new(name));
-        assert!(is("/lib/libc.so.6") && is("/lib/libm-2.31.so"));
-        assert!(!is("/lib/libcap.so.2") && !is("/lib/libmagic.so.1"));
     }
 }
