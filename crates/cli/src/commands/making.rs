@@ -47,7 +47,7 @@ pub(crate) fn make(
             let made = one(editor, creation, &here, links)?;
             if !matches!(creation, Creation::Directory(_)) {
                 // Also what a killed run had made.
-                settle(editor, &here);
+                settle(editor, made_above(&here));
             }
             Ok(made)
         });
@@ -61,10 +61,10 @@ pub(crate) fn make(
     all
 }
 
-/// Directories above `path` that are made for what is in them, and hold something, stay.
-pub(crate) fn settle(editor: &Editor, path: &Path) {
+/// Those of the directories that hold something stay: they lose the mark of being on their way.
+pub(crate) fn settle<'a>(editor: &Editor, dirs: impl Iterator<Item = &'a Path>) {
     let holds = |dir: &&Path| fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
-    for dir in made_above(path).filter(holds) {
+    for dir in dirs.filter(holds) {
         // The mark of one that cannot be settled harms nobody.
         let _ = editor.writer().settle_dir(dir);
     }

@@ -7,14 +7,14 @@
 use std::ffi::OsStr;
 use std::fs::{self, ReadDir};
 use std::io::Write;
+use std::iter;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use becalm_core::carrier::farm;
 use becalm_core::elf;
-use becalm_host::write::{Existing, Reader};
+use becalm_host::write::{Existing, Reader, is_on_its_way};
 use becalm_host::{WalkOptions, find_objects};
 use becalm_rewrite::State;
 use bstr::{BString, ByteSlice};
@@ -226,7 +226,7 @@ impl Remover<'_> {
         if !self.dry_run {
             // Where it cannot be removed it harms nobody.
             let _ = self.editor.writer().remove_empty_dir(dir);
-            settle(self.editor, &dir.join("any"));
+            settle(self.editor, iter::once(dir));
         }
     }
 
@@ -254,13 +254,8 @@ impl Remover<'_> {
                 break;
             }
         }
-        settle(self.editor, path);
+        settle(self.editor, made_above(path));
     }
-}
-
-/// True for a directory that bears the mark of [`becalm_host::write::Writer::make_dir`].
-fn is_on_its_way(dir: &Path) -> bool {
-    dir.symlink_metadata().is_ok_and(|about| about.is_dir() && about.mode() & 0o1000 != 0)
 }
 
 fn folders_in(dir: &Path) -> Vec<PathBuf> {

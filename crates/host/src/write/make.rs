@@ -5,7 +5,9 @@
 //! only what is recognisably becalm's is ever touched.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,6 +30,13 @@ const DIRECTORY_MODE: u32 = 0o755;
 /// What a directory that is on its way is known by, should the process be killed: the sticky
 /// bit, which means nothing where only the owner writes.
 const ON_ITS_WAY: u32 = 0o1000;
+
+/// True for a directory that bears the mark of [`Writer::make_dir`].
+#[must_use]
+pub fn is_on_its_way(dir: &Path) -> bool {
+    let marked = |about: Metadata| about.is_dir() && about.mode() & ON_ITS_WAY != 0;
+    dir.symlink_metadata().is_ok_and(marked)
+}
 
 /// A directory of links: names and what they point to.
 pub type Links = Vec<(OsString, PathBuf)>;

@@ -52,7 +52,7 @@ pub use self::batch::{Prepared, Written};
 pub use self::dir::is_leftover;
 pub use self::error::WriteError;
 pub use self::file::FileUnderEdit;
-pub use self::make::{Existing, Links};
+pub use self::make::{Existing, Links, is_on_its_way};
 pub use self::options::{Durability, HardLinks, WriteOptions};
 pub use self::reader::Reader;
 pub use self::stamp::Stamp;
