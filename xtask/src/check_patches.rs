@@ -6,24 +6,19 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::patches::{RELEASES, folder};
+use crate::patches::{self, RELEASES, folder};
 
 /// How the chore is asked for.
 #[derive(Args)]
 pub struct Options {
     /// Source trees, each as VERSION=DIR; a release may have several.
-    #[arg(value_name = "VERSION=DIR", value_parser = tree)]
+    #[arg(value_name = "VERSION=DIR", value_parser = patches::source)]
     trees: Vec<(String, PathBuf)>,
-}
-
-fn tree(text: &str) -> Result<(String, PathBuf), String> {
-    let (version, dir) = text.split_once('=').ok_or("not VERSION=DIR")?;
-    Ok((version.to_owned(), dir.into()))
 }
 
 /// Applies each patch to a copy of what it touches.
@@ -64,12 +59,7 @@ fn apply(patch: &Path, tree: &Path) -> Result<Result<String, String>> {
         fs::create_dir_all(to.parent().context("a name in a folder")?)?;
         fs::copy(&from, &to).with_context(|| from.display().to_string())?;
     }
-    let done = Command::new("patch")
-        .args(["-p1", "--fuzz=0", "--force", "--input"])
-        .arg(fs::canonicalize(patch)?)
-        .current_dir(copy.path())
-        .output()
-        .context("patch")?;
+    let done = patches::apply(patch, copy.path())?.output().context("patch")?;
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     if !done.status.success() {
         return Ok(Err(said));

@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use becalm_core::elf::{self, ObjectView};
+use becalm_core::elf::ObjectView;
 use becalm_host::{WalkOptions, find_objects};
 use clap::Args;
 use rayon::prelude::*;
+
+use crate::root;
 
 /// Seconds that a program may take.
 const PATIENCE: &str = "60";
@@ -98,13 +100,8 @@ fn one(becalm: &Path, original: &Path) -> Result<usize> {
 
 /// The programs of a root that name an interpreter.
 fn programs(root: &Path) -> Vec<(PathBuf, ObjectView)> {
-    let found = find_objects(&[root.join("usr")], WalkOptions::default());
-    let program = |path: PathBuf| {
-        let bytes = fs::read(&path).ok()?;
-        let view = elf::parse(bytes.as_slice()).ok()?;
-        view.interpreter.is_some().then_some((path, view))
-    };
-    found.objects.into_iter().filter_map(|object| program(object.path)).collect()
+    let objects = root::objects(root).into_iter();
+    objects.filter(|(_, view)| view.interpreter.is_some()).collect()
 }
 
 fn starts(root: &Path, programs: &[(PathBuf, ObjectView)]) -> Result<Vec<Start>> {
@@ -112,8 +109,7 @@ fn starts(root: &Path, programs: &[(PathBuf, ObjectView)]) -> Result<Vec<Start>>
 }
 
 fn start(root: &Path, program: &Path, view: &ObjectView) -> Result<Start> {
-    let emulator = Path::new("/usr/bin").join(format!("qemu-{}-static", view.ident.machine_name()));
-    ensure!(emulator.is_file(), "{} is missing (qemu-user-static)", emulator.display());
+    let emulator = root::emulator(view.ident.machine_name())?;
     let command = || {
         // Not every program knows --version, and some wait.
         let mut command = Command::new("/usr/bin/timeout");

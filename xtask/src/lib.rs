@@ -18,4 +18,5 @@ pub mod loader_tests;
 pub mod loader_trial;
 pub mod patches;
 pub mod predict;
+mod root;
 pub mod trace_differential;

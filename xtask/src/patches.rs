@@ -10,7 +10,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -42,6 +42,32 @@ pub struct Options {
 #[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../patches/glibc")
+}
+
+/// Reads `VERSION=DIR`: a source tree of a release that is patched.
+///
+/// # Errors
+///
+/// Something else, or a release without a patch.
+pub fn source(text: &str) -> Result<(String, PathBuf), String> {
+    let (version, dir) = text.split_once('=').ok_or("not VERSION=DIR")?;
+    if RELEASES.iter().any(|release| release.version == version) {
+        return Ok((version.to_owned(), dir.into()));
+    }
+    Err(format!("{version}: there is no patch for it"))
+}
+
+/// The command that applies a release's patch to `tree`, without fuzz and without asking.
+///
+/// # Errors
+///
+/// No such patch.
+pub fn apply(patch: &Path, tree: &Path) -> Result<Command> {
+    let mut command = Command::new("patch");
+    command.args(["-p1", "--fuzz=0", "--force", "--input"]);
+    command.arg(fs::canonicalize(patch).with_context(|| patch.display().to_string())?);
+    command.current_dir(tree);
+    Ok(command)
 }
 
 /// Writes or checks the generated files.
@@ -137,6 +163,13 @@ mod tests {
                 assert!(committed == text, "{}: cargo xtask patches", path.display());
             }
         }
+    }
+
+    #[test]
+    fn a_release_without_a_patch_is_refused() {
+        assert!(source("2.41=/x").is_ok());
+        assert!(source("2.40=/x").is_err());
+        assert!(source("/x").is_err());
     }
 
     #[test]

@@ -8,29 +8,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use becalm_core::edit::{Edit, RunPathKind};
-use becalm_core::elf::{self, ObjectView};
-use becalm_host::{WalkOptions, find_objects};
+use becalm_core::elf::ObjectView;
+use becalm_core::loader::is_of_c_library;
 use bstr::{BString, ByteSlice};
 
+use crate::root;
 use crate::trace_differential::choose;
-
-/// Libraries that only work with each other, and with their loader.
-const C_LIBRARY: [&str; 12] = [
-    "libc",
-    "libm",
-    "libmvec",
-    "libpthread",
-    "libdl",
-    "librt",
-    "libresolv",
-    "libutil",
-    "libnsl",
-    "libanl",
-    "libBrokenLocale",
-    "libthread_db",
-];
 
 /// A store, and how its programs are started.
 pub(super) struct Root {
@@ -46,7 +31,7 @@ pub(super) struct Root {
 /// # Errors
 /// The root has no programs, or the emulator is missing.
 pub(super) fn make(root: &Path, store: &Path) -> Result<Root> {
-    let objects = objects(root);
+    let objects = root::objects(root);
     let libraries: BTreeMap<BString, (&Path, &ObjectView)> = objects
         .iter()
         .filter_map(|(path, view)| Some((soname(view)?, (path.as_path(), view))))
@@ -82,15 +67,6 @@ pub(super) fn make(root: &Path, store: &Path) -> Result<Root> {
     Ok(Root { machine: machine.to_owned(), programs, emulator })
 }
 
-fn objects(root: &Path) -> Vec<(PathBuf, ObjectView)> {
-    let found = find_objects(&[root.join("usr")], WalkOptions::default());
-    let parsed = |path: PathBuf| {
-        let view = elf::parse(fs::read(&path).ok()?.as_slice()).ok()?;
-        view.dynamic.is_some().then_some((path, view))
-    };
-    found.objects.into_iter().filter_map(|object| parsed(object.path)).collect()
-}
-
 /// The soname of a library, and of the loader, that may be a file's name.
 fn soname(view: &ObjectView) -> Option<BString> {
     let soname = view.dynamic.as_ref()?.soname.clone()?;
@@ -99,8 +75,7 @@ fn soname(view: &ObjectView) -> Option<BString> {
 
 /// Where a library goes.
 fn place(store: &Path, soname: &BString) -> PathBuf {
-    let stem = soname.split_str(".so").next().unwrap_or_default();
-    let is_c_library = C_LIBRARY.iter().any(|known| stem == known.as_bytes())
+    let is_c_library = is_of_c_library(soname)
         || soname.starts_with(b"ld-linux")
         || soname.starts_with(b"ld64.so");
     let name = soname.to_str_lossy();
@@ -159,7 +134,5 @@ fn emulator(machine: &str) -> Result<Option<PathBuf>> {
     if is_own {
         return Ok(None);
     }
-    let path = Path::new("/usr/bin").join(format!("qemu-{machine}-static"));
-    ensure!(path.is_file(), "{} is missing (Debian: qemu-user-static)", path.display());
-    Ok(Some(path))
+    root::emulator(machine).map(Some)
 }

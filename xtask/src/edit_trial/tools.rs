@@ -16,6 +16,7 @@ use super::check::Done;
 use super::debugger::{self, Stop};
 use super::files::File;
 use super::kinds::{Kind, missing};
+use crate::root;
 
 /// A broken rule and what was seen.
 pub(super) type Complaint = (&'static str, String);
@@ -323,14 +324,14 @@ impl Loader {
             let loader = own.unwrap_or_else(|| usual.into());
             return loader.is_file().then(|| Self { command: vec![loader] });
         };
-        let (root, loader) = loader_above(&file.path, root, &view.ident)?;
+        let (folder, loader) = loader_above(&file.path, root, &view.ident)?;
         if machine == "x86_64" {
             let dirs = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
-            let path = dirs.map(|dir| root.join(dir).display().to_string()).join(":");
+            let path = dirs.map(|dir| folder.join(dir).display().to_string()).join(":");
             return Some(Self { command: vec![loader, "--library-path".into(), path.into()] });
         }
-        let emulator = Path::new("/usr/bin").join(format!("qemu-{machine}-static"));
-        emulator.is_file().then(|| Self { command: vec![emulator, "-L".into(), root, loader] })
+        let emulator = root::emulator(machine).ok()?;
+        Some(Self { command: vec![emulator, "-L".into(), folder, loader] })
     }
 }
 

@@ -75,9 +75,7 @@ impl Tree {
             }
             fs::create_dir_all(&folder)?;
             succeed(Command::new("cp").arg("-a").arg(from).arg(&source))?;
-            let mut apply = Command::new("patch");
-            apply.args(["-p1", "--fuzz=0", "--force", "--silent", "--input"]);
-            succeed(apply.arg(fs::canonicalize(&patch)?).current_dir(&source))?;
+            succeed(patches::apply(&patch, &source)?.arg("--silent"))?;
             // Last: with it the tree is whole.
             fs::write(&stamp, text)?;
         }
