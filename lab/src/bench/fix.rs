@@ -130,8 +130,6 @@ pub(super) fn run(asked: &FixBench) -> Result<()> {
         let store = bench.store()?;
         (objects, bytes) = (store.files.len(), store.bytes()?);
         for (way, runs) in WAYS.iter().zip(&mut runs) {
-            // What the way before left to be written must not be charged to this one.
-            child::succeed(child::command("sync"))?;
             runs.push(bench.take(way, &store)?);
         }
         let began = Instant::now();
@@ -207,12 +205,12 @@ impl Bench {
             writeln!(list, "{}", file.display())?;
         }
         list.flush()?;
-        // What the copying left to be written must not be charged to the first way.
-        child::succeed(child::command("sync"))?;
         Ok(Store { dir, files, list })
     }
 
     fn take(&self, way: &Way, store: &Store) -> Result<Taken> {
+        // What was left to be written must not be charged to this way.
+        child::succeed(child::command("sync"))?;
         let before = store.bytes()?;
         let mut command = match way.becalm {
             [] => {

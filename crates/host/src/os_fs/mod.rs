@@ -13,8 +13,8 @@
 //! A [`Session`] is one closure walk, or a few that follow each other at once. It looks
 //! at each directory once (one `stat` of `<dir>/.`, which fails exactly as any look-up
 //! in the directory would) and trusts what it saw until it ends; the next session looks
-//! again, so a change on disk between two sessions is seen. Everything else is a real system call: links,
-//! permissions and link loops are the kernel's business and stay there.
+//! again, so a change on disk between two sessions is seen. Everything else is a real system
+//! call: links, permissions and link loops are the kernel's business and stay there.
 //!
 //! `root` makes the system calls, on the real root or inside another one.
 

@@ -81,7 +81,8 @@ pub(crate) struct Gap {
     pub refusal: Option<Refusal>,
 }
 
-/// Follows the start of one file as the session sees it; the closure is there for ELF files that were checked.
+/// Follows the start of one file as the session sees it; the closure is there for ELF files
+/// that were checked.
 #[must_use]
 pub(crate) fn check(
     assumed: &Assumptions,

@@ -1,10 +1,10 @@
 //! `becalm compare`: every carrier on a copy of the program's closure, and a table of what was
 //! measured and tried.
 //!
-//! [`program`] says what is compared, [`apply`] puts each carrier on, [`column`] on copies that lie in the
-//! originals' places in a room of their own ([`becalm_host::room`]), [`figures`] watches a
-//! start of each, [`crate::commands::bench`] times them against each other, [`trials`] tries
-//! the properties, [`table`] puts it together; [`crate::output::compare`] tells it.
+//! [`program`] says what is compared, [`apply`] puts each carrier on, [`column`] on copies that
+//! lie in the originals' places in a room of their own ([`becalm_host::room`]), [`figures`]
+//! watches a start of each, [`crate::commands::bench`] times them against each other, [`trials`]
+//! tries the properties, [`table`] puts it together; [`crate::output::compare`] tells it.
 
 pub(crate) mod apply;
 pub(crate) mod column;

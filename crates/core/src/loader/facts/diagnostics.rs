@@ -10,9 +10,9 @@ use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS};
 
 /// The facts in what a loader prints for `--list-diagnostics` (glibc 2.34 on).
 ///
-/// They hold for the CPU it ran on; which carriers it reads it does not print. `None` where the text lacks the release or the
-/// system directories. A 32-bit loader up to 2.36 without a platform of its own (Arm)
-/// gives such a text: it fails half-way through its answer (bug 29427).
+/// They hold for the CPU it ran on; which carriers it reads it does not print. `None` where the
+/// text lacks the release or the system directories. A 32-bit loader up to 2.36 without a
+/// platform of its own (Arm) gives such a text: it fails half-way through its answer (bug 29427).
 #[must_use]
 pub fn from_diagnostics(text: &str) -> Option<LoaderFacts> {
     let answer = Answer::read(text);
