@@ -111,7 +111,7 @@ def calls_of(log):
 
 
 def environment(switch):
-    return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LC_ALL": "C",
+    return {"PATH": os.environ["PATH"], "HOME": "/dev/null/home", "LC_ALL": "C",
             "GLIBC_TUNABLES": f"glibc.rtld.resolution={switch}"}
 
 
