@@ -3,6 +3,7 @@
 //! What a build or a run says goes to logs beside the objects. `make` decides what is left
 //! to do, so that a run that was broken off goes on where it was; another patch begins anew.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -120,6 +121,7 @@ impl Tree {
         let elf = self.objects.join("elf");
         let names = self.names()?;
         ensure!(!names.is_empty(), "{}: has none of the tests", self.source.display());
+        self.make_modules(&names, jobs)?;
         let done = self.run_tests(&names, jobs, "tests.log");
         let results = Results::read(&elf, &names)?;
         if results.is_empty() {
@@ -133,6 +135,20 @@ impl Tree {
         }
         let _ = self.run_tests(&failed, jobs, "tests-again.log");
         Results::read(&elf, &names)
+    }
+
+    /// Makes the modules that the tests' scripts copy into the installed root: the makefile leaves
+    /// that to `make check` as well.
+    fn make_modules(&self, names: &[String], jobs: usize) -> Result<()> {
+        let script = |name: &String| self.source.join("elf").join(format!("{name}.script"));
+        let scripts = names.iter().filter_map(|name| fs::read_to_string(script(name)).ok());
+        let modules: BTreeSet<_> = scripts.flat_map(|text| copied(&text)).collect();
+        if modules.is_empty() {
+            return Ok(());
+        }
+        let mut make = self.make_in_elf();
+        make.arg(format!("-j{jobs}")).args(modules.iter().map(|name| self.objects.join(name)));
+        self.logged(&mut make, "modules.log")
     }
 
     /// Runs tests, whatever became of them before. One that cannot be built fails the run, and has
@@ -179,6 +195,13 @@ impl Tree {
     }
 }
 
+/// The modules below the objects' folder, `$B`, that a script of glibc's test-container copies.
+fn copied(script: &str) -> Vec<String> {
+    let lines = script.lines().filter_map(|line| line.strip_prefix("cp $B/"));
+    let names = lines.filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| name.ends_with(".so")).map(str::to_owned).collect()
+}
+
 /// The tests that concern loading, of all that a makefile names.
 fn ours(all: &str) -> Vec<String> {
     let name = |word: &str| {
@@ -211,6 +234,13 @@ mod tests {
     }
 
     #[test]
+    fn modules_are_what_a_script_copies_from_the_objects() {
+        let script = "# cp $B/elf/no.so $L\ncp $B/elf/a-1.so $L/a.so\nmkdirp 0770 $L\n\
+            cp $B/elf/prog $L\n";
+        assert_eq!(copied(script), ["elf/a-1.so"]);
+    }
+
+    #[test]
     fn another_patch_begins_anew_and_the_same_one_goes_on() {
         let base = tempfile::tempdir().unwrap();
         let version = patches::RELEASES[0].version;
@@ -227,8 +257,8 @@ mod tests {
     }
 
     /// As much of glibc's makefiles as the chore leans on: `order` passes, `tst-audit1` fails
-    /// without an installed root, `dblload` without what `order` makes, `tst-rtld-x` cannot be
-    /// built.
+    /// without an installed root, `dblload` without what `order` makes and without the module that
+    /// its script copies, `tst-rtld-x` cannot be built.
     fn fake_glibc(source: &Path) {
         use std::os::unix::fs::PermissionsExt;
         fs::create_dir_all(source.join("elf")).unwrap();
@@ -242,13 +272,16 @@ mod tests {
         fs::write(source.join("Makefile"), root).unwrap();
         let elf = "tests = dblload order tst-tls1 tst-rtld-x\ntests-container = tst-audit1\n\
             o = $(objdir)/elf\n\
-            $o/dblload.out:\n\techo 'FAIL: elf/dblload' > $o/dblload.test-result\n\
+            $o/mod.so:\n\ttouch $@\n\
+            $o/dblload.out:\n\ttest -e $o/mod.so\n\
+            \techo 'FAIL: elf/dblload' > $o/dblload.test-result\n\
             \ttest ! -e $o/order.test-result || echo 'PASS: x' > $o/dblload.test-result\n\
             $o/order.out:\n\techo 'PASS: elf/order' > $o/order.test-result\n\
             $o/tst-audit1.out:\n\ttest -e $(objdir)/testroot.pristine/install.stamp \\\n\
             \t&& echo 'PASS: elf/x' > $o/tst-audit1.test-result\n\
             $o/tst-rtld-x.out:\n\tfalse\n";
         fs::write(source.join("elf/Makefile"), elf).unwrap();
+        fs::write(source.join("elf/dblload.script"), "cp $B/elf/mod.so $L/mod.so\n").unwrap();
     }
 
     #[test]
