@@ -24,6 +24,9 @@ pub struct Options {
     /// The becalm that builds
     #[arg(long, value_name = "FILE")]
     becalm: PathBuf,
+    /// Random stores to try with each carrier
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    stores: usize,
     /// Where loaders and their store are, instead of a folder below /var/tmp
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -46,7 +49,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         if options.releases.is_empty() || options.releases.iter().any(|asked| asked == version) {
             let loader = build(options, &folder, version)?;
             fine &= is_seen_to_read(options, &loader, &folder)?;
-            fine &= trial(options, &loader, &folder)?;
+            fine &= trial(options, "trial.py", &[], &loader, &folder)?;
+            let stores = options.stores.to_string();
+            fine &= trial(options, "random_stores.py", &["--count", &stores], &loader, &folder)?;
         }
     }
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -92,11 +97,17 @@ fn is_seen_to_read(options: &Options, loader: &Path, folder: &Path) -> Result<bo
     Ok(reads)
 }
 
-/// The cases of `patches/glibc/tests`.
-fn trial(options: &Options, loader: &Path, folder: &Path) -> Result<bool> {
-    let script = patches::folder().join("tests/trial.py");
+/// A script of `patches/glibc/tests`.
+fn trial(
+    options: &Options,
+    script: &str,
+    more: &[&str],
+    loader: &Path,
+    folder: &Path,
+) -> Result<bool> {
+    let script = patches::folder().join("tests").join(script);
     let mut python = Command::new("python3");
-    python.arg("-B").arg(script).arg("--loader").arg(loader);
+    python.arg("-B").arg(script).args(more).arg("--loader").arg(loader);
     python.arg("--store").arg(folder.join("store")).arg("--becalm").arg(&options.becalm);
     Ok(python.status().context("python3")?.success())
 }

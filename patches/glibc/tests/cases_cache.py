@@ -136,6 +136,30 @@ def case_cache_answers_dlopen_with_a_bare_name(maker, pkg):
         assert caches(maker, program) == [file], call
 
 
+def case_name_that_an_object_does_not_need_is_answered_along_its_run_path_alone(maker, pkg):
+    from cases_search import DLOPEN
+    one, second = two(maker, pkg)
+    for folder in (one, second):
+        maker.library(f"{folder}/libb.so")
+    # There for another object of the package, say.
+    fixture.cache(maker.path(pkg, "etc", "ld.so.cache"), [("libb.so", f"{second}/libb.so")])
+    body = ('void *h = dlopen("libb.so", 2);'
+            'puts(h ? ((const char *(*)(void)) dlsym(h, "b"))() : "none");')
+    for path, found in (("/none", "none"), (one, f"{one}/libb.so"),
+                        (f"/none:{second}", f"{second}/libb.so"),
+                        ("$ORIGIN/../two", f"{maker.store}/{pkg}/bin/../two/libb.so")):
+        program = maker.program(maker.path(pkg, "bin", "p"), [], runpath=path, extra=DLOPEN,
+                                body=body)
+        assert both(maker, program)[1] == found.replace("bin/../", "") + "\n", path
+        preload = {"LD_PRELOAD": "libb.so", "LD_TRACE_LOADED_OBJECTS": "1"}
+        off, on = ([line.split(" (0x")[0] for line in
+                    maker.loader.run(program, switch=switch, env=preload)[1].splitlines()]
+                   for switch in (0, 3))
+        assert off == on and (found == "none") == (f"\tlibb.so => {found}" not in on), (path, on)
+    program = maker.program(program, [], runpath=f"/none:{second}", extra=DLOPEN, body=body)
+    assert maker.loader.tries(program, "libb.so")[0] == [f"{second}/libb.so"]
+
+
 def case_auditor_sees_the_cache_s_candidate_as_one_of_a_cache(maker, pkg):
     import cases_search
     one, second, audit, program = cases_search.audited(maker, pkg, noted=False)

@@ -2,21 +2,24 @@
 //!
 //! One table answers for every object of the package that has a run path, so that a name is
 //! entered only where each object that asks for it finds the same file, with nothing before
-//! it that may change. The loader reads the table in the place of the asking object's run
-//! path; a name that is not in it is searched as before.
+//! it that may change. A program may ask for any name, by `dlopen` or by a preload; for one that
+//! an object does not need the loader believes a file that lies along the object's run path, so
+//! that the objects there must find the same as well. The loader reads the table in the place of
+//! the asking object's run path; a name that is not in it is searched as before.
 
 use std::collections::BTreeMap;
 
 use bstr::{BStr, BString};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::note::{openable, passed_over};
-use super::own::{self, Look, OwnPath, Standing};
+use super::own::{self, Look, OwnDir, OwnPath, Standing};
 use super::plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, What};
 use super::settings::Settings;
 use crate::closure::Subject;
 use crate::elf::Ident;
 use crate::fs::{FileId, FileSystem};
+use crate::loader::glibc;
 use crate::search::loader_cache::write::entry_flags;
 use crate::search::loader_cache::{LoaderCache, NewEntry, write};
 
@@ -62,17 +65,37 @@ struct Package<'a> {
     /// By flags and name; `Err` where it must not be entered.
     answers: BTreeMap<(i32, BString), Result<Entered, What>>,
     files: Vec<(FilePlan, i32)>,
+    /// The run paths of the objects, each once for an ABI, with the first object that has it.
+    run_paths: Vec<(BString, i32, OwnPath<'a>)>,
+    known: FxHashSet<(i32, Vec<OwnDir>)>,
 }
 
 /// What a name is to be answered by.
 struct Entered {
     path: BString,
     id: FileId,
+    /// The directory, links resolved: the file's own `$ORIGIN`.
+    origin: BString,
+}
+
+impl Entered {
+    /// The same library, that finds the same in its turn.
+    fn is_same(&self, other: &Self) -> bool {
+        self.id == other.id && self.origin == other.origin
+    }
 }
 
 impl<'a> Package<'a> {
     fn new(fs: &'a dyn FileSystem, settings: &'a Settings) -> Self {
-        Self { fs, settings, target: None, answers: BTreeMap::new(), files: Vec::new() }
+        Self {
+            fs,
+            settings,
+            target: None,
+            answers: BTreeMap::new(),
+            files: Vec::new(),
+            run_paths: Vec::new(),
+            known: FxHashSet::default(),
+        }
     }
 
     fn add(&mut self, path: BString, subject: &Subject, plan: &mut Plan) {
@@ -99,6 +122,9 @@ impl<'a> Package<'a> {
             answers.push(PlannedAnswer { needed: needed.clone(), exact: None, hints: Vec::new() });
             self.agree((flags, needed), found);
         }
+        if self.known.insert((flags, own.dirs.clone())) {
+            self.run_paths.push((path.clone(), flags, own));
+        }
         self.files.push((FilePlan { path, edits: Vec::new(), answers }, flags));
     }
 
@@ -123,7 +149,8 @@ impl<'a> Package<'a> {
                     let file = self.fs.open(path.as_ref());
                     let file =
                         file.map_err(|errno| What::Unreadable { path: path.clone(), errno })?;
-                    return Ok(Entered { path, id: file.id });
+                    let origin = super::real_path(self.fs, glibc::dirname(&path).as_ref());
+                    return Ok(Entered { path, id: file.id, origin });
                 }
             }
         }
@@ -139,7 +166,7 @@ impl<'a> Package<'a> {
             }
             Entry::Occupied(mut known) => {
                 let verdict = match (known.get(), found) {
-                    (Ok(one), Ok(other)) if one.id == other.id => return,
+                    (Ok(one), Ok(other)) if one.is_same(&other) => return,
                     (Ok(one), Ok(other)) => {
                         What::TwoAnswers { one: one.path.clone(), other: other.path }
                     }
@@ -151,8 +178,35 @@ impl<'a> Package<'a> {
         }
     }
 
-    fn finish(self, root: BString, plan: &mut Plan) {
+    /// Takes out what an object, were it to ask, would be answered otherwise by its run path.
+    fn leave_out_other_answers(&mut self, plan: &mut Plan) {
+        let mut answers = std::mem::take(&mut self.answers);
+        for ((flags, name), answer) in &mut answers {
+            for (path, own_flags, own) in &self.run_paths {
+                let Ok(found) = answer else { break };
+                let dir = &found.path[..found.path.len() - name.len()];
+                let is_searched = |own: &OwnDir| own.name.as_ref().is_some_and(|it| it == dir);
+                if own_flags != flags || !own.dirs.iter().any(is_searched) {
+                    continue;
+                }
+                let what = match self.entry(own, name.as_ref()) {
+                    Ok(other) if other.is_same(found) => continue,
+                    Ok(other) => What::TwoAnswers { one: found.path.clone(), other: other.path },
+                    Err(what) => {
+                        let (path, needed) = (path.clone(), Some(name.clone()));
+                        plan.findings.push(Finding { path, needed, what: what.clone() });
+                        what
+                    }
+                };
+                *answer = Err(what);
+            }
+        }
+        self.answers = answers;
+    }
+
+    fn finish(mut self, root: BString, plan: &mut Plan) {
         let Some(target) = self.target else { return };
+        self.leave_out_other_answers(plan);
         let mut entered: FxHashMap<(i32, BString), BString> = FxHashMap::default();
         let path = path_in(root.as_ref());
         for (key, answer) in self.answers {

@@ -27,7 +27,7 @@ pub(super) struct OwnPath<'a> {
 }
 
 /// One element of a run path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OwnDir {
     /// As the run path has it, without slashes at its end; empty for the current directory.
     pub(super) written: BString,
@@ -38,7 +38,7 @@ pub(super) struct OwnDir {
 }
 
 /// What a carrier may make of an element of a run path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Standing {
     /// It may change, or holds variants of its libraries for some CPUs: always searched.
     Searched,

@@ -140,6 +140,39 @@ resolution_try (void *closure)
     }
 }
 
+/* Whether L has a run path that counts; RPATH: DT_RPATH, else DT_RUNPATH.
+   Its directories are known afterwards.  */
+static bool
+resolution_run_path (struct link_map *l, bool rpath)
+{
+  return (rpath ? cache_rpath (l, &l->l_rpath_dirs, DT_RPATH, "RPATH")
+	  : cache_rpath (l, &l->l_runpath_dirs, DT_RUNPATH, "RUNPATH"));
+}
+
+/* Whether a cache may answer L for NAME by FILE.  Whoever wrote the cache saw
+   what the package's objects need.  Any other name, one that is preloaded or
+   that dlopen was given, may be there for another object: it is answered only
+   by a file that the run path of L would have been searched for.  */
+static bool
+resolution_is_for (struct link_map *l, bool rpath, const char *name,
+		   const char *file)
+{
+  const char *strings = (const char *) D_PTR (l, l_info[DT_STRTAB]);
+  for (const ElfW(Dyn) *d = l->l_ld; d->d_tag != DT_NULL; ++d)
+    if (d->d_tag == DT_NEEDED && strcmp (strings + d->d_un.d_val, name) == 0)
+      return true;
+
+  if (!resolution_run_path (l, rpath))
+    return false;
+  struct r_search_path_elem **dir
+    = rpath ? l->l_rpath_dirs.dirs : l->l_runpath_dirs.dirs;
+  for (; *dir != NULL; ++dir)
+    if (strncmp (file, (*dir)->dirname, (*dir)->dirnamelen) == 0
+	&& strcmp (file + (*dir)->dirnamelen, name) == 0)
+      return true;
+  return false;
+}
+
 /* Whether FILE lies in a directory that DF_1_NODEFLIB forbids.  */
 static bool
 resolution_is_default (const char *file)
@@ -190,6 +223,7 @@ resolution_find (struct resolution *r, bool has_run_path)
     {
       r->cached = _dl_package_cache_lookup (r->name, path, root);
       return (r->cached != NULL
+	      && resolution_is_for (l, r->rpath, r->name, r->cached)
 	      && !((l->l_flags_1 & DF_1_NODEFLIB) != 0
 		   && resolution_is_default (r->cached)));
     }
@@ -214,10 +248,7 @@ resolution_open (struct link_map *loader, bool in_rpath, const char *name,
     return -1;
   /* Where some run paths are to be ignored, is this one?  */
   if (__glibc_unlikely (GLRO(dl_inhibit_rpath) != NULL)
-      && !(rpath
-	   ? cache_rpath (loader, &loader->l_rpath_dirs, DT_RPATH, "RPATH")
-	   : cache_rpath (loader, &loader->l_runpath_dirs, DT_RUNPATH,
-			  "RUNPATH")))
+      && !resolution_run_path (loader, rpath))
     return -1;
 
   struct resolution r =

@@ -44,9 +44,12 @@ pub(super) fn settings() -> Settings {
 }
 
 pub(super) fn closure(fs: &MemFs) -> Closure {
+    closure_in(fs, &Environment::default())
+}
+
+pub(super) fn closure_in(fs: &MemFs, environment: &Environment) -> Closure {
     let subject = Subject::open(fs, "/s/p/bin/prog".into()).expect("the fixture's program");
-    closure::resolve(fs, subject, LD_SO.into(), facts(), &Environment::default())
-        .expect("the fixture's loader")
+    closure::resolve(fs, subject, LD_SO.into(), facts(), environment).expect("the fixture's loader")
 }
 
 fn plan(fs: &MemFs, scope: Scope) -> Plan {

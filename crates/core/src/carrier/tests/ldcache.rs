@@ -1,6 +1,8 @@
 //! What a package's cache holds, and that a loader which reads it finds the same.
 
-use super::absolute::{self, LD_SO, base, closure, facts, library, settings};
+use bstr::BString;
+
+use super::absolute::{self, LD_SO, base, closure, closure_in, facts, library, settings};
 use super::planned;
 use crate::carrier::planned::Outlook;
 use crate::carrier::{Creation, Plan, What, ldcache};
@@ -9,7 +11,7 @@ use crate::elf::{Class, Endian};
 use crate::facts::{Environment, Readers};
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{FileSystem, MemFs};
-use crate::probe::SearchSource;
+use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
 
 fn prog() -> ObjectBuilder {
@@ -82,6 +84,46 @@ fn a_name_that_two_objects_answer_differently_is_left_out() {
     assert_eq!(entries(&plan), ["libb.so 0x303 /s/b/lib/libb.so"]);
     assert!(matches!(plan.findings[0].what, What::TwoAnswers { .. }));
     assert_eq!(plan.files[0].answers[0].exact, None);
+}
+
+#[test]
+fn a_name_that_another_object_would_be_answered_otherwise_is_left_out() {
+    let library = |path: &str| library("libq.so").needed("libb.so").runpath(path);
+    let fs = |path: &str| {
+        let fs = packages().object("/s/a2/lib/liba.so", super::absolute::library("liba.so"));
+        fs.object("/s/p/lib/libq.so", library(path))
+    };
+    let all = ["/s/p/bin/prog", "/s/p/lib/libq.so"];
+    // It needs no liba.so, but may be asked to load one.
+    let found = plan(&fs("/s/a2/lib:/s/a/lib:/s/b/lib"), &all);
+    assert_eq!(entries(&found), ["libb.so 0x303 /s/b/lib/libb.so"]);
+    assert!(matches!(found.findings[0].what, What::TwoAnswers { .. }), "{:?}", found.findings);
+    let moved = plan(&fs("/m:/s/a/lib:/s/b/lib"), &all);
+    assert!(moved.creations.is_empty());
+    // Where the answer does not lie along its run path, the loader does not believe it.
+    assert_eq!(entries(&plan(&fs("/s/a2/lib:/s/b/lib"), &all)).len(), 2);
+}
+
+#[test]
+fn a_preload_is_answered_by_what_lies_along_the_program_s_run_path_alone() {
+    let fs = base()
+        .dir("/s/c/lib")
+        .object("/s/a/lib/liba.so", library("liba.so"))
+        .object("/s/p/lib/libq.so", library("libq.so").needed("liba.so").runpath("/s/a/lib"));
+    let cached = Some(SearchSource::PackageCache);
+    for (path, source) in [("/s/c/lib:/s/a/lib", cached), ("/s/c/lib", None)] {
+        let program = ObjectBuilder::program().interpreter(LD_SO).runpath(path);
+        let fs = fs.clone().object("/s/p/bin/prog", program);
+        let plan = plan(&fs, &["/s/p/bin/prog", "/s/p/lib/libq.so"]);
+        assert_eq!(entries(&plan), ["liba.so 0x303 /s/a/lib/liba.so"]);
+        let preload = Some(BString::from("liba.so"));
+        let plain = Environment { preload: preload.clone(), ..Environment::default() };
+        let reading = Environment { preload, ..reading() };
+        let after = planned(&fs, &closure_in(&fs, &plain), &plan, &reading).unwrap();
+        assert!(after.is_equal(), "{path}: {:?}", after.finding());
+        let hit = after.after.probes().find(|p| (p.call, p.outcome) == (Call::Open, Outcome::Hit));
+        assert_eq!(hit.map(|p| p.source), source, "{path}");
+    }
 }
 
 #[test]

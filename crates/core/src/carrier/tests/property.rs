@@ -51,6 +51,7 @@ struct World {
     libraries: Vec<(usize, usize, Object)>,
     later: Vec<(usize, usize, Object)>,
     library_path: bool,
+    preload: Option<usize>,
 }
 
 fn object() -> impl Strategy<Value = Object> {
@@ -69,12 +70,14 @@ fn object() -> impl Strategy<Value = Object> {
 fn world() -> impl Strategy<Value = World> {
     let libraries = prop::collection::vec((0..7_usize, 0..NAMES.len(), object()), 0..12);
     let later = prop::collection::vec((0..LATER.len(), 0..NAMES.len(), object()), 0..4);
-    (object(), libraries, later, any::<bool>()).prop_map(
-        |(program, libraries, later, library_path)| World {
+    let preload = prop::option::of(0..NAMES.len());
+    (object(), libraries, later, any::<bool>(), preload).prop_map(
+        |(program, libraries, later, library_path, preload)| World {
             program,
             libraries,
             later,
             library_path,
+            preload,
         },
     )
 }
@@ -131,7 +134,8 @@ impl World {
 
     fn environment(&self, reads: Readers) -> Environment {
         let library_path = self.library_path.then(|| "/m".into());
-        Environment { library_path, reads, ..Environment::default() }
+        let preload = self.preload.map(|name| NAMES[name].into());
+        Environment { library_path, preload, reads, ..Environment::default() }
     }
 }
 
@@ -159,7 +163,7 @@ fn holds(world: &World, plan: &Plan, reads: &Readers) -> Result<(), TestCaseErro
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2048) })]
 
     #[test]
     fn notes_change_nothing_that_is_loaded(world in world()) {

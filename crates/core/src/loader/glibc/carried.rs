@@ -160,6 +160,9 @@ impl Process<'_> {
         let Some(path) = cache.lookup(search.name, &self.cache_query) else {
             return Ok(Step::NotHere);
         };
+        if !self.is_needed(search, object) && !self.is_searched_for(search, object, path)? {
+            return Ok(Step::NotHere);
+        }
         if self.is_nodeflib(object)
             && self.facts.system_dirs.iter().any(|dir| path.starts_with(dir))
         {
@@ -169,6 +172,30 @@ impl Process<'_> {
             Step::Refused(_) => Ok(Step::NotHere),
             step => Ok(step),
         }
+    }
+
+    /// True for a name among those that the object needs, which the writer of its package's
+    /// cache saw.
+    fn is_needed(&self, search: &Search<'_>, object: usize) -> bool {
+        self.load.objects[object].view.needed().any(|needed| needed == search.name)
+    }
+
+    /// True where a search along the object's own run path would look for the name under this
+    /// path.
+    fn is_searched_for(
+        &mut self,
+        search: &Search<'_>,
+        object: usize,
+        path: &BStr,
+    ) -> Result<bool, Ended> {
+        let own = match self.has_runpath(object) {
+            true => self.runpath_of(object)?,
+            false => self.rpath_of(object)?,
+        };
+        let names = |dir: &usize| {
+            path.strip_prefix(self.dirs.list[*dir].name.as_slice()) == Some(search.name.as_bytes())
+        };
+        Ok(!own.is_spent() && own.all().iter().any(names))
     }
 
     /// Mapped once a package; one that is not there costs one failed open.

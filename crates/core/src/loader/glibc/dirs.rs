@@ -41,6 +41,11 @@ impl SearchPath {
         self.next(0).is_none()
     }
 
+    /// All directories, those that turned out to be nowhere too.
+    pub(super) fn all(&self) -> &[usize] {
+        &self.dirs
+    }
+
     /// The first directory from position `from` on that is not left out, with its
     /// position.
     pub(super) fn next(&self, from: usize) -> Option<(usize, usize)> {

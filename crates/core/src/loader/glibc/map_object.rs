@@ -204,13 +204,13 @@ impl Process<'_> {
         dynamic.is_some_and(|dynamic| dynamic.flags_1 & DF_1_NODEFLIB != 0)
     }
 
-    fn has_runpath(&self, object: usize) -> bool {
+    pub(super) fn has_runpath(&self, object: usize) -> bool {
         let dynamic = self.load.objects[object].view.dynamic.as_ref();
         dynamic.is_some_and(|dynamic| dynamic.runpath.is_some())
     }
 
     /// `cache_rpath` for `DT_RPATH`, which `DT_RUNPATH` switches off.
-    fn rpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
+    pub(super) fn rpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
         if let Some(dirs) = &self.maps[object].rpath {
             return Ok(Rc::clone(dirs));
         }
@@ -222,7 +222,7 @@ impl Process<'_> {
     }
 
     /// `cache_rpath` for `DT_RUNPATH`.
-    fn runpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
+    pub(super) fn runpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
         if let Some(dirs) = &self.maps[object].runpath {
             return Ok(Rc::clone(dirs));
         }
