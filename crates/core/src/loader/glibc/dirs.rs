@@ -99,9 +99,10 @@ impl Dirs {
         }
     }
 
-    /// The compiled-in directories (`_dl_init_paths`).
+    /// The compiled-in directories (`_dl_init_paths`). One that is there twice is found absent
+    /// twice; a run path means the first.
     pub(super) fn system(&mut self, names: &[BString]) -> PathList {
-        Rc::new(SearchPath::new(names.iter().map(|name| self.entry(name.clone())).collect()))
+        Rc::new(SearchPath::new(names.iter().map(|name| self.add(name.clone())).collect()))
     }
 
     /// `fillin_rpath`: the elements of a path, expanded, each directory once. `None`
@@ -132,9 +133,13 @@ impl Dirs {
         if let Some(&known) = self.by_name.get(&name) {
             return known;
         }
+        self.add(name)
+    }
+
+    fn add(&mut self, name: BString) -> usize {
         let index = self.list.len();
         self.name_bytes += name.len();
-        self.by_name.insert(name.clone(), index);
+        self.by_name.entry(name.clone()).or_insert(index);
         self.list.push(SearchDir { name, folders: None });
         index
     }

@@ -238,6 +238,17 @@ fn nodeflib_keeps_an_object_out_of_the_system_dirs() {
 }
 
 #[test]
+fn a_system_directory_that_is_there_twice_is_found_absent_twice() {
+    let fs = base().object("/bin/prog", program().needed("liba.so")).dir("/lib");
+    let dirs = ["/none/", "/lib/", "/none/"].map(Into::into).to_vec();
+    let facts = LoaderFacts { system_dirs: dirs, ..facts(37) };
+    let tried = probes(&walk(&fs, facts, &Environment::default()));
+    let none = ["open:miss /none/liba.so", "stat:miss /none"];
+    let lib = ["open:miss /lib/liba.so", "stat:hit /lib"];
+    assert_eq!(tried[tried.len() - 6..], [none, lib, none].concat());
+}
+
+#[test]
 fn the_root_directory_is_taken_for_absent_before_2_38() {
     let fs = base()
         .object("/bin/prog", program().needed("libnone.so").needed("liba.so").runpath("/"))
