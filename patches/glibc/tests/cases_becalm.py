@@ -13,7 +13,7 @@ def traced(maker, program, more=(), switch=None):
     from trial import Skip
     if maker.loader.becalm is None:
         raise Skip("no --becalm")
-    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    env = {"PATH": os.environ["PATH"], "HOME": "/dev/null/home"}
     if switch is not None:
         env["GLIBC_TUNABLES"] = f"glibc.rtld.resolution={switch}"
     report = maker.path(os.path.relpath(program, maker.store) + ".json")
@@ -60,6 +60,6 @@ def case_check_predicts_as_trace_does(maker, pkg):
                             pairs=[("liba.so", f"={second}/liba.so")])
     image = traced(maker, program)
     done = subprocess.run([maker.loader.becalm, "check", "--json", "--probes", program],
-                          env={"HOME": "/nonexistent"}, capture_output=True, text=True)
+                          env={"HOME": "/dev/null/home"}, capture_output=True, text=True)
     told, = json.loads(done.stdout)["programs"]
     assert told["storm"] == image["storm"] and sources(told) == ["note"], told

@@ -10,10 +10,12 @@ many places, in hwcaps subdirectories too, damaged ones among them. Then a carri
 written, and what the loader answers with its readers off and on must be the same: the
 objects in their order, what the program prints, its status. So it must after libraries
 came and went outside the store, with LD_LIBRARY_PATH, LD_PRELOAD and in another working
-directory. A difference is printed with its seed, and its store is kept.
+directory. `becalm trace` must see each start make the opens and stats that it predicts. A
+difference is printed with its seed, and its store is kept.
 """
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -158,8 +160,20 @@ class Trial:
         lines = [line.split(" (0x")[0] for line in listed[1].splitlines()]
         return lines, listed[0], self.loader.run(program, switch=switch, **more)
 
+    def prediction(self, program, more):
+        """How the loader's calls differ from what becalm predicts of them; None if they do not."""
+        report = os.path.join(self.outside, "report.json")
+        env = {"PATH": os.environ["PATH"], "HOME": "/dev/null/home",
+               "GLIBC_TUNABLES": f"glibc.rtld.resolution={READS[self.carrier]}"}
+        subprocess.run([self.loader.becalm, "trace", "--json", "-o", report, "--", program],
+                       env=dict(env, **more.get("env", {})), cwd=more.get("cwd"),
+                       capture_output=True, timeout=60)
+        with open(report, encoding="utf-8") as file:
+            prediction = json.load(file)["images"][-1]["prediction"]
+        return None if prediction["equal"] else prediction["differences"][:3]
+
     def compare(self):
-        """How many answers were compared, and the first that differs."""
+        """How many starts were compared, and the first that differs."""
         count = 0
         for program in self.programs:
             for more in self.environments():
@@ -167,7 +181,10 @@ class Trial:
                            for switch in (0, READS[self.carrier]))
                 count += 1
                 if off != on:
-                    return count, (program, more, off, on)
+                    return count, (program, more, f"off {off}", f"on  {on}")
+                difference = self.prediction(program, more)
+                if difference is not None:
+                    return count, (program, more, "not as predicted", difference)
         return count, None
 
 
@@ -182,9 +199,9 @@ def one(loader, seed, carrier):
         more, difference = trial.compare()
         count += more
         if difference is not None:
-            program, given, off, on = difference
+            program, given, one, other = difference
             print(f"DIFFERENT seed {seed}, {carrier}, step {step}: {program} {given}\n"
-                  f"  off {off}\n  on  {on}", flush=True)
+                  f"  {one}\n  {other}", flush=True)
             return count, False
     trial.remove()
     return count, True
