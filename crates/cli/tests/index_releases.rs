@@ -1,5 +1,5 @@
 //! Loaders of releases that ask no audit module, or not where it would help: what cannot be
-//! calmed is refused and says why.
+//! calmed is refused and says why. Machines without a loader here are left out and counted.
 //!
 //! The loader of this machine with another release in its bytes stands for an old one: by its
 //! bytes, and by what it says when asked, becalm tells what it is.
@@ -10,6 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
 use support::store::{Store, assert_refused, nothing_to_test_with, text};
 use support::{cc, run, skip};
 
@@ -109,4 +110,20 @@ fn a_store_of_programs_that_no_index_calms_is_not_indexed() {
         return;
     }
     refused(&store, "musl is calmed by no index");
+}
+
+#[test]
+fn a_library_of_a_machine_without_a_loader_here_is_counted_and_no_error() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let library = store.two("libforeign.so");
+    let mut bytes = fs::read(store.path("other/libone.so")).expect("a library");
+    let (machine, name) = if bytes[18] == 0x16 { (62, "x86_64") } else { (0x16, "s390x") };
+    bytes[18..20].copy_from_slice(&u16::to_ne_bytes(machine));
+    fs::write(&library, &bytes).expect("written");
+    let made = store.make_index(&[]);
+    let other = serde_json::json!({ "machine": name, "objects": 1 });
+    assert_eq!(made["other_machines"], Value::from(vec![other]), "{made}");
 }

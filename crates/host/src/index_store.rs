@@ -7,6 +7,7 @@ mod update;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -110,6 +111,9 @@ impl MachineIndex {
 pub struct Indexed {
     /// An index for each machine met, the one with most objects first.
     pub machines: Vec<MachineIndex>,
+    /// Machines that nothing here is started for, their loader not being here, with the number of
+    /// their objects. Where no machine's loader is, that is an error.
+    pub without_loader: Vec<(Target, usize)>,
     /// What could not be read.
     pub errors: Vec<HostError>,
 }
@@ -170,7 +174,7 @@ fn index_paths(
     options: IndexOptions<'_>,
 ) -> Indexed {
     let stamps = OsStamps::default();
-    let mut errors = Vec::new();
+    let mut failed = Vec::new();
     let stores = immutable(options);
     let mut machines: Vec<MachineIndex> = by_machine(os, paths)
         .into_values()
@@ -178,11 +182,22 @@ fn index_paths(
             let loaders = BString::default();
             let (stores, group) = (stores.as_slice(), &group);
             let mut work = Work { os, stamps, options, stores, group, folders, loaders };
-            work.index().map_err(|error| errors.push(error)).ok()
+            let left = |error| failed.push((Target::of(&group.ident), group.paths.len(), error));
+            work.index().map_err(left).ok()
         })
         .collect();
     machines.sort_by_key(|machine| std::cmp::Reverse(machine.index.objects.len()));
-    Indexed { machines, errors }
+    let mut indexed = Indexed { machines, ..Indexed::default() };
+    for (target, objects, error) in failed {
+        let is_not_here = matches!(&error, HostError::Interpreter { source, .. }
+            if source.kind() == ErrorKind::NotFound);
+        if is_not_here && !indexed.machines.is_empty() {
+            indexed.without_loader.push((target, objects));
+        } else {
+            indexed.errors.push(error);
+        }
+    }
+    indexed
 }
 
 fn real(path: &Path) -> PathBuf {

@@ -90,7 +90,7 @@ pub fn update_stores(
     let mut known: FxHashSet<BString> = paths.cloned().collect();
     let new = work.ask_all(&facts, &group.paths, &further, &mut known);
     let machine = work.join(&facts, &before, &keep, new);
-    Some(Indexed { machines: vec![machine], errors })
+    Some(Indexed { machines: vec![machine], errors, ..Indexed::default() })
 }
 
 /// The old index, held against what is there.

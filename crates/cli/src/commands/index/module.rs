@@ -91,7 +91,7 @@ impl Modules {
         let module = self.of(machine.target).unwrap_or_default();
         let table = encode(&machine.index, machine.target)?;
         let file = embed(&module, &table)?;
-        let others = machines.iter().map(counted).collect();
+        let others = machines.iter().map(counted).chain(indexed.without_loader).collect();
         Ok(Sealed { machine, file, table: table.len(), others })
     }
 }
