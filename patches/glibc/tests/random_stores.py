@@ -199,9 +199,9 @@ def one(loader, seed, carrier):
         more, difference = trial.compare()
         count += more
         if difference is not None:
-            program, given, one, other = difference
-            print(f"DIFFERENT seed {seed}, {carrier}, step {step}: {program} {given}\n"
-                  f"  {one}\n  {other}", flush=True)
+            program, given, *how = difference
+            print(f"DIFFERENT seed {seed}, {carrier}, step {step}: {program} {given}", *how,
+                  sep="\n  ", flush=True)
             return count, False
     trial.remove()
     return count, True
