@@ -163,11 +163,13 @@ class Trial:
     def prediction(self, program, more):
         """How the loader's calls differ from what becalm predicts of them; None if they do not."""
         report = os.path.join(self.outside, "report.json")
-        env = {"PATH": os.environ["PATH"], "HOME": "/dev/null/home",
-               "GLIBC_TUNABLES": f"glibc.rtld.resolution={READS[self.carrier]}"}
-        subprocess.run([self.loader.becalm, "trace", "--json", "-o", report, "--", program],
-                       env=dict(env, **more.get("env", {})), cwd=more.get("cwd"),
-                       capture_output=True, timeout=60)
+        # Set by env(1): becalm itself may be dynamically linked.
+        given = dict(more.get("env", {}),
+                     GLIBC_TUNABLES=f"glibc.rtld.resolution={READS[self.carrier]}")
+        command = ["env", *(f"{name}={value}" for name, value in given.items()), program]
+        subprocess.run([self.loader.becalm, "trace", "--json", "-o", report, "--", *command],
+                       env={"PATH": os.environ["PATH"], "HOME": "/dev/null/home"},
+                       cwd=more.get("cwd"), capture_output=True, timeout=60)
         with open(report, encoding="utf-8") as file:
             prediction = json.load(file)["images"][-1]["prediction"]
         return None if prediction["equal"] else prediction["differences"][:3]
