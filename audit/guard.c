@@ -99,7 +99,7 @@ int
 guard_holds (uint32_t index)
 {
   if (index >= REMEMBERED)
-    return look (index) != 0;
+    return look (index) != FAILS;
   unsigned shift = 2 * (index % 4);
   unsigned known = remembered[index / 4] >> shift & 3u;
   if (known == 0)

@@ -1,6 +1,8 @@
 //! What changes while a program runs: each question is answered by what is there then, as the
 //! search would be.
 
+use becalm_core::index::Guard;
+
 use crate::support::{Ran, SHOW, Scene, answered, answers, skip, skip_for, start};
 
 /// Starts plainly, then calmed by an index made in between: the programs here change what an
@@ -265,4 +267,36 @@ fn a_log_that_nobody_reads_holds_no_program_up() {
     let path = ("PATH", "/usr/bin:/bin");
     let plain = start(&line, &[path]);
     assert_eq!(start(&line, &[path, ("LD_AUDIT", &index), ("BECALM", &becalm)]), plain);
+}
+
+/// The module remembers what it saw of the first guards; those beyond are looked at each time.
+#[test]
+fn a_guard_beyond_those_that_are_remembered_is_believed_only_while_it_holds() {
+    if skip() {
+        return;
+    }
+    const BEFORE: u32 = 5000;
+    let scene = Scene::new();
+    scene.library("store/b/libx.so.1", "x", 1, &[]);
+    scene.library("aside/libx.so.1", "x", 2, &[]);
+    std::fs::create_dir(scene.path("out")).unwrap();
+    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+    let arguments = ["@/store/b/libx.so.1", "-Wl,-rpath,@/out:@/store/b"];
+    scene.cc("store/p/prog", &source, &arguments);
+    let indexed = scene.index(&[]);
+    let machine = &indexed.machines[0];
+    let mut index = machine.index.clone();
+    let none = |n| Guard::Absent(format!("/none/{n}").into());
+    index.guards.splice(0..0, (0..BEFORE).map(none));
+    let edges = index.objects.iter_mut().flat_map(|object| &mut object.edges);
+    let of_edges = edges.flat_map(|edge| &mut edge.guards);
+    let of_directories = index.directories.iter_mut().map(|directory| &mut directory.guard);
+    of_edges.chain(&mut index.roots).chain(of_directories).for_each(|guard| *guard += BEFORE);
+    scene.write_index(&index, machine.target);
+    let (ran, answers) = scene.same("store/p/prog", &[]);
+    assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");
+    assert!(answered(&answers, "libx.so.1"), "{answers:?}");
+    std::fs::copy(scene.path("aside/libx.so.1"), scene.path("out/libx.so.1")).unwrap();
+    let (ran, _) = scene.same("store/p/prog", &[]);
+    assert!(ran.stdout.ends_with("value 2\n"), "{ran:?}");
 }
