@@ -3,7 +3,7 @@
 
 use becalm_core::index::Guard;
 
-use crate::support::{Ran, SHOW, Scene, answered, answers, skip, skip_for, start};
+use crate::support::{Ran, SHOW, Scene, answered, skip, skip_for, start};
 
 /// Starts plainly, then calmed by an index made in between: the programs here change what an
 /// index rests on, and put it back. Gives the start and what was answered.
@@ -15,13 +15,7 @@ fn same(
 ) -> (Ran, Vec<(String, String)>) {
     let plain = start(line, environment);
     scene.index(dirs);
-    let log = scene.path("log");
-    let _ = std::fs::remove_file(&log);
-    let (index, becalm) = (scene.text("index.so"), format!("log:{}", log.display()));
-    let mut calmed = environment.to_vec();
-    calmed.extend([("LD_AUDIT", index.as_str()), ("BECALM", becalm.as_str())]);
-    let ran = start(line, &calmed);
-    let answers = answers(&log);
+    let (ran, answers) = scene.logged(line, environment);
     assert_eq!(ran, plain, "{answers:#?}");
     (ran, answers)
 }

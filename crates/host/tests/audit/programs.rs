@@ -278,11 +278,8 @@ fn python_imports_extension_modules() {
     let line = ["/usr/bin/python3", "-c", script];
     let ran = same(&scene, &line, &[("LD_LIBRARY_PATH", &dirs)]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let log = scene.path("log");
-    let becalm = format!("log:{}", log.display());
-    let index = scene.text("index.so");
-    start(&line, &[("LD_LIBRARY_PATH", &dirs), ("LD_AUDIT", &index), ("BECALM", &becalm)]);
-    assert!(answered(&answers(&log), "libc.so.6"), "{:?}", answers(&log));
+    let (_, answers) = scene.logged(&line, &[("LD_LIBRARY_PATH", &dirs)]);
+    assert!(answered(&answers, "libc.so.6"), "{answers:?}");
 }
 
 #[test]
@@ -308,14 +305,9 @@ fn java_starts() {
     for environment in [&[][..], &[("LD_LIBRARY_PATH", d0.as_str())]] {
         let ran = same(&scene, &line, environment);
         assert!(ran.code == 0 && ran.stderr.contains("java.library.path"), "{ran:?}");
-        let log = scene.path("log");
-        let (index, becalm) = (scene.text("index.so"), format!("log:{}", log.display()));
-        let audit = [("LD_AUDIT", index.as_str()), ("BECALM", &becalm)];
-        start(&line, &[environment, &audit].concat());
-        let answers = answers(&log);
+        let (_, answers) = scene.logged(&line, environment);
         let own = |(_, path): &(String, String)| Path::new(path).starts_with(&stores[0]);
         assert!(answers.iter().any(own), "{answers:?}");
-        std::fs::remove_file(&log).unwrap();
     }
 }
 

@@ -154,15 +154,24 @@ impl Scene {
         program: &str,
         environment: &[(&str, &str)],
     ) -> (Ran, Vec<(String, String)>) {
+        let (logged, answers) = self.logged(&[self.path(program)], environment);
+        let index = self.text("index.so");
+        let ran = self.start(program, &[&[("LD_AUDIT", index.as_str())], environment].concat());
+        assert_eq!(ran, logged, "logging changes nothing");
+        (ran, answers)
+    }
+
+    /// Starts a command line under the index; the log of what was answered beside.
+    pub(crate) fn logged<S: AsRef<OsStr>>(
+        &self,
+        line: &[S],
+        environment: &[(&str, &str)],
+    ) -> (Ran, Vec<(String, String)>) {
         let log = self.path("log");
         let _ = std::fs::remove_file(&log);
         let (index, becalm) = (self.text("index.so"), format!("log:{}", log.display()));
-        let mut all = vec![("LD_AUDIT", index.as_str()), ("BECALM", becalm.as_str())];
-        all.extend_from_slice(environment);
-        let logged = self.start(program, &all);
-        all.retain(|(name, _)| *name != "BECALM");
-        let ran = self.start(program, &all);
-        assert_eq!(ran, logged, "logging changes nothing");
+        let audit = [("LD_AUDIT", index.as_str()), ("BECALM", becalm.as_str())];
+        let ran = start(line, &[&audit, environment].concat());
         (ran, answers(&log))
     }
 
