@@ -17,6 +17,7 @@
 #define LAV_CURRENT 2u
 #define LA_SER_ORIG 1u
 #define LA_ACT_CONSISTENT 0u
+#define LM_ID_BASE 0
 
 /* Objects with a DT_RPATH so far, and those of them the table does not know. */
 static unsigned rpath_objects STATE = 0;
@@ -105,7 +106,9 @@ identify (const struct link_map *map)
 EXPORT unsigned
 la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
 {
-  if (program == NULL)
+  /* Audit modules before and after this one, and what they need, are mapped before the program is
+     announced (load_audit_modules of glibc elf/rtld.c), each into a namespace of its own. */
+  if (program == NULL && namespace == LM_ID_BASE)
     {
       program = map;
       process_init (map);
@@ -142,7 +145,7 @@ EXPORT void
 la_activity (uintptr_t *cookie, unsigned flag)
 {
   (void) cookie;
-  if (flag != LA_ACT_CONSISTENT)
+  if (flag != LA_ACT_CONSISTENT || program == NULL)
     return;
   has_started = 1;
   forget ();
@@ -227,7 +230,7 @@ answer_from_note (const char *needed, const struct link_map *map)
 static const char *
 answer (const char *needed, uintptr_t *cookie)
 {
-  if (has_byte (needed, '/') || has_byte (needed, '$'))
+  if (has_byte (needed, '/') || has_byte (needed, '$') || process_is_loader (needed))
     return needed;
   if (is_unanswered && has_started)
     forget ();

@@ -6,6 +6,7 @@
 #define DT_STRTAB 5
 #define DT_SYMTAB 6
 #define DT_STRSZ 10
+#define DT_SONAME 14
 #define DT_RPATH 15
 #define DT_RUNPATH 29
 #define DT_GNU_HASH 0x6ffffef5
@@ -15,8 +16,8 @@
 struct tables
 {
   elf_word strings, strings_size, symbols, gnu_hash, hash;
-  elf_word rpath, runpath, flags_1;
-  int has_rpath, has_runpath;
+  elf_word rpath, runpath, flags_1, soname;
+  int has_rpath, has_runpath, has_soname;
 };
 
 static struct tables
@@ -30,6 +31,7 @@ read_tables (const elf_dyn *entry)
       case DT_STRTAB: t.strings = entry->value; break;
       case DT_SYMTAB: t.symbols = entry->value; break;
       case DT_STRSZ: t.strings_size = entry->value; break;
+      case DT_SONAME: t.soname = entry->value; t.has_soname = 1; break;
       case DT_RPATH: t.rpath = entry->value; t.has_rpath = 1; break;
       case DT_RUNPATH: t.runpath = entry->value; t.has_runpath = 1; break;
       case DT_GNU_HASH: t.gnu_hash = entry->value; break;
@@ -77,6 +79,17 @@ dynamic_run_path (const struct link_map *map)
     }
   result.value = value;
   return result;
+}
+
+const char *
+dynamic_soname (const struct link_map *map)
+{
+  struct tables t = { 0 };
+  if (map->dynamic != NULL)
+    t = read_tables (map->dynamic);
+  if (!t.has_soname || t.strings == 0 || t.soname >= t.strings_size)
+    return NULL;
+  return (const char *) address (map, t.strings) + t.soname;
 }
 
 uint32_t

@@ -17,6 +17,9 @@ struct run_path
 
 struct run_path dynamic_run_path (const struct link_map *map);
 
+/* DT_SONAME, NULL if the object has none. */
+const char *dynamic_soname (const struct link_map *map);
+
 /* The run path as one number, which the index knows the object by. */
 uint32_t run_path_mark (const struct run_path *run_path);
 

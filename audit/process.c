@@ -15,7 +15,7 @@ static unsigned char is_on STATE = 0;
 static unsigned char is_direct STATE = 0;
 static const elf_phdr *headers STATE = NULL;
 static unsigned header_count STATE = 0;
-static const char *loader STATE = NULL;
+static const struct link_map *loader STATE = NULL;
 static const char *executable STATE = NULL;
 static const char *library_path STATE = NULL;
 static const char *log_file STATE = NULL;
@@ -81,7 +81,7 @@ process_init (const struct link_map *map)
   map = map->next;
   for (int i = 0; map != NULL && stack_end == NULL && i < 3; i++, map = map->next)
     if ((stack_end = dynamic_symbol (map, "__libc_stack_end")) != NULL)
-      loader = map->name;
+      loader = map;
   if (stack_end == NULL || *stack_end == NULL)
     return;
   const elf_word *words = *stack_end;
@@ -103,7 +103,27 @@ process_is_off (void)
 const char *
 process_loader (void)
 {
-  return loader != NULL && !is_direct ? loader : "";
+  return loader != NULL && loader->name != NULL && !is_direct ? loader->name : "";
+}
+
+static const char *
+file_name (const char *path)
+{
+  const char *name = path;
+  for (; *path != '\0'; path++)
+    if (*path == '/')
+      name = path + 1;
+  return name;
+}
+
+int
+process_is_loader (const char *needed)
+{
+  if (loader == NULL)
+    return 0;
+  const char *soname = dynamic_soname (loader);
+  return (soname != NULL && text_equal (needed, soname))
+         || (loader->name != NULL && text_equal (needed, file_name (loader->name)));
 }
 
 const char *

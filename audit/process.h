@@ -15,6 +15,11 @@ int process_is_off (void);
    it then goes by the name of another. */
 const char *process_loader (void);
 
+/* True for a name that the loader itself is needed by. Each process has one loader:
+   _dl_map_object_from_fd of glibc elf/dl-load.c recognizes it by such a name, and maps a second
+   one if it is given another path instead. */
+int process_is_loader (const char *needed);
+
 /* The path given to execve, NULL where it is not known. */
 const char *process_executable (void);
 

@@ -6,6 +6,7 @@ mod damage;
 mod library_path;
 mod lookup;
 mod module;
+mod namespaces;
 mod notes;
 mod odd;
 mod programs;
