@@ -6,6 +6,12 @@
 
 static enum { UNREAD, USABLE, UNUSABLE } state STATE = UNREAD;
 static const unsigned char *table STATE = NULL;
+/* By kind: the section's first record and their count. */
+static struct
+{
+  const void *records;
+  uint32_t count;
+} sections[SECTION_KINDS] STATE = { { NULL, 0 } };
 
 static const struct table_header *
 header (void)
@@ -63,29 +69,65 @@ low_hash (uint64_t seed, const void *bytes, size_t length)
   return (uint32_t) hash_bytes (seed, bytes, length);
 }
 
-static int
-section_fits (uint32_t at, uint32_t count, uint32_t size)
+/* The size of a record of a kind, 0 for a kind that the module does not read. */
+static uint32_t
+record_size (uint32_t kind)
 {
-  return at % 8 == 0 && (uint64_t) at + (uint64_t) count * size <= header ()->length;
+  switch (kind)
+    {
+    case SECTION_OBJECTS:
+      return sizeof (struct table_object);
+    case SECTION_EDGES:
+      return sizeof (struct table_edge);
+    case SECTION_GUARDS:
+      return sizeof (struct table_guard);
+    case SECTION_DIRECTORIES:
+      return sizeof (struct table_directory);
+    case SECTION_BUCKETS:
+    case SECTION_POOL:
+      return 4;
+    case SECTION_STRINGS:
+      return 1;
+    default:
+      return 0;
+    }
+}
+
+/* Keeps the sections that the module reads; false if one has no place in the table. */
+static int
+read_sections (const struct table_section *section, uint32_t count)
+{
+  for (; count > 0; count--, section++)
+    {
+      uint32_t size = record_size (section->kind);
+      if (size == 0)
+        continue;
+      if (section->size != size || section->at % 8 != 0
+          || (uint64_t) section->at + (uint64_t) section->count * size > header ()->length)
+        return 0;
+      sections[section->kind].records = table + section->at;
+      sections[section->kind].count = section->count;
+    }
+  for (unsigned kind = 1; kind < SECTION_KINDS; kind++)
+    if (sections[kind].records == NULL)
+      return 0;
+  return sections[SECTION_BUCKETS].count > 0;
 }
 
 static int
 header_holds (uint64_t mapped)
 {
   const struct table_header *h = header ();
+  const struct table_section *directory = (const struct table_section *) (h + 1);
   uint32_t machine = ELF_MACHINE | ELF_CLASS << 16 | DATA_ENCODING << 24;
-  return memcmp (h->magic, "becalmIX", 8) == 0 && h->order == TABLE_ORDER
-         && h->version == TABLE_VERSION && h->machine == machine && h->length == mapped
-         && h->check == low_hash (0, h, offsetof (struct table_header, check))
-         && h->bucket_count > 0
-         && section_fits (h->objects_at, h->object_count, sizeof (struct table_object))
-         && section_fits (h->buckets_at, h->bucket_count, 4)
-         && section_fits (h->edges_at, h->edge_count, sizeof (struct table_edge))
-         && section_fits (h->guards_at, h->guard_count, sizeof (struct table_guard))
-         && section_fits (h->pool_at, h->pool_count, 4)
-         && section_fits (h->directories_at, h->directory_count,
-                          sizeof (struct table_directory))
-         && section_fits (h->strings_at, h->strings_length, 1);
+  if (memcmp (h->magic, "becalmIX", 8) != 0 || h->order != TABLE_ORDER
+      || h->version != TABLE_VERSION || h->machine != machine || h->length != mapped
+      || h->section_count > MAX_SECTIONS
+      || sizeof *h + h->section_count * sizeof *directory + TRAILER_SIZE > mapped)
+    return 0;
+  uint64_t seed = hash_bytes (0, directory, h->section_count * sizeof *directory);
+  return h->check == low_hash (seed, h, offsetof (struct table_header, check))
+         && read_sections (directory, h->section_count);
 }
 
 int
@@ -111,13 +153,13 @@ table_ready (void)
 const char *
 table_string (uint32_t at, uint32_t *length)
 {
-  const struct table_header *h = header ();
+  uint32_t end = sections[SECTION_STRINGS].count;
   uint16_t n;
-  if ((uint64_t) at + sizeof n > h->strings_length)
+  if ((uint64_t) at + sizeof n > end)
     return NULL;
-  const char *string = (const char *) table + h->strings_at + at;
+  const char *string = (const char *) sections[SECTION_STRINGS].records + at;
   __builtin_memcpy (&n, string, sizeof n);
-  if ((uint64_t) at + sizeof n + n + 1 > h->strings_length || string[sizeof n + n] != '\0')
+  if ((uint64_t) at + sizeof n + n + 1 > end || string[sizeof n + n] != '\0')
     return NULL;
   *length = n;
   return string + sizeof n;
@@ -126,7 +168,7 @@ table_string (uint32_t at, uint32_t *length)
 const struct table_object *
 table_object (uint32_t index)
 {
-  return (const struct table_object *) (table + header ()->objects_at) + index;
+  return (const struct table_object *) sections[SECTION_OBJECTS].records + index;
 }
 
 static int
@@ -137,19 +179,18 @@ object_is (const struct table_object *object, const char *path, size_t length, u
   if (string == NULL || known != length || memcmp (string, path, length) != 0)
     return 0;
   return object->check == low_hash (hash, object, offsetof (struct table_object, check))
-         && (uint64_t) object->edges + object->edge_count <= header ()->edge_count;
+         && (uint64_t) object->edges + object->edge_count <= sections[SECTION_EDGES].count;
 }
 
 uint32_t
 table_find_object (const char *path)
 {
-  const struct table_header *h = header ();
-  const uint32_t *buckets = (const uint32_t *) (table + h->buckets_at);
+  const uint32_t *buckets = sections[SECTION_BUCKETS].records;
   size_t length = strlen (path);
   uint64_t hash = hash_bytes (0, path, length);
-  uint64_t bucket = (hash >> 32) * h->bucket_count >> 32;
+  uint64_t bucket = (hash >> 32) * sections[SECTION_BUCKETS].count >> 32;
   uint32_t from = bucket == 0 ? 0 : buckets[bucket - 1], to = buckets[bucket];
-  if (to > h->object_count)
+  if (to > sections[SECTION_OBJECTS].count)
     return NO_OBJECT;
   for (; from < to; from++)
     if (object_is (table_object (from), path, length, hash))
@@ -186,7 +227,7 @@ const struct table_edge *
 table_find_edge (const struct table_object *object, const char *needed, const char **path)
 {
   const struct table_edge *edges
-      = (const struct table_edge *) (table + header ()->edges_at) + object->edges;
+      = (const struct table_edge *) sections[SECTION_EDGES].records + object->edges;
   size_t needed_length = strlen (needed);
   uint32_t wanted = low_hash (0, needed, needed_length);
   uint32_t low = first_of (edges, object->edge_count, sizeof *edges, wanted);
@@ -208,11 +249,10 @@ table_find_edge (const struct table_object *object, const char *needed, const ch
 const struct table_guard *
 table_guard (uint32_t index, const char **path)
 {
-  const struct table_header *h = header ();
-  if (index >= h->guard_count)
+  if (index >= sections[SECTION_GUARDS].count)
     return NULL;
   const struct table_guard *guard
-      = (const struct table_guard *) (table + h->guards_at) + index;
+      = (const struct table_guard *) sections[SECTION_GUARDS].records + index;
   uint32_t length;
   *path = table_string (guard->path, &length);
   if (*path == NULL)
@@ -226,9 +266,9 @@ table_guard (uint32_t index, const char **path)
 const uint32_t *
 table_set (uint32_t at, uint32_t *count)
 {
-  const struct table_header *h = header ();
-  const uint32_t *pool = (const uint32_t *) (table + h->pool_at);
-  if (at >= h->pool_count || (uint64_t) at + pool[at] + 2 > h->pool_count)
+  const uint32_t *pool = sections[SECTION_POOL].records;
+  uint32_t end = sections[SECTION_POOL].count;
+  if (at >= end || (uint64_t) at + pool[at] + 2 > end)
     return NULL;
   *count = pool[at];
   if (pool[at + 1 + *count] != low_hash (at, pool + at, 4 * ((size_t) *count + 1)))
@@ -245,7 +285,6 @@ table_roots (void)
 static int
 directory_holds (const struct table_directory *directory, const char *path, size_t length)
 {
-  const struct table_header *h = header ();
   uint32_t known;
   const char *string = table_string (directory->path, &known);
   if (string == NULL || known != length || memcmp (string, path, length) != 0
@@ -255,9 +294,10 @@ directory_holds (const struct table_directory *directory, const char *path, size
   if (directory->check
       != low_hash (seed, directory, offsetof (struct table_directory, check)))
     return 0;
-  if ((uint64_t) directory->names + 2 * (uint64_t) directory->name_count > h->pool_count)
+  if ((uint64_t) directory->names + 2 * (uint64_t) directory->name_count
+      > sections[SECTION_POOL].count)
     return 0;
-  const uint32_t *pool = (const uint32_t *) (table + h->pool_at);
+  const uint32_t *pool = sections[SECTION_POOL].records;
   return directory->names_check
          == low_hash (0, pool + directory->names, 8 * (size_t) directory->name_count);
 }
@@ -265,12 +305,10 @@ directory_holds (const struct table_directory *directory, const char *path, size
 const struct table_directory *
 table_find_directory (const char *path, size_t length)
 {
-  const struct table_header *h = header ();
-  const struct table_directory *all
-      = (const struct table_directory *) (table + h->directories_at);
-  uint32_t wanted = low_hash (0, path, length);
-  uint32_t low = first_of (all, h->directory_count, sizeof *all, wanted);
-  for (; low < h->directory_count && all[low].path_hash == wanted; low++)
+  const struct table_directory *all = sections[SECTION_DIRECTORIES].records;
+  uint32_t count = sections[SECTION_DIRECTORIES].count, wanted = low_hash (0, path, length);
+  uint32_t low = first_of (all, count, sizeof *all, wanted);
+  for (; low < count && all[low].path_hash == wanted; low++)
     if (directory_holds (&all[low], path, length))
       return &all[low];
   return NULL;
@@ -279,8 +317,7 @@ table_find_directory (const char *path, size_t length)
 int
 table_directory_has (const struct table_directory *directory, const char *name)
 {
-  const uint32_t *names
-      = (const uint32_t *) (table + header ()->pool_at) + directory->names;
+  const uint32_t *names = (const uint32_t *) sections[SECTION_POOL].records + directory->names;
   uint64_t wanted = hash_bytes (0, name, strlen (name)) & ~(uint64_t) 1;
   uint32_t low = 0, high = directory->name_count;
   while (low < high)

@@ -5,29 +5,42 @@
 
 #include "base.h"
 
-#define TABLE_VERSION 1u
+#define TABLE_VERSION 2u
 #define TABLE_ORDER 0x01020304u
 #define TRAILER_SIZE 256u
+#define MAX_SECTIONS 64u
 #define NO_OBJECT UINT32_MAX
 
+/* The header; the section directory follows it. */
 struct table_header
 {
   unsigned char magic[8];
   uint32_t order, version, machine, length;
-  uint32_t objects_at, object_count;
-  uint32_t buckets_at, bucket_count;
-  uint32_t edges_at, edge_count;
-  uint32_t guards_at, guard_count;
-  uint32_t pool_at, pool_count;
-  uint32_t directories_at, directory_count;
-  uint32_t strings_at, strings_length;
+  uint32_t section_count;
   uint32_t roots;
-  /* For `becalm index --update` alone. */
-  uint32_t origins_at, origin_words, settings;
-  uint32_t reserved[2];
+  /* For becalm itself. */
+  uint32_t settings, static_tls;
   uint64_t checksum;
-  uint32_t spare;
+  uint32_t reserved[3];
   uint32_t check;
+};
+
+struct table_section
+{
+  uint32_t kind, at, count, size;
+};
+
+/* The kinds of sections that the module reads. */
+enum section_kind
+{
+  SECTION_OBJECTS = 1,
+  SECTION_BUCKETS = 2,
+  SECTION_EDGES = 3,
+  SECTION_GUARDS = 4,
+  SECTION_POOL = 5,
+  SECTION_DIRECTORIES = 6,
+  SECTION_STRINGS = 7,
+  SECTION_KINDS,
 };
 
 struct table_object
@@ -36,8 +49,7 @@ struct table_object
   uint32_t edges, edge_count;
   uint32_t run_path;
   uint32_t flags;
-  uint32_t static_tls;
-  uint32_t spare;
+  uint32_t spare[2];
   uint32_t check;
 };
 

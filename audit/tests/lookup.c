@@ -64,18 +64,18 @@ keep (const char *text)
 static struct known *
 collect (size_t *count)
 {
-  const struct table_header *h = header ();
-  struct known *all = calloc (h->edge_count * (size_t) 2 + h->object_count, sizeof *all);
+  size_t most = 2 * (size_t) sections[SECTION_EDGES].count;
+  struct known *all = calloc (most + 1, sizeof *all);
   *count = 0;
-  for (uint32_t i = 0; i < h->object_count; i++)
+  for (uint32_t i = 0; i < sections[SECTION_OBJECTS].count; i++)
     {
       uint32_t length;
       const struct table_object *object = table_object (i);
       const char *path = table_string (object->path, &length);
-      for (uint32_t e = 0; e < object->edge_count && *count < h->edge_count * (size_t) 2; e++)
+      for (uint32_t e = 0; e < object->edge_count && *count < most; e++)
         {
           const struct table_edge *edge
-              = (const struct table_edge *) (table + h->edges_at) + object->edges + e;
+              = (const struct table_edge *) sections[SECTION_EDGES].records + object->edges + e;
           const char *answer = table_string (edge->path, &length);
           struct known known = { keep (path), keep (strrchr (answer, '/') + 1), keep (answer) };
           all[(*count)++] = known;
@@ -88,16 +88,23 @@ collect (size_t *count)
 static void
 touch_the_rest (void)
 {
-  const struct table_header *h = header ();
   const char *path;
   uint32_t count;
-  for (uint32_t i = 0; i <= h->guard_count; i++)
+  for (uint32_t i = 0; i <= sections[SECTION_GUARDS].count; i++)
     table_guard (i, &path);
-  for (uint32_t i = 0; i <= h->pool_count; i += 7)
+  for (uint32_t i = 0; i <= sections[SECTION_POOL].count; i += 7)
     table_set (i, &count);
   const struct table_directory *known = table_find_directory ("/opt/store", 10);
   if (known != NULL)
     table_directory_has (known, "libc.so.6");
+}
+
+static void
+seal (struct table_header *h)
+{
+  size_t length = h->section_count * sizeof (struct table_section);
+  if (h->section_count <= MAX_SECTIONS && sizeof *h + length <= copy_length)
+    h->check = low_hash (hash_bytes (0, h + 1, length), h, offsetof (struct table_header, check));
 }
 
 static int
@@ -111,13 +118,15 @@ damage (unsigned long rounds, uint64_t seed)
   for (unsigned long round = 0; round < rounds; round++)
     {
       memcpy (copy, whole, copy_length);
-      uint64_t bits = 8 * copy_length, bit = draw (&seed) % (round % 4 == 0 ? 960 : bits);
+      /* One time in four in the header and its directory. */
+      uint64_t bits = 8 * copy_length, bit = draw (&seed) % (round % 4 == 0 ? 2048 : bits);
       copy[bit / 8] ^= (unsigned char) (1u << bit % 8);
       /* One time in two the header is sealed again, so that what lies behind it is tried. */
       struct table_header *h = (struct table_header *) copy;
       if (round % 2 == 0)
-        h->check = low_hash (0, h, offsetof (struct table_header, check));
+        seal (h);
       state = UNREAD;
+      memset (sections, 0, sizeof sections);
       if (!table_ready ())
         continue;
       touch_the_rest ();

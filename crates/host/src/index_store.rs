@@ -20,7 +20,8 @@ use becalm_core::fs::{Errno, FileSystem};
 use becalm_core::index::build::{Asked, Asker, Gatherer, Left, Sources, Stamps};
 use becalm_core::index::hash;
 use becalm_core::index::tls::{self, StaticTls};
-use becalm_core::index::{Guard, Index, Stamp, Target, Time};
+use becalm_core::index::{Guard, Index, Program, Stamp, Target, Time};
+use becalm_core::loader::load::{Load, Reason};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -212,6 +213,8 @@ struct Group {
     /// Every loader that is named, or usual.
     interpreters: Vec<BString>,
     paths: Vec<BString>,
+    /// Those of the paths that name an interpreter.
+    programs: Vec<BString>,
 }
 
 /// `e_machine`, class and byte order, as numbers that can be ordered.
@@ -232,10 +235,13 @@ fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, Group> {
         let key = (ident.machine, ident.class as u8, ident.endian as u8);
         let (group, votes) = groups.entry(key).or_insert_with(|| {
             let interpreter = BString::default();
-            let group = Group { ident, interpreter, interpreters: Vec::new(), paths: Vec::new() };
-            (group, BTreeMap::new())
+            let (interpreters, paths, programs) = (Vec::new(), Vec::new(), Vec::new());
+            (Group { ident, interpreter, interpreters, paths, programs }, BTreeMap::new())
         });
         group.paths.push(path.clone());
+        if interpreter.is_named {
+            group.programs.push(path.clone());
+        }
         // A program names its loader; a library only has a usual one.
         let vote = if interpreter.is_named { 1 << 20 } else { 1 };
         *votes.entry(interpreter.path.unwrap_or_default()).or_default() += vote;
@@ -293,11 +299,11 @@ impl Work<'_> {
         }
         self.loaders = self.alike(&facts, choice);
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
-        let mut asked = self.ask_all(&facts, &self.group.paths, &[], &mut known);
+        let asked = self.ask_all(&facts, &self.group.paths, &[], &mut known);
         let common = self.common(&facts, &self.searched(&asked));
-        let static_tls = self.static_tls(&facts, &mut asked);
+        let programs = self.programs(&facts, &self.group.programs);
         let read = asked.len();
-        Ok(self.gather(&facts, asked, common, static_tls, read))
+        Ok(self.gather(&facts, asked, common, programs, read))
     }
 
     /// The objects of these paths, of further ones by a path that is not canonical, and those
@@ -332,7 +338,7 @@ impl Work<'_> {
         facts: &LoaderFacts,
         asked: Vec<Asked>,
         common: Asked,
-        static_tls: Vec<(BString, StaticTls)>,
+        programs: Vec<(Program, StaticTls)>,
         read: usize,
     ) -> MachineIndex {
         let left_by = by_reason(&asked);
@@ -349,7 +355,14 @@ impl Work<'_> {
             }
             gatherer.object(asked);
         }
-        let index = gatherer.finish(self.settings(facts));
+        let mut static_tls = Vec::new();
+        for (program, need) in programs {
+            if need.impossible || need.tunable().is_some() {
+                static_tls.push((program.path.clone(), need));
+            }
+            gatherer.program(program);
+        }
+        let index = gatherer.finish(self.settings(facts), self.loaders.as_ref(), facts);
         MachineIndex { target: Target::of(&self.group.ident), index, left_by, static_tls, read }
     }
 
@@ -424,50 +437,65 @@ impl Work<'_> {
         chunks.into_iter().flatten().collect()
     }
 
-    /// Sets each program's need, and lists those that have one.
-    fn static_tls(
+    /// The programs at these paths, with their needs of static TLS; those whose start cannot be
+    /// followed are left out.
+    fn programs(
         &self,
         facts: &Arc<LoaderFacts>,
-        asked: &mut [Asked],
-    ) -> Vec<(BString, StaticTls)> {
-        asked
-            .par_chunks_mut(CHUNK)
-            .flat_map_iter(|chunk| {
-                let session = self.os.session();
-                let mut found = Vec::new();
-                for asked in chunk {
-                    let object = &mut asked.object;
-                    let path = &object.path;
-                    if !object.canonical || !object.is_program {
-                        continue;
-                    }
-                    let Some(need) = self.need(&session, facts, path.as_ref()) else { continue };
-                    object.static_tls =
-                        need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
-                    object.no_start = need.impossible;
-                    if need.impossible || need.tunable().is_some() {
-                        found.push((path.clone(), need));
-                    }
-                }
-                found
-            })
-            .collect()
+        paths: &[BString],
+    ) -> Vec<(Program, StaticTls)> {
+        let chunk = |chunk: &[BString]| {
+            let session = self.os.session();
+            let program = |path: &BString| self.program(&session, facts, path.as_ref());
+            chunk.iter().filter_map(program).collect::<Vec<_>>()
+        };
+        paths.par_chunks(CHUNK).flat_map_iter(chunk).collect()
     }
 
-    fn need(
+    fn program(
         &self,
         fs: &dyn FileSystem,
         facts: &Arc<LoaderFacts>,
         path: &BStr,
-    ) -> Option<StaticTls> {
+    ) -> Option<(Program, StaticTls)> {
+        let seen = self.settled(path).map_or(0, |stamp| stamp.mark());
         let subject = Subject::open(fs, path).ok()?;
         let SubjectKind::Program { interpreter } = &subject.kind else { return None };
         let interpreter = interpreter.clone();
         let environment = Environment::default();
         let closure =
             closure::resolve(fs, subject, interpreter.as_ref(), Arc::clone(facts), &environment);
-        closure.ok().map(|closure| tls::of_closure(&closure))
+        let closure = closure.ok()?;
+        let need = tls::of_closure(&closure);
+        let program = Program {
+            path: path.to_owned(),
+            interpreter,
+            static_tls: need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX)),
+            no_start: need.impossible,
+            load_order: load_order(&closure.load),
+            seen,
+        };
+        Some((program, need))
     }
+}
+
+/// What a start loads in the order of the program's scope: as objects are first needed, the loader
+/// among them.
+fn load_order(load: &Load) -> Vec<BString> {
+    let mut seen: FxHashSet<usize> = std::iter::once(0).collect();
+    let dependencies = load
+        .resolutions
+        .iter()
+        .filter(|resolution| matches!(resolution.reason, Reason::Dependency(_)))
+        .filter_map(|resolution| resolution.answer.object());
+    let mut order = Vec::new();
+    for at in dependencies {
+        let object = &load.objects[at];
+        if seen.insert(at) && object.namespace == 0 {
+            order.push(object.path.clone());
+        }
+    }
+    order
 }
 
 /// What follows a store's path and a slash.

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::index::file::{self, Opened};
 use super::index::variables::{self, AUDIT, STATIC_TLS, TUNABLES};
@@ -67,12 +67,10 @@ fn wanted(asked: &EnvFlags) -> Result<Wanted> {
     match file::open(&path) {
         Ok(index) => {
             if !asked.undo {
-                warn_of(&index);
+                index.tell_of_age();
+                warn_of(&index)?;
             }
-            Ok(Wanted {
-                module: platforms::audit_path(&index.path, index.target),
-                static_tls: u64::from(index.static_tls),
-            })
+            Ok(Wanted { module: platforms::audit_path(&index), static_tls: index.static_tls()? })
         }
         Err(_) if asked.undo => {
             Ok(Wanted { module: std::path::absolute(path)?.into(), static_tls: 0 })
@@ -82,13 +80,15 @@ fn wanted(asked: &EnvFlags) -> Result<Wanted> {
 }
 
 /// No module can help these: the loader lays out static TLS before it asks one.
-fn warn_of(index: &Opened) {
-    for program in &index.no_start {
+fn warn_of(index: &Opened) -> Result<()> {
+    let programs = index.index.no_start().with_context(|| index.path.display().to_string())?;
+    for program in &programs {
         let why = "does not start in a session calmed so: a library of it wants thread-local \
                    storage aligned as no loader under an audit module can; start it with \
                    LD_AUDIT unset";
         output::note(program.as_ref(), why);
     }
+    Ok(())
 }
 
 /// One line of a shell: a variable's new value, or `None` to unset it.

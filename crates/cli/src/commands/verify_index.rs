@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use becalm_core::index::{Edge, Index, Object, Target};
+use becalm_core::index::{Edge, Index, Object, Program, Target};
 use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, OsStamps, index_files};
 use bstr::{BStr, BString};
@@ -74,6 +74,8 @@ pub(crate) enum What {
         /// Now.
         now: u32,
     },
+    /// The program's start loads other objects, or in another order.
+    LoadOrder,
     /// A directory, file or absence that answers rest on is not as it was: the module leaves
     /// those questions to the loader.
     Changed,
@@ -121,7 +123,9 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
     let named = old.directories.iter().filter(|directory| directory.names.is_some());
     let dirs: Vec<PathBuf> = named.map(|directory| path_of(directory.path.as_ref())).collect();
     let canonical = old.objects.iter().filter(|object| object.canonical);
-    let files: Vec<PathBuf> = canonical.map(|object| path_of(object.path.as_ref())).collect();
+    let programs = old.programs.iter().map(|program| &program.path);
+    let paths = canonical.map(|object| &object.path).chain(programs);
+    let files: Vec<PathBuf> = paths.map(|path| path_of(path.as_ref())).collect();
     let options = IndexOptions { stores: &stores, dirs: &dirs, ..IndexOptions::default() };
     let indexed = index_files(&OsFs::new(), &files, options);
     let new = indexed.machines.into_iter().find(|machine| machine.target == target);
@@ -165,6 +169,7 @@ fn differences(old: &Index, new: &Index) -> Vec<Difference> {
             Some(now) => of_object(was, now, &mut add),
         }
     }
+    of_programs(old, new, &mut found);
     found
 }
 
@@ -187,8 +192,22 @@ fn of_object(was: &Object, now: &Object, add: &mut impl FnMut(What)) {
             }
         }
     }
-    if was.static_tls != now.static_tls {
-        add(What::StaticTls { was: was.static_tls, now: now.static_tls });
+}
+
+/// Programs that are gone are named with their objects, or are no longer anybody's answer.
+fn of_programs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
+    let now: FxHashMap<&BStr, &Program> =
+        new.programs.iter().map(|program| (program.path.as_ref(), program)).collect();
+    for was in &old.programs {
+        let path: &BStr = was.path.as_ref();
+        let Some(now) = now.get(path) else { continue };
+        let mut add = |what| found.push(Difference { path: was.path.clone(), what });
+        if was.static_tls != now.static_tls {
+            add(What::StaticTls { was: was.static_tls, now: now.static_tls });
+        }
+        if !was.load_order.is_empty() && was.load_order != now.load_order {
+            add(What::LoadOrder);
+        }
     }
 }
 

@@ -70,6 +70,7 @@ impl<'a> DifferenceJson<'a> {
             What::StaticTls { was, now } => {
                 ("static-tls", None, Some(was.to_string()), Some(now.to_string()))
             }
+            What::LoadOrder => ("load-order", None, None, None),
             What::Changed => ("changed", None, None, None),
         };
         Self { path: &difference.path, kind, needed, was, now }
@@ -135,6 +136,7 @@ fn words(what: &What) -> String {
         What::StaticTls { was, now } => {
             format!("needs glibc.rtld.optional_static_tls={now} (0: the default), was {was}")
         }
+        What::LoadOrder => "its start loads other objects, or in another order".to_owned(),
         What::Changed => "not as it was; what rests on it is searched for".to_owned(),
     }
 }

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::layout::{Reader, Writer};
 use super::{Target, hash, layout};
-use crate::elf::{Class, ident};
+use crate::elf::{Class, Endian, ident};
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
@@ -129,7 +129,25 @@ impl Place {
     }
 }
 
+/// The range of the last segment of a file of `length` bytes whose headers are in `head`, and its
+/// byte order.
+pub(super) fn segment(
+    head: &[u8],
+    length: usize,
+) -> Result<(std::ops::Range<usize>, Endian), EmbedError> {
+    let place = last_segment(head, length)?;
+    Ok((place.offset as usize..place.end, place.target.endian))
+}
+
 fn place(module: &[u8]) -> Result<Place, EmbedError> {
+    let place = last_segment(module, module.len())?;
+    if without_table(module, &place).len() < place.offset as usize + CHECK {
+        return Err(EmbedError::NotAModule("it has no room for its check"));
+    }
+    Ok(place)
+}
+
+fn last_segment(module: &[u8], length: usize) -> Result<Place, EmbedError> {
     let broken = EmbedError::NotAModule("its program headers lie outside the file");
     let target = Target::of(&ident(module).ok_or(EmbedError::NotAModule("it is no ELF file"))?);
     let reader = Reader { endian: target.endian, bytes: module };
@@ -154,20 +172,15 @@ fn place(module: &[u8]) -> Result<Place, EmbedError> {
     let offset = number(header + offset_at).ok_or(broken.clone())?;
     let dynamic = dynamic
         .and_then(|dynamic| usize::try_from(dynamic).ok())
-        .filter(|&dynamic| dynamic <= module.len())
+        .filter(|&dynamic| dynamic <= length)
         .ok_or(EmbedError::NotAModule("it has no dynamic section"))?;
     let filesz = number(header + filesz_at).ok_or(broken.clone())?;
     let end = offset
         .checked_add(filesz)
         .and_then(|end| usize::try_from(end).ok())
-        .filter(|&end| end <= module.len())
+        .filter(|&end| end <= length)
         .ok_or(broken)?;
-    let place = Place { target, header, offset, end, dynamic };
-    let bare = without_table(module, &place);
-    if bare.len() < offset as usize + CHECK {
-        return Err(EmbedError::NotAModule("it has no room for its check"));
-    }
-    Ok(place)
+    Ok(Place { target, header, offset, end, dynamic })
 }
 
 /// What of the file comes before a table: all up to the last segment's end, or up to the
@@ -192,7 +205,6 @@ fn without_table<'a>(file: &'a [u8], place: &Place) -> &'a [u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::Endian;
 
     #[test]
     fn a_machine_word_of_the_other_order_names_no_machine() {

@@ -3,9 +3,11 @@
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
-use super::layout::{self, Writer};
+use super::layout::{self, Writer, kind};
 use super::origins::{Origins, Tree};
-use super::{Directory, Edge, EncodeError, Guard, Index, Object, Stamp, Target, hash};
+use super::{
+    Directory, Edge, EncodeError, Guard, Index, Loader, Object, Program, Stamp, Target, hash,
+};
 
 /// The bytes of the table of an index, in the byte order of `target`.
 ///
@@ -18,18 +20,26 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let guards = encoder.guards(&index.guards)?;
     let directories = encoder.directories(&index.directories, index.guards.len())?;
     let roots = encoder.set(&index.roots, index.guards.len())?;
-    let counts = [
-        index.objects.len(),
-        buckets.bytes.len() / 4,
-        encoder.edges.bytes.len() / layout::EDGE,
-        index.guards.len(),
-        encoder.pool.bytes.len() / 4,
-        index.directories.len(),
+    let loader = encoder.loader(index.loader.as_ref())?;
+    let (programs, program_buckets) = encoder.programs(&index.programs)?;
+    let Encoder { edges, pool, orders, strings, .. } = encoder;
+    let sections = [
+        (kind::OBJECTS, layout::OBJECT, objects),
+        (kind::BUCKETS, 4, buckets),
+        (kind::EDGES, layout::EDGE, edges),
+        (kind::GUARDS, layout::GUARD, guards),
+        (kind::POOL, 4, pool),
+        (kind::DIRECTORIES, layout::DIRECTORY, directories),
+        (kind::PROGRAMS, layout::PROGRAM, programs),
+        (kind::PROGRAM_BUCKETS, 4, program_buckets),
+        (kind::LOADER, layout::LOADER, loader),
+        (kind::STRINGS, 1, strings),
+        (kind::LOAD_ORDERS, 4, orders),
+        (kind::ORIGINS, 4, origins),
     ];
-    let Encoder { edges, pool, strings, .. } = encoder;
-    let parts = [objects, buckets, edges, guards, pool, directories];
-    let tail = Tail { strings, roots, origins, settings: index.settings };
-    assemble(target, parts, counts, tail, first_root(index))
+    let static_tls = index.programs.iter().map(|program| program.static_tls).max();
+    let words = [roots, index.settings, static_tls.unwrap_or(0)];
+    assemble(target, &sections, words, first_root(index))
 }
 
 fn first_root(index: &Index) -> &BStr {
@@ -38,43 +48,30 @@ fn first_root(index: &Index) -> &BStr {
     if path.len() < layout::TRAILER { path } else { BStr::new("/") }
 }
 
-/// What follows the sections of records.
-struct Tail {
-    strings: Writer,
-    roots: u32,
-    origins: Writer,
-    settings: u32,
-}
-
-/// Header, sections, strings, origins, trailer.
+/// Header with `words` (roots, settings, static TLS), directory, sections, trailer.
 fn assemble(
     target: Target,
-    parts: [Writer; 6],
-    counts: [usize; 6],
-    tail: Tail,
+    sections: &[(u32, usize, Writer)],
+    words: [u32; 3],
     trailer: &BStr,
 ) -> Result<Vec<u8>, EncodeError> {
     let narrow = |size: usize| {
         u32::try_from(size).map_err(|_| EncodeError::TooLarge("more than 4 GiB of table"))
     };
+    let first = layout::HEADER + sections.len() * layout::SECTION;
+    let mut directory = Writer::new(target.endian);
     let mut body = Writer::new(target.endian);
-    let mut places = Writer::new(target.endian);
-    for (part, count) in parts.iter().zip(counts) {
-        places.word(narrow(layout::HEADER + body.bytes.len())?);
-        places.word(narrow(count)?);
-        body.bytes.extend_from_slice(&part.bytes);
+    for (kind, size, records) in sections {
+        directory.word(*kind);
+        directory.word(narrow(first + body.bytes.len())?);
+        directory.word(narrow(records.bytes.len() / size)?);
+        directory.word(narrow(*size)?);
+        body.bytes.extend_from_slice(&records.bytes);
         body.align();
     }
-    places.word(narrow(layout::HEADER + body.bytes.len())?);
-    places.word(narrow(tail.strings.bytes.len())?);
-    body.bytes.extend_from_slice(&tail.strings.bytes);
-    body.align();
-    places.word(tail.roots);
-    places.word(narrow(layout::HEADER + body.bytes.len())?);
-    places.word(narrow(tail.origins.bytes.len() / 4)?);
-    places.word(tail.settings);
-    body.bytes.extend_from_slice(&tail.origins.bytes);
-    body.align();
+    let length = narrow(first + body.bytes.len() + layout::BACKWARD + layout::TRAILER)?;
+    body.word(0);
+    body.word(length);
     let trailer_at = body.bytes.len();
     // Slashes in front change no path: it ends where the table does, so that who reads the path
     // has seen the last byte.
@@ -87,15 +84,18 @@ fn assemble(
     table.word(layout::ORDER);
     table.word(layout::VERSION);
     table.word(layout::machine_word(target));
-    table.word(narrow(layout::HEADER + body.bytes.len())?);
-    table.bytes.extend_from_slice(&places.bytes);
+    table.word(length);
+    table.word(sections.len() as u32);
+    words.into_iter().for_each(|word| table.word(word));
     table.bytes.resize(layout::HEADER, 0);
+    table.bytes.extend_from_slice(&directory.bytes);
     table.bytes.extend_from_slice(&body.bytes);
     let checksum = hash::bytes(0, &table.bytes);
     let mut number = Writer::new(target.endian);
     number.long(checksum);
     table.bytes[layout::HEADER_CHECKSUM..][..8].copy_from_slice(&number.bytes);
-    let check = hash::low(0, &table.bytes[..layout::HEADER_CHECK]);
+    let seed = hash::bytes(0, &directory.bytes);
+    let check = hash::low(seed, &table.bytes[..layout::HEADER_CHECK]);
     table.set_word(layout::HEADER_CHECK, check);
     Ok(table.bytes)
 }
@@ -104,10 +104,12 @@ struct Encoder {
     target: Target,
     edges: Writer,
     pool: Writer,
+    orders: Writer,
     strings: Writer,
     string_places: FxHashMap<BString, u32>,
     sets: FxHashMap<Vec<u32>, u32>,
     edge_lists: FxHashMap<Vec<u8>, u32>,
+    order_lists: FxHashMap<Vec<u8>, u32>,
 }
 
 impl Encoder {
@@ -117,10 +119,12 @@ impl Encoder {
             target,
             edges: writer(),
             pool: writer(),
+            orders: writer(),
             strings: writer(),
             string_places: FxHashMap::default(),
             sets: FxHashMap::default(),
             edge_lists: FxHashMap::default(),
+            order_lists: FxHashMap::default(),
         }
     }
 
@@ -171,7 +175,7 @@ impl Encoder {
             names.push(self.string(&node.name)?);
         }
         let mut origins = Origins::new(self.target.endian, &tree, &names, index.objects.len());
-        for at in in_buckets(&index.objects) {
+        for at in in_buckets(&paths_of(&index.objects)) {
             origins.object(&index.objects[at])?;
         }
         Ok(origins.finish())
@@ -183,13 +187,20 @@ impl Encoder {
         objects: &[Object],
         guards: usize,
     ) -> Result<(Writer, Writer), EncodeError> {
-        let count = objects.len().max(1);
-        let order = in_buckets(objects);
+        let paths = paths_of(objects);
         let mut records = Writer::new(self.target.endian);
-        let mut ends = vec![0_u32; count];
-        for (position, at) in order.into_iter().enumerate() {
+        for at in in_buckets(&paths) {
             self.object(&mut records, &objects[at], guards)?;
-            ends[bucket_of(&objects[at], count)] = position as u32 + 1;
+        }
+        Ok((records, self.buckets(&paths)))
+    }
+
+    /// For each bucket the number of the record behind its last.
+    fn buckets(&self, paths: &[&BString]) -> Writer {
+        let count = paths.len().max(1);
+        let mut ends = vec![0_u32; count];
+        for (position, at) in in_buckets(paths).into_iter().enumerate() {
+            ends[bucket_of(paths[at], count)] = position as u32 + 1;
         }
         let mut buckets = Writer::new(self.target.endian);
         let mut end = 0;
@@ -197,7 +208,7 @@ impl Encoder {
             end = own.max(end);
             buckets.word(end);
         }
-        Ok((records, buckets))
+        buckets
     }
 
     fn object(
@@ -216,10 +227,9 @@ impl Encoder {
         records.word(
             (u32::from(object.canonical) * layout::OBJECT_CANONICAL)
                 | (u32::from(object.closed) * layout::OBJECT_CLOSED)
-                | (u32::from(object.no_start) * layout::OBJECT_NO_START)
                 | (u32::from(object.is_program) * layout::OBJECT_PROGRAM),
         );
-        records.word(object.static_tls);
+        records.word(0);
         records.word(0);
         seal(records, start, hash::bytes(0, &object.path));
         Ok(())
@@ -247,6 +257,75 @@ impl Encoder {
             .map_err(|_| EncodeError::TooLarge("more than 4 G edges"))?;
         self.edges.bytes.extend_from_slice(&list.bytes);
         self.edge_lists.insert(list.bytes, place);
+        Ok(place)
+    }
+
+    fn loader(&mut self, loader: Option<&Loader>) -> Result<Writer, EncodeError> {
+        let mut records = Writer::new(self.target.endian);
+        let Some(loader) = loader else { return Ok(records) };
+        let list = |elements: &[BString]| BString::from(bstr::join(":", elements));
+        let optional = |value: &Option<BString>| value.clone().unwrap_or_default();
+        let paths = self.string(&loader.paths)?;
+        let strings = [
+            optional(&loader.cache_path),
+            list(&loader.system_dirs),
+            list(&loader.hwcaps),
+            optional(&loader.platform),
+            loader.lib.clone(),
+        ];
+        records.word(paths);
+        records.word(u32::from(loader.release.major) << 16 | u32::from(loader.release.minor));
+        for string in &strings {
+            let place = self.string(string)?;
+            records.word(place);
+        }
+        records.word(
+            (u32::from(loader.cache_path.is_some()) * layout::LOADER_HAS_CACHE)
+                | (u32::from(loader.platform.is_some()) * layout::LOADER_HAS_PLATFORM),
+        );
+        records.word(0);
+        seal(&mut records, 0, 0);
+        Ok(records)
+    }
+
+    /// The program records, by bucket, and the buckets.
+    fn programs(&mut self, programs: &[Program]) -> Result<(Writer, Writer), EncodeError> {
+        let paths: Vec<&BString> = programs.iter().map(|program| &program.path).collect();
+        let mut records = Writer::new(self.target.endian);
+        for at in in_buckets(&paths) {
+            let program = &programs[at];
+            let start = records.bytes.len();
+            let (path, interpreter) =
+                (self.string(&program.path)?, self.string(&program.interpreter)?);
+            let order = self.load_order(program)?;
+            records.word(path);
+            records.word(interpreter);
+            records.word(program.static_tls);
+            records.word(u32::from(program.no_start) * layout::PROGRAM_NO_START);
+            records.word(order);
+            records.word(program.load_order.len() as u32);
+            records.word(program.seen);
+            records.word(0);
+            records.word(0);
+            seal(&mut records, start, hash::bytes(0, &program.path));
+        }
+        Ok((records, self.buckets(&paths)))
+    }
+
+    /// Word index of a load order, which programs with the same one share.
+    fn load_order(&mut self, program: &Program) -> Result<u32, EncodeError> {
+        let mut list = Writer::new(self.target.endian);
+        for object in &program.load_order {
+            let place = self.string(object)?;
+            list.word(place);
+        }
+        if let Some(&place) = self.order_lists.get(&list.bytes) {
+            return Ok(place);
+        }
+        let place = u32::try_from(self.orders.bytes.len() / 4)
+            .map_err(|_| EncodeError::TooLarge("too many load orders"))?;
+        self.orders.bytes.extend_from_slice(&list.bytes);
+        self.order_lists.insert(list.bytes, place);
         Ok(place)
     }
 
@@ -326,16 +405,20 @@ impl Encoder {
     }
 }
 
-/// The bucket of an object. No division: 32-bit machines have none of 64 bits.
-fn bucket_of(object: &Object, buckets: usize) -> usize {
-    (((hash::bytes(0, &object.path) >> 32) * buckets as u64) >> 32) as usize
+/// The bucket of a path. No division: 32-bit machines have none of 64 bits.
+pub(super) fn bucket_of(path: &[u8], buckets: usize) -> usize {
+    (((hash::bytes(0, path) >> 32) * buckets as u64) >> 32) as usize
 }
 
-/// Positions of the objects in the order of the table.
-fn in_buckets(objects: &[Object]) -> Vec<usize> {
-    let count = objects.len().max(1);
-    let mut order: Vec<usize> = (0..objects.len()).collect();
-    order.sort_by_cached_key(|&at| (bucket_of(&objects[at], count), &objects[at].path));
+fn paths_of(objects: &[Object]) -> Vec<&BString> {
+    objects.iter().map(|object| &object.path).collect()
+}
+
+/// Positions of paths in the order of the table.
+fn in_buckets(paths: &[&BString]) -> Vec<usize> {
+    let count = paths.len().max(1);
+    let mut order: Vec<usize> = (0..paths.len()).collect();
+    order.sort_by_cached_key(|&at| (bucket_of(paths[at], count), paths[at]));
     order
 }
 

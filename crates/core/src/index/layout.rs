@@ -7,21 +7,50 @@ use super::Target;
 
 pub(super) const MAGIC: &[u8; 8] = b"becalmIX";
 pub(super) const ORDER: u32 = 0x0102_0304;
-pub(super) const VERSION: u32 = 1;
-pub(super) const HEADER: usize = 120;
-pub(super) const ORIGINS: usize = 84;
-pub(super) const SETTINGS: usize = 92;
-pub(super) const HEADER_CHECKSUM: usize = 104;
-pub(super) const HEADER_CHECK: usize = 116;
+/// The version that is written.
+pub(super) const VERSION: u32 = 2;
+pub(super) const HEADER: usize = 64;
+pub(super) const SECTIONS: usize = 24;
+pub(super) const ROOTS: usize = 28;
+pub(super) const SETTINGS: usize = 32;
+pub(super) const STATIC_TLS: usize = 36;
+pub(super) const HEADER_CHECKSUM: usize = 40;
+pub(super) const HEADER_CHECK: usize = 60;
+pub(super) const SECTION: usize = 16;
+/// More sections than this are a damaged header.
+pub(super) const MAX_SECTIONS: usize = 64;
 pub(super) const OBJECT: usize = 32;
 pub(super) const EDGE: usize = 16;
 pub(super) const GUARD: usize = 64;
 pub(super) const DIRECTORY: usize = 32;
+pub(super) const LOADER: usize = 40;
+pub(super) const PROGRAM: usize = 40;
 pub(super) const TRAILER: usize = 256;
+/// Before the trailer: zero, and the table's length once more.
+pub(super) const BACKWARD: usize = 8;
+
+/// The sections: kind, and the size of a record.
+pub(super) mod kind {
+    pub(in super::super) const OBJECTS: u32 = 1;
+    pub(in super::super) const BUCKETS: u32 = 2;
+    pub(in super::super) const EDGES: u32 = 3;
+    pub(in super::super) const GUARDS: u32 = 4;
+    pub(in super::super) const POOL: u32 = 5;
+    pub(in super::super) const DIRECTORIES: u32 = 6;
+    pub(in super::super) const STRINGS: u32 = 7;
+    pub(in super::super) const ORIGINS: u32 = 8;
+    pub(in super::super) const LOADER: u32 = 9;
+    pub(in super::super) const PROGRAMS: u32 = 10;
+    pub(in super::super) const PROGRAM_BUCKETS: u32 = 11;
+    pub(in super::super) const LOAD_ORDERS: u32 = 12;
+}
+
+pub(super) const PROGRAM_NO_START: u32 = 1;
+pub(super) const LOADER_HAS_CACHE: u32 = 1;
+pub(super) const LOADER_HAS_PLATFORM: u32 = 2;
 
 pub(super) const OBJECT_CANONICAL: u32 = 1;
 pub(super) const OBJECT_CLOSED: u32 = 2;
-pub(super) const OBJECT_NO_START: u32 = 4;
 pub(super) const OBJECT_PROGRAM: u32 = 8;
 pub(super) const DIRECTORY_HAS_NAMES: u32 = 1;
 pub(super) const EDGE_SET: u32 = 0x00ff_ffff;
@@ -112,7 +141,7 @@ fn word_bytes(endian: Endian, value: u32) -> [u8; 4] {
 }
 
 /// Numbers read in a byte order; `None` beyond the end.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a> {
     pub(super) endian: Endian,
     pub(super) bytes: &'a [u8],

@@ -9,8 +9,10 @@ pub mod build;
 mod embed;
 mod encode;
 pub mod hash;
+mod header;
 mod layout;
 mod origins;
+mod ranged;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -20,9 +22,11 @@ use bstr::{BStr, BString, ByteSlice};
 use thiserror::Error;
 
 use crate::elf::{Class, Endian, Ident};
+use crate::facts::GlibcVersion;
 
 pub use embed::{EmbedError, embed, module_is_whole, split};
 pub use encode::encode;
+pub use ranged::{Ranged, RangedError, ReadAt, Start};
 pub use table::{Table, TableError};
 
 /// All that a table says.
@@ -42,6 +46,48 @@ pub struct Index {
     /// What the answers rest on beside files: the facts of the loader, the stores, becalm
     /// itself. Where another index would have another, nothing of this one is kept.
     pub settings: u32,
+    /// The loader that the answers are for; `None` in an index of version 1.
+    pub loader: Option<Loader>,
+    /// The programs, each path once.
+    pub programs: Vec<Program>,
+}
+
+/// The facts of the loader that answers rest on, as [`crate::facts::LoaderFacts`] has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loader {
+    /// The interpreters with these facts, `:` between them.
+    pub paths: BString,
+    /// Its release.
+    pub release: GlibcVersion,
+    /// The loader cache.
+    pub cache_path: Option<BString>,
+    /// Its search directories.
+    pub system_dirs: Vec<BString>,
+    /// Its hwcaps subdirectories on the machine that indexed.
+    pub hwcaps: Vec<BString>,
+    /// `$PLATFORM` on that machine.
+    pub platform: Option<BString>,
+    /// `$LIB`.
+    pub lib: BString,
+}
+
+/// A program, under its real path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The path.
+    pub path: BString,
+    /// `PT_INTERP`.
+    pub interpreter: BString,
+    /// What `glibc.rtld.optional_static_tls` must be for its start; 0: the default does. See
+    /// [`tls`].
+    pub static_tls: u32,
+    /// It does not start under any audit module ([`tls::StaticTls::impossible`]).
+    pub no_start: bool,
+    /// What its start loads in an empty environment, as the loader names it, in the order of the
+    /// link map: the libraries, the loader among them.
+    pub load_order: Vec<BString>,
+    /// [`Stamp::mark`] of the file when it was read; 0 if that is not known.
+    pub seen: u32,
 }
 
 /// An object that asks, under one path it is loaded by.
@@ -57,11 +103,6 @@ pub struct Object {
     pub closed: bool,
     /// The run path that the answers rest on, as [`hash::run_path_mark`] gives it.
     pub run_path: u32,
-    /// Bytes of static TLS that the start of this program needs from the surplus, where
-    /// that is more than glibc has by default; else 0. See [`tls`].
-    pub static_tls: u32,
-    /// A program that does not start under any audit module ([`tls::StaticTls::impossible`]).
-    pub no_start: bool,
     /// It names an interpreter.
     pub is_program: bool,
     /// [`Stamp::mark`] of the file when it was read; 0 where that is not known.

@@ -9,7 +9,7 @@
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
-use super::layout::{self, Reader, Writer};
+use super::layout::{Reader, Writer};
 use super::{EncodeError, Folder, Object, TableError};
 use crate::elf::Endian;
 
@@ -146,9 +146,13 @@ pub(super) struct OriginsReader<'a> {
 const OUTSIDE: TableError = TableError::Damaged("its origins leave it");
 
 impl<'a> OriginsReader<'a> {
-    pub(super) fn read(table: Reader<'a>, objects: usize) -> Result<Self, TableError> {
-        let whole = |at| table.word(at).map(|word| word as usize).ok_or(OUTSIDE);
-        let (at, count) = (whole(layout::ORIGINS)?, whole(layout::ORIGINS + 4)?);
+    /// `at` and `count`: the section, in words.
+    pub(super) fn read(
+        table: Reader<'a>,
+        at: usize,
+        count: usize,
+        objects: usize,
+    ) -> Result<Self, TableError> {
         let reader = Self { table, at, count, nodes: 0 };
         let nodes = reader.word(0)? as usize;
         let words = nodes.checked_mul(NODE).zip(objects.checked_mul(RECORD));

@@ -3,13 +3,14 @@
 //! Stricter than the module's reader: there a damaged record is one that gives no answer,
 //! here it is an error, for who verifies an index wants to know.
 
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 use thiserror::Error;
 
-use super::layout::{self, Reader};
+use super::header::{Header, Section};
+use super::layout::{self, Reader, kind};
 use super::origins::{Origin, OriginsReader as Origins};
-use super::{Directory, Edge, Guard, Index, Object, Stamp, Target, Time, hash};
-use crate::elf::Endian;
+use super::{Directory, Edge, Guard, Index, Loader, Object, Program, Stamp, Target, Time, hash};
+use crate::facts::GlibcVersion;
 
 /// Why bytes are no table.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -18,7 +19,7 @@ pub enum TableError {
     #[error("not an index")]
     NotATable,
     /// Of a format version that is not known here.
-    #[error("an index of format version {0}, not {v}", v = layout::VERSION)]
+    #[error("an index of format version {0}; known are 1 and {v}", v = layout::VERSION)]
     OtherVersion(u32),
     /// Shorter or longer than the header says.
     #[error("the index is cut short or has bytes too many")]
@@ -29,28 +30,11 @@ pub enum TableError {
 }
 
 /// A table whose header and checksum hold.
-#[derive(Clone, Copy)]
+#[derive(Clone, Debug)]
 pub struct Table<'a> {
     reader: Reader<'a>,
-    target: Target,
+    header: Header,
 }
-
-/// A section: where it starts, how many records it has.
-#[derive(Clone, Copy)]
-struct Section {
-    at: usize,
-    count: usize,
-    size: usize,
-}
-
-const OBJECTS: usize = 24;
-const BUCKETS: usize = 32;
-const EDGES: usize = 40;
-const GUARDS: usize = 48;
-const POOL: usize = 56;
-const DIRECTORIES: usize = 64;
-const STRINGS: usize = 72;
-const ROOTS: usize = 80;
 
 impl<'a> Table<'a> {
     /// Takes bytes for a table.
@@ -70,41 +54,28 @@ impl<'a> Table<'a> {
     }
 
     fn header(bytes: &'a [u8]) -> Result<Self, TableError> {
-        if !bytes.starts_with(layout::MAGIC) || bytes.len() < layout::HEADER {
-            return Err(TableError::NotATable);
-        }
-        let endian = match (Reader { endian: Endian::Little, bytes }).word(8) {
-            Some(layout::ORDER) => Endian::Little,
-            Some(order) if order.swap_bytes() == layout::ORDER => Endian::Big,
-            _ => return Err(TableError::NotATable),
-        };
-        let reader = Reader { endian, bytes };
-        let word = |at| reader.word(at).ok_or(TableError::WrongLength);
-        if word(12)? != layout::VERSION {
-            return Err(TableError::OtherVersion(word(12)?));
-        }
-        let target = layout::target_of(word(16)?)
-            .filter(|target| target.endian == endian)
-            .ok_or(TableError::Damaged("it names no machine"))?;
-        if word(20)? as usize != bytes.len() || bytes.len() < layout::HEADER + layout::TRAILER {
-            return Err(TableError::WrongLength);
-        }
-        if word(layout::HEADER_CHECK)? != hash::low(0, &bytes[..layout::HEADER_CHECK]) {
-            return Err(TableError::Damaged("its header"));
-        }
-        Ok(Self { reader, target })
+        let header = Header::read(bytes, bytes.len())?;
+        let reader = Reader { endian: header.target.endian, bytes };
+        Ok(Self { reader, header })
+    }
+
+    /// True for a table of the version that is written today.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.header.version == layout::VERSION
     }
 
     /// The machine it is for.
     #[must_use]
     pub fn target(&self) -> Target {
-        self.target
+        self.header.target
     }
 
     fn check_whole(&self) -> Result<(), TableError> {
+        let (at, zeros) = self.header.checksum;
         let mut zeroed = self.reader.bytes.to_vec();
-        zeroed[layout::HEADER_CHECKSUM..layout::HEADER].fill(0);
-        if self.reader.long(layout::HEADER_CHECKSUM) == Some(hash::bytes(0, &zeroed)) {
+        zeroed[at..at + zeros].fill(0);
+        if self.reader.long(at) == Some(hash::bytes(0, &zeroed)) {
             Ok(())
         } else {
             Err(TableError::Damaged("its checksum does not fit"))
@@ -116,11 +87,13 @@ impl<'a> Table<'a> {
     /// # Errors
     /// [`TableError::Damaged`] where a record leaves the table or its check does not fit.
     pub fn index(&self) -> Result<Index, TableError> {
-        let objects = self.section(OBJECTS, layout::OBJECT)?;
-        let guards = self.section(GUARDS, layout::GUARD)?;
-        let directories = self.section(DIRECTORIES, layout::DIRECTORY)?;
-        self.section(BUCKETS, 4)?;
-        let origins = Origins::read(self.reader, objects.count)?;
+        let objects = self.section(kind::OBJECTS, layout::OBJECT)?;
+        let guards = self.section(kind::GUARDS, layout::GUARD)?;
+        let directories = self.section(kind::DIRECTORIES, layout::DIRECTORY)?;
+        self.section(kind::BUCKETS, 4)?;
+        self.section(kind::PROGRAM_BUCKETS, 4)?;
+        let origins = self.section(kind::ORIGINS, 4)?;
+        let origins = Origins::read(self.reader, origins.at, origins.count, objects.count)?;
         let object = |(index, at)| {
             let Origin { seen, searched, left } = origins.object(index)?;
             Ok(Object { seen, left, searched, ..self.object(at)? })
@@ -128,54 +101,16 @@ impl<'a> Table<'a> {
         Ok(Index {
             objects: objects.records().enumerate().map(object).collect::<Result<_, _>>()?,
             folders: origins.folders(|place| self.string(place))?,
-            settings: self.word(layout::SETTINGS)?,
+            settings: self.header.settings,
             guards: guards.records().map(|at| self.guard(at)).collect::<Result<_, _>>()?,
-            roots: self.set(self.word(ROOTS)?)?,
+            roots: self.set(self.header.roots)?,
             directories: directories
                 .records()
                 .map(|at| self.directory(at))
                 .collect::<Result<_, _>>()?,
+            loader: self.loader()?,
+            programs: self.programs()?,
         })
-    }
-
-    /// Paths of the stores' own directories.
-    ///
-    /// # Errors
-    /// As [`Self::index`].
-    pub fn roots(&self) -> Result<Vec<BString>, TableError> {
-        let guards = self.section(GUARDS, layout::GUARD)?;
-        let roots = self.set(self.word(ROOTS)?)?;
-        roots
-            .into_iter()
-            .map(|root| {
-                let at = guards.records().nth(root as usize);
-                let at = at.ok_or(TableError::Damaged("a root is no guard"))?;
-                self.guard(at).map(|guard| guard.path().to_owned())
-            })
-            .collect()
-    }
-
-    /// The largest need of static TLS among its programs ([`Object::static_tls`]).
-    ///
-    /// # Errors
-    /// As [`Self::index`].
-    pub fn static_tls(&self) -> Result<u32, TableError> {
-        let objects = self.section(OBJECTS, layout::OBJECT)?;
-        objects.records().map(|at| self.word(at + 20)).try_fold(0, |most, one| Ok(most.max(one?)))
-    }
-
-    /// Its programs that do not start under any audit module ([`Object::no_start`]).
-    ///
-    /// # Errors
-    /// As [`Self::index`].
-    pub fn no_start(&self) -> Result<Vec<BString>, TableError> {
-        let mut found = Vec::new();
-        for at in self.section(OBJECTS, layout::OBJECT)?.records() {
-            if self.word(at + 16)? & layout::OBJECT_NO_START != 0 {
-                found.push(self.string(self.word(at)?)?.to_owned());
-            }
-        }
-        Ok(found)
     }
 
     fn word(&self, at: usize) -> Result<u32, TableError> {
@@ -186,17 +121,12 @@ impl<'a> Table<'a> {
         self.reader.long(at).ok_or(TableError::Damaged("a record leaves it"))
     }
 
-    fn section(&self, place: usize, size: usize) -> Result<Section, TableError> {
-        let (at, count) = (self.word(place)? as usize, self.word(place + 4)? as usize);
-        let end = count.checked_mul(size).and_then(|bytes| bytes.checked_add(at));
-        match end {
-            Some(end) if end <= self.reader.bytes.len() => Ok(Section { at, count, size }),
-            _ => Err(TableError::Damaged("a section leaves it")),
-        }
+    fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
+        self.header.section(kind, size)
     }
 
     fn string(&self, place: u32) -> Result<&'a BStr, TableError> {
-        let strings = self.section(STRINGS, 1)?;
+        let strings = self.section(kind::STRINGS, 1)?;
         let section = Reader {
             endian: self.reader.endian,
             bytes: &self.reader.bytes[strings.at..strings.at + strings.count],
@@ -225,7 +155,7 @@ impl<'a> Table<'a> {
         self.check(at, layout::OBJECT, hash::bytes(0, path))?;
         let (first, count) = (self.word(at + 4)? as usize, self.word(at + 8)? as usize);
         let (run_path, flags) = (self.word(at + 12)?, self.word(at + 16)?);
-        let edges = self.section(EDGES, layout::EDGE)?;
+        let edges = self.section(kind::EDGES, layout::EDGE)?;
         if first.checked_add(count).is_none_or(|end| end > edges.count) {
             return Err(TableError::Damaged("an object's answers leave it"));
         }
@@ -234,10 +164,8 @@ impl<'a> Table<'a> {
             path: path.to_owned(),
             canonical: flags & layout::OBJECT_CANONICAL != 0,
             closed: flags & layout::OBJECT_CLOSED != 0,
-            no_start: flags & layout::OBJECT_NO_START != 0,
             is_program: flags & layout::OBJECT_PROGRAM != 0,
             run_path,
-            static_tls: self.word(at + 20)?,
             seen: 0,
             searched: Vec::new(),
             left: [0; 8],
@@ -261,7 +189,7 @@ impl<'a> Table<'a> {
     }
 
     fn set(&self, place: u32) -> Result<Vec<u32>, TableError> {
-        let pool = self.section(POOL, 4)?;
+        let pool = self.section(kind::POOL, 4)?;
         let outside = TableError::Damaged("a set of guards leaves it");
         let start = pool.at + 4 * place as usize;
         let count = if (place as usize) < pool.count { self.word(start)? as usize } else { 0 };
@@ -304,7 +232,7 @@ impl<'a> Table<'a> {
     }
 
     fn names(&self, at: usize) -> Result<Vec<hash::NameHash>, TableError> {
-        let pool = self.section(POOL, 4)?;
+        let pool = self.section(kind::POOL, 4)?;
         let (first, count) = (self.word(at + 12)? as usize, self.word(at + 16)? as usize);
         let end = count.checked_mul(2).and_then(|words| words.checked_add(first));
         if end.is_none_or(|end| end > pool.count) {
@@ -321,11 +249,74 @@ impl<'a> Table<'a> {
             })
             .collect()
     }
-}
 
-impl Section {
-    /// Where each record starts.
-    fn records(self) -> impl Iterator<Item = usize> {
-        (0..self.count).map(move |index| self.at + index * self.size)
+    fn loader(&self) -> Result<Option<Loader>, TableError> {
+        let section = self.section(kind::LOADER, layout::LOADER)?;
+        let Some(at) = section.record(0) else { return Ok(None) };
+        self.check(at, layout::LOADER, 0)?;
+        let string = |field: usize| self.string(self.word(at + field)?).map(ToOwned::to_owned);
+        let list = |field: usize| {
+            let list: BString = string(field)?;
+            let elements = list.split_str(":").filter(|element| !element.is_empty());
+            Ok(elements.map(BString::from).collect::<Vec<_>>())
+        };
+        let (release, flags) = (self.word(at + 4)?, self.word(at + 28)?);
+        let has = |flag: u32| flags & flag != 0;
+        Ok(Some(Loader {
+            paths: string(0)?,
+            release: GlibcVersion { major: (release >> 16) as u16, minor: release as u16 },
+            cache_path: has(layout::LOADER_HAS_CACHE).then(|| string(8)).transpose()?,
+            system_dirs: list(12)?,
+            hwcaps: list(16)?,
+            platform: has(layout::LOADER_HAS_PLATFORM).then(|| string(20)).transpose()?,
+            lib: string(24)?,
+        }))
+    }
+
+    fn programs(&self) -> Result<Vec<Program>, TableError> {
+        if !self.is_current() {
+            return self.programs_of_1();
+        }
+        let programs = self.section(kind::PROGRAMS, layout::PROGRAM)?;
+        programs.records().map(|at| self.program(at)).collect()
+    }
+
+    fn program(&self, at: usize) -> Result<Program, TableError> {
+        let path = self.string(self.word(at)?)?;
+        self.check(at, layout::PROGRAM, hash::bytes(0, path))?;
+        let orders = self.section(kind::LOAD_ORDERS, 4)?;
+        let (first, count) = (self.word(at + 16)? as usize, self.word(at + 20)? as usize);
+        if first.checked_add(count).is_none_or(|end| end > orders.count) {
+            return Err(TableError::Damaged("a load order leaves it"));
+        }
+        let object = |at: usize| self.string(self.word(at)?).map(ToOwned::to_owned);
+        let order = Section { at: orders.at + 4 * first, count, ..orders };
+        Ok(Program {
+            path: path.to_owned(),
+            interpreter: self.string(self.word(at + 4)?)?.to_owned(),
+            static_tls: self.word(at + 8)?,
+            no_start: self.word(at + 12)? & layout::PROGRAM_NO_START != 0,
+            load_order: order.records().map(object).collect::<Result<_, _>>()?,
+            seen: self.word(at + 24)?,
+        })
+    }
+
+    /// Version 1 kept the need of a program in the record of its object.
+    fn programs_of_1(&self) -> Result<Vec<Program>, TableError> {
+        const NO_START: u32 = 4;
+        let wanted = layout::OBJECT_PROGRAM | layout::OBJECT_CANONICAL;
+        let mut programs = Vec::new();
+        for at in self.section(kind::OBJECTS, layout::OBJECT)?.records() {
+            let flags = self.word(at + 16)?;
+            if flags & wanted == wanted {
+                programs.push(Program {
+                    path: self.string(self.word(at)?)?.to_owned(),
+                    static_tls: self.word(at + 20)?,
+                    no_start: flags & NO_START != 0,
+                    ..Program::default()
+                });
+            }
+        }
+        Ok(programs)
     }
 }

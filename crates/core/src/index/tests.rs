@@ -5,10 +5,12 @@ use proptest::prelude::*;
 
 use super::hash::NameHash;
 use super::{
-    Directory, Edge, EmbedError, Folder, Guard, Index, Object, Stamp, Table, TableError, Target,
+    Directory, Edge, EmbedError, Folder, Guard, Index, Loader, Object, Program, Ranged, Stamp,
+    Start, Table, TableError, Target,
     Time, embed, encode, module_is_whole, split,
 };
 use crate::elf::{Class, Endian};
+use crate::facts::GlibcVersion;
 
 const TARGETS: [Target; 3] = [
     Target { machine: 62, class: Class::Elf64, endian: Endian::Little },
@@ -51,8 +53,6 @@ fn store(objects: usize) -> Index {
                 canonical: object % 2 == 0,
                 closed: object % 3 == 0,
                 run_path: object as u32 * 31,
-                static_tls: if object == 3 { 4096 } else { 0 },
-                no_start: object == 4,
                 is_program: object % 2 == 1,
                 seen: object as u32,
                 searched: if object == 0 { vec![] } else { vec![object as u32 % 2, 2] },
@@ -77,6 +77,26 @@ fn store(objects: usize) -> Index {
         .map(|(path, mark, walked)| Folder { path: path.into(), mark, walked })
         .to_vec(),
         settings: 77,
+        loader: Some(Loader {
+            paths: "/lib64/ld-linux-x86-64.so.2:/lib/ld.so".into(),
+            release: GlibcVersion { major: 2, minor: 36 },
+            cache_path: Some("/etc/ld.so.cache".into()),
+            system_dirs: vec!["/lib/".into(), "/usr/lib/".into()],
+            hwcaps: vec!["x86-64-v2".into()],
+            platform: None,
+            lib: "lib/x86_64-linux-gnu".into(),
+        }),
+        programs: (0..objects)
+            .step_by(2)
+            .map(|object| Program {
+                path: path(object),
+                interpreter: "/lib64/ld-linux-x86-64.so.2".into(),
+                static_tls: if object == 4 { 4096 } else { 0 },
+                no_start: object == 6,
+                load_order: (1..5).map(|step| path((object + step) % objects)).collect(),
+                seen: object as u32,
+            })
+            .collect(),
         directories: vec![
             Directory {
                 path: "/opt/lib".into(),
@@ -99,6 +119,7 @@ fn sorted(mut index: Index) -> Index {
         }
     }
     index.objects.sort_by(|a, b| a.path.cmp(&b.path));
+    index.programs.sort_by(|a, b| a.path.cmp(&b.path));
     // By path, since those that others only lie in come as well.
     let folders = std::mem::take(&mut index.folders);
     let mut order: Vec<usize> = (0..folders.len()).filter(|&at| folders[at].mark > 0).collect();
@@ -166,7 +187,7 @@ proptest! {
     fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
         let _ = Table::read(&bytes);
         let mut table = encode(&store(3), TARGETS[0]).unwrap();
-        let from = table.len().min(120);
+        let from = table.len().min(64 + 12 * 16);
         for (at, byte) in bytes.iter().enumerate() {
             let place = from + at * 37 % (table.len() - from);
             table[place] = *byte;
@@ -241,4 +262,83 @@ fn a_stamp_of_a_moment_ago_is_not_settled() {
     assert!(!at(99, 999_999_999).is_settled(now));
     assert!(!at(99, 0).is_settled(now) && at(98, 0).is_settled(now));
     assert!(!at(101, 5).is_settled(now));
+}
+
+/// The table of version 1 with the sections of one of version 2 that it had, to be read as the
+/// indexes of then are.
+fn as_version_1(table: &[u8], target: Target) -> Vec<u8> {
+    let word = |at: usize| u32::from_le_bytes(table[at..at + 4].try_into().unwrap());
+    let sections: Vec<usize> = (0..word(24) as usize).map(|n| 64 + 16 * n).collect();
+    let section = |kind: u32| *sections.iter().find(|&&at| word(at) == kind).unwrap();
+    // Sections of version 2 begin later than a header of version 1 ends.
+    let mut old = table.to_vec();
+    let mut set = |at: usize, value: u32| old[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    set(12, 1);
+    for (kind, at) in [(1, 24), (2, 32), (3, 40), (4, 48), (5, 56), (6, 64), (7, 72), (8, 84)] {
+        set(at, word(section(kind) + 4));
+        set(at + 4, word(section(kind) + 8));
+    }
+    set(80, word(28));
+    set(92, word(32));
+    old[96..120].fill(0);
+    let checksum = super::hash::bytes(0, &old);
+    old[104..112].copy_from_slice(&checksum.to_le_bytes());
+    let check = super::hash::bytes(0, &old[..116]) as u32;
+    old[116..120].copy_from_slice(&check.to_le_bytes());
+    assert_eq!(target.endian, Endian::Little);
+    old
+}
+
+#[test]
+fn an_index_of_version_1_is_read() {
+    let index = store(40);
+    let new = encode(&index, TARGETS[0]).unwrap();
+    assert!(Table::read(&new).unwrap().is_current());
+    let old = as_version_1(&new, TARGETS[0]);
+    let table = Table::read(&old).unwrap();
+    assert!(!table.is_current());
+    let read = sorted(table.index().unwrap());
+    let expected = sorted(index);
+    assert_eq!((read.objects, read.guards), (expected.objects, expected.guards));
+    assert_eq!((read.roots, read.settings), (expected.roots, expected.settings));
+    let file = embed(&module(), &old).unwrap();
+    let ranged = Ranged::open(&file[..], file.len() as u64).unwrap();
+    assert!(!ranged.is_current());
+    assert_eq!(ranged.roots().unwrap(), ["/nix/store"]);
+    assert_eq!(ranged.program("/nix".into()), Ok(None));
+}
+
+#[test]
+fn what_a_start_needs_is_read_in_ranges_as_it_was_written() {
+    let index = store(40);
+    let file = embed(&module(), &encode(&index, TARGETS[0]).unwrap()).unwrap();
+    let ranged = Ranged::open(&file[..], file.len() as u64).unwrap();
+    assert!(ranged.is_current() && ranged.target() == TARGETS[0]);
+    assert_eq!(ranged.static_tls(), Ok(4096));
+    assert_eq!(ranged.roots().unwrap(), ["/nix/store"]);
+    for program in &index.programs {
+        let Program { static_tls, no_start, .. } = *program;
+        let start = ranged.program(program.path.as_ref());
+        assert_eq!(start, Ok(Some(Start { static_tls, no_start })), "{}", program.path);
+    }
+    let marked = index.programs.iter().filter(|program| program.no_start);
+    let marked: Vec<BString> = marked.map(|program| program.path.clone()).collect();
+    assert_eq!(ranged.no_start(), Ok(marked));
+    assert_eq!(ranged.program("/nix/store".into()), Ok(None));
+}
+
+proptest! {
+    #[test]
+    fn a_damaged_file_is_read_in_ranges_without_a_panic(flips: Vec<(u16, u8)>) {
+        let index = store(3);
+        let mut file = embed(&module(), &encode(&index, TARGETS[0]).unwrap()).unwrap();
+        for (at, byte) in flips {
+            let at = usize::from(at) % file.len();
+            file[at] = byte;
+        }
+        if let Ok(ranged) = Ranged::open(&file[..], file.len() as u64) {
+            let _ = (ranged.roots(), ranged.no_start(), ranged.static_tls());
+            let _ = ranged.program(index.programs[0].path.as_ref());
+        }
+    }
 }

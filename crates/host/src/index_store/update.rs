@@ -17,7 +17,7 @@ use becalm_core::facts::LoaderFacts;
 use becalm_core::fs::Errno;
 use becalm_core::index::build::{Asked, Left, Stamps};
 use becalm_core::index::tls::StaticTls;
-use becalm_core::index::{Folder, Guard, Index, Object, Stamp, Target};
+use becalm_core::index::{Folder, Guard, Index, Object, Program, Stamp, Target};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -54,11 +54,10 @@ impl OsStamps {
         }
     }
 
-    /// True where the file of an object is the one that was read.
+    /// True if the file at a path is the one of that mark ([`Object::seen`]).
     #[must_use]
-    pub fn is_as_seen(&self, object: &Object) -> bool {
-        let stamp = self.stamp(object.path.as_ref());
-        object.seen != 0 && stamp.is_ok_and(|stamp| stamp.mark() == object.seen)
+    pub fn is_as_seen(&self, path: &BStr, seen: u32) -> bool {
+        seen != 0 && self.stamp(path).is_ok_and(|stamp| stamp.mark() == seen)
     }
 }
 
@@ -210,7 +209,7 @@ impl<'a> Before<'a> {
         Left::Unsettled.count(&object.left) == 0
             && object.searched.iter().all(is_same)
             && self.hold(object)
-            && self.stamps.is_as_seen(object)
+            && self.stamps.is_as_seen(object.path.as_ref(), object.seen)
     }
 
     /// True where every guard of an object's answers holds.
@@ -238,7 +237,8 @@ impl<'a> Before<'a> {
         }
         let session = os.session();
         let ident = keep.iter().find_map(|object| kind_of(&session, object.path.as_ref()))?.0;
-        let empty = Group { ident, interpreter, interpreters: loaders, paths: Vec::new() };
+        let (paths, programs) = (Vec::new(), Vec::new());
+        let empty = Group { ident, interpreter, interpreters: loaders, paths, programs };
         of_target(&empty).then_some(empty)
     }
 
@@ -260,25 +260,46 @@ impl Work<'_> {
         facts: &Arc<LoaderFacts>,
         before: &Before<'_>,
         keep: &[&Object],
-        mut new: Vec<Asked>,
+        new: Vec<Asked>,
     ) -> MachineIndex {
         let read = new.len();
         let dirs: Vec<Arc<BString>> =
             before.old.folders.iter().map(|folder| Arc::new(folder.path.clone())).collect();
         let kept: Vec<Asked> = keep.iter().map(|object| before.asked(object, &dirs)).collect();
         let reached = reached(&kept, &new);
-        let (mut again, kept): (Vec<Asked>, Vec<Asked>) =
-            kept.into_iter().partition(|asked| reached.contains(&asked.object.path));
-        let mut static_tls = self.static_tls(facts, &mut new);
-        static_tls.extend(self.static_tls(facts, &mut again));
-        static_tls.extend(kept.iter().filter_map(known_static_tls));
-        static_tls.sort_by(|a, b| a.0.cmp(&b.0));
+        let programs = self.programs_again(facts, before, &kept, &reached);
         let fresh = self.searched(&new);
-        let mut all: Vec<Asked> = new.into_iter().chain(again).chain(kept).collect();
+        let mut all: Vec<Asked> = new.into_iter().chain(kept).collect();
         drop_unnamed(&mut all);
         let common = self.common_again(before, &fresh);
         let common = common.unwrap_or_else(|| self.common(facts, &self.searched(&all)));
-        self.gather(facts, all, common, static_tls, read)
+        self.gather(facts, all, common, programs, read)
+    }
+
+    /// The programs: a record is kept where its object is and nothing new can be reached from it.
+    /// A program without an object record has no run path, so that its libraries are found by what
+    /// no folder of the index stands for.
+    fn programs_again(
+        &self,
+        facts: &Arc<LoaderFacts>,
+        before: &Before<'_>,
+        kept: &[Asked],
+        reached: &FxHashSet<BString>,
+    ) -> Vec<(Program, StaticTls)> {
+        let kept = kept.iter().map(|asked| &asked.object.path);
+        let kept: FxHashSet<&BString> = kept.filter(|path| !reached.contains(*path)).collect();
+        let (same, others): (Vec<&Program>, Vec<&Program>) =
+            before.old.programs.iter().partition(|program| kept.contains(&program.path));
+        let mut again: Vec<BString> = others.iter().map(|program| program.path.clone()).collect();
+        again.extend(self.group.programs.iter().cloned());
+        again.sort_unstable();
+        again.dedup();
+        let need =
+            |program: &Program| StaticTls::kept(program.static_tls, program.no_start);
+        let mut programs = self.programs(facts, &again);
+        programs.extend(same.into_iter().map(|program| (program.clone(), need(program))));
+        programs.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
+        programs
     }
 
     /// The common object of before, where the loader cache is; a name that now lies in one of
@@ -322,13 +343,6 @@ fn reached(kept: &[Asked], new: &[Asked]) -> FxHashSet<BString> {
         }
         reached.extend(more);
     }
-}
-
-/// What an index says of a program's static TLS.
-fn known_static_tls(asked: &Asked) -> Option<(BString, StaticTls)> {
-    let Object { path, static_tls, no_start, .. } = &asked.object;
-    let has_need = *static_tls > 0 || *no_start;
-    has_need.then(|| (path.clone(), StaticTls::kept(*static_tls, *no_start)))
 }
 
 /// Leaves out objects by paths that no answer names any longer.

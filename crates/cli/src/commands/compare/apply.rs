@@ -159,10 +159,11 @@ fn index(site: &Site<'_>) -> Result<Variables> {
         bail!("becalm index: {}", last_line(&said.stderr));
     }
     let opened = file::open(&site.index)?;
-    let module = platforms::audit_path(&opened.path, opened.target);
+    let module = platforms::audit_path(&opened);
     let mut variables = vec![(variables::AUDIT.into(), variables::with_module(None, &module))];
-    if opened.static_tls > 0 {
-        let tunables = variables::with_static_tls(None, opened.static_tls.into());
+    let static_tls = opened.static_tls()?;
+    if static_tls > 0 {
+        let tunables = variables::with_static_tls(None, static_tls);
         variables.push((variables::TUNABLES.into(), tunables));
     }
     Ok(variables)

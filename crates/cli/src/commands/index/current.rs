@@ -40,10 +40,12 @@ pub(super) fn is_current(index: &Index) -> bool {
         Guard::Directory(path, stamp) if is_root(at) && *stamp == zero => is_watched(path),
         guard => stamps.hold(guard),
     };
+    let is_seen = |path: &BString, seen: u32| stamps.is_as_seen(path.as_ref(), seen);
     let is_named = |object: &&Object| !object.path.is_empty();
     // One that others only lie in says nothing.
     let counts = |folder: &&Folder| folder.walked || folder.mark != Folder::UNKNOWN;
     index.guards.iter().enumerate().all(holds)
         && index.folders.iter().filter(counts).all(|folder| stamps.is_as_it_was(folder))
-        && index.objects.iter().filter(is_named).all(|object| stamps.is_as_seen(object))
+        && index.objects.iter().filter(is_named).all(|object| is_seen(&object.path, object.seen))
+        && index.programs.iter().all(|program| is_seen(&program.path, program.seen))
 }

@@ -1,41 +1,55 @@
 //! Index files: read with suspicion, written beside and renamed.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use becalm_core::index::{Index, Table, Target, module_is_whole, split};
+use becalm_core::index::{Index, Ranged, Table, Target, module_is_whole, split};
 use becalm_host::write::{WriteOptions, Writer};
-use bstr::BString;
-use rustix::process::geteuid;
 
 use super::module::Sealed;
 use super::platforms;
-use crate::output::words;
+use super::trust::{self, TrustedFile};
+use crate::output::{self, path_bytes, words};
 
-/// What is needed of an index to start programs with it.
-#[derive(Clone, Debug)]
+/// An index that programs are to be started with.
+#[derive(Debug)]
 pub(crate) struct Opened {
     /// Its absolute path.
     pub path: PathBuf,
-    /// The machine.
-    pub target: Target,
-    /// The stores.
-    pub roots: Vec<BString>,
-    /// What `glibc.rtld.optional_static_tls` must be for the most demanding of its programs;
-    /// 0: the default does.
-    pub static_tls: u32,
-    /// Programs that start under no audit module.
-    pub no_start: Vec<BString>,
+    /// Its header, and what is read of the rest.
+    pub index: Ranged<TrustedFile>,
+    /// Device and inode.
+    pub id: (u64, u64),
 }
 
-/// Opens an index that programs are to be started with.
+impl Opened {
+    /// What `glibc.rtld.optional_static_tls` must be for the most demanding of its programs; 0:
+    /// the default does.
+    ///
+    /// # Errors
+    /// If the file is damaged.
+    pub(crate) fn static_tls(&self) -> Result<u64> {
+        Ok(u64::from(self.index.static_tls().with_context(|| self.path.display().to_string())?))
+    }
+
+    /// Says once that an index of an older version should be made again.
+    pub(crate) fn tell_of_age(&self) {
+        if !self.index.is_current() {
+            let what = "an index of an older version, used as it is; becalm index --update makes \
+                        it anew";
+            output::note(path_bytes(&self.path).as_ref(), what);
+        }
+    }
+}
+
+/// Opens an index that programs are to be started with. Of its contents the header and what is
+/// asked for are checked, not the whole.
 ///
 /// # Errors
-/// Where it is not there, is no whole index, or belongs to somebody whom one would not let
-/// choose one's libraries.
+/// If it is not there, is no index, or somebody else may have written it ([`trust`]).
 pub(crate) fn open(path: &Path) -> Result<Opened> {
     let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
     let shown = path.display().to_string();
@@ -43,23 +57,10 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
     if shown.contains([':', '$']) {
         bail!("{shown}: LD_AUDIT cannot name a path with a colon or a dollar sign");
     }
-    let facts = path.metadata().map_err(|error| anyhow!("{shown}: {}", words(&error)))?;
-    let own = facts.uid() == geteuid().as_raw() || facts.uid() == 0;
-    if !own || facts.mode() & 0o002 != 0 {
-        bail!("{shown}: not used: others than you and root may write it");
-    }
-    let bytes = fs::read(&path).map_err(|error| anyhow!("{shown}: {}", words(&error)))?;
-    let read = || -> Result<Opened> {
-        let (table, _) = table_of(&bytes)?;
-        Ok(Opened {
-            path: path.clone(),
-            target: table.target(),
-            roots: table.roots()?,
-            static_tls: table.static_tls()?,
-            no_start: table.no_start()?,
-        })
-    };
-    read().with_context(|| shown.clone())
+    let file = trust::open(&path)?;
+    let (length, id) = (file.facts.len(), (file.facts.dev(), file.facts.ino()));
+    let index = Ranged::open(file, length).with_context(|| shown)?;
+    Ok(Opened { path, index, id })
 }
 
 /// The table of a whole index, and its bytes.
@@ -78,6 +79,8 @@ pub(crate) struct Whole {
     pub target: Target,
     /// What it says.
     pub index: Index,
+    /// True for the version of the format that is written today.
+    pub is_current_version: bool,
     /// The file's bytes.
     pub bytes: Vec<u8>,
     /// The table alone.
@@ -90,12 +93,34 @@ pub(crate) struct Whole {
 /// Where it is not there or is no whole index.
 pub(crate) fn read(path: &Path) -> Result<Whole> {
     let bytes = fs::read(path).map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
-    let read = || -> Result<(Target, Index, Vec<u8>)> {
-        let (table, bytes) = table_of(&bytes)?;
-        Ok((table.target(), table.index()?, bytes.to_vec()))
+    whole(path, bytes)
+}
+
+/// Reads an index file to build upon: one that nobody but root and this user may have written.
+///
+/// # Errors
+/// If it is not there, is not trusted, or is no whole index.
+pub(crate) fn read_trusted(path: &Path) -> Result<Whole> {
+    let absolute = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    let mut bytes = Vec::new();
+    let read = trust::open(&absolute)?.file.read_to_end(&mut bytes);
+    read.map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
+    whole(path, bytes)
+}
+
+fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole> {
+    let read = || -> Result<Whole> {
+        let (table, of_table) = table_of(&bytes)?;
+        Ok(Whole {
+            target: table.target(),
+            index: table.index()?,
+            is_current_version: table.is_current(),
+            table: of_table.to_vec(),
+            bytes: Vec::new(),
+        })
     };
-    let (target, index, table) = read().with_context(|| path.display().to_string())?;
-    Ok(Whole { target, index, bytes, table })
+    let whole = read().with_context(|| path.display().to_string())?;
+    Ok(Whole { bytes, ..whole })
 }
 
 /// True where the file is an index, whole or not.

@@ -10,6 +10,7 @@ pub(crate) mod file;
 pub(crate) mod module;
 pub(crate) mod places;
 pub(crate) mod platforms;
+pub(crate) mod trust;
 pub(crate) mod variables;
 
 use std::ffi::OsStr;
@@ -57,8 +58,9 @@ pub(crate) struct Report {
 pub(crate) fn run(asked: &IndexFlags, color: When) -> Result<ExitStatus> {
     let path = place(asked)?;
     let modules = Modules::new(asked.module.as_deref())?;
-    let old = if asked.update && path.exists() { Some(file::read(&path)?) } else { None };
+    let old = old(asked, &path)?;
     if let Some(old) = &old
+        && old.is_current_version
         && asked.stores.is_empty()
         && is_of(asked, old)
         && modules.has_sealed(old)
@@ -80,6 +82,24 @@ pub(crate) fn run(asked: &IndexFlags, color: When) -> Result<ExitStatus> {
     tell(asked, &report, color)?;
     let failed = !report.problems.is_empty();
     Ok(if failed { ExitStatus::Failure } else { ExitStatus::Fine })
+}
+
+/// The index to bring up to date. One that somebody else may have written is told of and not
+/// read: neither its answers nor its list of stores count.
+fn old(asked: &IndexFlags, path: &Path) -> Result<Option<Whole>> {
+    if !asked.update || !path.exists() {
+        return Ok(None);
+    }
+    match file::read_trusted(path) {
+        Err(error) if error.is::<trust::Untrusted>() => {
+            if asked.stores.is_empty() {
+                bail!("{error}; name the stores, and it is made anew from their files");
+            }
+            output::note(path_bytes(path).as_ref(), &format!("{error}; made anew"));
+            Ok(None)
+        }
+        old => old.map(Some),
+    }
 }
 
 /// Where the index goes; the default place is made.
@@ -175,7 +195,9 @@ fn make(
     let os = OsFs::new();
     let updated = old.and_then(|(old, known)| {
         let of_old = IndexOptions { prefixes: known, ..options };
-        let mut ways = [options, of_old].into_iter();
+        let ways = [options, of_old].into_iter();
+        // An older version has not all that is kept.
+        let mut ways = ways.filter(|_| old.is_current_version);
         ways.find_map(|way| update_stores(&os, &old.index, old.target, way))
     });
     let kept = updated.as_ref().map(kept_of);

@@ -8,7 +8,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -16,6 +16,8 @@ use becalm_core::index::Target;
 use becalm_host::write::Writer;
 
 use super::declining::{self, Sibling};
+use super::file::Opened;
+use super::trust;
 
 /// The values of `$PLATFORM` on a machine, and on its 32-bit sibling.
 struct Platforms {
@@ -84,22 +86,26 @@ pub(crate) fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> 
     Ok(())
 }
 
-/// What `LD_AUDIT` has to name for an index: through the directory beside it where that is
-/// complete, else the index itself.
-pub(crate) fn audit_path(index: &Path, target: Target) -> OsString {
-    let dir = dir_of(index);
-    let names = of(target).map(|platforms| (platforms.own, platforms.siblings));
-    let complete = names.is_some_and(|(own, siblings)| {
-        own.iter().all(|name| leads_to(&dir.join(name), index))
-            && siblings.iter().all(|name| dir.join(name).is_file())
-    });
-    if complete { dir.join(TOKEN).into() } else { index.into() }
+/// What `LD_AUDIT` has to name for an index: through the directory beside it if that is complete
+/// and nobody else may write it, else the index itself.
+pub(crate) fn audit_path(index: &Opened) -> OsString {
+    let dir = dir_of(&index.path);
+    let is_complete = |platforms: &Platforms| {
+        platforms.own.iter().all(|name| leads_to(&dir.join(name), index.id))
+            && platforms.siblings.iter().all(|name| dir.join(name).is_file())
+    };
+    let is_trusted =
+        || dir.symlink_metadata().is_ok_and(|facts| trust::check(&dir, &facts).is_ok());
+    if of(index.index.target()).is_some_and(is_complete) && is_trusted() {
+        dir.join(TOKEN).into()
+    } else {
+        index.path.clone().into()
+    }
 }
 
-/// True where a link leads to the index.
-fn leads_to(link: &Path, index: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize().ok();
-    real(link).is_some_and(|there| Some(there) == real(index))
+/// True if a link leads to the file of a device and inode.
+fn leads_to(link: &Path, id: (u64, u64)) -> bool {
+    link.metadata().is_ok_and(|facts| (facts.dev(), facts.ino()) == id)
 }
 
 /// The index that an element of `LD_AUDIT` made by [`audit_path`] stands for.

@@ -55,10 +55,8 @@ pub(crate) fn run(asked: &RunFlags) -> Result<ExitStatus> {
 /// The index that was named.
 fn explicit(asked: &RunFlags) -> Result<Option<(Opened, u64)>> {
     let opened = asked.index.as_deref().map(file::open).transpose()?;
-    Ok(opened.map(|index| {
-        let static_tls = u64::from(index.static_tls);
-        (index, static_tls)
-    }))
+    let with_need = |index: Opened| index.static_tls().map(|need| (index, need));
+    opened.map(with_need).transpose()
 }
 
 /// The index for a program, and the static TLS that it or any program of the index needs.
@@ -71,8 +69,9 @@ fn index_for(os: &OsFs, asked: &RunFlags, program: &Program) -> Result<(Opened, 
             None => of_program::index(os, asked, program)?,
         },
     };
-    if index.target != program.target() {
-        let (has, wants) = (index.target.machine, program.target().machine);
+    index.tell_of_age();
+    if index.index.target() != program.target() {
+        let (has, wants) = (index.index.target().machine, program.target().machine);
         bail!(
             "{}: an index for {}, and {} is for {}",
             index.path.display(),
@@ -81,7 +80,7 @@ fn index_for(os: &OsFs, asked: &RunFlags, program: &Program) -> Result<(Opened, 
             machine_name(wants)
         );
     }
-    let static_tls = need.max(u64::from(index.static_tls));
+    let static_tls = need.max(index.static_tls()?);
     Ok((index, static_tls))
 }
 
@@ -90,8 +89,8 @@ fn default_for(program: &Program) -> Result<Option<Opened>> {
     let Some(path) = places::found() else { return Ok(None) };
     let index = file::open(&path)?;
     let path = path_bytes(&program.real);
-    let has = index.target == program.target()
-        && index.roots.iter().any(|root| {
+    let has = index.index.target() == program.target()
+        && index.index.roots()?.iter().any(|root| {
             path.strip_prefix(root.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
         });
     Ok(has.then_some(index))
@@ -100,7 +99,7 @@ fn default_for(program: &Program) -> Result<Option<Opened>> {
 /// Sets the variables of a command.
 fn set(command: &mut Command, index: &Opened, static_tls: u64) {
     let now = |name: &str| env::var_os(name);
-    let module = platforms::audit_path(&index.path, index.target);
+    let module = platforms::audit_path(index);
     let audit: Option<OsString> = now(variables::AUDIT);
     command.env(variables::AUDIT, variables::with_module(audit.as_deref(), &module));
     if static_tls > 0 {

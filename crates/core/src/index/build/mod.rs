@@ -15,9 +15,11 @@ use rustc_hash::FxHashMap;
 
 use std::sync::Arc;
 
-use super::{Directory, Edge, Folder, Guard, Index, Object, Stamp, Time, hash};
+use super::{
+    Directory, Edge, Folder, Guard, Index, Loader, Object, Program, Stamp, Time, hash,
+};
 use crate::elf::{DF_1_NODEFLIB, Dynamic, Ident, ObjectView, dlopen_entries};
-use crate::facts::LoaderFacts;
+use crate::facts::{Libc, LoaderFacts};
 use crate::fs::{Errno, FileSystem};
 
 pub use search::Asker;
@@ -177,10 +179,21 @@ impl Gatherer {
         self.index.roots.push(guard);
     }
 
-    /// The index, given [`Index::settings`].
+    /// Adds a program.
+    pub fn program(&mut self, program: Program) {
+        self.index.programs.push(program);
+    }
+
+    /// The index, given [`Index::settings`] and the facts of the loaders at `paths`.
     #[must_use]
-    pub fn finish(mut self, settings: u32) -> Index {
+    pub fn finish(mut self, settings: u32, paths: &BStr, facts: &LoaderFacts) -> Index {
         self.index.settings = settings;
+        if let Libc::Glibc(release) = facts.libc {
+            let LoaderFacts { cache_path, system_dirs, hwcaps, platform, lib, .. } = facts.clone();
+            let paths = paths.to_owned();
+            self.index.loader =
+                Some(Loader { paths, release, cache_path, system_dirs, hwcaps, platform, lib });
+        }
         self.index
     }
 

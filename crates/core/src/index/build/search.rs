@@ -391,8 +391,6 @@ impl Asked {
             canonical: false,
             closed: false,
             run_path: 0,
-            static_tls: 0,
-            no_start: false,
             is_program: false,
             seen: 0,
             searched: Vec::new(),

@@ -1,0 +1,161 @@
+//! The header of a table and its section directory, of version 2 and of version 1.
+//!
+//! Version 1 had a fixed place for each of its sections. Both give the same [`Section`]s, so that
+//! what reads records need not know the version.
+
+use super::layout::{self, Reader, kind};
+use super::{TableError, Target, hash};
+use crate::elf::Endian;
+
+/// A section: offset of its first record, count and size of its records.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Section {
+    pub(super) kind: u32,
+    pub(super) at: usize,
+    pub(super) count: usize,
+    pub(super) size: usize,
+}
+
+impl Section {
+    /// Offset of each record.
+    pub(super) fn records(self) -> impl Iterator<Item = usize> {
+        (0..self.count).map(move |index| self.at + index * self.size)
+    }
+
+    /// Offset of one record.
+    pub(super) fn record(self, index: usize) -> Option<usize> {
+        (index < self.count).then(|| self.at + index * self.size)
+    }
+}
+
+/// A header whose check fits and whose sections are all in the table.
+#[derive(Clone, Debug)]
+pub(super) struct Header {
+    pub(super) version: u32,
+    pub(super) target: Target,
+    pub(super) length: usize,
+    pub(super) roots: u32,
+    pub(super) settings: u32,
+    /// The largest need of a program; version 1 does not say.
+    pub(super) static_tls: Option<u32>,
+    /// Offset of the hash of the whole, and the bytes from there on that it takes for zero.
+    pub(super) checksum: (usize, usize),
+    sections: Vec<Section>,
+}
+
+/// Sections of version 1: kind, where the header has offset and count, size of a record.
+const SECTIONS_OF_1: [(u32, usize, usize); 8] = [
+    (kind::OBJECTS, 24, layout::OBJECT),
+    (kind::BUCKETS, 32, 4),
+    (kind::EDGES, 40, layout::EDGE),
+    (kind::GUARDS, 48, layout::GUARD),
+    (kind::POOL, 56, 4),
+    (kind::DIRECTORIES, 64, layout::DIRECTORY),
+    (kind::STRINGS, 72, 1),
+    (kind::ORIGINS, 84, 4),
+];
+const HEADER_OF_1: usize = 120;
+
+/// The longest header with its directory.
+pub(super) const LONGEST: usize = layout::HEADER + layout::MAX_SECTIONS * layout::SECTION;
+
+impl Header {
+    /// Reads the header of a table that has `length` bytes, of which `bytes` are the first: all,
+    /// or at least [`LONGEST`].
+    pub(super) fn read(bytes: &[u8], length: usize) -> Result<Self, TableError> {
+        if !bytes.starts_with(layout::MAGIC) || bytes.len() < layout::HEADER {
+            return Err(TableError::NotATable);
+        }
+        let endian = match (Reader { endian: Endian::Little, bytes }).word(8) {
+            Some(layout::ORDER) => Endian::Little,
+            Some(order) if order.swap_bytes() == layout::ORDER => Endian::Big,
+            _ => return Err(TableError::NotATable),
+        };
+        let reader = Reader { endian, bytes };
+        let word = |at| reader.word(at).ok_or(TableError::WrongLength);
+        if !matches!(word(12)?, 1 | layout::VERSION) {
+            return Err(TableError::OtherVersion(word(12)?));
+        }
+        let target = layout::target_of(word(16)?)
+            .filter(|target| target.endian == endian)
+            .ok_or(TableError::Damaged("it names no machine"))?;
+        if word(20)? as usize != length || length < layout::HEADER + layout::TRAILER {
+            return Err(TableError::WrongLength);
+        }
+        let header = match word(12)? {
+            1 => Self::first(reader, target, length)?,
+            _ => Self::second(reader, target, length)?,
+        };
+        let outside = |section: &Section| {
+            let bytes = section.count.checked_mul(section.size);
+            bytes.and_then(|bytes| bytes.checked_add(section.at)).is_none_or(|end| end > length)
+        };
+        if header.sections.iter().any(outside) {
+            return Err(TableError::Damaged("a section leaves it"));
+        }
+        Ok(header)
+    }
+
+    fn first(reader: Reader<'_>, target: Target, length: usize) -> Result<Self, TableError> {
+        let word = |at| reader.word(at).ok_or(TableError::WrongLength);
+        let check = HEADER_OF_1 - 4;
+        let before = reader.bytes.get(..check).ok_or(TableError::WrongLength)?;
+        if word(check)? != hash::low(0, before) {
+            return Err(TableError::Damaged("its header"));
+        }
+        let section = |(kind, place, size)| {
+            Ok(Section { kind, at: word(place)? as usize, count: word(place + 4)? as usize, size })
+        };
+        Ok(Self {
+            version: 1,
+            target,
+            length,
+            roots: word(80)?,
+            settings: word(92)?,
+            static_tls: None,
+            checksum: (104, 16),
+            sections: SECTIONS_OF_1.into_iter().map(section).collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn second(reader: Reader<'_>, target: Target, length: usize) -> Result<Self, TableError> {
+        let word = |at| reader.word(at).ok_or(TableError::WrongLength);
+        let count = word(layout::SECTIONS)? as usize;
+        let directory = layout::HEADER..layout::HEADER + count.min(1 << 16) * layout::SECTION;
+        let damaged = TableError::Damaged("its header");
+        let entries = reader.bytes.get(directory).filter(|_| count <= layout::MAX_SECTIONS);
+        let entries = entries.ok_or(damaged.clone())?;
+        let check = hash::low(hash::bytes(0, entries), &reader.bytes[..layout::HEADER_CHECK]);
+        if word(layout::HEADER_CHECK)? != check {
+            return Err(damaged);
+        }
+        let section = |index: usize| {
+            let at = layout::HEADER + index * layout::SECTION;
+            Ok(Section {
+                kind: word(at)?,
+                at: word(at + 4)? as usize,
+                count: word(at + 8)? as usize,
+                size: word(at + 12)? as usize,
+            })
+        };
+        Ok(Self {
+            version: layout::VERSION,
+            target,
+            length,
+            roots: word(layout::ROOTS)?,
+            settings: word(layout::SETTINGS)?,
+            static_tls: Some(word(layout::STATIC_TLS)?),
+            checksum: (layout::HEADER_CHECKSUM, layout::HEADER - layout::HEADER_CHECKSUM),
+            sections: (0..count).map(section).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The section of a kind; an empty one if there is none.
+    pub(super) fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
+        match self.sections.iter().find(|section| section.kind == kind) {
+            None => Ok(Section { kind, at: 0, count: 0, size }),
+            Some(section) if section.size == size => Ok(*section),
+            Some(_) => Err(TableError::Damaged("a section has records of another size")),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Reads of an index file what the start of a program needs, in a few ranges of it.
+//!
+//! Header and section directory are checked, and each record that is read; the hash of the whole
+//! is left to [`super::Table::read`].
+
+use bstr::{BStr, BString, ByteSlice};
+use thiserror::Error;
+
+use super::encode::bucket_of;
+use super::header::{Header, LONGEST, Section};
+use super::layout::{self, Reader, kind};
+use super::{EmbedError, TableError, Target, embed, hash};
+
+/// Bytes of a file at an offset.
+pub trait ReadAt {
+    /// Fills `into` from the bytes at `at`; `None` if the file has fewer or cannot be read.
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Option<()>;
+}
+
+impl ReadAt for &[u8] {
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Option<()> {
+        let at = usize::try_from(at).ok()?;
+        into.copy_from_slice(self.get(at..at.checked_add(into.len())?)?);
+        Some(())
+    }
+}
+
+/// Why a file is no index to start programs with.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RangedError {
+    /// A range of it cannot be read.
+    #[error("it cannot be read, or is shorter than it says")]
+    Read,
+    /// It is no module with a table.
+    #[error(transparent)]
+    NoModule(#[from] EmbedError),
+    /// Its table is damaged or of an unknown version.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// An index file whose header fits.
+#[derive(Debug)]
+pub struct Ranged<R> {
+    source: R,
+    /// Offset of the table in the file.
+    table: u64,
+    header: Header,
+}
+
+/// What an index knows of a program's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// As in [`super::Program::static_tls`].
+    pub static_tls: u32,
+    /// As in [`super::Program::no_start`].
+    pub no_start: bool,
+}
+
+/// The largest module before a table of version 1, whose place has to be searched for.
+const LARGEST_MODULE: u64 = 1 << 20;
+
+impl<R: ReadAt> Ranged<R> {
+    /// Reads the header of an index file of `length` bytes.
+    ///
+    /// # Errors
+    /// [`RangedError`] if it has none.
+    pub fn open(source: R, length: u64) -> Result<Self, RangedError> {
+        let whole = usize::try_from(length).map_err(|_| RangedError::Read)?;
+        let head = bytes(&source, 0, whole.min(4096))?;
+        let (segment, endian) = embed::segment(&head, whole)?;
+        let (start, end) = (segment.start as u64, segment.end as u64);
+        let behind = (layout::TRAILER + layout::BACKWARD) as u64;
+        let word = bytes(&source, end.saturating_sub(behind) + 4, 4)?;
+        let back = (Reader { endian, bytes: &word }).word(0).ok_or(RangedError::Read)?;
+        let table = end.checked_sub(u64::from(back)).filter(|&table| table >= start);
+        if let Some(table) = table
+            && let Ok(header) = header(&source, table, end)
+        {
+            return Ok(Self { source, table, header });
+        }
+        let table = start + search(&source, start, end, endian)?;
+        let header = header(&source, table, end)?;
+        Ok(Self { source, table, header })
+    }
+
+    /// Its machine.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        self.header.target
+    }
+
+    /// True for an index of the version that is written today.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.header.version == layout::VERSION
+    }
+
+    /// The largest [`super::Program::static_tls`] of its programs.
+    ///
+    /// # Errors
+    /// [`RangedError`] if the file is damaged.
+    pub fn static_tls(&self) -> Result<u32, RangedError> {
+        if let Some(static_tls) = self.header.static_tls {
+            return Ok(static_tls);
+        }
+        let objects = self.all(self.header.section(kind::OBJECTS, layout::OBJECT)?)?;
+        let needs = objects.chunks_exact(layout::OBJECT);
+        Ok(needs.filter_map(|record| self.word(record, 20)).max().unwrap_or(0))
+    }
+
+    /// Its programs that do not start under any audit module.
+    ///
+    /// # Errors
+    /// [`RangedError`] if the file is damaged.
+    pub fn no_start(&self) -> Result<Vec<BString>, RangedError> {
+        let (section, at, flag) = if self.is_current() {
+            let programs = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
+            (programs, 12, layout::PROGRAM_NO_START)
+        } else {
+            (self.header.section(kind::OBJECTS, layout::OBJECT)?, 16, 4)
+        };
+        let records = self.all(section)?;
+        let marked = records
+            .chunks_exact(section.size)
+            .filter(|record| self.word(record, at).is_some_and(|flags| flags & flag != 0));
+        marked.map(|record| self.string(self.word(record, 0).unwrap_or(u32::MAX))).collect()
+    }
+
+    /// Paths of the stores' own directories.
+    ///
+    /// # Errors
+    /// [`RangedError`] if the file is damaged.
+    pub fn roots(&self) -> Result<Vec<BString>, RangedError> {
+        const OUTSIDE: TableError = TableError::Damaged("its roots leave it");
+        let pool = self.header.section(kind::POOL, 4)?;
+        let guards = self.header.section(kind::GUARDS, layout::GUARD)?;
+        let place = self.header.roots as usize;
+        let count = self.bytes(pool.record(place).ok_or(OUTSIDE)?, 4)?;
+        let count = self.word(&count, 0).unwrap_or(0) as usize;
+        let end = place.checked_add(count).and_then(|end| end.checked_add(1));
+        if end.is_none_or(|end| end >= pool.count) {
+            return Err(OUTSIDE.into());
+        }
+        let set = self.bytes(pool.at + 4 * place, 4 * (count + 2))?;
+        if self.word(&set, 4 * (count + 1)) != Some(hash::low(place as u64, &set[..4 * (count + 1)]))
+        {
+            return Err(TableError::Damaged("the check of its roots does not fit").into());
+        }
+        let root = |index: usize| {
+            let guard = self.word(&set, 4 * (index + 1)).unwrap_or(u32::MAX) as usize;
+            let path = self.bytes(guards.record(guard).ok_or(OUTSIDE)?, 4)?;
+            self.string(self.word(&path, 0).unwrap_or(u32::MAX))
+        };
+        (0..count).map(root).collect()
+    }
+
+    /// What it knows of the program at a real path; `None` if it has no record of it. Version 1
+    /// has none of any.
+    ///
+    /// # Errors
+    /// [`RangedError`] if the file is damaged.
+    pub fn program(&self, path: &BStr) -> Result<Option<Start>, RangedError> {
+        const OUTSIDE: TableError = TableError::Damaged("its programs leave it");
+        let programs = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
+        let buckets = self.header.section(kind::PROGRAM_BUCKETS, 4)?;
+        if programs.count == 0 || buckets.count == 0 {
+            return Ok(None);
+        }
+        let bucket = bucket_of(path, buckets.count);
+        let ends = self.bytes(buckets.at + 4 * bucket.saturating_sub(1), 8.min(4 * buckets.count))?;
+        let end = |index: usize| self.word(&ends, 4 * index).map_or(0, |end| end as usize);
+        let (from, to) = if bucket == 0 { (0, end(0)) } else { (end(0), end(1)) };
+        if from > to || to > programs.count {
+            return Err(OUTSIDE.into());
+        }
+        let records =
+            self.bytes(programs.at + from * layout::PROGRAM, (to - from) * layout::PROGRAM)?;
+        for record in records.chunks_exact(layout::PROGRAM) {
+            if self.string(self.word(record, 0).unwrap_or(u32::MAX))? != *path {
+                continue;
+            }
+            let (known, check) = record.split_at(layout::PROGRAM - 4);
+            if self.word(check, 0) != Some(hash::low(hash::bytes(0, path), known)) {
+                return Err(TableError::Damaged("the check of a program does not fit").into());
+            }
+            let flags = self.word(record, 12).unwrap_or(0);
+            return Ok(Some(Start {
+                static_tls: self.word(record, 8).unwrap_or(0),
+                no_start: flags & layout::PROGRAM_NO_START != 0,
+            }));
+        }
+        Ok(None)
+    }
+
+    fn word(&self, of: &[u8], at: usize) -> Option<u32> {
+        (Reader { endian: self.header.target.endian, bytes: of }).word(at)
+    }
+
+    /// A range of the table.
+    fn bytes(&self, at: usize, length: usize) -> Result<Vec<u8>, RangedError> {
+        if at.checked_add(length).is_none_or(|end| end > self.header.length) {
+            return Err(TableError::Damaged("a record leaves it").into());
+        }
+        bytes(&self.source, self.table + at as u64, length)
+    }
+
+    fn all(&self, section: Section) -> Result<Vec<u8>, RangedError> {
+        self.bytes(section.at, section.count * section.size)
+    }
+
+    fn string(&self, place: u32) -> Result<BString, RangedError> {
+        /// Most strings end before this.
+        const USUAL: usize = 256;
+        let strings = self.header.section(kind::STRINGS, 1)?;
+        let outside = || TableError::Damaged("a string leaves it");
+        let room = strings.count.checked_sub(place as usize).ok_or_else(outside)?;
+        let at = strings.at + place as usize;
+        let mut found = self.bytes(at, room.min(USUAL))?;
+        let reader = Reader { endian: self.header.target.endian, bytes: &found };
+        let length = usize::from(reader.half(0).ok_or_else(outside)?);
+        if length + 3 > room {
+            return Err(outside().into());
+        }
+        if length + 3 > found.len() {
+            found = self.bytes(at, length + 3)?;
+        }
+        Ok(found[2..2 + length].into())
+    }
+}
+
+fn bytes(source: &impl ReadAt, at: u64, length: usize) -> Result<Vec<u8>, RangedError> {
+    let mut bytes = vec![0; length];
+    source.read_at(at, &mut bytes).ok_or(RangedError::Read)?;
+    Ok(bytes)
+}
+
+/// The header of the table at an offset of the file, which ends at another.
+fn header(source: &impl ReadAt, table: u64, end: u64) -> Result<Header, RangedError> {
+    let length = usize::try_from(end - table).map_err(|_| RangedError::Read)?;
+    Ok(Header::read(&bytes(source, table, length.min(LONGEST))?, length)?)
+}
+
+/// Where the table starts, from the start of its segment on: version 1 does not say.
+fn search(
+    source: &impl ReadAt,
+    start: u64,
+    end: u64,
+    endian: crate::elf::Endian,
+) -> Result<u64, RangedError> {
+    let segment = bytes(source, start, (end - start).min(LARGEST_MODULE) as usize)?;
+    let is_header = |at: usize| {
+        let reader = Reader { endian, bytes: &segment };
+        let length = reader.word(at + 20).map(u64::from);
+        reader.word(at + 8) == Some(layout::ORDER) && length == Some(end - start - at as u64)
+    };
+    let found = segment.find_iter(layout::MAGIC).find(|&at| is_header(at));
+    found.map(|at| at as u64).ok_or(RangedError::NoModule(EmbedError::NoTable))
+}
