@@ -439,11 +439,7 @@ impl Work<'_> {
 
     /// The programs at these paths, with their needs of static TLS; those whose start cannot be
     /// followed are left out.
-    fn programs(
-        &self,
-        facts: &Arc<LoaderFacts>,
-        paths: &[BString],
-    ) -> Vec<(Program, StaticTls)> {
+    fn programs(&self, facts: &Arc<LoaderFacts>, paths: &[BString]) -> Vec<(Program, StaticTls)> {
         let chunk = |chunk: &[BString]| {
             let session = self.os.session();
             let program = |path: &BString| self.program(&session, facts, path.as_ref());

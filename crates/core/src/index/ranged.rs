@@ -143,7 +143,8 @@ impl<R: ReadAt> Ranged<R> {
             return Err(OUTSIDE.into());
         }
         let set = self.bytes(pool.at + 4 * place, 4 * (count + 2))?;
-        if self.word(&set, 4 * (count + 1)) != Some(hash::low(place as u64, &set[..4 * (count + 1)]))
+        if self.word(&set, 4 * (count + 1))
+            != Some(hash::low(place as u64, &set[..4 * (count + 1)]))
         {
             return Err(TableError::Damaged("the check of its roots does not fit").into());
         }
@@ -168,7 +169,8 @@ impl<R: ReadAt> Ranged<R> {
             return Ok(None);
         }
         let bucket = bucket_of(path, buckets.count);
-        let ends = self.bytes(buckets.at + 4 * bucket.saturating_sub(1), 8.min(4 * buckets.count))?;
+        let ends =
+            self.bytes(buckets.at + 4 * bucket.saturating_sub(1), 8.min(4 * buckets.count))?;
         let end = |index: usize| self.word(&ends, 4 * index).map_or(0, |end| end as usize);
         let (from, to) = if bucket == 0 { (0, end(0)) } else { (end(0), end(1)) };
         if from > to || to > programs.count {

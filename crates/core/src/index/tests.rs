@@ -6,8 +6,7 @@ use proptest::prelude::*;
 use super::hash::NameHash;
 use super::{
     Directory, Edge, EmbedError, Folder, Guard, Index, Loader, Object, Program, Ranged, Stamp,
-    Start, Table, TableError, Target,
-    Time, embed, encode, module_is_whole, split,
+    Start, Table, TableError, Target, Time, embed, encode, module_is_whole, split,
 };
 use crate::elf::{Class, Endian};
 use crate::facts::GlibcVersion;

@@ -294,8 +294,7 @@ impl Work<'_> {
         again.extend(self.group.programs.iter().cloned());
         again.sort_unstable();
         again.dedup();
-        let need =
-            |program: &Program| StaticTls::kept(program.static_tls, program.no_start);
+        let need = |program: &Program| StaticTls::kept(program.static_tls, program.no_start);
         let mut programs = self.programs(facts, &again);
         programs.extend(same.into_iter().map(|program| (program.clone(), need(program))));
         programs.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));

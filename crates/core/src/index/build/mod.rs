@@ -15,9 +15,7 @@ use rustc_hash::FxHashMap;
 
 use std::sync::Arc;
 
-use super::{
-    Directory, Edge, Folder, Guard, Index, Loader, Object, Program, Stamp, Time, hash,
-};
+use super::{Directory, Edge, Folder, Guard, Index, Loader, Object, Program, Stamp, Time, hash};
 use crate::elf::{DF_1_NODEFLIB, Dynamic, Ident, ObjectView, dlopen_entries};
 use crate::facts::{Libc, LoaderFacts};
 use crate::fs::{Errno, FileSystem};
