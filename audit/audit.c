@@ -112,8 +112,8 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
     {
       program = map;
       process_init (map);
-      library_path_init ();
       log_init ();
+      library_path_init ();
     }
   is_unanswered = 0;
   *cookie = (uintptr_t) map;

@@ -39,12 +39,9 @@ open_cache (const char *path)
   long found = sys_statx_open (fd, &about);
   if (found == 0 && about.size >= sizeof (struct cache_header) && about.size < 64u << 20)
     {
-      const unsigned char *mapped = sys_map (fd, (size_t) about.size);
-      if ((uintptr_t) mapped < (uintptr_t) -4095)
-        {
-          bytes = mapped;
-          length = about.size;
-        }
+      bytes = sys_map (fd, (size_t) about.size);
+      if (bytes != NULL)
+        length = about.size;
     }
   sys_close (fd);
   const struct cache_header *header = (const struct cache_header *) bytes;

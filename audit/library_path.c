@@ -4,13 +4,18 @@
    loader, so that no answer differs from the search's. */
 #include "library_path.h"
 #include "guard.h"
+#include "log.h"
 #include "process.h"
 #include "system.h"
 #include "table.h"
 
-#define MAX_ELEMENTS 256u
-#define MAX_TEXT 16384u
 #define PATH_SIZE 4096u
+/* What is kept without memory of its own: a longer one costs a call. */
+#define FEW_ELEMENTS 256u
+#define SHORT_TEXT 16384u
+/* More than the kernel takes for the arguments of any program (bprm_stack_limits of Linux
+   fs/exec.c: three quarters of 8 MB). */
+#define LINE_SIZE (8u << 20)
 
 enum kind
 {
@@ -25,15 +30,16 @@ struct element
 {
   const char *path;
   const struct table_directory *directory;
-  uint16_t length;
+  uint32_t length;
   unsigned char kind;
 };
 
-static struct element elements[MAX_ELEMENTS] BUFFER = { 0 };
+static struct element few_elements[FEW_ELEMENTS] BUFFER = { 0 };
+static struct element *elements STATE = NULL;
 static unsigned element_count STATE = 0;
 static enum { EMPTY, READ, UNREADABLE } state STATE = EMPTY;
 /* A copy: a program may write over its environment (setproctitle and its like). */
-static char text[MAX_TEXT] BUFFER = { 0 };
+static char short_text[SHORT_TEXT] BUFFER = { 0 };
 static char candidate[PATH_SIZE] BUFFER = { 0 };
 
 /* First path components of every hwcaps subdirectory a loader from 2.31 on may try. */
@@ -68,7 +74,7 @@ add_element (const char *path, size_t length)
     length--;
   e->path = path;
   e->directory = NULL;
-  e->length = (uint16_t) length;
+  e->length = (uint32_t) length;
   e->kind = UNSEEN;
   /* Relative to a current directory that may change, or with tokens: the loader's. */
   if (length == 0 || path[0] != '/')
@@ -78,40 +84,63 @@ add_element (const char *path, size_t length)
       e->kind = UNKNOWN;
 }
 
+/* Room for the elements and for the copy of their text, LENGTH bytes and a NUL. */
+static char *
+make_room (size_t count, size_t length)
+{
+  elements = few_elements;
+  if (count <= FEW_ELEMENTS && length < SHORT_TEXT)
+    return short_text;
+  elements = sys_allocate (count * sizeof *elements + length + 1);
+  return elements != NULL ? (char *) (elements + count) : NULL;
+}
+
 static int
 split (const char *value)
 {
-  size_t length = strlen (value);
-  if (length >= MAX_TEXT)
+  size_t length = strlen (value), count = 1;
+  for (size_t i = 0; i < length; i++)
+    count += (size_t) separates (value[i]);
+  char *text = make_room (count, length);
+  if (text == NULL)
     return 0;
   memcpy (text, value, length + 1);
   for (size_t start = 0, i = 0; i <= length; i++)
     if (i == length || separates (text[i]))
       {
-        if (element_count == MAX_ELEMENTS)
-          return 0;
         add_element (text + start, i - start);
         start = i + 1;
       }
   return 1;
 }
 
+/* The kernel's record of the arguments, ended by a NUL; 0 if there is none or it is longer. */
+static size_t
+read_command_line (char *line)
+{
+  size_t length = 0;
+  int fd = (int) sys_open ("/proc/self/cmdline", 0, 0);
+  if (fd < 0)
+    return 0;
+  for (long got = 1; got > 0 && length < LINE_SIZE; length += got > 0 ? (size_t) got : 0)
+    got = sys_read (fd, line + length, LINE_SIZE - length);
+  sys_close (fd);
+  if (length == LINE_SIZE)
+    return 0;
+  line[length] = '\0';
+  return length;
+}
+
 /* The options of a loader that was started itself; they are gone from the stack (2.36 moves
    the arguments up over them), so the kernel is asked. *VALUE becomes NULL where
    --library-path is not among them. */
 static int
-direct_library_path (const char **value)
+parse_options (const char *line, size_t length, const char **value)
 {
-  static char line[PATH_SIZE] BUFFER = { 0 };
-  int fd = (int) sys_open ("/proc/self/cmdline", 0, 0);
-  if (fd < 0)
-    return 0;
-  long length = sys_read (fd, line, sizeof line - 1);
-  sys_close (fd);
-  if (length <= 0 || (size_t) length >= sizeof line - 1)
-    return 0;
-  *value = NULL;
   const char *end = line + length;
+  *value = NULL;
+  if (length == 0)
+    return 0;
   for (const char *at = line + strlen (line) + 1; at < end && at[0] == '-';)
     {
       const char *argument = at + strlen (at) + 1;
@@ -127,24 +156,33 @@ direct_library_path (const char **value)
   return 1;
 }
 
+/* Splits the path that a loader searches that was started itself: its option's, else VALUE. */
+static int
+split_direct (const char *value)
+{
+  char *line = sys_allocate (LINE_SIZE);
+  const char *option;
+  if (line == NULL)
+    return 0;
+  int is_read = parse_options (line, read_command_line (line), &option);
+  if (option != NULL)
+    value = *option != '\0' ? option : NULL;
+  if (is_read && value != NULL)
+    is_read = split (value);
+  sys_unmap (line, LINE_SIZE);
+  return is_read;
+}
+
 void
 library_path_init (void)
 {
-  const char *value = process_library_path (), *option;
+  const char *value = process_library_path ();
   if (!library_path_is_set ())
     return;
-  state = UNREADABLE;
-  if (process_is_direct ())
-    {
-      if (!direct_library_path (&option))
-        return;
-      if (option != NULL)
-        value = *option != '\0' ? option : NULL;
-    }
-  if (value == NULL)
-    state = EMPTY;
-  else if (split (value))
-    state = READ;
+  int is_read = process_is_direct () ? split_direct (value) : split (value);
+  state = !is_read ? UNREADABLE : element_count > 0 ? READ : EMPTY;
+  if (!is_read)
+    log_given_up ("LD_LIBRARY_PATH");
 }
 
 int

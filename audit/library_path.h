@@ -18,7 +18,8 @@ void library_path_init (void);
 /* True where there is a path to search. */
 int library_path_is_set (void);
 
-/* False where it is too long, or given in a way that cannot be made out. */
+/* False where there is no memory for it, or where it cannot be told from the options of a loader
+   that was started itself. The log has a line of it. */
 int library_path_is_readable (void);
 
 /* Forgets which snapshots hold. */

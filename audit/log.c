@@ -108,6 +108,16 @@ log_object (const void *cookie, long namespace, const char *path)
 }
 
 void
+log_given_up (const char *what)
+{
+  if (!is_logging)
+    return;
+  begin ("given-up", NULL);
+  put_text (what);
+  end ();
+}
+
+void
 log_question (const void *cookie, unsigned flag, const char *name, const char *answer)
 {
   if (!is_logging)

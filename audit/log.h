@@ -9,6 +9,9 @@ void log_init (void);
 /* COOKIE's address names the object in later lines. */
 void log_object (const void *cookie, long namespace, const char *path);
 
+/* What the module leaves to the loader for the whole process. */
+void log_given_up (const char *what);
+
 /* FLAG is the LA_SER_ value; ANSWER is what goes back to the loader. */
 void log_question (const void *cookie, unsigned flag, const char *name, const char *answer);
 

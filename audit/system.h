@@ -85,11 +85,22 @@ sys_read (int fd, void *buffer, size_t size)
   return system_call (NR_read, fd, (long) buffer, (long) size, 0, 0);
 }
 
-/* The whole of a file, readable; a negative errno as a pointer in the last page. */
+/* The whole of a file, readable; NULL if it cannot be mapped. */
 static inline const unsigned char *
 sys_map (int fd, size_t size)
 {
-  return (const unsigned char *) system_map ((long) size, fd);
+  const int readable = 1, private = 2;
+  long mapped = system_map ((long) size, readable, private, fd);
+  return (unsigned long) mapped < -4095UL ? (const unsigned char *) mapped : NULL;
+}
+
+/* SIZE bytes of zeros, NULL if there is no memory. */
+static inline void *
+sys_allocate (size_t size)
+{
+  const int readable_writable = 3, private_anonymous = 0x22;
+  long mapped = system_map ((long) size, readable_writable, private_anonymous, -1);
+  return (unsigned long) mapped < -4095UL ? (void *) mapped : NULL;
 }
 
 static inline long

@@ -17,15 +17,15 @@ system_call (long nr, long a, long b, long c, long d, long e)
   return x0;
 }
 
-/* mmap (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0). */
+/* mmap (NULL, size, protection, flags, fd, 0). */
 static inline long
-system_map (long size, long fd)
+system_map (long size, long protection, long flags, long fd)
 {
   register long x8 __asm__ ("x8") = 222;
   register long x0 __asm__ ("x0") = 0;
   register long x1 __asm__ ("x1") = size;
-  register long x2 __asm__ ("x2") = 1;
-  register long x3 __asm__ ("x3") = 2;
+  register long x2 __asm__ ("x2") = protection;
+  register long x3 __asm__ ("x3") = flags;
   register long x4 __asm__ ("x4") = fd;
   register long x5 __asm__ ("x5") = 0;
   __asm__ volatile ("svc 0"

@@ -25,14 +25,14 @@ system_call (long nr, long a, long b, long c, long d, long e)
   return r0;
 }
 
-/* mmap2 (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0). */
+/* mmap2 (NULL, size, protection, flags, fd, 0). */
 static inline long
-system_map (long size, long fd)
+system_map (long size, long protection, long flags, long fd)
 {
   register long r0 __asm__ ("r0") = 0;
   register long r1 __asm__ ("r1") = size;
-  register long r2 __asm__ ("r2") = 1;
-  register long r3 __asm__ ("r3") = 2;
+  register long r2 __asm__ ("r2") = protection;
+  register long r3 __asm__ ("r3") = flags;
   register long r4 __asm__ ("r4") = fd;
   register long r5 __asm__ ("r5") = 0;
   register long r6 __asm__ ("r6") = 192;

@@ -19,11 +19,11 @@ system_call (long nr, long a, long b, long c, long d, long e)
   return result;
 }
 
-/* mmap (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) in its old form, which takes the
+/* mmap (NULL, size, protection, flags, fd, 0) in its old form, which takes the
    arguments in memory. */
 static inline long
-system_map (long size, long fd)
+system_map (long size, long protection, long flags, long fd)
 {
-  long arguments[6] = { 0, size, 1, 2, fd, 0 };
+  long arguments[6] = { 0, size, protection, flags, fd, 0 };
   return system_call (90, (long) arguments, 0, 0, 0, 0);
 }

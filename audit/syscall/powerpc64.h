@@ -25,15 +25,15 @@ system_call (long nr, long a, long b, long c, long d, long e)
   return r3;
 }
 
-/* mmap (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0). */
+/* mmap (NULL, size, protection, flags, fd, 0). */
 static inline long
-system_map (long size, long fd)
+system_map (long size, long protection, long flags, long fd)
 {
   register long r0 __asm__ ("r0") = 90;
   register long r3 __asm__ ("r3") = 0;
   register long r4 __asm__ ("r4") = size;
-  register long r5 __asm__ ("r5") = 1;
-  register long r6 __asm__ ("r6") = 2;
+  register long r5 __asm__ ("r5") = protection;
+  register long r6 __asm__ ("r6") = flags;
   register long r7 __asm__ ("r7") = fd;
   register long r8 __asm__ ("r8") = 0;
   __asm__ volatile ("sc\n\tbns+ 1f\n\tneg %1, %1\n1:"

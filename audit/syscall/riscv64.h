@@ -17,15 +17,15 @@ system_call (long nr, long a, long b, long c, long d, long e)
   return a0;
 }
 
-/* mmap (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0). */
+/* mmap (NULL, size, protection, flags, fd, 0). */
 static inline long
-system_map (long size, long fd)
+system_map (long size, long protection, long flags, long fd)
 {
   register long a7 __asm__ ("a7") = 222;
   register long a0 __asm__ ("a0") = 0;
   register long a1 __asm__ ("a1") = size;
-  register long a2 __asm__ ("a2") = 1;
-  register long a3 __asm__ ("a3") = 2;
+  register long a2 __asm__ ("a2") = protection;
+  register long a3 __asm__ ("a3") = flags;
   register long a4 __asm__ ("a4") = fd;
   register long a5 __asm__ ("a5") = 0;
   __asm__ volatile ("ecall"

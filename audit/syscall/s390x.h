@@ -24,10 +24,10 @@ system_call (long nr, long a, long b, long c, long d, long e)
   return r2;
 }
 
-/* mmap (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0), whose arguments lie in memory. */
+/* mmap (NULL, size, protection, flags, fd, 0), whose arguments lie in memory. */
 static inline long
-system_map (long size, long fd)
+system_map (long size, long protection, long flags, long fd)
 {
-  long arguments[6] = { 0, size, 1, 2, fd, 0 };
+  long arguments[6] = { 0, size, protection, flags, fd, 0 };
   return system_call (90, (long) arguments, 0, 0, 0, 0);
 }

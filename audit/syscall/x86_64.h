@@ -21,17 +21,17 @@ system_call (long nr, long a, long b, long c, long d, long e)
   return result;
 }
 
-/* mmap (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0). */
+/* mmap (NULL, size, protection, flags, fd, 0). */
 static inline long
-system_map (long size, long fd)
+system_map (long size, long protection, long flags, long fd)
 {
   long result;
-  register long r10 __asm__ ("r10") = 2;
+  register long r10 __asm__ ("r10") = flags;
   register long r8 __asm__ ("r8") = fd;
   register long r9 __asm__ ("r9") = 0;
   __asm__ volatile ("syscall"
                     : "=a" (result)
-                    : "a" (9L), "D" (0L), "S" (size), "d" (1L), "r" (r10), "r" (r8), "r" (r9)
+                    : "a" (9L), "D" (0L), "S" (size), "d" (protection), "r" (r10), "r" (r8), "r" (r9)
                     : "rcx", "r11", "memory");
   return result;
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{SHOW, Scene, answered, skip};
+use becalm_core::elf;
+
+use crate::support::{SHOW, Scene, answered, skip, start};
 
 /// A program of the store with a library of the store, `d0` to `d9` beside it, of which the
 /// last has a file that is no matter.
@@ -35,6 +37,67 @@ fn directories_without_the_name_cost_no_answer() {
     let (ran, answers) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &path)]);
     assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");
     assert!(answered(&answers, "libx.so.1") && answered(&answers, "libc.so.6"), "{answers:?}");
+}
+
+/// Paths of 257 directories, of more than 16 kB, and of all that the kernel takes for one variable.
+fn long_paths(scene: &Scene) -> Vec<String> {
+    let dirs = |count: usize, name: &str| -> String {
+        (0..count).map(|n| format!("{}{n}", scene.text(name))).collect::<Vec<_>>().join(":")
+    };
+    let known = all(scene);
+    let many = format!("{}:{known}", dirs(257 - DIRS.len(), "none"));
+    let wide = format!("{known}:{}:{known}", dirs(100, &"w".repeat(160)));
+    assert!(wide.len() > 16 << 10);
+    let mut longest = known.clone();
+    while longest.len() + known.len() < (128 << 10) - "LD_LIBRARY_PATH=".len() - 1 {
+        longest = format!("{longest}:{known}");
+    }
+    vec![many, wide, longest]
+}
+
+#[test]
+fn a_path_of_any_length_costs_no_answer() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.index(&DIRS);
+    for path in long_paths(&scene) {
+        let length = path.len();
+        let (ran, answers) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &path)]);
+        assert!(ran.stdout.ends_with("value 1\n"), "{length}: {ran:?}");
+        for name in ["libx.so.1", "libc.so.6"] {
+            assert!(answered(&answers, name), "{length}: {answers:?}");
+        }
+    }
+    scene.library("d9/libx.so.1", "x", 9, &[]);
+    for path in long_paths(&scene) {
+        let (ran, _) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &path)]);
+        assert!(ran.stdout.ends_with("value 9\n"), "{}: {ran:?}", path.len());
+    }
+}
+
+#[test]
+fn a_path_that_is_left_to_the_loader_is_named_in_the_log() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.index(&DIRS);
+    let program = scene.text("store/p/prog");
+    let view = elf::parse(std::fs::read(&program).unwrap().as_slice()).unwrap();
+    let loader = view.interpreter.unwrap().to_string();
+    let given_up = |line: &[&str]| {
+        let (ran, _) = scene.logged(line, &[]);
+        assert_eq!(ran, start(line, &[]));
+        let log = std::fs::read_to_string(scene.path("log")).unwrap();
+        log.lines().filter(|line| line.ends_with("\tgiven-up\t0\tLD_LIBRARY_PATH")).count()
+    };
+    assert_eq!(given_up(&[&loader, "--inhibit-rpath", "/nonexistent", &program]), 1);
+    for path in long_paths(&scene) {
+        assert_eq!(given_up(&[&loader, "--library-path", &path, &program]), 0);
+    }
+    assert_eq!(given_up(&[&program]), 0);
 }
 
 #[test]

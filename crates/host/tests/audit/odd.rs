@@ -121,13 +121,10 @@ fn a_library_path_longer_than_a_page() {
     let long: Vec<String> = names.iter().map(|name| scene.text(name)).collect();
     let (_, answers) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &long.join(":"))]);
     assert!(answered(&answers, "libx.so.1"), "{answers:?}");
-    // Beyond what the module keeps, and beyond what the kernel takes for a path.
-    let many = vec![long.join(":"); 3].join(":");
+    // Beyond what the kernel takes for a path.
     let deep = format!("/{}", "d/".repeat(2040));
-    for path in [&many, &deep] {
-        let (ran, _) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", path)]);
-        assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");
-    }
+    let (ran, _) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &deep)]);
+    assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");
 }
 
 #[test]
