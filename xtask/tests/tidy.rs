@@ -110,7 +110,7 @@ const CORE_LAYERS: [(&str, &[&str]); 15] = [
     ("carrier", &["edit", "elf", "facts", "fs", "probe", "search", "loader", "closure", "cost"]),
     ("index", &["elf", "facts", "fs", "search", "loader", "closure"]),
     ("record", &["fs", "probe"]),
-    ("observe", &["fs", "probe", "closure", "cost", "record"]),
+    ("observe", &["fs", "probe", "search", "closure", "cost", "record"]),
 ];
 
 #[test]

@@ -81,7 +81,7 @@ const TRACE_JSON: Section = Section {
             "One for each successful execve, the last one being the program; with --follow also \
              one for each process: path, file, asked, pid, forked, interpreter, machine, libc, \
              secure, immutable, reached_entry, storm, storm_ns, loader and program (the two \
-             shares), syscalls, classes, worst, prediction, no_prediction (why there is none), \
+             shares), syscalls, classes, worst, dlopen, prediction, no_prediction (why there is none), \
              initialisers, dropped, environment, probes.",
         ),
         ("storm, probe", "As those of becalm check; of the loader's share alone."),
@@ -95,6 +95,11 @@ const TRACE_JSON: Section = Section {
             "class",
             "class (dlopen, python, perl, guile, ocaml, ruby, node, gconv, locale, nss, \
              fontconfig, xdg, terminfo, path-lookup, other), hits, missed, dirs.",
+        ),
+        (
+            "dlopen",
+            "The loader's search after the entry point: missed, hits, found_misses (of names that \
+             were found), directories, needed (with found), objects, probes, dropped.",
         ),
         (
             "prediction",

@@ -2,11 +2,12 @@
 //!
 //! `becalm-host`'s tracer hands over [`Lookup`]s: system calls that look for a file by
 //! name. [`attribute`] joins those of the loader with the model's closure, so that each
-//! gets needed_by, needed and source; [`classes`] says who searches once the program
-//! runs; [`tally`] counts, in memory that does not grow with the number of calls.
+//! gets needed_by, needed and source; [`dlopen`] finds the requesters of what the loader
+//! searches after the entry point; [`classes`] says who searches once the program runs; [`tally`] counts, in memory that does not grow with the number of calls.
 
 pub mod attribute;
 pub mod classes;
+pub mod dlopen;
 mod offenders;
 pub mod tally;
 
@@ -18,6 +19,7 @@ use crate::record::strace::Attempt;
 
 pub use attribute::{Attributed, attribute};
 pub use classes::{Caller, Class};
+pub use dlopen::{DlopenProbe, Dlopens, dlopens};
 
 /// A system call that names a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use becalm_core::observe::classes::{Caller, class_of};
 use becalm_core::observe::tally::ClassTallies;
-use becalm_core::observe::{Lookup, SyscallRow};
+use becalm_core::observe::{Class, Lookup, SyscallRow};
 use bstr::{BStr, ByteSlice};
 use rustc_hash::FxHashMap;
 
@@ -162,7 +162,7 @@ impl Counting {
         share.hits += u64::from(!lookup.is_miss());
         share.missed.add(&lookup);
         match call.phase {
-            Phase::Program => self.class(&lookup),
+            Phase::Program => self.class(lookup),
             Phase::Loader if !lookup.by_loader => self.image.initialisers += 1,
             Phase::Loader if self.image.lookups.len() < self.max_lookups => {
                 self.image.lookups.push(lookup);
@@ -171,10 +171,18 @@ impl Counting {
         }
     }
 
-    fn class(&mut self, lookup: &Lookup) {
+    fn class(&mut self, lookup: Lookup) {
         let program = self.image.path.rsplit_str("/").next().unwrap_or_default();
         let caller = Caller { program: BStr::new(program), variables: &self.image.environment };
-        self.classes.add(class_of(lookup, caller), lookup);
+        let class = class_of(&lookup, caller);
+        self.classes.add(class, &lookup);
+        match class {
+            Class::Dlopen if self.image.dlopens.len() < self.max_lookups => {
+                self.image.dlopens.push(lookup);
+            }
+            Class::Dlopen => self.image.dlopens_dropped += 1,
+            _ => {}
+        }
     }
 
     /// The finished image.

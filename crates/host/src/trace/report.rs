@@ -76,6 +76,12 @@ pub struct Image {
     pub initialisers: u64,
     /// The program's share by who searches, worst first.
     pub classes: Vec<(Class, ClassTally)>,
+    /// The lookups of [`Class::Dlopen`], call by call, in order: what
+    /// [`becalm_core::observe::dlopens()`] finds the requesters of. At most
+    /// [`super::Options::max_lookups`].
+    pub dlopens: Vec<Lookup>,
+    /// Lookups of that class beyond that.
+    pub dlopens_dropped: u64,
     /// The program's environment, as far as a loader or a class looks at it: `LD_*`,
     /// `GLIBC_TUNABLES` and [`becalm_core::observe::classes::VARIABLES`].
     pub environment: Vec<(BString, BString)>,

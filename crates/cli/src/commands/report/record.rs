@@ -8,7 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use becalm_core::cost::Storm;
+use becalm_core::observe::DlopenProbe;
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
+use becalm_core::search::hwcaps::search_dir;
 use bstr::{BStr, BString, ByteSlice};
 use serde::Deserialize;
 
@@ -50,6 +52,8 @@ struct Image {
     #[serde(default)]
     classes: Vec<Class>,
     #[serde(default)]
+    dlopen: Dlopen,
+    #[serde(default)]
     prediction: Option<Prediction>,
     #[serde(default)]
     probes: Vec<Probe>,
@@ -66,11 +70,22 @@ struct Class {
     missed: Missed,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 struct Missed {
     opens: u64,
     stats: u64,
     others: u64,
+    #[serde(default)]
+    ns: u64,
+}
+
+/// What the loader searched after the entry point; empty in a record of an older becalm.
+#[derive(Debug, Default, Deserialize)]
+struct Dlopen {
+    #[serde(default)]
+    missed: Missed,
+    #[serde(default)]
+    probes: Vec<DlopenProbe>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -131,7 +146,8 @@ fn told(record: &Record, image: &Image) -> Result<Observed, String> {
         let why = record.notes.first().map(|note| shown(note.as_bytes().as_bstr()));
         return Err(why.unwrap_or_else(|| "no times were taken".to_owned()));
     }
-    let classes = image.classes.iter().map(|class| {
+    let others = image.classes.iter().filter(|class| class.class != "dlopen");
+    let classes = others.map(|class| {
         let missed = &class.missed;
         let misses = missed.opens.saturating_add(missed.stats).saturating_add(missed.others);
         (shown(class.class.as_bytes().as_bstr()), misses)
@@ -144,6 +160,8 @@ fn told(record: &Record, image: &Image) -> Result<Observed, String> {
         storm: image.storm,
         as_predicted: image.prediction.as_ref().map(|prediction| prediction.equal),
         classes: classes.filter(|(_, misses)| *misses > 0).collect(),
+        dlopen_ns: image.dlopen.missed.ns.min(image.program.net_ns),
+        dlopens: image.dlopen.probes.iter().map(dlopen_try).collect(),
         notes: record.notes.iter().map(|note| shown(note.as_bytes().as_bstr())).collect(),
     })
 }
@@ -159,6 +177,17 @@ fn a_try(probe: &Probe) -> Try {
     }
 }
 
+fn dlopen_try(probe: &DlopenProbe) -> Try {
+    Try {
+        needed_by: probe.needed_by.clone(),
+        needed: probe.needed.clone(),
+        dir: Some(probe.directory.clone()),
+        source: SearchSource::Direct,
+        call: probe.call,
+        outcome: probe.outcome,
+    }
+}
+
 /// The search directory of a probe: its path without the needed string and without a
 /// hwcaps subdirectory, as far as a path alone can tell.
 fn directory(probe: &Probe) -> Option<BString> {
@@ -169,32 +198,8 @@ fn directory(probe: &Probe) -> Option<BString> {
         Call::Open => probe.path.strip_suffix(probe.needed.as_slice()).unwrap_or(&probe.path),
         Call::Stat => &probe.path,
     };
-    let mut dir = path.trim_end_with(|c| c == '/');
-    if let Some(at) = dir.find("/glibc-hwcaps/") {
-        dir = &dir[..at];
-    }
-    while let Some(at) = dir.rfind_byte(b'/').filter(|at| is_legacy(&dir[at + 1..])) {
-        dir = &dir[..at];
-    }
-    Some(if dir.is_empty() { ".".into() } else { dir.into() })
-}
-
-/// Names of the legacy hwcaps subdirectories (glibc before 2.37, dl-hwcap.h and
-/// dl-procinfo.c of x86, aarch64).
-fn is_legacy(name: &[u8]) -> bool {
-    matches!(
-        name,
-        b"tls"
-            | b"haswell"
-            | b"xeon_phi"
-            | b"avx512_1"
-            | b"x86_64"
-            | b"i586"
-            | b"i686"
-            | b"sse2"
-            | b"atomics"
-            | b"aarch64"
-    )
+    let dir = search_dir(path.as_bstr());
+    Some(if dir.is_empty() { ".".into() } else { dir.to_owned() })
 }
 
 /// The objects that the hits tell of; what was loaded already left no trace.

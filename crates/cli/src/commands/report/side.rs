@@ -104,8 +104,13 @@ pub(crate) struct Observed {
     pub storm: Storm,
     /// Whether each probe was predicted; none where there was no prediction.
     pub as_predicted: Option<bool>,
-    /// Who looked for what was not there after the entry point: class and misses.
+    /// Who looked for what was not there after the entry point, the loader left out: class and
+    /// misses.
     pub classes: Vec<(String, u64)>,
+    /// Of `program_ns`, the failed opens and stats of `dlopen`.
+    pub dlopen_ns: u64,
+    /// The probes of `dlopen`, in the loader's order.
+    pub dlopens: Vec<Try>,
     /// What a reader should know of the run.
     pub notes: Vec<String>,
 }

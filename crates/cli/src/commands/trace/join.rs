@@ -3,8 +3,9 @@
 
 use becalm_core::closure::Closure;
 use becalm_core::cost::{Miss, Offenders, Storm};
-use becalm_core::observe::{Lookup, attribute};
+use becalm_core::observe::{self, Dlopens, Lookup, attribute};
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
+use becalm_host::OsFs;
 use becalm_host::trace::Image;
 use bstr::{BStr, BString, ByteSlice};
 
@@ -49,6 +50,7 @@ fn predicted(image: Image, path: BString, program: Program, closure: &Closure) -
     Seen {
         beside: complete.then(|| Beside::of(&attributed, closure, scope)),
         worst: attributed.offenders(closure),
+        dlopens: dlopens(&image, Some(closure)),
         storm: attributed.storm,
         storm_ns: storm_ns(&image),
         probes: attributed.probes,
@@ -56,6 +58,16 @@ fn predicted(image: Image, path: BString, program: Program, closure: &Closure) -
         path,
         program: Ok(program),
     }
+}
+
+/// What the loader searched after the entry point.
+#[must_use]
+pub(super) fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
+    const CACHE: &str = "/etc/ld.so.cache";
+    let facts = closure.and_then(|closure| closure.facts.as_ref());
+    let cache = facts.and_then(|facts| facts.cache_path.as_ref());
+    let cache = cache.map_or(CACHE.into(), |path| path.as_bstr());
+    observe::dlopens(&image.dlopens, cache, &OsFs::new().session())
 }
 
 /// What the loader's failed opens and stats took.

@@ -17,6 +17,7 @@ use std::ffi::OsString;
 
 use anyhow::{Result, bail};
 use becalm_core::cost::{Offenders, Storm};
+use becalm_core::observe::Dlopens;
 use becalm_core::probe::Probe;
 use becalm_host::trace::{
     self, Calibration, Command, Exit, Front, Image, Options, Rest, TraceError, Traced,
@@ -67,6 +68,8 @@ pub(crate) struct Seen {
     pub storm_ns: u64,
     /// Whom the misses are charged to.
     pub worst: Offenders,
+    /// What the loader searched after the entry point.
+    pub dlopens: Dlopens,
     /// Prediction beside observation, where there is a prediction.
     pub beside: Option<Beside>,
 }
@@ -187,6 +190,7 @@ impl Seen {
             storm: join::raw_storm(&probes),
             storm_ns: join::storm_ns(&image),
             worst: join::raw_offenders(&probes),
+            dlopens: join::dlopens(&image, None),
             image,
             path,
             program: Err(why),

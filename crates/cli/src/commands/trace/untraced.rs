@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use becalm_core::fs::Errno;
-use becalm_core::observe::{Kind, Lookup, attribute};
+use becalm_core::observe::{Dlopens, Kind, Lookup, attribute};
 use becalm_core::probe::Probe;
 use becalm_host::trace::{Image, Untraced};
 use bstr::BString;
@@ -63,6 +63,8 @@ fn seen(asked: &TraceFlags, ran: Untraced) -> Seen {
             Seen {
                 beside: Some(Beside::of(&attributed, &closure, scope)),
                 worst: attributed.offenders(&closure),
+                // The record does not show where the start ends.
+                dlopens: Dlopens::default(),
                 storm: attributed.storm,
                 storm_ns: 0,
                 probes: attributed.probes,

@@ -3,6 +3,7 @@
 use askama::Template;
 use becalm_core::cost::Storm;
 
+use super::dlopen::{self, Opened};
 use super::grid::{Axes, Grid, KINDS};
 use super::tree::{Step, steps};
 use crate::commands::report::{Observed, Report, Side};
@@ -28,6 +29,7 @@ pub(super) struct Page {
     has_after: bool,
     sides: Vec<SideView>,
     timeline: Vec<Lane>,
+    opened: Vec<Opened>,
     comparison: Option<Table>,
 }
 
@@ -58,7 +60,7 @@ struct SideView {
 
 /// The storm of one program.
 #[derive(Debug)]
-struct Picture {
+pub(super) struct Picture {
     width: usize,
     height: usize,
     /// The widest the picture gets, in pixels.
@@ -81,7 +83,7 @@ struct NeededRow {
 
 /// A directory or needed string and its misses.
 #[derive(Debug)]
-struct Worst {
+pub(super) struct Worst {
     name: String,
     misses: String,
     /// Of the worst, in per cent.
@@ -147,12 +149,13 @@ impl Page {
             version: env!("CARGO_PKG_VERSION"),
             style: include_str!("report.css"),
             script: include_str!("report.js"),
-            figures: figures(&report.before.storm, report.after.as_ref().map(|side| &side.storm)),
+            figures: figures(report),
             has_after: report.after.is_some(),
             sides: sides()
                 .map(|(id, heading, side)| SideView::of(id, heading, side, &axes))
                 .collect(),
             timeline: timeline(report),
+            opened: dlopen::views(&sides().collect::<Vec<_>>()),
             comparison: report.comparison.as_ref().map(Table::of),
         }
     }
@@ -174,9 +177,9 @@ fn sides(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, &
     [("before", heading, &report.before)].into_iter().chain(after)
 }
 
-fn figures(before: &Storm, after: Option<&Storm>) -> Vec<Figure> {
-    let figure = |id, title, of: fn(&Storm) -> u64| {
-        let (before, after) = (of(before), after.map(of));
+fn figures(report: &Report) -> Vec<Figure> {
+    let figure = |id, title, of: fn(&Side) -> u64| {
+        let (before, after) = (of(&report.before), report.after.as_ref().map(of));
         Figure {
             id,
             title,
@@ -185,13 +188,17 @@ fn figures(before: &Storm, after: Option<&Storm>) -> Vec<Figure> {
             change: after.map(|after| change(before, after)).unwrap_or_default(),
         }
     };
-    vec![
-        figure("missed_opens", "failing opens", |storm| storm.missed_opens),
-        figure("missed_stats", "failing stats", |storm| storm.missed_stats),
-        figure("probes", "probes in all", |storm| storm.probes),
-        figure("search_dirs", "search directories", |storm| storm.search_dirs),
-        figure("objects", "objects loaded", |storm| storm.objects),
-    ]
+    let mut figures = vec![
+        figure("missed_opens", "failing opens", |side| side.storm.missed_opens),
+        figure("missed_stats", "failing stats", |side| side.storm.missed_stats),
+        figure("probes", "probes in all", |side| side.storm.probes),
+        figure("search_dirs", "search directories", |side| side.storm.search_dirs),
+        figure("objects", "objects loaded", |side| side.storm.objects),
+    ];
+    if sides(report).any(|(_, _, side)| dlopen::misses(side) > 0) {
+        figures.push(figure("dlopen_misses", "misses in dlopen, after the start", dlopen::misses));
+    }
+    figures
 }
 
 /// What became of a count, in words.
@@ -228,7 +235,7 @@ impl SideView {
 }
 
 impl Picture {
-    fn of(grid: &Grid, axes: &Axes<'_>) -> Self {
+    pub(super) fn of(grid: &Grid, axes: &Axes<'_>) -> Self {
         let (width, height) = grid.extent();
         let rows = grid.rows.iter().flatten().count();
         let columns = grid.columns.iter().filter(|column| column.misses + column.hits > 0).count();
@@ -270,7 +277,7 @@ fn cell_px(columns: usize) -> usize {
     }
 }
 
-fn worst(mut all: Vec<(&str, u64)>) -> Vec<Worst> {
+pub(super) fn worst(mut all: Vec<(&str, u64)>) -> Vec<Worst> {
     all.retain(|(_, misses)| *misses > 0);
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     let most = all.first().map_or(1, |(_, misses)| *misses);
@@ -313,6 +320,15 @@ impl Lane {
             ms: milliseconds(ns as f64),
             width: percent(ns, longest),
         };
+        let loader_rest = seen.loader_ns.saturating_sub(seen.storm_ns);
+        let program_rest = seen.program_ns.saturating_sub(seen.dlopen_ns);
+        let parts = [
+            part("storm", "loader: failing opens and stats", seen.storm_ns),
+            part("loader", "loader: the rest", loader_rest),
+            part("dlopen", "dlopen: failing opens and stats", seen.dlopen_ns),
+            part("program", "program, from its entry point on", program_rest),
+        ];
+        let parts = parts.into_iter().filter(|part| part.style != "dlopen" || seen.dlopen_ns > 0);
         let mut notes = seen.notes.clone();
         if seen.as_predicted == Some(false) {
             notes.push(format!(
@@ -329,11 +345,7 @@ impl Lane {
             why_not: None,
             command: seen.command.clone(),
             total: milliseconds(seen.loader_ns.saturating_add(seen.program_ns) as f64),
-            parts: vec![
-                part("storm", "loader: failing opens and stats", seen.storm_ns),
-                part("loader", "loader: the rest", seen.loader_ns.saturating_sub(seen.storm_ns)),
-                part("program", "program, from its entry point on", seen.program_ns),
-            ],
+            parts: parts.collect(),
             classes: seen.classes.iter().map(|(name, n)| (name.clone(), grouped(*n))).collect(),
             notes,
         }

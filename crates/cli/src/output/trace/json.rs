@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use becalm_core::cost::{Misses, Storm};
 use becalm_core::observe::tally::Missed;
-use becalm_core::observe::{Class, SyscallRow};
+use becalm_core::observe::{Class, DlopenProbe, Dlopens, SyscallRow};
 use becalm_core::probe::Probe;
 use becalm_host::trace::{Exit, Image, Share};
 use bstr::{BString, ByteSlice};
@@ -71,6 +71,7 @@ struct ImageJson<'a> {
     syscalls: Vec<RowJson>,
     classes: Vec<ClassJson>,
     worst: WorstJson,
+    dlopen: DlopenJson<'a>,
     prediction: Option<&'a Beside>,
     no_prediction: Option<&'a String>,
     initialisers: u64,
@@ -135,6 +136,26 @@ struct OffenderJson {
     stats: u64,
 }
 
+/// What the loader searched after the entry point.
+#[derive(Serialize)]
+struct DlopenJson<'a> {
+    missed: MissedJson,
+    hits: u64,
+    found_misses: u64,
+    directories: Vec<OffenderJson>,
+    needed: Vec<NeededJson>,
+    objects: Vec<OffenderJson>,
+    probes: &'a [DlopenProbe],
+    dropped: u64,
+}
+
+#[derive(Serialize)]
+struct NeededJson {
+    #[serde(flatten)]
+    misses: OffenderJson,
+    found: bool,
+}
+
 /// The whole object, and a line end.
 #[must_use]
 pub(super) fn report(report: &Report) -> Vec<u8> {
@@ -188,6 +209,7 @@ fn image(seen: &Seen) -> ImageJson<'_> {
             needed: offenders(&seen.worst.needed),
             objects: offenders(&seen.worst.objects),
         },
+        dlopen: dlopen(seen),
         prediction: seen.beside.as_ref(),
         no_prediction: seen.program.as_ref().err(),
         initialisers: image.initialisers,
@@ -242,13 +264,33 @@ fn classes(image: &Image) -> Vec<ClassJson> {
     image.classes.iter().map(class).collect()
 }
 
+fn dlopen(seen: &Seen) -> DlopenJson<'_> {
+    let Dlopens { probes, worst, not_found } = &seen.dlopens;
+    let class = seen.image.classes.iter().find(|(class, _)| *class == Class::Dlopen);
+    let tally = class.map(|(_, tally)| tally);
+    let needed = worst
+        .needed
+        .iter()
+        .take(NAMED)
+        .map(|entry| NeededJson { misses: offender(entry), found: !not_found.contains(&entry.0) });
+    DlopenJson {
+        missed: missed(tally.map(|tally| tally.missed).unwrap_or_default()),
+        hits: tally.map_or(0, |tally| tally.hits),
+        found_misses: seen.dlopens.found_misses(),
+        directories: offenders(&worst.directories),
+        needed: needed.collect(),
+        objects: offenders(&worst.objects),
+        probes,
+        dropped: seen.image.dlopens_dropped,
+    }
+}
+
 fn offenders(worst: &[(BString, Misses)]) -> Vec<OffenderJson> {
-    let offender = |(name, misses): &(BString, Misses)| OffenderJson {
-        name: text(name),
-        opens: misses.opens,
-        stats: misses.stats,
-    };
     worst.iter().take(NAMED).map(offender).collect()
+}
+
+fn offender((name, misses): &(BString, Misses)) -> OffenderJson {
+    OffenderJson { name: text(name), opens: misses.opens, stats: misses.stats }
 }
 
 fn text(bytes: &BString) -> String {

@@ -3,7 +3,10 @@
 
 use std::fmt::Write;
 
+use becalm_core::cost::Misses;
+use becalm_core::observe::Dlopens;
 use becalm_host::trace::{Exit, Image, Share};
+use bstr::BString;
 
 use super::super::look::{counted, grouped};
 use super::super::text::{WORST, heading, offenders};
@@ -14,10 +17,17 @@ use crate::sanitize::shown;
 
 /// Lines of a screen, the shell's prompt left out.
 const LINES: usize = 30;
-/// Rows of the tables of directories, needed strings, objects and classes, from what is
-/// shown where there is room to the least.
-const ROWS: [[usize; 4]; 6] =
-    [[WORST; 4], [5, 5, 3, 3], [5, 4, 3, 3], [5, 3, 2, 2], [3, 3, 2, 2], [2, 2, 2, 1]];
+/// Rows of the tables of directories, needed strings, objects, classes and each of what was
+/// opened at run time, from what is shown where there is room to the least.
+const ROWS: [[usize; 5]; 7] = [
+    [WORST; 5],
+    [5, 5, 3, 3, 3],
+    [5, 4, 3, 3, 2],
+    [5, 3, 2, 2, 2],
+    [3, 3, 2, 2, 2],
+    [2, 2, 2, 1, 1],
+    [1; 5],
+];
 /// Images before the last that are named.
 const IMAGES: usize = 6;
 /// Differences that are listed.
@@ -50,8 +60,8 @@ pub(crate) fn of(look: Look, report: &Report, predict: bool) -> String {
     text
 }
 
-fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: [usize; 4]) -> String {
-    let [directories, needed, objects, kinds] = rows;
+fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: [usize; 5]) -> String {
+    let [directories, needed, objects, kinds, at_run_time] = rows;
     let mut text = String::new();
     head(&mut text, look, report, seen);
     images(&mut text, look, before);
@@ -68,7 +78,26 @@ fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: [usiz
         offenders(&mut text, look, "worst objects", &seen.worst.objects, objects);
     }
     text.push_str(&classes::table(look, &seen.image, kinds));
+    opened_at_run_time(&mut text, look, seen, at_run_time);
     text
+}
+
+/// Where the misses of `dlopen` come from.
+fn opened_at_run_time(text: &mut String, look: Look, seen: &Seen, rows: usize) {
+    let Dlopens { worst, not_found, .. } = &seen.dlopens;
+    offenders(text, look, "dlopen: worst directories", &worst.directories, rows);
+    let missing = |(name, misses): &(BString, Misses)| {
+        let note: &[u8] = if not_found.contains(name) { b" (not found)" } else { b"" };
+        ([name.as_slice(), note].concat().into(), *misses)
+    };
+    let needed: Vec<(BString, Misses)> = worst.needed.iter().map(missing).collect();
+    offenders(text, look, "dlopen: worst needed strings", &needed, rows);
+    let of_call = |(name, misses): &(BString, Misses)| match name.is_empty() {
+        true => ("(the call of dlopen)".into(), *misses),
+        false => (name.clone(), *misses),
+    };
+    let objects: Vec<(BString, Misses)> = worst.objects.iter().map(of_call).collect();
+    offenders(text, look, "dlopen: worst objects", &objects, rows);
 }
 
 fn head(text: &mut String, look: Look, report: &Report, seen: &Seen) {

@@ -128,6 +128,18 @@ const POWERPC_PLATFORMS: &[Platform] = &[
 ];
 
 impl Arch {
+    /// Each architecture once.
+    pub(crate) const ALL: [Arch; 8] = [
+        Arch::X86_64,
+        Arch::I386,
+        Arch::Aarch64,
+        Arch::Arm,
+        Arch::S390,
+        Arch::PowerPc,
+        Arch::PowerPc64Le,
+        Arch::Other,
+    ];
+
     /// The architecture of an object.
     #[must_use]
     pub fn of(ident: &Ident) -> Self {

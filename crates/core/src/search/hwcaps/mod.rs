@@ -7,8 +7,9 @@
 pub mod arch;
 pub mod cpu;
 
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 
+use self::arch::Arch;
 use crate::facts::{Libc, LoaderFacts};
 
 pub use cpu::{CpuCaps, UnknownCpu, for_cpu};
@@ -67,10 +68,39 @@ fn power_set(words: &[BString], prefixes: &mut Vec<BString>) {
     }
 }
 
+/// The search directory that a directory belongs to, as far as names alone can show: the
+/// directory without the hwcaps subdirectory of any architecture at its end, and without a
+/// trailing slash.
+#[must_use]
+pub fn search_dir(dir: &BStr) -> &BStr {
+    let mut dir: &[u8] = dir.trim_end_with(|c| c == '/');
+    if let Some(at) = dir.rfind("/glibc-hwcaps/") {
+        dir = &dir[..at];
+    }
+    while let Some(at) = dir.rfind_byte(b'/').filter(|at| is_legacy(&dir[at + 1..])) {
+        dir = &dir[..at];
+    }
+    dir.as_bstr()
+}
+
+/// True for a component of a legacy subdirectory.
+fn is_legacy(name: &[u8]) -> bool {
+    Arch::ALL.iter().any(|arch| arch.legacy_names().any(|word| word.as_bytes() == name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::facts::GlibcVersion;
+
+    #[test]
+    fn a_hwcaps_subdirectory_belongs_to_its_search_directory() {
+        let of = |dir: &str| search_dir(BStr::new(dir)).to_string();
+        assert_eq!(of("/a/glibc-hwcaps/x86-64-v3/"), "/a");
+        assert_eq!(of("/a/tls/haswell/avx512_1/x86_64"), "/a");
+        assert_eq!(of("/a/atomics"), "/a");
+        assert_eq!(of("/a/lib.linux-x86_64/b/"), "/a/lib.linux-x86_64/b");
+    }
 
     fn facts(minor: u16, hwcaps: &[&str], legacy: &[&str]) -> LoaderFacts {
         let strings = |list: &[&str]| list.iter().map(|word| BString::from(*word)).collect();

@@ -1,0 +1,167 @@
+//! The loader's search after the entry point, for what a program opens with `dlopen`: which
+//! object needed which name, in which directory it was looked for.
+//!
+//! The model predicts nothing here, so the requester is inferred. The loader maps all objects of
+//! one `dlopen` before the next one begins, breadth first, and searches each needed string once
+//! (`_dl_map_object_deps` of glibc `elf/dl-deps.c`). A search is therefore charged to the first
+//! object of the current `dlopen` that needs the name and for which it was not searched yet. A
+//! name that none of them needs begins another `dlopen`.
+
+use std::collections::VecDeque;
+
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
+
+use super::Lookup;
+use crate::cost::{Miss, Offenders};
+use crate::fs::FileSystem;
+use crate::probe::{Call, Outcome, SearchSource};
+use crate::search::hwcaps;
+
+/// One attempt of the loader after the entry point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DlopenProbe {
+    /// The object that needs the name; empty for the name that `dlopen` was called with.
+    #[serde(with = "crate::probe::lossy")]
+    pub needed_by: BString,
+    /// The name.
+    #[serde(with = "crate::probe::lossy")]
+    pub needed: BString,
+    /// The search directory, hwcaps subdirectories left out.
+    #[serde(with = "crate::probe::lossy")]
+    pub directory: BString,
+    /// The path tried.
+    #[serde(with = "crate::probe::lossy")]
+    pub path: BString,
+    /// Which call.
+    pub call: Call,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// The search after the entry point.
+#[derive(Clone, Debug, Default)]
+pub struct Dlopens {
+    /// The attempts, in order.
+    pub probes: Vec<DlopenProbe>,
+    /// Misses by directory, name and object. [`Offenders::sources`] is empty: a path does not
+    /// show which rule supplied it.
+    pub worst: Offenders,
+    /// Names that were searched and never found.
+    pub not_found: FxHashSet<BString>,
+}
+
+impl Dlopens {
+    /// Misses of names that were found in the end.
+    #[must_use]
+    pub fn found_misses(&self) -> u64 {
+        let failed = |probe: &&DlopenProbe| probe.outcome.is_failed_call();
+        let is_found = |probe: &&DlopenProbe| !self.not_found.contains(&probe.needed);
+        self.probes.iter().filter(failed).filter(is_found).count() as u64
+    }
+}
+
+/// Finds the requester of each lookup; `lookups` are those of the loader after the entry
+/// point, in order. The needed strings of the objects that opened are read from `fs`. The
+/// loader cache at `cache` is not a candidate.
+#[must_use]
+pub fn dlopens(lookups: &[Lookup], cache: &BStr, fs: &dyn FileSystem) -> Dlopens {
+    let mut requesters = Requesters::default();
+    let mut search = Search::default();
+    let mut result = Dlopens::default();
+    let attempts = lookups.iter().filter_map(Lookup::attempt);
+    for attempt in attempts.filter(|attempt| attempt.path != cache) {
+        let directory = match attempt.call {
+            Call::Open => {
+                let (dir, name) = split(attempt.path.as_ref());
+                if name != search.needed {
+                    let needed_by = requesters.take(name);
+                    search = Search { needed: name.to_owned(), needed_by };
+                }
+                dir
+            }
+            // A failed open of a directory's first candidate is followed by its stat.
+            Call::Stat => attempt.path.as_bstr(),
+        };
+        if attempt.call == Call::Open && attempt.outcome == Outcome::Hit {
+            requesters.opened(&attempt.path, fs);
+            result.not_found.remove(&search.needed);
+        } else if attempt.outcome.is_failed_call() && !requesters.knows(&search.needed) {
+            result.not_found.insert(search.needed.clone());
+        }
+        result.probes.push(DlopenProbe {
+            needed_by: search.needed_by.clone(),
+            needed: search.needed.clone(),
+            directory: hwcaps::search_dir(directory).to_owned(),
+            path: attempt.path,
+            call: attempt.call,
+            outcome: attempt.outcome,
+        });
+    }
+    result.worst = worst(&result.probes);
+    result
+}
+
+/// The name that is searched.
+#[derive(Default)]
+struct Search {
+    needed: BString,
+    needed_by: BString,
+}
+
+#[derive(Default)]
+struct Requesters {
+    /// The objects of the current `dlopen` by the names that they still need.
+    by_name: FxHashMap<BString, VecDeque<BString>>,
+    /// The names of all files that opened.
+    names: FxHashSet<BString>,
+}
+
+impl Requesters {
+    /// The object that a search of this name is for; empty if it begins another `dlopen`.
+    fn take(&mut self, name: &BStr) -> BString {
+        let waiting = self.by_name.get_mut(name).and_then(VecDeque::pop_front);
+        waiting.unwrap_or_else(|| {
+            self.by_name.clear();
+            BString::default()
+        })
+    }
+
+    fn opened(&mut self, path: &BString, fs: &dyn FileSystem) {
+        self.names.insert(split(path.as_ref()).1.to_owned());
+        let Ok(file) = fs.open(path.as_ref()) else { return };
+        let Ok(object) = &file.object else { return };
+        let needed = object.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
+        for dependency in needed {
+            self.by_name.entry(dependency.name.clone()).or_default().push_back(path.clone());
+        }
+    }
+
+    /// True if a file of this name has opened.
+    fn knows(&self, name: &BString) -> bool {
+        self.names.contains(name)
+    }
+}
+
+/// The directory and the last component of a path.
+fn split(path: &BStr) -> (&BStr, &BStr) {
+    let slash = path.rfind_byte(b'/');
+    let dir = slash.map_or(BStr::new(b""), |slash| path[..slash].as_bstr());
+    (dir, path[slash.map_or(0, |slash| slash + 1)..].as_bstr())
+}
+
+fn worst(probes: &[DlopenProbe]) -> Offenders {
+    let failed = probes.iter().filter(|probe| probe.outcome.is_failed_call());
+    let charged = Offenders::charge(failed.map(|probe| Miss {
+        directory: Some(probe.directory.as_ref()),
+        needed: probe.needed.as_ref(),
+        object: probe.needed_by.as_ref(),
+        source: SearchSource::Direct,
+        call: probe.call,
+    }));
+    Offenders { sources: Vec::new(), ..charged }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! Requesters of a search at run time, inferred from what opened before.
+
+use super::*;
+use crate::fs::mem::ObjectBuilder;
+use crate::fs::{Errno, MemFs};
+use crate::observe::Kind;
+
+const CACHE: &str = "/etc/ld.so.cache";
+
+fn lookup(kind: Kind, path: &str, found: bool) -> Lookup {
+    let errno = (!found).then_some(Errno::NOENT);
+    Lookup { kind, path: path.into(), at_cwd: true, errno, ns: 0, by_loader: true }
+}
+
+fn open(path: &str, found: bool) -> Lookup {
+    lookup(Kind::Open, path, found)
+}
+
+fn stores() -> MemFs {
+    let library = |name: &str| ObjectBuilder::library(name);
+    MemFs::new()
+        .object("/v/ext.so", library("").needed("liba.so").needed("libz.so"))
+        .object("/v/libs/liba.so", library("liba.so").needed("libz.so").needed("libgone.so"))
+        .object("/lib/libz.so", library("libz.so"))
+}
+
+#[test]
+fn a_search_is_charged_to_the_object_that_needs_the_name() {
+    let seen = [
+        open("/v/ext.so", true),
+        open("/v/libs/tls/liba.so", false),
+        lookup(Kind::Stat, "/v/libs/tls", false),
+        open("/v/libs/liba.so", true),
+        open("/v/libs/libz.so", false),
+        open(CACHE, true),
+        open("/lib/libz.so", true),
+        open("/v/libs/libgone.so", false),
+    ];
+    let dlopens = dlopens(&seen, CACHE.into(), &stores());
+    let charged: Vec<(&BStr, &BStr, &BStr)> = dlopens
+        .probes
+        .iter()
+        .map(|probe| (probe.needed_by.as_ref(), probe.needed.as_ref(), probe.directory.as_ref()))
+        .collect();
+    let expected = [
+        ("", "ext.so", "/v"),
+        ("/v/ext.so", "liba.so", "/v/libs"),
+        ("/v/ext.so", "liba.so", "/v/libs"),
+        ("/v/ext.so", "liba.so", "/v/libs"),
+        ("/v/ext.so", "libz.so", "/v/libs"),
+        ("/v/ext.so", "libz.so", "/lib"),
+        ("/v/libs/liba.so", "libgone.so", "/v/libs"),
+    ];
+    assert_eq!(charged, expected.map(|(by, name, dir)| (by.into(), name.into(), dir.into())));
+    assert_eq!(dlopens.not_found, FxHashSet::from_iter(["libgone.so".into()]));
+    assert_eq!(dlopens.found_misses(), 3);
+    let objects: Vec<(&str, u64)> = dlopens
+        .worst
+        .objects
+        .iter()
+        .map(|(name, misses)| (name.to_str().expect("UTF-8"), misses.total()))
+        .collect();
+    assert_eq!(objects, [("/v/ext.so", 3), ("/v/libs/liba.so", 1)]);
+    assert_eq!(dlopens.worst.directories[0].0, "/v/libs");
+}
+
+#[test]
+fn a_failed_dlopen_leaves_nothing_to_the_next_one() {
+    let fs = stores().object("/v/other.so", ObjectBuilder::library("").needed("libz.so"));
+    // The first ends at liba.so, so that its libz.so is never searched.
+    let seen = [
+        open("/v/ext.so", true),
+        open("/v/libs/liba.so", false),
+        open("/v/other.so", true),
+        open("/v/libs/libz.so", false),
+        open("/lib/libz.so", true),
+    ];
+    let dlopens = dlopens(&seen, CACHE.into(), &fs);
+    assert_eq!(dlopens.probes[3].needed_by, "/v/other.so");
+    assert_eq!(dlopens.not_found, FxHashSet::from_iter(["liba.so".into()]));
+}
+
+#[test]
+fn calls_that_are_no_candidates_are_left_out() {
+    let seen = [lookup(Kind::Readlink, "/v/x", false), lookup(Kind::Stat, "", true)];
+    assert!(dlopens(&seen, CACHE.into(), &MemFs::new()).probes.is_empty());
+}
