@@ -5,12 +5,13 @@
 
 use becalm_core::carrier::planned::Outlook;
 use becalm_core::carrier::verify::{self, Carrier, Verdict};
-use becalm_core::carrier::{Settings, Stores, note, patchelf};
+use becalm_core::carrier::{Settings, note, patchelf};
 use becalm_core::closure::{self, Subject};
 use becalm_core::elf::ObjectView;
 use becalm_core::elf::resolution_note::records;
 use becalm_core::facts::{Environment, Readers};
 use becalm_core::fs::mem::{MemFs, ObjectBuilder};
+use becalm_core::search::Stores;
 use becalm_core::loader::{GlibcVersion, Libc, LoaderFacts};
 use libfuzzer_sys::fuzz_target;
 

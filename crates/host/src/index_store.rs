@@ -22,6 +22,8 @@ use becalm_core::index::hash;
 use becalm_core::index::tls::{self, StaticTls};
 use becalm_core::index::{Guard, Index, Program, Stamp, Target, Time};
 use becalm_core::loader::load::{Load, Reason};
+use becalm_core::search::Stores;
+use becalm_core::search::store::below;
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -147,25 +149,20 @@ pub fn index_files(os: &OsFs, files: &[PathBuf], options: IndexOptions<'_>) -> I
 /// a second name of every file in `.links`.
 fn elf_paths(objects: &[Found], roots: &[PathBuf]) -> Vec<BString> {
     let roots: Vec<BString> = roots.iter().map(|root| bytes_of(root)).collect();
-    let is_hidden =
-        |path: &BString| roots.iter().any(|root| below(path, root).is_some_and(|p| p[0] == b'.'));
+    let is_hidden = |path: &BString| {
+        roots.iter().any(|root| below(path, root).is_some_and(|p| p.starts_with(b".")))
+    };
     let elf = objects.iter().filter(|found| found.format == Format::Elf);
     elf.map(|found| bytes_of(&found.path)).filter(|path| !is_hidden(path)).collect()
 }
 
-/// The prefixes of immutable directories: stores and further ones, as named and as they are.
-fn immutable(options: IndexOptions<'_>) -> Vec<BString> {
+/// What is immutable: stores and further prefixes, as named and as they are.
+fn immutable(os: &OsFs, options: IndexOptions<'_>) -> Stores {
     let prefixes = options.prefixes.iter().filter(|prefix| prefix.is_dir());
-    let mut stores: Vec<BString> = options
-        .stores
-        .iter()
-        .chain(prefixes)
-        .flat_map(|path| [bytes_of(path), bytes_of(&real(path))])
-        .map(without_slashes)
-        .collect();
-    stores.sort_unstable();
-    stores.dedup();
-    stores
+    let mut paths: Vec<BString> =
+        options.stores.iter().chain(prefixes).map(|path| bytes_of(path)).collect();
+    paths.sort_unstable();
+    Stores::of(paths).resolved(&os.session())
 }
 
 fn index_paths(
@@ -176,12 +173,12 @@ fn index_paths(
 ) -> Indexed {
     let stamps = OsStamps::default();
     let mut failed = Vec::new();
-    let stores = immutable(options);
+    let stores = immutable(os, options);
     let mut machines: Vec<MachineIndex> = by_machine(os, paths)
         .into_values()
         .filter_map(|group| {
             let loaders = BString::default();
-            let (stores, group) = (stores.as_slice(), &group);
+            let (stores, group) = (&stores, &group);
             let mut work = Work { os, stamps, options, stores, group, folders, loaders };
             let left = |error| failed.push((Target::of(&group.ident), group.paths.len(), error));
             work.index().map_err(left).ok()
@@ -280,7 +277,7 @@ struct Work<'a> {
     os: &'a OsFs,
     stamps: OsStamps,
     options: IndexOptions<'a>,
-    stores: &'a [BString],
+    stores: &'a Stores,
     group: &'a Group,
     /// The directories below the stores that were listed for objects.
     folders: &'a [BString],
@@ -492,11 +489,6 @@ fn load_order(load: &Load) -> Vec<BString> {
         }
     }
     order
-}
-
-/// What follows a store's path and a slash.
-fn below<'p>(path: &'p [u8], store: &[u8]) -> Option<&'p [u8]> {
-    path.strip_prefix(store)?.strip_prefix(b"/")
 }
 
 /// Questions left to the loader by reason, the most first.

@@ -5,12 +5,15 @@ use std::env;
 use std::ffi::OsString;
 
 use anyhow::{Result, anyhow};
+use becalm_core::fs::FileSystem;
 use becalm_core::loader::{Environment, LoaderFacts, Readers, facts};
+use becalm_core::search::Stores;
 use becalm_host::{FactChoice, OsFs};
 use bstr::{BString, ByteSlice};
 
 use crate::commands::index::variables::TUNABLES;
-use crate::flags::{AssumeFlags, Readable, ReadsFlag, Secure};
+use crate::commands::targets::Target;
+use crate::flags::{AssumeFlags, Readable, ReadsFlag, Secure, StoreFlag};
 use crate::output::words_of_host;
 
 /// What is the same for every file of one run.
@@ -28,8 +31,8 @@ pub(crate) struct Assumptions {
     pub loader: Option<BString>,
     /// Whether they are started in secure-execution mode.
     pub secure: Secure,
-    /// Prefixes of immutable directories, each ending in a slash.
-    pub stores: Vec<BString>,
+    /// The stores (`--store`), in either spelling.
+    pub stores: Stores,
 }
 
 impl Assumptions {
@@ -64,7 +67,7 @@ impl Assumptions {
         };
         let loader = asked.loader.as_ref().map(|path| fs.inside(path));
         let choice = FactChoice { libc: asked.libc, cpu: asked.cpu.clone() };
-        let stores = stores(&bytes(&asked.store.store));
+        let stores = stores(&asked.store, &fs.session());
         let secure = asked.secure;
         let finds_readers = None;
         Ok(Self { fs, environment, finds_readers, choice, loader, secure, stores })
@@ -77,7 +80,7 @@ impl Assumptions {
         self.finds_readers = asked.reads.is_empty().then_some(tunables);
         self.environment.reads = Readers {
             note: has(Readable::Note),
-            package_caches: if has(Readable::Ldcache) { self.stores.clone() } else { Vec::new() },
+            package_caches: if has(Readable::Ldcache) { self.stores.to_vec() } else { Vec::new() },
         };
     }
 
@@ -90,10 +93,10 @@ impl Assumptions {
         Some(if secure { reads } else { facts::switched(reads, tunables.as_ref()) })
     }
 
-    /// True where a path lies below a store prefix.
+    /// Whether a file is inside a store.
     #[must_use]
-    pub(crate) fn is_immutable(&self, path: &[u8]) -> bool {
-        self.stores.iter().any(|store| path.starts_with(store))
+    pub(crate) fn is_immutable(&self, target: &Target) -> bool {
+        self.stores.contain_file(&self.fs.session(), target.inside.as_ref())
     }
 }
 
@@ -104,29 +107,14 @@ pub(crate) fn tunables(asked: &AssumeFlags) -> BString {
     value.as_ref().map(bytes).unwrap_or_default()
 }
 
-/// The prefixes of a `--store` list, each ending in a slash.
+/// The stores of `--store`, in either spelling of a prefix that has links in its path.
 #[must_use]
-pub(crate) fn stores(list: &BString) -> Vec<BString> {
-    list.split_str(":")
-        .map(|store| store.trim_end_with(|c| c == '/'))
-        .filter(|store| !store.is_empty())
-        .map(|store| [store, b"/"].concat().into())
-        .collect()
+pub(crate) fn stores(flag: &StoreFlag, fs: &dyn FileSystem) -> Stores {
+    Stores::parse(bytes(&flag.store).as_ref()).resolved(fs)
 }
 
 /// The bytes of an argument.
 pub(crate) fn bytes(text: &OsString) -> BString {
     // On Unix an OsString is its bytes.
     <[u8]>::from_os_str(text).unwrap_or_default().into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_store_prefix_ends_at_a_component() {
-        let stores = stores(&"/nix/store:/gnu/store/::".into());
-        assert_eq!(stores, ["/nix/store/", "/gnu/store/"]);
-    }
 }

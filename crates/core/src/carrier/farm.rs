@@ -84,7 +84,7 @@ pub fn graph(fs: &dyn FileSystem, closure: &Closure, settings: &Settings) -> Pla
 
 /// The edit that makes `value` the run path; none where it is already.
 fn run_path_edit(view: &ObjectView, value: BString) -> Option<Edit> {
-    if own::run_path(view).is_some_and(|(path, _)| *path == value) {
+    if own::run_path(view).is_some_and(|path| value == path.value) {
         return None;
     }
     Some(Edit::RunPath { kind: RunPathKind::Keep, value: Some(value) })

@@ -8,7 +8,7 @@
 //! | [`farm`] | a directory of links an object, first in its run path |
 //! | [`ldcache`] | `etc/ld.so.cache` at the root of each package |
 //!
-//! What they share: [`store`] says which directories cannot change and may be skipped, `own`
+//! What they share: [`crate::search::store`] says which directories cannot change and may be skipped, `own`
 //! answers a needed string from an object's own run path, whatever program it is loaded into,
 //! [`planned`] follows a start as it would be with the plan carried out, and [`verify`] asks of
 //! what is there whether it still says what the plain search gives.
@@ -22,14 +22,12 @@ pub mod patchelf;
 pub mod plan;
 pub mod planned;
 pub mod settings;
-pub mod store;
 #[cfg(test)]
 mod tests;
 pub mod verify;
 
 pub use plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, Severity, What};
 pub use settings::{Names, Settings};
-pub use store::Stores;
 pub use verify::{Carrier, Checked, Verdict};
 
 use bstr::{BStr, BString};

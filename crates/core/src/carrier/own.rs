@@ -10,13 +10,12 @@ use bstr::{BStr, BString, ByteSlice};
 use super::settings::Settings;
 use crate::closure::{Subject, SubjectKind};
 use crate::elf::{Ident, ObjectView, dlopen_entries};
-use crate::fs::{Errno, FileKind, FileSystem};
-use crate::loader::glibc::{self, Fitness};
-use crate::search::dst::{self, Tokens};
+use crate::fs::{Errno, FileSystem};
+use crate::loader::glibc;
+use crate::loader::glibc::run_path::{self, RunPath, fixed_dir, fixed_path};
+use crate::search::dst;
 use crate::search::hwcaps::arch::Arch;
-
-/// From this release 2.*minor* on there are no legacy hwcaps subdirectories.
-const FIRST_WITHOUT_LEGACY: u16 = 37;
+use crate::search::hwcaps::variants::Variants;
 
 /// The run path of one object, element by element.
 pub(super) struct OwnPath<'a> {
@@ -77,7 +76,7 @@ impl<'a> OwnPath<'a> {
         settings: &'a Settings,
     ) -> Self {
         let is_program = matches!(subject.kind, SubjectKind::Program { .. });
-        let whole = run_path(&subject.view).map(|(path, _)| path.as_bstr()).unwrap_or_default();
+        let whole = run_path(&subject.view).map(|path| path.value).unwrap_or_default();
         let place = Place { fs, settings, origin: glibc::dirname(path), is_program };
         let host = subject.view.ident;
         let mut dirs: Vec<OwnDir> = Vec::new();
@@ -106,21 +105,20 @@ impl<'a> OwnPath<'a> {
 
     /// An exact answer with its tokens replaced; `None` where it is not absolute then.
     pub(super) fn expand(&self, path: &BStr) -> Option<BString> {
-        self.place.expanded(path)
+        fixed_path(path, self.place.origin.as_ref())
     }
 
     /// Looks for a needed string in one directory, its hwcaps subdirectories left out.
     pub(super) fn look(&self, dir: &OwnDir, needed: &BStr) -> Look {
         let Some(name) = &dir.name else { return Look::Nothing };
-        let candidate: BString = [name.as_slice(), needed].concat().into();
-        match self.fs.open(candidate.as_ref()) {
-            Ok(file) => match glibc::fitness(&file, &self.host) {
-                Fitness::Good => Look::Hit,
-                Fitness::PassedOver => Look::Nothing,
-                Fitness::Refused(_) => Look::Ends(Ended::Refused(candidate)),
-            },
-            Err(Errno::NOENT | Errno::ACCES | Errno::NOTDIR) => Look::Nothing,
-            Err(errno) => Look::Ends(Ended::Errno(candidate, errno)),
+        let minor = self.place.settings.glibc_minor;
+        let candidate = || BString::from([name.as_slice(), needed].concat());
+        match run_path::look(self.fs, name.as_ref(), needed, &self.host, minor) {
+            run_path::Look::Found(_) => Look::Hit,
+            run_path::Look::Absent | run_path::Look::PassedOver => Look::Nothing,
+            run_path::Look::Denied => Look::Ends(Ended::Errno(candidate(), Errno::ACCES)),
+            run_path::Look::EndsSource(errno) => Look::Ends(Ended::Errno(candidate(), errno)),
+            run_path::Look::Refused => Look::Ends(Ended::Refused(candidate())),
         }
     }
 
@@ -133,7 +131,8 @@ impl<'a> OwnPath<'a> {
                     let name = dir.name.as_ref()?;
                     return Some((at, [name.as_slice(), needed].concat().into()));
                 }
-                Look::Nothing => {}
+                // The search of this user goes on past what only others may open.
+                Look::Nothing | Look::Ends(Ended::Errno(_, Errno::ACCES)) => {}
                 Look::Ends(_) => return None,
             }
         }
@@ -141,14 +140,9 @@ impl<'a> OwnPath<'a> {
     }
 }
 
-/// The run path that counts, and whether it is `DT_RUNPATH`. An empty one is none.
-pub(super) fn run_path(view: &ObjectView) -> Option<(&BString, bool)> {
-    let dynamic = view.dynamic.as_ref()?;
-    let found = match (&dynamic.runpath, &dynamic.rpath) {
-        (Some(runpath), _) => Some((runpath, true)),
-        (None, rpath) => rpath.as_ref().map(|rpath| (rpath, false)),
-    };
-    found.filter(|(path, _)| !path.is_empty())
+/// The run path that counts, if there is one.
+pub(super) fn run_path(view: &ObjectView) -> Option<RunPath<'_>> {
+    RunPath::of(view.dynamic.as_ref()?)
 }
 
 /// True where an object has a run path at all, if only an empty one.
@@ -184,29 +178,11 @@ impl Place<'_> {
             Some(last) => BString::from(&element[..=last]),
             None => element[..element.len().min(1)].into(),
         };
-        let Some(mut name) = self.expanded(written.as_ref()) else {
+        let Some(name) = fixed_dir(written.as_ref(), self.origin.as_ref()) else {
             return OwnDir { written, name: None, standing: Standing::Searched };
         };
-        while name.last() == Some(&b'/') {
-            name.pop();
-        }
-        name.push(b'/');
         let standing = self.standing(written.as_ref(), name.as_ref(), host);
         OwnDir { written, name: Some(name), standing }
-    }
-
-    /// The path with its tokens replaced. `None` for a relative one, and for one whose tokens
-    /// depend on the loader (`$LIB`) or the CPU (`$PLATFORM`).
-    fn expanded(&self, written: &BStr) -> Option<BString> {
-        // No path holds a NUL, so that one in the result shows that `$LIB` was replaced.
-        let tokens = Tokens {
-            origin: Some(self.origin.as_ref()),
-            lib: BStr::new(b"\0"),
-            platform: None,
-            secure: None,
-        };
-        let name = dst::expand(written, &tokens)?;
-        (name.first() == Some(&b'/') && !name.contains(&0)).then_some(name)
     }
 
     fn standing(&self, written: &BStr, name: &BStr, host: &Ident) -> Standing {
@@ -214,7 +190,7 @@ impl Place<'_> {
         let Some(package) = stores.package_of_dir(self.fs, name) else {
             return Standing::Searched;
         };
-        if self.has_variants(name, host) {
+        if Variants::of(self.fs, name, host, self.settings.glibc_minor).any() {
             return Standing::Searched;
         }
         if !dst::has_token(written) {
@@ -225,21 +201,6 @@ impl Place<'_> {
             Some(own) if own == package => Standing::Moves,
             _ => Standing::Searched,
         }
-    }
-
-    /// True where a directory has an hwcaps subdirectory that some CPU of the machine may
-    /// have searched before the directory itself.
-    fn has_variants(&self, name: &BStr, host: &Ident) -> bool {
-        let arch = Arch::of(host);
-        let is_dir = |sub: &[u8]| {
-            let path = BString::from([name, sub].concat());
-            self.fs.stat(path.as_ref()) == Ok(FileKind::Directory)
-        };
-        if !arch.levels().is_empty() && is_dir(b"glibc-hwcaps") {
-            return true;
-        }
-        let has_legacy = self.settings.glibc_minor.is_none_or(|minor| minor < FIRST_WITHOUT_LEGACY);
-        has_legacy && arch.legacy_names().any(|word| is_dir(word.as_bytes()))
     }
 }
 

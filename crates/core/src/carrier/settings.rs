@@ -2,7 +2,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::store::Stores;
+use crate::search::Stores;
 
 /// What the carriers go by.
 #[derive(Clone, Debug, Default)]

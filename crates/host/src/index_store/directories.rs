@@ -12,11 +12,12 @@ use becalm_core::index::{Folder, Stamp};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
-use super::{Work, below, bytes_of, real, without_slashes};
+use super::{Work, bytes_of, real, without_slashes};
+use becalm_core::search::store::below;
 
 impl<'a> Work<'a> {
     /// Adds them; gives the stores whose own directory says whether packages came or went.
-    pub(super) fn directories(&self, gatherer: &mut Gatherer, asked: &[Asked]) -> Vec<&'a BString> {
+    pub(super) fn directories(&self, gatherer: &mut Gatherer, asked: &[Asked]) -> Vec<&'a BStr> {
         let flat = self.roots(gatherer, asked);
         let mut seen: FxHashSet<BString> = FxHashSet::default();
         for dir in self.options.dirs {
@@ -53,32 +54,32 @@ impl<'a> Work<'a> {
 
     /// The stores' own directories. A stamp that may be shared by a later state matches
     /// nothing; neither does that of a store whose packages come and go deeper down.
-    fn roots(&self, gatherer: &mut Gatherer, asked: &[Asked]) -> Vec<&'a BString> {
+    fn roots(&self, gatherer: &mut Gatherer, asked: &[Asked]) -> Vec<&'a BStr> {
         let answers = asked.iter().flat_map(|asked| &asked.object.edges).map(|edge| &edge.path);
         let canonical = asked.iter().map(|asked| &asked.object).filter(|object| object.canonical);
         let own = canonical.map(|object| &object.path).chain(&self.group.paths);
         let paths: Vec<&BString> = own.chain(answers).collect();
-        let mut flat: Vec<&BString> = Vec::new();
-        for store in self.stores {
+        let mut flat: Vec<&BStr> = Vec::new();
+        for store in self.stores.iter() {
             let mut inside = paths.iter().filter_map(|path| below(path, store)).peekable();
             let is_used = inside.peek().is_some();
-            let is_named = self.options.stores.iter().any(|named| bytes_of(&real(named)) == *store);
+            let is_named = self.options.stores.iter().any(|named| bytes_of(&real(named)) == store);
             if !is_used && !is_named {
                 continue;
             }
             let is_flat = is_used && inside.all(is_in_package);
-            let stamp = self.settled(store.as_ref()).filter(|_| is_flat);
+            let stamp = self.settled(store).filter(|_| is_flat);
             if is_flat {
                 flat.push(store);
             }
-            gatherer.root(store.clone(), stamp.unwrap_or_default());
+            gatherer.root(store.to_owned(), stamp.unwrap_or_default());
         }
         flat
     }
 
     /// Of the folders listed those to look at again: each package of a flat store, and in it
     /// those that hold objects and those above them; in other stores all.
-    fn to_watch<'s>(&'s self, flat: &'s [&BString], asked: &[Asked]) -> Vec<&'s BString> {
+    fn to_watch<'s>(&'s self, flat: &'s [&BStr], asked: &[Asked]) -> Vec<&'s BString> {
         let mut holders: FxHashSet<&[u8]> = FxHashSet::default();
         for asked in asked.iter().filter(|asked| asked.object.canonical) {
             let path = &asked.object.path;
@@ -87,7 +88,7 @@ impl<'a> Work<'a> {
                 above = dir.rfind_byte(b'/').map(|slash| &dir[..slash]);
             }
         }
-        let is_package = |folder: &BString, store: &BString| {
+        let is_package = |folder: &BString, store: &BStr| {
             let slashed = [folder.as_slice(), b"/"].concat();
             let entry = below(&slashed, store);
             entry.is_some_and(|entry| {
@@ -104,7 +105,7 @@ impl<'a> Work<'a> {
     }
 
     pub(super) fn is_in_store(&self, path: &[u8]) -> bool {
-        self.stores.iter().any(|store| path == store.as_slice() || below(path, store).is_some())
+        self.stores.contain(path) || self.stores.iter().any(|store| path == store)
     }
 
     pub(super) fn settled(&self, path: &BStr) -> Option<Stamp> {

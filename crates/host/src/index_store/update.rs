@@ -74,12 +74,12 @@ pub fn update_stores(
     let Walk { paths, folders, errors } = before.walk(options)?;
     let Sorted { keep, read, further } = before.sort(paths);
     let group = before.group(os, target, &read, &keep)?;
-    let stores = immutable(options);
+    let stores = immutable(os, options);
     let choice = FactChoice::default();
     let choice = options.facts.unwrap_or(&choice);
     let facts = loader_facts(os, group.interpreter.as_ref(), choice).ok()?;
     let (stamps, loaders) = (OsStamps::default(), BString::default());
-    let (stores, group, folders) = (stores.as_slice(), &group, folders.as_slice());
+    let (stores, group, folders) = (&stores, &group, folders.as_slice());
     let mut work = Work { os, stamps, options, stores, group, folders, loaders };
     work.loaders = work.alike(&facts, choice);
     if work.loaders != *before.loaders || work.settings(&facts) != old.settings {

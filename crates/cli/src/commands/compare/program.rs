@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use becalm_core::carrier::Stores;
 use becalm_core::closure::{self, Closure, Subject, SubjectKind};
 use becalm_core::facts::{Environment, Libc, LoaderFacts};
 use becalm_core::loader::load::Role;
@@ -17,7 +16,7 @@ use becalm_host::trace::Command;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::commands::assume::bytes;
+use crate::commands::assume::stores;
 use crate::commands::index::path_of;
 use crate::flags::StoreFlag;
 use crate::output::{path_bytes, words, words_of_host};
@@ -98,7 +97,7 @@ impl Program {
 
     /// Finds the packages.
     fn place(&mut self) {
-        let stores = Stores::parse(bytes(&self.stores).as_ref());
+        let stores = stores(&StoreFlag { store: self.stores.clone() }, &OsFs::new().session());
         let all = self.objects.iter().chain([&self.interpreter]);
         for (at, object) in all.enumerate() {
             let path = path_bytes(object);

@@ -1,7 +1,7 @@
 //! The files asked for → what the carrier proposes for them, in parallel.
 
 use becalm_core::carrier::{
-    FilePlan, Finding, Names, Plan, Settings, Stores, What, absolute, farm, ldcache, note, patchelf,
+    FilePlan, Finding, Names, Plan, Settings, What, absolute, farm, ldcache, note, patchelf,
 };
 use becalm_core::closure::{Closure, Subject, SubjectKind};
 use becalm_core::cost::Storm;
@@ -12,7 +12,7 @@ use becalm_core::probe::ProbeLog;
 use bstr::BString;
 use rayon::prelude::*;
 
-use crate::commands::assume::{Assumptions, bytes};
+use crate::commands::assume::Assumptions;
 use crate::commands::follow::{Followed, follow_where};
 use crate::commands::targets::{Problem, Target};
 use crate::flags::{CarrierName, Compat, FixFlags, Resolve};
@@ -56,7 +56,7 @@ impl<'a> Planner<'a> {
         for name in &asked.keep {
             keep.add(name.as_str());
         }
-        let stores = Stores::parse(bytes(&asked.assume.store.store).as_ref());
+        let stores = assumed.stores.clone();
         let glibc_minor = match assumed.choice.libc {
             Some(Libc::Glibc(version)) => Some(version.minor),
             _ => None,
@@ -74,8 +74,7 @@ impl<'a> Planner<'a> {
         match self.asked.with {
             CarrierName::Note => environment.reads.note = reads,
             CarrierName::Ldcache if reads => {
-                environment.reads.package_caches =
-                    self.settings.stores.iter().map(ToOwned::to_owned).collect();
+                environment.reads.package_caches = self.settings.stores.to_vec();
             }
             _ => {}
         }

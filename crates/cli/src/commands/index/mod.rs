@@ -20,13 +20,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::index::Index;
+use becalm_core::search::Stores;
 use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, Indexed, MachineIndex, index_stores, update_stores};
 use bstr::{BString, ByteSlice};
 
 use self::file::Whole;
 use self::module::{Modules, Sealed};
-use super::assume::{bytes, stores};
+use super::assume::bytes;
 use super::jobs;
 use super::targets::Problem;
 use crate::exit_code::ExitStatus;
@@ -166,10 +167,9 @@ fn what(asked: &IndexFlags, old: Option<&Index>) -> Result<(Vec<PathBuf>, Vec<Pa
     Ok((stores, dirs))
 }
 
-/// The prefixes of `--store`.
+/// The prefixes of `--store`, as they are named.
 pub(crate) fn prefixes(flag: &StoreFlag) -> Vec<PathBuf> {
-    let prefixes = stores(&bytes(&flag.store));
-    prefixes.iter().map(|prefix| path_of(prefix.trim_end_with(|c| c == '/').as_bstr())).collect()
+    Stores::parse(bytes(&flag.store).as_ref()).iter().map(path_of).collect()
 }
 
 /// The directories of `--dirs`: each argument a list as in `LD_LIBRARY_PATH`.

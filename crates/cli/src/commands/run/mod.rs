@@ -13,6 +13,7 @@ use std::process::Command;
 
 use anyhow::{Result, anyhow, bail};
 use becalm_core::elf::machine_name;
+use becalm_core::search::Stores;
 use becalm_host::OsFs;
 
 use self::program::{Program, Start};
@@ -90,9 +91,7 @@ fn default_for(program: &Program) -> Result<Option<Opened>> {
     let index = file::open(&path)?;
     let path = path_bytes(&program.real);
     let has = index.index.target() == program.target()
-        && index.index.roots()?.iter().any(|root| {
-            path.strip_prefix(root.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
-        });
+        && Stores::of(&index.index.roots()?).contain(&path);
     Ok(has.then_some(index))
 }
 

@@ -10,11 +10,12 @@ use std::thread::{self, JoinHandle};
 
 use becalm_core::closure::Closure;
 use becalm_core::loader::Environment;
+use becalm_core::search::Stores;
 use becalm_host::trace::{Image, Listener};
 use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
 
-use crate::commands::assume::{Assumptions, bytes, stores};
+use crate::commands::assume::{Assumptions, stores};
 use crate::commands::check::{Program, Verdict, check};
 use crate::commands::index::variables::TUNABLES;
 use crate::commands::targets::Target;
@@ -37,8 +38,7 @@ pub(super) struct Answer {
 /// What is the same for all images.
 #[derive(Clone, Debug)]
 pub(super) struct Assumed {
-    /// Prefixes of immutable directories.
-    stores: Vec<BString>,
+    stores: Stores,
     /// What loaders read.
     reads: ReadsFlag,
 }
@@ -130,7 +130,8 @@ impl Assumed {
     /// What the flags say.
     #[must_use]
     pub(super) fn new(asked: &TraceFlags) -> Self {
-        Assumed { stores: stores(&bytes(&asked.store.store)), reads: asked.reads.clone() }
+        let stores = stores(&asked.store, &OsFs::new().session());
+        Assumed { stores, reads: asked.reads.clone() }
     }
 
     /// With what the image was started with.

@@ -8,8 +8,8 @@ mod load;
 use std::io::Write;
 
 use anyhow::Result;
+use becalm_core::carrier::Settings;
 use becalm_core::carrier::verify::{self, Checked};
-use becalm_core::carrier::{Settings, Stores};
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::facts::Environment;
 use bstr::BString;
@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 pub(crate) use self::load::Loads;
 
-use super::assume::{Assumptions, bytes};
+use super::assume::Assumptions;
 use super::follow::{Followed, follow};
 use super::jobs;
 use super::targets::{self, Problem, Target};
@@ -64,7 +64,7 @@ pub(crate) fn run(asked: &VerifyFlags, color: When) -> Result<ExitStatus> {
     }
     let assumed = Assumptions::new(&asked.assume)?;
     let found = targets::find(&assumed, &asked.paths);
-    let stores = Stores::parse(bytes(&asked.assume.store.store).as_ref());
+    let stores = assumed.stores.clone();
     let verifier =
         Verifier { asked, assumed, settings: Settings { stores, ..Settings::default() } };
     let mut report = verifier.all(&found.files);

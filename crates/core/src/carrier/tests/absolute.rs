@@ -4,13 +4,14 @@ use bstr::BString;
 
 use super::planned;
 use crate::carrier::absolute::{self, Scope, Told};
-use crate::carrier::{Names, Plan, Settings, Stores, What};
+use crate::carrier::{Names, Plan, Settings, What};
 use crate::closure::{self, Closure, Subject};
 use crate::edit::Edit;
 use crate::facts::{Environment, LoaderFacts};
 use crate::fs::MemFs;
 use crate::fs::mem::ObjectBuilder;
 use crate::loader::facts::plain_glibc;
+use crate::search::Stores;
 
 pub(super) const LD_SO: &str = "/lib/ld.so";
 

@@ -2,13 +2,14 @@
 
 use bstr::{BString, ByteSlice};
 
-use crate::carrier::{Settings, Stores, What, note};
+use crate::carrier::{Settings, What, note};
 use crate::closure::Subject;
 use crate::edit::Edit;
 use crate::elf::resolution_note::{Answer, records};
 use crate::elf::{Class, ObjectView};
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{MappedFs, Mapping, MemFs};
+use crate::search::Stores;
 
 fn settings() -> Settings {
     Settings { stores: Stores::parse("/s".into()), glibc_minor: Some(41), ..Settings::default() }

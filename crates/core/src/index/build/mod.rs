@@ -7,8 +7,8 @@
 //! more (the CPU, an ancestor's `DT_RPATH`, the current directory), the question is left to
 //! the loader.
 
+mod listed;
 mod search;
-mod variants;
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
@@ -16,12 +16,14 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 use super::{Directory, Edge, Folder, Guard, Index, Loader, Object, Program, Stamp, Time, hash};
-use crate::elf::{DF_1_NODEFLIB, Dynamic, Ident, ObjectView, dlopen_entries};
+use crate::elf::{Ident, ObjectView, dlopen_entries};
 use crate::facts::{Libc, LoaderFacts};
 use crate::fs::{Errno, FileSystem};
+use crate::loader::glibc::run_path::RunPath;
+use crate::search::Stores;
 
+pub use listed::name_in;
 pub use search::Asker;
-pub use variants::name_in;
 
 /// `statx`, which [`FileSystem`] has no need of.
 pub trait Stamps {
@@ -49,8 +51,8 @@ pub struct Sources<'a> {
     pub loader: &'a BStr,
     /// A header of the machine that is indexed for, its program's.
     pub ident: &'a Ident,
-    /// Prefixes under which directories are immutable, without trailing slashes.
-    pub stores: &'a [BString],
+    /// What is immutable.
+    pub stores: &'a Stores,
 }
 
 /// An object with its answers, guards still by value.
@@ -205,27 +207,9 @@ impl Gatherer {
     }
 }
 
-/// The run path of an object as its search uses it.
-struct RunPath<'a> {
-    value: &'a BStr,
-    is_rpath: bool,
-    no_default_dirs: bool,
-}
-
-impl<'a> RunPath<'a> {
-    fn of(dynamic: &'a Dynamic) -> Option<Self> {
-        let value = dynamic.runpath.as_ref().or(dynamic.rpath.as_ref())?;
-        // An empty one is none (`decompose_rpath`).
-        (!value.is_empty()).then(|| Self {
-            value: value.as_bstr(),
-            is_rpath: dynamic.runpath.is_none(),
-            no_default_dirs: dynamic.flags_1 & DF_1_NODEFLIB != 0,
-        })
-    }
-
-    fn mark(&self) -> u32 {
-        hash::run_path_mark(self.value, self.is_rpath, self.no_default_dirs)
-    }
+/// [`Object::run_path`] of a run path.
+fn mark(run_path: &RunPath<'_>) -> u32 {
+    hash::run_path_mark(run_path.value, run_path.is_rpath, run_path.no_default_dirs)
 }
 
 /// What an object may ask for: its dependencies, then what its `.note.dlopen` names, each

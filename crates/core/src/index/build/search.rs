@@ -8,15 +8,15 @@ use std::sync::Arc;
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
-use super::variants::Variants;
-use super::{Asked, Edge, Guard, Left, Object, RunPath, Sources, edge, is_in_package, questions};
+use super::{Asked, Edge, Guard, Left, Object, Sources, edge, is_in_package, mark, questions};
 use crate::elf::{Ident, ObjectView};
 use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use crate::loader::glibc::dirname;
-use crate::loader::glibc::dirs::directory_name;
+use crate::loader::glibc::run_path::{Look, RunPath, fixed_dir, look};
 use crate::loader::glibc::verify::{self, Verdict};
-use crate::search::dst::{self, Tokens};
+use crate::search::hwcaps::variants::Variants;
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
+use crate::search::store::below;
 
 /// Answers the questions of objects; remembers directories from one to the next.
 pub struct Asker<'a> {
@@ -102,7 +102,7 @@ impl<'a> Asker<'a> {
         let run_path = RunPath::of(dynamic)?;
         let mut asked = Asked::of(path.to_owned());
         asked.object.canonical = canonical;
-        asked.object.run_path = run_path.mark();
+        asked.object.run_path = mark(&run_path);
         asked.object.is_program = view.interpreter.is_some();
         // Its own DT_RPATH is all that a program searches before LD_LIBRARY_PATH; a
         // library's goes on to those of who loaded it.
@@ -160,16 +160,10 @@ impl<'a> Asker<'a> {
     /// (then an error stands for it).
     fn directories(&self, path: &BStr, run_path: &RunPath<'_>) -> Vec<Option<Rc<Dir>>> {
         let origin = dirname(path);
-        let tokens = Tokens {
-            origin: Some(origin.as_ref()),
-            lib: BStr::new(""),
-            platform: None,
-            secure: None,
-        };
         let mut dirs: Vec<Option<Rc<Dir>>> = Vec::new();
         for element in run_path.value.split_str(":").map(BStr::new) {
-            let name = directory_name(element, &tokens)
-                .filter(|name| name.starts_with(b"/") && !needs_loader(element));
+            // An answer with a dollar sign would be expanded again.
+            let name = fixed_dir(element, origin.as_ref()).filter(|name| !name.contains(&b'$'));
             let Some(name) = name else {
                 dirs.push(None);
                 break;
@@ -191,9 +185,8 @@ impl<'a> Asker<'a> {
     fn look_at(&self, name: BString) -> Dir {
         let fs = self.sources.fs;
         let plain = without_slash(&name);
-        let real = fs.canonicalize(plain);
-        let immutable =
-            self.in_store(plain) && real.as_ref().map_or(true, |real| self.in_store(real.as_ref()));
+        let stores = self.sources.stores;
+        let immutable = stores.contain(plain) && stores.contain_file(fs, plain);
         let presence = match fs.stat(name.as_ref()) {
             Ok(FileKind::Directory) if immutable => Presence::There(None),
             Ok(FileKind::Directory) => match self.sources.stamps.stamp(plain) {
@@ -203,10 +196,14 @@ impl<'a> Asker<'a> {
                 _ => Presence::Unclear(Left::Unsettled),
             },
             Err(Errno::NOENT) => Presence::Absent(self.may_come(plain, immutable)),
+            // No directory; in a store that cannot change.
+            Ok(_) | Err(Errno::NOTDIR | Errno::LOOP) if immutable => {
+                Presence::Absent(self.may_come(plain, immutable))
+            }
             _ => Presence::Unclear(Left::Candidate),
         };
         let variants = match presence {
-            Presence::There(_) => Variants::of(fs, name.as_ref(), self.sources.ident),
+            Presence::There(_) => Variants::of(fs, name.as_ref(), self.sources.ident, None),
             _ => Variants::default(),
         };
         let plain = Arc::new(plain.to_owned());
@@ -220,7 +217,7 @@ impl<'a> Asker<'a> {
         if !immutable {
             return Some(Guard::Absent(dir.to_owned()));
         }
-        let has_package = |store: &BString| {
+        let has_package = |store: &BStr| {
             let Some(below) = below(dir, store) else { return false };
             // A trailing slash makes the package itself a directory in it.
             let package = below.split_once_str("/").map_or(below, |(package, _)| package);
@@ -229,11 +226,6 @@ impl<'a> Asker<'a> {
         };
         let is_settled = self.sources.stores.iter().any(has_package);
         (!is_settled).then(|| Guard::AbsentPackage(dir.to_owned()))
-    }
-
-    /// True under a store prefix, not for the prefix itself.
-    fn in_store(&self, path: &BStr) -> bool {
-        self.sources.stores.iter().any(|store| below(path, store).is_some())
     }
 }
 
@@ -312,36 +304,34 @@ impl Question<'_, '_> {
         if dir.variants.may_have(self.asker.sources.fs, self.name) {
             return Step::Left(Left::Hwcaps);
         }
-        let mut path = dir.name.clone();
-        path.extend_from_slice(self.name);
-        self.judge(path, dir.immutable)
+        self.judge(dir.name.as_ref(), dir.immutable)
     }
 
-    /// One candidate. A file of another class or machine is passed over where it cannot
-    /// change.
-    fn judge(&self, path: BString, immutable: bool) -> Step {
-        let file = match self.asker.sources.fs.open(path.as_ref()) {
-            Ok(file) => file,
-            Err(Errno::NOENT) => return Step::NotHere,
-            Err(_) => return Step::Left(Left::Candidate),
+    /// One candidate. What is absent or another machine's stays so in a store; what this user may
+    /// not open another may.
+    fn judge(&self, dir: &BStr, immutable: bool) -> Step {
+        let sources = &self.asker.sources;
+        let file = match look(sources.fs, dir, self.name, sources.ident, None) {
+            Look::Found(file) => file,
+            Look::Absent => return Step::NotHere,
+            Look::PassedOver if immutable => return Step::NotHere,
+            _ => return Step::Left(Left::Candidate),
         };
-        match verify::open_verify(&file, self.asker.sources.ident) {
-            Verdict::PassedOver(_) if immutable => Step::NotHere,
-            Verdict::Good if !goes_by(self.asker.sources.fs, &file, path.as_ref()) => {
-                Step::Left(Left::OtherName)
-            }
-            Verdict::Good if is_loadable(&file) => {
-                let look = !immutable || self.leads_out(&path);
-                Step::Found { path, look }
-            }
-            _ => Step::Left(Left::Candidate),
+        let path: BString = [dir.as_bytes(), self.name.as_bytes()].concat().into();
+        if !goes_by(sources.fs, &file, path.as_ref()) {
+            return Step::Left(Left::OtherName);
         }
+        if !is_loadable(&file) {
+            return Step::Left(Left::Candidate);
+        }
+        let look = !immutable || self.leads_out(&path);
+        Step::Found { path, look }
     }
 
     /// True where the file is a link to something outside the stores.
     fn leads_out(&self, path: &BString) -> bool {
-        let real = self.asker.sources.fs.canonicalize(path.as_ref());
-        !real.is_ok_and(|real| self.asker.in_store(real.as_ref()))
+        let sources = &self.asker.sources;
+        !sources.stores.contain_file(sources.fs, path.as_ref())
     }
 
     fn ask_cache(&mut self, no_default_dirs: bool) -> Step {
@@ -364,11 +354,11 @@ impl Question<'_, '_> {
             return Step::NotHere;
         }
         // The module takes the needed string for the last component of the answer.
-        let plain = path.rsplit_once_str("/").is_some_and(|(_, file)| file == self.name.as_bytes());
-        if !plain || path.contains(&b'$') {
+        let dir = path.strip_suffix(self.name.as_bytes()).filter(|dir| dir.ends_with(b"/"));
+        let Some(dir) = dir.filter(|_| !path.contains(&b'$')) else {
             return Step::Left(Left::Candidate);
-        }
-        match self.judge(path.to_owned(), self.asker.in_store(path)) {
+        };
+        match self.judge(dir.as_bstr(), sources.stores.contain(path)) {
             Step::NotHere => Step::Left(Left::Candidate),
             step => step,
         }
@@ -401,13 +391,8 @@ impl Asked {
     }
 }
 
-/// What follows a store's path and a slash.
-fn below<'p>(path: &'p [u8], store: &BString) -> Option<&'p [u8]> {
-    path.strip_prefix(store.as_slice())?.strip_prefix(b"/")
-}
-
-fn join(dir: &BString, name: &[u8]) -> BString {
-    [dir.as_slice(), b"/", name].concat().into()
+fn join(dir: &BStr, name: &[u8]) -> BString {
+    [dir.as_bytes(), b"/", name].concat().into()
 }
 
 /// The loader takes it and maps it, for whoever starts the program.
@@ -442,13 +427,6 @@ fn is_loadable(file: &Arc<OpenedFile>) -> bool {
     const READABLE_BY_ALL: u32 = 0o004;
     let view = file.object.as_ref();
     file.mode & READABLE_BY_ALL != 0 && view.is_ok_and(|view| verify::map_from_fd(view).is_ok())
-}
-
-/// True where the element has a token that the loader fills in, or, left as it is, a dollar
-/// sign: an answer with one would be expanded again.
-fn needs_loader(element: &BStr) -> bool {
-    let rest = element.replace("${ORIGIN}", "").replace("$ORIGIN", "");
-    dst::has_token(&rest) || rest.contains(&b'$')
 }
 
 fn without_slash(dir: &BString) -> &BStr {

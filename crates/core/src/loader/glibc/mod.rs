@@ -11,6 +11,7 @@ mod deps;
 pub(crate) mod dirs;
 mod map_object;
 mod open_path;
+pub(crate) mod run_path;
 mod startup;
 #[cfg(test)]
 mod tests;

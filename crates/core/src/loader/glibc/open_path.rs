@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bstr::{BStr, BString};
 
 use super::dirs::{PathList, Status};
+use super::run_path::goes_on;
 use super::verify::{self, Verdict};
 use super::{Ended, Process};
 use crate::fs::{Errno, FileKind, OpenedFile};
@@ -74,22 +75,12 @@ impl Process<'_> {
                 dirs.leave_out_next(from);
                 continue;
             }
-            if !self.search_goes_on() {
+            if !goes_on(self.errno, Some(self.version.minor)) {
                 return Ok(Step::NotHere);
             }
             from = position + 1;
         }
         Ok(Step::NotHere)
-    }
-
-    /// Whether the errno that the last directory left lets the search of this source go
-    /// on. `ENOTDIR` does so from glibc 2.39 on.
-    fn search_goes_on(&self) -> bool {
-        match self.errno {
-            Errno::NOENT | Errno::ACCES => true,
-            Errno::NOTDIR => self.version >= NOTDIR_GOES_ON,
-            _ => false,
-        }
     }
 
     /// One file name in one subdirectory of one directory, and the `stat` that its first
@@ -210,7 +201,5 @@ impl Process<'_> {
     }
 }
 
-/// The release from which `ENOTDIR` no longer ends the search of a path.
-const NOTDIR_GOES_ON: GlibcVersion = GlibcVersion { major: 2, minor: 39 };
 /// The release from which the directory `stat` keeps its trailing slash (bug 30435).
 const STAT_WITH_SLASH: GlibcVersion = GlibcVersion { major: 2, minor: 38 };

@@ -3,6 +3,7 @@
 
 mod carried;
 mod limits;
+mod run_path;
 
 use bstr::BString;
 

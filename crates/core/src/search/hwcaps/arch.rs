@@ -194,8 +194,10 @@ impl Arch {
         // AT_PLATFORM itself, where the loader has no table of its own for it.
         let kernel: &[&str] = match self {
             Arch::Aarch64 => &["aarch64"],
-            Arch::Arm => &["v6l", "v7l", "v8l"],
+            Arch::Arm => &["v5l", "v6l", "v7l", "v8l"],
             Arch::I386 => &["i386", "i486", "haswell", "xeon_phi"],
+            Arch::S390 => &["z17"],
+            Arch::PowerPc | Arch::PowerPc64Le => &["power11"],
             _ => &[],
         };
         bits.chain(platforms).chain(kernel.iter().copied()).chain(["tls"])

@@ -2,10 +2,11 @@
 //!
 //! [`subdirectories`] is what the glibc model asks for; [`cpu`] says what a CPU named
 //! by `--cpu` makes a loader believe, and [`arch`] holds the tables of glibc it rests
-//! on.
+//! on. [`variants`] looks for the subdirectories of every CPU in a directory.
 
 pub mod arch;
 pub mod cpu;
+pub(crate) mod variants;
 
 use bstr::{BStr, BString, ByteSlice};
 

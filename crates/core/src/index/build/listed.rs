@@ -1,0 +1,34 @@
+//! The names of directories that may stand in `LD_LIBRARY_PATH`.
+
+use bstr::{BStr, BString, ByteSlice};
+
+use super::search::is_library;
+use crate::elf::Ident;
+use crate::fs::{FileKind, FileSystem};
+use crate::index::hash::NameHash;
+use crate::loader::glibc::dirname;
+use crate::search::hwcaps::arch::Arch;
+
+/// A name of a directory that may stand in `LD_LIBRARY_PATH`. `None` where it is a hwcaps
+/// subdirectory, whose contents the directory's stamp does not cover.
+///
+/// The name is certain to answer where it is a readable object of the machine that goes by that
+/// name, and no link that leads out of the directory.
+#[must_use]
+pub fn name_in(fs: &dyn FileSystem, dir: &BStr, name: &BStr, ident: &Ident) -> Option<NameHash> {
+    let is_word = name == "glibc-hwcaps" || Arch::of(ident).legacy_names().any(|word| name == word);
+    let path = BString::from([dir.as_bytes(), b"/", name].concat());
+    let kind = fs.stat(path.as_ref());
+    if is_word && kind != Ok(FileKind::File) {
+        return None;
+    }
+    let in_dir = || {
+        let (dir, path) = (fs.canonicalize(dir), fs.canonicalize(path.as_ref()));
+        matches!((dir, path), (Ok(dir), Ok(path)) if dirname(&path) == dir)
+    };
+    let certain = kind == Ok(FileKind::File)
+        && name.to_str().is_ok()
+        && fs.open(path.as_ref()).is_ok_and(|file| is_library(fs, &file, path.as_ref(), ident))
+        && in_dir();
+    Some(NameHash::of(name, certain))
+}
