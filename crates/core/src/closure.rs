@@ -97,8 +97,10 @@ impl Subject {
                 return Err(ClosureError::Elf { path: path.to_owned(), source });
             }
         };
-        let kind =
-            kind_of(&view).ok_or_else(|| ClosureError::NotLoadable { path: path.to_owned() })?;
+        let kind = match kind_of(fs, &view) {
+            Some(kind) => kind,
+            None => return Err(unusable(path, &view)),
+        };
         Ok(Self { path: path.to_owned(), file, view, kind })
     }
 
@@ -113,21 +115,44 @@ impl Subject {
     }
 }
 
-fn kind_of(view: &ObjectView) -> Option<SubjectKind> {
+/// How an object would be started; `None` if neither the kernel nor a loader takes it.
+///
+/// A library's `PT_INTERP` counts only if the library is started as a program, as
+/// `libc.so.6` can be: loaders never read it (glibc 2.36 `elf/dl-load.c`
+/// `_dl_map_object_from_fd`). A library whose interpreter is malformed or missing is
+/// therefore a library like any other.
+fn kind_of(fs: &dyn FileSystem, view: &ObjectView) -> Option<SubjectKind> {
     const ET_EXEC: u16 = 2;
     const ET_DYN: u16 = 3;
+    let library = || Some(SubjectKind::Library { interpreter: usual_interpreter(view) });
     let pie = view.dynamic.as_ref().is_some_and(|d| d.flags_1 & crate::elf::DF_1_PIE != 0);
     match (&view.interpreter, view.ident.e_type) {
         _ if !view.has_load => None,
+        (Some(path), ET_DYN) if view.is_library() && fs.open(path.as_ref()).is_err() => library(),
         (Some(interpreter), ET_EXEC | ET_DYN) => {
             Some(SubjectKind::Program { interpreter: interpreter.clone() })
+        }
+        (None, ET_EXEC | ET_DYN) if view.interpreter_fault.is_some() => {
+            view.is_library().then(library)?
         }
         (None, ET_EXEC) => Some(SubjectKind::Static),
         (None, ET_DYN) if pie => Some(SubjectKind::Static),
         // Debug information split off a program or library.
         (None, ET_DYN) if view.dynamic.is_none() => None,
-        (None, ET_DYN) => Some(SubjectKind::Library { interpreter: usual_interpreter(view) }),
+        (None, ET_DYN) => library(),
         _ => None,
+    }
+}
+
+/// Why an object is nothing that starts: a program's bad `PT_INTERP`, or its kind. Debug
+/// information split off a program has a `PT_INTERP` without bytes, and no dynamic entries.
+fn unusable(path: &BStr, view: &ObjectView) -> ClosureError {
+    let path = path.to_owned();
+    match view.interpreter_fault {
+        Some(reason) if view.dynamic.is_some() => {
+            ClosureError::Elf { path, source: ElfError::Malformed(reason) }
+        }
+        _ => ClosureError::NotLoadable { path },
     }
 }
 

@@ -84,8 +84,12 @@ where
     });
     let entries = entries::<Elf, R>(source, endian, place)?;
     let mut strings = Strings { source, memory, table: entries.string_table };
-    let mut dynamic =
-        Dynamic { flags: entries.flags, flags_1: entries.flags_1, ..Dynamic::default() };
+    let mut dynamic = Dynamic {
+        flags: entries.flags,
+        flags_1: entries.flags_1,
+        has_debug: entries.has_debug,
+        ..Dynamic::default()
+    };
     for (kind, at) in entries.dependencies {
         dynamic.dependencies.push(Dependency { kind, name: strings.get(at)? });
     }
@@ -110,6 +114,7 @@ struct Entries {
     depaudit: Option<u64>,
     flags: u64,
     flags_1: u64,
+    has_debug: bool,
 }
 
 impl Entries {
@@ -128,6 +133,7 @@ impl Entries {
             elf::DT_DEPAUDIT => self.depaudit = Some(value),
             elf::DT_FLAGS => self.flags = value,
             elf::DT_FLAGS_1 => self.flags_1 = value,
+            elf::DT_DEBUG => self.has_debug = true,
             _ => {}
         }
     }

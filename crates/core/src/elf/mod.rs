@@ -34,6 +34,9 @@ pub struct ObjectView {
     pub has_load: bool,
     /// `PT_INTERP`, without its NUL.
     pub interpreter: Option<BString>,
+    /// Why the kernel refuses to start the object by its `PT_INTERP`, if it does. Loaders
+    /// never read that segment of a library.
+    pub interpreter_fault: Option<&'static str>,
     /// `PT_DYNAMIC`; absent in a static program.
     pub dynamic: Option<Dynamic>,
     /// `NT_GNU_BUILD_ID`.
@@ -56,7 +59,7 @@ impl ObjectView {
             ET_DYN => self.has_load && (self.dynamic.is_none() || self.has_flag_1(DF_1_PIE)),
             _ => false,
         };
-        starts_alone && self.interpreter.is_none()
+        starts_alone && self.interpreter.is_none() && self.interpreter_fault.is_none()
     }
 
     /// True where it can be started: it names an interpreter, is `ET_EXEC`, or says
@@ -64,6 +67,15 @@ impl ObjectView {
     #[must_use]
     pub fn is_program(&self) -> bool {
         self.interpreter.is_some() || self.ident.e_type == ET_EXEC || self.has_flag_1(DF_1_PIE)
+    }
+
+    /// True for an object that was linked as a library, whether or not it names an
+    /// interpreter (`libc.so.6` does): position-independent, and neither `DF_1_PIE` nor
+    /// `DT_DEBUG` marks it as a program.
+    #[must_use]
+    pub fn is_library(&self) -> bool {
+        let marked = self.dynamic.as_ref().is_none_or(|dynamic| dynamic.has_debug);
+        self.ident.e_type == ET_DYN && !marked && !self.has_flag_1(DF_1_PIE)
     }
 
     /// The `DT_NEEDED` strings in order, unexpanded; filters are left out.
@@ -140,6 +152,8 @@ pub struct Dynamic {
     pub flags: u64,
     /// `DT_FLAGS_1` (`DF_1_*`).
     pub flags_1: u64,
+    /// True with a `DT_DEBUG`: link editors write it into programs only.
+    pub has_debug: bool,
 }
 
 /// One dependency entry of the dynamic section.

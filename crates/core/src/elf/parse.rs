@@ -38,9 +38,9 @@ pub(super) struct Segment {
 /// # Errors
 /// [`ElfError::NotElf`] without the magic bytes; [`ElfError::Malformed`] where the
 /// header is truncated, the program headers are not of the expected size, more than
-/// 65,534 or outside the file, or where `PT_INTERP`, `PT_DYNAMIC` or one of its
-/// strings cannot be read, or where its strings and notes exceed 16 MiB. Malformed
-/// notes are passed over, and a note that no `PT_NOTE` covers is not found, section
+/// 65,534 or outside the file, or where `PT_DYNAMIC` or one of its strings cannot be
+/// read, or where its strings and notes exceed 16 MiB. A malformed `PT_INTERP` is
+/// [`ObjectView::interpreter_fault`]. Malformed notes are passed over, and a note that no `PT_NOTE` covers is not found, section
 /// or not (Go's linker leaves the GNU build id so).
 pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> {
     let mut source = Source::new(data)?;
@@ -53,6 +53,7 @@ pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> 
         ident,
         has_load: false,
         interpreter: None,
+        interpreter_fault: None,
         dynamic: None,
         build_id: None,
         tls: None,
@@ -120,7 +121,10 @@ where
     let endian = endianness(view.ident.endian);
     let segments = segments::<Elf, R>(source, endian)?;
     view.has_load = segments.iter().any(|segment| segment.kind == PT_LOAD);
-    view.interpreter = interpreter(source, &segments)?;
+    match interpreter(source, &segments) {
+        Ok(path) => view.interpreter = path,
+        Err(reason) => view.interpreter_fault = Some(reason),
+    }
     view.tls = tls(&segments);
     if let Some(place) = dynamic_segment(&segments) {
         let memory = Memory::new(&segments, view.ident.class);
@@ -181,23 +185,23 @@ fn segment<P: ProgramHeader<Endian = Endianness>>(entry: &P, endian: Endianness)
     }
 }
 
-/// The first `PT_INTERP` with bytes in the file, by the kernel's rules (Linux
-/// `fs/binfmt_elf.c` `load_elf_binary`): 2 to 4096 bytes, the last a NUL. One of no
-/// bytes is what `objcopy --only-keep-debug` leaves behind.
+/// The first `PT_INTERP`, by the kernel's rules (Linux `fs/binfmt_elf.c`
+/// `load_elf_binary`): 2 to 4096 bytes, the last a NUL. The error says which rule it
+/// breaks; the kernel then fails with `ENOEXEC`, or with `EIO` if the file is too short.
 fn interpreter<'data, R: ReadRef<'data>>(
     source: &Source<'data, R>,
     segments: &[Segment],
-) -> Result<Option<BString>, ElfError> {
-    let present = |segment: &&Segment| segment.kind == PT_INTERP && segment.filesz > 0;
+) -> Result<Option<BString>, &'static str> {
+    let present = |segment: &&Segment| segment.kind == PT_INTERP;
     let Some(segment) = segments.iter().find(present) else { return Ok(None) };
     if !(2..=INTERPRETER_MAX).contains(&segment.filesz) {
-        return Err(ElfError::Malformed("its PT_INTERP is empty or longer than 4096 bytes"));
+        return Err("its PT_INTERP is empty or longer than 4096 bytes");
     }
     let bytes = source
         .bytes(segment.offset, segment.filesz)
-        .ok_or(ElfError::Malformed("its PT_INTERP lies outside the file"))?;
+        .ok_or("its PT_INTERP lies outside the file")?;
     if bytes.last() != Some(&0) {
-        return Err(ElfError::Malformed("its PT_INTERP does not end in a NUL"));
+        return Err("its PT_INTERP does not end in a NUL");
     }
     let path = bytes.split_str("\0").next().unwrap_or_default();
     Ok(Some(path.into()))

@@ -277,26 +277,30 @@ fn claims_of_4_gb_in_a_small_file_are_malformed() {
             for field in [Field::FileSize, Field::MemorySize] {
                 image.patch(kind, field, 0xffff_ffff);
             }
-            assert_eq!(parse(&image.bytes[..]).is_err(), kind == elf::PT_INTERP, "{kind:?}");
+            let seen = view(&image);
+            assert_eq!(seen.interpreter_fault.is_some(), kind == elf::PT_INTERP, "{kind:?}");
             image.patch(kind, Field::Offset, 0xffff_fff0);
-            assert!(
-                parse(&image.bytes[..]).is_ok() != matches!(kind, elf::PT_INTERP | elf::PT_LOAD)
-            );
+            assert!(parse(&image.bytes[..]).is_ok() != (kind == elf::PT_LOAD));
         }
     }
 }
 
 #[test]
-fn interpreter_that_the_kernel_refuses_is_malformed() {
+fn interpreter_that_the_kernel_refuses_is_a_fault_of_a_view_that_is_read() {
     let image = |size| {
-        let mut image = Builder::elf64().interpreter("/lib/ld.so").build();
+        let mut image = Builder::elf64().needed("a").interpreter("/lib/ld.so").build();
         image.patch(elf::PT_INTERP, Field::FileSize, size);
-        image
+        let view = view(&image);
+        assert_eq!(view.needed().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(view.interpreter, None);
+        assert!(!view.is_static() && !view.is_program() && view.is_library());
+        view.interpreter_fault.expect("a fault")
     };
-    assert_eq!(malformed(&image(5)), "its PT_INTERP does not end in a NUL");
-    assert!(malformed(&image(1)).contains("empty"));
-    assert!(malformed(&image(4097)).contains("longer"));
-    assert_eq!(view(&image(0)).interpreter, None);
+    assert_eq!(image(5), "its PT_INTERP does not end in a NUL");
+    assert_eq!(image(4000), "its PT_INTERP lies outside the file");
+    for size in [0, 1, 4097] {
+        assert_eq!(image(size), "its PT_INTERP is empty or longer than 4096 bytes");
+    }
 }
 
 #[test]
@@ -359,6 +363,18 @@ fn kinds_of_programs() {
     let static_pie = Builder::elf64().number(elf::DT_FLAGS_1, DF_1_PIE);
     assert_eq!(kinds(static_pie), (true, true));
     assert_eq!(kinds(Builder::elf64().without_load()), (false, false));
+}
+
+#[test]
+fn libraries_are_what_link_editors_do_not_mark_as_programs() {
+    let is_library = |builder: Builder| view(&builder.build()).is_library();
+    let library = Builder::elf64().needed("a");
+    assert!(is_library(library.clone()));
+    assert!(is_library(library.clone().interpreter("/ld")));
+    assert!(!is_library(library.clone().number(elf::DT_DEBUG, 0)));
+    assert!(!is_library(library.clone().number(elf::DT_FLAGS_1, DF_1_PIE)));
+    assert!(!is_library(library.header(2, 62, 0)));
+    assert!(!is_library(Builder::elf64()));
 }
 
 #[test]

@@ -50,6 +50,7 @@ impl ObjectBuilder {
                 has_load: true,
                 ident,
                 interpreter: None,
+                interpreter_fault: None,
                 dynamic: Some(Dynamic::default()),
                 build_id: None,
                 tls: None,
@@ -131,6 +132,20 @@ impl ObjectBuilder {
     #[must_use]
     pub fn interpreter(mut self, path: impl AsRef<[u8]>) -> Self {
         self.view.interpreter = Some(BString::from(path.as_ref()));
+        self
+    }
+
+    /// Sets a `PT_INTERP` that the kernel refuses, for this reason.
+    #[must_use]
+    pub fn bad_interpreter(mut self, reason: &'static str) -> Self {
+        (self.view.interpreter, self.view.interpreter_fault) = (None, Some(reason));
+        self
+    }
+
+    /// Sets `DT_DEBUG`, which link editors write into programs alone.
+    #[must_use]
+    pub fn dt_debug(mut self) -> Self {
+        self.dynamic().has_debug = true;
         self
     }
 

@@ -360,3 +360,37 @@ fn debug_information_split_off_is_nothing_that_starts() {
     let error = Subject::open(&fs, "/x.debug".into()).expect_err("nothing to start");
     assert!(matches!(error, closure::ClosureError::NotLoadable { .. }), "{error}");
 }
+
+#[test]
+fn the_interpreter_of_a_library_is_not_looked_at() {
+    let odd = || ObjectBuilder::library("liba.so").bad_interpreter("a reason");
+    let fs = base()
+        .object("/bin/prog", program().needed("liba.so").needed("libb.so").runpath("/a"))
+        .object("/a/liba.so", odd())
+        .object("/a/libb.so", ObjectBuilder::library("libb.so").interpreter("/nowhere/ld.so"));
+    assert_eq!(probes(&run(&fs)), ["open:hit /a/liba.so", "open:hit /a/libb.so"]);
+    for library in ["/a/liba.so", "/a/libb.so"] {
+        let subject = Subject::open(&fs, library.into()).expect("a library");
+        let interpreter = Some("/lib64/ld-linux-x86-64.so.2".into());
+        assert_eq!(subject.kind, closure::SubjectKind::Library { interpreter });
+    }
+}
+
+#[test]
+fn the_interpreter_of_a_program_has_to_be_one() {
+    let odd = |object: ObjectBuilder| object.bad_interpreter("a reason");
+    let fs = base()
+        .object("/pie", odd(program()))
+        .object("/old-pie", odd(ObjectBuilder::library("").dt_debug()))
+        .object("/fixed", odd(ObjectBuilder::library("").e_type(2)))
+        .object("/elsewhere", ObjectBuilder::library("").dt_debug().interpreter("/nowhere/ld"))
+        .object("/fixed.debug", odd(program().e_type(2).without_dynamic()));
+    for path in ["/pie", "/old-pie", "/fixed"] {
+        let error = Subject::open(&fs, path.into()).expect_err("the kernel refuses it");
+        assert_eq!(error.to_string(), format!("{path}: malformed ELF file: a reason"));
+    }
+    let elsewhere = Subject::open(&fs, "/elsewhere".into()).expect("a program");
+    assert_eq!(elsewhere.interpreter(), Some("/nowhere/ld".into()));
+    let error = Subject::open(&fs, "/fixed.debug".into()).expect_err("nothing to start");
+    assert!(matches!(error, closure::ClosureError::NotLoadable { .. }), "{error}");
+}
