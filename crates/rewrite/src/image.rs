@@ -184,12 +184,15 @@ impl Image {
         }
     }
 
-    /// What `objcopy --only-keep-debug` and `eu-strip -f` leave: code without its bytes.
+    /// True for what `objcopy --only-keep-debug` and `eu-strip -f` leave: no code has bytes.
+    /// One section without bytes is not enough, for a loader writes the `.plt` of 32-bit
+    /// PowerPC (its ABI supplement, "Procedure Linkage Table").
     fn is_debug_information(&self) -> bool {
         let code = SHF_ALLOC.0 | SHF_EXECINSTR.0;
-        self.sections
-            .iter()
-            .any(|section| section.kind == SHT_NOBITS && section.flags.0 & code == code)
+        let mut code = self.sections.iter().filter(|section| section.flags.0 & code == code);
+        let first = code.next();
+        first.is_some_and(|first| first.kind == SHT_NOBITS)
+            && code.all(|section| section.kind == SHT_NOBITS)
     }
 
     /// `PT_LOAD` ascends, does not overlap, and `memsz ≥ filesz` (gABI, "Program

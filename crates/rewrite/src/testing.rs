@@ -4,8 +4,9 @@
 use object::elf::{
     DT_GNU_HASH, DT_NEEDED, DT_NULL, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERNEED, DT_VERNEEDNUM,
     DynamicTag, PF_R, PF_W, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, PT_PHDR, ProgramFlags,
-    ProgramType, SHF_ALLOC, SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH, SHT_GNU_VERNEED, SHT_NOTE,
-    SHT_NULL, SHT_PROGBITS, SHT_STRTAB, SectionFlags, SectionType,
+    ProgramType, SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH,
+    SHT_GNU_VERNEED, SHT_NOBITS, SHT_NOTE, SHT_NULL, SHT_PROGBITS, SHT_STRTAB, SectionFlags,
+    SectionType,
 };
 
 use crate::format::{Dyn, Format, Section, Segment};
@@ -31,6 +32,8 @@ pub(crate) struct Builder {
     pub(crate) sections: bool,
     pub(crate) spare: usize,
     pub(crate) bss: u64,
+    /// A `.plt` without bytes, which the loader of 32-bit PowerPC writes.
+    pub(crate) bss_plt: bool,
     pub(crate) needed: Vec<&'static str>,
     /// Further entries, with strings.
     pub(crate) texts: Vec<(DynamicTag, &'static str)>,
@@ -55,6 +58,7 @@ impl Builder {
             sections: true,
             spare: 4,
             bss: 0x2345,
+            bss_plt: false,
             needed: vec!["libone.so.1", "libc.so.6"],
             texts: Vec::new(),
             numbers: Vec::new(),
@@ -165,6 +169,12 @@ impl<'a> Image<'a> {
         offset
     }
 
+    fn flag_last(&mut self, flags: SectionFlags) {
+        if let Some(last) = self.sections.last_mut() {
+            last.flags = SectionFlags(last.flags.0 | flags.0);
+        }
+    }
+
     fn described(&mut self, kind: ProgramType, name: &str, section: SectionType, bytes: &[u8]) {
         let base = self.asked.base;
         let offset = self.section(name, section, bytes, 4, base);
@@ -196,6 +206,7 @@ impl<'a> Image<'a> {
         self.entry(DT_SYMTAB, symbols + base);
         self.strings_and_versions();
         self.section(".text", SHT_PROGBITS, &[0xc3; 64], 16, base);
+        self.flag_last(SHF_EXECINSTR);
     }
 
     fn strings_and_versions(&mut self) {
@@ -256,6 +267,13 @@ impl<'a> Image<'a> {
         let offset = self.section(".dynamic", SHT_DYNAMIC, &bytes, 8, bias);
         let data = self.section(".data", SHT_PROGBITS, &[0xdd; 32], 8, bias);
         let size = data + 32 - offset;
+        if self.asked.bss_plt {
+            self.section(".plt", SHT_NOBITS, &[], 4, bias);
+            self.flag_last(SectionFlags(SHF_WRITE.0 | SHF_EXECINSTR.0));
+            if let Some(last) = self.sections.last_mut() {
+                last.size = 0x100;
+            }
+        }
         self.segment(PT_LOAD, PF_R | PF_W, offset, size, bias);
         if let Some(load) = self.segments.last_mut() {
             load.memsz += self.asked.bss;

@@ -86,8 +86,15 @@ fn debug_information_alone() {
     };
     let text = named(b".text");
     image[text + 4..text + 8].copy_from_slice(&8_u32.to_le_bytes());
-    image[text + 8..text + 16].copy_from_slice(&6_u64.to_le_bytes());
     assert_eq!(refusal(&image, note("x")), RewriteError::DebugInformation);
+}
+
+#[test]
+fn a_plt_that_the_loader_writes_is_no_debug_information() {
+    for format in FORMATS {
+        let classic = Builder { bss_plt: true, machine: 20, ..Builder::library(format) };
+        edited(&classic.build(), &[note("x")]);
+    }
 }
 
 #[test]
