@@ -61,6 +61,39 @@ fn caches() -> Option<tempfile::TempDir> {
     Some(dir)
 }
 
+/// A cache of directories that hold libraries of three ABIs, of the same sonames, and of
+/// sonames that a loader takes for one (`.so.1` and `.so.01`). Directories are listed
+/// against the order of their names. `None`, with the reason printed, where the tools are
+/// missing.
+fn cache_of_many_abis() -> Option<tempfile::TempDir> {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+    fs::write(at("a.c"), "int f(void) { return 1; }\n").expect("a source");
+    let mut conf = String::new();
+    for (folder, abi) in [("z", "64"), ("lib64", "64"), ("y32", "32"), ("lib32", "32")]
+        .into_iter()
+        .chain([("libx32", "x32"), ("a", "64"), ("ax32", "x32")])
+    {
+        fs::create_dir(at(folder)).expect("a directory");
+        for soname in [SONAME, "libsame.so.01", "libsame.so.1", "libsame.so.001"] {
+            let (abi, name) = (format!("-m{abi}"), format!("-Wl,-soname,{soname}"));
+            let (to, from) = (at(&format!("{folder}/{soname}")), at("a.c"));
+            let args = [&abi, &name, "-shared", "-fPIC", "-nostdlib", "-o", &to, &from];
+            if !run("cc", &args) {
+                skip("no C compiler for all ABIs of x86-64");
+                return None;
+            }
+        }
+        conf += &(at(folder) + "\n");
+    }
+    fs::write(at("conf"), conf).expect("a configuration");
+    if !run("ldconfig", &["-X", "-i", "-c", "new", "-C", &at("new"), "-f", &at("conf")]) {
+        skip("no ldconfig that writes the new format");
+        return None;
+    }
+    Some(dir)
+}
+
 /// Soname and path of each line of `ldconfig -p`.
 fn printed(cache: &Path) -> Vec<(String, String)> {
     let output = ["ldconfig", "/usr/sbin/ldconfig", "/sbin/ldconfig"]
@@ -178,6 +211,19 @@ fn a_cache_is_written_as_ldconfig_writes_it_byte_for_byte() {
     let Some(dir) = caches() else { return };
     let (theirs, ours) = rewritten(&dir.path().join("new")).expect("a loader cache");
     assert_eq!(ours.as_bstr(), theirs.as_bstr());
+}
+
+#[test]
+fn a_cache_of_many_abis_is_written_as_ldconfig_writes_it_byte_for_byte() {
+    let Some(dir) = cache_of_many_abis() else { return };
+    let path = dir.path().join("new");
+    let cache = read(&path);
+    let ours = |entry: &CacheEntry<'_>| entry.path.starts_with_str(dir.path().to_str().unwrap());
+    let flags: BTreeSet<i32> = cache.entries().filter(ours).map(|entry| entry.flags).collect();
+    assert_eq!(flags.len(), 3, "three ABIs");
+    assert_eq!(cache.entries().filter(ours).count(), 7 * 4);
+    let (theirs, written) = rewritten(&path).expect("a loader cache");
+    assert_eq!(written.as_bstr(), theirs.as_bstr());
 }
 
 #[test]

@@ -207,7 +207,7 @@ impl<'a> Package<'a> {
     fn finish(mut self, root: BString, plan: &mut Plan) {
         let Some(target) = self.target else { return };
         self.leave_out_other_answers(plan);
-        let mut entered: FxHashMap<(i32, BString), BString> = FxHashMap::default();
+        let mut entered: BTreeMap<(i32, BString), BString> = BTreeMap::new();
         let path = path_in(root.as_ref());
         for (key, answer) in self.answers {
             match answer {

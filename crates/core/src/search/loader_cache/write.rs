@@ -53,6 +53,10 @@ pub fn entry_flags(ident: &Ident) -> i32 {
 
 /// The bytes of a cache for the loaders of `target`'s architecture. `None` where it would
 /// not fit the format's 32-bit offsets.
+///
+/// Of entries with the same flags whose sonames a loader takes for one (`libcmp`), the
+/// order given stays: the loader takes the first one, and `ldconfig` writes them in the
+/// order of its directories.
 #[must_use]
 pub fn write(target: &Ident, mut entries: Vec<NewEntry>, generator: &str) -> Option<Vec<u8>> {
     let signed_char = has_signed_char(target.machine);
@@ -105,14 +109,13 @@ fn extensions(out: &mut Out, strings: &Strings, names: &[&BString], generator: &
 }
 
 /// `compare`: the table is sorted downwards, so that a binary search meets the entries of a
-/// name with the named ones first.
+/// name with the named ones first. Entries that are equal stay in the order in which they
+/// were added (`add_to_cache`).
 fn order(a: &NewEntry, b: &NewEntry, signed_char: bool) -> Ordering {
     libcmp(&b.soname, &a.soname, signed_char)
         .then_with(|| b.flags.cmp(&a.flags))
         .then_with(|| a.hwcaps_name.is_none().cmp(&b.hwcaps_name.is_none()))
         .then_with(|| a.hwcaps_name.cmp(&b.hwcaps_name))
-        .then_with(|| a.soname.cmp(&b.soname))
-        .then_with(|| a.path.cmp(&b.path))
 }
 
 /// The string table: each string once, sorted by its end, so that one that ends another
