@@ -5,7 +5,8 @@
 //! stores and of foreign sysroots; [`predict`] is the model's side of both.
 //! [`edit_trial`] edits many real files and holds each against its original.
 //! [`foreign_trial`] edits roots of other machines and starts their programs.
-//! [`trace_differential`] holds the tracer against `strace` and the model.
+//! [`trace_differential`] holds the tracer against `strace` and the model. [`wheel_trial`] counts
+//! what imports of wheels miss.
 
 pub mod audit_trial;
 pub mod case;
@@ -20,3 +21,4 @@ pub mod patches;
 pub mod predict;
 mod root;
 pub mod trace_differential;
+pub mod wheel_trial;

@@ -18,6 +18,7 @@ use xtask::loader_trial;
 use xtask::patches;
 use xtask::predict::Question;
 use xtask::trace_differential;
+use xtask::wheel_trial;
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -51,6 +52,8 @@ enum Chore {
     LoaderTrial(loader_trial::Options),
     /// Run glibc's own tests of loading with the patch and without it.
     LoaderTests(loader_tests::Options),
+    /// Count what imports of wheels from PyPI miss, plainly and under an index.
+    WheelTrial(wheel_trial::Options),
     /// Apply each loader patch to its source tree, without fuzz.
     CheckPatches(check_patches::Options),
     /// Answer one question (JSON on standard input); for the tests.
@@ -76,6 +79,7 @@ fn main() -> Result<ExitCode> {
         Chore::LoaderTests(options) => loader_tests::run(&options),
         Chore::Patches(options) => patches::run(&options),
         Chore::CheckPatches(options) => check_patches::run(&options),
+        Chore::WheelTrial(options) => wheel_trial::run(&options),
         Chore::Predict => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text)?;

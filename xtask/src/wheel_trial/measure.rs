@@ -1,0 +1,200 @@
+//! One start of Python in the environment, traced, and the files it has mapped.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use super::text;
+
+/// How a start is calmed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Calm {
+    Plain,
+    /// By an index of the environment.
+    Index,
+    /// By `becalm run` alone, which learns from the starts before.
+    Run,
+}
+
+/// Python in an environment.
+pub(super) struct Python {
+    becalm: PathBuf,
+    python: PathBuf,
+    index: PathBuf,
+    /// Home of the user: indexes that becalm makes by itself lie below it.
+    home: PathBuf,
+    record: PathBuf,
+}
+
+/// What one statement missed and loaded.
+pub(super) struct Counted {
+    /// Misses before the entry point.
+    pub(super) start: u64,
+    /// Misses of `dlopen`.
+    pub(super) dlopen: u64,
+    /// Those of them whose names nothing answers.
+    pub(super) not_found: u64,
+    /// The names.
+    pub(super) missing: BTreeSet<String>,
+    /// Names that were found, with who needs them and what they missed, the worst first.
+    pub(super) worst: Vec<(String, String, u64)>,
+    /// Mapped files.
+    pub(super) mapped: BTreeSet<String>,
+}
+
+impl Counted {
+    /// Misses of names that were found.
+    pub(super) fn found(&self) -> u64 {
+        self.start + self.dlopen - self.not_found
+    }
+}
+
+#[derive(Deserialize)]
+struct Record {
+    images: Vec<Image>,
+    opens_alone: bool,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    storm: Storm,
+    dlopen: Dlopen,
+}
+
+#[derive(Deserialize)]
+struct Storm {
+    missed_opens: u64,
+    missed_stats: u64,
+}
+
+#[derive(Deserialize)]
+struct Dlopen {
+    missed: Missed,
+    found_misses: u64,
+    needed: Vec<Needed>,
+    probes: Vec<Probe>,
+}
+
+#[derive(Deserialize)]
+struct Missed {
+    opens: u64,
+    stats: u64,
+}
+
+#[derive(Deserialize)]
+struct Needed {
+    name: String,
+    opens: u64,
+    stats: u64,
+    found: bool,
+}
+
+#[derive(Deserialize)]
+struct Probe {
+    needed: String,
+    needed_by: String,
+}
+
+impl Python {
+    /// Indexes the environment with this becalm.
+    pub(super) fn new(becalm: &Path, venv: &Path, folder: &Path) -> Result<Self> {
+        let home = folder.join("home");
+        if home.exists() {
+            fs::remove_dir_all(&home).with_context(|| home.display().to_string())?;
+        }
+        fs::create_dir_all(&home).with_context(|| home.display().to_string())?;
+        let python = Self {
+            becalm: becalm.canonicalize().with_context(|| becalm.display().to_string())?,
+            python: venv.join("bin/python"),
+            index: folder.join("index.so"),
+            home,
+            record: folder.join("record.json"),
+        };
+        python.ran(&[text(&python.becalm)?, "index", "-o", text(&python.index)?, text(venv)?])?;
+        Ok(python)
+    }
+
+    /// Runs a statement twice: traced, and for what it maps.
+    pub(super) fn counted(&self, statement: &str, calm: Calm) -> Result<Counted> {
+        // The first start has becalm learn, and Python write what it compiles.
+        self.mapped(statement, calm)?;
+        let mapped = self.mapped(statement, calm)?;
+        let mut line =
+            vec![text(&self.becalm)?, "trace", "--json", "-o", text(&self.record)?, "--"];
+        line.extend(self.calmed(calm)?);
+        line.extend([text(&self.python)?, "-c", statement]);
+        self.ran(&line)?;
+        let record: Record = serde_json::from_slice(&fs::read(&self.record)?)?;
+        ensure!(!record.opens_alone, "nothing can be traced here");
+        let image = record.images.into_iter().next_back().context("no image in the record")?;
+        Ok(image.counted(mapped))
+    }
+
+    /// What starts a program calmed.
+    fn calmed(&self, calm: Calm) -> Result<Vec<&str>> {
+        Ok(match calm {
+            Calm::Plain => Vec::new(),
+            Calm::Index => vec![text(&self.becalm)?, "run", "--index", text(&self.index)?, "--"],
+            Calm::Run => vec![text(&self.becalm)?, "run", "--"],
+        })
+    }
+
+    /// The files that a statement has mapped, but for those of becalm.
+    fn mapped(&self, statement: &str, calm: Calm) -> Result<BTreeSet<String>> {
+        let statement =
+            format!("{statement}\nfor line in open('/proc/self/maps'): print(line, end='')");
+        let mut line = self.calmed(calm)?;
+        line.extend([text(&self.python)?, "-c", &statement]);
+        let output = self.ran(&line)?;
+        let maps = String::from_utf8_lossy(&output.stdout);
+        let paths = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
+        let ours = |path: &&str| {
+            !path.starts_with(&*self.home.to_string_lossy())
+                && !path.starts_with(&*self.index.to_string_lossy())
+        };
+        Ok(paths.filter(ours).map(str::to_owned).collect())
+    }
+
+    fn ran(&self, line: &[&str]) -> Result<Output> {
+        let mut command = Command::new(line[0]);
+        command.args(&line[1..]).env("HOME", &self.home).env("QT_QPA_PLATFORM", "offscreen");
+        for variable in
+            ["XDG_CACHE_HOME", "XDG_DATA_HOME", "LD_AUDIT", "LD_LIBRARY_PATH", "PYTHONPATH"]
+        {
+            command.env_remove(variable);
+        }
+        let output = command.output().with_context(|| format!("{line:?}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{line:?}: {}\n{said}", output.status);
+        Ok(output)
+    }
+}
+
+impl Image {
+    fn counted(self, mapped: BTreeSet<String>) -> Counted {
+        let Dlopen { missed, found_misses, needed, probes } = self.dlopen;
+        let dlopen = missed.opens + missed.stats;
+        let needed_by = |name: &str| {
+            let probe = probes.iter().find(|probe| probe.needed == name);
+            probe.map(|probe| probe.needed_by.clone()).unwrap_or_default()
+        };
+        let (found, missing): (Vec<Needed>, Vec<Needed>) =
+            needed.into_iter().partition(|needed| needed.found);
+        let worst = found.into_iter().map(|needed| {
+            let by = needed_by(&needed.name);
+            (needed.name, by, needed.opens + needed.stats)
+        });
+        Counted {
+            start: self.storm.missed_opens + self.storm.missed_stats,
+            dlopen,
+            not_found: dlopen - found_misses,
+            worst: worst.collect(),
+            missing: missing.into_iter().map(|needed| needed.name).collect(),
+            mapped,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Wheels from PyPI in a virtual environment: what an `import` misses, plainly and under an
+//! index of the environment, and that the same is loaded.
+//!
+//! [`venv`] makes the environment, [`measure`] starts Python in it. Each statement is run
+//! plainly, under `becalm index VENV`, and under plain `becalm run`. A name that nothing answers
+//! (`libcuda.so.1` without a driver) costs the loader its whole search under any index, for an
+//! audit module cannot say that a name is not found: such misses are printed and not counted.
+
+mod measure;
+mod venv;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use self::measure::{Calm, Counted, Python};
+
+/// What to try.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// The becalm to try.
+    #[arg(long, value_name = "FILE")]
+    becalm: PathBuf,
+    /// All wheels; without it those that install quickly.
+    #[arg(long)]
+    full: bool,
+    /// The wheels to try, by their names on PyPI, instead.
+    #[arg(long, value_name = "NAME")]
+    wheel: Vec<String>,
+    /// Where the environment is made, and kept for the next time.
+    #[arg(long, value_name = "DIR", default_value = "target/wheels")]
+    folder: PathBuf,
+    /// The Python to make it with.
+    #[arg(long, value_name = "FILE", default_value = "python3")]
+    python: PathBuf,
+    /// The most misses that may be left, in per cent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5)]
+    at_most: u64,
+}
+
+/// A wheel, and what is run to load it.
+struct Wheel {
+    /// Its name on PyPI.
+    name: &'static str,
+    /// One that `./test --all` takes: it is small.
+    is_quick: bool,
+    statement: &'static str,
+}
+
+const fn wheel(name: &'static str, is_quick: bool, statement: &'static str) -> Wheel {
+    Wheel { name, is_quick, statement }
+}
+
+const WHEELS: [Wheel; 10] = [
+    wheel("numpy", true, "import numpy"),
+    wheel("scipy", true, "import scipy.linalg, scipy.special"),
+    wheel("pandas", true, "import pandas"),
+    wheel("scikit-learn", true, "import sklearn.linear_model"),
+    wheel("opencv-python-headless", true, "import cv2"),
+    wheel("PySide6_Essentials", true, "import PySide6.QtCore, PySide6.QtNetwork"),
+    wheel("jax", false, "import jax"),
+    wheel("vtk", false, "import vtk"),
+    wheel("PySide6", false, "import PySide6.QtWidgets, PySide6.QtMultimedia"),
+    wheel("torch", false, "import torch"),
+];
+
+/// Tries; exit code 1 where anything differs or more is left.
+///
+/// # Errors
+/// The environment or the index cannot be made, or nothing can be traced.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let chosen = |wheel: &&Wheel| {
+        let is_named = options.wheel.iter().any(|name| name == wheel.name);
+        is_named || (options.wheel.is_empty() && (options.full || wheel.is_quick))
+    };
+    let (wheels, others): (Vec<&Wheel>, Vec<&Wheel>) = WHEELS.iter().partition(chosen);
+    ensure!(!wheels.is_empty(), "none of these wheels is known here");
+    let began = Instant::now();
+    let folder = std::path::absolute(&options.folder)?;
+    let names: Vec<&str> = wheels.iter().map(|wheel| wheel.name).collect();
+    let venv = venv::make(&options.python, &folder, &names)?;
+    println!("{} with {} in {} s", venv.display(), names.join(", "), began.elapsed().as_secs());
+    let python = Python::new(&options.becalm, &venv, &folder)?;
+    println!("{:<24}{:>7}{:>9}{:>11}{:>9}{:>7}", "", "start", "dlopen", "not found", "left", "run");
+    let mut clean = true;
+    for wheel in &wheels {
+        clean &= attempt(options, &python, wheel)?;
+    }
+    if !others.is_empty() {
+        let names: Vec<&str> = others.iter().map(|wheel| wheel.name).collect();
+        println!("left out: {} (--full takes them)", names.join(", "));
+    }
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs one statement; true where the same is loaded and few enough misses are left.
+fn attempt(options: &Options, python: &Python, wheel: &Wheel) -> Result<bool> {
+    let before = python.counted(wheel.statement, Calm::Plain)?;
+    let after = python.counted(wheel.statement, Calm::Index)?;
+    let by_run = python.counted(wheel.statement, Calm::Run)?;
+    println!(
+        "{:<24}{:>7}{:>9}{:>11}{:>9}{:>7}",
+        wheel.name,
+        before.start,
+        before.dlopen,
+        before.not_found,
+        after.found(),
+        by_run.found()
+    );
+    let mut clean = is_same(wheel, "index", &before, &after);
+    clean &= is_same(wheel, "becalm run", &before, &by_run);
+    for (way, counted) in [("index", &after), ("becalm run", &by_run)] {
+        if 100 * counted.found() > options.at_most * before.found() {
+            clean = false;
+            println!("  {way}: more than {} % are left:", options.at_most);
+            for (name, by, misses) in counted.worst.iter().take(8) {
+                println!("    {misses:>6}  {name}, needed by {}", shown(by));
+            }
+        }
+    }
+    for name in &before.missing {
+        println!("  nothing answers {name}");
+    }
+    Ok(clean)
+}
+
+/// True where the same files are mapped, and the same names missing.
+fn is_same(wheel: &Wheel, way: &str, before: &Counted, after: &Counted) -> bool {
+    if before.mapped != after.mapped {
+        let lost: Vec<_> = before.mapped.difference(&after.mapped).collect();
+        let gained: Vec<_> = after.mapped.difference(&before.mapped).collect();
+        println!(
+            "  {} by {way}: other files are mapped: lost {lost:?}, gained {gained:?}",
+            wheel.name
+        );
+    }
+    if before.missing != after.missing {
+        println!("  {} by {way}: other names are missing: {:?}", wheel.name, after.missing);
+    }
+    before.mapped == after.mapped && before.missing == after.missing
+}
+
+fn shown(path: &str) -> &str {
+    if path.is_empty() { "the call of dlopen" } else { path }
+}
+
+/// A path as an argument.
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| anyhow::anyhow!("{}: no text", path.display()))
+}

@@ -1,0 +1,34 @@
+//! A virtual environment with wheels, kept for the next time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+/// Makes the environment, or takes the one that was made with the same wheels.
+pub(super) fn make(python: &Path, folder: &Path, wheels: &[&str]) -> Result<PathBuf> {
+    let venv = folder.join("venv");
+    let mark = folder.join("wheels.txt");
+    let wanted = format!("{}\n{}\n", python.display(), wheels.join("\n"));
+    if fs::read_to_string(&mark).is_ok_and(|made| made == wanted) {
+        return Ok(venv);
+    }
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    if venv.exists() {
+        fs::remove_dir_all(&venv).with_context(|| venv.display().to_string())?;
+    }
+    done(Command::new(python).args(["-m", "venv"]).arg(&venv))?;
+    let pip = venv.join("bin/pip");
+    let quiet = ["install", "--quiet", "--no-cache-dir", "--only-binary", ":all:"];
+    done(Command::new(pip).args(quiet).args(wheels))?;
+    fs::write(&mark, wanted).with_context(|| mark.display().to_string())?;
+    Ok(venv)
+}
+
+/// Runs a command that has to succeed.
+fn done(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{command:?}"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}
