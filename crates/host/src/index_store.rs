@@ -1,8 +1,9 @@
 //! Indexing stores: walk, ask, gather. What `becalm index` does but for the command line
 //! and the file it writes. [`update`] keeps what still holds of an index made before,
-//! [`directories`] notes what there is to tell by.
+//! [`directories`] notes what there is to tell by, [`trees`] says which trees are no stores.
 
 mod directories;
+mod trees;
 mod update;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
+pub use trees::{is_changed_in_place, trees_beside};
 pub use update::update_stores;
 
 /// Objects a session looks at before it looks at each directory again.
@@ -73,8 +75,10 @@ impl Stamps for OsStamps {
 /// What to index.
 #[derive(Clone, Copy, Default)]
 pub struct IndexOptions<'a> {
-    /// The stores: walked, and immutable.
+    /// The stores: walked, and immutable unless they are [changed in place](is_changed_in_place).
     pub stores: &'a [PathBuf],
+    /// Trees that are walked too and are changed in place, whatever they look like.
+    pub trees: &'a [PathBuf],
     /// Further immutable prefixes, which are not walked; those that are not there do not count.
     pub prefixes: &'a [PathBuf],
     /// Directories that `LD_LIBRARY_PATH` names.
@@ -124,25 +128,34 @@ pub struct Indexed {
 /// Indexes stores: every object below them that asks for anything.
 #[must_use]
 pub fn index_stores(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
-    let roots: Vec<PathBuf> = options.stores.iter().map(|path| real(path)).collect();
+    let trees = options.stores.iter().chain(options.trees);
+    index_walked(os, &[], trees.map(|path| real(path)).collect(), options)
+}
+
+/// Indexes the objects given, by their real paths, those of the trees, and those that their answers
+/// name. What lies below a store or prefix of the options is immutable.
+#[must_use]
+pub fn index_files(os: &OsFs, files: &[PathBuf], options: IndexOptions<'_>) -> Indexed {
+    index_walked(os, files, options.trees.iter().map(|path| real(path)).collect(), options)
+}
+
+fn index_walked(
+    os: &OsFs,
+    files: &[PathBuf],
+    roots: Vec<PathBuf>,
+    options: IndexOptions<'_>,
+) -> Indexed {
     // An object is asked for by its path: of a file with several names each counts.
     let walk = WalkOptions { progress: options.progress, every_name: true, folders: true };
     let walked = find_objects(&roots, walk);
-    let paths = elf_paths(&walked.objects, &roots);
+    let mut paths: Vec<BString> = files.iter().map(|path| bytes_of(&real(path))).collect();
+    paths.extend(elf_paths(&walked.objects, &roots));
+    paths.sort_unstable();
+    paths.dedup();
     let folders: Vec<BString> = walked.folders.iter().map(|folder| bytes_of(folder)).collect();
     let mut indexed = index_paths(os, &paths, &folders, options);
     indexed.errors.splice(0..0, walked.errors);
     indexed
-}
-
-/// Indexes the objects given, by their real paths, and those that their answers name. What
-/// lies below a store or prefix of the options is immutable.
-#[must_use]
-pub fn index_files(os: &OsFs, files: &[PathBuf], options: IndexOptions<'_>) -> Indexed {
-    let mut paths: Vec<BString> = files.iter().map(|path| bytes_of(&real(path))).collect();
-    paths.sort_unstable();
-    paths.dedup();
-    index_paths(os, &paths, &[], options)
 }
 
 /// The ELF files of a walk but for what lies in a hidden directory of a store itself: Nix keeps
@@ -156,11 +169,12 @@ fn elf_paths(objects: &[Found], roots: &[PathBuf]) -> Vec<BString> {
     elf.map(|found| bytes_of(&found.path)).filter(|path| !is_hidden(path)).collect()
 }
 
-/// What is immutable: stores and further prefixes, as named and as they are.
+/// What is immutable: stores and further prefixes, as named and as they are, without trees that
+/// are changed in place.
 fn immutable(os: &OsFs, options: IndexOptions<'_>) -> Stores {
     let prefixes = options.prefixes.iter().filter(|prefix| prefix.is_dir());
-    let mut paths: Vec<BString> =
-        options.stores.iter().chain(prefixes).map(|path| bytes_of(path)).collect();
+    let all = options.stores.iter().chain(prefixes).filter(|tree| !is_changed_in_place(tree));
+    let mut paths: Vec<BString> = all.map(|path| bytes_of(path)).collect();
     paths.sort_unstable();
     Stores::of(paths).resolved(&os.session())
 }

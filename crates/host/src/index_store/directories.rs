@@ -12,7 +12,7 @@ use becalm_core::index::{Folder, Stamp};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
-use super::{Work, bytes_of, real, without_slashes};
+use super::{Work, bytes_of, is_changed_in_place, real, without_slashes};
 use becalm_core::search::store::below;
 
 impl<'a> Work<'a> {
@@ -73,6 +73,11 @@ impl<'a> Work<'a> {
                 flat.push(store);
             }
             gatherer.root(store.to_owned(), stamp.unwrap_or_default());
+        }
+        // Nothing stands for what is in these; `--update` walks them again.
+        let stores = self.options.stores.iter().filter(|tree| is_changed_in_place(tree));
+        for tree in stores.chain(self.options.trees) {
+            gatherer.root(bytes_of(&real(tree)), Stamp::default());
         }
         flat
     }

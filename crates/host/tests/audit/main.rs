@@ -3,6 +3,7 @@
 
 mod changes;
 mod damage;
+mod in_place;
 mod library_path;
 mod lookup;
 mod module;

@@ -301,7 +301,9 @@ impl Question<'_, '_> {
             }
             Presence::There(guard) => self.guards.extend(guard.clone()),
         }
-        if dir.variants.may_have(self.asker.sources.fs, self.name) {
+        // What comes into a subdirectory leaves the stamp of a mutable directory as it is.
+        let may_come = !dir.immutable && dir.variants.any();
+        if may_come || dir.variants.may_have(self.asker.sources.fs, self.name) {
             return Step::Left(Left::Hwcaps);
         }
         self.judge(dir.name.as_ref(), dir.immutable)

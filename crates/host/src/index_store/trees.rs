@@ -1,0 +1,89 @@
+//! Trees that package managers change in place: virtual environments, prefixes of Python and of
+//! conda. They are indexed like stores, but nothing in them is immutable: each directory that a
+//! search passes is a condition of its answer.
+
+use std::path::{Path, PathBuf};
+
+/// True for a tree that is changed in place: a virtual environment (PEP 405), a conda
+/// environment, a prefix with Python packages of its own, one of [`trees_beside`].
+#[must_use]
+pub fn is_changed_in_place(tree: &Path) -> bool {
+    let has_packages = |dir: &PathBuf| {
+        ["site-packages", "dist-packages"].iter().any(|name| dir.join(name).is_dir())
+    };
+    let above = tree.parent().and_then(Path::parent);
+    above.is_some_and(|prefix| python_dirs(prefix).iter().any(|dir| dir == tree))
+        || tree.join("pyvenv.cfg").is_file()
+        || tree.join("conda-meta").is_dir()
+        || python_dirs(tree).iter().any(has_packages)
+}
+
+/// The directories `lib/python3*` of a prefix.
+fn python_dirs(prefix: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = prefix.join("lib").read_dir() else { return Vec::new() };
+    let is_python = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("python3") && path.is_dir()
+    };
+    let mut dirs: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(is_python).collect();
+    dirs.sort();
+    dirs
+}
+
+/// The trees that a Python loads extension modules from: `lib/python3*` of the prefix that it is
+/// named in (a virtual environment) and of the one it really is in. None for other programs.
+#[must_use]
+pub fn trees_beside(program: &Path) -> Vec<PathBuf> {
+    let mut trees = Vec::new();
+    for path in [Some(program.to_owned()), program.canonicalize().ok()].into_iter().flatten() {
+        let is_python = path.file_name().is_some_and(|name| {
+            let name = name.to_string_lossy();
+            name.starts_with("python") || name.starts_with("pypy")
+        });
+        let prefix = path.parent().and_then(Path::parent).filter(|_| is_python);
+        for dir in prefix.map(python_dirs).unwrap_or_default() {
+            if !trees.contains(&dir) {
+                trees.push(dir);
+            }
+        }
+    }
+    trees
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn an_environment_is_changed_in_place_and_a_plain_store_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for made in ["venv", "conda/conda-meta", "py/lib/python3.11/site-packages", "store/a/lib"] {
+            fs::create_dir_all(at(made)).unwrap();
+        }
+        fs::write(at("venv/pyvenv.cfg"), "").unwrap();
+        let trees = ["venv", "conda", "py", "py/lib/python3.11", "store"];
+        let found = trees.map(|tree| is_changed_in_place(&at(tree)));
+        assert_eq!(found, [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn a_python_loads_from_its_environment_and_from_its_own_prefix() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        for made in ["venv/bin", "venv/lib/python3.9", "usr/bin", "usr/lib/python3", "usr/lib/x"] {
+            fs::create_dir_all(at(made)).unwrap();
+        }
+        fs::write(at("usr/bin/python3.9"), "").unwrap();
+        fs::write(at("usr/bin/git"), "").unwrap();
+        symlink(at("usr/bin/python3.9"), at("venv/bin/python")).unwrap();
+        let expected = [at("venv/lib/python3.9"), at("usr/lib/python3")];
+        assert_eq!(trees_beside(&at("venv/bin/python")), expected);
+        assert!(trees_beside(&at("usr/bin/git")).is_empty());
+    }
+}
