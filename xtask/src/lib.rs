@@ -4,6 +4,7 @@
 //! loader on each; [`differential`] does so for the programs of a machine, of lab
 //! stores and of foreign sysroots; [`predict`] is the model's side of both.
 //! [`edit_trial`] edits many real files and holds each against its original.
+//! [`environment_trial`] compares starts in random environments with the model.
 //! [`foreign_trial`] edits roots of other machines and starts their programs.
 //! [`trace_differential`] holds the tracer against `strace` and the model. [`wheel_trial`] counts
 //! what imports of wheels miss.
@@ -14,6 +15,7 @@ pub mod check_patches;
 pub mod crash_trial;
 pub mod differential;
 pub mod edit_trial;
+pub mod environment_trial;
 pub mod foreign_trial;
 pub mod loader_tests;
 pub mod loader_trial;

@@ -12,6 +12,7 @@ use xtask::check_patches;
 use xtask::crash_trial;
 use xtask::differential::{self, Options};
 use xtask::edit_trial;
+use xtask::environment_trial;
 use xtask::foreign_trial;
 use xtask::loader_tests;
 use xtask::loader_trial;
@@ -33,6 +34,8 @@ enum Chore {
     Differential(Options),
     /// Edit many real files in every way and hold each against its original.
     EditTrial(edit_trial::Options),
+    /// Start programs in random environments and compare with the model.
+    EnvironmentTrial(environment_trial::Options),
     /// Hold becalm trace against strace, against the model, and against no tracer.
     TraceDifferential(trace_differential::Options),
     /// Hold starts under the audit module against plain ones.
@@ -67,6 +70,7 @@ fn main() -> Result<ExitCode> {
         Chore::AuditTrial(options) => audit_trial::run(&options),
         Chore::CrashTrial(options) => crash_trial::run(&options),
         Chore::EditTrial(options) => edit_trial::run(&options),
+        Chore::EnvironmentTrial(options) => environment_trial::run(&options),
         Chore::ForeignTrial(options) => foreign_trial::run(&options),
         Chore::TraceDifferential(options) => trace_differential::run(&options),
         Chore::Case { folder } => {

@@ -88,8 +88,8 @@ impl Lookup {
         }
     }
 
-    /// The open or stat that a probe could be; `None` for other calls, for an empty
-    /// path (a stat of a descriptor) and for one that starts at a descriptor.
+    /// The open or stat that a probe could be; `None` for other calls, for one that starts
+    /// at a descriptor, and for an empty path that leads somewhere (a stat of a descriptor).
     #[must_use]
     pub fn attempt(&self) -> Option<Attempt> {
         let call = match self.kind {
@@ -97,7 +97,8 @@ impl Lookup {
             Kind::Stat => Call::Stat,
             Kind::Access | Kind::Readlink | Kind::Exec => return None,
         };
-        if self.path.is_empty() || !(self.at_cwd || self.path.starts_with(b"/")) {
+        let of_descriptor = self.path.is_empty() && !self.is_miss();
+        if of_descriptor || !(self.at_cwd || self.path.starts_with(b"/")) {
             return None;
         }
         let outcome = self.errno.map_or(Outcome::Hit, Outcome::from);

@@ -92,8 +92,12 @@ fn attempt(syscall: &Syscall) -> Option<Attempt> {
         b"stat" | b"stat64" | b"newfstatat" | b"fstatat64" | b"statx" => Call::Stat,
         _ => return None,
     };
-    let path = syscall.path.clone().filter(|path| !path.is_empty())?;
+    let path = syscall.path.clone()?;
     if !syscall.at_cwd && path.first() != Some(&b'/') {
+        return None;
+    }
+    // The loader cuts the name off "/liba.so" to see whether its directory is there.
+    if path.is_empty() && matches!(syscall.result, CallResult::Ok(_)) {
         return None;
     }
     let outcome = match syscall.result {

@@ -180,6 +180,8 @@ impl FileSystem for Session<'_> {
     }
 
     fn stat(&self, path: &BStr) -> Result<FileKind, Errno> {
+        // The key "" of the directories is the current one; as a path it leads nowhere.
+        check(path)?;
         // A path already seen as a search dir: its absence is that of `<path>/.`.
         if let Some(dir) = self.dirs.borrow().get(path) {
             match &**dir {

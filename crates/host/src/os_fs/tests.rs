@@ -218,6 +218,16 @@ fn a_relative_path_starts_at_the_current_directory() {
 }
 
 #[test]
+fn the_empty_path_leads_nowhere_once_relative_paths_were_opened() {
+    let os = OsFs::new();
+    let session = os.session();
+    for path in ["absent", "", "/absent", ""] {
+        agree(&session, path.into(), &kernel(path.into()));
+    }
+    assert_eq!(session.stat("".into()), Err(Errno::NOENT));
+}
+
+#[test]
 fn a_name_is_absent_without_a_system_call_once_its_directory_is_listed() {
     let top = tempfile::tempdir().unwrap();
     fs::create_dir(top.path().join("lib")).unwrap();

@@ -67,6 +67,18 @@ fn a_path_under_a_directory_descriptor_is_no_attempt() {
 }
 
 #[test]
+fn the_empty_path_is_an_attempt_where_it_leads_nowhere() {
+    let calls = parse(
+        b"newfstatat(AT_FDCWD, \"\", 0x7ffc, 0) = -1 ENOENT (No such file or directory)\n\
+          newfstatat(AT_FDCWD, \"\", {st_mode=S_IFDIR|0755, ...}, AT_EMPTY_PATH) = 0\n\
+          newfstatat(3, \"\", {st_mode=S_IFREG|0755, ...}, AT_EMPTY_PATH) = 0\n",
+    );
+    assert_eq!(calls.len(), 3);
+    let attempt = Attempt { call: Call::Stat, path: "".into(), outcome: Outcome::Miss };
+    assert_eq!(attempts(&calls), [attempt]);
+}
+
+#[test]
 fn noise_is_passed_over() {
     for noise in [
         &b""[..],

@@ -1,0 +1,133 @@
+//! `cargo xtask environment-trial`: starts in random environments, compared with the model.
+//!
+//! [`scene`] makes a tree of libraries and of what is no library; [`random`] draws starts in
+//! it: run paths, needed strings, `LD_LIBRARY_PATH`, `LD_PRELOAD`, the current directory and
+//! the user. Each start is predicted, and recorded by `strace` and by `LD_DEBUG`.
+
+mod random;
+mod scene;
+
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use becalm_core::record::compare::{candidates, with_ld_debug, with_strace};
+use becalm_host::truth::{Start, User, Way, ld_debug, strace};
+use bstr::BStr;
+use rayon::prelude::*;
+
+use self::random::Random;
+use self::scene::Scene;
+use crate::case::Predictor;
+use crate::predict::Question;
+
+/// What to start.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// How many starts.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    starts: u64,
+    /// What they are drawn by: the same seed and number give the same start.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// The number of the first start.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    first: u64,
+    /// How many differences to print in full.
+    #[arg(long, value_name = "K", default_value_t = 5)]
+    show: usize,
+    /// How many starts at a time.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    threads: usize,
+}
+
+/// A start whose record is not the prediction.
+struct Differs {
+    random: Random,
+    what: String,
+}
+
+/// What came of one start.
+struct Held {
+    probes: usize,
+    as_nobody: bool,
+    differs: Option<Differs>,
+}
+
+/// Starts and compares; exit code 1 if anything differs.
+///
+/// # Errors
+/// The tree cannot be made, for want of a C compiler among others, or a start not be run.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let scene = Scene::new()?;
+    let predictor = Predictor::new(&std::env::current_exe()?)?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let numbers = options.first..options.first + options.starts;
+    let one = |number| hold(&scene, &predictor.path(), Random::draw(options.seed, number));
+    let held: Vec<Held> =
+        pool.install(|| numbers.into_par_iter().map(one).collect::<Result<_>>())?;
+    let differing: Vec<&Differs> = held.iter().filter_map(|held| held.differs.as_ref()).collect();
+    for differs in differing.iter().take(options.show) {
+        println!("{differs}");
+    }
+    let probes: usize = held.iter().map(|held| held.probes).sum();
+    let as_nobody = held.iter().filter(|held| held.as_nobody).count();
+    println!(
+        "{} starts in random environments, {as_nobody} of them as nobody, {probes} probes: {} differ",
+        held.len(),
+        differing.len()
+    );
+    Ok(if differing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Predicts one start, runs it twice and compares.
+fn hold(scene: &Scene, xtask: &Path, random: Random) -> Result<Held> {
+    let mut start = Start::new(scene.program(&random)?, Way::Trace);
+    for (name, value) in &random.env {
+        start = start.env(name, scene.expand(value));
+    }
+    start.dir = Some(scene.at(random.dir));
+    start.user = (random.as_nobody && scene.is_root).then(User::nobody);
+    let question = Question {
+        object: start.object.clone(),
+        env: random.env.iter().map(|(name, it)| (name.clone(), scene.expand(it))).collect(),
+        ..Question::default()
+    };
+    let what = difference(&start, &question, xtask)
+        .with_context(|| format!("start {} of seed {}", random.number, random.seed))?;
+    std::fs::remove_file(&start.object)?;
+    let (probes, as_nobody) = (what.0, start.user.is_some());
+    Ok(Held { probes, as_nobody, differs: what.1.map(|what| Differs { random, what }) })
+}
+
+/// The number of predicted probes, and the first difference.
+fn difference(start: &Start, question: &Question, xtask: &Path) -> Result<(usize, Option<String>)> {
+    let predicted = match question.ask(xtask, start.dir.as_deref(), start.user.as_ref()) {
+        Ok(prediction) => prediction.probes,
+        Err(error) => return Ok((0, Some(format!("{error:#}")))),
+    };
+    let cache = Some(BStr::new("/etc/ld.so.cache"));
+    let seen = candidates(strace(start)?.attempts(), cache, None);
+    let of_kernel = with_strace(&predicted, &seen).map(|it| format!("strace: {it}"));
+    if of_kernel.is_some() {
+        return Ok((predicted.len(), of_kernel));
+    }
+    let said = ld_debug(start)?;
+    // A loader that gives up lists nothing, so that its record does not say which tries failed.
+    let of_loader = match said.fatal {
+        None => with_ld_debug(&predicted, &said.probes),
+        Some(_) => None,
+    };
+    Ok((predicted.len(), of_loader.map(|it| format!("LD_DEBUG: {it}"))))
+}
+
+impl fmt::Display for Differs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Random { seed, number, run_path, needed, env, dir, as_nobody, .. } = &self.random;
+        writeln!(f, "start {number} of seed {seed}, in {dir:?}, as nobody: {as_nobody}")?;
+        writeln!(f, "  run path {run_path:?}, also needed {needed:?}")?;
+        writeln!(f, "  {env:?}")?;
+        write!(f, "  {}", self.what)
+    }
+}

@@ -1,0 +1,157 @@
+//! The tree in which programs are started: libraries, and what a search may meet instead.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use becalm_core::edit::Edit;
+use bstr::ByteSlice;
+use tempfile::TempDir;
+
+use super::random::Random;
+
+/// The tree, removed with the value.
+pub(super) struct Scene {
+    out: TempDir,
+    program: Vec<u8>,
+    /// True if programs can be started as another user.
+    pub(super) is_root: bool,
+}
+
+impl Scene {
+    /// Makes the tree.
+    ///
+    /// # Errors
+    /// There is no C compiler, or the tree cannot be written.
+    pub(super) fn new() -> Result<Self> {
+        let out = tempfile::tempdir()?;
+        mode(out.path(), 0o755)?;
+        let at = |name: &str| out.path().join(name);
+        let libraries = [
+            "a",
+            "b",
+            "c",
+            "bin",
+            "empty",
+            "closed",
+            "searchable",
+            "unreadable",
+            "junk",
+            "odd",
+            "a/glibc-hwcaps/x86-64-v2",
+            "c/glibc-hwcaps/x86-64-v1",
+            "c/x86_64",
+            "lib/x86_64-linux-gnu",
+            "x86_64",
+            "haswell",
+        ];
+        for dir in libraries {
+            fs::create_dir_all(at(dir))?;
+        }
+        fs::write(at("file"), "no directory\n")?;
+        fs::write(at("junk/libone.so"), "no library\n")?;
+        fs::write(at("junk/libjunk.so"), "")?;
+        fs::create_dir(at("odd/libone.so"))?;
+        symlink(at("b"), at("link"))?;
+        symlink(at("loop"), at("loop"))?;
+        symlink(at("nowhere"), at("dangling"))?;
+        compile(out.path())?;
+        mode(&at("unreadable/libone.so"), 0)?;
+        mode(&at("searchable"), 0o711)?;
+        mode(&at("closed"), 0o700)?;
+        let program = fs::read(at("bin/program"))?;
+        let is_root = fs::metadata("/proc/self")?.uid() == 0;
+        if !is_root {
+            eprintln!("only root can start programs as nobody: all are started as this user");
+        }
+        Ok(Self { out, program, is_root })
+    }
+
+    /// A path in the tree.
+    pub(super) fn at(&self, name: &str) -> PathBuf {
+        self.out.path().join(name)
+    }
+
+    /// A text with the tree's path in it.
+    pub(super) fn expand(&self, text: &str) -> String {
+        text.replace("{out}", &self.out.path().to_string_lossy())
+    }
+
+    /// The program of a start, with its run path and needed strings.
+    ///
+    /// # Errors
+    /// It cannot be edited or written.
+    pub(super) fn program(&self, random: &Random) -> Result<PathBuf> {
+        let mut edits = vec![Edit::RunPath {
+            kind: random.run_path_kind,
+            value: random.run_path.as_ref().map(|path| self.expand(path).into()),
+        }];
+        let needed = random.needed.iter();
+        edits.extend(needed.map(|name| Edit::AddNeeded(self.expand(name).into())));
+        let edited = becalm_rewrite::edit(self.program.as_slice(), &edits)?;
+        let bytes = edited.patch.map(|patch| patch.applied_to(&self.program));
+        let path = self.at(&format!("bin/program-{}", random.number));
+        fs::write(&path, bytes.as_deref().unwrap_or(&self.program))?;
+        mode(&path, 0o755)?;
+        Ok(path)
+    }
+}
+
+/// Which library goes where: its file, what it needs, and its run path.
+const LIBRARIES: &[(&str, &str, &str)] = &[
+    ("a/libone.so", "libtwo.so", ""),
+    ("a/glibc-hwcaps/x86-64-v2/libtwo.so", "", ""),
+    ("b/libtwo.so", "libthree.so", "$ORIGIN/../c:relative"),
+    ("b/libone.so", "libtwo.so", "$ORIGIN"),
+    ("c/libthree.so", "", ""),
+    ("c/libtwo.so", "", ""),
+    ("c/x86_64/libthree.so", "", ""),
+    ("closed/libone.so", "", ""),
+    ("searchable/libtwo.so", "libone.so", ""),
+    ("unreadable/libone.so", "", ""),
+    ("lib/x86_64-linux-gnu/libone.so", "", ""),
+    ("x86_64/libtwo.so", "", ""),
+];
+
+/// Compiles the libraries, and a program that needs three of them and libc.
+fn compile(out: &Path) -> Result<()> {
+    fs::write(out.join("library.c"), "int f(void) { return 1; }\n")?;
+    fs::write(out.join("program.c"), "int main(void) { return 0; }\n")?;
+    // Whatever stands for a library when others are linked against it.
+    fs::create_dir(out.join("stubs"))?;
+    for stub in ["one", "two", "three"] {
+        let soname = format!("-Wl,-soname,lib{stub}.so");
+        let file = format!("stubs/lib{stub}.so");
+        cc(out, &["-shared", "-nostdlib", "-fPIC", &soname, "-o", &file, "library.c"])?;
+    }
+    for (file, needed, run_path) in LIBRARIES {
+        let name = file.rsplit('/').next().unwrap_or_default();
+        let soname = format!("-Wl,-soname,{name}");
+        let needed = format!("-l:{needed}");
+        let run_path = format!("-Wl,-rpath,{run_path}");
+        let mut line = vec!["-shared", "-nostdlib", "-fPIC", &soname, "-o", file, "library.c"];
+        if needed != "-l:" {
+            line.extend(["-Wl,--no-as-needed", "-Lstubs", &needed]);
+        }
+        if run_path != "-Wl,-rpath," {
+            line.push(&run_path);
+        }
+        cc(out, &line)?;
+    }
+    let libraries = ["-Wl,--no-as-needed", "-Lstubs", "-lone", "-ltwo", "-lthree"];
+    cc(out, &[&["-o", "bin/program", "program.c"], &libraries[..]].concat())
+}
+
+fn cc(dir: &Path, line: &[&str]) -> Result<()> {
+    let output = Command::new("cc").args(line).current_dir(dir).output().context("cc")?;
+    if !output.status.success() {
+        bail!("cc {line:?}: {}", output.stderr.to_str_lossy());
+    }
+    Ok(())
+}
+
+fn mode(path: &Path, mode: u32) -> Result<()> {
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)
+}
