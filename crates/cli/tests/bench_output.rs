@@ -50,6 +50,18 @@ fn the_json_holds_every_start_of_every_variant_and_the_control() {
 }
 
 #[test]
+fn several_variables_are_one_variant_as_lines_of_a_shell() {
+    let lines = "export A=1 B='two words'\nunset GONE\n";
+    let arguments = [&["bench"], &QUICK[..], &["sh", "--env", lines, "--json"]].concat();
+    let ran = run(becalm().env("GONE", "was here").args(arguments));
+    let variant = &json(&ran)["variants"][1];
+    assert_eq!(variant["name"], "A=1 B=two words GONE");
+    let changed = serde_json::json!({"A": "1", "B": "two words", "GONE": null});
+    assert_eq!(variant["environment"], changed);
+    assert_refused(&bench(&["sh", "--env", "export A"]), "not a setting");
+}
+
+#[test]
 fn the_median_is_that_of_the_starts_that_are_told() {
     let json = json(&bench(&[&QUICK[..], &["sh", "--json"]].concat()));
     for variant in json["variants"].as_array().expect("variants") {

@@ -36,7 +36,8 @@ pub(crate) struct BenchFlags {
 
     /// The first program with a variable set, as another variant; may be given again
     ///
-    /// NAME= sets it to nothing, NAME alone takes it away.
+    /// NAME= sets it to nothing, NAME alone takes it away. Several variables are one variant
+    /// as lines of a shell, `export A=1 B=2` and `unset C`, which is what becalm env prints.
     #[arg(long, value_name = "NAME=VALUE", help_heading = "What is run")]
     pub env: Vec<OsString>,
 

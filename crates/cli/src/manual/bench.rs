@@ -71,6 +71,10 @@ const BENCH_EXAMPLES: Section = Section {
             "The loader's work alone, with an index and without.",
         ),
         (
+            "becalm bench inkscape --env \"$(becalm env --index store.so)\"",
+            "All the variables of a calmed session as one variant.",
+        ),
+        (
             "becalm bench emacs --run '--batch --eval t' --export csv:starts.csv --export md",
             "Every start for a spreadsheet, and a table for a page.",
         ),

@@ -1,5 +1,6 @@
 //! The flags → the commands that are compared.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +9,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use becalm_host::bench::Variant;
 use becalm_host::trace::Command;
-use bstr::ByteSlice;
+use bstr::{BStr, BString, ByteSlice};
 
 use crate::flags::BenchFlags;
 use crate::output::path_bytes;
@@ -20,7 +21,7 @@ const DEFAULT_ARGUMENT: &str = "--version";
 /// The variants: the program, the others, the program in other environments.
 ///
 /// # Errors
-/// A `--run` line that is not closed, an `--env` without a name, a folder.
+/// A `--run` line that is not closed, an `--env` that cannot be parsed, a folder.
 pub(super) fn of(asked: &BenchFlags) -> Result<Vec<Variant>> {
     let args = arguments(asked.run.as_deref(), &asked.args)?;
     let named = |program: &Path| -> Result<Variant> {
@@ -35,9 +36,12 @@ pub(super) fn of(asked: &BenchFlags) -> Result<Vec<Variant>> {
     for program in &asked.against {
         variants.push(named(program)?);
     }
-    for setting in &asked.env {
-        let command = Command { env: Some(environment(setting)?), ..first.command.clone() };
-        variants.push(Variant { name: shown(setting.as_bytes().as_bstr()), command, room: None });
+    for text in &asked.env {
+        let settings = settings(text.as_bytes().as_bstr())?;
+        let names: Vec<BString> = settings.iter().map(Setting::text).collect();
+        let name = shown(bstr::join(" ", names).as_bstr());
+        let command = Command { env: Some(environment(&settings)), ..first.command.clone() };
+        variants.push(Variant { name, command, room: None });
     }
     Ok(variants)
 }
@@ -63,18 +67,83 @@ fn words(line: &str) -> Result<Vec<OsString>> {
     }
 }
 
-/// Our environment with one variable set, or taken away.
-fn environment(setting: &OsStr) -> Result<Vec<(OsString, OsString)>> {
-    let (name, value) = match setting.as_bytes().split_once_str("=") {
-        Some((name, value)) => (name, Some(value)),
-        None => (setting.as_bytes(), None),
-    };
-    if name.is_empty() {
-        bail!("--env {}: no name", shown(setting.as_bytes().as_bstr()));
+/// One variable of a variant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    name: BString,
+    /// `None` takes the variable away.
+    value: Option<BString>,
+}
+
+impl Setting {
+    /// Parses `NAME=VALUE`, or `NAME` for a variable that is taken away.
+    fn parse(text: &BStr) -> Result<Self> {
+        let (name, value) = match text.split_once_str("=") {
+            Some((name, value)) => (name, Some(value.into())),
+            None => (text.as_bytes(), None),
+        };
+        if name.is_empty() {
+            bail!("--env {}: no name", shown(text));
+        }
+        Ok(Self { name: name.into(), value })
     }
-    let others = env::vars_os().filter(|(other, _)| other.as_bytes() != name);
-    let own = value.map(|value| (OsStr::from_bytes(name).into(), OsStr::from_bytes(value).into()));
-    Ok(others.chain(own).collect())
+
+    /// The setting as the flag takes it.
+    fn text(&self) -> BString {
+        match &self.value {
+            Some(value) => [self.name.as_slice(), value].join(&b'=').into(),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// The settings of one `--env`: a single one, or the `export` and `unset` lines of a shell.
+///
+/// # Errors
+/// A setting has no name, a quote is not closed, or a command is neither of the two.
+fn settings(text: &BStr) -> Result<Vec<Setting>> {
+    let text = text.trim_ascii();
+    if ![&b"export"[..], b"unset"].iter().any(|verb| is_command(text, verb)) {
+        return Ok(vec![Setting::parse(text.as_bstr())?]);
+    }
+    let Some(words) = shlex::bytes::split(text) else {
+        bail!("--env {}: a quote is not closed", shown(text.as_bstr()));
+    };
+    let mut settings = Vec::new();
+    let mut exports = true;
+    for word in words {
+        match word.as_slice() {
+            b"export" => exports = true,
+            b"unset" => exports = false,
+            word => {
+                let setting = Setting::parse(word.as_bstr())?;
+                if setting.value.is_some() != exports {
+                    let verb = if exports { "export" } else { "unset" };
+                    bail!("--env: {verb} {}: not a setting", shown(word.as_bstr()));
+                }
+                settings.push(setting);
+            }
+        }
+    }
+    Ok(settings)
+}
+
+/// True for a line that begins with a command and a space behind it.
+fn is_command(line: &[u8], command: &[u8]) -> bool {
+    line.strip_prefix(command).and_then(<[u8]>::first).is_some_and(u8::is_ascii_whitespace)
+}
+
+/// Our environment with variables set, or taken away.
+fn environment(settings: &[Setting]) -> Vec<(OsString, OsString)> {
+    let mut all: BTreeMap<OsString, OsString> = env::vars_os().collect();
+    for Setting { name, value } in settings {
+        let name = OsStr::from_bytes(name).to_owned();
+        match value {
+            Some(value) => all.insert(name, OsStr::from_bytes(value).into()),
+            None => all.remove(&name),
+        };
+    }
+    all.into_iter().collect()
 }
 
 /// In what a command's environment differs from ours; `None` for a variable it lacks.
@@ -104,8 +173,8 @@ mod tests {
 
     #[test]
     fn a_variable_is_set_emptied_or_taken_away() {
-        let value = |setting: &str| {
-            let variables = environment(OsStr::new(setting)).expect("a name");
+        let value = |text: &str| {
+            let variables = environment(&settings(text.into()).expect("a name"));
             let found: Vec<_> = variables.into_iter().filter(|(name, _)| name == "PATH").collect();
             assert!(found.len() <= 1);
             found.into_iter().next().map(|(_, value)| value)
@@ -113,6 +182,21 @@ mod tests {
         assert_eq!(value("PATH=/x=y"), Some("/x=y".into()));
         assert_eq!(value("PATH="), Some("".into()));
         assert_eq!(value("PATH"), None);
-        assert!(environment(OsStr::new("=x")).is_err());
+        assert!(settings("=x".into()).is_err());
+    }
+
+    #[test]
+    fn the_lines_of_a_shell_are_one_variant_of_several_variables() {
+        let texts = |text: &str| -> Vec<BString> {
+            settings(text.into()).expect("lines").iter().map(Setting::text).collect()
+        };
+        assert_eq!(texts("A=1 B=2"), ["A=1 B=2"], "one value with a space in it");
+        assert_eq!(texts("exported=1"), ["exported=1"]);
+        assert_eq!(texts("export A=1 B='2 3'"), ["A=1", "B=2 3"]);
+        let printed = "export LD_AUDIT='/i/it'\\''s.so.d/$PLATFORM'\nunset B\nexport C=x:y\n";
+        assert_eq!(texts(printed), ["LD_AUDIT=/i/it's.so.d/$PLATFORM", "B", "C=x:y"]);
+        for wrong in ["export A", "unset A=1", "export 'A=1", "export =1", "export A=1; ls"] {
+            assert!(settings(wrong.into()).is_err(), "{wrong}");
+        }
     }
 }
