@@ -41,6 +41,26 @@ fn one_program_is_told_on_one_screen() {
 }
 
 #[test]
+fn a_relative_path_below_a_store_is_immutable() {
+    let store = tempfile::tempdir().expect("a scratch directory");
+    let package = store.path().join("hash-package");
+    std::fs::create_dir(&package).expect("made");
+    std::fs::copy("/bin/sh", package.join("sh")).expect("copied");
+    std::os::unix::fs::symlink(&package, store.path().join("link")).expect("linked");
+    let immutable = |dir: &std::path::Path, file: &str, prefix: &std::path::Path| {
+        let mut check = becalm();
+        check.args(["check", "--json", "--store"]).arg(prefix).arg(file).current_dir(dir);
+        let ran = run(&mut check);
+        let json: Value = serde_json::from_str(&ran.stdout).expect("one object");
+        json["programs"][0]["immutable"].as_bool().expect("a truth value")
+    };
+    assert!(immutable(&package, "sh", store.path()));
+    assert!(immutable(&package, "./sh", store.path()));
+    assert!(immutable(&package, "../link/sh", &store.path().join("hash-package")));
+    assert!(!immutable(&package, "sh", &store.path().join("hash")));
+}
+
+#[test]
 fn json_without_probes_has_none_and_is_one_object() {
     let ran = check(&["--json", "/bin/sh"]);
     let json: Value = serde_json::from_str(&ran.stdout).expect("one object");
