@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use bstr::{BStr, BString};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::note::{openable, passed_over};
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
