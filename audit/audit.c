@@ -4,6 +4,7 @@
    searches, or gives it back unchanged. */
 #include "base.h"
 #include "cache.h"
+#include "chain.h"
 #include "dynamic.h"
 #include "guard.h"
 #include "library_path.h"
@@ -19,9 +20,6 @@
 #define LA_ACT_CONSISTENT 0u
 #define LM_ID_BASE 0
 
-/* Objects with a DT_RPATH so far, and those of them the table does not know. */
-static unsigned rpath_objects STATE = 0;
-static unsigned rpath_strangers STATE = 0;
 static const struct link_map *program STATE = NULL;
 static char program_path[4096] BUFFER = { 0 };
 /* What files were found to be like counts for one batch of questions: the program's start, then
@@ -37,20 +35,6 @@ la_version (unsigned version)
   if (!module_is_whole ())
     return 0;
   return version < LAV_CURRENT ? version : LAV_CURRENT;
-}
-
-/* A cookie is the address of the link map, which is even, until the object's first question;
-   then the object's number and a low bit. */
-static uintptr_t
-to_cookie (uint32_t object)
-{
-  return (uintptr_t) (object & UINTPTR_MAX >> 1) << 1 | 1;
-}
-
-static uint32_t
-from_cookie (uintptr_t cookie)
-{
-  return cookie == to_cookie (NO_OBJECT) ? NO_OBJECT : (uint32_t) (cookie >> 1);
 }
 
 static int
@@ -86,21 +70,36 @@ find_object (const struct link_map *map)
   return map == program && !process_is_direct () ? find_program () : NO_OBJECT;
 }
 
-/* The object of the table that answers for one of the process. */
-static uint32_t
-identify (const struct link_map *map)
+/* Finds the record of a member with a run path; another run path than that of the record is a
+   stranger's. */
+static void
+identify (struct member *member)
 {
-  struct run_path run_path = dynamic_run_path (map);
-  if (run_path.value != NULL)
+  if (member->flags & MEMBER_IDENTIFIED)
+    return;
+  member->flags |= MEMBER_IDENTIFIED;
+  struct run_path run_path = dynamic_run_path (member->map);
+  if (run_path.value == NULL || !table_ready ())
+    return;
+  uint32_t object = find_object (member->map);
+  if (fits (object, &run_path))
+    member->object = object;
+}
+
+static void
+describe (struct member *member)
+{
+  struct run_path run_path = dynamic_run_path (member->map);
+  if (run_path.has_runpath)
+    member->flags |= MEMBER_RUNPATH;
+  if (run_path.no_default)
+    member->flags |= MEMBER_NO_DEFAULT;
+  /* While its name is the one it was found by: a program may change its strings. */
+  if (run_path.is_rpath)
     {
-      uint32_t object = table_ready () ? find_object (map) : NO_OBJECT;
-      return fits (object, &run_path) ? object : NO_OBJECT;
+      member->flags |= MEMBER_RPATH;
+      identify (member);
     }
-  /* Nothing of its own to search: the table's common object, named by nothing, knows what
-     follows LD_LIBRARY_PATH. Without that there is nothing to gain. */
-  return library_path_is_set () && !run_path.no_default && table_ready ()
-           ? table_find_object ("")
-           : NO_OBJECT;
 }
 
 EXPORT unsigned
@@ -116,15 +115,14 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
       library_path_init ();
     }
   is_unanswered = 0;
-  *cookie = (uintptr_t) map;
-  if (process_is_off ())
+  /* A cookie is the member, or nothing. */
+  *cookie = 0;
+  if (process_is_off () || program == NULL)
     return 0;
-  if (dynamic_run_path (map).is_rpath)
-    {
-      *cookie = to_cookie (identify (map));
-      rpath_objects++;
-      rpath_strangers += from_cookie (*cookie) == NO_OBJECT;
-    }
+  struct member *member = chain_open (map);
+  if (member != NULL)
+    describe (member);
+  *cookie = (uintptr_t) member;
   const char *path = map->name;
   if (map == program && (path == NULL || path[0] == '\0'))
     path = process_executable ();
@@ -148,7 +146,16 @@ la_activity (uintptr_t *cookie, unsigned flag)
   if (flag != LA_ACT_CONSISTENT || program == NULL)
     return;
   has_started = 1;
+  chain_settle ();
   forget ();
+}
+
+EXPORT unsigned
+la_objclose (uintptr_t *cookie)
+{
+  if (!process_is_off () && *cookie != 0)
+    chain_close ((struct member *) *cookie);
+  return 0;
 }
 
 /* True where the file may be named without the loader having looked for it: nothing has come
@@ -176,9 +183,6 @@ find_edge (uint32_t index, const char *needed, const char **path)
         edge = table_find_edge (table_object (common), needed, path);
       return edge != NULL && edge->guards & EDGE_OUTSIDE ? edge : NULL;
     }
-  if (edge == NULL || (edge->guards & EDGE_KNOWN_RPATHS && rpath_strangers > 0)
-      || (edge->guards & EDGE_NO_RPATHS && rpath_objects > 0))
-    return NULL;
   return edge;
 }
 
@@ -217,6 +221,36 @@ answer_from_table (const char *needed, uint32_t object)
   return library_path_is_readable () ? path : needed;
 }
 
+/* By every DT_RPATH that is searched for the member, then LD_LIBRARY_PATH, then what the table's
+   common object, named by nothing, knows of the loader cache. */
+static const char *
+answer_from_chain (const char *needed, const struct member *member)
+{
+  const char *path;
+  int look = 0;
+  if ((!chain_has_rpath (member) && !library_path_is_set ()) || !table_ready ())
+    return needed;
+  switch (chain_ask (member, needed, &path, &look))
+    {
+    case CHAIN_UNKNOWN:
+      return needed;
+    case CHAIN_FOUND:
+      /* A loader that was started itself may have been told to ignore run paths. */
+      return library_path_is_readable () && is_there (look ? EDGE_LOOK : 0, path) ? path
+                                                                                  : needed;
+    case CHAIN_NOTHING:
+      break;
+    }
+  uint32_t common = table_find_object ("");
+  if (member->flags & MEMBER_NO_DEFAULT || common == NO_OBJECT)
+    return needed;
+  const struct table_edge *edge = table_find_edge (table_object (common), needed, &path);
+  if (edge == NULL || !guards_hold (edge->guards & EDGE_SET, needed, path)
+      || !is_there (edge->guards, path))
+    return needed;
+  return after_library_path (needed, path);
+}
+
 /* By the note of an object that nobody indexed, which comes after LD_LIBRARY_PATH and before
    DT_RUNPATH. One with DT_RPATH is not asked: that would have been searched first. */
 static const char *
@@ -235,16 +269,22 @@ answer (const char *needed, uintptr_t *cookie)
   if (is_unanswered && has_started)
     forget ();
   is_unanswered = 1;
-  if (!(*cookie & 1))
+  struct member *member = (struct member *) *cookie;
+  if (member == NULL)
+    return needed;
+  identify (member);
+  if (member->object != NO_OBJECT)
     {
-      const struct link_map *map = (const struct link_map *) *cookie;
-      uint32_t object = identify (map);
-      if (object == NO_OBJECT && dynamic_run_path (map).value != NULL)
-        return answer_from_note (needed, map);
-      *cookie = to_cookie (object);
+      const char *result = answer_from_table (needed, member->object);
+      /* DT_RUNPATH is searched after LD_LIBRARY_PATH, and not those of others. */
+      if (result != needed || !(member->flags & MEMBER_RPATH))
+        return result;
     }
-  uint32_t object = from_cookie (*cookie);
-  return object != NO_OBJECT ? answer_from_table (needed, object) : needed;
+  else if (member->flags & MEMBER_RPATH)
+    return needed;
+  else if (dynamic_run_path (member->map).value != NULL)
+    return answer_from_note (needed, member->map);
+  return answer_from_chain (needed, member);
 }
 
 EXPORT const char *
@@ -252,6 +292,8 @@ la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
 {
   if (process_is_off ())
     return name;
+  if (flag == LA_SER_ORIG)
+    chain_asks ((const struct member *) *cookie);
   const char *result = flag == LA_SER_ORIG ? answer (name, cookie) : name;
   log_question (cookie, flag, name, result);
   return result;

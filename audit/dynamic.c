@@ -55,7 +55,7 @@ address (const struct link_map *map, elf_word value)
 struct run_path
 dynamic_run_path (const struct link_map *map)
 {
-  struct run_path result = { NULL, 0, 0 };
+  struct run_path result = { NULL, 0, 0, 0 };
   if (map->dynamic == NULL)
     return result;
   struct tables t = read_tables (map->dynamic);
@@ -64,6 +64,7 @@ dynamic_run_path (const struct link_map *map)
   if (!t.has_runpath && !t.has_rpath)
     return result;
   result.is_rpath = !t.has_runpath;
+  result.has_runpath = t.has_runpath;
   if (t.strings == 0 || at >= t.strings_size)
     {
       /* The loader asks for no DT_STRSZ and may search it: one that no object is known by. */

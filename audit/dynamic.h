@@ -11,6 +11,8 @@ struct run_path
   const char *value;
   /* True where it is DT_RPATH, which what the object loads inherits. */
   int is_rpath;
+  /* It has a DT_RUNPATH, maybe an empty one. */
+  int has_runpath;
   /* DF_1_NODEFLIB. */
   int no_default;
 };

@@ -12,6 +12,8 @@ static struct
   const void *records;
   uint32_t count;
 } sections[SECTION_KINDS] STATE = { { NULL, 0 } };
+/* Search directories whose names were found whole, a bit each. */
+static unsigned char checked_names[1024] STATE = { 0 };
 
 static const struct table_header *
 header (void)
@@ -83,6 +85,8 @@ record_size (uint32_t kind)
       return sizeof (struct table_guard);
     case SECTION_DIRECTORIES:
       return sizeof (struct table_directory);
+    case SECTION_SEARCH_DIRS:
+      return sizeof (struct table_search_dir);
     case SECTION_BUCKETS:
     case SECTION_POOL:
       return 4;
@@ -109,7 +113,7 @@ read_sections (const struct table_section *section, uint32_t count)
       sections[section->kind].count = section->count;
     }
   for (unsigned kind = 1; kind < SECTION_KINDS; kind++)
-    if (sections[kind].records == NULL)
+    if (record_size (kind) != 0 && sections[kind].records == NULL)
       return 0;
   return sections[SECTION_BUCKETS].count > 0;
 }
@@ -314,12 +318,13 @@ table_find_directory (const char *path, size_t length)
   return NULL;
 }
 
-int
-table_directory_has (const struct table_directory *directory, const char *name)
+/* NAMES has COUNT names of two words each, in order. */
+static int
+names_have (uint32_t at, uint32_t count, const char *name)
 {
-  const uint32_t *names = (const uint32_t *) sections[SECTION_POOL].records + directory->names;
+  const uint32_t *names = (const uint32_t *) sections[SECTION_POOL].records + at;
   uint64_t wanted = hash_bytes (0, name, strlen (name)) & ~(uint64_t) 1;
-  uint32_t low = 0, high = directory->name_count;
+  uint32_t low = 0, high = count;
   while (low < high)
     {
       uint32_t middle = low + (high - low) / 2;
@@ -332,4 +337,55 @@ table_directory_has (const struct table_directory *directory, const char *name)
         high = middle;
     }
   return 0;
+}
+
+int
+table_directory_has (const struct table_directory *directory, const char *name)
+{
+  return names_have (directory->names, directory->name_count, name);
+}
+
+const uint32_t *
+table_rpath (const struct table_object *object, uint32_t *count)
+{
+  return object->rpath != 0 ? table_set (object->rpath - 1, count) : NULL;
+}
+
+static int
+names_hold (const struct table_search_dir *dir)
+{
+  if ((uint64_t) dir->names + 2 * (uint64_t) dir->name_count > sections[SECTION_POOL].count)
+    return 0;
+  const uint32_t *pool = sections[SECTION_POOL].records;
+  return dir->names_check == low_hash (0, pool + dir->names, 8 * (size_t) dir->name_count);
+}
+
+const struct table_search_dir *
+table_search_dir (uint32_t index, const char **path, uint32_t *length)
+{
+  if (index >= sections[SECTION_SEARCH_DIRS].count)
+    return NULL;
+  const struct table_search_dir *dir
+      = (const struct table_search_dir *) sections[SECTION_SEARCH_DIRS].records + index;
+  *path = table_string (dir->path, length);
+  if (*path == NULL)
+    return NULL;
+  uint64_t seed = hash_bytes (0, *path, *length);
+  if (dir->check != low_hash (seed, dir, offsetof (struct table_search_dir, check)))
+    return NULL;
+  /* Names are many, and asked for often: they are checked once. */
+  unsigned char bit = (unsigned char) (1u << index % 8);
+  if (index / 8 < sizeof checked_names && checked_names[index / 8] & bit)
+    return dir;
+  if (!names_hold (dir))
+    return NULL;
+  if (index / 8 < sizeof checked_names)
+    checked_names[index / 8] |= bit;
+  return dir;
+}
+
+int
+table_search_dir_has (const struct table_search_dir *dir, const char *name)
+{
+  return names_have (dir->names, dir->name_count, name);
 }

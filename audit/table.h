@@ -40,6 +40,7 @@ enum section_kind
   SECTION_POOL = 5,
   SECTION_DIRECTORIES = 6,
   SECTION_STRINGS = 7,
+  SECTION_SEARCH_DIRS = 13,
   SECTION_KINDS,
 };
 
@@ -49,7 +50,10 @@ struct table_object
   uint32_t edges, edge_count;
   uint32_t run_path;
   uint32_t flags;
-  uint32_t spare[2];
+  /* The directories of its DT_RPATH, in order: one more than the place of a set of search
+     directories; 0 if it has none or they are not all known. */
+  uint32_t rpath;
+  uint32_t spare;
   uint32_t check;
 };
 
@@ -108,6 +112,17 @@ struct table_directory
 /* The names are there: it was snapshotted for LD_LIBRARY_PATH. */
 #define DIRECTORY_HAS_NAMES 1u
 
+/* A directory that a DT_RPATH names. */
+struct table_search_dir
+{
+  uint32_t path, guards;
+  uint32_t names, name_count, names_check;
+  uint32_t flags, spare, check;
+};
+
+/* A file in it may go away while the directory stays as it is: looked at first. */
+#define SEARCH_DIR_LOOK 1u
+
 /* The table's address, and how many bytes from there on the loader mapped. */
 const unsigned char *table_place (uint64_t *length);
 
@@ -138,5 +153,15 @@ const struct table_directory *table_find_directory (const char *path, size_t len
 
 /* 0: no such name. 1: there, but what it is may change. 2: there, and answers. */
 int table_directory_has (const struct table_directory *directory, const char *name);
+
+/* The numbers of an object's search directories, NULL if they are not known. */
+const uint32_t *table_rpath (const struct table_object *object, uint32_t *count);
+
+/* A search directory, its names checked; NULL if it is damaged. */
+const struct table_search_dir *table_search_dir (uint32_t index, const char **path,
+                                                 uint32_t *length);
+
+/* As table_directory_has. */
+int table_search_dir_has (const struct table_search_dir *dir, const char *name);
 
 #endif

@@ -3,6 +3,8 @@
 //! [`directories`] notes what there is to tell by, [`trees`] says which trees are no stores.
 
 mod directories;
+mod programs;
+mod rpath;
 mod trees;
 mod update;
 
@@ -14,15 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use becalm_core::closure::{self, Subject, SubjectKind};
+use becalm_core::closure::{Subject, SubjectKind};
 use becalm_core::elf::Ident;
-use becalm_core::facts::{Environment, GLIBC_RANGE, Libc, LoaderFacts};
+use becalm_core::facts::{GLIBC_RANGE, Libc, LoaderFacts};
 use becalm_core::fs::{Errno, FileSystem};
 use becalm_core::index::build::{Asked, Asker, Gatherer, Left, Sources, Stamps};
 use becalm_core::index::hash;
-use becalm_core::index::tls::{self, StaticTls};
-use becalm_core::index::{Guard, Index, Program, Stamp, Target, Time};
-use becalm_core::loader::load::{Load, Reason};
+use becalm_core::index::tls::StaticTls;
+use becalm_core::index::{Index, Program, Stamp, Target, Time};
 use becalm_core::search::Stores;
 use becalm_core::search::store::below;
 use bstr::{BStr, BString, ByteSlice};
@@ -34,6 +35,8 @@ use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_object
 
 pub use trees::{is_changed_in_place, trees_beside};
 pub use update::update_stores;
+
+use rpath::ListedDirs;
 
 /// Objects a session looks at before it looks at each directory again.
 const CHUNK: usize = 256;
@@ -310,11 +313,12 @@ impl Work<'_> {
         }
         self.loaders = self.alike(&facts, choice);
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
-        let asked = self.ask_all(&facts, &self.group.paths, &[], &mut known);
+        let mut listed = ListedDirs::default();
+        let asked = self.ask_all(&facts, &self.group.paths, &[], &mut known, &mut listed);
         let common = self.common(&facts, &self.searched(&asked));
         let programs = self.programs(&facts, &self.group.programs);
         let read = asked.len();
-        Ok(self.gather(&facts, asked, common, programs, read))
+        Ok(self.gather(&facts, asked, common, programs, (read, listed)))
     }
 
     /// The objects of these paths, of further ones by a path that is not canonical, and those
@@ -325,6 +329,7 @@ impl Work<'_> {
         paths: &[BString],
         further: &[BString],
         known: &mut FxHashSet<BString>,
+        listed: &mut ListedDirs,
     ) -> Vec<Asked> {
         let mut asked = self.ask(facts, paths, true);
         let mut from = 0;
@@ -332,9 +337,12 @@ impl Work<'_> {
         loop {
             asked.extend(self.ask(facts, &new, false));
             let answers = asked[from..].iter().flat_map(|asked| &asked.object.edges);
+            let answers: Vec<BString> = answers.map(|edge| edge.path.clone()).collect();
+            let below = self.list(facts, &asked[from..], listed);
             new = answers
-                .filter(|edge| known.insert(edge.path.clone()))
-                .map(|edge| edge.path.clone())
+                .into_iter()
+                .chain(below)
+                .filter(|path| known.insert(path.clone()))
                 .collect();
             if new.is_empty() {
                 return asked;
@@ -350,19 +358,18 @@ impl Work<'_> {
         asked: Vec<Asked>,
         common: Asked,
         programs: Vec<(Program, StaticTls)>,
-        read: usize,
+        (read, listed): (usize, ListedDirs),
     ) -> MachineIndex {
-        let left_by = by_reason(&asked);
+        let left_by = by_reason(&asked, &listed);
         let mut gatherer = Gatherer::default();
         let flat = self.directories(&mut gatherer, &asked);
+        for (dir, mut listed) in listed {
+            self.look_each_time(&flat, &mut listed.guards);
+            gatherer.search_dir(&dir, listed);
+        }
         for mut asked in std::iter::once(common).chain(asked) {
-            // Where the roots say nothing of its store, it is looked for each time.
-            for guard in asked.guards.iter_mut().flatten() {
-                if let Guard::AbsentPackage(path) = guard
-                    && !flat.iter().any(|store| below(path, store).is_some())
-                {
-                    *guard = Guard::Absent(std::mem::take(path));
-                }
+            for guards in &mut asked.guards {
+                self.look_each_time(&flat, guards);
             }
             gatherer.object(asked);
         }
@@ -447,67 +454,19 @@ impl Work<'_> {
             .collect();
         chunks.into_iter().flatten().collect()
     }
-
-    /// The programs at these paths, with their needs of static TLS; those whose start cannot be
-    /// followed are left out.
-    fn programs(&self, facts: &Arc<LoaderFacts>, paths: &[BString]) -> Vec<(Program, StaticTls)> {
-        let chunk = |chunk: &[BString]| {
-            let session = self.os.session();
-            let program = |path: &BString| self.program(&session, facts, path.as_ref());
-            chunk.iter().filter_map(program).collect::<Vec<_>>()
-        };
-        paths.par_chunks(CHUNK).flat_map_iter(chunk).collect()
-    }
-
-    fn program(
-        &self,
-        fs: &dyn FileSystem,
-        facts: &Arc<LoaderFacts>,
-        path: &BStr,
-    ) -> Option<(Program, StaticTls)> {
-        let seen = self.settled(path).map_or(0, |stamp| stamp.mark());
-        let subject = Subject::open(fs, path).ok()?;
-        let SubjectKind::Program { interpreter } = &subject.kind else { return None };
-        let interpreter = interpreter.clone();
-        let environment = Environment::default();
-        let closure =
-            closure::resolve(fs, subject, interpreter.as_ref(), Arc::clone(facts), &environment);
-        let closure = closure.ok()?;
-        let need = tls::of_closure(&closure);
-        let program = Program {
-            path: path.to_owned(),
-            interpreter,
-            static_tls: need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX)),
-            no_start: need.impossible,
-            load_order: load_order(&closure.load),
-            seen,
-        };
-        Some((program, need))
-    }
 }
 
-/// What a start loads in the order of the program's scope: as objects are first needed, the loader
-/// among them.
-fn load_order(load: &Load) -> Vec<BString> {
-    let mut seen: FxHashSet<usize> = std::iter::once(0).collect();
-    let dependencies = load
-        .resolutions
-        .iter()
-        .filter(|resolution| matches!(resolution.reason, Reason::Dependency(_)))
-        .filter_map(|resolution| resolution.answer.object());
-    let mut order = Vec::new();
-    for at in dependencies {
-        let object = &load.objects[at];
-        if seen.insert(at) && object.namespace == 0 {
-            order.push(object.path.clone());
-        }
-    }
-    order
-}
-
-/// Questions left to the loader by reason, the most first.
-fn by_reason(asked: &[Asked]) -> Vec<(Left, usize)> {
-    let count = |why: Left| asked.iter().map(|asked| why.count(&asked.object.left)).sum();
+/// Questions left to the loader by reason, the most first. What a `DT_RPATH` further up answers is
+/// found in the process, if the directories of the object's own are all known.
+fn by_reason(asked: &[Asked], listed: &ListedDirs) -> Vec<(Left, usize)> {
+    let is_known = |asked: &Asked| {
+        asked.has_rpath && asked.searched.iter().all(|dir| listed.contains_key(&**dir))
+    };
+    let of_one = |asked: &Asked, why: Left| match why {
+        Left::Ancestors if is_known(asked) => 0,
+        why => why.count(&asked.object.left),
+    };
+    let count = |why: Left| asked.iter().map(|asked| of_one(asked, why)).sum();
     let counts = Left::ALL.into_iter().map(|why| (why, count(why)));
     let mut counts: Vec<(Left, usize)> = counts.filter(|&(_, count)| count > 0).collect();
     counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));

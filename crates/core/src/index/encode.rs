@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 use super::layout::{self, Writer, kind};
 use super::origins::{Origins, Tree};
 use super::{
-    Directory, Edge, EncodeError, Guard, Index, Loader, Object, Program, Stamp, Target, hash,
+    Directory, Edge, EncodeError, Guard, Index, Loader, Object, Program, SearchDir, Stamp, Target,
+    hash,
 };
 
 /// The bytes of the table of an index, in the byte order of `target`.
@@ -15,11 +16,12 @@ use super::{
 /// [`EncodeError`] where the index does not fit the format or contradicts itself.
 pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let mut encoder = Encoder::new(target);
-    let (objects, buckets) = encoder.objects(&index.objects, index.guards.len())?;
+    let (objects, buckets) = encoder.objects(index)?;
     let origins = encoder.origins(index)?;
     let guards = encoder.guards(&index.guards)?;
-    let directories = encoder.directories(&index.directories, index.guards.len())?;
     let roots = encoder.set(&index.roots, index.guards.len())?;
+    let search_dirs = encoder.search_dirs(&index.search_dirs, index.guards.len())?;
+    let directories = encoder.directories(&index.directories, index.guards.len())?;
     let loader = encoder.loader(index.loader.as_ref())?;
     let (programs, program_buckets) = encoder.programs(&index.programs)?;
     let Encoder { edges, pool, orders, strings, .. } = encoder;
@@ -30,6 +32,7 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
         (kind::GUARDS, layout::GUARD, guards),
         (kind::POOL, 4, pool),
         (kind::DIRECTORIES, layout::DIRECTORY, directories),
+        (kind::SEARCH_DIRS, layout::SEARCH_DIR, search_dirs),
         (kind::PROGRAMS, layout::PROGRAM, programs),
         (kind::PROGRAM_BUCKETS, 4, program_buckets),
         (kind::LOADER, layout::LOADER, loader),
@@ -182,15 +185,15 @@ impl Encoder {
     }
 
     /// The object records, by bucket, and the buckets: where each ends.
-    fn objects(
-        &mut self,
-        objects: &[Object],
-        guards: usize,
-    ) -> Result<(Writer, Writer), EncodeError> {
-        let paths = paths_of(objects);
+    fn objects(&mut self, index: &Index) -> Result<(Writer, Writer), EncodeError> {
+        let paths = paths_of(&index.objects);
         let mut records = Writer::new(self.target.endian);
         for at in in_buckets(&paths) {
-            self.object(&mut records, &objects[at], guards)?;
+            let rpath = match &index.objects[at].rpath {
+                Some(dirs) => self.set(dirs, index.search_dirs.len())? + 1,
+                None => 0,
+            };
+            self.object(&mut records, &index.objects[at], rpath, index.guards.len())?;
         }
         Ok((records, self.buckets(&paths)))
     }
@@ -215,6 +218,7 @@ impl Encoder {
         &mut self,
         records: &mut Writer,
         object: &Object,
+        rpath: u32,
         guards: usize,
     ) -> Result<(), EncodeError> {
         let start = records.bytes.len();
@@ -229,7 +233,7 @@ impl Encoder {
                 | (u32::from(object.closed) * layout::OBJECT_CLOSED)
                 | (u32::from(object.is_program) * layout::OBJECT_PROGRAM),
         );
-        records.word(0);
+        records.word(rpath);
         records.word(0);
         seal(records, start, hash::bytes(0, &object.path));
         Ok(())
@@ -375,7 +379,8 @@ impl Encoder {
             }
             let start = records.bytes.len();
             let path = self.string(&directory.path)?;
-            let (names, count, check) = self.names(directory)?;
+            let (names, count, check) =
+                self.names(directory.names.as_deref().unwrap_or_default())?;
             records.word(path_hash);
             records.word(path);
             records.word(directory.guard);
@@ -389,9 +394,29 @@ impl Encoder {
         Ok(records)
     }
 
-    /// Place, count and check of a directory's names: two words each, the upper first.
-    fn names(&mut self, directory: &Directory) -> Result<(u32, u32, u32), EncodeError> {
-        let mut names = directory.names.clone().unwrap_or_default();
+    fn search_dirs(&mut self, dirs: &[SearchDir], guards: usize) -> Result<Writer, EncodeError> {
+        // Sets have to be near the beginning of the pool, names need not.
+        let mut sets = Vec::with_capacity(dirs.len());
+        for dir in dirs {
+            sets.push(self.set(&dir.guards, guards)?);
+        }
+        let mut records = Writer::new(self.target.endian);
+        for (dir, set) in dirs.iter().zip(sets) {
+            let start = records.bytes.len();
+            let path = self.string(&dir.path)?;
+            let (names, count, check) = self.names(&dir.names)?;
+            let flags = u32::from(dir.look) * layout::SEARCH_DIR_LOOK;
+            for word in [path, set, names, count, check, flags, 0] {
+                records.word(word);
+            }
+            seal(&mut records, start, hash::bytes(0, &dir.path));
+        }
+        Ok(records)
+    }
+
+    /// Place, count and check of the names of a directory: two words each, the upper first.
+    fn names(&mut self, names: &[hash::NameHash]) -> Result<(u32, u32, u32), EncodeError> {
+        let mut names = names.to_vec();
         names.sort_unstable();
         let start = self.pool.bytes.len();
         for name in &names {

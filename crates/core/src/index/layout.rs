@@ -23,6 +23,7 @@ pub(super) const OBJECT: usize = 32;
 pub(super) const EDGE: usize = 16;
 pub(super) const GUARD: usize = 64;
 pub(super) const DIRECTORY: usize = 32;
+pub(super) const SEARCH_DIR: usize = 32;
 pub(super) const LOADER: usize = 40;
 pub(super) const PROGRAM: usize = 40;
 pub(super) const TRAILER: usize = 256;
@@ -43,6 +44,7 @@ pub(super) mod kind {
     pub(in super::super) const PROGRAMS: u32 = 10;
     pub(in super::super) const PROGRAM_BUCKETS: u32 = 11;
     pub(in super::super) const LOAD_ORDERS: u32 = 12;
+    pub(in super::super) const SEARCH_DIRS: u32 = 13;
 }
 
 pub(super) const PROGRAM_NO_START: u32 = 1;
@@ -53,6 +55,7 @@ pub(super) const OBJECT_CANONICAL: u32 = 1;
 pub(super) const OBJECT_CLOSED: u32 = 2;
 pub(super) const OBJECT_PROGRAM: u32 = 8;
 pub(super) const DIRECTORY_HAS_NAMES: u32 = 1;
+pub(super) const SEARCH_DIR_LOOK: u32 = 1;
 pub(super) const EDGE_SET: u32 = 0x00ff_ffff;
 pub(super) const EDGE_BEFORE_LIBRARY_PATH: u32 = 0x0100_0000;
 pub(super) const EDGE_KNOWN_RPATHS: u32 = 0x0200_0000;

@@ -41,6 +41,8 @@ pub struct Index {
     pub roots: Vec<u32>,
     /// Directories, each path once.
     pub directories: Vec<Directory>,
+    /// The directories of every `DT_RPATH`, each path once.
+    pub search_dirs: Vec<SearchDir>,
     /// What `--update` holds against the stores, each path once.
     pub folders: Vec<Folder>,
     /// What the answers rest on beside files: the facts of the loader, the stores, becalm
@@ -109,6 +111,9 @@ pub struct Object {
     pub seen: u32,
     /// Positions in [`Index::folders`]: the run path, in order.
     pub searched: Vec<u32>,
+    /// Positions in [`Index::search_dirs`]: the directories of its `DT_RPATH`, in order. `None` if
+    /// it has none, or not all of them are known.
+    pub rpath: Option<Vec<u32>>,
     /// Questions left to the loader, by [`build::Left`]; 255 stands for that many and more.
     pub left: [u8; 8],
     /// The answers.
@@ -235,6 +240,20 @@ pub struct Directory {
     /// The names in it, where it may stand in `LD_LIBRARY_PATH`; ascending. `None` where
     /// there are none to go by.
     pub names: Option<Vec<hash::NameHash>>,
+}
+
+/// A directory that a `DT_RPATH` names, with all its names: what it answers to any object that is
+/// loaded below the one that has the `DT_RPATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchDir {
+    /// The path, as the run path names it, without a trailing slash.
+    pub path: BString,
+    /// Positions in [`Index::guards`]; all must hold.
+    pub guards: Vec<u32>,
+    /// Its files may go away while the directory stays as it is: the module looks first.
+    pub look: bool,
+    /// The names, ascending. Certain is one that answers whoever asks for it.
+    pub names: Vec<hash::NameHash>,
 }
 
 /// A directory that was listed for objects, or that the search of one may look into.

@@ -9,7 +9,9 @@ use thiserror::Error;
 use super::header::{Header, Section};
 use super::layout::{self, Reader, kind};
 use super::origins::{Origin, OriginsReader as Origins};
-use super::{Directory, Edge, Guard, Index, Loader, Object, Program, Stamp, Target, Time, hash};
+use super::{
+    Directory, Edge, Guard, Index, Loader, Object, Program, SearchDir, Stamp, Target, Time, hash,
+};
 use crate::facts::GlibcVersion;
 
 /// Why bytes are no table.
@@ -108,6 +110,7 @@ impl<'a> Table<'a> {
                 .records()
                 .map(|at| self.directory(at))
                 .collect::<Result<_, _>>()?,
+            search_dirs: self.search_dirs()?,
             loader: self.loader()?,
             programs: self.programs()?,
         })
@@ -168,8 +171,41 @@ impl<'a> Table<'a> {
             run_path,
             seen: 0,
             searched: Vec::new(),
+            rpath: self.rpath(at)?,
             left: [0; 8],
             edges: edges.records().map(|at| self.edge(at, run_path)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Version 1 had the need of static TLS there.
+    fn rpath(&self, at: usize) -> Result<Option<Vec<u32>>, TableError> {
+        let place = if self.is_current() { self.word(at + 20)? } else { 0 };
+        let dirs = place.checked_sub(1).map(|place| self.set(place)).transpose()?;
+        let count =
+            self.section(kind::SEARCH_DIRS, layout::SEARCH_DIR).map_or(0, |dirs| dirs.count);
+        match dirs {
+            Some(dirs) if dirs.iter().any(|&dir| dir as usize >= count) => {
+                Err(TableError::Damaged("a DT_RPATH leaves it"))
+            }
+            dirs => Ok(dirs),
+        }
+    }
+
+    fn search_dirs(&self) -> Result<Vec<SearchDir>, TableError> {
+        let Ok(dirs) = self.section(kind::SEARCH_DIRS, layout::SEARCH_DIR) else {
+            return Ok(Vec::new());
+        };
+        dirs.records().map(|at| self.search_dir(at)).collect()
+    }
+
+    fn search_dir(&self, at: usize) -> Result<SearchDir, TableError> {
+        let path = self.string(self.word(at)?)?;
+        self.check(at, layout::SEARCH_DIR, hash::bytes(0, path))?;
+        Ok(SearchDir {
+            path: path.to_owned(),
+            guards: self.set(self.word(at + 4)?)?,
+            look: self.word(at + 20)? & layout::SEARCH_DIR_LOOK != 0,
+            names: self.names(at + 8)?,
         })
     }
 
@@ -227,19 +263,20 @@ impl<'a> Table<'a> {
         let path = self.string(self.word(at + 4)?)?;
         self.check(at, layout::DIRECTORY, hash::bytes(0, path))?;
         let has_names = self.word(at + 24)? & layout::DIRECTORY_HAS_NAMES != 0;
-        let names = if has_names { Some(self.names(at)?) } else { None };
+        let names = if has_names { Some(self.names(at + 12)?) } else { None };
         Ok(Directory { path: path.to_owned(), guard: self.word(at + 8)?, names })
     }
 
+    /// The names whose place, count and check are there.
     fn names(&self, at: usize) -> Result<Vec<hash::NameHash>, TableError> {
         let pool = self.section(kind::POOL, 4)?;
-        let (first, count) = (self.word(at + 12)? as usize, self.word(at + 16)? as usize);
+        let (first, count) = (self.word(at)? as usize, self.word(at + 4)? as usize);
         let end = count.checked_mul(2).and_then(|words| words.checked_add(first));
         if end.is_none_or(|end| end > pool.count) {
             return Err(TableError::Damaged("a directory's names leave it"));
         }
         let start = pool.at + 4 * first;
-        if self.word(at + 20)? != hash::low(0, &self.reader.bytes[start..start + 8 * count]) {
+        if self.word(at + 8)? != hash::low(0, &self.reader.bytes[start..start + 8 * count]) {
             return Err(TableError::Damaged("the check of a directory's names does not fit"));
         }
         (0..count)

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::hash::NameHash;
 use super::{
-    Directory, Edge, EmbedError, Folder, Guard, Index, Loader, Object, Program, Ranged, Stamp,
-    Start, Table, TableError, Target, Time, embed, encode, module_is_whole, split,
+    Directory, Edge, EmbedError, Folder, Guard, Index, Loader, Object, Program, Ranged, SearchDir,
+    Stamp, Start, Table, TableError, Target, Time, embed, encode, module_is_whole, split,
 };
 use crate::elf::{Class, Endian};
 use crate::facts::GlibcVersion;
@@ -55,6 +55,7 @@ fn store(objects: usize) -> Index {
                 is_program: object % 2 == 1,
                 seen: object as u32,
                 searched: if object == 0 { vec![] } else { vec![object as u32 % 2, 2] },
+                rpath: (object % 3 == 1).then(|| vec![1, 0]),
                 left: [object as u8, 0, 1, 2, 3, 4, 5, 255],
                 edges: edges(object),
             })
@@ -76,6 +77,14 @@ fn store(objects: usize) -> Index {
         .map(|(path, mark, walked)| Folder { path: path.into(), mark, walked })
         .to_vec(),
         settings: 77,
+        search_dirs: ["/opt/rpath", "/opt/absent"]
+            .map(|path| SearchDir {
+                path: path.into(),
+                guards: vec![0, 1],
+                look: path == "/opt/rpath",
+                names: vec![NameHash::of("a".into(), true), NameHash::of("c".into(), false)],
+            })
+            .to_vec(),
         loader: Some(Loader {
             paths: "/lib64/ld-linux-x86-64.so.2:/lib/ld.so".into(),
             release: GlibcVersion { major: 2, minor: 36 },

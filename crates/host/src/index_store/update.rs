@@ -22,6 +22,7 @@ use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::rpath::{ListedDirs, certain_paths};
 use super::{
     Group, IndexOptions, Indexed, MachineIndex, OsStamps, Work, by_machine, bytes_of, elf_paths,
     immutable, kind_of, names_of, real,
@@ -72,7 +73,7 @@ pub fn update_stores(
 ) -> Option<Indexed> {
     let before = Before::look(old)?;
     let Walk { paths, folders, errors } = before.walk(options)?;
-    let Sorted { keep, read, further } = before.sort(paths);
+    let Sorted { keep, read, mut further } = before.sort(paths);
     let group = before.group(os, target, &read, &keep)?;
     let stores = immutable(os, options);
     let choice = FactChoice::default();
@@ -87,8 +88,12 @@ pub fn update_stores(
     }
     let paths = keep.iter().map(|object| &object.path).chain(&read).chain(&further);
     let mut known: FxHashSet<BString> = paths.cloned().collect();
-    let new = work.ask_all(&facts, &group.paths, &further, &mut known);
-    let machine = work.join(&facts, &before, &keep, new);
+    let kept = before.kept(&keep);
+    let mut listed = ListedDirs::default();
+    let below = work.list(&facts, &kept, &mut listed);
+    further.extend(below.into_iter().filter(|path| known.insert(path.clone())));
+    let new = work.ask_all(&facts, &group.paths, &further, &mut known, &mut listed);
+    let machine = work.join(&facts, &before, kept, new, listed);
     Some(Indexed { machines: vec![machine], errors, ..Indexed::default() })
 }
 
@@ -242,6 +247,13 @@ impl<'a> Before<'a> {
         of_target(&empty).then_some(empty)
     }
 
+    /// The kept objects as they were asked.
+    fn kept(&self, keep: &[&Object]) -> Vec<Asked> {
+        let folders = self.old.folders.iter();
+        let dirs: Vec<Arc<BString>> = folders.map(|folder| Arc::new(folder.path.clone())).collect();
+        keep.iter().map(|object| self.asked(object, &dirs)).collect()
+    }
+
     /// A kept object as it was asked.
     fn asked(&self, object: &Object, searched: &[Arc<BString>]) -> Asked {
         let guard = |at: &u32| self.old.guards.get(*at as usize).cloned();
@@ -249,7 +261,8 @@ impl<'a> Before<'a> {
         let guards = guards.map(|edge| edge.guards.iter().filter_map(guard).collect()).collect();
         let dirs = object.searched.iter().filter_map(|&at| searched.get(at as usize).cloned());
         let searched = dirs.collect();
-        Asked { object: object.clone(), guards, searched }
+        let has_rpath = object.rpath.is_some();
+        Asked { object: object.clone(), guards, searched, has_rpath }
     }
 }
 
@@ -259,21 +272,19 @@ impl Work<'_> {
         &self,
         facts: &Arc<LoaderFacts>,
         before: &Before<'_>,
-        keep: &[&Object],
+        kept: Vec<Asked>,
         new: Vec<Asked>,
+        listed: ListedDirs,
     ) -> MachineIndex {
         let read = new.len();
-        let dirs: Vec<Arc<BString>> =
-            before.old.folders.iter().map(|folder| Arc::new(folder.path.clone())).collect();
-        let kept: Vec<Asked> = keep.iter().map(|object| before.asked(object, &dirs)).collect();
         let reached = reached(&kept, &new);
         let programs = self.programs_again(facts, before, &kept, &reached);
         let fresh = self.searched(&new);
         let mut all: Vec<Asked> = new.into_iter().chain(kept).collect();
-        drop_unnamed(&mut all);
+        drop_unnamed(&mut all, &listed);
         let common = self.common_again(before, &fresh);
         let common = common.unwrap_or_else(|| self.common(facts, &self.searched(&all)));
-        self.gather(facts, all, common, programs, read)
+        self.gather(facts, all, common, programs, (read, listed))
     }
 
     /// The programs: a record is kept where its object is and nothing new can be reached from it.
@@ -345,9 +356,10 @@ fn reached(kept: &[Asked], new: &[Asked]) -> FxHashSet<BString> {
 }
 
 /// Leaves out objects by paths that no answer names any longer.
-fn drop_unnamed(all: &mut Vec<Asked>) {
+fn drop_unnamed(all: &mut Vec<Asked>, listed: &ListedDirs) {
     let answers = all.iter().flat_map(|asked| &asked.object.edges);
-    let named: FxHashSet<BString> = answers.map(|edge| edge.path.clone()).collect();
+    let answers = answers.map(|edge| edge.path.clone());
+    let named: FxHashSet<BString> = answers.chain(certain_paths(listed)).collect();
     all.retain(|asked| asked.object.canonical || named.contains(&asked.object.path));
 }
 

@@ -11,6 +11,7 @@ mod namespaces;
 mod notes;
 mod odd;
 mod programs;
+mod rpath;
 mod semantics;
 mod static_tls;
 mod support;

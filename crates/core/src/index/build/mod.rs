@@ -15,7 +15,9 @@ use rustc_hash::FxHashMap;
 
 use std::sync::Arc;
 
-use super::{Directory, Edge, Folder, Guard, Index, Loader, Object, Program, Stamp, Time, hash};
+use super::{
+    Directory, Edge, Folder, Guard, Index, Loader, Object, Program, SearchDir, Stamp, Time, hash,
+};
 use crate::elf::{Ident, ObjectView, dlopen_entries};
 use crate::facts::{Libc, LoaderFacts};
 use crate::fs::{Errno, FileSystem};
@@ -65,6 +67,19 @@ pub struct Asked {
     /// The directories of its run path, without trailing slashes; [`Object::searched`] is
     /// empty.
     pub searched: Vec<Arc<BString>>,
+    /// These are all the directories of its `DT_RPATH`.
+    pub has_rpath: bool,
+}
+
+/// What a directory of a `DT_RPATH` answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// What that rests on.
+    pub guards: Vec<Guard>,
+    /// As in [`SearchDir::look`].
+    pub look: bool,
+    /// Its names; true for one that answers for certain.
+    pub names: Vec<(BString, bool)>,
 }
 
 /// Why a question is left to the loader.
@@ -133,6 +148,7 @@ pub struct Gatherer {
     index: Index,
     guards: FxHashMap<Guard, u32>,
     folders: FxHashMap<BString, u32>,
+    search_dirs: FxHashMap<BString, u32>,
 }
 
 impl Gatherer {
@@ -140,12 +156,27 @@ impl Gatherer {
     pub fn object(&mut self, asked: Asked) {
         let mut object = asked.object;
         object.searched = asked.searched.iter().map(|dir| self.folder_at(dir)).collect();
+        let rpath = asked.searched.iter().map(|dir| self.search_dirs.get(&**dir).copied());
+        object.rpath = if asked.has_rpath { rpath.collect() } else { None };
         for (edge, guards) in object.edges.iter_mut().zip(asked.guards) {
             edge.guards = guards.into_iter().map(|guard| self.guard(guard)).collect();
             edge.guards.sort_unstable();
             edge.guards.dedup();
         }
         self.index.objects.push(object);
+    }
+
+    /// Adds a directory of a `DT_RPATH`; before the objects that have it.
+    pub fn search_dir(&mut self, path: &BString, listed: Listed) {
+        let Listed { guards, look, names } = listed;
+        let mut guards: Vec<u32> = guards.into_iter().map(|guard| self.guard(guard)).collect();
+        guards.sort_unstable();
+        let names =
+            names.iter().map(|(name, is_certain)| hash::NameHash::of(name.as_ref(), *is_certain));
+        let mut names: Vec<hash::NameHash> = names.collect();
+        names.sort_unstable();
+        self.search_dirs.insert(path.clone(), self.index.search_dirs.len() as u32);
+        self.index.search_dirs.push(SearchDir { path: path.clone(), guards, look, names });
     }
 
     /// Adds a directory that `LD_LIBRARY_PATH` may name, with its [`Directory::names`].

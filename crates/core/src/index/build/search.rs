@@ -6,9 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Asked, Edge, Guard, Left, Object, Sources, edge, is_in_package, mark, questions};
+use super::{
+    Asked, Edge, Guard, Left, Listed, Object, Sources, edge, is_in_package, mark, questions,
+};
 use crate::elf::{Ident, ObjectView};
 use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use crate::loader::glibc::dirname;
@@ -112,6 +114,7 @@ impl<'a> Asker<'a> {
             && !run_path.no_default_dirs
             && dirs.iter().all(|dir| dir.as_ref().is_some_and(|dir| dir.is_closed()));
         asked.searched = dirs.iter().flatten().map(|dir| Arc::clone(&dir.plain)).collect();
+        asked.has_rpath = run_path.is_rpath && dirs.iter().all(Option::is_some);
         for name in questions(view) {
             let mut question = Question { asker: self, name: name.as_ref(), guards: Vec::new() };
             let mut answer = edge(BString::default());
@@ -127,6 +130,62 @@ impl<'a> Asker<'a> {
             }
         }
         Some(asked)
+    }
+
+    /// What a directory of a run path answers to any name; `list` gives the names in a directory.
+    /// `None` if that depends on the CPU or cannot be told.
+    #[must_use]
+    pub fn listed(
+        &self,
+        dir: &BStr,
+        list: &dyn Fn(&BStr) -> Option<Vec<BString>>,
+    ) -> Option<Listed> {
+        let dir = self.dir([dir.as_bytes(), b"/"].concat().into());
+        let mut listed = Listed { guards: Vec::new(), look: !dir.immutable, names: Vec::new() };
+        match &dir.presence {
+            Presence::Unclear(_) => return None,
+            Presence::Absent(guard) => {
+                listed.guards.extend(guard.clone());
+                return Some(listed);
+            }
+            Presence::There(guard) => listed.guards.extend(guard.clone()),
+        }
+        // What comes into a subdirectory leaves the stamp of a mutable directory as it is.
+        if !dir.immutable && dir.variants.any() {
+            return None;
+        }
+        let mut of_cpus = FxHashSet::default();
+        for level in dir.variants.subdirectories()? {
+            of_cpus.extend(list(level)?);
+        }
+        for name in list(dir.plain.as_bstr())? {
+            if !of_cpus.contains(&name)
+                && let Some(is_certain) = self.is_answer(&dir, name.as_ref())
+            {
+                listed.names.push((name, is_certain));
+            }
+        }
+        listed.names.extend(of_cpus.into_iter().map(|name| (name, false)));
+        Some(listed)
+    }
+
+    /// Whether a name that is in a directory answers for certain; `None` if the loader passes it
+    /// over.
+    fn is_answer(&self, dir: &Dir, name: &BStr) -> Option<bool> {
+        // No other file is needed; it costs an open to see what the loader makes of it.
+        if !name.contains_str(".so") {
+            return Some(false);
+        }
+        let Sources { fs, ident, stores, .. } = self.sources;
+        match look(fs, dir.name.as_ref(), name, ident, None) {
+            Look::Found(file) => {
+                let path = BString::from([dir.name.as_bytes(), name.as_bytes()].concat());
+                let stays = !dir.immutable || stores.contain_file(fs, path.as_ref());
+                Some(stays && is_loadable(&file) && goes_by(fs, &file, path.as_ref()))
+            }
+            Look::PassedOver if dir.immutable => None,
+            _ => Some(false),
+        }
     }
 
     /// The search directories met so far, without trailing slashes.
@@ -386,10 +445,11 @@ impl Asked {
             is_program: false,
             seen: 0,
             searched: Vec::new(),
+            rpath: None,
             left: [0; 8],
             edges: Vec::new(),
         };
-        Self { object, guards: Vec::new(), searched: Vec::new() }
+        Self { object, guards: Vec::new(), searched: Vec::new(), has_rpath: false }
     }
 }
 

@@ -42,6 +42,13 @@ impl Variants {
         variants
     }
 
+    /// The subdirectories that some CPU searches, without trailing slashes, absent ones among them;
+    /// `None` if there are others.
+    pub(crate) fn subdirectories(&self) -> Option<impl Iterator<Item = &BStr>> {
+        let names = self.levels.iter().map(|level| BStr::new(&level[..level.len() - 1]));
+        (!self.open).then_some(names)
+    }
+
     /// True where there is a hwcaps subdirectory.
     pub(crate) fn any(&self) -> bool {
         self.open || !self.levels.is_empty()

@@ -1,0 +1,208 @@
+/* The DT_RPATH of an object is searched for the names that the object asks for, and for those
+   that the objects it loaded ask for (_dl_map_object of glibc elf/dl-load.c). The loader keeps
+   who loaded an object where no audit module can see it; what it is follows from the calls:
+
+   - at the start an object is loaded by the one whose question came last;
+   - so it is in a dlopen, but for the object that was asked for: it has no loader, since
+     __RTLD_CALLMAP takes it away;
+   - an object whose loader is closed has no loader any more (_dl_close_worker).
+
+   The program's DT_RPATH is searched last in any case, so that an object without a loader is
+   searched for as one that the program loaded.
+
+   The table has the names of every directory of a DT_RPATH, so that no directory is touched. */
+#include "chain.h"
+#include "guard.h"
+#include "system.h"
+#include "table.h"
+
+/* Most processes have no more; the others get a mapping for the rest. */
+#define FIRST_MEMBERS 256u
+#define MAX_MEMBERS 16384u
+#define PATH_SIZE 4096u
+#define NOBODY UINT16_MAX
+
+static struct member first[FIRST_MEMBERS] BUFFER = { { NULL, 0, 0, 0 } };
+static struct member *rest STATE = NULL;
+static unsigned member_count STATE = 0;
+/* Members that are closed, and may be another object's. */
+static unsigned free_count STATE = 0;
+/* The member that asked last; one more, so that 0 is none. */
+static unsigned asking STATE = 0;
+static unsigned char has_started STATE = 0;
+/* Something was mapped in this dlopen. */
+static unsigned char has_root STATE = 0;
+/* Something was closed since the last batch. */
+static unsigned char has_closed STATE = 0;
+static char candidate[PATH_SIZE] BUFFER = { 0 };
+
+static struct member *
+member_at (unsigned number)
+{
+  return number < FIRST_MEMBERS ? &first[number] : &rest[number - FIRST_MEMBERS];
+}
+
+static unsigned
+number_of (const struct member *member)
+{
+  if (member >= first && member < first + FIRST_MEMBERS)
+    return (unsigned) (member - first);
+  return FIRST_MEMBERS + (unsigned) (member - rest);
+}
+
+static struct member *
+free_member (void)
+{
+  for (unsigned i = 0; free_count > 0 && i < member_count; i++)
+    if (!(member_at (i)->flags & MEMBER_OPEN))
+      {
+        free_count--;
+        return member_at (i);
+      }
+  if (member_count == FIRST_MEMBERS && rest == NULL)
+    rest = sys_allocate ((MAX_MEMBERS - FIRST_MEMBERS) * sizeof *rest);
+  if (member_count == MAX_MEMBERS || (member_count >= FIRST_MEMBERS && rest == NULL))
+    return NULL;
+  return member_at (member_count++);
+}
+
+struct member *
+chain_open (const struct link_map *map)
+{
+  /* The object that a dlopen asked for is the first it maps. */
+  unsigned is_root = has_started && !has_root;
+  has_root = 1;
+  struct member *member = has_closed ? NULL : free_member ();
+  if (member == NULL)
+    return NULL;
+  member->map = map;
+  member->object = NO_OBJECT;
+  member->flags = MEMBER_OPEN;
+  member->loader = 0;
+  if (!is_root && member != first)
+    member->loader = asking != 0 ? (uint16_t) (asking - 1) : NOBODY;
+  asking = 0;
+  return member;
+}
+
+void
+chain_asks (const struct member *member)
+{
+  asking = member != NULL ? number_of (member) + 1 : 0;
+}
+
+void
+chain_close (struct member *member)
+{
+  member->flags = 0;
+  member->map = NULL;
+  free_count++;
+  has_closed = 1;
+}
+
+void
+chain_settle (void)
+{
+  has_started = 1;
+  has_root = 0;
+  asking = 0;
+  if (!has_closed)
+    return;
+  has_closed = 0;
+  for (unsigned i = 0; i < member_count; i++)
+    {
+      struct member *member = member_at (i);
+      if (member->flags & MEMBER_OPEN && member->loader != NOBODY
+          && !(member_at (member->loader)->flags & MEMBER_OPEN))
+        member->loader = 0;
+    }
+}
+
+/* The member whose DT_RPATH is searched after this one's; NULL after the program's, and *KNOWN
+   is 0 if it cannot be told. */
+static const struct member *
+above (const struct member *member, int *known)
+{
+  *known = member->loader != NOBODY && !has_closed;
+  return member == first || !*known ? NULL : member_at (member->loader);
+}
+
+int
+chain_has_rpath (const struct member *member)
+{
+  int known = 1;
+  if (member->flags & MEMBER_RUNPATH)
+    return 0;
+  for (; member != NULL; member = above (member, &known))
+    if (member->flags & MEMBER_RPATH)
+      return 1;
+  return !known;
+}
+
+/* DIRECTORY/NAME in the buffer; 0 if it does not fit. */
+static int
+compose (const char *directory, size_t length, const char *name)
+{
+  size_t more = strlen (name) + 1;
+  if (length + 1 + more > PATH_SIZE)
+    return 0;
+  memcpy (candidate, directory, length);
+  candidate[length] = '/';
+  memcpy (candidate + length + 1, name, more);
+  return 1;
+}
+
+/* One directory of a DT_RPATH. */
+static enum chain_answer
+ask_directory (uint32_t index, const char *name, int *look)
+{
+  const char *path;
+  uint32_t length;
+  const struct table_search_dir *dir = table_search_dir (index, &path, &length);
+  if (dir == NULL || !guards_hold (dir->guards, NULL, NULL))
+    return CHAIN_UNKNOWN;
+  switch (table_search_dir_has (dir, name))
+    {
+    case 0:
+      return CHAIN_NOTHING;
+    case 2:
+      *look = (dir->flags & SEARCH_DIR_LOOK) != 0;
+      return compose (path, length, name) ? CHAIN_FOUND : CHAIN_UNKNOWN;
+    }
+  return CHAIN_UNKNOWN;
+}
+
+static enum chain_answer
+ask_member (const struct member *member, const char *name, int *look)
+{
+  uint32_t count = 0;
+  if (member->object == NO_OBJECT)
+    return CHAIN_UNKNOWN;
+  const uint32_t *dirs = table_rpath (table_object (member->object), &count);
+  if (dirs == NULL)
+    return CHAIN_UNKNOWN;
+  for (uint32_t i = 0; i < count; i++)
+    {
+      enum chain_answer answer = ask_directory (dirs[i], name, look);
+      if (answer != CHAIN_NOTHING)
+        return answer;
+    }
+  return CHAIN_NOTHING;
+}
+
+enum chain_answer
+chain_ask (const struct member *member, const char *name, const char **path, int *look)
+{
+  int known = 1;
+  if (member->flags & MEMBER_RUNPATH)
+    return CHAIN_NOTHING;
+  for (; member != NULL; member = above (member, &known))
+    if (member->flags & MEMBER_RPATH)
+      {
+        enum chain_answer answer = ask_member (member, name, look);
+        *path = candidate;
+        if (answer != CHAIN_NOTHING)
+          return answer;
+      }
+  return known ? CHAIN_NOTHING : CHAIN_UNKNOWN;
+}

@@ -1,0 +1,68 @@
+//! The directories of every `DT_RPATH`, with their names: what they answer to objects loaded below.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use becalm_core::facts::LoaderFacts;
+use becalm_core::index::Guard;
+use becalm_core::index::build::{Asked, Asker, Listed};
+use becalm_core::search::store::below;
+use bstr::{BStr, BString};
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+
+use super::{CHUNK, Work, names_in};
+
+/// By path without a trailing slash.
+pub(super) type ListedDirs = BTreeMap<BString, Listed>;
+
+impl Work<'_> {
+    /// Lists the directories that objects with a `DT_RPATH` search and that are not listed yet;
+    /// gives the paths that answer.
+    pub(super) fn list(
+        &self,
+        facts: &LoaderFacts,
+        asked: &[Asked],
+        listed: &mut ListedDirs,
+    ) -> Vec<BString> {
+        let with_rpath = asked.iter().filter(|asked| asked.has_rpath);
+        let dirs: FxHashSet<&Arc<BString>> = with_rpath.flat_map(|asked| &asked.searched).collect();
+        let new: Vec<&Arc<BString>> =
+            dirs.into_iter().filter(|dir| !listed.contains_key(&***dir)).collect();
+        let found: Vec<Vec<(BString, Listed)>> = new
+            .par_chunks(CHUNK)
+            .map(|chunk| {
+                let session = self.os.session();
+                let asker = Asker::new(self.sources(&session, facts));
+                let names = |dir: &BStr| names_in(&dir.to_owned());
+                let list = |dir: &&Arc<BString>| {
+                    Some((BString::clone(dir), asker.listed(dir.as_ref().as_ref(), &names)?))
+                };
+                chunk.iter().filter_map(list).collect()
+            })
+            .collect();
+        let found: ListedDirs = found.into_iter().flatten().collect();
+        let paths = certain_paths(&found).collect();
+        listed.extend(found);
+        paths
+    }
+
+    /// An absent package of a store whose roots say nothing of it is looked for each time.
+    pub(super) fn look_each_time(&self, flat: &[&BStr], guards: &mut [Guard]) {
+        for guard in guards {
+            if let Guard::AbsentPackage(path) = guard
+                && !flat.iter().any(|store| below(path, store).is_some())
+            {
+                *guard = Guard::Absent(std::mem::take(path));
+            }
+        }
+    }
+}
+
+/// The paths of the names that answer.
+pub(super) fn certain_paths(listed: &ListedDirs) -> impl Iterator<Item = BString> {
+    listed.iter().flat_map(|(dir, listed)| {
+        let certain = listed.names.iter().filter(|(_, is_certain)| *is_certain);
+        certain.map(|(name, _)| BString::from([dir.as_slice(), b"/", name].concat()))
+    })
+}
