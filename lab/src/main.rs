@@ -43,6 +43,10 @@ enum Command {
         /// A further object, such as a module opened at run time
         #[arg(long, value_name = "FILE")]
         with: Vec<PathBuf>,
+        /// Write DT_RPATH instead of DT_RUNPATH and leave the C library and its loader on the
+        /// system, as Spack does
+        #[arg(long)]
+        rpath: bool,
         /// Verify what an earlier import wrote as well
         #[arg(long)]
         verify: bool,
@@ -83,8 +87,8 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     let done = match command {
         Command::Slowfs(asked) => return slowfs::run(&asked),
-        Command::Import { store, with, verify, program } => {
-            import::run(&store, &program, &with, verify)
+        Command::Import { store, with, rpath, verify, program } => {
+            import::run(&store, &program, &with, rpath, verify)
         }
         Command::Programs => {
             for name in programs::names() {

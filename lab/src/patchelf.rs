@@ -48,8 +48,8 @@ impl Patchelf {
     }
 
     /// Gives the file at `path` the run path and, for a program, the
-    /// interpreter, in place. The run path becomes a `DT_RUNPATH`, whatever it
-    /// was before; an empty one takes both kinds away.
+    /// interpreter, in place. The run path becomes a `DT_RUNPATH`, or a `DT_RPATH`,
+    /// whatever it was before; an empty one takes both kinds away.
     ///
     /// # Errors
     /// patchelf refuses the file.
@@ -57,13 +57,14 @@ impl Patchelf {
         &self,
         path: &Path,
         run_path: &str,
+        rpath: bool,
         interpreter: Option<&Path>,
     ) -> Result<()> {
         let mut command = child::command(&self.program);
         if run_path.is_empty() {
             command.arg("--remove-rpath");
         } else {
-            command.arg("--set-rpath").arg(run_path);
+            command.args(rpath.then_some("--force-rpath")).arg("--set-rpath").arg(run_path);
         }
         if let Some(interpreter) = interpreter {
             command.arg("--set-interpreter").arg(interpreter);

@@ -38,8 +38,10 @@ pub(crate) struct Placed {
 pub(crate) struct Layout {
     /// Its root, absolute.
     pub(crate) store: PathBuf,
-    /// The store's own loader.
+    /// The store's own loader, or the system's.
     pub(crate) loader: PathBuf,
+    /// Run paths are `DT_RPATH`, and the C library is the system's.
+    pub(crate) rpath: bool,
     /// Every object, by place.
     pub(crate) objects: Vec<Placed>,
     /// Every program, its place, and its closure in load order.
@@ -64,10 +66,17 @@ impl Layout {
         store: &Path,
         graph: &Graph,
         owners: &BTreeMap<PathBuf, Package>,
+        rpath: bool,
     ) -> Result<Self> {
+        let of_system =
+            |original: &PathBuf| rpath && owners[original].name == owners[&graph.loader].name;
         let mut places: HashMap<&Path, PathBuf> = HashMap::new();
         let mut taken: HashMap<PathBuf, &Path> = HashMap::new();
         for (original, source) in &graph.sources {
+            if of_system(original) {
+                places.insert(original, original.clone());
+                continue;
+            }
             let place = place(store, original, source, &owners[original]);
             if let Some(other) = taken.insert(place.clone(), original) {
                 bail!(
@@ -83,7 +92,14 @@ impl Layout {
         let links = links(graph, &places);
         let mut objects = Vec::new();
         for (original, source) in &graph.sources {
+            if of_system(original) {
+                continue;
+            }
             let mut placed = placed(original, source, &owners[original], &places, loader);
+            if rpath {
+                placed.run_path.retain(|dir| dir.starts_with(store));
+                placed.interpreter = None;
+            }
             placed.links = links.get(original.as_path()).cloned().unwrap_or_default();
             objects.push(placed);
         }
@@ -95,11 +111,17 @@ impl Layout {
         Ok(Layout {
             store: store.to_owned(),
             loader: loader.clone(),
+            rpath,
             programs: programs.collect(),
             extras: graph.extras.clone(),
             data: data(store, &objects)?,
             objects,
         })
+    }
+
+    /// True for a file that stays where it is.
+    pub(crate) fn is_of_system(&self, path: &Path) -> bool {
+        self.rpath && !path.starts_with(&self.store)
     }
 
     /// The place of `original`'s copy.

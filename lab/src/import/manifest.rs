@@ -25,8 +25,11 @@ pub(crate) struct Manifest {
     pub(crate) store: PathBuf,
     /// The tool that wrote the run paths, and its version.
     pub(crate) patchelf: String,
-    /// The store's own loader.
+    /// The store's own loader, or the system's.
     pub(crate) loader: PathBuf,
+    /// Run paths are `DT_RPATH`, and the C library is the system's.
+    #[serde(default)]
+    pub(crate) rpath: bool,
     /// Every program, by name.
     pub(crate) programs: Vec<ProgramEntry>,
     /// Originals of objects that no program needs, asked for by name.
@@ -133,6 +136,7 @@ impl Manifest {
             store: layout.store.clone(),
             patchelf: patchelf.version.clone(),
             loader: layout.loader.clone(),
+            rpath: layout.rpath,
             programs: programs.collect(),
             extras: layout.extras.clone(),
             objects,

@@ -28,6 +28,7 @@ use manifest::Manifest;
 /// further objects `with` into the store at `store`, and writes its manifest.
 ///
 /// What an earlier import left and still holds is kept and not written again.
+/// With `rpath`, run paths are `DT_RPATH` and the C library stays on the system.
 /// With `verify_all`, objects that were there already are verified as well.
 ///
 /// # Errors
@@ -37,18 +38,22 @@ pub(crate) fn run(
     store: &Path,
     words: &[String],
     with: &[PathBuf],
+    rpath: bool,
     verify_all: bool,
 ) -> Result<()> {
     std::fs::create_dir_all(store).with_context(|| format!("{}", store.display()))?;
     let store = store.canonicalize()?;
     let patchelf = Patchelf::find()?;
     let before = Manifest::read(&store)?;
+    if before.as_ref().is_some_and(|manifest| manifest.rpath != rpath) {
+        bail!("{}: made {} --rpath", store.display(), if rpath { "without" } else { "with" });
+    }
 
     let (programs, extras) = wanted(before.as_ref(), words, with)?;
     eprintln!("lab: {} programs, {} more objects", programs.len(), extras.len());
     let graph = Graph::build(&programs, &extras)?;
     let owners = dpkg::owners(&graph.paths())?;
-    let layout = Layout::plan(&store, &graph, &owners)?;
+    let layout = Layout::plan(&store, &graph, &owners, rpath)?;
 
     let written = write::all(&layout, &patchelf, before.as_ref())?;
     let fresh: BTreeSet<&Path> = written.iter().map(|placed| placed.path.as_path()).collect();

@@ -17,7 +17,7 @@ use crate::loader::{self, Listed};
 /// when it is as planned, loads exactly the store's objects and, a program,
 /// says the same of its version as the original.
 pub(crate) fn object(layout: &Layout, placed: &Placed) -> Vec<String> {
-    let mut checks = vec![strings(placed)];
+    let mut checks = vec![strings(layout, placed)];
     match placed.kind {
         Kind::Program => {
             checks.push(loader::trace(&placed.path).and_then(|list| closed(layout, placed, &list)));
@@ -35,7 +35,7 @@ pub(crate) fn object(layout: &Layout, placed: &Placed) -> Vec<String> {
 }
 
 /// The dynamic section says what the plan says, and nothing of the old.
-fn strings(placed: &Placed) -> Result<()> {
+fn strings(layout: &Layout, placed: &Placed) -> Result<()> {
     let now = Dynamic::read(&placed.path)?;
     let before = Dynamic::read(&placed.original)?;
     if now.needed != before.needed || now.soname != before.soname {
@@ -44,10 +44,12 @@ fn strings(placed: &Placed) -> Result<()> {
     if placed.untouched {
         return Ok(());
     }
-    if now.rpath.is_some() {
-        bail!("still has a DT_RPATH");
+    let (run_path, other) =
+        if layout.rpath { (now.rpath, now.runpath) } else { (now.runpath, now.rpath) };
+    if other.is_some() {
+        bail!("has a run path of the other kind");
     }
-    let run_path = now.runpath.unwrap_or_default();
+    let run_path = run_path.unwrap_or_default();
     if run_path != joined(&placed.run_path) {
         bail!("run path is {run_path}");
     }
@@ -66,7 +68,7 @@ fn closed(layout: &Layout, placed: &Placed, list: &[Listed]) -> Result<()> {
     for line in list {
         let Some(path) = &line.path else { bail!("{} is not found", line.needed) };
         let real = path.canonicalize().with_context(|| format!("{}", path.display()))?;
-        if !real.starts_with(&layout.store) {
+        if !real.starts_with(&layout.store) && !layout.is_of_system(&real) {
             bail!("{} comes from {}, outside the store", line.needed, path.display());
         }
         if expected.remove(&real).is_none() && real != layout.loader {
@@ -90,6 +92,9 @@ fn expected(layout: &Layout, root: &Placed) -> Result<BTreeMap<PathBuf, String>>
                 continue;
             }
             found.insert(file.clone(), needed.clone());
+            if layout.is_of_system(file) {
+                continue;
+            }
             open.push(layout.object(file).context("a need outside the plan")?);
         }
     }

@@ -38,14 +38,14 @@ pub(crate) fn all<'l>(
     stale
         .into_par_iter()
         .map(|placed| {
-            one(placed, patchelf)
+            one(placed, layout.rpath, patchelf)
                 .with_context(|| format!("{}", placed.original.display()))
                 .map(|()| placed)
         })
         .collect()
 }
 
-fn one(placed: &Placed, patchelf: &Patchelf) -> Result<()> {
+fn one(placed: &Placed, rpath: bool, patchelf: &Patchelf) -> Result<()> {
     let dir = placed.path.parent().context("an object without a directory")?;
     fs::create_dir_all(dir)?;
     let scratch = tempfile::Builder::new().prefix(".import-").tempdir_in(dir)?;
@@ -55,7 +55,8 @@ fn one(placed: &Placed, patchelf: &Patchelf) -> Result<()> {
     let mode = fs::metadata(&placed.original)?.permissions().mode() & 0o111 | 0o644;
     fs::set_permissions(&draft, Permissions::from_mode(mode))?;
     if !placed.untouched {
-        patchelf.set(&draft, &joined(&placed.run_path), placed.interpreter.as_deref())?;
+        let run_path = joined(&placed.run_path);
+        patchelf.set(&draft, &run_path, rpath, placed.interpreter.as_deref())?;
     }
     let (_, modified) = stamp(&placed.original)?;
     File::options().write(true).open(&draft)?.set_modified(modified)?;
