@@ -256,7 +256,9 @@ answer_from_chain (const char *needed, const struct member *member)
 static const char *
 answer_from_note (const char *needed, const struct link_map *map)
 {
-  const char *noted = note_ask (map, map == program, needed);
+  const char *run_path = dynamic_run_path (map).value;
+  const char *noted
+      = table_ready () ? note_ask (map, map == program, run_path, needed) : NULL;
   return noted != NULL ? after_library_path (needed, noted) : needed;
 }
 

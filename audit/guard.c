@@ -149,6 +149,36 @@ guards_hold (uint32_t set, const char *needed, const char *path)
   return 1;
 }
 
+/* True where a component of a path is "." or "..". */
+static int
+has_dots (const char *path, size_t length)
+{
+  for (size_t i = 0; i < length; i++)
+    if (path[i] == '.' && (i == 0 || path[i - 1] == '/')
+        && (i + 1 == length || path[i + 1] == '/'
+            || (path[i + 1] == '.' && (i + 2 == length || path[i + 2] == '/'))))
+      return 1;
+  return 0;
+}
+
+int
+roots_contain (const char *path, size_t length)
+{
+  uint32_t count;
+  const uint32_t *ids = table_set (table_roots (), &count);
+  for (uint32_t i = 0; ids != NULL && i < count; i++)
+    {
+      const char *root;
+      size_t end = table_guard (ids[i], &root) != NULL ? strlen (root) : 0;
+      while (end > 0 && root[end - 1] == '/')
+        end--;
+      if (end > 0 && length > end + 1 && memcmp (path, root, end) == 0 && path[end] == '/'
+          && path[end + 1] != '/' && !has_dots (path + end, length - end))
+        return 1;
+    }
+  return 0;
+}
+
 int
 roots_hold (void)
 {

@@ -15,6 +15,9 @@ int guard_holds (uint32_t index);
 /* Forgets what may have changed. */
 void guards_forget (void);
 
+/* True for a directory of a package in an indexed store, by the letters of its path. */
+int roots_contain (const char *path, size_t length);
+
 /* True where no package has come or gone since the index was made. */
 int roots_hold (void);
 

@@ -2,6 +2,7 @@
    needed string and a list, each ended by a NUL. A list is `:`-separated; `=PATH` is the
    file to open, anything else (`?DIR`) is a search, and that is the loader's. */
 #include "note.h"
+#include "guard.h"
 #include "process.h"
 #include "system.h"
 
@@ -150,8 +151,45 @@ first_file (const char *list)
   return is_object (path) ? path : NULL;
 }
 
+static size_t
+without_slashes (const char *path, size_t length)
+{
+  while (length > 1 && path[length - 1] == '/')
+    length--;
+  return length;
+}
+
+/* True where the run path comes to the directory of FILE without a directory that may change.
+   patchelf leaves out of its lists each directory that lacks the library as it writes the note;
+   what comes there later is found by the search alone. nixpkgs' loader declines such a note too
+   (the fixture prog-mutable of the tests of its ldcache.patch). */
+static int
+is_settled (const char *run_path, const char *file)
+{
+  size_t directory = strlen (file);
+  while (directory > 0 && file[directory - 1] != '/')
+    directory--;
+  directory = without_slashes (file, directory);
+  for (const char *at = run_path;; at++)
+    {
+      const char *end = at;
+      while (*end != '\0' && *end != ':')
+        end++;
+      size_t length = without_slashes (at, (size_t) (end - at));
+      for (size_t i = 0; i < length; i++)
+        if (at[i] == '$')
+          return 0;
+      if (!roots_contain (at, length))
+        return 0;
+      if ((length == directory && memcmp (at, file, length) == 0) || *end == '\0')
+        return 1;
+      at = end;
+    }
+}
+
 const char *
-note_ask (const struct link_map *map, int is_program, const char *needed)
+note_ask (const struct link_map *map, int is_program, const char *run_path,
+          const char *needed)
 {
   struct headers headers = find_headers (map, is_program);
   for (unsigned i = 0; i < headers.count; i++)
@@ -164,7 +202,10 @@ note_ask (const struct link_map *map, int is_program, const char *needed)
       const char *descriptor = find_descriptor (notes, header->filesz, &length);
       const char *list = descriptor != NULL ? find_list (descriptor, length, needed) : NULL;
       if (list != NULL)
-        return first_file (list);
+        {
+          const char *file = first_file (list);
+          return file != NULL && is_settled (run_path, file) ? file : NULL;
+        }
     }
   return NULL;
 }

@@ -114,6 +114,9 @@ pub struct Environment {
 pub struct Readers {
     /// The resolution notes of objects.
     pub note: bool,
+    /// Prefixes of stores: a directory of a package below one never changes, so a note need not
+    /// name it.
+    pub stores: Vec<BString>,
     /// `etc/ld.so.cache` at the root of the packages below these prefixes.
     pub package_caches: Vec<BString>,
 }

@@ -1,5 +1,9 @@
 """What a note answers, and where in the search it stands."""
 
+import contextlib
+import os
+import tempfile
+
 import fixture
 
 
@@ -104,6 +108,60 @@ def case_library_put_later_into_a_hinted_directory_wins(maker, pkg):
     maker.library(f"{one}/liba.so")
     assert both(maker, program)[1] == f"{one}/liba.so\n"
     assert maker.loader.tries(program, "liba.so")[0][-1] == f"{one}/liba.so"
+
+
+@contextlib.contextmanager
+def outside():
+    """A directory that lies in no store, so that it may change."""
+    with tempfile.TemporaryDirectory() as path:
+        os.chmod(path, 0o755)
+        yield path
+
+
+def case_directory_outside_of_the_stores_that_the_list_lacks_declines_the_note(maker, pkg):
+    # As patchelf 0.19.3 writes a note while the directory lacks the library.
+    one, second = two(maker, pkg)
+    exact = [("liba.so", f"={second}/liba.so")]
+    with outside() as mutable:
+        for number, (run_path, pairs) in enumerate((
+                (f"{mutable}:{second}", exact),
+                (f"{one}:{mutable}:{second}", exact),
+                (f"{mutable}/:{second}/", [("liba.so", f"={second}//liba.so")]),
+                (f"{mutable}/none:{mutable}:{second}",
+                 [("liba.so", f"?{mutable}/none:={second}/liba.so")]),
+                (f"{maker.store}/../..{mutable}:{second}", exact))):
+            for kind in ("runpath", "rpath"):
+                program = maker.program(maker.path(pkg, "bin", f"{kind}{number}"), ["a"],
+                                        pairs=pairs, **{kind: run_path})
+                assert os.path.samefile(both(maker, program)[1].strip(), f"{second}/liba.so")
+                maker.library(f"{mutable}/liba.so")
+                assert both(maker, program)[1] == f"{mutable}/liba.so\n", run_path
+                os.unlink(f"{mutable}/liba.so")
+
+
+def case_empty_element_that_the_list_lacks_declines_the_note(maker, pkg):
+    one, second = two(maker, pkg)
+    maker.library(f"{one}/liba.so")
+    program = maker.program(maker.path(pkg, "bin", "p"), ["a"], runpath=f":{second}",
+                            pairs=[("liba.so", f"={second}/liba.so")])
+    assert both(maker, program, cwd=one)[1] == f"{one}/liba.so\n"
+    assert both(maker, program, cwd="/")[1] == f"{second}/liba.so\n"
+
+
+def case_directory_outside_of_the_stores_that_is_on_the_list_or_after_the_answer(maker, pkg):
+    one, second = two(maker, pkg)
+    with outside() as mutable:
+        for number, (run_path, answer, tried) in enumerate((
+                (f"{one}:{mutable}:{second}", f"?{mutable}:={second}/liba.so", mutable),
+                (f"{mutable}/:{second}", f"?{mutable}:={second}/liba.so", mutable),
+                (f"{one}:{second}:{mutable}", f"={second}/liba.so", None),
+                ("$ORIGIN/../one:" + second, f"={second}/liba.so", None))):
+            program = maker.program(maker.path(pkg, "bin", f"p{number}"), ["a"],
+                                    runpath=run_path, pairs=[("liba.so", answer)])
+            assert both(maker, program)[1] == f"{second}/liba.so\n"
+            found = maker.loader.tries(program, "liba.so")[0]
+            assert found[-1] == f"{second}/liba.so", (run_path, found)
+            assert all(tried and path.startswith(tried) for path in found[:-1]), (run_path, found)
 
 
 def case_hinted_directory_is_searched_with_its_hwcaps(maker, pkg):

@@ -81,6 +81,7 @@ impl Assumptions {
         self.environment.reads = Readers {
             note: has(Readable::Note),
             package_caches: if has(Readable::Ldcache) { self.stores.to_vec() } else { Vec::new() },
+            stores: self.stores.to_vec(),
         };
     }
 

@@ -18,31 +18,69 @@ fn the_note_of_an_object_nobody_indexed_is_honoured() {
     }
     let scene = Scene::new();
     scene.library("store/b/libz.so.1", "z", 1, &["-Wl,-rpath,@/store/b"]);
-    scene.library("mine/libx.so.1", "x", 6, &[]);
-    let rpath = "-Wl,-rpath,@/none:@/mine";
-    let noted = note(&format!("={}", scene.text("mine/libx.so.1")));
+    scene.index(&[]);
+    scene.library("store/mine/libx.so.1", "x", 6, &[]);
+    let rpath = "-Wl,-rpath,@/store/none:@/store/mine";
+    let noted = note(&format!("={}", scene.text("store/mine/libx.so.1")));
     let program = format!("{SHOW} {noted} int x(void); int main(void) {{ show(x()); }}");
-    scene.cc("mine/prog", &program, &["@/mine/libx.so.1", rpath]);
+    scene.cc("store/mine/prog", &program, &["@/store/mine/libx.so.1", rpath]);
     let library = format!("{noted} int x(void); int y(void) {{ return x(); }}");
     let soname = "-Wl,-soname,liby.so.1";
-    let arguments = ["-shared", "-fPIC", soname, "@/mine/libx.so.1", rpath];
-    scene.cc("mine/liby.so.1", &library, &arguments);
+    let arguments = ["-shared", "-fPIC", soname, "@/store/mine/libx.so.1", rpath];
+    scene.cc("store/mine/liby.so.1", &library, &arguments);
     let source = format!("{SHOW} int y(void); int main(void) {{ show(y()); }}");
-    scene.cc("mine/through", &source, &["@/mine/liby.so.1", rpath]);
+    scene.cc("store/mine/through", &source, &["@/store/mine/liby.so.1", rpath]);
     let gone = note("=/nonexistent/libx.so.1");
     let program = format!("{SHOW} {gone} int x(void); int main(void) {{ show(x()); }}");
-    scene.cc("mine/stale", &program, &["@/mine/libx.so.1", rpath]);
-    scene.index(&[]);
+    scene.cc("store/mine/stale", &program, &["@/store/mine/libx.so.1", rpath]);
     for (program, is_answered) in
-        [("mine/prog", true), ("mine/through", true), ("mine/stale", false)]
+        [("store/mine/prog", true), ("store/mine/through", true), ("store/mine/stale", false)]
     {
         let (ran, answers) = scene.same(program, &[]);
         assert!(ran.stdout.ends_with("value 6\n"), "{ran:?}");
         assert_eq!(answered(&answers, "libx.so.1"), is_answered, "{program}: {answers:?}");
     }
     scene.library("over/libx.so.1", "x", 9, &[]);
-    let (ran, _) = scene.same("mine/prog", &[("LD_LIBRARY_PATH", &scene.text("over"))]);
+    let (ran, _) = scene.same("store/mine/prog", &[("LD_LIBRARY_PATH", &scene.text("over"))]);
     assert!(ran.stdout.ends_with("value 9\n"), "{ran:?}");
+}
+
+#[test]
+fn a_directory_outside_of_the_stores_declines_the_note() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.library("store/b/libz.so.1", "z", 1, &["-Wl,-rpath,@/store/b"]);
+    scene.index(&[]);
+    scene.library("store/mine/libx.so.1", "x", 7, &[]);
+    std::fs::create_dir(scene.path("mutable")).unwrap();
+    std::fs::create_dir(scene.path("store/mine/bin")).unwrap();
+    // As patchelf writes it while the directories before it lack the library.
+    let noted = note(&format!("={}", scene.text("store/mine/libx.so.1")));
+    let source = format!("{SHOW} {noted} int x(void); int main(void) {{ show(x()); }}");
+    for (number, (run_path, is_answered)) in [
+        ("@/mutable:@/store/mine", false),
+        ("@/store/none:@/mutable:@/store/mine", false),
+        ("@/store/../mutable:@/store/mine", false),
+        ("$ORIGIN/../../../mutable:@/store/mine", false),
+        ("@/store/none:@/store/mine/:@/mutable", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let program = format!("store/mine/bin/prog{number}");
+        let arguments = ["@/store/mine/libx.so.1", &format!("-Wl,-rpath,{run_path}")];
+        scene.cc(&program, &source, &arguments);
+        let (ran, answers) = scene.same(&program, &[]);
+        assert!(ran.stdout.ends_with("value 7\n"), "{run_path}: {ran:?}");
+        assert_eq!(answered(&answers, "libx.so.1"), is_answered, "{run_path}: {answers:?}");
+        scene.library("mutable/libx.so.1", "x", 42, &[]);
+        let (ran, _) = scene.same(&program, &[]);
+        let expected = if is_answered { "value 7\n" } else { "value 42\n" };
+        assert!(ran.stdout.ends_with(expected), "{run_path}: {ran:?}");
+        std::fs::remove_file(scene.path("mutable/libx.so.1")).unwrap();
+    }
 }
 
 #[test]
@@ -73,15 +111,16 @@ fn a_note_that_names_what_the_loader_would_refuse_is_passed_over() {
     }
     let scene = Scene::new();
     scene.library("store/b/libz.so.1", "z", 1, &["-Wl,-rpath,@/store/b"]);
-    scene.library("mine/libx.so.1", "x", 6, &[]);
+    scene.library("store/mine/libx.so.1", "x", 6, &[]);
+    scene.index(&[]);
     std::fs::create_dir_all(scene.path("other/dir")).unwrap();
-    let mut bytes = std::fs::read(scene.path("mine/libx.so.1")).unwrap();
+    let mut bytes = std::fs::read(scene.path("store/mine/libx.so.1")).unwrap();
     bytes[18] ^= 0x55;
     std::fs::write(scene.path("other/machine"), &bytes).unwrap();
     std::fs::write(scene.path("other/text"), "no object").unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, scene.path("other/fifo"), 0o666.into()).unwrap();
     for (named, is_answered) in [
-        ("mine/libx.so.1", true),
+        ("store/mine/libx.so.1", true),
         ("other/machine", false),
         ("other/text", false),
         ("other/dir", false),
@@ -89,9 +128,9 @@ fn a_note_that_names_what_the_loader_would_refuse_is_passed_over() {
     ] {
         let noted = note(&format!("={}", scene.text(named)));
         let program = format!("{SHOW} {noted} int x(void); int main(void) {{ show(x()); }}");
-        scene.cc("mine/prog", &program, &["@/mine/libx.so.1", "-Wl,-rpath,@/none:@/mine"]);
-        scene.index(&[]);
-        let (ran, answers) = scene.same("mine/prog", &[]);
+        let rpath = "-Wl,-rpath,@/store/none:@/store/mine";
+        scene.cc("store/mine/prog", &program, &["@/store/mine/libx.so.1", rpath]);
+        let (ran, answers) = scene.same("store/mine/prog", &[]);
         assert!(ran.stdout.ends_with("value 6\n"), "{named}: {ran:?}");
         assert_eq!(answered(&answers, "libx.so.1"), is_answered, "{named}: {answers:?}");
     }

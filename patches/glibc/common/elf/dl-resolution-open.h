@@ -33,6 +33,9 @@ struct resolution
   struct filebuf *fbp;
   const char *list;	/* A note's list; NULL where CACHED is set.  */
   const char *cached;	/* A cache's file.  */
+  const char *run_path;	/* The text of the run path, for a note's list.  */
+  const char *unsteady;	/* The first element of it that may change and was
+			   not searched yet; NULL where there is none.  */
   bool rpath;		/* The answer stands for DT_RPATH.  */
   int fd;
   char *realname;
@@ -108,6 +111,94 @@ resolution_search (struct resolution *r, char *directory)
   return r->fd == -1 && (errno == ENOENT || errno == EACCES);
 }
 
+/* Whether the run path of L cannot change at ELEMENT[0..LENGTH): a directory
+   of a package of a store.  */
+static bool
+resolution_is_steady (struct link_map *l, const char *element, size_t length)
+{
+  if (sizeof stores == sizeof STORES_NAME || length >= DL_RESOLUTION_PATH_MAX)
+    return false;
+  char path[length + 1];
+  *((char *) __mempcpy (path, element, length)) = '\0';
+  char *expanded = NULL;
+  if (strchr (path, '$') != NULL)
+    expanded = expand_dynamic_string_token (l, path);
+  bool steady = _dl_resolution_root (expanded != NULL ? expanded : path, true,
+				     stores + sizeof STORES_NAME - 1) != 0;
+  free (expanded);
+  return steady;
+}
+
+/* The first element of the run path of L at or after ELEMENT that may
+   change, or NULL.  */
+static const char *
+resolution_unsteady (struct link_map *l, const char *element)
+{
+  while (true)
+    {
+      size_t length = strchrnul (element, ':') - element;
+      if (!resolution_is_steady (l, element, length))
+	return element;
+      element += length;
+      if (*element++ == '\0')
+	return NULL;
+    }
+}
+
+/* Whether the elements A and B are spelled the same, slashes at the end
+   aside.  */
+static bool
+resolution_is_same (const char *a, size_t a_length, const char *b,
+		    size_t b_length)
+{
+  while (a_length > 1 && a[a_length - 1] == '/')
+    --a_length;
+  while (b_length > 1 && b[b_length - 1] == '/')
+    --b_length;
+  return a_length == b_length && memcmp (a, b, a_length) == 0;
+}
+
+/* Whether the run path would have come to ANSWER of a note's list without a
+   search of a directory that may change and is not on the list.  patchelf
+   leaves out each directory that lacks the library as it writes the note, in
+   a store or not, so what appears there later would be passed over.  nixpkgs'
+   loader declines such notes as well (the fixture prog-mutable of the tests
+   of its ldcache.patch).  */
+static bool
+resolution_is_in_turn (struct resolution *r,
+		       const struct dl_resolution_answer *answer)
+{
+  if (r->unsteady == NULL)
+    return true;
+  size_t length = answer->length;
+  if (answer->kind == '=')
+    {
+      while (length > 0 && answer->path[length - 1] != '/')
+	--length;
+      if (length > 1)
+	--length;
+    }
+  else
+    {
+      size_t next = strchrnul (r->unsteady, ':') - r->unsteady;
+      if (resolution_is_same (r->unsteady, next, answer->path, length))
+	{
+	  r->unsteady += next;
+	  r->unsteady = (*r->unsteady == '\0' ? NULL
+			 : resolution_unsteady (r->loader, r->unsteady + 1));
+	  return true;
+	}
+    }
+  for (const char *element = r->run_path; element < r->unsteady;)
+    {
+      size_t next = strchrnul (element, ':') - element;
+      if (resolution_is_same (element, next, answer->path, length))
+	return true;
+      element += next + 1;
+    }
+  return false;
+}
+
 /* Try the elements of the note's list, or the cache's file.  An error other
    than a file that is not there would have ended the walk of the run path,
    and ends this one.  */
@@ -124,7 +215,8 @@ resolution_try (void *closure)
     }
   while (_dl_resolution_next (&r->list, &answer))
     {
-      if (answer.length >= DL_RESOLUTION_PATH_MAX)
+      if (answer.length >= DL_RESOLUTION_PATH_MAX
+	  || !resolution_is_in_turn (r, &answer))
 	return;
       if (answer.kind == '=' && answer.path[answer.length] == '\0')
 	{
@@ -187,6 +279,22 @@ resolution_is_default (const char *file)
   return false;
 }
 
+/* Find where the run path of R->loader may change.  */
+static void
+resolution_begin (struct resolution *r)
+{
+  struct link_map *l = r->loader;
+  ElfW(Dyn) *entry = l->l_info[r->rpath ? DT_RPATH : DT_RUNPATH];
+  r->unsteady = NULL;
+  if (entry == NULL || l->l_resolution_note.steady)
+    return;
+  r->run_path = (const char *) (D_PTR (l, l_info[DT_STRTAB])
+				+ entry->d_un.d_val);
+  if (*r->run_path != '\0')
+    r->unsteady = resolution_unsteady (l, r->run_path);
+  l->l_resolution_note.steady = r->unsteady == NULL;
+}
+
 /* What the note of R->loader or the cache of its package has for R->name.
    False where that is nothing.  */
 static bool
@@ -211,6 +319,8 @@ resolution_find (struct resolution *r, bool has_run_path)
       if (r->list != NULL
 	  && __glibc_unlikely (GLRO(dl_debug_mask) & DL_DEBUG_LIBS))
 	_dl_debug_printf (" search note=%s\n", DSO_FILENAME (l->l_name));
+      if (r->list != NULL)
+	resolution_begin (r);
       if (note->pairs != NULL)
 	return r->list != NULL;
     }

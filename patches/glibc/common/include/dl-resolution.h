@@ -43,6 +43,8 @@ struct dl_resolution_note
   uint32_t size;	/* Bytes from there up to the closing empty string.  */
   uint8_t looked_for;	/* The object's segments have been read.  */
   uint8_t sorted;	/* A binary search finds what a linear one finds.  */
+  uint8_t steady;	/* No directory of the run path may change, for each
+			   lies in a package of a store.  */
 };
 
 /* One element of the list that a note has for a needed string.  */

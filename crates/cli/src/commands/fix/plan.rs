@@ -71,10 +71,11 @@ impl<'a> Planner<'a> {
     /// With `reads`, by a loader that reads what the carrier writes.
     pub(super) fn environment(&self, reads: bool) -> Environment {
         let mut environment = Environment::default();
+        environment.reads.stores = self.settings.stores.to_vec();
         match self.asked.with {
             CarrierName::Note => environment.reads.note = reads,
             CarrierName::Ldcache if reads => {
-                environment.reads.package_caches = self.settings.stores.to_vec();
+                environment.reads.package_caches = environment.reads.stores.clone();
             }
             _ => {}
         }

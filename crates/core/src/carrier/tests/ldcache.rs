@@ -46,7 +46,8 @@ fn entries(plan: &Plan) -> Vec<String> {
 }
 
 fn reading() -> Environment {
-    let reads = Readers { note: false, package_caches: vec!["/s".into()] };
+    let stores: Vec<_> = vec!["/s".into()];
+    let reads = Readers { note: false, package_caches: stores.clone(), stores };
     Environment { reads, ..Environment::default() }
 }
 

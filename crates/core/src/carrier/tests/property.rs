@@ -170,7 +170,8 @@ proptest! {
         let fs = world.today();
         let subjects = world.subjects(&fs);
         let plan = Plan::gather(subjects.iter().map(|s| note::plan(&fs, s, &settings())));
-        holds(&world, &plan, &Readers { note: true, package_caches: Vec::new() })?;
+        let stores = vec!["/s".into()];
+        holds(&world, &plan, &Readers { note: true, stores, ..Readers::default() })?;
         holds(&world, &plan, &Readers::default())?;
         let outlook = Outlook::of(&fs, &plan);
         let later = outlook.over(&fs);
@@ -186,7 +187,8 @@ proptest! {
     fn package_caches_change_nothing_that_is_loaded(world in world()) {
         let fs = world.today();
         let plan = ldcache::plan(&fs, &world.subjects(&fs), &settings());
-        holds(&world, &plan, &Readers { note: true, package_caches: vec!["/s".into()] })?;
+        let stores = vec![bstr::BString::from("/s")];
+        holds(&world, &plan, &Readers { note: true, package_caches: stores.clone(), stores })?;
     }
 
     #[test]

@@ -28,10 +28,8 @@ pub fn readers(ld_so: &[u8]) -> Readers {
     });
     let Some(list) = list else { return Readers::default() };
     let prefixes = list.split_str(":").filter(|prefix| prefix.starts_with(b"/"));
-    Readers {
-        note: true,
-        package_caches: prefixes.take(MAX_SYSTEM_DIRS).map(BString::from).collect(),
-    }
+    let stores: Vec<_> = prefixes.take(MAX_SYSTEM_DIRS).map(BString::from).collect();
+    Readers { note: true, package_caches: stores.clone(), stores }
 }
 
 /// What is left of a loader's readers under a value of `GLIBC_TUNABLES`
@@ -47,6 +45,7 @@ pub fn switched(readers: Readers, tunables: &BStr) -> Readers {
     Readers {
         note: readers.note && value & 1 != 0,
         package_caches: if value & 2 != 0 { readers.package_caches } else { Vec::new() },
+        stores: readers.stores,
     }
 }
 
@@ -62,12 +61,13 @@ mod tests {
     fn a_patched_loader_tells_its_prefixes() {
         assert!(both().note);
         assert_eq!(both().package_caches, ["/nix/store", "/gnu/store/"]);
+        assert_eq!(both().stores, both().package_caches);
     }
 
     #[test]
     fn a_loader_patched_without_prefixes_reads_notes_alone() {
         let reads = readers(b"\0dl_resolution_stores=\0/nix/store\0");
-        assert_eq!(reads, Readers { note: true, package_caches: Vec::new() });
+        assert_eq!(reads, Readers { note: true, ..Readers::default() });
     }
 
     #[test]

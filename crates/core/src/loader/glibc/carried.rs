@@ -81,8 +81,11 @@ impl Process<'_> {
             let Some(list) = note.0.get(search.name) else { return Ok(Step::NotHere) };
             return self.try_list(search, object, list);
         }
+        let asks_packages = !self.environment.reads.package_caches.is_empty();
         match root {
-            Some(root) if has_runpath || has_rpath => self.ask_package(search, object, root),
+            Some(root) if asks_packages && (has_runpath || has_rpath) => {
+                self.ask_package(search, object, root)
+            }
             _ => Ok(Step::NotHere),
         }
     }
@@ -108,7 +111,11 @@ impl Process<'_> {
         object: usize,
         list: &[Element],
     ) -> Result<Step, Ended> {
+        let mut turn = self.turn(object);
         for element in list {
+            if !turn.reaches(element) {
+                break;
+            }
             let step = match element {
                 Element::Exact(path) if path.len() < PATH_MAX => {
                     self.open_carried(search, object, path.as_ref(), SearchSource::Note)?
@@ -237,9 +244,69 @@ impl Process<'_> {
         } else {
             self.load.objects[object].path.as_ref()
         };
-        let prefixes = &self.environment.reads.package_caches;
-        prefixes.iter().find_map(|prefix| root_below(path, prefix.as_ref(), is_program))
+        self.root_in_store(path, is_program)
     }
+
+    fn root_in_store(&self, path: &BStr, is_directory: bool) -> Option<BString> {
+        let stores = &self.environment.reads.stores;
+        stores.iter().find_map(|prefix| root_below(path, prefix.as_ref(), is_directory))
+    }
+
+    /// The run path that a note's list stands for.
+    fn turn(&self, object: usize) -> Turn {
+        let dynamic = self.load.objects[object].view.dynamic.as_ref();
+        let text = dynamic.and_then(|d| d.runpath.as_ref().or(d.rpath.as_ref()));
+        let text = text.filter(|text| !text.is_empty());
+        let element = |element: &[u8]| {
+            let expanded = dst::expand(element.into(), &self.tokens(object));
+            let is_steady = element.len() < PATH_MAX
+                && expanded.is_some_and(|path| self.root_in_store(path.as_ref(), true).is_some());
+            (without_slashes(element).into(), is_steady)
+        };
+        let elements = text.into_iter().flat_map(|text| text.split_str(":")).map(element);
+        Turn { elements: elements.collect(), searched: 0 }
+    }
+}
+
+/// How far a note's list has come along the run path of its object (`resolution_is_in_turn` of
+/// `patches/glibc/common/elf/dl-resolution-open.h`).
+///
+/// patchelf leaves out of a list each directory that lacks the library as it writes the note, be it
+/// one of a store or not. A library that comes into such a directory later would be passed over, so
+/// the note is declined: the fixture `prog-mutable` of the tests of nixpkgs' `ldcache.patch` demands
+/// the same of nixpkgs' loader.
+struct Turn {
+    /// The elements of the run path, and whether each lies in a package of a store.
+    elements: Vec<(BString, bool)>,
+    /// The elements before this one are in a store, or were searched by a hint.
+    searched: usize,
+}
+
+impl Turn {
+    /// True where the run path would have come to this element of the list without a search of a
+    /// directory that may change and is not on the list.
+    fn reaches(&mut self, element: &Element) -> bool {
+        let rest = &self.elements[self.searched..];
+        self.searched += rest.iter().take_while(|(_, is_steady)| *is_steady).count();
+        let Some((unsteady, _)) = self.elements.get(self.searched) else { return true };
+        let directory = match element {
+            Element::Hint(directory) if without_slashes(directory) == unsteady.as_slice() => {
+                self.searched += 1;
+                return true;
+            }
+            Element::Hint(directory) => without_slashes(directory),
+            Element::Exact(path) => {
+                without_slashes(&path[..path.rfind_byte(b'/').map_or(0, |at| at + 1)])
+            }
+        };
+        self.elements[..self.searched].iter().any(|(known, _)| known == directory)
+    }
+}
+
+/// A directory without the slashes at its end, `/` aside.
+fn without_slashes(directory: &[u8]) -> &[u8] {
+    let end = directory.iter().rposition(|byte| *byte != b'/').map_or(1, |at| at + 1);
+    &directory[..end.min(directory.len())]
 }
 
 /// A prefix and the component below it, where the rest of the path does not lead back out.

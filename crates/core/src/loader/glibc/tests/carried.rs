@@ -6,7 +6,7 @@ use crate::elf::ObjectView;
 use crate::facts::Readers;
 
 fn reading() -> Environment {
-    let reads = Readers { note: true, package_caches: Vec::new() };
+    let reads = Readers { note: true, stores: vec!["/s".into()], ..Readers::default() };
     Environment { reads, ..Environment::default() }
 }
 
@@ -26,40 +26,40 @@ fn told(fs: &MemFs, environment: &Environment) -> Vec<String> {
 
 fn libraries() -> MemFs {
     let library = || ObjectBuilder::library("liba.so");
-    base().object("/a/liba.so", library()).object("/b/liba.so", library()).dir("/n")
+    base().object("/s/a/liba.so", library()).object("/s/b/liba.so", library()).dir("/s/n")
 }
 
 #[test]
 fn a_note_is_asked_after_library_path_and_before_runpath() {
-    let object = noted(program().needed("liba.so").runpath("/a"), "liba.so\0=/b/liba.so\0\0");
+    let object = noted(program().needed("liba.so").runpath("/s/a"), "liba.so\0=/s/b/liba.so\0\0");
     let fs = libraries().object("/bin/prog", object);
-    assert_eq!(told(&fs, &reading()), ["note:open:hit /b/liba.so"]);
-    assert_eq!(told(&fs, &Environment::default()), ["runpath:open:hit /a/liba.so"]);
-    let with_path = Environment { library_path: Some("/a".into()), ..reading() };
-    assert_eq!(told(&fs, &with_path), ["library-path:open:hit /a/liba.so"]);
+    assert_eq!(told(&fs, &reading()), ["note:open:hit /s/b/liba.so"]);
+    assert_eq!(told(&fs, &Environment::default()), ["runpath:open:hit /s/a/liba.so"]);
+    let with_path = Environment { library_path: Some("/s/a".into()), ..reading() };
+    assert_eq!(told(&fs, &with_path), ["library-path:open:hit /s/a/liba.so"]);
 }
 
 #[test]
 fn a_note_stands_in_the_place_of_rpath() {
-    let object = noted(program().needed("liba.so").rpath("/n"), "liba.so\0=/b/liba.so\0\0");
+    let object = noted(program().needed("liba.so").rpath("/s/n"), "liba.so\0=/s/b/liba.so\0\0");
     let fs = libraries().object("/bin/prog", object);
-    let with_path = Environment { library_path: Some("/a".into()), ..reading() };
-    assert_eq!(told(&fs, &with_path), ["note:open:hit /b/liba.so"]);
+    let with_path = Environment { library_path: Some("/s/a".into()), ..reading() };
+    assert_eq!(told(&fs, &with_path), ["note:open:hit /s/b/liba.so"]);
 }
 
 #[test]
 fn hints_are_searched_in_their_place_and_a_miss_falls_through() {
-    let note = "liba.so\0?/n:=/gone/liba.so\0\0";
-    let object = noted(program().needed("liba.so").runpath("/n:/a"), note);
+    let note = "liba.so\0?/s/n:=/gone/liba.so\0\0";
+    let object = noted(program().needed("liba.so").runpath("/s/n:/s/a"), note);
     let fs = libraries().object("/bin/prog", object);
     assert_eq!(
         told(&fs, &reading()),
         [
-            "note:open:miss /n/liba.so",
-            "note:stat:hit /n/",
+            "note:open:miss /s/n/liba.so",
+            "note:stat:hit /s/n/",
             "note:open:miss /gone/liba.so",
-            "runpath:open:miss /n/liba.so",
-            "runpath:open:hit /a/liba.so"
+            "runpath:open:miss /s/n/liba.so",
+            "runpath:open:hit /s/a/liba.so"
         ]
     );
 }
@@ -67,45 +67,107 @@ fn hints_are_searched_in_their_place_and_a_miss_falls_through() {
 #[test]
 fn nothing_in_a_note_stops_the_plain_search() {
     for note in [
-        "liba.so\0=/a/junk\0\0",
+        "liba.so\0=/s/a/junk\0\0",
         "liba.so\0=relative\0\0",
         "liba.so\0=$PLATFORM/x\0\0",
-        "liba.so\0=/a\0\0",
+        "liba.so\0=/s/a\0\0",
         "liba.so\0\0\0",
-        "liba.so\0=/b/liba.so\0",
+        "liba.so\0=/s/b/liba.so\0",
         "liba.so\0x\0\0",
-        "libb.so\0=/b/liba.so\0\0",
+        "libb.so\0=/s/b/liba.so\0\0",
         "",
     ] {
-        let object = noted(program().needed("liba.so").runpath("/a"), note);
-        let fs = libraries().file("/a/junk", "no object").object("/bin/prog", object);
-        assert_eq!(paths(&walk(&fs, facts(41), &reading())), ["/a/liba.so"], "{note:?}");
+        let object = noted(program().needed("liba.so").runpath("/s/a"), note);
+        let fs = libraries().file("/s/a/junk", "no object").object("/bin/prog", object);
+        assert_eq!(paths(&walk(&fs, facts(41), &reading())), ["/s/a/liba.so"], "{note:?}");
     }
 }
 
 #[test]
 fn what_is_loaded_answers_before_any_note() {
-    let object = noted(program().needed("liba.so").needed("libq.so").runpath("/a"), "\0");
-    let library = ObjectBuilder::library("libq.so").needed("liba.so").runpath("/a");
+    let object = noted(program().needed("liba.so").needed("libq.so").runpath("/s/a"), "\0");
+    let library = ObjectBuilder::library("libq.so").needed("liba.so").runpath("/s/a");
     let fs = libraries()
-        .object("/a/libq.so", noted(library, "liba.so\0=/b/liba.so\0\0"))
+        .object("/s/a/libq.so", noted(library, "liba.so\0=/s/b/liba.so\0\0"))
         .object("/bin/prog", object);
-    assert_eq!(paths(&walk(&fs, facts(41), &reading())), ["/a/liba.so", "/a/libq.so"]);
+    assert_eq!(paths(&walk(&fs, facts(41), &reading())), ["/s/a/liba.so", "/s/a/libq.so"]);
 }
 
 #[test]
 fn origin_in_a_note_is_the_objects_own() {
     let library = ObjectBuilder::library("libq.so").needed("liba.so").runpath("$ORIGIN");
     let fs = libraries()
-        .object("/b/libq.so", noted(library, "liba.so\0=$ORIGIN/liba.so\0\0"))
-        .object("/bin/prog", program().needed("libq.so").runpath("/b"));
-    assert_eq!(told(&fs, &reading()), ["runpath:open:hit /b/libq.so", "note:open:hit /b/liba.so"]);
+        .object("/s/b/libq.so", noted(library, "liba.so\0=$ORIGIN/liba.so\0\0"))
+        .object("/bin/prog", program().needed("libq.so").runpath("/s/b"));
+    assert_eq!(
+        told(&fs, &reading()),
+        ["runpath:open:hit /s/b/libq.so", "note:open:hit /s/b/liba.so"]
+    );
 }
 
 #[test]
 fn secure_mode_believes_no_note_outside_a_store() {
-    let object = noted(program().needed("liba.so").runpath("/a"), "liba.so\0=/b/liba.so\0\0");
+    let object = noted(program().needed("liba.so").runpath("/s/a"), "liba.so\0=/s/b/liba.so\0\0");
     let fs = libraries().object("/bin/prog", object);
     let secure = Environment { secure: true, ..reading() };
-    assert_eq!(paths(&walk(&fs, facts(41), &secure)), ["/a/liba.so"]);
+    assert_eq!(paths(&walk(&fs, facts(41), &secure)), ["/s/a/liba.so"]);
+}
+
+/// A program with this run path and note, and `/m`, a directory that may change.
+fn noted_program(run_path: &str, note: &str) -> MemFs {
+    let object = noted(program().needed("liba.so").runpath(run_path), note);
+    libraries().dir("/m").object("/bin/prog", object)
+}
+
+fn loaded_from(fs: &MemFs) -> String {
+    paths(&walk(fs, facts(41), &reading())).concat()
+}
+
+#[test]
+fn a_directory_that_may_change_and_is_not_on_the_list_declines_the_note() {
+    let exact = "liba.so\0=/s/b/liba.so\0\0";
+    for (run_path, note) in [
+        ("/m:/s/b", exact),
+        ("/s/n:/m:/s/b", exact),
+        ("/m/:/s/b/", "liba.so\0=/s/b//liba.so\0\0"),
+        (":/s/b", exact),
+        ("m:/s/b", exact),
+        ("$ORIGIN/../m:/s/b", exact),
+        ("/m:/n:/s/b", "liba.so\0?/m:=/s/b/liba.so\0\0"),
+        ("/n:/m:/s/b", "liba.so\0?/m:=/s/b/liba.so\0\0"),
+        ("/s/../m:/s/b", exact),
+        ("/m/x:/m:/s/b", "liba.so\0=/m/x/liba.so:=/s/b/liba.so\0\0"),
+    ] {
+        let fs = noted_program(run_path, note);
+        let told = told(&fs, &reading());
+        assert!(told.iter().all(|line| !line.starts_with("note:open:hit")), "{run_path}: {told:?}");
+        assert_eq!(told.last().unwrap().replace("//", "/"), "runpath:open:hit /s/b/liba.so");
+    }
+}
+
+#[test]
+fn a_list_that_names_each_directory_that_may_change_answers() {
+    for (run_path, note) in [
+        ("/m:/s/b", "liba.so\0?/m:=/s/b/liba.so\0\0"),
+        ("/m/:/s/b", "liba.so\0?/m:=/s/b/liba.so\0\0"),
+        ("/s/b:/m", "liba.so\0=/s/b/liba.so\0\0"),
+        ("/s/n:/s/b", "liba.so\0=/s/b/liba.so\0\0"),
+        ("/n:/m:/s/b", "liba.so\0?/n:?/m:=/s/b/liba.so\0\0"),
+        ("/m:/s/b:/n:/m", "liba.so\0?/m:=/s/b/liba.so\0\0"),
+        (":/s/b", "liba.so\0?:=/s/b/liba.so\0\0"),
+        ("/s/n:/m:/s/b", "liba.so\0?/s/n:?/m:=/s/b/liba.so\0\0"),
+    ] {
+        let fs = noted_program(run_path, note);
+        let told = told(&fs, &reading());
+        assert_eq!(told.last().unwrap(), "note:open:hit /s/b/liba.so", "{run_path}: {told:?}");
+        assert_eq!(loaded_from(&fs), "/s/b/liba.so");
+    }
+}
+
+#[test]
+fn a_library_that_comes_later_is_found_by_the_plain_search() {
+    let fs = noted_program("/m:/s/b", "liba.so\0=/s/b/liba.so\0\0");
+    assert_eq!(loaded_from(&fs), "/s/b/liba.so");
+    let fs = fs.object("/m/liba.so", ObjectBuilder::library("liba.so"));
+    assert_eq!(loaded_from(&fs), "/m/liba.so");
 }
