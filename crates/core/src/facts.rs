@@ -2,10 +2,11 @@
 //!
 //! [`crate::loader::facts`] finds the facts in what a loader prints or in its bytes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use bstr::BString;
+use bstr::{BStr, BString};
 use thiserror::Error;
 
 /// A C library and the release whose rules apply.
@@ -107,6 +108,32 @@ pub struct Environment {
     pub secure: bool,
     /// What the loader reads beyond what released ones do.
     pub reads: Readers,
+    /// What audit modules answer before the loader searches.
+    pub audit_answers: AuditAnswers,
+}
+
+/// The answers of `la_objsearch` with `LA_SER_ORIG`: paths that are opened instead of a
+/// search for the needed string.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditAnswers(BTreeMap<BString, BTreeMap<BString, BString>>);
+
+impl AuditAnswers {
+    /// Adds the answer to one needed string of the object at a path.
+    pub fn insert(&mut self, needed_by: &BStr, needed: &BStr, path: BString) {
+        self.0.entry(needed_by.to_owned()).or_default().insert(needed.to_owned(), path);
+    }
+
+    /// The answer, if there is one.
+    #[must_use]
+    pub fn get(&self, needed_by: &BStr, needed: &BStr) -> Option<&BStr> {
+        self.0.get(needed_by)?.get(needed).map(|path| path.as_ref())
+    }
+
+    /// True if nothing is answered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// Which carriers a loader reads; a released one reads none.

@@ -11,6 +11,7 @@ use becalm_core::search::Stores;
 use becalm_host::{FactChoice, OsFs};
 use bstr::{BString, ByteSlice};
 
+use super::calmed::Indexes;
 use crate::commands::index::variables::TUNABLES;
 use crate::commands::targets::Target;
 use crate::flags::{AssumeFlags, Readable, ReadsFlag, Secure, StoreFlag};
@@ -33,6 +34,10 @@ pub(crate) struct Assumptions {
     pub secure: Secure,
     /// The stores (`--store`), in either spelling.
     pub stores: Stores,
+    /// True if `BECALM=off` keeps indexes from answering.
+    pub module_is_off: bool,
+    /// The indexes that programs are started with.
+    pub indexes: Indexes,
 }
 
 impl Assumptions {
@@ -70,7 +75,19 @@ impl Assumptions {
         let stores = stores(&asked.store, &fs.session());
         let secure = asked.secure;
         let finds_readers = None;
-        Ok(Self { fs, environment, finds_readers, choice, loader, secure, stores })
+        let module_is_off = is_here && is_off(env::var_os("BECALM").as_ref().map(bytes));
+        let indexes = Indexes::default();
+        Ok(Self {
+            fs,
+            environment,
+            finds_readers,
+            choice,
+            loader,
+            secure,
+            stores,
+            module_is_off,
+            indexes,
+        })
     }
 
     /// Takes loaders to read these carriers; where none is named, those that their files tell,
@@ -99,6 +116,12 @@ impl Assumptions {
     pub(crate) fn is_immutable(&self, target: &Target) -> bool {
         self.stores.contain_file(&self.fs.session(), target.inside.as_ref())
     }
+}
+
+/// Whether a value of `BECALM` switches the audit module off.
+#[must_use]
+pub(crate) fn is_off(value: Option<BString>) -> bool {
+    value.is_some_and(|value| value == "off")
 }
 
 /// `GLIBC_TUNABLES` of the environment, where programs are started in it.

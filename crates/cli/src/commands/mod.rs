@@ -4,6 +4,7 @@
 pub(crate) mod assume;
 pub(crate) mod bench;
 pub(crate) mod beside;
+mod calmed;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod demo;

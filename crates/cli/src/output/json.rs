@@ -30,6 +30,8 @@ struct ProgramJson<'a> {
     interpreter: &'a Option<BString>,
     secure: bool,
     immutable: bool,
+    #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
+    calmed_by: &'a Option<BString>,
     storm: Storm,
     unresolved: Vec<String>,
     stop: &'a Option<String>,
@@ -97,6 +99,7 @@ pub(crate) fn program_beside(
         interpreter: &program.interpreter,
         secure: program.secure,
         immutable: program.immutable,
+        calmed_by: &program.calmed_by,
         storm: program.storm,
         unresolved: program.unresolved.iter().map(|g| g.needed.to_str_lossy().into()).collect(),
         stop: &program.stop,

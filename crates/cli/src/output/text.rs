@@ -66,6 +66,9 @@ pub(crate) fn heading(look: Look, program: &Program) -> String {
         let _ = write!(text, "{by}{interpreter}");
     }
     text.push('\n');
+    if let Some(index) = &program.calmed_by {
+        let _ = writeln!(text, "  calmed by {}", look.fitted(&shown(index.as_ref()), 12));
+    }
     if program.secure {
         text.push_str("  starts in secure-execution mode: LD_LIBRARY_PATH has no effect\n");
     }

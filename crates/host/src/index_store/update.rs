@@ -45,6 +45,15 @@ impl OsStamps {
         }
     }
 
+    /// As [`Self::hold`], in a process with the loader at a path.
+    #[must_use]
+    pub fn hold_for(&self, guard: &Guard, loader: &BStr) -> bool {
+        match guard {
+            Guard::Loader(paths) => paths.split_str(":").any(|path| path == loader),
+            guard => self.hold(guard),
+        }
+    }
+
     /// True where a folder is as it was, or still not there.
     #[must_use]
     pub fn is_as_it_was(&self, folder: &Folder) -> bool {

@@ -128,6 +128,7 @@ fn environment(pid: Pid) -> Vec<(BString, BString)> {
     let wanted = |name: &[u8]| {
         name.starts_with(b"LD_")
             || name == b"GLIBC_TUNABLES"
+            || name == b"BECALM"
             || VARIABLES.iter().any(|known| known.as_bytes() == name)
     };
     bytes

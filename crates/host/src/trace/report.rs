@@ -83,7 +83,7 @@ pub struct Image {
     /// Lookups of that class beyond that.
     pub dlopens_dropped: u64,
     /// The program's environment, as far as a loader or a class looks at it: `LD_*`,
-    /// `GLIBC_TUNABLES` and [`becalm_core::observe::classes::VARIABLES`].
+    /// `GLIBC_TUNABLES`, `BECALM` and [`becalm_core::observe::classes::VARIABLES`].
     pub environment: Vec<(BString, BString)>,
     /// `AT_SECURE`: the loader is in secure-execution mode.
     pub secure: bool,

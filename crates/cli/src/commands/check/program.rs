@@ -10,6 +10,7 @@ use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
 use crate::commands::assume::Assumptions;
+use crate::commands::calmed::by_index;
 use crate::commands::follow::{Followed, follow};
 use crate::commands::targets::{Problem, Target};
 
@@ -41,6 +42,8 @@ pub(crate) struct Program {
     pub secure: bool,
     /// True where it lies below a store prefix.
     pub immutable: bool,
+    /// The index that answers as an audit module of its start.
+    pub calmed_by: Option<BString>,
     /// What the search costs.
     pub storm: Storm,
     /// Objects beside the program and the loader.
@@ -90,8 +93,10 @@ pub(crate) fn check(
     target: &Target,
 ) -> (Verdict, Option<Closure>) {
     match follow(assumed, session, target, &assumed.environment) {
-        Ok(Followed::Elf(closure, secure)) => {
+        Ok(Followed::Elf(plain, secure)) => {
+            let (closure, calmed_by) = calmed(assumed, session, target, plain);
             let program = Program::new(assumed, target, &closure, secure);
+            let program = Program { calmed_by, ..program };
             (Verdict::Checked(Box::new(program)), Some(*closure))
         }
         Ok(Followed::MachO(file)) => {
@@ -99,6 +104,22 @@ pub(crate) fn check(
         }
         Ok(Followed::Nothing) => (Verdict::Skipped, None),
         Err(reason) => (Verdict::Problem(Problem { path: target.shown.clone(), reason }), None),
+    }
+}
+
+/// The start with the answers of the index that it loads, if it loads one.
+fn calmed(
+    assumed: &Assumptions,
+    session: &Session<'_>,
+    target: &Target,
+    plain: Box<Closure>,
+) -> (Box<Closure>, Option<BString>) {
+    let Some((index, environment)) = by_index(assumed, session, &plain) else {
+        return (plain, None);
+    };
+    match follow(assumed, session, target, &environment) {
+        Ok(Followed::Elf(closure, _)) => (closure, Some(index)),
+        _ => (plain, None),
     }
 }
 
@@ -121,6 +142,7 @@ impl Program {
             interpreter: loader.map(|object| object.path.clone()),
             secure,
             immutable: assumed.is_immutable(target),
+            calmed_by: None,
             storm: Storm::of(load),
             libraries: libraries().count(),
             library_dirs: dirs.len(),
@@ -148,6 +170,7 @@ impl Program {
             interpreter: None,
             secure: false,
             immutable: assumed.is_immutable(target),
+            calmed_by: None,
             storm: Storm::default(),
             libraries: 0,
             library_dirs: 0,

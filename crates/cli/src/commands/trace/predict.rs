@@ -15,7 +15,8 @@ use becalm_host::trace::{Image, Listener};
 use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
 
-use crate::commands::assume::{Assumptions, stores};
+use crate::commands::assume::{Assumptions, is_off, stores};
+use crate::commands::calmed::Indexes;
 use crate::commands::check::{Program, Verdict, check};
 use crate::commands::index::variables::TUNABLES;
 use crate::commands::targets::Target;
@@ -154,6 +155,8 @@ impl Assumed {
             loader: None,
             secure: if image.secure { Secure::Yes } else { Secure::No },
             stores: self.stores.clone(),
+            module_is_off: is_off(variable("BECALM")),
+            indexes: Indexes::default(),
         };
         assumed.reads(&self.reads, variable(TUNABLES).unwrap_or_default());
         assumed

@@ -72,6 +72,8 @@ struct ImageJson<'a> {
     classes: Vec<ClassJson>,
     worst: WorstJson,
     dlopen: DlopenJson<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calmed_by: Option<String>,
     prediction: Option<&'a Beside>,
     no_prediction: Option<&'a String>,
     initialisers: u64,
@@ -210,6 +212,7 @@ fn image(seen: &Seen) -> ImageJson<'_> {
             objects: offenders(&seen.worst.objects),
         },
         dlopen: dlopen(seen),
+        calmed_by: program.and_then(|program| program.calmed_by.as_ref()).map(text),
         prediction: seen.beside.as_ref(),
         no_prediction: seen.program.as_ref().err(),
         initialisers: image.initialisers,

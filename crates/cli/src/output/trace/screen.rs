@@ -231,7 +231,9 @@ fn prediction(text: &mut String, look: Look, seen: &Seen) {
     match (&seen.beside, &seen.program) {
         (Some(both), _) => {
             let more = if both.equal { "" } else { "; --predict lists them" };
-            let _ = writeln!(text, "  model    {}{more}", beside::verdict(look, both));
+            let calmed = seen.program.as_ref().is_ok_and(|program| program.calmed_by.is_some());
+            let with = if calmed { ", the index's answers included" } else { "" };
+            let _ = writeln!(text, "  model    {}{with}{more}", beside::verdict(look, both));
         }
         (None, Err(why)) => {
             let _ = writeln!(text, "  model    no prediction: {}", look.fitted(why, 26));

@@ -39,12 +39,18 @@ impl Process<'_> {
                 Named::Vdso => Answer::Vdso,
             });
         }
+        // Audit modules are asked first (`_dl_audit_objsearch` with `LA_SER_ORIG`).
+        let needed_by = self.load.objects[asked.needed_by].path.as_ref();
+        let answered = match asked.namespace {
+            0 => self.environment.audit_answers.get(needed_by, name),
+            _ => None,
+        };
         let search = Search {
             question: asked.question,
-            name,
+            name: answered.unwrap_or(name),
             secure: matches!(asked.role, Role::Preload | Role::Audit),
         };
-        let step = if name.contains(&b'/') {
+        let step = if search.name.contains(&b'/') {
             self.open_direct(&search, asked.needed_by)?
         } else {
             self.search_sources(&search, asked)?

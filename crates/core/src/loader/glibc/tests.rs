@@ -394,3 +394,20 @@ fn the_interpreter_of_a_program_has_to_be_one() {
     let error = Subject::open(&fs, "/fixed.debug".into()).expect_err("nothing to start");
     assert!(matches!(error, closure::ClosureError::NotLoadable { .. }), "{error}");
 }
+
+#[test]
+fn an_answer_of_an_audit_module_is_opened_instead_of_a_search() {
+    let fs = base()
+        .object("/bin/prog", program().needed("liba.so").needed("libb.so").runpath("/gone:/a"))
+        .object("/a/liba.so", ObjectBuilder::library("liba.so"))
+        .object("/a/libb.so", ObjectBuilder::library("libb.so"));
+    let mut environment = Environment::default();
+    let answers = &mut environment.audit_answers;
+    answers.insert("/bin/prog".into(), "liba.so".into(), "/a/liba.so".into());
+    answers.insert("/a/liba.so".into(), "libb.so".into(), "/another/asks".into());
+    let closure = walk(&fs, facts(36), &environment);
+    let probes = probes(&closure);
+    assert_eq!(probes.first().map(String::as_str), Some("open:hit /a/liba.so"));
+    assert!(probes.len() > 2 && probes[1].starts_with("open:miss /gone/"), "{probes:?}");
+    assert_eq!(probes.last().map(String::as_str), Some("open:hit /a/libb.so"));
+}

@@ -1,0 +1,346 @@
+//! The answers that the audit module gives in one start, so that a calmed start can be
+//! predicted: the decisions of `audit/audit.c` and `audit/library_path.c`.
+
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashMap;
+
+use super::hash::{NameHash, run_path_mark};
+use super::{Directory, Edge, Guard, Index, Object};
+use crate::closure::Closure;
+use crate::elf::{DF_1_NODEFLIB, ObjectView};
+use crate::facts::{AuditAnswers, Environment};
+use crate::fs::{Errno, FileSystem};
+use crate::loader::load::{LoadedObject, Role};
+use crate::search::hwcaps::arch::Arch;
+
+/// Predicts the answers to the questions of a start, from that start as it is without the
+/// index. `holds` says whether a condition holds now.
+///
+/// Two kinds of answers are left out: by resolution notes of objects that are not in the
+/// index, and those that rest on a loader cache which was written anew and says the same.
+#[must_use]
+pub fn answers(
+    index: &Index,
+    (fs, plain): (&dyn FileSystem, &Closure),
+    environment: &Environment,
+    holds: &dyn Fn(&Guard) -> bool,
+) -> AuditAnswers {
+    let by_path = index.objects.iter().map(|object| (object.path.as_bstr(), object)).collect();
+    let library_path = environment.library_path.as_ref().map(|path| path.as_bstr());
+    let library_path = library_path.filter(|path| !path.is_empty());
+    let module = Module { index, by_path, fs, plain, library_path, holds };
+    let mut answers = AuditAnswers::default();
+    for question in &plain.load.resolutions {
+        let asking = &plain.load.objects[question.needed_by];
+        if asking.namespace != 0 || question.needed.contains(&b'$') {
+            continue;
+        }
+        if let Some(path) = module.answer(asking, question.needed.as_ref()) {
+            answers.insert(asking.path.as_ref(), question.needed.as_ref(), path);
+        }
+    }
+    answers
+}
+
+/// The module in one process.
+struct Module<'a> {
+    index: &'a Index,
+    by_path: FxHashMap<&'a BStr, &'a Object>,
+    fs: &'a dyn FileSystem,
+    plain: &'a Closure,
+    /// `LD_LIBRARY_PATH`, if it is set and not empty.
+    library_path: Option<&'a BStr>,
+    holds: &'a dyn Fn(&Guard) -> bool,
+}
+
+/// A run path as the module reads it; an empty one is none.
+struct RunPath<'v> {
+    value: &'v BStr,
+    is_rpath: bool,
+}
+
+impl<'a> Module<'a> {
+    /// `answer`: the path for a needed string, if the module has one.
+    fn answer(&self, asking: &LoadedObject, needed: &BStr) -> Option<BString> {
+        if needed.contains(&b'/') || self.is_loader(needed) {
+            return None;
+        }
+        let object = self.identify(asking)?;
+        let edge = self.find_edge(object, needed)?;
+        let mut guards = edge.guards.iter().map(|&at| self.index.guards.get(at as usize));
+        let hold = guards.all(|guard| guard.is_some_and(|guard| (self.holds)(guard)));
+        if !hold || !self.is_there(edge) {
+            return None;
+        }
+        if edge.before_library_path {
+            return Some(edge.path.clone());
+        }
+        self.after_library_path(needed, &edge.path)
+    }
+
+    /// `process_is_loader`.
+    fn is_loader(&self, needed: &BStr) -> bool {
+        let mut loaders = self.plain.load.objects.iter().filter(|it| it.role == Role::Loader);
+        loaders.any(|loader| {
+            let soname = loader.view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
+            soname.is_some_and(|it| it == needed) || file_name(loader.path.as_ref()) == needed
+        })
+    }
+
+    /// `identify`: the object of the index that answers for one of the process.
+    fn identify(&self, asking: &LoadedObject) -> Option<&'a Object> {
+        let no_default = flags_1(&asking.view) & DF_1_NODEFLIB != 0;
+        let Some(RunPath { value, is_rpath }) = run_path(&asking.view) else {
+            let common = self.library_path.is_some() && !no_default;
+            return self.by_path.get(BStr::new("")).copied().filter(|_| common);
+        };
+        let object = self.find(asking)?;
+        (object.run_path == run_path_mark(value, is_rpath, no_default)).then_some(object)
+    }
+
+    /// `find_object` and `find_program`.
+    fn find(&self, asking: &LoadedObject) -> Option<&'a Object> {
+        let by_path = |path: &BString| self.by_path.get(path.as_bstr()).copied();
+        if asking.role != Role::Program {
+            return by_path(&asking.path).filter(|_| asking.path.starts_with(b"/"));
+        }
+        let named = by_path(&asking.path).filter(|object| object.canonical);
+        named.or_else(|| by_path(&self.fs.canonicalize(asking.path.as_ref()).ok()?))
+    }
+
+    /// `find_edge`.
+    fn find_edge(&self, object: &'a Object, needed: &BStr) -> Option<&'a Edge> {
+        let of = |object: &'a Object| object.edges.iter().find(|edge| edge.needed() == needed);
+        if let Some(edge) = of(object) {
+            let (all, strangers) = self.rpath_objects();
+            let may = !(edge.known_rpaths && strangers > 0 || edge.no_rpaths && all > 0);
+            return may.then_some(edge);
+        }
+        let common = self.by_path.get(BStr::new("")).filter(|_| object.closed)?;
+        of(common).filter(|edge| edge.outside)
+    }
+
+    /// The objects of the process with a `DT_RPATH`, and how many of them the index does not
+    /// know. The module counts those that are loaded when it is asked.
+    fn rpath_objects(&self) -> (usize, usize) {
+        let objects = self.plain.load.objects.iter().filter(|object| object.namespace == 0);
+        let with = objects.filter(|object| run_path(&object.view).is_some_and(|it| it.is_rpath));
+        let with: Vec<_> = with.collect();
+        let strangers = with.iter().filter(|object| self.identify(object).is_none());
+        (with.len(), strangers.count())
+    }
+
+    /// `is_there`.
+    fn is_there(&self, edge: &Edge) -> bool {
+        let guard = |&at: &u32| self.index.guards.get(at as usize);
+        let roots = || {
+            let mut roots = self.index.roots.iter().map(guard);
+            roots.all(|root| root.is_some_and(|root| (self.holds)(root)))
+        };
+        !edge.look && roots() || self.fs.open(edge.path.as_ref()).is_ok()
+    }
+
+    /// `after_library_path`: what `LD_LIBRARY_PATH` has, else `path`.
+    fn after_library_path(&self, needed: &BStr, path: &BString) -> Option<BString> {
+        let elements = self
+            .library_path
+            .into_iter()
+            .flat_map(|it| it.split(|byte| matches!(byte, b':' | b';')));
+        for element in elements {
+            match self.ask_element(element.as_bstr(), needed) {
+                Element::Nothing => {}
+                Element::Found(found) => return Some(found),
+                Element::Unknown => return None,
+            }
+        }
+        Some(path.clone())
+    }
+
+    /// `look_at` and `ask_element`: one directory of `LD_LIBRARY_PATH`.
+    fn ask_element(&self, written: &BStr, needed: &BStr) -> Element {
+        let end = written.iter().rposition(|&byte| byte != b'/').map_or(1, |last| last + 1);
+        let dir = &written.as_bytes()[..end.min(written.len())];
+        if dir.first() != Some(&b'/') || dir.contains(&b'$') {
+            return Element::Unknown;
+        }
+        let below = |name: &[u8]| BString::from([dir, b"/", name].concat());
+        if let Some(names) = self.snapshot(dir.as_bstr()) {
+            let hash = NameHash::of(needed, true);
+            let known = names.iter().find(|name| name.0 | 1 == hash.0);
+            return match known {
+                None => Element::Nothing,
+                Some(name) if *name == hash => Element::Found(below(needed)),
+                Some(_) => Element::Unknown,
+            };
+        }
+        match self.fs.stat(below(b"").as_ref()) {
+            Err(Errno::NOENT) => return Element::Nothing,
+            Err(_) => return Element::Unknown,
+            Ok(_) => {}
+        }
+        let absent = |name: &[u8]| self.fs.stat(below(name).as_ref()) == Err(Errno::NOENT);
+        let arch = Arch::of(&self.plain.subject.view.ident);
+        let legacy = arch.legacy_names().all(|name| absent(name.as_bytes()));
+        if legacy && absent(b"glibc-hwcaps") && absent(b"tls") && absent(needed) {
+            Element::Nothing
+        } else {
+            Element::Unknown
+        }
+    }
+
+    /// The names of a directory that is in the index and as it was.
+    fn snapshot(&self, dir: &BStr) -> Option<&[NameHash]> {
+        let known = |directory: &&Directory| directory.path == dir;
+        let directory = self.index.directories.iter().find(known)?;
+        let guard = self.index.guards.get(directory.guard as usize)?;
+        directory.names.as_deref().filter(|_| (self.holds)(guard))
+    }
+}
+
+/// What one directory of `LD_LIBRARY_PATH` says.
+enum Element {
+    Nothing,
+    Found(BString),
+    Unknown,
+}
+
+fn flags_1(view: &ObjectView) -> u64 {
+    view.dynamic.as_ref().map_or(0, |dynamic| dynamic.flags_1)
+}
+
+fn run_path(view: &ObjectView) -> Option<RunPath<'_>> {
+    let dynamic = view.dynamic.as_ref()?;
+    let is_rpath = dynamic.runpath.is_none();
+    let value = dynamic.runpath.as_ref().or(dynamic.rpath.as_ref())?.as_bstr();
+    (!value.is_empty()).then_some(RunPath { value, is_rpath })
+}
+
+fn file_name(path: &BStr) -> &BStr {
+    path.rfind_byte(b'/').map_or(path, |slash| path[slash + 1..].as_bstr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::closure::{Subject, resolve};
+    use crate::fs::MemFs;
+    use crate::fs::mem::ObjectBuilder;
+    use crate::loader::facts::plain_glibc;
+
+    const LD_SO: &str = "/lib/ld.so";
+
+    /// A program that needs `liba.so` of `/s/a` and `libb.so` of `/s/b`, along both.
+    fn tree() -> MemFs {
+        let program = ObjectBuilder::program().interpreter(LD_SO).runpath("/s/a:/s/b");
+        MemFs::new()
+            .object(LD_SO, ObjectBuilder::library("ld.so.1"))
+            .object("/bin/prog", program.needed("liba.so").needed("libb.so").needed("ld.so.1"))
+            .object("/s/a/liba.so", ObjectBuilder::library("liba.so").needed("libc.so"))
+            .object("/s/b/libb.so", ObjectBuilder::library("libb.so").rpath("/s/b"))
+            .object("/s/b/libc.so", ObjectBuilder::library("libc.so"))
+            .object("/usr/lib/libc.so", ObjectBuilder::library("libc.so"))
+            .dir("/mine")
+    }
+
+    fn edge(path: &str) -> Edge {
+        Edge {
+            path: path.into(),
+            before_library_path: false,
+            known_rpaths: false,
+            no_rpaths: false,
+            outside: false,
+            look: true,
+            guards: vec![0],
+        }
+    }
+
+    fn object(path: &str, run_path: u32, edges: Vec<Edge>) -> Object {
+        let (canonical, closed, is_program) = (true, false, false);
+        let (seen, searched, left) = (0, Vec::new(), [0; 8]);
+        let path = path.into();
+        Object { path, canonical, closed, run_path, is_program, seen, searched, left, edges }
+    }
+
+    fn index() -> Index {
+        let of_program = run_path_mark("/s/a:/s/b".into(), false, false);
+        let edges = vec![edge("/s/a/liba.so"), edge("/s/b/libb.so"), edge("/s/b/ld.so.1")];
+        let objects = vec![object("/bin/prog", of_program, edges)];
+        let guards = vec![Guard::Absent("/s/a/libb.so".into())];
+        Index { objects, guards, ..Index::default() }
+    }
+
+    /// The needed strings of the program that are answered.
+    fn answered(fs: &MemFs, index: &Index, environment: &Environment, holds: bool) -> Vec<String> {
+        let subject = Subject::open(fs, "/bin/prog".into()).expect("a program");
+        let plain =
+            resolve(fs, subject, LD_SO.into(), plain_glibc(36), environment).expect("a start");
+        let answers = answers(index, (fs, &plain), environment, &|_| holds);
+        let needed = plain.load.resolutions.iter().map(|it| (it.needed_by, it.needed.clone()));
+        needed
+            .filter(|(by, name)| {
+                let by = plain.load.objects[*by].path.as_ref();
+                answers.get(by, name.as_ref()).is_some()
+            })
+            .map(|(_, name)| name.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn an_object_is_answered_by_its_edges_while_their_conditions_hold() {
+        let plain = Environment::default();
+        assert_eq!(answered(&tree(), &index(), &plain, true), ["liba.so", "libb.so"]);
+        assert!(answered(&tree(), &index(), &plain, false).is_empty());
+    }
+
+    #[test]
+    fn an_object_with_another_run_path_or_objects_with_an_unknown_rpath_are_not_answered() {
+        let plain = Environment::default();
+        let mut other = index();
+        other.objects[0].run_path += 1;
+        assert!(answered(&tree(), &other, &plain, true).is_empty());
+        let mut strict = index();
+        strict.objects[0].edges[0].known_rpaths = true;
+        assert_eq!(answered(&tree(), &strict, &plain, true), ["libb.so"]);
+        strict.objects.push(object(
+            "/s/b/libb.so",
+            run_path_mark("/s/b".into(), true, false),
+            vec![],
+        ));
+        assert_eq!(answered(&tree(), &strict, &plain, true), ["liba.so", "libb.so"]);
+        strict.objects[0].edges[1].no_rpaths = true;
+        assert_eq!(answered(&tree(), &strict, &plain, true), ["liba.so"]);
+    }
+
+    #[test]
+    fn a_library_path_is_asked_before_answers_that_come_after_it() {
+        let in_front =
+            |path: &str| Environment { library_path: Some(path.into()), ..Environment::default() };
+        let both = ["liba.so", "libb.so"];
+        for (path, expected) in [
+            ("/mine", &both[..]),
+            ("/absent/:/mine//", &both[..]),
+            ("", &both[..]),
+            ("mine", &[]),
+            ("/$LIB", &[]),
+            ("/s/a", &both[1..]),
+        ] {
+            assert_eq!(answered(&tree(), &index(), &in_front(path), true), expected, "{path}");
+        }
+        let with_variants = tree().dir("/mine/glibc-hwcaps");
+        assert!(answered(&with_variants, &index(), &in_front("/mine"), true).is_empty());
+    }
+
+    #[test]
+    fn an_object_without_a_run_path_is_answered_behind_a_library_path_alone() {
+        let mut with_common = index();
+        with_common.objects.push(object("", 0, vec![edge("/usr/lib/libc.so")]));
+        let plain = Environment::default();
+        assert_eq!(answered(&tree(), &with_common, &plain, true), ["liba.so", "libb.so"]);
+        let library_path = Some("/mine".into());
+        let behind = Environment { library_path, ..Environment::default() };
+        assert_eq!(
+            answered(&tree(), &with_common, &behind, true),
+            ["liba.so", "libb.so", "libc.so"]
+        );
+    }
+}
