@@ -14,7 +14,9 @@
 (define* (calm #:key outputs (store "/gnu/store") (carrier "farm") (flags '())
                #:allow-other-keys)
   "Calm every output in OUTPUTS, an alist of names and directories, by CARRIER; FLAGS are
-further flags of becalm fix.  Needed strings that stay with the plain search are no failure."
+further flags of becalm fix.  Only files of the outputs are changed.  For Guix's own loader, which
+reads the cache of the program's package, CARRIER is \"ldcache\" and FLAGS has \"--closure\".
+Needed strings that stay with the plain search are no failure."
   (define (calm-output directory)
     (let ((status (apply system* "becalm" "fix" "--with" carrier "--store" store
                          (append flags (list directory)))))

@@ -1,12 +1,13 @@
 # A setup hook for nixpkgs: calms each output of a package in its fixup phase.
 #
 #   nativeBuildInputs = [ becalm ];        # this file is its nix-support/setup-hook
-#   becalmCarrier = "farm";                # note, farm (default), absolute or ldcache
-#   becalmFlags = [ "--leaf" ];            # further flags of becalm fix
+#   becalmCarrier = "farm";                # farm (default), audit, absolute, note or ldcache
+#   becalmFlags = [ "--no-sync" ];         # further flags of becalm fix
 #   becalmMaxMisses = 100;                 # a budget for each program; none by default
 #   dontBecalm = true;                     # leaves the package alone
 #
-# Nothing of the package is run, so that cross builds are calmed as well. The outputs of a build
+# Only files of the output are changed: what it depends on is finished and may belong to another
+# user. Leave out --closure. Nothing of the package is run, so that cross builds are calmed as well. The outputs of a build
 # lie where they will be, so no --prefix-map is needed.
 
 becalmFixOutput() {

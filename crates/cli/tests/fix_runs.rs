@@ -3,132 +3,21 @@
 
 mod support;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use serde_json::Value;
-use support::{Ran, becalm, cc, no_compiler, run};
+use support::chain::Store;
+use support::{becalm, cc, no_compiler, run};
 
-/// A store with a package for each of `libone.so`, `libtwo.so` (which needs the first) and
-/// `app`, which prints what both say. Every run path has a package without the library first.
-struct Store {
-    dir: tempfile::TempDir,
-}
-
-impl Store {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a scratch directory");
-        let root = dir.path().canonicalize().expect("is there").join("store");
-        for sub in ["aaa-one/lib", "bbb-two/lib", "ccc-app/bin", "ddd-none/lib"] {
-            fs::create_dir_all(root.join(sub)).expect("made");
-        }
-        let write = |name: &str, text: &str| fs::write(root.join(name), text).expect("written");
-        write("one.c", "int one(void) { return 1; }\n");
-        write("two.c", "int one(void); int two(void) { return one() + 1; }\n");
-        write(
-            "app.c",
-            "#include <stdio.h>\nint one(void); int two(void);\n\
-             int main(void) { printf(\"%d %d\\n\", one(), two()); return 0; }\n",
-        );
-        let path = format!(
-            "-Wl,--enable-new-dtags,-rpath,{0}/ddd-none/lib:{0}/bbb-two/lib:{0}/aaa-one/lib",
-            root.display()
-        );
-        let shared = ["-shared", "-fPIC", "-Wl,--no-as-needed", path.as_str()];
-        let library = |source: &str, out: &str, more: &[&str]| {
-            let soname = format!("-Wl,-soname,{}", out.rsplit('/').next().expect("a name"));
-            let arguments = [&shared[..], &[source, "-o", out, &soname], more].concat();
-            cc(&root, &arguments);
-        };
-        library("one.c", "aaa-one/lib/libone.so", &[]);
-        library("two.c", "bbb-two/lib/libtwo.so", &["aaa-one/lib/libone.so"]);
-        let libraries = ["bbb-two/lib/libtwo.so", "aaa-one/lib/libone.so"];
-        let app = ["app.c", "-o", "ccc-app/bin/app", "-Wl,--no-as-needed", path.as_str()];
-        cc(&root, &[&app[..], &libraries].concat());
-        for source in ["one.c", "two.c", "app.c"] {
-            fs::remove_file(root.join(source)).expect("removed");
-        }
-        Self { dir }
-    }
-
-    fn root(&self) -> PathBuf {
-        self.dir.path().canonicalize().expect("is there").join("store")
-    }
-
-    fn app(&self) -> PathBuf {
-        self.root().join("ccc-app/bin/app")
-    }
-
-    fn two(&self) -> PathBuf {
-        self.root().join("bbb-two/lib/libtwo.so")
-    }
-
-    fn one(&self) -> PathBuf {
-        self.root().join("aaa-one/lib/libone.so")
-    }
-
-    /// Every path below the store, with what it holds.
-    fn content(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let mut all = BTreeMap::new();
-        content_of(&self.root(), &mut all);
-        all
-    }
-
-    /// Runs a command of becalm's on the whole store.
-    fn becalm(&self, arguments: &[&str]) -> Ran {
-        self.on(arguments, &self.root())
-    }
-
-    fn on(&self, arguments: &[&str], path: &Path) -> Ran {
-        let mut command = becalm();
-        command.args(arguments);
-        if arguments[0] != "undo" {
-            command.arg("--store").arg(self.root());
-        }
-        run(command.arg(path))
-    }
-
-    fn prints(&self) -> String {
-        let output = Command::new(self.app()).output().expect("starts");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    fn misses(&self) -> u64 {
-        let ran = self.on(&["check", "--json"], &self.app());
-        let json: Value = serde_json::from_str(&ran.stdout).expect("JSON");
-        let storm = &json["programs"][0]["storm"];
-        storm["missed_opens"].as_u64().unwrap() + storm["missed_stats"].as_u64().unwrap()
-    }
-}
-
-fn content_of(dir: &Path, all: &mut BTreeMap<PathBuf, Vec<u8>>) {
-    for entry in fs::read_dir(dir).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        let about = path.symlink_metadata().expect("is there");
-        if about.is_dir() {
-            all.insert(path.clone(), Vec::new());
-            content_of(&path, all);
-        } else if about.is_symlink() {
-            let target = path.read_link().expect("a link");
-            all.insert(path, target.to_str().expect("UTF-8").as_bytes().to_vec());
-        } else {
-            let bytes = fs::read(&path).expect("readable");
-            all.insert(path, bytes);
-        }
-    }
-}
-
-/// The arguments of each carrier, and whether it ends the search on the machine's own loader. (A
-/// farm is a directory more, which pays where it saves several.)
+/// The arguments of each carrier, and whether it shortens the search of the machine's own loader.
 const CARRIERS: [(&[&str], bool); 6] = [
     (&["note"], false),
     (&["absolute"], true),
     (&["absolute", "--resolve", "loader"], true),
-    (&["farm", "--leaf"], false),
-    (&["farm"], false),
+    (&["farm"], true),
+    (&["farm", "--closure"], true),
     (&["ldcache"], false),
 ];
 
@@ -147,7 +36,7 @@ fn every_carrier_leaves_the_program_as_it_was_and_undo_gives_back_every_byte() {
     assert_eq!(prints, "1 2\n");
     assert!(misses > 0);
     for (carrier, is_calm_here) in CARRIERS {
-        let target = if carrier == ["farm"] { store.app() } else { store.root() };
+        let target = if carrier.contains(&"--closure") { store.app() } else { store.root() };
         let ran = store.on(&fix(carrier, &[]), &target);
         assert_eq!(ran.code, Some(0), "{carrier:?}: {}", ran.stderr);
         assert_ne!(store.content(), before, "{carrier:?}");
@@ -199,7 +88,7 @@ fn a_second_fix_has_nothing_to_do() {
     }
     let store = Store::new();
     for (carrier, _) in CARRIERS {
-        let target = if carrier == ["farm"] { store.app() } else { store.root() };
+        let target = if carrier.contains(&"--closure") { store.app() } else { store.root() };
         store.on(&fix(carrier, &[]), &target);
         let once = store.content();
         let ran = store.on(&fix(carrier, &["--json"]), &target);

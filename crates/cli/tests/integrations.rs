@@ -118,6 +118,29 @@ fn prefixes_of_spack_are_calmed_one_by_one() {
 }
 
 #[test]
+fn the_pieces_for_packages_leave_what_a_package_depends_on_alone() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let (root, prefix) = (store.root(), package(&store));
+    let libraries = [store.one("libone.so"), store.two("libtwo.so")];
+    let bytes = || libraries.each_ref().map(|library| std::fs::read(library).expect("readable"));
+    let before = bytes();
+    let (hook, calm) = (integration("nix/becalm-hook.sh"), integration("spack/calm-prefixes.sh"));
+    let variables =
+        [("hook", &*hook), ("calm", &*calm), ("prefix", &*prefix), ("NIX_STORE", &*root)];
+    let script = "fixupOutputHooks=(); source \"$hook\"; becalmFixOutput
+                  printf '%s\\n' \"$prefix\" | \"$calm\" \"$NIX_STORE\"";
+    let ran = shell("bash", script, &variables);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(bytes(), before);
+    let farms =
+        [store.packages[1], store.packages[2]].map(|it| root.join(it).join("lib/becalm-farm"));
+    assert!(!farms.iter().any(|farm| farm.exists()));
+}
+
+#[test]
 fn a_conda_environment_is_calmed_while_it_is_active() {
     if no_compiler() {
         return;

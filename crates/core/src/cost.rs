@@ -72,6 +72,16 @@ impl Storm {
     }
 }
 
+/// The failed calls of each object's own lookups, in the order of [`Load::objects`].
+#[must_use]
+pub fn misses_by_object(load: &Load) -> Vec<u64> {
+    let mut misses = vec![0; load.objects.len()];
+    for probe in load.probes.iter().filter(|probe| probe.outcome.is_failed_call()) {
+        misses[load.resolutions[probe.resolution].needed_by] += 1;
+    }
+    misses
+}
+
 pub(crate) fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool {
     match source {
         SearchSource::Direct | SearchSource::LoaderCache | SearchSource::PackageCache => false,

@@ -1,7 +1,7 @@
 //! What is to change in one ELF file: the words between the carriers, which propose, and
 //! `becalm-rewrite`, which knows how to do it.
 
-use bstr::BString;
+use bstr::{BStr, BString};
 
 /// One step of a proposed change to one object. Strings are written as they are, DSTs
 /// unexpanded, without their NUL.
@@ -35,6 +35,18 @@ pub enum Edit {
     Interpreter(BString),
     /// `DT_SONAME`.
     Soname(BString),
+}
+
+impl Edit {
+    /// The elements of the path list that the edit writes: directories of a run path, audit
+    /// modules. Empty for other edits.
+    pub fn listed(&self) -> impl Iterator<Item = &BStr> {
+        let list = match self {
+            Self::RunPath { value, .. } | Self::Audit(value) => value.as_ref(),
+            _ => None,
+        };
+        list.into_iter().flat_map(|list| list.split(|&byte| byte == b':')).map(BStr::new)
+    }
 }
 
 /// Which dynamic entry holds a run path.

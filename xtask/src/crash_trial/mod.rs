@@ -53,14 +53,14 @@ const RUNS: [(&[&[&str]], &[&str]); 10] = [
     (&[], &["fix", "--with", "note"]),
     (&[], &["fix", "--with", "note", "--in-place"]),
     (&[], &["fix", "--with", "absolute", "--in-place"]),
-    (&[], &["fix", "--with", "farm", "--leaf"]),
+    (&[], &["fix", "--with", "farm", "--allow-more-misses"]),
     (&[], &["fix", "--with", "ldcache"]),
     // A further edit on an edited file.
     (&[&["fix", "--with", "absolute", "--in-place"]], &["fix", "--with", "note", "--in-place"]),
     (&[&["fix", "--with", "note"]], &["undo"]),
     (&[&["fix", "--with", "note", "--in-place"]], &["undo", "--in-place"]),
     // What was made beside the files goes as well.
-    (&[&["fix", "--with", "farm", "--leaf"]], &["undo"]),
+    (&[&["fix", "--with", "farm", "--allow-more-misses"]], &["undo"]),
     (&[&["fix", "--with", "ldcache"]], &["undo"]),
 ];
 

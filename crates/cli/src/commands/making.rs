@@ -30,10 +30,7 @@ pub(crate) fn make(
     let mut farms = farms(creations);
     let mut all = Vec::new();
     for creation in creations {
-        let path: &BStr = match creation {
-            Creation::Link { path, .. } => parent(path.as_ref()),
-            other => other.path(),
-        };
+        let path = place_of(creation);
         let links = farms.remove(path);
         // The other links of a directory were made with the first.
         if matches!(creation, Creation::Link { .. }) && links.is_none() {
@@ -59,6 +56,14 @@ pub(crate) fn make(
         all.push((path.to_owned(), done(outcome)));
     }
     all
+}
+
+/// The path that a creation is made and reported by: the directory of a link.
+pub(crate) fn place_of(creation: &Creation) -> &BStr {
+    match creation {
+        Creation::Link { path, .. } => parent(path.as_ref()),
+        other => other.path(),
+    }
 }
 
 /// Those of the directories that hold something stay: they lose the mark of being on their way.

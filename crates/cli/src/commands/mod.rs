@@ -17,6 +17,7 @@ pub(crate) mod index;
 mod jobs;
 pub(crate) mod loader;
 mod making;
+mod removing;
 pub(crate) mod report;
 pub(crate) mod run;
 mod scratch;

@@ -4,10 +4,10 @@
 //! in a trailer, its run path names its directory of links, and a loader cache says who wrote
 //! it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, ReadDir};
+use std::fs;
 use std::io::Write;
-use std::iter;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -22,10 +22,12 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use super::fix::audit;
+use super::index;
 use super::jobs;
-use super::making::{is_our_cache, is_our_farm, is_our_index, lies_in_farms, made_above, settle};
+use super::making::{is_our_cache, is_our_index, lies_in_farms};
+use super::removing::{Remover, folders_in, list_of};
 use super::targets::Problem;
-use super::writing::{Done, Editor, Outcome, Proposal, reason};
+use super::writing::{Done, Editor, Outcome, Proposal};
 use crate::exit_code::ExitStatus;
 use crate::flags::{UndoFlags, When};
 use crate::output::{self, Look, Stdout, path_bytes, words, words_of_host};
@@ -68,36 +70,44 @@ struct Found {
 /// the status.
 pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
     jobs::limit(asked.jobs)?;
-    let found = find(&asked.paths);
-    let editor = Editor::new(&asked.writing)?;
+    let mut found = find(&asked.paths);
+    let advice = (!asked.writing.in_place).then_some("undo --in-place needs no room");
+    let editor = Editor::new(&asked.writing)?.with_advice_if_full(advice);
     if !asked.dry_run {
         editor.clean(&found.littered);
     }
+    found.add_listed();
     let mut report =
         Report { dry_run: asked.dry_run, problems: found.problems, ..Report::default() };
     let paths: Vec<PathBuf> = found.objects.iter().map(|(path, _)| path.clone()).collect();
-    // A farm is known by the run path of its object, which must be read before it is changed.
-    let farms: Vec<Vec<PathBuf>> = paths.par_iter().map(|path| farms_of(path)).collect();
+    // The run path is restored with the rest, so it is read before.
+    let before: Vec<Made> = paths.par_iter().map(|path| Made::of(path)).collect();
     let done = match asked.dry_run {
         true => editor.rehearse(&paths, |_, reader| take_back(reader)),
         false => editor.change(&paths, |_, reader| take_back(reader)),
     };
-    let mut seen: FxHashSet<PathBuf> = FxHashSet::default();
-    let mut in_use: FxHashSet<PathBuf> = FxHashSet::default();
-    let mut remover = Remover { editor: &editor, dry_run: asked.dry_run, removed: Vec::new() };
-    for (((path, named), done), farms) in found.objects.iter().zip(done).zip(farms) {
-        if matches!(done.outcome, Outcome::Written { .. }) {
-            let index = audit::index_beside(path);
-            if index.is_file() {
-                remover.remove(&index, is_our_index);
-            }
-            // Several objects may have one farm.
-            for farm in farms.into_iter().filter(|farm| seen.insert(farm.clone())) {
-                remover.remove(&farm, |existing| is_our_farm(&farm, existing));
-            }
-        } else {
-            in_use.extend(farms);
+    let restored = |done: &Done| matches!(done.outcome, Outcome::Written { .. });
+    let still = before.iter().zip(&done).filter(|(_, done)| !restored(done));
+    let named: FxHashSet<PathBuf> = still.flat_map(|(made, _)| made.named.clone()).collect();
+    // The list of a farm that is still named is needed to restore the rest.
+    let lists = named.iter().filter_map(|farm| list_of(farm));
+    let in_use: FxHashSet<PathBuf> = named.iter().cloned().chain(lists).collect();
+    let mut remover = Remover::new(&editor, asked.dry_run);
+    for ((path, done), made) in paths.iter().zip(&done).zip(&before) {
+        let is_free = |dir: &Path| !named.iter().any(|named| names(named, dir));
+        for farm in made.own.iter().filter(|farm| is_free(farm)) {
+            remover.remove_farm(farm);
         }
+        let is_named = made.names_index && !restored(done);
+        let beside = audit::index_beside(&path.canonicalize().unwrap_or_else(|_| path.clone()));
+        if !is_named
+            && !matches!(done.outcome, Outcome::Refused(_))
+            && index::file::is_index(&beside)
+        {
+            remover.remove(&beside, is_our_index);
+        }
+    }
+    for ((path, named), done) in found.objects.iter().zip(done) {
         if *named || done.outcome != Outcome::Unchanged {
             report.files.push((path_bytes(path), done));
         }
@@ -118,6 +128,94 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
     Ok(report.status())
 }
 
+/// What `becalm fix` made for one object.
+struct Made {
+    /// The farms that its run path names.
+    named: Vec<PathBuf>,
+    /// The farm at the place that is the object's own, named or not.
+    own: Vec<PathBuf>,
+    /// Whether its `DT_AUDIT` names the index beside it.
+    names_index: bool,
+}
+
+impl Made {
+    fn of(path: &Path) -> Self {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let view = fs::File::open(path).ok();
+        let view = view.and_then(|file| elf::parse(&object::ReadCache::new(file)).ok());
+        let dynamic = view.and_then(|view| view.dynamic);
+        let index = path_bytes(&audit::index_beside(&real));
+        let names_index = dynamic.as_ref().is_some_and(|dynamic| {
+            let mut list = dynamic.audit.iter().flat_map(|list| list.split_str(":"));
+            list.any(|module| index == module)
+        });
+        let named = farms_of(dynamic);
+        Self { named, own: own_farms(&real), names_index }
+    }
+}
+
+/// The farm of an object by its place, below any of the directories above it.
+fn own_farms(object: &Path) -> Vec<PathBuf> {
+    let farm = |root: &Path| Some(root.join(farm::FARMS).join(object.strip_prefix(root).ok()?));
+    let farms = object.ancestors().skip(1).filter_map(farm);
+    farms.filter(|farm| farm.is_dir()).collect()
+}
+
+/// True if `element` of a run path is the farm, or one of the parts that it is split into. Below
+/// another root the element has the end of the farm's path.
+fn names(element: &Path, farm: &Path) -> bool {
+    let is_farm = |element: &Path| match element.strip_prefix("/") {
+        Ok(below) => farm.ends_with(below),
+        Err(_) => false,
+    };
+    is_farm(element) || element.parent().is_some_and(is_farm)
+}
+
+impl Found {
+    /// Adds the objects whose run paths were changed to name the farms of the objects found and
+    /// of the packages found: those of `becalm fix --closure`.
+    fn add_listed(&mut self) {
+        let own = self.objects.par_iter().flat_map_iter(|(path, _)| {
+            own_farms(&path.canonicalize().unwrap_or_else(|_| path.clone()))
+        });
+        let own: Vec<PathBuf> = own.collect();
+        let below = self.farms.iter().flat_map(|farms| farms_below(farms));
+        let farms: BTreeSet<PathBuf> = own.into_iter().chain(below).collect();
+        let found = self.objects.iter().filter_map(|(path, _)| path.canonicalize().ok());
+        let mut known: FxHashSet<PathBuf> = found.collect();
+        for farm in &farms {
+            let list = list_of(farm).and_then(|list| fs::read_dir(list).ok());
+            for entry in list.into_iter().flatten().flatten() {
+                let Ok(object) = entry.path().canonicalize() else { continue };
+                let is_changed = || Made::of(&object).named.iter().any(|dir| names(dir, farm));
+                if !known.contains(&object) && is_changed() {
+                    known.insert(object.clone());
+                    self.objects.push((object, false));
+                }
+            }
+        }
+    }
+}
+
+/// The farms that have a list, below a package's place for farms.
+fn farms_below(farms: &Path) -> Vec<PathBuf> {
+    let list = |farm: &Path| list_of(farm);
+    let Some(lists) = list(&farms.join("any")).and_then(|any| Some(any.parent()?.to_owned()))
+    else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let mut dirs = vec![lists.clone()];
+    while let Some(dir) = dirs.pop() {
+        let below = folders_in(&dir);
+        if let (true, Ok(below)) = (below.is_empty(), dir.strip_prefix(&lists)) {
+            found.push(farms.join(below));
+        }
+        dirs.extend(below);
+    }
+    found
+}
+
 /// Objects and loader caches among the paths and below the folders among them.
 fn find(paths: &[PathBuf]) -> Found {
     let mut found = Found::default();
@@ -128,15 +226,32 @@ fn find(paths: &[PathBuf]) -> Found {
             }
             Ok(about) if about.is_dir() => add_folder(path, &mut found),
             Ok(_) if path.ends_with("etc/ld.so.cache") => found.caches.push(path.clone()),
-            Ok(_) => found.objects.push((path.clone(), true)),
+            Ok(_) => {
+                found.caches.extend(caches_of(path));
+                found.objects.push((path.clone(), true));
+            }
         }
     }
+    found.caches.sort();
+    found.caches.dedup();
     found
+}
+
+/// The loader caches of becalm's that answer for an object: those of the packages it is in.
+fn caches_of(object: &Path) -> Vec<PathBuf> {
+    let real = object.canonicalize().unwrap_or_else(|_| object.to_owned());
+    let caches = real.ancestors().skip(1).map(|dir| dir.join("etc/ld.so.cache"));
+    caches.filter(|cache| is_our_cache_at(cache)).collect()
+}
+
+fn is_our_cache_at(cache: &Path) -> bool {
+    cache.is_file() && fs::read(cache).is_ok_and(|bytes| is_our_cache(&Existing::File(bytes)))
 }
 
 fn add_folder(folder: &Path, found: &mut Found) {
     let walked = find_objects(&[folder.to_owned()], WalkOptions::default());
     found.littered.extend(walked.littered);
+    found.caches.extend(caches_of(folder));
     found.objects.extend(walked.objects.into_iter().map(|object| (object.path, false)));
     for error in &walked.errors {
         let (path, reason) = words_of_host(error);
@@ -152,20 +267,16 @@ fn add_folder(folder: &Path, found: &mut Found) {
         let places = ["etc", "lib"].map(|name| package.join(name));
         found.places.extend(places.into_iter().filter(|place| is_on_its_way(place)));
         let cache = package.join("etc/ld.so.cache");
-        if fs::read(&cache).is_ok_and(|bytes| is_our_cache(&Existing::File(bytes))) {
+        if is_our_cache_at(&cache) {
             found.caches.push(cache);
         }
     }
 }
 
 /// The directories of links of becalm's that an object's run path names.
-fn farms_of(path: &Path) -> Vec<PathBuf> {
-    let run_path = || {
-        let view = elf::parse(&object::ReadCache::new(fs::File::open(path).ok()?)).ok()?;
-        let dynamic = view.dynamic?;
-        dynamic.runpath.or(dynamic.rpath)
-    };
-    let run_path = run_path().unwrap_or_default();
+fn farms_of(dynamic: Option<elf::Dynamic>) -> Vec<PathBuf> {
+    let run_path = dynamic.and_then(|dynamic| dynamic.runpath.or(dynamic.rpath));
+    let run_path = run_path.unwrap_or_default();
     let dirs = run_path.split_str(":").map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
     dirs.filter(|dir| lies_in_farms(dir)).collect()
 }
@@ -178,90 +289,6 @@ pub(super) fn take_back(reader: &Reader) -> Result<Proposal, String> {
     }
     let patch = becalm_rewrite::undo(reader).map_err(|error| error.to_string())?;
     Ok((Some(patch), Vec::new()))
-}
-
-/// Removes what was made beside the files.
-struct Remover<'a> {
-    editor: &'a Editor,
-    dry_run: bool,
-    removed: Vec<(BString, Done)>,
-}
-
-impl Remover<'_> {
-    fn remove(&mut self, path: &Path, ours: impl FnOnce(&Existing) -> bool) {
-        if !self.dry_run && !self.editor.is_interrupted() {
-            self.mark_parents(path);
-        }
-        let result = match (self.dry_run, self.editor.is_interrupted()) {
-            (_, true) => Ok(Outcome::NotReached),
-            (true, _) => Ok(Outcome::Written { old_length: 0, new_length: 0 }),
-            _ => self.editor.writer().remove_made(path, ours).map(|removed| match removed {
-                true => Outcome::Written { old_length: 0, new_length: 0 },
-                false => Outcome::Unchanged,
-            }),
-        };
-        let outcome = result.unwrap_or_else(|error| Outcome::Refused(reason(&error, path)));
-        if outcome != Outcome::Unchanged {
-            self.removed.push((path_bytes(path), Done { outcome, warnings: Vec::new() }));
-        }
-        if !self.dry_run {
-            self.remove_empty_parents(path);
-        }
-    }
-
-    /// What a killed run made and no object came to name: all farms below a directory but those
-    /// that objects still name.
-    fn sweep(&mut self, dir: &Path, in_use: &FxHashSet<PathBuf>) {
-        for below in folders_in(dir) {
-            self.sweep(&below, in_use);
-        }
-        let is_free = lies_in_farms(dir) && !in_use.contains(dir) && dir.is_dir();
-        if is_free && folders_in(dir).is_empty() {
-            self.remove(dir, |existing| is_our_farm(dir, existing));
-        }
-    }
-
-    /// A place for farms, or for what else is made, that never came to hold any.
-    fn remove_if_empty(&self, dir: &Path) {
-        if !self.dry_run {
-            // Where it cannot be removed it harms nobody.
-            let _ = self.editor.writer().remove_empty_dir(dir);
-            settle(self.editor, iter::once(dir));
-        }
-    }
-
-    /// Marks the directories that hold nothing but `path`, which go with it: killed in between,
-    /// the next run knows them by that.
-    fn mark_parents(&self, path: &Path) {
-        let mut held = path;
-        for dir in made_above(path) {
-            let holds_more = |entries: ReadDir| entries.flatten().any(|it| it.path() != held);
-            if fs::read_dir(dir).map_or(true, holds_more) {
-                return;
-            }
-            // Where that fails, an empty directory may stay.
-            let _ = self.editor.writer().unsettle_dir(dir);
-            held = dir;
-        }
-    }
-
-    /// The directories that were made for what is gone: up to the place of the farms or of the
-    /// cache in its package.
-    fn remove_empty_parents(&self, path: &Path) {
-        for here in made_above(path).take_while(|_| !self.editor.is_interrupted()) {
-            // Not empty: something else lies there.
-            if !self.editor.writer().remove_empty_dir(here).unwrap_or(false) {
-                break;
-            }
-        }
-        settle(self.editor, made_above(path));
-    }
-}
-
-fn folders_in(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.map(|entry| entry.path()).collect()
 }
 
 fn tell(asked: &UndoFlags, report: &Report, color: When) -> Result<()> {

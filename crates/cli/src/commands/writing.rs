@@ -1,6 +1,7 @@
 //! Changing many files: opened, edited and made ready in parallel, committed in batches, with
 //! a bar. `becalm fix` and `becalm undo` differ only in the patch they ask for.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,6 +53,8 @@ pub(crate) type Proposal = (Option<Patch>, Vec<String>);
 /// Changes files as the user asked.
 pub(crate) struct Editor {
     writer: Writer,
+    /// What to try if there is no room for a new file.
+    if_full: Option<&'static str>,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -66,7 +69,22 @@ impl Editor {
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
         }
-        Ok(Self { writer: Writer::new(options(asked)), interrupted })
+        Ok(Self { writer: Writer::new(options(asked)), if_full: None, interrupted })
+    }
+
+    /// The same editor, which adds `advice` to what it says of a file for which the disk has no
+    /// room.
+    pub(crate) fn with_advice_if_full(self, advice: Option<&'static str>) -> Self {
+        Self { if_full: advice, ..self }
+    }
+
+    /// Why a file was not written.
+    fn refused(&self, error: &WriteError, path: &Path) -> String {
+        let reason = reason(error, path);
+        match self.if_full {
+            Some(advice) if is_full(error) => format!("{reason}; {advice}"),
+            _ => reason,
+        }
     }
 
     /// The writer, for what is made anew.
@@ -173,7 +191,7 @@ impl Editor {
         let path = file.path().to_owned();
         match self.writer.prepare(file, patch) {
             Ok(prepared) => Ready::ToCommit(path, Box::new(prepared), warnings),
-            Err(error) => Ready::Done(Done::refused(reason(&error, &path))),
+            Err(error) => Ready::Done(Done::refused(self.refused(&error, &path))),
         }
     }
 
@@ -198,7 +216,7 @@ impl Editor {
                     old_length: written.old_length,
                     new_length: written.new_length,
                 },
-                Err(error) => Outcome::Refused(reason(&error, &path)),
+                Err(error) => Outcome::Refused(self.refused(&error, &path)),
             };
             Done { outcome, warnings }
         });
@@ -226,9 +244,27 @@ enum Ready {
 }
 
 impl Done {
+    /// True if what was to be written is not there.
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self.outcome, Outcome::Refused(_) | Outcome::NotReached)
+    }
+
     pub(super) fn refused(why: String) -> Self {
         Self { outcome: Outcome::Refused(why), warnings: Vec::new() }
     }
+}
+
+/// True if the disk has no room, or the user no more of it.
+fn is_full(error: &WriteError) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded)) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Why a file was not written, without its path.

@@ -79,9 +79,24 @@ pub(crate) struct FixFlags {
     #[arg(long, value_name = "NEEDED", help_heading = "Carrier")]
     pub keep: Vec<String>,
 
-    /// farm: link what the object itself needs, not all that its libraries need as well
-    #[arg(long, help_heading = "Carrier")]
+    /// farm: give each object a directory of links to what it needs itself (the default)
+    #[arg(long, conflicts_with = "closure", help_heading = "Carrier")]
     pub leaf: bool,
+
+    /// Answer for all that a program loads; farm: this changes libraries outside PATH
+    ///
+    /// farm: one directory of links for the program and its libraries. Only one program at a
+    /// time can have it. Every library of the program that is in a store is changed, also
+    /// outside the named paths; those are printed. `becalm undo` of the same path restores them.
+    ///
+    /// ldcache: the cache of the program's package also answers for its libraries, as Guix's
+    /// loader asks it. Nothing outside the named paths is changed.
+    #[arg(long, conflicts_with = "prefix_map", help_heading = "Carrier")]
+    pub closure: bool,
+
+    /// Carry out a plan also if a start makes more failing calls with it
+    #[arg(long, help_heading = "Carrier")]
+    pub allow_more_misses: bool,
 
     /// note: a name that the object opens at run time, to be answered as well
     ///

@@ -41,7 +41,7 @@ const COMPARE_COLUMNS: Section = Section {
         ("control", "The program as it is; the others are held against it."),
         ("patched", "The program as it is, under the --loader."),
         ("absolute, absolute-loader", "becalm fix --with absolute, --resolve static and loader."),
-        ("farm-leaf, farm", "becalm fix --with farm, with --leaf and without."),
+        ("farm-leaf, farm", "becalm fix --with farm, for each object and with --closure."),
         ("note, ldcache", "becalm fix --with note and ldcache, under the --loader."),
         ("index", "becalm index of the stores, and what becalm env sets."),
         ("audit", "becalm fix --with audit."),

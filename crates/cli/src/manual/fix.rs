@@ -23,7 +23,7 @@ const FIX_STATUS: Section = Section {
         (
             "1",
             "Something was left as it is because changing it would change what a program loads, \
-             or because two answers contradict each other.",
+             or make its start longer, or because two answers contradict each other.",
         ),
         (
             "2",
@@ -56,13 +56,15 @@ const FIX_CARRIERS: Section = Section {
         (
             "farm",
             "Each object gets a directory of links in its package, lib/becalm-farm, first in its \
-             run path; works with any loader. With --leaf it links what the object itself needs, \
-             else what its whole closure needs. The loader's hwcaps probes stay.",
+             run path; works with any loader. It links what the object itself needs; with \
+             --closure what a program's whole closure needs, and then the program's libraries \
+             are changed as well. The loader's hwcaps probes stay.",
         ),
         (
             "ldcache",
             "Each package gets an etc/ld.so.cache of what its objects need, for a loader that \
-             reads those. Written for the target's architecture without ldconfig.",
+             reads those. Written for the target's architecture without ldconfig. With \
+             --closure it answers for all that the package's programs load, as Guix's loader asks.",
         ),
     ],
 };
@@ -70,6 +72,12 @@ const FIX_CARRIERS: Section = Section {
 const FIX_WRITING: Section = Section {
     title: "Writing",
     entries: &[
+        (
+            "scope",
+            "Only files that are named, or are below a named folder, are changed. What a \
+             strategy makes for a file is put into the file's package or beside the file. \
+             farm --closure is the exception, and prints what it changes elsewhere.",
+        ),
         (
             "by default",
             "A new file is written beside the old one, brought to the disk and put in its place. \
@@ -100,8 +108,8 @@ const FIX_JSON: Section = Section {
     entries: &[
         (
             "schema becalm/fix/1",
-            "One object: schema, carrier, dry_run, interrupted, plan (path, edits, answers: \
-             needed, exact, hints), creations (path, kind, target, length), files and made (path, \
+            "One object: schema, carrier, dry_run, interrupted, plan (path, edits, outside, \
+             answers: needed, exact, hints), creations (path, kind, target, length), files and made (path, \
              status: written, unchanged, refused, not-reached; old_length, new_length, reason, \
              warnings), findings (path, needed, severity: passed-over, left, conflict, refused; \
              what), programs (path, before, after: storms), errors.",

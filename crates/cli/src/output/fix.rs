@@ -40,6 +40,7 @@ struct FileJson<'a> {
     #[serde(serialize_with = "lossy")]
     path: &'a BString,
     edits: usize,
+    outside: bool,
     answers: Vec<AnswerJson<'a>>,
 }
 
@@ -91,7 +92,7 @@ pub(crate) fn json(out: &mut impl Write, asked: &FixFlags, report: &Report) -> i
         carrier: carrier(asked.with),
         dry_run: report.dry_run,
         interrupted: report.interrupted,
-        plan: report.plan.files.iter().map(file).collect(),
+        plan: report.plan.files.iter().map(|planned| file(report, planned)).collect(),
         creations: report.plan.creations.iter().map(creation).collect(),
         files: report.done.iter().map(DoneJson::of).collect(),
         made: report.made.iter().map(DoneJson::of).collect(),
@@ -107,9 +108,10 @@ fn start(start: &Start) -> StartJson<'_> {
     StartJson { path: &start.path, before: start.before, after: start.after }
 }
 
-fn file(file: &FilePlan) -> FileJson<'_> {
+fn file<'a>(report: &Report, file: &'a FilePlan) -> FileJson<'a> {
     let answers = file.answers.iter().map(answer).collect();
-    FileJson { path: &file.path, edits: file.edits.len(), answers }
+    let outside = report.outside.contains(&file.path);
+    FileJson { path: &file.path, edits: file.edits.len(), outside, answers }
 }
 
 fn answer(answer: &PlannedAnswer) -> AnswerJson<'_> {
@@ -171,6 +173,7 @@ pub(crate) fn text(
     } else {
         write_outcome(out, look, report)?;
     }
+    write_outside(out, report)?;
     write_findings(out, report)?;
     write_starts(out, look, asked, &report.starts)?;
     not_reached(out, look, &report.done)
@@ -230,6 +233,20 @@ fn write_outcome(out: &mut impl Write, look: Look, report: &Report) -> io::Resul
         grouped(added.unsigned_abs()),
     );
     writeln!(out, "{}", look.strong(&line))
+}
+
+/// The files outside the named paths that were changed, each by its name.
+fn write_outside(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    let written = |path: &BString| {
+        let is_it = |(done, outcome): &(BString, Done)| {
+            done == path && matches!(outcome.outcome, Outcome::Written { .. })
+        };
+        report.dry_run || report.done.iter().any(|done| is_it(done))
+    };
+    for path in report.outside.iter().filter(|path| written(path)) {
+        writeln!(out, "outside the named paths  {}", shown(path.as_ref()))?;
+    }
+    Ok(())
 }
 
 fn grown(done: &Done) -> i64 {

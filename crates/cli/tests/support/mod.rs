@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
+pub mod chain;
 pub mod store;
 
 use std::path::{Path, PathBuf};

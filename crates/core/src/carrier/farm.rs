@@ -27,6 +27,19 @@ use crate::loader::load::{Reason, Role};
 /// Where farms lie below a package's root.
 pub const FARMS: &str = "lib/becalm-farm";
 
+/// The folder in [`FARMS`] of the lists of changed objects ([`list_of`]).
+const LISTS: &str = ".changed";
+
+/// The directory that lists the objects whose run path was changed to name `farm`, one link
+/// each, the program that the farm was made for left out. [`graph`] plans it, so that reverting
+/// the program finds its libraries. `None` if `farm` is not at the place of a farm.
+#[must_use]
+pub fn list_of(farm: &BStr) -> Option<BString> {
+    let at = farm.rfind(FARMS)? + FARMS.len();
+    let below = farm[at..].strip_prefix(b"/")?;
+    Some([&farm[..at], LISTS.as_bytes(), below].join(&b'/').into())
+}
+
 /// Plans the farm of one object: what it needs itself.
 #[must_use]
 pub fn leaf(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan {
@@ -106,9 +119,13 @@ impl<'a> Site<'a> {
         if let Some(what) = passed_over(subject) {
             return Err(Plan::only(path.as_ref(), what));
         }
-        let Some(root) = settings.stores.package_of(path.as_ref()).map(ToOwned::to_owned) else {
+        let Some(package) = settings.stores.package_of(path.as_ref()) else {
             return Err(Plan::only(path.as_ref(), What::OutsideStores));
         };
+        let folders = settings.folders.iter();
+        let folders = folders.filter(|folder| is_below(&path, folder) && is_below(folder, package));
+        let root = folders.max_by_key(|folder| folder.len());
+        let root = root.cloned().unwrap_or_else(|| package.to_owned());
         let below = path[root.len()..].trim_start_with(|c| c == '/');
         let farm: BString = [&root, FARMS.as_bytes(), below].join(&b'/').into();
         if let Err(what) = openable(farm.as_ref()) {
@@ -179,7 +196,7 @@ impl<'a> Site<'a> {
     /// What a link says: relative where both ends lie in the package and move together.
     fn target(&self, link: &BStr, target: &BString) -> BString {
         let real = super::real_path(self.fs, target.as_ref());
-        if self.settings.stores.package_of(real.as_ref()) != Some(self.root.as_ref()) {
+        if !is_below(&real, &self.root) {
             return target.clone();
         }
         let ups = link[self.root.len() + 1..].find_iter("/").count();
@@ -206,9 +223,11 @@ type Segment = (BString, BTreeMap<BString, BString>);
 pub(super) fn is_farm(dir: &OwnDir, settings: &Settings) -> bool {
     let Some(name) = &dir.name else { return false };
     let Some(root) = settings.stores.package_of(name.as_ref()) else { return false };
-    name[root.len()..].strip_prefix(b"/").is_some_and(|below| {
-        below.strip_prefix(FARMS.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
-    })
+    name[root.len()..].contains_str(["/", FARMS, "/"].concat())
+}
+
+fn is_below(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder).is_some_and(|below| below.starts_with(b"/"))
 }
 
 /// By directory: the number of directories before it that are always searched, so that those
@@ -233,7 +252,7 @@ struct Links {
     findings: Vec<Finding>,
 }
 
-struct Found {
+pub(super) struct Found {
     /// Place of the directory in the run path.
     dir: usize,
     path: BString,
@@ -260,8 +279,15 @@ impl Links {
     }
 }
 
+/// True for the farm of a whole closure.
+pub(super) fn has_list(fs: &dyn FileSystem, farm: &OwnDir) -> bool {
+    let Some(name) = &farm.name else { return false };
+    let list = list_of(name.trim_end_with(|c| c == '/').as_bstr());
+    list.is_some_and(|list| fs.stat(list.as_ref()).is_ok())
+}
+
 /// The answer of an object's own run path, where a link can stand for it.
-fn link(fs: &dyn FileSystem, own: &OwnPath<'_>, needed: &BStr) -> Result<Found, What> {
+pub(super) fn link(fs: &dyn FileSystem, own: &OwnPath<'_>, needed: &BStr) -> Result<Found, What> {
     for (at, dir) in own.dirs.iter().enumerate() {
         match (own.look(dir, needed), dir.standing) {
             (Look::Nothing, _) => {}
@@ -378,6 +404,15 @@ impl Graph {
             return plan;
         }
         site.create(&site.farm, &names, &mut plan);
+        if let Some(list) = list_of(site.farm.as_ref()) {
+            let changed = objects.iter().map(|(path, ..)| path).filter(|path| **path != site.path);
+            let numbered = changed.enumerate();
+            // Relative, so that they lead to the same objects below another root.
+            let up = "../".repeat(list.find_iter("/").count());
+            let target = |path: &BString| [up.as_bytes(), &path[1..]].concat().into();
+            let links = numbered.map(|(at, path)| (format!("{at:04}").into(), target(path)));
+            site.create(&list, &links.collect(), &mut plan);
+        }
         for (path, subject, own) in objects {
             let dirs = own.dirs.iter().map(|dir| &dir.written);
             let value = bstr::join(":", [&site.farm].into_iter().chain(dirs));

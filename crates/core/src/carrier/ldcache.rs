@@ -16,10 +16,11 @@ use super::note::{openable, passed_over};
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
 use super::plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, What};
 use super::settings::Settings;
-use crate::closure::Subject;
+use crate::closure::{Closure, Subject};
 use crate::elf::Ident;
 use crate::fs::{FileId, FileSystem};
 use crate::loader::glibc;
+use crate::loader::load::{LoadedObject, Reason, Role};
 use crate::search::loader_cache::write::entry_flags;
 use crate::search::loader_cache::{LoaderCache, NewEntry, write};
 
@@ -30,6 +31,19 @@ pub const GENERATOR: &str = "becalm";
 /// be given: one that is not cannot contradict.
 #[must_use]
 pub fn plan(fs: &dyn FileSystem, subjects: &[Subject], settings: &Settings) -> Plan {
+    plan_with_closures(fs, subjects, &[], settings)
+}
+
+/// As [`plan`], and the cache of a program's package also answers for all that the program
+/// loads. Guix's loader takes the answers for every object of a process from the cache in the
+/// program's package (`$ORIGIN/../etc/ld.so.cache`).
+#[must_use]
+pub fn plan_with_closures(
+    fs: &dyn FileSystem,
+    subjects: &[Subject],
+    closures: &[&Closure],
+    settings: &Settings,
+) -> Plan {
     let mut plan = Plan::default();
     let mut packages: BTreeMap<BString, Package<'_>> = BTreeMap::new();
     for subject in subjects {
@@ -44,6 +58,13 @@ pub fn plan(fs: &dyn FileSystem, subjects: &[Subject], settings: &Settings) -> P
         };
         let package = packages.entry(root).or_insert_with(|| Package::new(fs, settings));
         package.add(path, subject, &mut plan);
+    }
+    for closure in closures {
+        let path = super::real_path(fs, closure.subject.path.as_ref());
+        let root = settings.stores.package_of(path.as_ref());
+        if let Some(package) = root.and_then(|root| packages.get_mut(&root.to_owned())) {
+            package.add_closure(closure);
+        }
     }
     for (root, package) in packages {
         package.finish(root, &mut plan);
@@ -128,6 +149,49 @@ impl<'a> Package<'a> {
         self.files.push((FilePlan { path, edits: Vec::new(), answers }, flags));
     }
 
+    /// Adds what a program's libraries need, each as it is found in the program's start.
+    fn add_closure(&mut self, closure: &Closure) {
+        for (index, object) in closure.load.objects.iter().enumerate() {
+            if object.role != Role::Library || object.namespace != 0 {
+                continue;
+            }
+            let Ok(subject) = Subject::open(self.fs, object.path.as_ref()) else { continue };
+            let real = super::real_path(self.fs, object.path.as_ref());
+            let own = OwnPath::new(self.fs, real.as_ref(), &subject, self.settings);
+            let flags = entry_flags(&subject.view.ident);
+            let resolutions = closure.load.resolutions.iter();
+            for resolution in resolutions.filter(|resolution| resolution.needed_by == index) {
+                let needed = &resolution.needed;
+                let is_searched = !needed.is_empty() && !needed.contains(&b'/');
+                if let (Reason::Dependency(_), true) = (&resolution.reason, is_searched) {
+                    let loaded = resolution.answer.object().map(|at| &closure.load.objects[at]);
+                    let found = self.entry(&own, needed.as_ref());
+                    let found = found.or_else(|what| self.as_loaded(loaded, what));
+                    self.agree((flags, needed.clone()), found);
+                }
+            }
+        }
+    }
+
+    /// The answer that a program's start gives, if that cannot change: it is in a store.
+    fn as_loaded(&self, loaded: Option<&LoadedObject>, what: What) -> Result<Entered, What> {
+        let (What::NotByRunPath, Some(loaded)) = (&what, loaded) else { return Err(what) };
+        let real = super::real_path(self.fs, loaded.path.as_ref());
+        if loaded.role != Role::Library || self.settings.stores.package_of(real.as_ref()).is_none()
+        {
+            return Err(what);
+        }
+        self.entered(loaded.path.clone())
+    }
+
+    fn entered(&self, path: BString) -> Result<Entered, What> {
+        openable(path.as_ref())?;
+        let file = self.fs.open(path.as_ref());
+        let file = file.map_err(|errno| What::Unreadable { path: path.clone(), errno })?;
+        let origin = super::real_path(self.fs, glibc::dirname(&path).as_ref());
+        Ok(Entered { path, id: file.id, origin })
+    }
+
     /// The answer of one object, where the cache may give it.
     fn entry(&self, own: &OwnPath<'_>, needed: &BStr) -> Result<Entered, What> {
         let mut before = None;
@@ -144,13 +208,7 @@ impl<'a> Package<'a> {
                         return Err(What::MutableBefore(dir.clone()));
                     }
                     let name = dir.name.as_ref().ok_or(What::NotByRunPath)?;
-                    let path: BString = [name.as_slice(), needed].concat().into();
-                    openable(path.as_ref())?;
-                    let file = self.fs.open(path.as_ref());
-                    let file =
-                        file.map_err(|errno| What::Unreadable { path: path.clone(), errno })?;
-                    let origin = super::real_path(self.fs, glibc::dirname(&path).as_ref());
-                    return Ok(Entered { path, id: file.id, origin });
+                    return self.entered([name.as_slice(), needed].concat().into());
                 }
             }
         }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bstr::{BStr, BString};
-use rustc_hash::FxHashMap;
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::{FxHashMap, FxHashSet};
 use thiserror::Error;
 
 use crate::edit::Edit;
@@ -191,9 +191,20 @@ pub enum What {
     /// Two plans for one file that differ.
     #[error("two plans for this file differ")]
     TwoPlans,
+    /// The file is outside the paths that were named.
+    #[error("it is outside the named paths")]
+    OutsidePaths,
     /// The plan would change what a program loads.
     #[error("the program would load other objects: {0}")]
     LoadedSetChanges(String),
+    /// The plan would leave more failing calls than there are.
+    #[error("not changed: its start would make {after} failing calls instead of {before}")]
+    MoreMisses {
+        /// Failing calls as it is.
+        before: u64,
+        /// Failing calls with the plan carried out.
+        after: u64,
+    },
 }
 
 impl What {
@@ -219,7 +230,12 @@ impl What {
             | UsesOrigin(_)
             | Variant(_) => Severity::Left,
             TwoAnswers { .. } => Severity::Conflict,
-            OutsideStores | InTheWay(_) | TwoPlans | LoadedSetChanges(_) => Severity::Refused,
+            OutsideStores
+            | OutsidePaths
+            | InTheWay(_)
+            | TwoPlans
+            | LoadedSetChanges(_)
+            | MoreMisses { .. } => Severity::Refused,
         }
     }
 }
@@ -273,6 +289,56 @@ impl Plan {
         whole
     }
 
+    /// Those of the paths whose files the plan edits.
+    #[must_use]
+    pub fn edited_of(&self, mut paths: Vec<BString>) -> Vec<BString> {
+        let is_edited = |path: &BString| {
+            let at = self.files.binary_search_by(|file| file.path.cmp(path));
+            at.is_ok_and(|at| !self.files[at].edits.is_empty())
+        };
+        paths.retain(is_edited);
+        paths
+    }
+
+    /// Removes the edits of the files that `is_meant` names, and what would be made for these
+    /// edits alone. Returns false if none of them has edits.
+    pub fn withdraw(&mut self, is_meant: impl Fn(&BString) -> bool) -> bool {
+        let mut listed: FxHashSet<BString> = FxHashSet::default();
+        let mut is_changed = false;
+        for file in self.files.iter_mut().filter(|file| is_meant(&file.path)) {
+            is_changed |= !file.edits.is_empty();
+            listed.extend(file.edits.drain(..).flat_map(|e| owned(e.listed())));
+        }
+        let edits = self.files.iter().flat_map(|file| &file.edits);
+        let kept: FxHashSet<&BStr> = edits.flat_map(Edit::listed).collect();
+        listed.retain(|place| !kept.contains(place.as_bstr()));
+        let lists = owned(listed.iter().filter_map(|farm| super::farm::list_of(farm.as_ref())));
+        listed.extend(lists);
+        self.creations.retain(|creation| {
+            let path = creation.path();
+            let dir = path.rfind_byte(b'/').map_or(path, |at| path[..at].as_bstr());
+            !listed.contains(path.as_bytes()) && !listed.contains(dir.as_bytes())
+        });
+        self.drop_empty_directories();
+        is_changed
+    }
+
+    /// Drops directories in which nothing would be made. A directory precedes what is in it.
+    fn drop_empty_directories(&mut self) {
+        let mut parents: FxHashSet<BString> = FxHashSet::default();
+        let mut kept: Vec<Creation> = Vec::new();
+        for creation in std::mem::take(&mut self.creations).into_iter().rev() {
+            let path = creation.path();
+            if matches!(creation, Creation::Directory(_)) && !parents.contains(path.as_bytes()) {
+                continue;
+            }
+            parents.extend(path.rfind_byte(b'/').map(|at| BString::from(&path[..at])));
+            kept.push(creation);
+        }
+        kept.reverse();
+        self.creations = kept;
+    }
+
     fn add_file(&mut self, file: FilePlan) {
         match self.files.binary_search_by(|known| known.path.cmp(&file.path)) {
             Err(at) => self.files.insert(at, file),
@@ -304,6 +370,10 @@ impl FilePlan {
         self.edits.clear();
         Some(Finding { path: self.path.clone(), needed: None, what: What::TwoPlans })
     }
+}
+
+fn owned<T: Into<BString>>(paths: impl Iterator<Item = T>) -> Vec<BString> {
+    paths.map(Into::into).collect()
 }
 
 /// What is wrong with making one path twice.

@@ -9,6 +9,9 @@ use crate::search::Stores;
 pub struct Settings {
     /// What cannot change (`--store`).
     pub stores: Stores,
+    /// The folders that were named, links resolved. What is made for an object in one of them is
+    /// put into it, also if it is only a part of a package.
+    pub folders: Vec<BString>,
     /// Names that `absolute` leaves short (`--keep`); [`Names::kept_short`] is the start.
     pub keep: Names,
     /// Sonames that programs open while they run (`--dlopen`), beside those their

@@ -139,6 +139,20 @@ pub(super) fn segment(
     Ok((place.offset as usize..place.end, place.target.endian))
 }
 
+/// How much of a file of `length` bytes decides whether it is an index, by its first bytes: all
+/// up to the end of its last segment. `None` if it is not an index: it has section headers,
+/// which [`embed`] removes.
+#[must_use]
+pub fn extent(head: &[u8], length: usize) -> Option<usize> {
+    let place = last_segment(head, length).ok()?;
+    let reader = Reader { endian: place.target.endian, bytes: head };
+    let shoff = match place.target.class {
+        Class::Elf64 => reader.long(40),
+        Class::Elf32 => reader.word(32).map(u64::from),
+    };
+    (shoff == Some(0)).then_some(place.end)
+}
+
 fn place(module: &[u8]) -> Result<Place, EmbedError> {
     let place = last_segment(module, module.len())?;
     if without_table(module, &place).len() < place.offset as usize + CHECK {

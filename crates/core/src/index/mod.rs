@@ -25,7 +25,7 @@ use thiserror::Error;
 use crate::elf::{Class, Endian, Ident};
 use crate::facts::GlibcVersion;
 
-pub use embed::{EmbedError, embed, module_is_whole, split};
+pub use embed::{EmbedError, embed, extent, module_is_whole, split};
 pub use encode::encode;
 pub use ranged::{Ranged, RangedError, ReadAt, Start};
 pub use table::{Table, TableError};

@@ -5,7 +5,7 @@
 use becalm_core::carrier::planned::{Outlook, Planned as Foreseen, planned};
 use becalm_core::carrier::{Creation, Finding, Plan, What};
 use becalm_core::closure::Closure;
-use becalm_core::cost::Storm;
+use becalm_core::cost::{Storm, misses_by_object};
 use becalm_core::fs::FileSystem;
 use bstr::BString;
 use rayon::prelude::*;
@@ -15,6 +15,7 @@ use super::Start;
 use super::audit::Answered;
 use super::loader::loader;
 use super::plan::{Planned, Planner, Program};
+use crate::commands::follow::{Followed, follow_where};
 use crate::flags::CarrierName;
 use crate::progress::Progress;
 
@@ -32,18 +33,21 @@ const CACHE: &[u8] = b"etc/ld.so.cache";
 enum Verdict {
     /// It loads the same.
     Same(Storm),
-    /// It does not; the files of its start, links resolved, and why.
+    /// It does not, or it would search longer: the files to blame, links resolved, and why.
     Changed(FxHashSet<BString>, Finding),
 }
 
 /// Judges the plan by every program among the targets, and cuts it back to what harms none.
 pub(super) fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
+    let unseen = planner.unseen(all);
+    let programs = all.programs.len();
+    all.programs.extend(unseen);
     let mut refused: Vec<Finding> = Vec::new();
     let mut afters: Vec<Option<Storm>> = Vec::new();
     for attempt in 1..=ATTEMPTS {
         let mut guilty: FxHashSet<BString> = FxHashSet::default();
         afters.clear();
-        for verdict in foresee(planner, all) {
+        for verdict in foresee(planner, &all.plan, &all.programs) {
             afters.push(match verdict {
                 Verdict::Same(storm) => Some(storm),
                 Verdict::Changed(files, finding) => {
@@ -58,29 +62,45 @@ pub(super) fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
         }
         // Where nothing of it can be blamed for the change, or not to the end, none of it is.
         if attempt == ATTEMPTS || !cut(&mut all.plan, &guilty) {
-            all.plan.files.iter_mut().for_each(|file| file.edits.clear());
+            all.plan.withdraw(|_| true);
             all.plan.creations.clear();
             afters.fill(None);
             break;
         }
     }
     all.plan.findings.extend(refused);
-    let pairs = all.programs.iter().zip(afters);
+    all.programs.truncate(programs);
+    starts(&all.programs, afters)
+}
+
+/// The programs' starts as they are now that a part of the plan has been written. `planner` looks
+/// at the files anew.
+pub(super) fn measure(planner: &Planner<'_>, programs: &[Program]) -> Vec<Start> {
+    let session = planner.assumed.fs.session();
+    let fs = planner.mapped(&session);
+    let now = programs.iter().map(|program| {
+        let environment = planner.environment(true);
+        let followed = follow_where(planner.assumed, &fs, &program.target, &environment, |_| true);
+        match followed {
+            Ok(Followed::Elf(closure, _)) => Some(Storm::of(&closure.load)),
+            _ => None,
+        }
+    });
+    starts(programs, now.collect())
+}
+
+fn starts(programs: &[Program], afters: Vec<Option<Storm>>) -> Vec<Start> {
     let start = |(program, after): (&Program, Option<Storm>)| {
         let path = program.target.shown.clone();
         Start { path, before: program.storm, after }
     };
-    pairs.map(start).collect()
+    programs.iter().zip(afters).map(start).collect()
 }
 
 /// Takes the edits of the files out of a plan; where they have none, the loader caches of
 /// their packages. False where there was nothing to take out.
 fn cut(plan: &mut Plan, guilty: &FxHashSet<BString>) -> bool {
-    let edited = plan.files.iter_mut();
-    let mut edited: Vec<_> =
-        edited.filter(|file| !file.edits.is_empty() && guilty.contains(&file.path)).collect();
-    edited.iter_mut().for_each(|file| file.edits.clear());
-    if !edited.is_empty() {
+    if plan.withdraw(|file| guilty.contains(file)) {
         return true;
     }
     let before = plan.creations.len();
@@ -93,28 +113,28 @@ fn cut(plan: &mut Plan, guilty: &FxHashSet<BString>) -> bool {
     plan.creations.len() < before
 }
 
-fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
+fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verdict> {
     if planner.asked.with == CarrierName::Audit {
         // The model knows no answers of an audit module: those of the index are the search's.
-        let answered = Answered::of(&all.plan);
+        let answered = Answered::of(plan);
         let left = |program: &Program| Verdict::Same(answered.storm_left(&program.closure));
-        return all.programs.par_iter().map(left).collect();
+        return programs.par_iter().map(left).collect();
     }
-    let progress = Progress::new(all.programs.len());
+    let progress = Progress::new(programs.len());
     let session = planner.assumed.fs.session();
-    let outlook = Outlook::of(&planner.mapped(&session), &all.plan);
+    let outlook = Outlook::of(&planner.mapped(&session), plan);
     let some = |programs: &[Program]| -> Vec<Verdict> {
         let session = planner.assumed.fs.session();
         let fs = planner.mapped(&session);
         let after = outlook.over(&fs);
         let one = |program: &Program| {
-            let verdict = of_program(planner, (&fs, &after), program);
+            let verdict = of_program(planner, plan, (&fs, &after), program);
             progress.tick();
             verdict
         };
         programs.iter().map(one).collect()
     };
-    let verdicts = all.programs.par_chunks(IN_A_SESSION).flat_map_iter(some).collect();
+    let verdicts = programs.par_chunks(IN_A_SESSION).flat_map_iter(some).collect();
     progress.finish();
     verdicts
 }
@@ -122,13 +142,16 @@ fn foresee(planner: &Planner<'_>, all: &Planned) -> Vec<Verdict> {
 /// Follows one program's start, on the files as they are and as they would be.
 fn of_program(
     planner: &Planner<'_>,
+    plan: &Plan,
     (fs, after): (&dyn FileSystem, &dyn FileSystem),
-    Program { target, closure, storm }: &Program,
+    program: &Program,
 ) -> Verdict {
+    let Program { target, closure, storm, .. } = program;
     let Some(interpreter) = loader(closure) else { return Verdict::Same(*storm) };
     match planned(fs, after, closure, interpreter, &planner.environment(true)) {
         Ok(foreseen) => match foreseen.finding() {
-            None => Verdict::Same(Storm::of(&foreseen.after.load)),
+            None => longer(planner, plan, fs, program, &foreseen)
+                .unwrap_or_else(|| Verdict::Same(Storm::of(&foreseen.after.load))),
             Some(finding) => Verdict::Changed(files(fs, closure, &foreseen), finding),
         },
         Err(error) => {
@@ -139,6 +162,32 @@ fn of_program(
             Verdict::Changed(files.collect(), Finding { path, needed: None, what })
         }
     }
+}
+
+/// The verdict on a start that would make more failing calls. The files to blame are the edited
+/// ones that would make more in their own lookups; if there is none, all of the start.
+fn longer(
+    planner: &Planner<'_>,
+    plan: &Plan,
+    fs: &dyn FileSystem,
+    program: &Program,
+    foreseen: &Foreseen,
+) -> Option<Verdict> {
+    let (before, after) = (program.storm.misses(), Storm::of(&foreseen.after.load).misses());
+    if after <= before || planner.asked.allow_more_misses {
+        return None;
+    }
+    let now = misses_by_object(&foreseen.after.load);
+    let objects = foreseen.after.load.objects.iter().zip(now).zip(&program.misses);
+    let worse = objects.filter(|((_, now), before)| now > *before).map(|((object, _), _)| object);
+    let worse = worse.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok());
+    let mut guilty: FxHashSet<BString> = plan.edited_of(worse.collect()).into_iter().collect();
+    if guilty.is_empty() {
+        guilty = files(fs, &program.closure, foreseen);
+    }
+    let path = foreseen.after.subject.path.clone();
+    let what = What::MoreMisses { before, after };
+    Some(Verdict::Changed(guilty, Finding { path, needed: None, what }))
 }
 
 /// The files of a program's start, as it is and as it would be.

@@ -7,21 +7,24 @@ pub(crate) mod audit;
 mod judge;
 mod loader;
 mod plan;
+mod scope;
 mod write;
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use becalm_core::carrier::{Finding, Plan, Severity};
 use becalm_core::cost::Storm;
 use bstr::BString;
+use rustc_hash::FxHashSet;
 
+use self::scope::Scope;
 use super::assume::Assumptions;
 use super::jobs;
 use super::targets::{self, Problem};
 use super::writing::Done;
 use crate::exit_code::ExitStatus;
-use crate::flags::{FixFlags, When};
+use crate::flags::{CarrierName, FixFlags, When};
 use crate::output::{self, Look, Stdout};
 
 /// One program's start, before and after.
@@ -42,6 +45,8 @@ pub(crate) struct Report {
     pub dry_run: bool,
     /// What was proposed, without what was refused.
     pub plan: Plan,
+    /// Files of the plan that are outside the named paths (`--closure`).
+    pub outside: Vec<BString>,
     /// What became of each file of the plan that has edits; empty for a dry run.
     pub done: Vec<(BString, Done)>,
     /// What became of each creation, likewise.
@@ -60,6 +65,7 @@ pub(crate) struct Report {
 /// Where nothing can be done at all. What is wrong with single files is told on stderr and in
 /// the status.
 pub(crate) fn run(asked: &FixFlags, color: When) -> Result<ExitStatus> {
+    check_flags(asked)?;
     let assumed = Assumptions::new(&asked.assume)?;
     jobs::limit(asked.jobs)?;
     let found = targets::find(&assumed, &asked.paths);
@@ -67,11 +73,15 @@ pub(crate) fn run(asked: &FixFlags, color: When) -> Result<ExitStatus> {
         write::mend(asked, &found.files)?;
     }
     let planner = plan::Planner::new(asked, &assumed);
-    let mut planned = planner.plan(&found.files);
+    let mut planned = planner.plan(&found.files)?;
     planned.problems.extend(found.problems);
+    let scope = Scope::new(&assumed, &asked.paths);
+    let outside = scope.limit(&mut planned.plan, asked.closure, |path| planner.host_path(path));
     let starts = judge::judge(&planner, &mut planned);
+    let outside = planned.plan.edited_of(outside);
     let mut report = Report {
         dry_run: asked.dry_run,
+        outside,
         plan: planned.plan,
         done: Vec::new(),
         made: Vec::new(),
@@ -82,8 +92,21 @@ pub(crate) fn run(asked: &FixFlags, color: When) -> Result<ExitStatus> {
     if !asked.dry_run {
         write::carry_out(&planner, asked, &found.littered, &mut report)?;
     }
+    let is_missing = |list: &[(BString, Done)]| list.iter().any(|(_, done)| done.is_missing());
+    if is_missing(&report.done) || is_missing(&report.made) {
+        report.measure_again(asked, &planned.programs)?;
+    }
     tell(asked, &report, color)?;
     Ok(report.status())
+}
+
+/// # Errors
+/// Returns an error for flags that the strategy has no use for.
+fn check_flags(asked: &FixFlags) -> Result<()> {
+    if asked.closure && !matches!(asked.with, CarrierName::Farm | CarrierName::Ldcache) {
+        bail!("--closure is for --with farm and --with ldcache");
+    }
+    Ok(())
 }
 
 fn tell(asked: &FixFlags, report: &Report, color: When) -> Result<()> {
@@ -101,6 +124,32 @@ fn tell(asked: &FixFlags, report: &Report, color: When) -> Result<()> {
 }
 
 impl Report {
+    /// Replaces what was planned for the programs' starts by what they are now, when a part of
+    /// the plan could not be written.
+    fn measure_again(&mut self, asked: &FixFlags, programs: &[plan::Program]) -> Result<()> {
+        if asked.with == CarrierName::Audit {
+            self.forget_unwritten(programs);
+            return Ok(());
+        }
+        // What was remembered of the files is what they were.
+        let assumed = Assumptions::new(&asked.assume)?;
+        let planner = plan::Planner::new(asked, &assumed);
+        self.starts = judge::measure(&planner, programs);
+        Ok(())
+    }
+
+    /// A program without its `DT_AUDIT` entry starts as before.
+    fn forget_unwritten(&mut self, programs: &[plan::Program]) {
+        let missing = self.done.iter().filter(|(_, done)| done.is_missing());
+        let missing: FxHashSet<&BString> = missing.map(|(path, _)| path).collect();
+        for (start, program) in self.starts.iter_mut().zip(programs) {
+            let real = program.target.host.canonicalize();
+            if real.is_ok_and(|real| missing.contains(&output::path_bytes(&real))) {
+                start.after = Some(start.before);
+            }
+        }
+    }
+
     /// Findings that are worth an exit status of their own.
     pub(crate) fn refusals(&self) -> impl Iterator<Item = &Finding> {
         self.plan.findings.iter().filter(|finding| finding.what.severity() >= Severity::Conflict)

@@ -5,20 +5,22 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use becalm_core::carrier::FilePlan;
+use becalm_core::carrier::{Creation, FilePlan, farm};
+use becalm_core::edit::Edit;
 use becalm_rewrite::State;
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
 use rayon::prelude::*;
+use rustc_hash::FxHashSet;
 
 use super::Report;
 use super::plan::Planner;
 use crate::commands::making;
+use crate::commands::removing::Remover;
 use crate::commands::targets::{Problem, Target};
 use crate::commands::undo;
 use crate::commands::writing::{Done, Editor, Outcome, Proposal};
 use crate::flags::{FixFlags, HardlinksFlag};
-use crate::output::words_of_host;
 
 /// Takes back what a run that was killed in the middle of writing in place left half done, so
 /// that these files can be read again.
@@ -46,21 +48,22 @@ pub(super) fn carry_out(
 ) -> Result<()> {
     let editor = Editor::new(&asked.writing)?;
     editor.clean(littered);
-    let session = planner.assumed.fs.session();
-    let fs = planner.mapped(&session);
-    let host = |path: &BStr| {
-        let here = fs.real(path);
-        planner.assumed.fs.host_path(here.as_ref()).map_err(|error| words_of_host(&error).1)
-    };
+    let host = |path: &BStr| planner.host_path(path);
+    let there = there_before(&report.plan.creations, host);
     report.made = making::make(&editor, &report.plan.creations, host);
-    let failed = |(_, done): &(BString, Done)| matches!(done.outcome, Outcome::Refused(_));
-    if report.made.iter().any(failed) {
-        // An object must not name what could not be made.
-        return Ok(());
-    }
+    let failed: FxHashSet<BString> =
+        report.made.iter().filter(|(_, done)| done.is_missing()).map(|(p, _)| p.clone()).collect();
     let Report { plan, problems, .. } = report;
     let (mut edited, mut paths): (Vec<&FilePlan>, Vec<PathBuf>) = (Vec::new(), Vec::new());
+    let mut without: Vec<(BString, Done)> = Vec::new();
     for file in plan.files.iter().filter(|file| !file.edits.is_empty()) {
+        if let Some(lacking) =
+            file.edits.iter().flat_map(Edit::listed).find(|name| failed.contains(name.as_bytes()))
+        {
+            let why = format!("not changed: {lacking} could not be made");
+            without.push((file.path.clone(), Done::refused(why)));
+            continue;
+        }
         match host(file.path.as_ref()) {
             Ok(path) => {
                 edited.push(file);
@@ -81,6 +84,55 @@ pub(super) fn carry_out(
     };
     let done = editor.change(&paths, propose);
     report.interrupted = editor.is_interrupted();
-    report.done = edited.iter().map(|file| file.path.clone()).zip(done).collect();
+    report.done = edited.iter().map(|file| file.path.clone()).zip(done).chain(without).collect();
+    remove_unnamed(&editor, report, &there, host);
     Ok(())
+}
+
+/// What of the creations is there already; a link counts as its directory.
+fn there_before(
+    creations: &[Creation],
+    host: impl Fn(&BStr) -> Result<PathBuf, String>,
+) -> FxHashSet<BString> {
+    let places = creations.iter().map(|creation| making::place_of(creation).to_owned());
+    let is_there = |path: &BString| host(path.as_ref()).is_ok_and(|here| here.exists());
+    places.filter(is_there).collect()
+}
+
+/// Removes what this run made for files that it could not change then, so that nothing is left
+/// that no file names.
+fn remove_unnamed(
+    editor: &Editor,
+    report: &mut Report,
+    there: &FxHashSet<BString>,
+    host: impl Fn(&BStr) -> Result<PathBuf, String>,
+) {
+    let not_done = |(_, done): &&(BString, Done)| done.is_missing();
+    let left: FxHashSet<&BStr> =
+        report.done.iter().filter(not_done).map(|(path, _)| path.as_ref()).collect();
+    let names = |is_left: bool| -> FxHashSet<&BStr> {
+        let files = report.plan.files.iter();
+        let files = files.filter(|file| left.contains(&file.path.as_bstr()) == is_left);
+        files.flat_map(|file| file.edits.iter().flat_map(Edit::listed)).collect()
+    };
+    let (of_left, of_others) = (names(true), names(false));
+    let mut remover = Remover::new(editor, false);
+    for (path, done) in &report.made {
+        let is_made = matches!(done.outcome, Outcome::Written { .. }) && !there.contains(path);
+        let name = path.as_bstr();
+        // The list of a farm's objects goes with the farm.
+        let is_of = |names: &FxHashSet<&BStr>| {
+            let is_list = |farm: &&BStr| farm::list_of(farm).as_ref() == Some(path);
+            names.contains(&name) || names.iter().any(is_list)
+        };
+        let Ok(here) = host(name) else { continue };
+        if is_made && is_of(&of_left) && !is_of(&of_others) {
+            remover.remove(&here, |it| making::is_our_index(it) || making::is_our_farm(&here, it));
+        }
+    }
+    // With them went the directories that were made for them.
+    report.made.retain(|(path, done)| {
+        !matches!(done.outcome, Outcome::Written { .. })
+            || host(path.as_ref()).is_ok_and(|here| here.symlink_metadata().is_ok())
+    });
 }

@@ -142,7 +142,10 @@ fn a_graph_serves_every_object_of_the_closure() {
         .object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/s/b/lib"));
     let plan = farm::graph(&fs, &closure(&fs), &settings());
     let links: Vec<String> = created(&plan).into_iter().filter(|l| l.contains("->")).collect();
-    assert_eq!(links.len(), 3);
+    assert_eq!(links.len(), 4);
+    let changed =
+        "/s/p/lib/becalm-farm/.changed/bin/prog/0000 -> ../../../../../../../s/b/lib/libb.so";
+    assert_eq!(links[3], changed, "the libraries that are changed are listed");
     assert_eq!(plan.files.len(), 2);
     assert_eq!(run_path(&plan, 0), format!("{FARM}:/s/c/lib:/s/d:/s/a/lib"));
     assert_eq!(storms(&fs, &plan), (4, 0));

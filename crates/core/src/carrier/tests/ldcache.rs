@@ -196,3 +196,29 @@ fn an_object_with_an_empty_run_path_is_asked_for_as_well_and_contradicts() {
     let plan = plan(&fs, &["/s/p/bin/prog", "/s/p/lib/libq.so"]);
     assert_eq!(entries(&plan), ["libb.so 0x303 /s/b/lib/libb.so"]);
 }
+
+#[test]
+fn the_cache_of_a_closure_answers_for_the_libraries_as_well() {
+    let program = ObjectBuilder::program().interpreter(LD_SO);
+    let fs = base()
+        .object("/s/p/bin/prog", program.needed("liba.so").runpath("/s/a/lib"))
+        .dir("/s/c/lib")
+        .object(
+            "/s/a/lib/liba.so",
+            library("liba.so").needed("libz.so").runpath("/s/c/lib:/s/z/lib"),
+        )
+        .object("/s/z/lib/libz.so", library("libz.so").needed("libsystem.so"))
+        .object("/lib/libsystem.so", library("libsystem.so"));
+    let own = plan(&fs, &["/s/p/bin/prog"]);
+    assert_eq!(entries(&own), ["liba.so 0x303 /s/a/lib/liba.so"]);
+    let subject = Subject::open(&fs, "/s/p/bin/prog".into()).expect("the fixture's program");
+    let closure = closure(&fs);
+    let whole = ldcache::plan_with_closures(&fs, &[subject], &[&closure], &settings());
+    assert_eq!(
+        entries(&whole),
+        ["libz.so 0x303 /s/z/lib/libz.so", "liba.so 0x303 /s/a/lib/liba.so"],
+        "what the machine's own search finds is left to it"
+    );
+    let after = planned(&fs, &closure, &whole, &reading()).unwrap();
+    assert!(after.is_equal(), "{:?}", after.finding());
+}
