@@ -69,6 +69,7 @@ pub(crate) struct FactCache {
 /// # Errors
 /// [`HostError::Interpreter`] where the file cannot be read;
 /// [`HostError::UnknownLoader`] where it is no loader known here;
+/// [`HostError::NotALoader`] if it is not one of the C library that the choice names;
 /// [`HostError::UnknownCpu`] where its machine has no such processor.
 pub fn loader_facts(
     fs: &OsFs,
@@ -95,7 +96,10 @@ fn find_out(
     loader: &OpenInterpreter,
     choice: &FactChoice,
 ) -> Result<LoaderFacts, HostError> {
-    let unknown = || HostError::UnknownLoader { path: path_of(interpreter) };
+    let unknown = || match choice.libc {
+        Some(libc) => HostError::NotALoader { path: path_of(interpreter), libc },
+        None => HostError::UnknownLoader { path: path_of(interpreter) },
+    };
     let ident = elf::ident(&loader.bytes).ok_or_else(unknown)?;
     let libc = choice.libc.or_else(|| libc_of(fs, interpreter, &loader.bytes));
     let libc = libc.ok_or_else(unknown)?;

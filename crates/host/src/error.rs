@@ -80,6 +80,14 @@ pub enum HostError {
         /// What it is.
         libc: Libc,
     },
+    /// The interpreter is not a loader of the C library that the user named.
+    #[error("interpreter {}: not a loader of {libc}", path.display())]
+    NotALoader {
+        /// The interpreter, as the program names it.
+        path: PathBuf,
+        /// The C library.
+        libc: Libc,
+    },
     /// The interpreter is no loader known here.
     #[error("interpreter {}: no loader known here; name it with --libc", path.display())]
     UnknownLoader {

@@ -318,6 +318,7 @@ fn path_of(error: &HostError) -> &Path {
         | HostError::Interpreter { path, .. }
         | HostError::UnknownCpu { path, .. }
         | HostError::UnknownLoader { path }
+        | HostError::NotALoader { path, .. }
         | HostError::NoAudit { path, .. } => path,
     }
 }

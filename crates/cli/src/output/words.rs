@@ -69,6 +69,7 @@ pub(crate) fn words_of_host(error: &HostError) -> (BString, String) {
         HostError::NoAudit { path, libc } => {
             (path, format!("{libc} is calmed by no index; glibc from 2.31 on is"))
         }
+        HostError::NotALoader { path, libc } => (path, format!("not a loader of {libc}")),
         HostError::UnknownLoader { path } => {
             (path, "no loader known here; name its rules with --libc".to_owned())
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::farm::is_farm;
+use super::farm::{self, is_farm};
 use super::ldcache;
 use super::note;
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
@@ -239,7 +239,10 @@ impl Object<'_> {
         subject.view.needed().filter(is_absolute).map(check).collect()
     }
 
+    /// A name without a link is a finding only if the object's own farm could have a link for it:
+    /// not for a library that uses `$ORIGIN`, and not in the farm of a whole closure.
     fn farms(&self, farms: &[OwnDir]) -> Vec<Checked> {
+        let is_of_closure = farms.iter().any(|farm| farm::has_list(self.fs, farm));
         let check = |name: &BString| {
             let name = name.as_bstr();
             let linked = farms.iter().find(|farm| self.own.look(farm, name) == Look::Hit);
@@ -249,7 +252,10 @@ impl Object<'_> {
                 // A farm of a whole closure: what the object would not find by itself.
                 (Some(_), None) => Verdict::True,
                 (Some(_), Some(_)) => self.judge(name, says),
-                (None, Some(is)) if is.dir > 0 => Verdict::Missing(is.path),
+                (None, Some(is)) if is.dir > 0 && !is_of_closure => {
+                    farm::link(self.fs, &self.own, name).ok()?;
+                    Verdict::Missing(is.path)
+                }
                 (None, _) => return None,
             };
             Some(Checked { carrier: Carrier::Farm, needed: name.to_owned(), verdict })

@@ -148,6 +148,18 @@ pub fn not_found(list: &[u8]) -> Vec<BString> {
     list.split(|byte| *byte == b'\n').filter_map(name).collect()
 }
 
+/// The paths of a loader's list (`LD_TRACE_LOADED_OBJECTS`), in load order: the libraries that
+/// it found and the loader itself.
+#[must_use]
+pub fn listed(list: &[u8]) -> Vec<BString> {
+    let path = |line: &[u8]| {
+        let (line, _) = line.trim_ascii().rsplit_once_str(b" (0x")?;
+        let path = line.split_once_str(b" => ").map_or(line, |(_, path)| path);
+        path.contains(&b'/').then(|| BString::from(path))
+    };
+    list.split(|byte| *byte == b'\n').filter_map(path).collect()
+}
+
 /// The preloads and audit modules that a loader's warnings on standard error say it
 /// goes without (glibc `elf/rtld.c` `do_preload`, `dlmopen_doit`'s caller).
 #[must_use]

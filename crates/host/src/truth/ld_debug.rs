@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use becalm_core::probe::{Outcome, Probe};
-use becalm_core::record::compare::{not_found, passed_over};
+use becalm_core::record::compare::{listed, not_found, passed_over};
 use becalm_core::record::ld_debug::{ProcessRecord, Search, parse};
 use bstr::{BString, ByteSlice};
 
@@ -19,6 +19,8 @@ pub struct LdDebug {
     pub probes: Vec<Probe>,
     /// The searches they came from, those at run time included.
     pub searches: Vec<Search>,
+    /// The files that the loader listed as loaded, itself included, in load order.
+    pub listed: Vec<BString>,
     /// Needed strings the loader listed as not found.
     pub missing: Vec<BString>,
     /// Why the loader gave up, where it did: what follows "error while loading
@@ -68,20 +70,21 @@ fn without_errors(stderr: &[u8]) -> Vec<u8> {
 }
 
 fn read(record: &[u8], ended: &Ended) -> LdDebug {
-    let missing = not_found(&ended.stdout);
+    let (listed, missing) = (listed(&ended.stdout), not_found(&ended.stdout));
     let fatal = (!ended.success).then(|| ended.stderr.split_once_str(FATAL)).flatten();
     let fatal = fatal.map(|(_, text)| BString::from(text.trim_ascii_end()));
     let mut processes = parse(record);
     let own = processes.iter().position(|process| process.pid == ended.pid).unwrap_or(0);
     if own >= processes.len() {
-        return LdDebug { probes: Vec::new(), searches: Vec::new(), missing, fatal };
+        return LdDebug { probes: Vec::new(), searches: Vec::new(), listed, missing, fatal };
     }
     let mut process = processes.swap_remove(own);
     let absent: Vec<BString> = missing.iter().cloned().chain(passed_over(&ended.stderr)).collect();
     if let Some(text) = &fatal {
         mark_fatal(&mut process, text);
     }
-    LdDebug { probes: process.probes(&absent), searches: process.searches, missing, fatal }
+    let (probes, searches) = (process.probes(&absent), process.searches);
+    LdDebug { probes, searches, listed, missing, fatal }
 }
 
 /// The error a loader ends with says what became of the last try.

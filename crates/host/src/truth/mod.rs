@@ -14,6 +14,7 @@ mod ld_debug;
 mod strace;
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -127,7 +128,10 @@ impl Start {
             Way::List { loader } => line.extend([loader.into(), "--list".into()]),
             Way::Trace | Way::Execute => {}
         }
-        line.push(self.object.clone().into());
+        // A lone name would be searched for in PATH, and by a loader as a library's.
+        let is_name = !self.object.as_os_str().as_bytes().contains(&b'/');
+        let here = || Path::new(".").join(&self.object).into();
+        line.push(if is_name { here() } else { self.object.clone().into() });
         line
     }
 

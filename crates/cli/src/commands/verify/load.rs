@@ -61,10 +61,13 @@ pub(super) fn compare(
     }
     let record = truth::ld_debug(&Start::new(&target.host, Way::Trace))
         .map_err(|error| format!("--load: {}", words_of_chain(&error)))?;
-    let mapped = record.searches.into_iter().filter(|s| s.mapped && !s.at_run_time);
-    // What is found without a search is named by its path.
-    let paths = mapped.map(|search| search.tries.last().map_or(search.needed, |t| t.path.clone()));
-    let with: Vec<(FileId, BString)> = paths.filter_map(identified).collect();
+    // The loader's own list, for an audit module answers searches that LD_DEBUG then does not show.
+    let objects = closure.load.objects.iter();
+    let mut loaders = objects.filter(|object| object.role == Role::Loader);
+    let loader = loaders.next().and_then(|loader| identified(loader.path.clone()));
+    let listed = record.listed.into_iter().filter_map(identified);
+    let with: Vec<(FileId, BString)> =
+        listed.filter(|(id, _)| loader.as_ref().is_none_or(|(loader, _)| loader != id)).collect();
     let without = plain(fs, closure)?;
     let missing_in = |here: &[(FileId, BString)], there: &[(FileId, BString)]| -> Vec<BString> {
         let is_missing = |(id, _): &&(FileId, BString)| there.iter().all(|(other, _)| other != id);

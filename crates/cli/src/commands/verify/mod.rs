@@ -18,7 +18,7 @@ use rayon::prelude::*;
 pub(crate) use self::load::Loads;
 
 use super::assume::Assumptions;
-use super::follow::{Followed, follow};
+use super::follow::{Followed, follow_where};
 use super::jobs;
 use super::targets::{self, Problem, Target};
 use crate::exit_code::ExitStatus;
@@ -116,7 +116,10 @@ impl Verifier<'_> {
     fn one(&self, target: &Target, report: &mut Report) -> Result<(), String> {
         let session = self.assumed.fs.session();
         let environment = Environment::default();
-        let closure = match follow(&self.assumed, &session, target, &environment)? {
+        // Answers are judged by the object alone; only a program that is loaded needs its loader.
+        let walks = |kind: &_| self.asked.load && matches!(kind, SubjectKind::Program { .. });
+        let followed = follow_where(&self.assumed, &session, target, &environment, walks)?;
+        let closure = match followed {
             Followed::Elf(closure, _) => closure,
             Followed::MachO(_) | Followed::Nothing => return Ok(()),
         };

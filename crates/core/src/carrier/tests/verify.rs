@@ -139,3 +139,12 @@ fn a_farm_whose_link_leads_elsewhere_is_stale_and_one_without_a_link_misses_it()
         ]
     );
 }
+
+#[test]
+fn a_farm_is_true_without_a_link_to_a_library_that_uses_its_directory() {
+    let origin = library("liba.so").runpath("$ORIGIN/../plugins");
+    let fs = packages().object("/s/a/lib/liba.so", origin).object("/s/p/bin/prog", prog());
+    let plan = farm::leaf(&fs, &subject(&fs), &settings());
+    let found = verdicts(&Outlook::of(&fs, &plan).over(&fs));
+    assert_eq!(found, [(Carrier::Farm, "libb.so".to_owned(), Verdict::True)]);
+}
