@@ -256,9 +256,9 @@ mod tests {
 
     fn object(path: &str, run_path: u32, edges: Vec<Edge>) -> Object {
         let (canonical, closed, is_program) = (true, false, false);
-        let (seen, searched, left) = (0, Vec::new(), [0; 8]);
+        let (seen, searched, left, rpath) = (0, Vec::new(), [0; 8], None);
         let path = path.into();
-        Object { path, canonical, closed, run_path, is_program, seen, searched, left, edges }
+        Object { path, canonical, closed, run_path, is_program, seen, searched, left, rpath, edges }
     }
 
     fn index() -> Index {
