@@ -6,7 +6,9 @@ mod support;
 use std::process::Stdio;
 
 use serde_json::Value;
-use support::{Fixture, assert_golden, becalm, check, finish, no_compiler, run, skip};
+use support::{
+    Fixture, assert_golden, becalm, becalm_as_user, check, finish, no_compiler, run, skip,
+};
 
 fn golden(name: &str, flags: &[&str]) {
     if no_compiler() {
@@ -180,6 +182,28 @@ fn a_set_uid_program_of_another_user_starts_in_secure_mode() {
     std::fs::set_permissions(&app, mode).expect("set-uid");
     let ran = check(&[&fixture.app()]);
     assert!(ran.stdout.contains("secure-execution mode"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_program_with_file_capabilities_starts_in_secure_mode_for_users() {
+    if no_compiler() {
+        return;
+    }
+    let fixture = Fixture::new();
+    // `struct vfs_cap_data`, revision 2, effective: CAP_NET_RAW is permitted, as for ping.
+    let words: [u32; 5] = [0x0200_0001, 1 << 13, 0, 0, 0];
+    let value: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+    let flags = rustix::fs::XattrFlags::empty();
+    if rustix::fs::setxattr(fixture.app(), "security.capability", &value, flags).is_err() {
+        skip("only root gives capabilities to files, where the file system has them");
+        return;
+    }
+    // Those of root gain nothing by them.
+    std::fs::create_dir(fixture.path("locked")).expect("made");
+    let mut command = becalm_as_user(fixture.dir.path());
+    let ran = run(command.args(["check", "--json", &fixture.app()]));
+    let json: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(json["programs"][0]["secure"], true, "{json}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub mod ask;
 pub mod bench;
 pub mod child;
 mod cpu;
+pub mod detached;
 pub mod error;
 pub mod index_store;
 pub mod os_fs;

@@ -8,11 +8,11 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::index::file::{self, Opened};
 use super::index::variables::{self, AUDIT, STATIC_TLS, TUNABLES};
-use super::index::{places, platforms};
+use super::index::{places, platforms, trust};
 use crate::exit_code::ExitStatus;
 use crate::flags::{Dialect, EnvFlags};
 use crate::output::{self, Stdout};
@@ -21,7 +21,7 @@ use crate::output::{self, Stdout};
 struct Wanted {
     /// The element of `LD_AUDIT`.
     module: OsString,
-    /// The static TLS that some program of the index needs; 0: none does.
+    /// The static TLS of the session.
     static_tls: u64,
 }
 
@@ -67,20 +67,58 @@ fn wanted(asked: &EnvFlags) -> Result<Wanted> {
     match file::open(&path) {
         Ok(index) => {
             if !asked.undo {
+                if is_for_all(asked.dialect) {
+                    check_for_all(&index)?;
+                }
                 index.tell_of_age();
-                warn_of(&index)?;
+                warn_of(&index, asked.static_tls)?;
             }
-            Ok(Wanted { module: platforms::audit_path(&index), static_tls: index.static_tls()? })
+            let static_tls = asked.static_tls.map_or_else(|| index.session_static_tls(), Ok)?;
+            Ok(Wanted { module: platforms::audit_path(&index), static_tls })
         }
         Err(_) if asked.undo => {
-            Ok(Wanted { module: std::path::absolute(path)?.into(), static_tls: 0 })
+            let static_tls = asked.static_tls.unwrap_or(variables::SESSION_STATIC_TLS);
+            Ok(Wanted { module: std::path::absolute(path)?.into(), static_tls })
         }
         Err(error) => Err(error),
     }
 }
 
-/// No module can help these: the loader lays out static TLS before it asks one.
-fn warn_of(index: &Opened) -> Result<()> {
+/// True for what programs of other users will read.
+fn is_for_all(dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::Sh | Dialect::Fish => false,
+        Dialect::Systemd | Dialect::Nixos | Dialect::ProfileD => true,
+    }
+}
+
+/// The loader of a program whose user cannot read the index says so on stderr at every start; one
+/// that follows another user's index gives that user its rights.
+fn check_for_all(index: &Opened) -> Result<()> {
+    trust::check_for_all(&index.path).map_err(|why| {
+        anyhow!(
+            "{}: not for the programs of all users: {why}; make one for all with becalm index \
+             STORE... -o {}",
+            index.path.display(),
+            places::SYSTEM
+        )
+    })
+}
+
+/// Names the programs of the index that do not start in the session. No module can help those that
+/// want an alignment: the loader lays out static TLS before it asks one.
+fn warn_of(index: &Opened, static_tls: Option<u64>) -> Result<()> {
+    let session = static_tls.map_or_else(|| index.session_static_tls(), Ok)?;
+    let needs = index.index.static_tls_of_all();
+    for (program, need) in needs.with_context(|| index.path.display().to_string())? {
+        if u64::from(need) > session {
+            let what = format!(
+                "may not start in this session: its libraries take {need} bytes of static TLS; \
+                 becalm run starts it, as does becalm env --static-tls {need}"
+            );
+            output::note(program.as_ref(), &what);
+        }
+    }
     let programs = index.index.no_start().with_context(|| index.path.display().to_string())?;
     for program in &programs {
         let why = "does not start in a session calmed so: a library of it wants thread-local \
@@ -102,18 +140,14 @@ fn shell(wanted: &Wanted, undo: bool, line: Line) -> String {
         let index = platforms::index_of(&wanted.module);
         let left = variables::without_index(audit.as_deref(), &index);
         text.push_str(&line(AUDIT, left.as_deref()));
-        if wanted.static_tls > 0 {
-            let left = variables::without_static_tls(tunables.as_deref(), wanted.static_tls);
-            text.push_str(&line(TUNABLES, left.as_deref()));
-        }
+        let left = variables::without_static_tls(tunables.as_deref(), wanted.static_tls);
+        text.push_str(&line(TUNABLES, left.as_deref()));
         return text;
     }
     let with = variables::with_module(audit.as_deref(), &wanted.module);
     text.push_str(&line(AUDIT, Some(&with)));
-    if wanted.static_tls > 0 {
-        let with = variables::with_static_tls(tunables.as_deref(), wanted.static_tls);
-        text.push_str(&line(TUNABLES, Some(&with)));
-    }
+    let with = variables::with_static_tls(tunables.as_deref(), wanted.static_tls);
+    text.push_str(&line(TUNABLES, Some(&with)));
     text
 }
 
@@ -154,15 +188,13 @@ fn profile(wanted: &Wanted) -> String {
          \x20 esac\n\
          \x20 unset becalm_module\n"
     );
-    if wanted.static_tls > 0 {
-        text.push_str(&format!(
-            "\x20 case \":${{{TUNABLES}-}}:\" in\n\
-             \x20   *:{STATIC_TLS}=*) ;;\n\
-             \x20   *) export {TUNABLES}=\"${{{TUNABLES}:+${TUNABLES}:}}{STATIC_TLS}={}\" ;;\n\
-             \x20 esac\n",
-            wanted.static_tls
-        ));
-    }
+    text.push_str(&format!(
+        "\x20 case \":${{{TUNABLES}-}}:\" in\n\
+         \x20   *:{STATIC_TLS}=*) ;;\n\
+         \x20   *) export {TUNABLES}=\"${{{TUNABLES}:+${TUNABLES}:}}{STATIC_TLS}={}\" ;;\n\
+         \x20 esac\n",
+        wanted.static_tls
+    ));
     text.push_str("fi\n");
     text
 }
@@ -172,10 +204,8 @@ fn profile(wanted: &Wanted) -> String {
 fn systemd(wanted: &Wanted) -> String {
     let value = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     let module = value(&wanted.module.to_string_lossy());
-    let mut assignments = format!("\"{AUDIT}={module}\"");
-    if wanted.static_tls > 0 {
-        assignments.push_str(&format!(" \"{TUNABLES}={STATIC_TLS}={}\"", wanted.static_tls));
-    }
+    let static_tls = wanted.static_tls;
+    let assignments = format!("\"{AUDIT}={module}\" \"{TUNABLES}={STATIC_TLS}={static_tls}\"");
     format!(
         "# /etc/systemd/user.conf.d/becalm.conf for user services and sessions,\n\
          # /etc/systemd/system.conf.d/becalm.conf for system services; then: systemctl daemon-reexec\n\
@@ -199,18 +229,12 @@ fn nixos(wanted: &Wanted) -> String {
     };
     let in_nix = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace("${", "\\${");
     let module = in_nix(&in_shell(&wanted.module.to_string_lossy()));
-    let mut text = format!(
+    format!(
         "# A NixOS module; make the index anew after each rebuild (becalm index --update).\n\
-         {{\n  environment.variables.{AUDIT} = \"{module}\";\n"
-    );
-    if wanted.static_tls > 0 {
-        text.push_str(&format!(
-            "  environment.variables.{TUNABLES} = \"{STATIC_TLS}={}\";\n",
-            wanted.static_tls
-        ));
-    }
-    text.push_str("}\n");
-    text
+         {{\n  environment.variables.{AUDIT} = \"{module}\";\n\
+         \x20 environment.variables.{TUNABLES} = \"{STATIC_TLS}={}\";\n}}\n",
+        wanted.static_tls
+    )
 }
 
 #[cfg(test)]
@@ -239,6 +263,25 @@ mod tests {
         let text = nixos(&wanted());
         assert!(text.contains("/i/it's.so.d/\\\\$PLATFORM\""), "{text}");
         assert!(text.contains("glibc.rtld.optional_static_tls=4096"), "{text}");
+    }
+
+    /// A shell reads what Nix makes of the string, as it reads NixOS's `set-environment`.
+    #[test]
+    fn a_shell_on_nixos_gets_the_path_with_the_token() {
+        let text = nixos(&wanted());
+        let line = text.lines().find(|line| line.contains(AUDIT)).expect("a line");
+        let string = line.split_once(" = \"").expect("a string").1.trim_end_matches("\";");
+        // In a Nix string a backslash stands before a character that is meant literally.
+        let mut characters = string.chars();
+        let mut value = String::new();
+        while let Some(c) = characters.next() {
+            value.push(if c == '\\' { characters.next().expect("a character") } else { c });
+        }
+        let script = format!("export {AUDIT}=\"{value}\"; printf %s \"${AUDIT}\"");
+        let mut sh = std::process::Command::new("sh");
+        // The shell itself is not to be audited.
+        let ran = sh.env_remove(AUDIT).args(["-c", &script]).output().expect("sh runs");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), wanted().module.to_string_lossy());
     }
 
     #[test]

@@ -34,7 +34,9 @@ fn changes_id(file: &Metadata) -> bool {
 }
 
 fn has_capabilities(path: &Path) -> bool {
-    // No buffer: the attribute's length is asked for, and that it exists.
-    let mut none: [u8; 0] = [];
-    rustix::fs::getxattr(path, "security.capability", &mut none).is_ok_and(|length| length > 0)
+    // `struct vfs_ns_cap_data` has 24 bytes. With an empty buffer the length that comes back is
+    // that of what was written to it: none.
+    let mut capabilities = [0_u8; 64];
+    rustix::fs::getxattr(path, "security.capability", &mut capabilities[..])
+        .is_ok_and(|length| length > 0)
 }

@@ -63,10 +63,18 @@ pub(crate) struct RunFlags {
 
     /// The index to use
     ///
-    /// Without it the default index where the program lies in one of its stores, else one that
-    /// is made for this program and kept in the cache directory.
+    /// Without it the default index if the program is in one of its stores, else one that is made
+    /// for this program and kept in the cache directory.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub index: Option<PathBuf>,
+
+    /// Fail rather than start the program without an index; if one has to be made, wait for it
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Say nothing if the program is started without an index
+    #[arg(short, long, conflicts_with = "strict")]
+    pub quiet: bool,
 
     /// The store prefixes, for an index made for the program.
     #[command(flatten)]
@@ -83,6 +91,13 @@ pub(crate) struct EnvFlags {
     /// What the lines are for
     #[arg(long = "for", value_name = "WHAT", default_value = "sh")]
     pub dialect: Dialect,
+
+    /// Bytes of static TLS for the libraries of every program
+    ///
+    /// Without it what the programs of the index need, at least 8192. More makes threads with
+    /// small stacks fail: each thread's stack has to hold it.
+    #[arg(long, value_name = "BYTES")]
+    pub static_tls: Option<u64>,
 
     /// Print what undoes them instead
     #[arg(long)]

@@ -23,9 +23,10 @@ const INDEX_FILES: Section = Section {
         ("/var/lib/becalm/index.so", "The system's index, used where the user has none."),
         (
             "$XDG_CACHE_HOME/becalm/programs/",
-            "Indexes that becalm run makes for single programs ($HOME/.cache where \
-             XDG_CACHE_HOME is not set): the hundred used last. Any of them may be removed at any \
-             time.",
+            "Indexes of single programs, made for becalm run ($HOME/.cache if XDG_CACHE_HOME is \
+             not set): the hundred used last. Beside one, .lock while it is made, .failed with the \
+             reason why none can be made, .wanted if the next becalm index is to make it. Any of \
+             them may be removed at any time.",
         ),
         (
             "INDEX.d/",
@@ -69,8 +70,9 @@ const INDEX_TRUTH: Section = Section {
         (
             "static TLS",
             "Under an audit module initial-exec thread-local storage of libraries must fit a \
-             surplus. becalm run and becalm env raise it (glibc.rtld.optional_static_tls) where a \
-             program of the index needs that; the summary lists such programs.",
+             surplus. becalm env raises it (glibc.rtld.optional_static_tls) to 8192 bytes, or to what \
+             the programs of the index need, 49152 at most; becalm run to what its program needs. The \
+             summary lists programs that need more than glibc's default.",
         ),
     ],
 };
@@ -103,9 +105,8 @@ const RUN_STATUS: Section = Section {
         ("the program's", "becalm becomes the program: exit code and signals are its own."),
         (
             "2",
-            "The program was not started: not found, of another machine than the index, a loader \
-             that knows no audit modules (musl, glibc before 2.31), no index and no place to make \
-             one; a line on stderr says which.",
+            "The program was not started: not found or not a program. With --strict also if it \
+             cannot be calmed.",
         ),
     ],
 };
@@ -114,10 +115,19 @@ const RUN_PROGRAMS: Section = Section {
     title: "Programs",
     entries: &[
         (
+            "always started",
+            "If there is no index to be used, the program is started without one, and a line on \
+             stderr says why: no such file, another user may have written it, it is damaged or for \
+             another machine, the cache cannot be written, a loader that knows no audit modules \
+             (musl, glibc before 2.31). --quiet leaves that line out, --strict makes it a failure.",
+        ),
+        (
             "no index",
-            "Without --index, and where the program lies in no store of the default index, an index \
-             of this program's start is made and kept in the cache directory. It is made anew once \
-             the program or a directory of LD_LIBRARY_PATH changes.",
+            "Without --index, if the program is in no store of the default index, an index of this \
+             program's start is made and kept in the cache directory, by a process of its own: the \
+             program starts at once, without an index. Where an orphan would become the program's \
+             child (the first process of a container, a subreaper) the next becalm index makes it. \
+             It is compared with the files once an hour, if the program is started.",
         ),
         ("LD_AUDIT", "The user's own modules stay in the list, before becalm's."),
         ("GLIBC_TUNABLES", "Stays as it is but for glibc.rtld.optional_static_tls, where needed."),
@@ -134,7 +144,10 @@ const RUN_PROGRAMS: Section = Section {
 const RUN_EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
-        ("becalm run -- inkscape", "Without any preparation: an index is made first, and kept."),
+        (
+            "becalm run -- inkscape",
+            "Without any preparation: an index is made meanwhile, and kept.",
+        ),
         ("becalm run --index store.so -- make check", "All programs that a build starts."),
         ("becalm trace -- becalm run -- emacs --version", "See what is left of the storm."),
     ],

@@ -179,6 +179,11 @@ pub fn assert_golden(name: &str, actual: &str) {
 /// Checks a scratch folder as a user whom permissions bind: this one, or, where root
 /// runs the tests, nobody.
 pub fn check_as_user(folder: &Path) -> Ran {
+    run(becalm_as_user(folder).arg("check").arg(folder))
+}
+
+/// becalm for a scratch folder as such a user.
+pub fn becalm_as_user(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_becalm"));
     if std::fs::read_dir(folder.join("locked")).is_ok() {
         // The build directory may be closed to others; a copy in the open is not.
@@ -189,7 +194,7 @@ pub fn check_as_user(folder: &Path) -> Ran {
         command = Command::new(&copy);
         std::os::unix::process::CommandExt::uid(&mut command, 65_534);
     }
-    run(command.arg("check").arg(folder))
+    command
 }
 
 fn open_to_all(path: &Path) {

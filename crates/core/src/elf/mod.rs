@@ -23,7 +23,7 @@ use thiserror::Error;
 
 pub use dlopen_note::{DlopenEntry, dlopen_entries};
 pub use machine::machine_name;
-pub use parse::{ident, parse};
+pub use parse::{Head, head, ident, parse};
 
 /// What a loader, and becalm, needs to know of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]

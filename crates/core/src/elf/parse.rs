@@ -68,6 +68,34 @@ pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> 
     Ok(view)
 }
 
+/// What the kernel looks at to start a program, from the first bytes of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The identification and machine fields.
+    pub ident: Ident,
+    /// Offset and size of `PT_INTERP`.
+    pub interpreter: Option<(u64, u64)>,
+}
+
+/// The header and the interpreter's place from the first bytes of a file, where linkers put the
+/// program headers; `None` if these are not an ELF header and all program headers.
+#[must_use]
+pub fn head(bytes: &[u8]) -> Option<Head> {
+    fn interpreter<H: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<Option<(u64, u64)>> {
+        let header = H::parse(bytes).ok()?;
+        let endian = header.endian().ok()?;
+        let segments = header.program_headers(endian, bytes).ok()?;
+        let found = segments.iter().find(|segment| segment.p_type(endian) == PT_INTERP);
+        Some(found.map(|segment| segment.file_range(endian)))
+    }
+    let ident = ident(bytes)?;
+    let interpreter = match ident.class {
+        Class::Elf32 => interpreter::<FileHeader32<Endianness>>(bytes)?,
+        Class::Elf64 => interpreter::<FileHeader64<Endianness>>(bytes)?,
+    };
+    Some(Head { ident, interpreter })
+}
+
 /// The identification and machine fields from the first bytes of a file; 52 of them
 /// suffice. `None` without the magic bytes, a known class and a known byte order.
 #[must_use]

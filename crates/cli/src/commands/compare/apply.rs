@@ -163,11 +163,8 @@ fn index(site: &Site<'_>) -> Result<Variables> {
     let opened = file::open(&site.index)?;
     let module = platforms::audit_path(&opened);
     let mut variables = vec![(variables::AUDIT.into(), variables::with_module(None, &module))];
-    let static_tls = opened.static_tls()?;
-    if static_tls > 0 {
-        let tunables = variables::with_static_tls(None, static_tls);
-        variables.push((variables::TUNABLES.into(), tunables));
-    }
+    let tunables = variables::with_static_tls(None, opened.session_static_tls()?);
+    variables.push((variables::TUNABLES.into(), tunables));
     Ok(variables)
 }
 

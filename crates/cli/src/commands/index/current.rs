@@ -31,7 +31,7 @@ pub(super) fn snapshotted(index: &Index) -> Vec<PathBuf> {
 
 /// True where every stamp of the index holds, those of the objects included, and one stands
 /// for each store: the directory itself where packages come and go in it, else all in it.
-pub(super) fn is_current(index: &Index) -> bool {
+pub(crate) fn is_current(index: &Index) -> bool {
     let stamps = OsStamps::default();
     let zero = Stamp::default();
     let is_watched = |root: &BString| index.folders.iter().any(|f| f.walked && f.path == *root);

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::index::{Index, Ranged, Table, Target, extent, module_is_whole, split};
@@ -12,6 +13,7 @@ use becalm_host::write::{WriteOptions, Writer};
 use super::module::Sealed;
 use super::platforms;
 use super::trust::{self, TrustedFile};
+use super::variables;
 use crate::output::{self, path_bytes, words};
 
 /// An index that programs are to be started with.
@@ -23,16 +25,26 @@ pub(crate) struct Opened {
     pub index: Ranged<TrustedFile>,
     /// Device and inode.
     pub id: (u64, u64),
+    /// When it was written, or last compared with the files.
+    pub modified: Option<SystemTime>,
 }
 
 impl Opened {
-    /// What `glibc.rtld.optional_static_tls` must be for the most demanding of its programs; 0:
-    /// the default does.
+    /// What `glibc.rtld.optional_static_tls` is in a session with this index: what its programs
+    /// need, but for those that need more than [`variables::LARGEST_STATIC_TLS`].
     ///
     /// # Errors
     /// If the file is damaged.
-    pub(crate) fn static_tls(&self) -> Result<u64> {
-        Ok(u64::from(self.index.static_tls().with_context(|| self.path.display().to_string())?))
+    pub(crate) fn session_static_tls(&self) -> Result<u64> {
+        let shown = || self.path.display().to_string();
+        let largest = u64::from(self.index.static_tls().with_context(shown)?);
+        if largest <= variables::LARGEST_STATIC_TLS {
+            return Ok(largest.max(variables::SESSION_STATIC_TLS));
+        }
+        let needs = self.index.static_tls_of_all().with_context(shown)?;
+        let needs = needs.into_iter().map(|(_, need)| u64::from(need));
+        let covered = needs.filter(|&need| need <= variables::LARGEST_STATIC_TLS).max();
+        Ok(covered.unwrap_or(0).max(variables::SESSION_STATIC_TLS))
     }
 
     /// Says once that an index of an older version should be made again.
@@ -59,8 +71,9 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
     }
     let file = trust::open(&path)?;
     let (length, id) = (file.facts.len(), (file.facts.dev(), file.facts.ino()));
+    let modified = file.facts.modified().ok();
     let index = Ranged::open(file, length).with_context(|| shown)?;
-    Ok(Opened { path, index, id })
+    Ok(Opened { path, index, id, modified })
 }
 
 /// The table of a whole index, and its bytes.
@@ -161,8 +174,9 @@ pub(crate) fn check_place(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes an index beside its place and renames it, so that processes keep the one they have,
-/// with the directory for `LD_AUDIT` beside it.
+/// Writes an index beside its place and renames it, so that processes keep the one they have. The
+/// directory for `LD_AUDIT` is there before the index has its name: whoever finds the index finds
+/// all of it. Of several that write the same index at the same time the last one wins.
 ///
 /// # Errors
 /// Where that cannot be done; then the old one is still there.
@@ -173,10 +187,11 @@ pub(crate) fn write(path: &Path, sealed: &Sealed) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".new-{}", std::process::id()));
     let new = path.with_file_name(name);
+    platforms::make(&writer, &path, sealed.machine.target)?;
     writer.write_new(&new, &sealed.file, 0o644, |_| true)?;
     if let Err(error) = fs::rename(&new, &path) {
         let _ = fs::remove_file(&new);
         bail!("{}: {}", path.display(), words(&error));
     }
-    platforms::make(&writer, &path, sealed.machine.target)
+    Ok(())
 }

@@ -79,6 +79,7 @@ pub(crate) fn run(asked: &IndexFlags, color: When) -> Result<ExitStatus> {
     let all = [prefixes(&asked.store), known.clone()].concat();
     let options =
         IndexOptions { stores: &stores, prefixes: &all, dirs: &dirs, ..IndexOptions::default() };
+    super::run::make_wanted();
     let report = make(&path, &modules, old.as_ref().map(|old| (old, &known[..])), options)?;
     tell(asked, &report, color)?;
     let failed = !report.problems.is_empty();

@@ -4,7 +4,7 @@ use std::env;
 use std::path::PathBuf;
 
 /// For everybody, after the user's own.
-const SYSTEM: &str = "/var/lib/becalm/index.so";
+pub(crate) const SYSTEM: &str = "/var/lib/becalm/index.so";
 
 /// The user's index, which `becalm index` writes and the others look for first; `None` where
 /// the environment has no home.
@@ -14,7 +14,12 @@ pub(crate) fn own() -> Option<PathBuf> {
 
 /// The index to use where none is named: the user's, else the system's.
 pub(crate) fn found() -> Option<PathBuf> {
-    [own(), Some(PathBuf::from(SYSTEM))].into_iter().flatten().find(|path| path.is_file())
+    of_sessions().find(|path| path.exists())
+}
+
+/// The user's index and the system's, in the order in which they are looked for.
+pub(crate) fn of_sessions() -> impl Iterator<Item = PathBuf> {
+    [own(), Some(PathBuf::from(SYSTEM))].into_iter().flatten()
 }
 
 /// The folder of indexes that were made for single programs.

@@ -80,20 +80,25 @@ pub(crate) fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> 
     }
     let module = declining::module(platforms.sibling);
     for name in platforms.siblings {
-        writer.write_new(&dir.join(name), &module, 0o644, |_| true)?;
+        let file = dir.join(name);
+        // What is there already may be in the hands of another becalm.
+        if fs::read(&file).is_ok_and(|there| there == module) {
+            continue;
+        }
+        let temporary = dir.join(format!(".{name}.{}", std::process::id()));
+        writer.write_new(&temporary, &module, 0o644, |_| true)?;
+        fs::rename(&temporary, &file).with_context(|| file.display().to_string())?;
     }
     writer.settle_dir(&dir)?;
     Ok(())
 }
 
-/// What `LD_AUDIT` has to name for an index: through the directory beside it if that is complete
-/// and nobody else may write it, else the index itself.
+/// What `LD_AUDIT` has to name for an index: through the directory beside it if that is there and
+/// leads to it, and nobody else may write it; else the index itself. The directory is complete
+/// before the index has its name ([`super::file::write`]), so that one link stands for all.
 pub(crate) fn audit_path(index: &Opened) -> OsString {
     let dir = dir_of(&index.path);
-    let is_complete = |platforms: &Platforms| {
-        platforms.own.iter().all(|name| leads_to(&dir.join(name), index.id))
-            && platforms.siblings.iter().all(|name| dir.join(name).is_file())
-    };
+    let is_complete = |platforms: &Platforms| leads_to(&dir.join(platforms.own[0]), index.id);
     let is_trusted =
         || dir.symlink_metadata().is_ok_and(|facts| trust::check(&dir, &facts).is_ok());
     if of(index.index.target()).is_some_and(is_complete) && is_trusted() {

@@ -9,8 +9,11 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 use becalm_core::index::ReadAt;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use thiserror::Error;
 
@@ -35,6 +38,9 @@ pub(crate) enum Untrusted {
     /// Others may write it or a directory on the way to it.
     #[error("not used: others than its owner may write {}", .path.display())]
     Writable { path: PathBuf },
+    /// Users other than its owner may not read it or search a directory on the way to it.
+    #[error("other users may not read {}", .path.display())]
+    Private { path: PathBuf },
     /// It is a directory, FIFO, socket or device.
     #[error("not used: {} is no regular file", .path.display())]
     NoFile { path: PathBuf },
@@ -64,11 +70,19 @@ impl ReadAt for TrustedFile {
 /// # Errors
 /// [`Untrusted`] if it cannot be opened or is not trusted.
 pub(crate) fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
-    check_way(path)?;
     let io = |source| Untrusted::Io { path: path.to_owned(), source };
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-    let file = options.open(path).map_err(io)?;
+    let open = |flags: OFlags| {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(flags.bits().cast_signed()).open(path)
+    };
+    // A file that is opened without a link is looked at by `fstat` alone.
+    let (file, way) = match open(OFlags::NONBLOCK | OFlags::NOFOLLOW) {
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            (open(OFlags::NONBLOCK).map_err(io)?, Some(path))
+        }
+        file => (file.map_err(io)?, path.parent()),
+    };
+    check_way(way.unwrap_or(path), check)?;
     let facts = file.metadata().map_err(io)?;
     check(path, &facts)?;
     if !facts.is_file() {
@@ -77,12 +91,35 @@ pub(crate) fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
     Ok(TrustedFile { file, facts })
 }
 
-/// Follows an absolute path as the kernel does and checks each directory and link.
-fn check_way(path: &Path) -> Result<(), Untrusted> {
+/// Checks that a file is for all users of the machine: root alone could have put it there, and
+/// everybody may read it.
+///
+/// # Errors
+/// [`Untrusted`] if it is not.
+pub(crate) fn check_for_all(path: &Path) -> Result<(), Untrusted> {
+    const READ: u32 = 0o004;
+    const SEARCH: u32 = 0o001;
+    check_way(path, |path, facts| {
+        check(path, facts)?;
+        let wanted = if facts.is_dir() { SEARCH } else { READ };
+        if facts.uid() != 0 {
+            return Err(Untrusted::Owner { path: path.to_owned(), owner: facts.uid() });
+        }
+        if facts.mode() & wanted == 0 && !facts.is_symlink() {
+            return Err(Untrusted::Private { path: path.to_owned() });
+        }
+        Ok(())
+    })
+}
+
+/// Follows an absolute path as the kernel does, from the root on, and checks the file, each directory and each link.
+fn check_way(
+    path: &Path,
+    check: impl Fn(&Path, &Metadata) -> Result<(), Untrusted>,
+) -> Result<(), Untrusted> {
     let mut way: VecDeque<OsString> = names(path).collect();
     let mut at = PathBuf::from("/");
     let mut links = 0;
-    check(&at, &look(&at)?)?;
     while let Some(name) = way.pop_front() {
         if name == ".." {
             at.pop();
@@ -118,6 +155,12 @@ fn names(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     })
 }
 
+/// The effective user, who stays the same.
+fn user() -> u32 {
+    static USER: OnceLock<u32> = OnceLock::new();
+    *USER.get_or_init(|| geteuid().as_raw())
+}
+
 fn look(path: &Path) -> Result<Metadata, Untrusted> {
     path.symlink_metadata().map_err(|source| Untrusted::Io { path: path.to_owned(), source })
 }
@@ -125,7 +168,7 @@ fn look(path: &Path) -> Result<Metadata, Untrusted> {
 /// Checks owner and mode of one directory, file or link. The mode of a link says nothing.
 pub(super) fn check(path: &Path, facts: &Metadata) -> Result<(), Untrusted> {
     let path = || path.to_owned();
-    if facts.uid() != 0 && facts.uid() != geteuid().as_raw() {
+    if facts.uid() != 0 && facts.uid() != user() {
         return Err(Untrusted::Owner { path: path(), owner: facts.uid() });
     }
     let is_shared = facts.is_dir() && facts.mode() & STICKY != 0;
@@ -133,4 +176,10 @@ pub(super) fn check(path: &Path, facts: &Metadata) -> Result<(), Untrusted> {
         return Err(Untrusted::Writable { path: path() });
     }
     Ok(())
+}
+
+/// True for an error that says that a file or a directory on the way to it is not there.
+pub(crate) fn is_missing(error: &anyhow::Error) -> bool {
+    let missing = |kind| matches!(kind, io::ErrorKind::NotFound);
+    matches!(error.downcast_ref(), Some(Untrusted::Io { source, .. }) if missing(source.kind()))
 }

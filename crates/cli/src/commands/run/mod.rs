@@ -1,109 +1,234 @@
 //! `becalm run`: one program, calmed by an index, and what it starts.
 //!
-//! [`program`] finds out what the command is, [`of_program`] makes an index for it where none
-//! is at hand; then becalm becomes the program.
+//! [`program`] finds out how the command is started and [`kept`] what the cache has for it; then
+//! becalm becomes the program. That is a few system calls: nothing is predicted, no loader asked
+//! and no index read as a whole. If an index has to be made first, [`making`] has another process
+//! make it, and the program starts without. Whatever goes wrong, the program starts.
 
-mod of_program;
+mod kept;
+mod making;
 mod program;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::elf::machine_name;
-use becalm_core::search::Stores;
-use becalm_host::OsFs;
+use becalm_core::index::Start as Known;
 
+use self::kept::{Kept, Place};
 use self::program::{Program, Start};
 use super::index::file::{self, Opened};
-use super::index::{places, platforms, variables};
+use super::index::{dirs_of, places, platforms, trust, variables};
 use crate::exit_code::ExitStatus;
 use crate::flags::RunFlags;
 use crate::output::{self, path_bytes, words};
 
-/// Becomes the program; comes back only where that fails.
+pub(crate) use making::make_wanted;
+
+/// What the variables of a start are made from.
+struct Calm {
+    index: Opened,
+    static_tls: u64,
+}
+
+/// Becomes the program; comes back only if that fails.
 ///
 /// # Errors
-/// Where the command cannot be found or started, cannot be calmed, or there is no index.
-pub(crate) fn run(asked: &RunFlags) -> Result<ExitStatus> {
-    let [name, args @ ..] = asked.command.as_slice() else {
+/// If the command cannot be found or started; with `--strict` if it cannot be calmed.
+pub(crate) fn run(args: &RunFlags) -> Result<ExitStatus> {
+    let [name, arguments @ ..] = args.command.as_slice() else {
         bail!("run: no command; becalm run [OPTIONS] -- CMD [ARGS]...");
     };
-    let os = OsFs::new();
     let path = program::find(name)?;
-    let program = Program::look(&os, &path)?;
-    let calm = match &program.start {
-        // Nothing to calm in it; what it starts may have.
-        Start::Static => explicit(asked)?,
-        Start::Secure => {
-            let why = "runs with other rights: its loader takes no LD_AUDIT; started as it is";
-            output::note(path_bytes(&path).as_ref(), why);
-            None
-        }
-        Start::Loader(_) => Some(index_for(&os, asked, &program)?),
-    };
     let mut command = Command::new(&path);
-    command.arg0(name).args(args);
-    if let Some((index, static_tls)) = calm {
-        set(&mut command, &index, static_tls);
+    command.arg0(name).args(arguments);
+    match calm(args, &path) {
+        Ok(Some(calm)) => {
+            set(&mut command, &calm);
+            // To be closed by execve, which costs no call.
+            std::mem::forget(calm);
+        }
+        Ok(None) => {}
+        Err(error) if args.strict => return Err(error),
+        // The start fails as well, and says so itself.
+        Err(_) if args.quiet || path.symlink_metadata().is_err() => {}
+        Err(error) => output::complain(&error.context("started without an index")),
     }
     let error = command.exec();
     Err(anyhow!("{}: {}", path.display(), words(&error)))
 }
 
-/// The index that was named.
-fn explicit(asked: &RunFlags) -> Result<Option<(Opened, u64)>> {
-    let opened = asked.index.as_deref().map(file::open).transpose()?;
-    let with_need = |index: Opened| index.static_tls().map(|need| (index, need));
-    opened.map(with_need).transpose()
+/// What a program is to be started with; `None` for nothing.
+fn calm(args: &RunFlags, path: &Path) -> Result<Option<Calm>> {
+    let program = Program::look(path)?;
+    match &program.start {
+        // Nothing to calm in it; what it starts may have.
+        Start::Static => args.index.as_deref().map(|index| of_session(args, index)).transpose(),
+        Start::Secure if args.strict => {
+            bail!("{}: runs with other rights: its loader takes no LD_AUDIT", path.display())
+        }
+        Start::Secure => {
+            if !args.quiet {
+                let why = "runs with other rights: its loader takes no LD_AUDIT; started as it is";
+                output::note(path_bytes(path).as_ref(), why);
+            }
+            Ok(None)
+        }
+        Start::Loader { interpreter, .. } if is_of_musl(interpreter) => bail!(
+            "{}: musl's loader knows no audit modules, so an index cannot calm it; becalm fix \
+             --with absolute or farm can",
+            path.display()
+        ),
+        Start::Loader { .. } => of_program(args, &program),
+    }
 }
 
-/// The index for a program, and the static TLS that it or any program of the index needs.
-fn index_for(os: &OsFs, asked: &RunFlags, program: &Program) -> Result<(Opened, u64)> {
-    let need = program.static_tls(os)?;
-    let index = match &asked.index {
-        Some(path) => file::open(path)?,
-        None => match default_for(program)? {
-            Some(index) => index,
-            None => of_program::index(os, asked, program)?,
+/// musl's loader is called `ld-musl-ARCH.so.1`, wherever it is.
+fn is_of_musl(interpreter: &[u8]) -> bool {
+    let name = interpreter.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    name.starts_with(b"ld-musl-")
+}
+
+/// The index that was named, for what a program starts.
+fn of_session(args: &RunFlags, path: &Path) -> Result<Calm> {
+    let index = opened(args, path)?;
+    let static_tls = index.session_static_tls()?;
+    Ok(Calm { index, static_tls })
+}
+
+fn opened(args: &RunFlags, path: &Path) -> Result<Opened> {
+    let index = file::open(path)?;
+    if !args.quiet {
+        index.tell_of_age();
+    }
+    Ok(index)
+}
+
+/// The index for a program: the one that was named, the default one if the program is in one of
+/// its stores, else one that is kept for it; `None` if that is not made yet.
+fn of_program(args: &RunFlags, program: &Program) -> Result<Option<Calm>> {
+    let (index, known) = match &args.index {
+        Some(path) => {
+            let index = opened(args, path)?;
+            let known = known_to(&index, program)?;
+            (index, known)
+        }
+        None => match default_for(args, program)? {
+            Some(found) => found,
+            None => return kept_for(args, program),
         },
     };
-    index.tell_of_age();
-    if index.index.target() != program.target() {
-        let (has, wants) = (index.index.target().machine, program.target().machine);
-        bail!(
-            "{}: an index for {}, and {} is for {}",
-            index.path.display(),
-            machine_name(has),
-            program.path.display(),
-            machine_name(wants)
-        );
-    }
-    let static_tls = need.max(index.static_tls()?);
-    Ok((index, static_tls))
+    let known = match known {
+        Some(known) => known,
+        // A program that the index does not know may need more static TLS than others.
+        None => making::need(program, &args.store),
+    };
+    with_need(index, program, known).map(Some)
 }
 
-/// The default index, where the program lies in one of its stores.
-fn default_for(program: &Program) -> Result<Option<Opened>> {
-    let Some(path) = places::found() else { return Ok(None) };
-    let index = file::open(&path)?;
+/// What the start of a program needs beside the index.
+fn with_need(index: Opened, program: &Program, known: Known) -> Result<Calm> {
+    if known.no_start {
+        bail!(
+            "{}: a library of it wants thread-local storage aligned as no loader under an audit \
+             module can",
+            program.real.display()
+        );
+    }
+    let static_tls = index.session_static_tls()?.max(u64::from(known.static_tls));
+    Ok(Calm { index, static_tls })
+}
+
+/// What an index knows of a program. The machine must be the program's.
+fn known_to(index: &Opened, program: &Program) -> Result<Option<Known>> {
+    let shown = || index.path.display().to_string();
+    if let Start::Loader { target, .. } = program.start
+        && index.index.target() != target
+    {
+        bail!(
+            "{}: an index for {}, and {} is for {}",
+            shown(),
+            machine_name(index.index.target().machine),
+            program.real.display(),
+            machine_name(target.machine)
+        );
+    }
+    index.index.program(path_bytes(&program.real).as_ref()).with_context(shown)
+}
+
+/// The default index, if the program is in one of its stores, and what it knows of the program.
+fn default_for(args: &RunFlags, program: &Program) -> Result<Option<(Opened, Option<Known>)>> {
+    let Some(index) = default_index()? else { return Ok(None) };
+    let Start::Loader { target, .. } = program.start else { return Ok(None) };
+    if index.index.target() != target {
+        return Ok(None);
+    }
+    let known = known_to(&index, program)?;
     let path = path_bytes(&program.real);
-    let has = index.index.target() == program.target()
-        && Stores::of(&index.index.roots()?).contain(&path);
-    Ok(has.then_some(index))
+    let is_below = |root: &bstr::BString| {
+        path.strip_prefix(root.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
+    };
+    let is_in_store = || -> Result<bool> {
+        let roots = index.index.roots().with_context(|| index.path.display().to_string())?;
+        Ok(roots.iter().any(is_below))
+    };
+    if known.is_none() && !is_in_store()? {
+        return Ok(None);
+    }
+    if !args.quiet {
+        index.tell_of_age();
+    }
+    Ok(Some((index, known)))
+}
+
+/// The user's index, else the system's.
+fn default_index() -> Result<Option<Opened>> {
+    for path in places::of_sessions() {
+        match file::open(&path) {
+            Err(error) if trust::is_missing(&error) => {}
+            index => return index.map(Some),
+        }
+    }
+    Ok(None)
+}
+
+/// The index that is kept for a program. If there is none, or it was not compared with the files
+/// for a while, another process is to see to that.
+fn kept_for(args: &RunFlags, program: &Program) -> Result<Option<Calm>> {
+    let list = env::var_os("LD_LIBRARY_PATH");
+    let dirs: Vec<PathBuf> = list.iter().flat_map(|list| dirs_of(&[list])).collect();
+    let place = Place::of(program, &dirs, &args.store)?;
+    match place.look()? {
+        Kept::Index { index, is_stale } => {
+            if is_stale {
+                // The index is good enough for this start.
+                let _ = making::elsewhere(&place, program, &args.store);
+            }
+            let known = known_to(&index, program)?.unwrap_or(Known::default());
+            with_need(index, program, known).map(Some)
+        }
+        Kept::Failed(why) => bail!("{why}"),
+        Kept::Nothing if args.strict => {
+            making::here(&place, program, &args.store)?;
+            let index = file::open(&place.path())?;
+            let known = known_to(&index, program)?.unwrap_or(Known::default());
+            with_need(index, program, known).map(Some)
+        }
+        Kept::Nothing => making::elsewhere(&place, program, &args.store).map(|()| None),
+    }
 }
 
 /// Sets the variables of a command.
-fn set(command: &mut Command, index: &Opened, static_tls: u64) {
+fn set(command: &mut Command, calm: &Calm) {
     let now = |name: &str| env::var_os(name);
-    let module = platforms::audit_path(index);
+    let module = platforms::audit_path(&calm.index);
     let audit: Option<OsString> = now(variables::AUDIT);
     command.env(variables::AUDIT, variables::with_module(audit.as_deref(), &module));
-    if static_tls > 0 {
-        let tunables = now(variables::TUNABLES);
-        let tunables = variables::with_static_tls(tunables.as_deref(), static_tls);
-        command.env(variables::TUNABLES, OsStr::new(&tunables));
-    }
+    let tunables = now(variables::TUNABLES);
+    let tunables = variables::with_static_tls(tunables.as_deref(), calm.static_tls);
+    command.env(variables::TUNABLES, OsStr::new(&tunables));
 }

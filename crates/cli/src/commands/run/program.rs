@@ -1,47 +1,45 @@
-//! What a command is: a program with a loader that audits, one without, or none.
+//! How the kernel starts a command: by which file, with which loader, with which rights. A few
+//! system calls; nothing is run and no library looked for.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::Read;
+use std::fs::{File, Metadata};
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
-use becalm_core::closure::{self, Closure, Subject, SubjectKind};
-use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
-use becalm_core::index::{Target, tls};
-use becalm_host::{FactChoice, OsFs, loader_facts};
+use anyhow::{Result, anyhow};
+use becalm_core::elf;
+use becalm_core::index::Target;
 use bstr::{BString, ByteSlice};
 
 use crate::commands::secure::is_started_secure;
-use crate::output::{path_bytes, words, words_of_host};
-
-/// The first release whose loader asks an audit module before it searches, for every needed
-/// string, in the way the module relies on.
-const FIRST_GLIBC: GlibcVersion = GlibcVersion { major: 2, minor: 31 };
+use crate::output::words;
 
 /// Scripts that are interpreted by scripts, followed at the most (Linux `BINPRM_MAX_RECURSION`).
 const MAX_SCRIPTS: usize = 4;
+/// Where a linker puts the program headers, and mostly the interpreter.
+const HEAD: usize = 4096;
+/// The length of a script's first line that the kernel reads (`BINPRM_BUF_SIZE`).
+const LINE: usize = 256;
 
 /// The program that a command starts: itself, or the interpreter of a script.
 pub(super) struct Program {
-    /// Its path.
-    pub(super) path: PathBuf,
     /// Its path with links resolved.
     pub(super) real: PathBuf,
+    /// What `fstat` says of it.
+    pub(super) facts: Metadata,
     /// How it starts.
     pub(super) start: Start,
-    subject: Subject,
 }
 
 /// How a program starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// By a glibc loader that asks audit modules.
-    Loader(Arc<LoaderFacts>),
-    /// Without a loader.
+    /// By an interpreter.
+    Loader { target: Target, interpreter: BString },
+    /// By the kernel alone.
     Static,
     /// In secure-execution mode.
     Secure,
@@ -50,7 +48,7 @@ pub(super) enum Start {
 /// The file that a command name stands for, as `execvp` finds it.
 ///
 /// # Errors
-/// Where there is none.
+/// If there is none.
 pub(super) fn find(name: &OsStr) -> Result<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Ok(name.into());
@@ -71,123 +69,80 @@ pub(super) fn find(name: &OsStr) -> Result<PathBuf> {
 }
 
 impl Program {
-    /// Looks at what a path starts.
+    /// Looks at what a path starts, behind scripts and `env`.
     ///
     /// # Errors
-    /// Where it starts nothing, or nothing that an audit module can calm.
-    pub(super) fn look(os: &OsFs, path: &Path) -> Result<Self> {
-        let path = behind_scripts(path)?;
-        let shown = path.display().to_string();
-        let real = path.canonicalize().map_err(|error| anyhow!("{shown}: {}", words(&error)))?;
-        let subject = Subject::open(&os.session(), path_bytes(&real).as_ref())?;
-        let start = match &subject.kind {
-            SubjectKind::Static => Start::Static,
-            SubjectKind::Library { .. } => bail!("{shown}: a library, not a program"),
-            _ if is_started_secure(&real, subject.file.mode) => Start::Secure,
-            SubjectKind::Program { interpreter } => Start::Loader(facts(os, &shown, interpreter)?),
-        };
-        Ok(Self { path, real, start, subject })
-    }
-
-    /// Its machine.
-    pub(super) fn target(&self) -> Target {
-        Target::of(&self.subject.view.ident)
-    }
-
-    /// What its start loads in this environment.
-    ///
-    /// # Errors
-    /// Where its loader cannot be read.
-    pub(super) fn closure(&self, os: &OsFs) -> Result<Closure> {
-        let Start::Loader(facts) = &self.start else {
-            return Ok(closure::of_static(self.subject.clone()));
-        };
-        let variable = |name: &str| env::var_os(name).map(|v| BString::from(v.as_bytes()));
-        let environment = Environment {
-            library_path: variable("LD_LIBRARY_PATH").filter(|value| !value.is_empty()),
-            preload: variable("LD_PRELOAD").filter(|value| !value.is_empty()),
-            ..Environment::default()
-        };
-        let interpreter = self.subject.interpreter().unwrap_or_default().to_owned();
-        let (subject, facts) = (self.subject.clone(), Arc::clone(facts));
-        Ok(closure::resolve(&os.session(), subject, interpreter.as_ref(), facts, &environment)?)
-    }
-
-    /// What `glibc.rtld.optional_static_tls` must be for it; 0: the default does.
-    ///
-    /// # Errors
-    /// Where it does not start under any audit module.
-    pub(super) fn static_tls(&self, os: &OsFs) -> Result<u64> {
-        let need = tls::of_closure(&self.closure(os)?);
-        if need.impossible {
-            bail!(
-                "{}: a library of it wants thread-local storage aligned as no loader under an \
-                 audit module can; start it without becalm run",
-                self.path.display()
-            );
-        }
-        Ok(need.tunable().unwrap_or(0))
-    }
-}
-
-/// The facts of the program's loader, where it is one that audits.
-fn facts(os: &OsFs, shown: &str, interpreter: &BString) -> Result<Arc<LoaderFacts>> {
-    let facts = loader_facts(os, interpreter.as_ref(), &FactChoice::default());
-    let facts = facts.map_err(|error| {
-        let (path, reason) = words_of_host(&error);
-        anyhow!("{shown}: interpreter {}: {reason}", path.as_bstr())
-    })?;
-    match facts.libc {
-        Libc::Musl => bail!(
-            "{shown}: musl's loader knows no audit modules, so an index cannot calm it; becalm fix \
-             --with absolute or farm can"
-        ),
-        Libc::Glibc(version) if version < FIRST_GLIBC => bail!(
-            "{shown}: {} is too old for the audit module, which needs {}",
-            facts.libc,
-            Libc::Glibc(FIRST_GLIBC)
-        ),
-        Libc::Glibc(_) => Ok(facts),
-    }
-}
-
-/// The program that is started for a file: itself, or the interpreter that its first line
-/// names; behind `env`, the program that is named there.
-fn behind_scripts(path: &Path) -> Result<PathBuf> {
-    let mut path = path.to_owned();
-    for _ in 0..MAX_SCRIPTS {
-        let Some(line) = first_line(&path)? else { return Ok(path) };
-        let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let words: Vec<&[u8]> = words.collect();
-        path = match words.as_slice() {
-            [env, rest @ ..] if env.ends_with(b"/env") => {
-                let named =
-                    rest.iter().find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
-                named.map_or(Ok(PathBuf::from(OsStr::from_bytes(env))), |name| {
-                    find(OsStr::from_bytes(name))
-                })?
+    /// If it cannot be read, or starts nothing.
+    pub(super) fn look(path: &Path) -> Result<Self> {
+        let mut path = path.to_owned();
+        for _ in 0..MAX_SCRIPTS {
+            let failed = |error| anyhow!("{}: {}", path.display(), words(&error));
+            let file = File::open(&path).map_err(failed)?;
+            let facts = file.metadata().map_err(failed)?;
+            if !facts.is_file() {
+                return Err(anyhow!("{}: not a program", path.display()));
             }
-            [interpreter, ..] => PathBuf::from(OsStr::from_bytes(interpreter)),
-            // The shell takes it.
-            [] => PathBuf::from("/bin/sh"),
-        };
+            let mut head = vec![0; HEAD];
+            let length = file.read_at(&mut head, 0).map_err(failed)?;
+            head.truncate(length);
+            if !head.starts_with(b"\x7fELF") {
+                path = interpreter_of(&head[..head.len().min(LINE)])?;
+                continue;
+            }
+            let real = real(&file).or_else(|| path.canonicalize().ok());
+            let real = real.ok_or_else(|| anyhow!("{}: its path is unknown", path.display()))?;
+            let start = if is_started_secure(&real, facts.mode()) {
+                Start::Secure
+            } else {
+                start(&file, &head).ok_or_else(|| anyhow!("{}: not a program", path.display()))?
+            };
+            // To be closed by execve, which costs no call.
+            let _ = file.into_raw_fd();
+            return Ok(Self { real, facts, start });
+        }
+        Err(anyhow!("{}: too many interpreters", path.display()))
     }
-    Ok(path)
 }
 
-/// What follows `#!`, up to the length that the kernel reads (`BINPRM_BUF_SIZE`).
-fn first_line(path: &Path) -> Result<Option<BString>> {
-    let shown = || path.display().to_string();
-    let facts = path.metadata().map_err(|error| anyhow!("{}: {}", shown(), words(&error)))?;
-    if !facts.is_file() {
-        bail!("{}: not a program", shown());
-    }
-    let file = File::open(path).map_err(|error| anyhow!("{}: {}", shown(), words(&error)))?;
-    let mut start = Vec::new();
-    file.take(256).read_to_end(&mut start)?;
-    if start.starts_with(b"\x7fELF") {
-        return Ok(None);
-    }
+/// The path of an open file, in one call instead of one for each of its directories.
+fn real(file: &File) -> Option<PathBuf> {
+    let path = Path::new("/proc/self/fd").join(file.as_raw_fd().to_string()).read_link().ok()?;
+    (path.is_absolute() && !path.as_os_str().as_bytes().ends_with(b" (deleted)")).then_some(path)
+}
+
+fn start(file: &File, head: &[u8]) -> Option<Start> {
+    let elf::Head { ident, interpreter } = elf::head(head)?;
+    let Some((offset, size)) = interpreter else { return Some(Start::Static) };
+    let size = usize::try_from(size).ok().filter(|&size| size <= HEAD)?;
+    let within = usize::try_from(offset).ok().and_then(|at| head.get(at..at.checked_add(size)?));
+    let name = match within {
+        Some(name) => name.to_vec(),
+        None => {
+            let mut name = vec![0; size];
+            file.read_exact_at(&mut name, offset).ok()?;
+            name
+        }
+    };
+    let interpreter = name.split(|&byte| byte == 0).next().unwrap_or_default().into();
+    Some(Start::Loader { target: Target::of(&ident), interpreter })
+}
+
+/// The program that a script's first line names; behind `env`, the program that is named there.
+fn interpreter_of(start: &[u8]) -> Result<PathBuf> {
     let script = start.strip_prefix(b"#!").unwrap_or_default();
-    Ok(Some(script.lines().next().unwrap_or_default().into()))
+    let line = script.lines().next().unwrap_or_default();
+    let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let words: Vec<&[u8]> = words.collect();
+    Ok(match words.as_slice() {
+        [env, rest @ ..] if env.ends_with(b"/env") => {
+            let mut rest = rest.iter();
+            let named = rest.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
+            named.map_or(Ok(PathBuf::from(OsStr::from_bytes(env))), |name| {
+                find(OsStr::from_bytes(name))
+            })?
+        }
+        [interpreter, ..] => PathBuf::from(OsStr::from_bytes(interpreter)),
+        // The shell takes it.
+        [] => PathBuf::from("/bin/sh"),
+    })
 }

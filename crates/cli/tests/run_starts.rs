@@ -1,0 +1,378 @@
+//! `becalm run` starts the program whatever its index is like, and costs it little.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::store::{Store, assert_refused, nothing_to_test_with, text};
+use support::{cc, finish, run, skip};
+
+/// Waits for something that another process does.
+fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_there() {
+        assert!(began.elapsed() < Duration::from_secs(120), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn kept(store: &Store) -> Vec<PathBuf> {
+    let entries = fs::read_dir(store.path("home/.cache/becalm/programs")).into_iter().flatten();
+    let paths = entries.flatten().map(|entry| entry.path());
+    paths.filter(|path| path.extension().is_some_and(|end| end == "so")).collect()
+}
+
+fn is_settled(store: &Store) -> bool {
+    let entries = fs::read_dir(store.path("home/.cache/becalm/programs")).into_iter().flatten();
+    !entries.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(".lock"))
+}
+
+/// The program's own output, and one line of becalm's that holds the words.
+fn assert_started_plainly(command: &mut Command, words: &str) {
+    let ran = run(command);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "one two\n"), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert!(ran.stderr.starts_with("becalm: started without an index: "), "{ran:?}");
+    assert!(ran.stderr.contains(words), "{words}: {ran:?}");
+}
+
+#[test]
+fn twenty_first_starts_beside_each_other_all_start() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let start = |_| {
+        let mut command = store.becalm(&["run", "--", text(&app)]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+    };
+    let children: Vec<_> = (0..20).map(start).collect();
+    for child in children {
+        let output = finish(child);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!((output.stdout.as_slice(), output.stderr.len()), (&b"one two\n"[..], 0));
+    }
+    wait_for("an index", || kept(&store).len() == 1 && is_settled(&store));
+    let index = kept(&store).remove(0);
+    assert_eq!(run(&mut store.becalm(&["verify", text(&index)])).code, Some(0));
+}
+
+#[test]
+fn indexes_made_beside_each_other_are_all_made() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let (root, index) = (store.root(), store.index());
+    for _ in 0..3 {
+        let make = |_| {
+            let mut command = store.becalm(&["index", text(&root), "-o", text(&index)]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+        };
+        let children: Vec<_> = (0..4).map(make).collect();
+        for output in children.into_iter().map(finish) {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!((output.status.code(), stderr.as_ref()), (Some(0), ""));
+        }
+        assert_eq!(store.missed_opens(true, None), 0);
+    }
+    let temporary = |name: &str| name.starts_with('.') || name.contains(".new-");
+    for folder in [store.path(""), store.path("index.so.d")] {
+        let names = fs::read_dir(folder).expect("listed").flatten();
+        let mut names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        assert!(!names.any(|name| temporary(&name)));
+    }
+}
+
+#[test]
+fn a_program_without_an_index_starts_at_once_and_has_one_the_next_time() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    // A process that is made for the index is no child of the program.
+    store.source(
+        "alone.c",
+        "#include <stdio.h>\n#include <errno.h>\n#include <sys/wait.h>\n\
+         const char *one(void);\n\
+         int main(void)\n\
+         { int none = waitpid(-1, 0, 0) == -1 && errno == ECHILD;\n\
+           printf(\"%s %s\\n\", one(), none ? \"alone\" : \"not alone\"); return 0; }\n",
+    );
+    let one = store.one("libone.so");
+    let alone = store.path("alone");
+    let run_path = format!("-Wl,-rpath,{}", text(one.parent().expect("a folder")));
+    cc(store.dir.path(), &["alone.c", "-o", text(&alone), &run_path, text(&one)]);
+    let ran = run(&mut store.becalm(&["run", "--", text(&alone)]));
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "one alone\n", ""));
+    wait_for("an index", || kept(&store).len() == 1 && is_settled(&store));
+    let log = store.path("log");
+    let mut again = store.becalm(&["run", "--strict", "--", text(&alone)]);
+    let ran = run(again.env("BECALM", format!("log:{}", text(&log))));
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("one alone\n", ""));
+    assert!(log.exists(), "the module was there");
+    assert_eq!(kept(&store).len(), 1);
+}
+
+#[test]
+fn where_an_orphan_would_be_the_programs_child_the_next_index_makes_it() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let (root, app, index) = (store.root(), store.app(), store.index());
+    let us = env!("CARGO_BIN_EXE_becalm");
+    let mut first = Command::new("unshare");
+    // The first process of a PID namespace.
+    first.args(["--pid", "--fork", "--map-root-user", "--", us, "run", "--", text(&app)]);
+    let ran = run(first.env("HOME", store.path("home")).env_remove("XDG_CACHE_HOME"));
+    if ran.stderr.contains("unshare") {
+        skip("no namespaces for this user");
+        return;
+    }
+    assert_eq!(ran.stdout, "one two\n", "{ran:?}");
+    assert_eq!(kept(&store).len(), 0);
+    let made = run(&mut store.becalm(&["index", text(&root), "-o", text(&index)]));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert_eq!(kept(&store).len(), 1);
+}
+
+#[test]
+fn without_a_place_for_an_index_the_program_starts() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let command = |flags: &[&str], home: Option<&Path>| {
+        let mut command = store.becalm(&["run"]);
+        command.args(flags).args(["--", text(&app)]);
+        match home {
+            Some(home) => command.env("HOME", home),
+            None => command.env_remove("HOME"),
+        };
+        command
+    };
+    assert_started_plainly(&mut command(&[], None), "no home directory");
+    // A place that nobody may write to, not even root.
+    let file = store.path("app.c");
+    assert_started_plainly(&mut command(&[], Some(&file)), "Not a directory");
+    let quiet = run(&mut command(&["--quiet"], Some(&file)));
+    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("one two\n", ""));
+    assert_refused(&run(&mut command(&["--strict"], Some(&file))), "Not a directory");
+}
+
+#[test]
+fn an_index_that_others_may_have_written_is_not_used() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let folder = store.path("shared");
+    fs::create_dir(&folder).expect("made");
+    let (root, index) = (store.root(), folder.join("index.so"));
+    let make = |more: &[&str]| {
+        let mut command = store.becalm(&["index", "-o", text(&index)]);
+        run(command.args(more))
+    };
+    assert_eq!(make(&[text(&root)]).code, Some(0));
+    let app = store.app();
+    let start = || store.becalm(&["run", "--index", text(&index), "--", text(&app)]);
+    let env = || run(&mut store.becalm(&["env", "--index", text(&index)]));
+    let set_mode = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+    };
+    assert_eq!(run(&mut start()).stderr, "");
+    for (path, mode, usual) in
+        [(&index, 0o664, 0o644), (&index, 0o646, 0o644), (&folder, 0o775, 0o755)]
+    {
+        set_mode(path, mode);
+        assert_started_plainly(&mut start(), "may write");
+        assert_refused(&env(), "may write");
+        assert_refused(&make(&["--update"]), "name the stores");
+        set_mode(path, usual);
+    }
+    // In a sticky directory nobody replaces the file of another.
+    set_mode(&folder, 0o1777);
+    assert_eq!(run(&mut start()).stderr, "");
+    set_mode(&folder, 0o755);
+    if std::os::unix::fs::chown(&index, Some(1234), None).is_ok() {
+        assert_started_plainly(&mut start(), "belongs to user 1234");
+        assert_refused(&make(&["--update"]), "belongs to user 1234");
+        let made = make(&["--update", text(&root)]);
+        assert!(made.code == Some(0) && made.stderr.contains("made anew"), "{made:?}");
+        assert_eq!(run(&mut start()).stderr, "");
+    }
+    fs::remove_file(&index).expect("removed");
+    assert!(Command::new("mkfifo").arg(&index).status().expect("mkfifo").success());
+    assert_started_plainly(&mut start(), "no regular file");
+    assert_refused(&env(), "no regular file");
+}
+
+/// The calls that becalm makes itself before it becomes the program, by strace.
+fn calls(command: &Command, app: &Path, out: &Path) -> Vec<String> {
+    let mut strace = Command::new("strace");
+    strace.arg("-o").arg(out).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => strace.env(name, value),
+            None => strace.env_remove(name),
+        };
+    }
+    assert_eq!(run(&mut strace).stdout, "one two\n");
+    let text = fs::read_to_string(out).expect("a record");
+    let is_start =
+        |line: &&str| line.starts_with("execve(") && line.contains(support::store::text(app));
+    let end = text.lines().position(|line| is_start(&line) && line.ends_with("= 0"));
+    // The second: the first is becalm's own.
+    let own = text.lines().skip(1).position(|line| is_start(&line)).or(end).expect("a start");
+    text.lines().take(own + 2).map(str::to_owned).collect()
+}
+
+#[test]
+fn with_an_index_that_fits_run_makes_few_system_calls() {
+    if nothing_to_test_with() {
+        return;
+    }
+    if !Command::new("strace").arg("-V").output().is_ok_and(|ran| ran.status.success()) {
+        skip("no strace");
+        return;
+    }
+    let store = Store::new();
+    let (root, app, out) = (store.root(), store.app(), store.path("calls"));
+    let kept_one = || store.becalm(&["run", "--strict", "--", text(&app)]);
+    assert_eq!(run(&mut kept_one()).stdout, "one two\n");
+    let of_kept = calls(&kept_one(), &app, &out);
+    assert_eq!(run(&mut store.becalm(&["index", text(&root)])).code, Some(0));
+    let of_default = calls(&kept_one(), &app, &out);
+    store.make_index(&[]);
+    let of_named = calls(&store.calmed(), &app, &out);
+    for calls in [of_kept, of_default, of_named] {
+        // Rust's runtime begins with a poll of the standard descriptors. A static binary makes 14
+        // calls before and 2 to grow its heap; what the loader of a dynamic one makes does not
+        // count, nor that it has a longer `/proc/self/maps` to read.
+        let main = calls.iter().position(|call| call.starts_with("poll(")).expect("a runtime");
+        let is_dynamic = calls.iter().any(|call| call.contains("/etc/ld.so.preload"));
+        let of_dynamic = ["brk(", "getrandom(", "read(", "fcntl("];
+        let is_own = |call: &&String| !of_dynamic.iter().any(|start| call.starts_with(start));
+        let own = calls[main..].iter().filter(is_own).count();
+        let count = if is_dynamic { own + 14 + 2 + 1 } else { calls.len() };
+        assert!(count <= 60, "{count} calls: {calls:#?}");
+        let is_fork = |call: &String| call.starts_with("clone") || call.starts_with("fork");
+        assert!(!calls.iter().any(is_fork), "{calls:#?}");
+    }
+}
+
+#[test]
+fn what_is_for_all_users_is_refused_with_an_index_of_one() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let index = store.index();
+    fs::set_permissions(store.dir.path(), fs::Permissions::from_mode(0o700)).expect("closed");
+    for what in ["nixos", "systemd", "profile.d"] {
+        let ran = run(&mut store.becalm(&["env", "--index", text(&index), "--for", what]));
+        assert_refused(&ran, "-o /var/lib/becalm/index.so");
+    }
+}
+
+#[test]
+fn a_session_starts_programs_whose_libraries_take_more_static_tls_than_glibc_keeps() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    // Not of the store, and without a run path: libraries of the machine, as libjemalloc is.
+    store.source(
+        "big.c",
+        "static __thread char big[SIZE] __attribute__((tls_model(\"initial-exec\")));\n\
+         const char *one(void) { big[0] = 1; return big[0] ? \"big\" : \"none\"; }\n",
+    );
+    store.source(
+        "user.c",
+        "#include <stdio.h>\n#include <pthread.h>\nconst char *one(void);\n\
+         static void *thread(void *none) { return none; }\n\
+         int main(void)\n\
+         { pthread_t t; pthread_attr_t a; pthread_attr_init(&a);\n\
+           int failed = pthread_attr_setstacksize(&a, 16384);\n\
+           failed |= pthread_create(&t, &a, thread, 0);\n\
+           printf(\"%s %s\\n\", one(), failed ? \"no thread\" : \"thread\"); return 0; }\n",
+    );
+    let session = |size: u32, flags: &[&str]| {
+        let size = format!("-DSIZE={size}");
+        let (library, user) = (store.path("libbig.so"), store.path("user"));
+        cc(store.dir.path(), &["-shared", "-fPIC", &size, "big.c", "-o", text(&library)]);
+        let link = ["user.c", "-pthread", "-o", text(&user), text(&library)];
+        cc(store.dir.path(), &link);
+        store.make_index(&[]);
+        let us = env!("CARGO_BIN_EXE_becalm");
+        let (index, flags) = (store.index(), flags.join(" "));
+        let script =
+            format!("eval \"$({us} env {flags} --index {})\"; exec {}", text(&index), text(&user));
+        run(Command::new("sh").env_remove("GLIBC_TUNABLES").args(["-c", &script]))
+    };
+    // As redis-server with libjemalloc.
+    let ran = session(6000, &[]);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("big thread\n", ""));
+    // As a program of -fsanitize=thread: the session has to be told.
+    let ran = session(800_000, &["--static-tls", "900000"]);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("big no thread\n", ""));
+    let user = store.path("user");
+    let ran = run(&mut store.becalm(&["run", "--strict", "--", text(&user)]));
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("big no thread\n", ""));
+}
+
+#[test]
+fn an_index_of_version_1_is_used_and_made_anew_by_update() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let index = store.index();
+    let file = fs::read(&index).expect("read");
+    let (module, table) = becalm_core::index::split(&file).expect("an index");
+    let old = becalm_core::index::embed(&module, &as_version_1(table)).expect("an index");
+    fs::write(&index, old).expect("written");
+    let ran = run(&mut store.calmed());
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "one two\n"), "{ran:?}");
+    assert!(ran.stderr.lines().count() == 1 && ran.stderr.contains("older version"), "{ran:?}");
+    let env = run(&mut store.becalm(&["env", "--index", text(&index)]));
+    assert!(env.stdout.contains(text(&index)) && env.stderr.contains("older version"), "{env:?}");
+    let made = run(&mut store.becalm(&["index", "--update", "-o", text(&index)]));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert_eq!(run(&mut store.calmed()).stderr, "");
+    assert_eq!(store.missed_opens(true, None), 0);
+}
+
+/// The sections of version 1 out of a table of version 2, on a little-endian machine.
+fn as_version_1(table: &[u8]) -> Vec<u8> {
+    use becalm_core::index::hash;
+    let word = |at: usize| u32::from_le_bytes(table[at..at + 4].try_into().expect("a word"));
+    let entry = |kind: u32| {
+        let mut entries = (0..word(24) as usize).map(|n| 64 + 16 * n);
+        entries.find(|&at| word(at) == kind).expect("a section")
+    };
+    let mut old = table.to_vec();
+    let mut set = |at: usize, value: u32| old[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    set(12, 1);
+    for (kind, at) in [(1, 24), (2, 32), (3, 40), (4, 48), (5, 56), (6, 64), (7, 72), (8, 84)] {
+        set(at, word(entry(kind) + 4));
+        set(at + 4, word(entry(kind) + 8));
+    }
+    set(80, word(28));
+    set(92, word(32));
+    old[96..120].fill(0);
+    let checksum = hash::bytes(0, &old);
+    old[104..112].copy_from_slice(&checksum.to_le_bytes());
+    let check = hash::bytes(0, &old[..116]) as u32;
+    old[116..120].copy_from_slice(&check.to_le_bytes());
+    old
+}
