@@ -252,6 +252,14 @@ fn with_an_index_that_fits_run_makes_few_system_calls() {
     let of_default = calls(&kept_one(), &app, &out);
     store.make_index(&[]);
     let of_named = calls(&store.calmed(), &app, &out);
+    // Known to no index but the one that is kept for it.
+    let other = store.path("other-index.so");
+    let other_store = store.path("store/").join(store.packages[1]);
+    let make = ["index", text(&other_store), "-o", text(&other), "--store", text(&root)];
+    assert_eq!(run(&mut store.becalm(&make)).code, Some(0));
+    let stranger = store.becalm(&["run", "--index", text(&other), "--", text(&app)]);
+    let of_stranger = calls(&stranger, &app, &out);
+    assert!(!of_stranger.iter().any(|call| call.contains("libone.so")), "{of_stranger:#?}");
     for calls in [of_kept, of_default, of_named] {
         // Rust's runtime begins with a poll of the standard descriptors. A static binary makes 14
         // calls before and 2 to grow its heap; what the loader of a dynamic one makes does not

@@ -26,6 +26,10 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let (programs, program_buckets) = encoder.programs(&index.programs)?;
     let Encoder { edges, pool, orders, strings, .. } = encoder;
     let sections = [
+        // First, so that of an index of one program they are read with the header.
+        (kind::PROGRAMS, layout::PROGRAM, programs),
+        (kind::PROGRAM_BUCKETS, 4, program_buckets),
+        (kind::LOADER, layout::LOADER, loader),
         (kind::OBJECTS, layout::OBJECT, objects),
         (kind::BUCKETS, 4, buckets),
         (kind::EDGES, layout::EDGE, edges),
@@ -33,9 +37,6 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
         (kind::POOL, 4, pool),
         (kind::DIRECTORIES, layout::DIRECTORY, directories),
         (kind::SEARCH_DIRS, layout::SEARCH_DIR, search_dirs),
-        (kind::PROGRAMS, layout::PROGRAM, programs),
-        (kind::PROGRAM_BUCKETS, 4, program_buckets),
-        (kind::LOADER, layout::LOADER, loader),
         (kind::STRINGS, 1, strings),
         (kind::LOAD_ORDERS, 4, orders),
         (kind::ORIGINS, 4, origins),

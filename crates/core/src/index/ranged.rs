@@ -47,6 +47,8 @@ pub struct Ranged<R> {
     /// Offset of the table in the file.
     table: u64,
     header: Header,
+    /// The first bytes of the table, which were read for the header.
+    first: Vec<u8>,
 }
 
 /// What an index knows of a program's start.
@@ -67,16 +69,16 @@ impl<R: ReadAt> Ranged<R> {
     /// # Errors
     /// [`RangedError`] if it has none.
     pub fn open(source: R, length: u64) -> Result<Self, RangedError> {
-        // becalm writes files that end with the table; its place is told from there.
+        // becalm writes files that end with the table; its place is read from there.
         let behind = (layout::TRAILER + layout::BACKWARD) as u64;
         let back = length.checked_sub(behind).map(|at| bytes(&source, at + 4, 4)).transpose()?;
         for endian in back.iter().flat_map(|_| [Endian::Little, Endian::Big]) {
             let back = back.as_deref().and_then(|bytes| (Reader { endian, bytes }).word(0));
             if let Some(table) = length.checked_sub(u64::from(back.unwrap_or(0)))
                 && table + behind < length
-                && let Ok(header) = header(&source, table, length)
+                && let Ok((header, first)) = header(&source, table, length)
             {
-                return Ok(Self { source, table, header });
+                return Ok(Self { source, table, header, first });
             }
         }
         let whole = usize::try_from(length).map_err(|_| RangedError::Read)?;
@@ -84,8 +86,8 @@ impl<R: ReadAt> Ranged<R> {
         let (segment, endian) = embed::segment(&head, whole)?;
         let (start, end) = (segment.start as u64, segment.end as u64);
         let table = start + search(&source, start, end, endian)?;
-        let header = header(&source, table, end)?;
-        Ok(Self { source, table, header })
+        let (header, first) = header(&source, table, end)?;
+        Ok(Self { source, table, header, first })
     }
 
     /// Its machine.
@@ -224,7 +226,10 @@ impl<R: ReadAt> Ranged<R> {
         if at.checked_add(length).is_none_or(|end| end > self.header.length) {
             return Err(TableError::Damaged("a record leaves it").into());
         }
-        bytes(&self.source, self.table + at as u64, length)
+        match self.first.get(at..at + length) {
+            Some(known) => Ok(known.to_vec()),
+            None => bytes(&self.source, self.table + at as u64, length),
+        }
     }
 
     fn all(&self, section: Section) -> Result<Vec<u8>, RangedError> {
@@ -257,10 +262,14 @@ fn bytes(source: &impl ReadAt, at: u64, length: usize) -> Result<Vec<u8>, Ranged
     Ok(bytes)
 }
 
-/// The header of the table at an offset of the file, which ends at another.
-fn header(source: &impl ReadAt, table: u64, end: u64) -> Result<Header, RangedError> {
+/// The header of the table at an offset of the file, which ends at another, and the bytes that were
+/// read for it.
+fn header(source: &impl ReadAt, table: u64, end: u64) -> Result<(Header, Vec<u8>), RangedError> {
+    const PAGE: usize = 4096;
+    const { assert!(LONGEST <= PAGE) };
     let length = usize::try_from(end - table).map_err(|_| RangedError::Read)?;
-    Ok(Header::read(&bytes(source, table, length.min(LONGEST))?, length)?)
+    let first = bytes(source, table, length.min(PAGE))?;
+    Ok((Header::read(&first, length)?, first))
 }
 
 /// Where the table starts, from the start of its segment on: version 1 does not say.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -23,8 +22,6 @@ pub(crate) struct Opened {
     pub path: PathBuf,
     /// Its header, and what is read of the rest.
     pub index: Ranged<TrustedFile>,
-    /// Device and inode.
-    pub id: (u64, u64),
     /// When it was written, or last compared with the files.
     pub modified: Option<SystemTime>,
 }
@@ -64,16 +61,30 @@ impl Opened {
 /// If it is not there, is no index, or somebody else may have written it ([`trust`]).
 pub(crate) fn open(path: &Path) -> Result<Opened> {
     let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    let file = trust::open(&path)?;
+    opened(path, file)
+}
+
+/// As [`open`], of an absolute path; `None` if nothing is there.
+///
+/// # Errors
+/// If what is there is no index, or somebody else may have written it.
+pub(crate) fn open_if_there(path: &Path) -> Result<Option<Opened>> {
+    match trust::open(path) {
+        Err(error) if error.is_missing() => Ok(None),
+        file => opened(path.to_owned(), file?).map(Some),
+    }
+}
+
+fn opened(path: PathBuf, file: TrustedFile) -> Result<Opened> {
     let shown = path.display().to_string();
     // The loader splits LD_AUDIT at colons and replaces tokens in it.
     if shown.contains([':', '$']) {
         bail!("{shown}: LD_AUDIT cannot name a path with a colon or a dollar sign");
     }
-    let file = trust::open(&path)?;
-    let (length, id) = (file.facts.len(), (file.facts.dev(), file.facts.ino()));
-    let modified = file.facts.modified().ok();
+    let (length, modified) = (file.facts.len(), file.facts.modified().ok());
     let index = Ranged::open(file, length).with_context(|| shown)?;
-    Ok(Opened { path, index, id, modified })
+    Ok(Opened { path, index, modified })
 }
 
 /// The table of a whole index, and its bytes.

@@ -93,24 +93,20 @@ pub(crate) fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> 
     Ok(())
 }
 
-/// What `LD_AUDIT` has to name for an index: through the directory beside it if that is there and
-/// leads to it, and nobody else may write it; else the index itself. The directory is complete
-/// before the index has its name ([`super::file::write`]), so that one link stands for all.
+/// What `LD_AUDIT` has to name for an index: through the directory beside it if that is complete
+/// and nobody else may write it, else the index itself. A directory is complete once [`make`] has
+/// settled it, and its links are relative: they lead to the index beside it.
 pub(crate) fn audit_path(index: &Opened) -> OsString {
+    const ON_ITS_WAY: u32 = 0o1000;
     let dir = dir_of(&index.path);
-    let is_complete = |platforms: &Platforms| leads_to(&dir.join(platforms.own[0]), index.id);
-    let is_trusted =
-        || dir.symlink_metadata().is_ok_and(|facts| trust::check(&dir, &facts).is_ok());
-    if of(index.index.target()).is_some_and(is_complete) && is_trusted() {
+    let is_complete = |facts: fs::Metadata| {
+        facts.is_dir() && facts.mode() & ON_ITS_WAY == 0 && trust::check(&dir, &facts).is_ok()
+    };
+    if of(index.index.target()).is_some() && dir.symlink_metadata().is_ok_and(is_complete) {
         dir.join(TOKEN).into()
     } else {
         index.path.clone().into()
     }
-}
-
-/// True if a link leads to the file of a device and inode.
-fn leads_to(link: &Path, id: (u64, u64)) -> bool {
-    link.metadata().is_ok_and(|facts| (facts.dev(), facts.ino()) == id)
 }
 
 /// The index that an element of `LD_AUDIT` made by [`audit_path`] stands for.

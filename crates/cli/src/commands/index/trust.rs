@@ -49,6 +49,13 @@ pub(crate) enum Untrusted {
     Links { path: PathBuf },
 }
 
+impl Untrusted {
+    /// True if the file or a directory on the way to it is not there.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
 /// A trusted file, open for reading.
 #[derive(Debug)]
 pub(crate) struct TrustedFile {
@@ -176,10 +183,4 @@ pub(super) fn check(path: &Path, facts: &Metadata) -> Result<(), Untrusted> {
         return Err(Untrusted::Writable { path: path() });
     }
     Ok(())
-}
-
-/// True for an error that says that a file or a directory on the way to it is not there.
-pub(crate) fn is_missing(error: &anyhow::Error) -> bool {
-    let missing = |kind| matches!(kind, io::ErrorKind::NotFound);
-    matches!(error.downcast_ref(), Some(Untrusted::Io { source, .. }) if missing(source.kind()))
 }

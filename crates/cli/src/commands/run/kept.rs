@@ -44,7 +44,7 @@ pub(super) struct Place {
 /// What is in that place.
 pub(super) enum Kept {
     /// An index; `is_stale` if it should be compared with the files again.
-    Index { index: Opened, is_stale: bool },
+    Index { index: Box<Opened>, is_stale: bool },
     /// Nothing yet.
     Nothing,
     /// None can be made, for this reason.
@@ -86,14 +86,12 @@ impl Place {
     /// # Errors
     /// If an index there is not trusted.
     pub(super) fn look(&self) -> Result<Kept> {
-        match file::open(&self.path()) {
-            Ok(index) => {
+        match file::open_if_there(&self.path()) {
+            Ok(Some(index)) => {
                 let is_stale = index.modified.is_none_or(is_old);
-                Ok(Kept::Index { index, is_stale })
+                Ok(Kept::Index { index: Box::new(index), is_stale })
             }
-            Err(error) if trust::is_missing(&error) => {
-                Ok(self.failure().map_or(Kept::Nothing, Kept::Failed))
-            }
+            Ok(None) => Ok(self.failure().map_or(Kept::Nothing, Kept::Failed)),
             Err(error) if error.is::<Untrusted>() => Err(error),
             // A damaged one is made anew.
             Err(_) => Ok(Kept::Nothing),

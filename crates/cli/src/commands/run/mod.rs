@@ -22,7 +22,7 @@ use becalm_core::index::Start as Known;
 use self::kept::{Kept, Place};
 use self::program::{Program, Start};
 use super::index::file::{self, Opened};
-use super::index::{dirs_of, places, platforms, trust, variables};
+use super::index::{dirs_of, places, platforms, variables};
 use crate::exit_code::ExitStatus;
 use crate::flags::RunFlags;
 use crate::output::{self, path_bytes, words};
@@ -124,10 +124,34 @@ fn of_program(args: &RunFlags, program: &Program) -> Result<Option<Calm>> {
     };
     let known = match known {
         Some(known) => known,
-        // A program that the index does not know may need more static TLS than others.
-        None => making::need(program, &args.store),
+        None => need_of_stranger(args, program),
     };
     with_need(index, program, known).map(Some)
+}
+
+/// What a program needs that the index does not know: it may take more static TLS than others. The
+/// index that is kept for it says so; if there is none yet, its start is followed this once.
+fn need_of_stranger(args: &RunFlags, program: &Program) -> Known {
+    if let Ok(place) = place_of(args, program) {
+        match place.look() {
+            Ok(Kept::Index { index, .. }) => {
+                if let Ok(Some(known)) = known_to(&index, program) {
+                    return known;
+                }
+            }
+            Ok(Kept::Nothing) => {
+                let _ = making::elsewhere(&place, program, &args.store);
+            }
+            Ok(Kept::Failed(_)) | Err(_) => {}
+        }
+    }
+    making::need(program, &args.store)
+}
+
+fn place_of(args: &RunFlags, program: &Program) -> Result<Place> {
+    let list = env::var_os("LD_LIBRARY_PATH");
+    let dirs: Vec<PathBuf> = list.iter().flat_map(|list| dirs_of(&[list])).collect();
+    Place::of(program, &dirs, &args.store)
 }
 
 /// What the start of a program needs beside the index.
@@ -188,9 +212,8 @@ fn default_for(args: &RunFlags, program: &Program) -> Result<Option<(Opened, Opt
 /// The user's index, else the system's.
 fn default_index() -> Result<Option<Opened>> {
     for path in places::of_sessions() {
-        match file::open(&path) {
-            Err(error) if trust::is_missing(&error) => {}
-            index => return index.map(Some),
+        if let Some(index) = file::open_if_there(&path)? {
+            return Ok(Some(index));
         }
     }
     Ok(None)
@@ -199,23 +222,21 @@ fn default_index() -> Result<Option<Opened>> {
 /// The index that is kept for a program. If there is none, or it was not compared with the files
 /// for a while, another process is to see to that.
 fn kept_for(args: &RunFlags, program: &Program) -> Result<Option<Calm>> {
-    let list = env::var_os("LD_LIBRARY_PATH");
-    let dirs: Vec<PathBuf> = list.iter().flat_map(|list| dirs_of(&[list])).collect();
-    let place = Place::of(program, &dirs, &args.store)?;
+    let place = place_of(args, program)?;
     match place.look()? {
         Kept::Index { index, is_stale } => {
             if is_stale {
                 // The index is good enough for this start.
                 let _ = making::elsewhere(&place, program, &args.store);
             }
-            let known = known_to(&index, program)?.unwrap_or(Known::default());
-            with_need(index, program, known).map(Some)
+            let known = known_to(&index, program)?.unwrap_or_default();
+            with_need(*index, program, known).map(Some)
         }
         Kept::Failed(why) => bail!("{why}"),
         Kept::Nothing if args.strict => {
             making::here(&place, program, &args.store)?;
             let index = file::open(&place.path())?;
-            let known = known_to(&index, program)?.unwrap_or(Known::default());
+            let known = known_to(&index, program)?.unwrap_or_default();
             with_need(index, program, known).map(Some)
         }
         Kept::Nothing => making::elsewhere(&place, program, &args.store).map(|()| None),

@@ -6,13 +6,14 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 use becalm_core::elf;
 use becalm_core::index::Target;
 use bstr::{BString, ByteSlice};
+use rustix::fs::{Access, access};
 
 use crate::commands::secure::is_started_secure;
 use crate::output::words;
@@ -55,15 +56,13 @@ pub(super) fn find(name: &OsStr) -> Result<PathBuf> {
     }
     let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
     let is_program = |file: &PathBuf| {
-        file.metadata()
-            .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+        access(file, Access::EXEC_OK).is_ok() && file.metadata().is_ok_and(|facts| facts.is_file())
+    };
+    let in_dir = |dir: PathBuf| {
+        if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) }
     };
     env::split_paths(&path)
-        .map(
-            |dir| {
-                if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) }
-            },
-        )
+        .map(in_dir)
         .find(is_program)
         .ok_or_else(|| anyhow!("{}: command not found", name.to_string_lossy()))
 }
