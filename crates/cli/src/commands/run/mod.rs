@@ -18,6 +18,7 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::elf::machine_name;
 use becalm_core::index::Start as Known;
+use becalm_core::search::Stores;
 
 use self::kept::{Kept, Place};
 use self::program::{Program, Start};
@@ -192,13 +193,9 @@ fn default_for(args: &RunFlags, program: &Program) -> Result<Option<(Opened, Opt
         return Ok(None);
     }
     let known = known_to(&index, program)?;
-    let path = path_bytes(&program.real);
-    let is_below = |root: &bstr::BString| {
-        path.strip_prefix(root.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
-    };
     let is_in_store = || -> Result<bool> {
         let roots = index.index.roots().with_context(|| index.path.display().to_string())?;
-        Ok(roots.iter().any(is_below))
+        Ok(Stores::of(&roots).contain(&path_bytes(&program.real)))
     };
     if known.is_none() && !is_in_store()? {
         return Ok(None);
