@@ -12,6 +12,7 @@ mod notes;
 mod odd;
 mod programs;
 mod rpath;
+mod scenarios;
 mod semantics;
 mod static_tls;
 mod support;

@@ -1,0 +1,99 @@
+//! What programs do with libraries while they run: each is the same with the module.
+
+use std::fmt::Write;
+
+use crate::support::{SHOW, Scene, answered, skip};
+
+const RUN_PATH: &str = "-Wl,-rpath,@/store/a:@/store/b";
+
+#[test]
+fn libraries_opened_again_and_in_another_order_after_a_change_of_directory() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    for n in 0..4 {
+        scene.library(&format!("store/b/libx{n}.so"), "x", n + 1, &[]);
+    }
+    let source = format!(
+        r#"{SHOW}
+        #include <unistd.h>
+        static int turn(int from, int step) {{
+          int value = 0;
+          void *opened[4];
+          for (int i = 0, n = from; i < 4; i++, n = (n + step) % 4) {{
+            char name[16];
+            snprintf(name, sizeof name, "libx%d.so", n);
+            opened[i] = dlopen(name, RTLD_NOW);
+            value = 10 * value + (opened[i] ? ((int (*)(void)) dlsym(opened[i], "x"))() : 0);
+          }}
+          for (int i = 0; i < 4; i++) if (opened[i]) dlclose(opened[i]);
+          return value;
+        }}
+        int main(void) {{
+          printf("%d %d\n", turn(0, 1), turn(3, 3));
+          if (chdir("/") != 0) return 1;
+          printf("%d %d\n", turn(2, 1), turn(1, 3));
+          dlopen("libx2.so", RTLD_NOW);
+          show(turn(3, 3));
+        }}"#
+    );
+    scene.cc("store/p/prog", &source, &[RUN_PATH]);
+    scene.index(&[]);
+    let (ran, _) = scene.same("store/p/prog", &[]);
+    assert!(ran.stdout.starts_with("1234 4321\n3412 2143\n"), "{ran:?}");
+    assert!(ran.stdout.ends_with("value 4321\n"), "{ran:?}");
+}
+
+#[test]
+fn a_program_that_may_not_be_executed_and_another_after_it() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.library("store/b/libx.so", "x", 1, &[]);
+    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+    scene.cc("store/p/next", &source, &["@/store/b/libx.so", RUN_PATH]);
+    std::fs::write(scene.path("refused"), "no program").unwrap();
+    let source = format!(
+        r#"#include <errno.h>
+        #include <unistd.h>
+        int x(void);
+        int main(void) {{
+          execl("{}", "refused", (char *) 0);
+          if (errno == EACCES && x() == 1) execl("{}", "next", (char *) 0);
+          return 9;
+        }}"#,
+        scene.text("refused"),
+        scene.text("store/p/next")
+    );
+    scene.cc("store/p/prog", &source, &["@/store/b/libx.so", RUN_PATH]);
+    scene.index(&[]);
+    let (ran, answers) = scene.same("store/p/prog", &[]);
+    assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");
+    assert_eq!(answers.iter().filter(|(name, _)| name == "libx.so").count(), 2, "{answers:?}");
+}
+
+#[test]
+fn many_preloads_by_name_and_by_path() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    let mut preloads = String::new();
+    for n in 0..40 {
+        let folder = if n % 2 == 0 { "store/b" } else { "mine" };
+        let file = format!("{folder}/libpre{n}.so");
+        scene.library(&file, &format!("pre{n}"), n, &[]);
+        let name = if n % 2 == 0 { format!("libpre{n}.so") } else { scene.text(&file) };
+        write!(preloads, "{name}:").unwrap();
+    }
+    scene.library("store/b/libx.so", "x", 1, &[]);
+    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+    scene.cc("store/p/prog", &source, &["@/store/b/libx.so", RUN_PATH]);
+    scene.index(&[]);
+    let (ran, answers) = scene.same("store/p/prog", &[("LD_PRELOAD", &preloads)]);
+    assert_eq!(ran.stdout.matches("/libpre").count(), 40, "{ran:?}");
+    assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");
+    assert!(answered(&answers, "libx.so"), "{answers:?}");
+}
