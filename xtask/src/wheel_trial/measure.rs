@@ -16,7 +16,7 @@ pub(super) enum Calm {
     Plain,
     /// By an index of the environment.
     Index,
-    /// By `becalm run` alone, which learns from the starts before.
+    /// By `becalm run` alone.
     Run,
 }
 
@@ -120,7 +120,7 @@ impl Python {
 
     /// Runs a statement twice: traced, and for what it maps.
     pub(super) fn counted(&self, statement: &str, calm: Calm) -> Result<Counted> {
-        // The first start has becalm learn, and Python write what it compiles.
+        // In the first start becalm makes an index, and Python writes what it compiles.
         self.mapped(statement, calm)?;
         let mapped = self.mapped(statement, calm)?;
         let mut line =
