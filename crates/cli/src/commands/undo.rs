@@ -199,9 +199,8 @@ impl Found {
 
 /// The farms that have a list, below a package's place for farms.
 fn farms_below(farms: &Path) -> Vec<PathBuf> {
-    let list = |farm: &Path| list_of(farm);
-    let Some(lists) = list(&farms.join("any")).and_then(|any| Some(any.parent()?.to_owned()))
-    else {
+    let any = list_of(&farms.join("any"));
+    let Some(lists) = any.and_then(|any| Some(any.parent()?.to_owned())) else {
         return Vec::new();
     };
     let mut found = Vec::new();

@@ -241,7 +241,7 @@ fn write_outside(out: &mut impl Write, report: &Report) -> io::Result<()> {
         let is_it = |(done, outcome): &(BString, Done)| {
             done == path && matches!(outcome.outcome, Outcome::Written { .. })
         };
-        report.dry_run || report.done.iter().any(|done| is_it(done))
+        report.dry_run || report.done.iter().any(is_it)
     };
     for path in report.outside.iter().filter(|path| written(path)) {
         writeln!(out, "outside the named paths  {}", shown(path.as_ref()))?;
