@@ -1,5 +1,5 @@
 //! The answers that the audit module gives in one start, so that a calmed start can be
-//! predicted: the decisions of `audit/audit.c` and `audit/library_path.c`.
+//! predicted: the decisions of `audit/audit.c`, `audit/chain.c` and `audit/library_path.c`.
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
@@ -61,21 +61,84 @@ struct RunPath<'v> {
 
 impl<'a> Module<'a> {
     /// `answer`: the path for a needed string, if the module has one.
-    fn answer(&self, asking: &LoadedObject, needed: &BStr) -> Option<BString> {
+    fn answer(&self, asking: &'a LoadedObject, needed: &BStr) -> Option<BString> {
         if needed.contains(&b'/') || self.is_loader(needed) {
             return None;
         }
-        let object = self.identify(asking)?;
+        let run_path = run_path(&asking.view);
+        let is_rpath = run_path.as_ref().is_some_and(|run_path| run_path.is_rpath);
+        match self.identify(asking) {
+            Some(object) => {
+                let answer = self.answer_from_table(object, needed);
+                if answer.is_some() || !is_rpath {
+                    return answer;
+                }
+            }
+            None if run_path.is_some() => return None,
+            None => {}
+        }
+        self.answer_from_chain(asking, needed)
+    }
+
+    /// `answer_from_table`.
+    fn answer_from_table(&self, object: &'a Object, needed: &BStr) -> Option<BString> {
         let edge = self.find_edge(object, needed)?;
-        let mut guards = edge.guards.iter().map(|&at| self.index.guards.get(at as usize));
-        let hold = guards.all(|guard| guard.is_some_and(|guard| (self.holds)(guard)));
-        if !hold || !self.is_there(edge) {
+        if !self.hold(&edge.guards) || !self.is_there(edge.look, &edge.path) {
             return None;
         }
         if edge.before_library_path {
             return Some(edge.path.clone());
         }
         self.after_library_path(needed, &edge.path)
+    }
+
+    /// `answer_from_chain`: every `DT_RPATH` that is searched for the object, then
+    /// `LD_LIBRARY_PATH`, then the common object.
+    fn answer_from_chain(&self, asking: &'a LoadedObject, needed: &BStr) -> Option<BString> {
+        let chain = self.chain(asking);
+        if chain.is_empty() && self.library_path.is_none() {
+            return None;
+        }
+        for member in chain {
+            for &at in self.identify(member)?.rpath.as_ref()? {
+                let dir =
+                    self.index.search_dirs.get(at as usize).filter(|it| self.hold(&it.guards))?;
+                let hash = NameHash::of(needed, true);
+                match dir.names.iter().find(|name| name.0 | 1 == hash.0) {
+                    None => {}
+                    Some(name) if *name == hash => {
+                        let path = BString::from([&dir.path[..], b"/", needed].concat());
+                        return self.is_there(dir.look, &path).then_some(path);
+                    }
+                    Some(_) => return None,
+                }
+            }
+        }
+        if flags_1(&asking.view) & DF_1_NODEFLIB != 0 {
+            return None;
+        }
+        let common = self.by_path.get(BStr::new(""))?;
+        let edge = common.edges.iter().find(|edge| edge.needed() == needed)?;
+        let may = self.hold(&edge.guards) && self.is_there(edge.look, &edge.path);
+        may.then(|| self.after_library_path(needed, &edge.path))?
+    }
+
+    /// The objects whose `DT_RPATH` is searched for what an object asks for, in order.
+    fn chain(&self, asking: &'a LoadedObject) -> Vec<&'a LoadedObject> {
+        let has_runpath =
+            |view: &ObjectView| view.dynamic.as_ref().is_some_and(|d| d.runpath.is_some());
+        if has_runpath(&asking.view) {
+            return Vec::new();
+        }
+        let objects = &self.plain.load.objects;
+        let above = |object: &&'a LoadedObject| object.loaded_by.map(|at| &objects[at]);
+        let all = std::iter::successors(Some(asking), above);
+        all.filter(|it| run_path(&it.view).is_some_and(|it| it.is_rpath)).collect()
+    }
+
+    fn hold(&self, guards: &[u32]) -> bool {
+        let mut guards = guards.iter().map(|&at| self.index.guards.get(at as usize));
+        guards.all(|guard| guard.is_some_and(|guard| (self.holds)(guard)))
     }
 
     /// `process_is_loader`.
@@ -90,10 +153,7 @@ impl<'a> Module<'a> {
     /// `identify`: the object of the index that answers for one of the process.
     fn identify(&self, asking: &LoadedObject) -> Option<&'a Object> {
         let no_default = flags_1(&asking.view) & DF_1_NODEFLIB != 0;
-        let Some(RunPath { value, is_rpath }) = run_path(&asking.view) else {
-            let common = self.library_path.is_some() && !no_default;
-            return self.by_path.get(BStr::new("")).copied().filter(|_| common);
-        };
+        let RunPath { value, is_rpath } = run_path(&asking.view)?;
         let object = self.find(asking)?;
         (object.run_path == run_path_mark(value, is_rpath, no_default)).then_some(object)
     }
@@ -112,32 +172,15 @@ impl<'a> Module<'a> {
     fn find_edge(&self, object: &'a Object, needed: &BStr) -> Option<&'a Edge> {
         let of = |object: &'a Object| object.edges.iter().find(|edge| edge.needed() == needed);
         if let Some(edge) = of(object) {
-            let (all, strangers) = self.rpath_objects();
-            let may = !(edge.known_rpaths && strangers > 0 || edge.no_rpaths && all > 0);
-            return may.then_some(edge);
+            return Some(edge);
         }
         let common = self.by_path.get(BStr::new("")).filter(|_| object.closed)?;
         of(common).filter(|edge| edge.outside)
     }
 
-    /// The objects of the process with a `DT_RPATH`, and how many of them the index does not
-    /// know. The module counts those that are loaded when it is asked.
-    fn rpath_objects(&self) -> (usize, usize) {
-        let objects = self.plain.load.objects.iter().filter(|object| object.namespace == 0);
-        let with = objects.filter(|object| run_path(&object.view).is_some_and(|it| it.is_rpath));
-        let with: Vec<_> = with.collect();
-        let strangers = with.iter().filter(|object| self.identify(object).is_none());
-        (with.len(), strangers.count())
-    }
-
     /// `is_there`.
-    fn is_there(&self, edge: &Edge) -> bool {
-        let guard = |&at: &u32| self.index.guards.get(at as usize);
-        let roots = || {
-            let mut roots = self.index.roots.iter().map(guard);
-            roots.all(|root| root.is_some_and(|root| (self.holds)(root)))
-        };
-        !edge.look && roots() || self.fs.open(edge.path.as_ref()).is_ok()
+    fn is_there(&self, look: bool, path: &BString) -> bool {
+        !look && self.hold(&self.index.roots) || self.fs.open(path.as_ref()).is_ok()
     }
 
     /// `after_library_path`: what `LD_LIBRARY_PATH` has, else `path`.
@@ -293,22 +336,10 @@ mod tests {
     }
 
     #[test]
-    fn an_object_with_another_run_path_or_objects_with_an_unknown_rpath_are_not_answered() {
-        let plain = Environment::default();
+    fn an_object_with_another_run_path_is_not_answered() {
         let mut other = index();
         other.objects[0].run_path += 1;
-        assert!(answered(&tree(), &other, &plain, true).is_empty());
-        let mut strict = index();
-        strict.objects[0].edges[0].known_rpaths = true;
-        assert_eq!(answered(&tree(), &strict, &plain, true), ["libb.so"]);
-        strict.objects.push(object(
-            "/s/b/libb.so",
-            run_path_mark("/s/b".into(), true, false),
-            vec![],
-        ));
-        assert_eq!(answered(&tree(), &strict, &plain, true), ["liba.so", "libb.so"]);
-        strict.objects[0].edges[1].no_rpaths = true;
-        assert_eq!(answered(&tree(), &strict, &plain, true), ["liba.so"]);
+        assert!(answered(&tree(), &other, &Environment::default(), true).is_empty());
     }
 
     #[test]
