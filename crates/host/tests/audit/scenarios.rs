@@ -1,8 +1,9 @@
 //! What programs do with libraries while they run: each is the same with the module.
 
 use std::fmt::Write;
+use std::process::Command;
 
-use crate::support::{SHOW, Scene, answered, skip};
+use crate::support::{SHOW, Scene, answered, skip, skip_for};
 
 const RUN_PATH: &str = "-Wl,-rpath,@/store/a:@/store/b";
 
@@ -96,4 +97,83 @@ fn many_preloads_by_name_and_by_path() {
     assert_eq!(ran.stdout.matches("/libpre").count(), 40, "{ran:?}");
     assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");
     assert!(answered(&answers, "libx.so"), "{answers:?}");
+}
+
+/// An exception type, and the types of the functions that throw and pass it on.
+const THROWS: &str = r#"
+#include <stdexcept>
+#include <string>
+struct Odd : std::runtime_error {
+  int n;
+  Odd(int n) : std::runtime_error("odd " + std::to_string(n)), n(n) {}
+};
+typedef void (*Inner)(int);
+typedef void (*Outer)(Inner, int, int *);
+extern "C" void odd(int n);
+"#;
+
+#[test]
+fn exceptions_thrown_across_opened_libraries() {
+    if skip() {
+        return;
+    }
+    if Command::new("g++").arg("--version").output().is_err() {
+        skip_for("no C++ compiler (Debian: g++)");
+        return;
+    }
+    let scene = Scene::new();
+    let library = |name: &str, body: &str, arguments: &[&str]| {
+        let soname = format!("-Wl,-soname,{name}");
+        let all = [&["-shared", "-fPIC", soname.as_str()], arguments].concat();
+        scene.cxx(&format!("store/b/{name}"), &format!("{THROWS}{body}"), &all);
+    };
+    library("libodd.so", "void odd(int n) { throw Odd(n); }", &[]);
+    library(
+        "libinner.so",
+        r#"extern "C" void inner(int n) { if (n % 2) odd(n); throw n; }"#,
+        &["@/store/b/libodd.so", RUN_PATH],
+    );
+    library(
+        "libouter.so",
+        r#"struct Leave { int *count; ~Leave() { ++*count; } };
+        extern "C" void outer(Inner inner, int n, int *count) {
+          Leave leave = {count};
+          try { inner(n); } catch (const Odd &odd) {
+            if (odd.n > 10) throw std::string("large");
+            throw;
+          }
+        }"#,
+        &[],
+    );
+    let source = format!(
+        r#"{SHOW}{THROWS}
+        static Inner inner;
+        static Outer outer;
+        static int left;
+        static std::string call(int n) {{
+          try {{ outer(inner, n, &left); }}
+          catch (const std::exception &error) {{ return error.what(); }}
+          catch (const std::string &error) {{ return error; }}
+          catch (int error) {{ return "int " + std::to_string(error); }}
+          return "nothing";
+        }}
+        int main() {{
+          for (int turn = 0; turn < 2; turn++) {{
+            void *first = dlopen("libouter.so", RTLD_NOW);
+            void *second = dlopen("libinner.so", RTLD_LAZY);
+            if (!first || !second) return 1;
+            outer = (Outer) dlsym(first, "outer");
+            inner = (Inner) dlsym(second, "inner");
+            for (int n : {{3, 4, 11}}) printf("%s\n", call(n).c_str());
+            if (turn == 0) {{ dlclose(second); dlclose(first); }}
+          }}
+          show(left);
+        }}"#
+    );
+    scene.cxx("store/p/prog", &source, &[RUN_PATH]);
+    scene.index(&[]);
+    let (ran, answers) = scene.same("store/p/prog", &[]);
+    assert!(ran.stdout.starts_with(&"odd 3\nint 4\nlarge\n".repeat(2)), "{ran:?}");
+    assert!(ran.stdout.ends_with("value 6\n"), "{ran:?}");
+    assert!(answered(&answers, "libodd.so"), "{answers:?}");
 }

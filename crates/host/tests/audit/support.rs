@@ -84,18 +84,34 @@ impl Scene {
 
     /// Compiles `source` to the file `name`; each `@` in the arguments is the scene's folder.
     pub(crate) fn cc(&self, name: &str, source: &str, arguments: &[&str]) -> PathBuf {
+        self.compile("cc", "source.c", name, source, arguments)
+    }
+
+    /// Compiles C++ as [`Scene::cc`] compiles C.
+    pub(crate) fn cxx(&self, name: &str, source: &str, arguments: &[&str]) -> PathBuf {
+        self.compile("g++", "source.cc", name, source, arguments)
+    }
+
+    fn compile(
+        &self,
+        compiler: &str,
+        file: &str,
+        name: &str,
+        source: &str,
+        arguments: &[&str],
+    ) -> PathBuf {
         let out = self.path(name);
         std::fs::create_dir_all(out.parent().unwrap()).unwrap();
-        let c = self.path("source.c");
-        std::fs::write(&c, source).unwrap();
+        let input = self.path(file);
+        std::fs::write(&input, source).unwrap();
         let folder = self.dir.path().to_str().unwrap();
-        let made = Command::new("cc")
+        let made = Command::new(compiler)
             .args(["-w", "-O1", "-Wl,--no-as-needed", "-o"])
-            .args([&out, &c])
+            .args([&out, &input])
             .args(arguments.iter().map(|argument| argument.replace('@', folder)))
             .output()
             .unwrap();
-        assert!(made.status.success(), "cc: {}", String::from_utf8_lossy(&made.stderr));
+        assert!(made.status.success(), "{compiler}: {}", String::from_utf8_lossy(&made.stderr));
         out
     }
 
