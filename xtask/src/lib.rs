@@ -17,6 +17,7 @@ pub mod differential;
 pub mod edit_trial;
 pub mod environment_trial;
 pub mod foreign_trial;
+pub mod glibc_tests;
 pub mod loader_tests;
 pub mod loader_trial;
 pub mod patches;

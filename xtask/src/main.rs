@@ -14,6 +14,7 @@ use xtask::differential::{self, Options};
 use xtask::edit_trial;
 use xtask::environment_trial;
 use xtask::foreign_trial;
+use xtask::glibc_tests;
 use xtask::loader_tests;
 use xtask::loader_trial;
 use xtask::patches;
@@ -53,6 +54,8 @@ enum Chore {
     Patches(patches::Options),
     /// Build patched loaders and try each, one case a rule.
     LoaderTrial(loader_trial::Options),
+    /// Run glibc's own tests of loading with the audit module and without
+    GlibcTests(glibc_tests::Options),
     /// Run glibc's own tests of loading with the patch and without it.
     LoaderTests(loader_tests::Options),
     /// Count what imports of wheels from PyPI miss, plainly and under an index.
@@ -80,6 +83,7 @@ fn main() -> Result<ExitCode> {
             Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Chore::LoaderTrial(options) => loader_trial::run(&options),
+        Chore::GlibcTests(options) => glibc_tests::run(&options),
         Chore::LoaderTests(options) => loader_tests::run(&options),
         Chore::Patches(options) => patches::run(&options),
         Chore::CheckPatches(options) => check_patches::run(&options),

@@ -5,8 +5,8 @@
 //! install glibc into a root of their own and look for `/etc/ld.so.cache` there; nothing is
 //! installed outside of the folder. [`tree`] builds, [`outcome`] compares.
 
-mod outcome;
-mod tree;
+pub(crate) mod outcome;
+pub(crate) mod tree;
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -17,8 +17,22 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use self::outcome::{Compared, Results};
-use self::tree::{Tree, Way};
+use self::tree::{Run, Tree, Way};
 use crate::patches;
+
+/// The tests that concern loading: their names begin with one of these. `list-tunables` is
+/// what the makefile calls tst-rtld-list-tunables.
+const TESTS: [&str; 9] = [
+    "dblload",
+    "list-tunables",
+    "order",
+    "tst-audit",
+    "tst-dlmopen",
+    "tst-glibc-hwcaps",
+    "tst-ldconfig",
+    "tst-origin",
+    "tst-rtld",
+];
 
 /// How the chore is asked for.
 #[derive(Args)]
@@ -55,7 +69,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             eprintln!("glibc {version}, {}", way.name());
             let tree = Tree::prepare(&folder, version, &dir, way)?;
             tree.build(jobs)?;
-            tree.test(jobs)
+            tree.test(&Run { starts: &TESTS, variables: &[], label: "tests" }, jobs)
         };
         let (plain, patched) = (results(Way::Plain)?, results(Way::Patched)?);
         all.push(Compared::new(version, plain, patched));
@@ -69,8 +83,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The tree is of that release, and nobody has patched it.
-fn check(version: &str, dir: &Path) -> Result<()> {
+/// Fails if the tree is not of that release, or is patched.
+pub(crate) fn check(version: &str, dir: &Path) -> Result<()> {
     let path = dir.join("version.h");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     ensure!(text.contains(&format!("\"{version}\"")), "{}: not glibc {version}", dir.display());

@@ -15,11 +15,17 @@ const NONE: &str = "no result";
 /// (`scripts/evaluate-test.sh`): PASS, FAIL, XFAIL, XPASS, UNSUPPORTED.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(super) struct Results(BTreeMap<String, String>);
+pub(crate) struct Results(BTreeMap<String, String>);
+
+impl FromIterator<(String, String)> for Results {
+    fn from_iter<T: IntoIterator<Item = (String, String)>>(pairs: T) -> Self {
+        Results(pairs.into_iter().collect())
+    }
+}
 
 impl Results {
     /// Reads the results of these tests.
-    pub(super) fn read(elf: &Path, names: &[String]) -> Result<Self> {
+    pub(crate) fn read(elf: &Path, names: &[String]) -> Result<Self> {
         let one = |name: &String| -> Result<(String, String)> {
             let path = elf.join(format!("{name}.test-result"));
             let text = match fs::read_to_string(path) {
@@ -30,20 +36,34 @@ impl Results {
             let word = text.split_once(':').map_or(NONE, |(word, _)| word);
             Ok((name.clone(), word.to_owned()))
         };
-        Ok(Results(names.iter().map(one).collect::<Result<_>>()?))
+        names.iter().map(one).collect()
     }
 
     /// True where not one test has a result.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.values().all(|word| word == NONE)
     }
 
-    fn count(&self, word: &str) -> usize {
+    /// The names of the tests that have another result in `other`, or are in one alone.
+    pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
+        let mut names: Vec<_> = self.0.keys().chain(other.0.keys()).collect();
+        names.sort();
+        names.dedup();
+        let differs = |name: &&&String| self.0.get(**name) != other.0.get(**name);
+        names.iter().filter(differs).map(|name| (*name).clone()).collect()
+    }
+
+    /// How many tests were asked for.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn count(&self, word: &str) -> usize {
         self.0.values().filter(|other| *other == word).count()
     }
 
     /// The names of those that neither passed nor were expected to do what they did.
-    pub(super) fn failed(&self) -> Vec<String> {
+    pub(crate) fn failed(&self) -> Vec<String> {
         let fails = |word: &str| !matches!(word, "PASS" | "XFAIL" | "UNSUPPORTED");
         let failed = self.0.iter().filter(|(_, word)| fails(word));
         failed.map(|(name, _)| name.clone()).collect()
@@ -67,11 +87,7 @@ pub(super) struct Compared {
 impl Compared {
     /// Holds the patched tree's results against the plain one's.
     pub(super) fn new(version: &str, plain: Results, patched: Results) -> Self {
-        let mut names: Vec<_> = plain.0.keys().chain(patched.0.keys()).collect();
-        names.sort();
-        names.dedup();
-        let differs = |name: &&&String| plain.0.get(**name) != patched.0.get(**name);
-        let different = names.iter().filter(differs).map(|name| (*name).clone()).collect();
+        let different = plain.differences(&patched);
         Self { version: version.to_owned(), plain, patched, different }
     }
 
@@ -117,7 +133,7 @@ mod tests {
     use super::*;
 
     fn results(pairs: &[(&str, &str)]) -> Results {
-        Results(pairs.iter().map(|(name, word)| ((*name).into(), (*word).into())).collect())
+        pairs.iter().map(|(name, word)| ((*name).into(), (*word).into())).collect()
     }
 
     #[test]

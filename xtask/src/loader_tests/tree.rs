@@ -13,20 +13,6 @@ use anyhow::{Context, Result, bail, ensure};
 use super::outcome::Results;
 use crate::patches;
 
-/// The tests that concern loading: their names begin with one of these. `list-tunables` is
-/// what the makefile calls tst-rtld-list-tunables.
-const TESTS: [&str; 9] = [
-    "dblload",
-    "list-tunables",
-    "order",
-    "tst-audit",
-    "tst-dlmopen",
-    "tst-glibc-hwcaps",
-    "tst-ldconfig",
-    "tst-origin",
-    "tst-rtld",
-];
-
 /// Prints the names of all tests; those that have a rule of their own as files. No target's name
 /// of glibc's begins like this one's.
 const NAMES: &str = "becalm-names: ; @echo $(sort $(tests) $(tests-internal) $(tests-container) \
@@ -34,38 +20,52 @@ const NAMES: &str = "becalm-names: ; @echo $(sort $(tests) $(tests-internal) $(t
 
 /// With the patch or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// As Debian has it.
     Plain,
     /// With the loader patch.
     Patched,
+    /// As Debian has it, the tests' programs linked so that they start by themselves.
+    Direct,
 }
 
 impl Way {
     /// As a word.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Way::Plain => "plain",
             Way::Patched => "patched",
+            Way::Direct => "direct",
         }
     }
 }
 
 /// A source tree and its objects.
-pub(super) struct Tree {
+pub(crate) struct Tree {
     folder: PathBuf,
     source: PathBuf,
     objects: PathBuf,
+    way: Way,
+}
+
+/// One run of tests.
+pub(crate) struct Run<'a> {
+    /// The beginnings of the tests' names.
+    pub(crate) starts: &'a [&'a str],
+    /// Variables of the makefile, each as NAME=VALUE.
+    pub(crate) variables: &'a [String],
+    /// What its logs are named by.
+    pub(crate) label: &'a str,
 }
 
 impl Tree {
     /// Finds or makes the folder of this release and way.
-    pub(super) fn prepare(base: &Path, version: &str, from: &Path, way: Way) -> Result<Self> {
+    pub(crate) fn prepare(base: &Path, version: &str, from: &Path, way: Way) -> Result<Self> {
         let folder = base.join(format!("{version}-{}", way.name()));
         let objects = folder.join("objects");
-        if way == Way::Plain {
+        if way != Way::Patched {
             fs::create_dir_all(&folder)?;
-            return Ok(Self { folder, source: from.to_owned(), objects });
+            return Ok(Self { folder, source: from.to_owned(), objects, way });
         }
         let patch = patches::folder().join(version).join("resolution.patch");
         let text = fs::read(&patch).with_context(|| patch.display().to_string())?;
@@ -80,17 +80,20 @@ impl Tree {
             // Last: with it the tree is whole.
             fs::write(&stamp, text)?;
         }
-        Ok(Self { folder, source, objects })
+        Ok(Self { folder, source, objects, way })
     }
 
     /// Configures where that was not done, and makes everything.
-    pub(super) fn build(&self, jobs: usize) -> Result<()> {
+    pub(crate) fn build(&self, jobs: usize) -> Result<()> {
         if !self.objects.join("config.status").exists() {
             fs::create_dir_all(&self.objects)?;
             let mut configure = Command::new(self.source.join("configure"));
             configure.args(["--prefix=/usr", "--disable-werror", "--disable-nscd"]);
             configure.args(["--disable-mathvec", "--disable-timezone-tools", "CFLAGS=-O2"]);
-            if self.source.starts_with(&self.folder) {
+            if self.way == Way::Direct {
+                configure.arg("--enable-hardcoded-path-in-tests");
+            }
+            if self.way == Way::Patched {
                 configure.arg("--with-store-prefixes=/nix/store:/gnu/store");
             }
             self.logged(configure.current_dir(&self.objects), "configure.log")?;
@@ -116,13 +119,23 @@ impl Tree {
         self.logged(&mut make, "testroot.log")
     }
 
+    /// Returns the folder of the source.
+    pub(crate) fn source(&self) -> &Path {
+        &self.source
+    }
+
+    /// Returns the folder of the objects.
+    pub(crate) fn objects(&self) -> &Path {
+        &self.objects
+    }
+
     /// Runs the tests anew, and reads what became of each.
-    pub(super) fn test(&self, jobs: usize) -> Result<Results> {
+    pub(crate) fn test(&self, run: &Run<'_>, jobs: usize) -> Result<Results> {
         let elf = self.objects.join("elf");
-        let names = self.names()?;
+        let names = self.names(run.starts)?;
         ensure!(!names.is_empty(), "{}: has none of the tests", self.source.display());
         self.make_modules(&names, jobs)?;
-        let done = self.run_tests(&names, jobs, "tests.log");
+        let done = self.run_tests(&names, run, jobs, "");
         let results = Results::read(&elf, &names)?;
         if results.is_empty() {
             done?;
@@ -133,7 +146,7 @@ impl Tree {
         if failed.is_empty() {
             return Ok(results);
         }
-        let _ = self.run_tests(&failed, jobs, "tests-again.log");
+        let _ = self.run_tests(&failed, run, jobs, "-again");
         Results::read(&elf, &names)
     }
 
@@ -153,7 +166,7 @@ impl Tree {
 
     /// Runs tests, whatever became of them before. One that cannot be built fails the run, and has
     /// no result.
-    fn run_tests(&self, names: &[String], jobs: usize, log: &str) -> Result<()> {
+    fn run_tests(&self, names: &[String], run: &Run<'_>, jobs: usize, again: &str) -> Result<()> {
         let elf = self.objects.join("elf");
         for name in names {
             for end in ["out", "test-result"] {
@@ -162,20 +175,20 @@ impl Tree {
             }
         }
         let mut make = self.make_in_elf();
-        make.args(["--keep-going", &format!("-j{jobs}")]);
+        make.args(["--keep-going", &format!("-j{jobs}")]).args(run.variables);
         make.args(names.iter().map(|name| elf.join(format!("{name}.out"))));
-        self.logged(&mut make, log)
+        self.logged(&mut make, &format!("{}{again}.log", run.label))
     }
 
     /// The names of the tests that this release has and that are ours to run.
-    fn names(&self) -> Result<Vec<String>> {
+    fn names(&self, starts: &[&str]) -> Result<Vec<String>> {
         let mut make = self.make_in_elf();
         make.args(["--silent", "--eval", NAMES, "becalm-names"]).stdin(Stdio::null());
         let done = make.output().context("make")?;
         if !done.status.success() {
             bail!("make: {}", String::from_utf8_lossy(&done.stderr).trim());
         }
-        Ok(ours(&String::from_utf8_lossy(&done.stdout)))
+        Ok(ours(&String::from_utf8_lossy(&done.stdout), starts))
     }
 
     fn make_in_elf(&self) -> Command {
@@ -202,15 +215,15 @@ fn copied(script: &str) -> Vec<String> {
     names.filter(|name| name.ends_with(".so")).map(str::to_owned).collect()
 }
 
-/// The tests that concern loading, of all that a makefile names.
-fn ours(all: &str) -> Vec<String> {
+/// The tests whose names begin with one of `starts`, of all that a makefile names.
+fn ours(all: &str, starts: &[&str]) -> Vec<String> {
     let name = |word: &str| {
         let file = word.rsplit('/').next().unwrap_or(word);
         file.strip_suffix(".out").unwrap_or(file).to_owned()
     };
     let names = all.split_whitespace().map(name);
     let mut names: Vec<_> =
-        names.filter(|name| TESTS.iter().any(|start| name.starts_with(start))).collect();
+        names.filter(|name| starts.iter().any(|start| name.starts_with(start))).collect();
     names.sort();
     names.dedup();
     names
@@ -227,10 +240,12 @@ fn succeed(command: &mut Command) -> Result<()> {
 mod tests {
     use super::*;
 
+    const STARTS: [&str; 5] = ["dblload", "list-tunables", "order", "tst-audit", "tst-rtld"];
+
     #[test]
     fn tests_with_rules_of_their_own_count_by_the_names_of_their_files() {
         let all = "/o/elf/order-cmp.out order tst-tls1 /o/elf/list-tunables.out tst-audit1 order\n";
-        assert_eq!(ours(all), ["list-tunables", "order", "order-cmp", "tst-audit1"]);
+        assert_eq!(ours(all, &STARTS), ["list-tunables", "order", "order-cmp", "tst-audit1"]);
     }
 
     #[test]
@@ -289,16 +304,17 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let source = base.path().join("glibc");
         fake_glibc(&source);
+        let run = Run { starts: &STARTS, variables: &[], label: "tests" };
         for _ in 0..2 {
             let tree = Tree::prepare(base.path(), "2.41", &source, Way::Plain).unwrap();
             tree.build(2).unwrap();
-            let results = serde_json::to_string(&tree.test(1).unwrap()).unwrap();
+            let results = serde_json::to_string(&tree.test(&run, 1).unwrap()).unwrap();
             let expected =
                 r#"{"dblload":"PASS","order":"PASS","tst-audit1":"PASS","tst-rtld-x":"no result"}"#;
             assert_eq!(results, expected);
         }
         fs::remove_dir_all(base.path().join("2.41-plain/objects/elf")).unwrap();
         let tree = Tree::prepare(base.path(), "2.41", &source, Way::Plain).unwrap();
-        assert!(tree.test(1).is_err(), "no test has a result");
+        assert!(tree.test(&run, 1).is_err(), "no test has a result");
     }
 }

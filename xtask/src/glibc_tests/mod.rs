@@ -1,0 +1,194 @@
+//! `cargo xtask glibc-tests`: glibc's own tests of `elf/` that concern loading, without an audit
+//! module and with becalm's after the audit modules of the tests.
+//!
+//! The tree is configured with `--enable-hardcoded-path-in-tests`: test programs then start
+//! directly, not as an argument of the loader, and the module answers their searches. All objects
+//! of the tree are indexed as a store. Tests run without and with `LD_LIBRARY_PATH`, since the
+//! module answers `LD_LIBRARY_PATH` in another way. The same tests run with a module that does
+//! nothing: a difference of becalm's module alone is never explained.
+
+mod explained;
+mod wrapper;
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+use becalm_core::record::audit_log;
+use clap::Args;
+
+use self::explained::{Differing, Explained};
+use self::wrapper::Added;
+use crate::audit_trial::make;
+use crate::loader_tests::check;
+use crate::loader_tests::outcome::Results;
+use crate::loader_tests::tree::{Run, Tree, Way};
+use crate::patches;
+
+/// The beginnings of the names of the tests that are run.
+const TESTS: [&str; 30] = [
+    "circleload",
+    "constload",
+    "dblload",
+    "dblunload",
+    "failobj",
+    "filter",
+    "firstobj",
+    "global",
+    "initfirst",
+    "lateglobal",
+    "loadfail",
+    "loadtest",
+    "multiload",
+    "neededtest",
+    "next",
+    "noload",
+    "nodelete",
+    "nodlopen",
+    "order",
+    "origtest",
+    "preloadtest",
+    "reldep",
+    "resolvfail",
+    "restest",
+    "tst-audit",
+    "tst-dlopen",
+    "tst-dlmopen",
+    "tst-initorder",
+    "tst-tls",
+    "unload",
+];
+
+/// How the chore is asked for.
+#[derive(Args)]
+pub struct Options {
+    /// Unpatched source trees of Debian's glibc-source, each as VERSION=DIR; they stay as they are
+    #[arg(value_name = "VERSION=DIR", required = true, value_parser = patches::source)]
+    sources: Vec<(String, PathBuf)>,
+    /// Where objects are kept: 0.5 GB a release, found again by the next run
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+    /// Compilers at once
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+/// A module that does nothing, with the functions that becalm's has.
+const IDLE: &str = "#define _GNU_SOURCE
+#include <link.h>
+unsigned la_version (unsigned version) { return version; }
+void la_activity (uintptr_t *cookie, unsigned flag) { (void) cookie; (void) flag; }
+unsigned la_objopen (struct link_map *map, Lmid_t id, uintptr_t *cookie)
+{ (void) map; (void) id; (void) cookie; return 0; }
+unsigned la_objclose (uintptr_t *cookie) { (void) cookie; return 0; }
+char *la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
+{ (void) cookie; (void) flag; return (char *) name; }
+";
+
+/// Builds, runs and compares; exit code 1 if a difference is unexplained, or an explained one is
+/// gone.
+///
+/// # Errors
+///
+/// Returns an error if a tree cannot be built or indexed, if no test was run, or if the module
+/// answered no search.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let jobs = options.jobs.or_else(|| std::thread::available_parallelism().ok());
+    let jobs = jobs.map_or(1, NonZeroUsize::get);
+    fs::create_dir_all(&options.folder).with_context(|| options.folder.display().to_string())?;
+    let folder = fs::canonicalize(&options.folder)?;
+    let explained = Explained::read()?;
+    let mut is_clean = true;
+    for (version, dir) in &options.sources {
+        let dir = fs::canonicalize(dir).with_context(|| dir.display().to_string())?;
+        check(version, &dir)?;
+        eprintln!("glibc {version}");
+        let tree = Tree::prepare(&folder, version, &dir, Way::Direct)?;
+        tree.build(jobs)?;
+        let trial = Trial { tree, version, folder: &folder, jobs };
+        let judged = explained.judge(version, &trial.run()?);
+        print!("{judged}");
+        is_clean &= judged.is_clean();
+    }
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The tests of one release.
+struct Trial<'a> {
+    tree: Tree,
+    version: &'a str,
+    folder: &'a Path,
+    jobs: usize,
+}
+
+impl Trial<'_> {
+    /// Runs all tests without and with `LD_LIBRARY_PATH`, and prints the counts.
+    fn run(&self) -> Result<Differing> {
+        let empty = self.folder.join("empty");
+        fs::create_dir_all(&empty)?;
+        let idle_module = idle(self.folder)?;
+        let log = self.folder.join("answers.log");
+        let mut differing = Differing::default();
+        for library_path in [None, Some(empty.as_path())] {
+            let added = Added { library_path, ..Added::default() };
+            let plain = self.test("plain", added)?;
+            let idle = self.test("idle", Added { module: Some(&idle_module), ..added })?;
+            // The tests' programs exist only after the first run.
+            let index = self.index(&empty)?;
+            let _ = fs::remove_file(&log);
+            let module = Some(index.as_path());
+            let audited = self.test("audited", Added { module, log: Some(&log), ..added })?;
+            let answers = answers(&log)?;
+            let way = if library_path.is_some() { ", with LD_LIBRARY_PATH" } else { "" };
+            println!(
+                "glibc {}{way}: {} tests, {} pass without a module, {} with an idle one, {} with \
+                 becalm's, which answered {answers} searches",
+                self.version,
+                plain.len(),
+                plain.count("PASS"),
+                idle.count("PASS"),
+                audited.count("PASS")
+            );
+            ensure!(answers > 0, "the module answered no search");
+            differing.add(&plain, &idle, &audited);
+        }
+        Ok(differing)
+    }
+
+    fn test(&self, label: &str, added: Added<'_>) -> Result<Results> {
+        let file = self.folder.join(format!("wrapper-{label}"));
+        let variables = [wrapper::write(&file, &self.tree.source().join("elf"), added)?];
+        self.tree.test(&Run { starts: &TESTS, variables: &variables, label }, self.jobs)
+    }
+
+    fn index(&self, library_path: &Path) -> Result<PathBuf> {
+        let index = self.folder.join(format!("index-{}.so", self.version));
+        let stores = [self.tree.objects().to_owned()];
+        let module = make::module(self.folder)?;
+        make::index(&stores, &[library_path.to_owned()], &module, &index)?;
+        Ok(index)
+    }
+}
+
+/// Builds the module that does nothing, without the C library.
+fn idle(folder: &Path) -> Result<PathBuf> {
+    let (source, out) = (folder.join("idle.c"), folder.join("idle.so"));
+    fs::write(&source, IDLE).with_context(|| source.display().to_string())?;
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-O2", "-nostdlib", "-o"]).args([&out, &source]);
+    let done = cc.output().context("cc (Debian: gcc)")?;
+    ensure!(done.status.success(), "cc: {}", String::from_utf8_lossy(&done.stderr));
+    Ok(out)
+}
+
+/// Counts the searches that becalm's module answered, by its log; none without a log.
+fn answers(log: &Path) -> Result<usize> {
+    let text = match fs::read(log) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        read => read.with_context(|| log.display().to_string())?,
+    };
+    let processes = audit_log::parse(&text);
+    Ok(processes.iter().flat_map(|one| &one.questions).filter(|one| one.answer.is_some()).count())
+}

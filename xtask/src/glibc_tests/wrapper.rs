@@ -1,0 +1,124 @@
+//! The program that glibc's makefile starts each test by (`test-wrapper` of its Makeconfig): it adds
+//! the index to the audit modules that a test sets, and a directory to the ones that a test searches.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// Of `env NAME=VALUE… PROGRAM ARGUMENT…`, changes the variables that a test sets and adds the others
+/// in front of the program. Some tests set `LD_AUDIT` for their children unless it is set: their
+/// module comes from their source.
+const SCRIPT: &str = r#"#!/bin/sh
+audit=@AUDIT@
+libraries=@LIBRARIES@
+log=@LOG@
+sources=@SOURCES@
+[ "$1" = env ] || set -- env "$@"
+left=$#
+in_front=1
+while [ "$left" -gt 0 ]; do
+  word=$1
+  shift
+  left=$((left - 1))
+  if [ "$in_front" ]; then
+    case $word in
+      LD_AUDIT=*) word=$word${audit:+:$audit} audit= ;;
+      LD_LIBRARY_PATH=*) libraries= ;;
+      env | -* | *=*) ;;
+      *)
+        in_front=
+        own=$(sed -n 's/.*setenv ("LD_AUDIT", "\([^"]*\)", 0).*/\1/p' \
+          "$sources/${word##*/}.c" 2>/dev/null)
+        [ -z "$audit" ] || set -- "$@" "LD_AUDIT=${own:+$own:}$audit"
+        [ -z "$libraries" ] || set -- "$@" "LD_LIBRARY_PATH=$libraries"
+        [ -z "$log" ] || set -- "$@" "BECALM=log:$log"
+        ;;
+    esac
+  fi
+  set -- "$@" "$word"
+done
+exec "$@"
+"#;
+
+/// Variables to add to the environment of each test.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Added<'a> {
+    /// The directory of `LD_LIBRARY_PATH`, unless the test sets it.
+    pub(super) library_path: Option<&'a Path>,
+    /// The last audit module.
+    pub(super) module: Option<&'a Path>,
+    /// The log of becalm's module.
+    pub(super) log: Option<&'a Path>,
+}
+
+/// Writes the wrapper of tests whose sources are in `sources`, and returns the makefile's variable
+/// that names it.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be written.
+pub(super) fn write(file: &Path, sources: &Path, added: Added<'_>) -> Result<String> {
+    let quoted =
+        |path: Option<&Path>| path.map_or_else(String::new, |path| format!("'{}'", path.display()));
+    let script = SCRIPT
+        .replace("@AUDIT@", &quoted(added.module))
+        .replace("@LIBRARIES@", &quoted(added.library_path))
+        .replace("@LOG@", &quoted(added.log))
+        .replace("@SOURCES@", &quoted(Some(sources)));
+    fs::write(file, script).with_context(|| file.display().to_string())?;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
+    Ok(format!("test-wrapper={}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn run(audit: Option<&str>, library_path: Option<&str>, words: &[&str]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("wrapper");
+        let added = Added {
+            library_path: library_path.map(Path::new),
+            module: audit.map(Path::new),
+            log: audit.map(|_| Path::new("/log")),
+        };
+        let variable = write(&file, folder.path(), added).unwrap();
+        assert_eq!(variable, format!("test-wrapper={}", file.display()));
+        let program = folder.path().join("tst");
+        let show = "#!/bin/sh\necho \"[$LD_AUDIT] [$LD_LIBRARY_PATH] [$BECALM] [$A] $*\"\n";
+        fs::write(&program, show).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        if words.contains(&"SETS=1") {
+            let source = "  setenv (\"LD_AUDIT\", \"own.so\", 0);\n";
+            fs::write(folder.path().join("tst.c"), source).unwrap();
+        }
+        let mut command = Command::new(&file);
+        command.args(words).arg(&program).args(["a b", "LD_AUDIT=c"]).env_clear();
+        let output = command.env("PATH", "/usr/bin:/bin").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn what_a_test_sets_itself_is_kept_and_the_rest_added() {
+        let tail = "a b LD_AUDIT=c\n";
+        assert_eq!(run(None, None, &["env", "A=1"]), format!("[] [] [] [1] {tail}"));
+        let (module, library_path) = (Some("/i"), Some("/l"));
+        let all = ["env", "A=1"];
+        let log = "[log:/log]";
+        assert_eq!(run(module, library_path, &all), format!("[/i] [/l] {log} [1] {tail}"));
+        assert_eq!(run(module, library_path, &[]), format!("[/i] [/l] {log} [] {tail}"));
+        let own = ["env", "LD_AUDIT=/o", "LD_LIBRARY_PATH=/p"];
+        assert_eq!(run(module, library_path, &own), format!("[/o:/i] [/p] {log} [] {tail}"));
+        assert_eq!(run(None, None, &own), format!("[/o] [/p] [] [] {tail}"));
+    }
+
+    #[test]
+    fn a_module_that_a_test_sets_for_its_children_comes_first() {
+        let sets = ["env", "SETS=1"];
+        assert_eq!(run(Some("/i"), None, &sets), "[own.so:/i] [] [log:/log] [] a b LD_AUDIT=c\n");
+        assert_eq!(run(None, None, &sets), "[] [] [] [] a b LD_AUDIT=c\n");
+    }
+}
