@@ -28,7 +28,7 @@ use becalm_core::search::Stores;
 use becalm_core::search::store::below;
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
@@ -37,6 +37,9 @@ pub use trees::{is_changed_in_place, trees_beside};
 pub use update::update_stores;
 
 use rpath::ListedDirs;
+
+/// Paths that are not canonical under which one file is asked what it needs.
+const MOST_NAMES: usize = 8;
 
 /// Objects a session looks at before it looks at each directory again.
 const CHUNK: usize = 256;
@@ -334,6 +337,7 @@ impl Work<'_> {
         let mut asked = self.ask(facts, paths, true);
         let mut from = 0;
         let mut new = further.to_vec();
+        let mut names: FxHashMap<BString, usize> = FxHashMap::default();
         loop {
             asked.extend(self.ask(facts, &new, false));
             let answers = asked[from..].iter().flat_map(|asked| &asked.object.edges);
@@ -344,11 +348,27 @@ impl Work<'_> {
                 .chain(below)
                 .filter(|path| known.insert(path.clone()))
                 .collect();
+            self.bound_names(&mut new, &mut names);
             if new.is_empty() {
                 return asked;
             }
             from = asked.len();
         }
+    }
+
+    /// Leaves out paths that are one name too many for their file: objects that need each other
+    /// in a circle, by way of `$ORIGIN/..`, would name themselves by ever longer ones. No process
+    /// knows an object by such a name, for it is loaded already.
+    fn bound_names(&self, new: &mut Vec<BString>, names: &mut FxHashMap<BString, usize>) {
+        let session = self.os.session();
+        new.retain(|path| match session.canonicalize(path.as_ref()) {
+            Ok(real) if real != *path => {
+                let known = names.entry(real).or_default();
+                *known += 1;
+                *known <= MOST_NAMES
+            }
+            _ => true,
+        });
     }
 
     /// The index of objects whose answers are all there.
