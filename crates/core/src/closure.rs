@@ -13,7 +13,7 @@ use crate::elf::{Class, ElfError, Endian, Ident, ObjectView};
 use crate::fs::{Errno, FileSystem, OpenedFile};
 use crate::loader::load::{Answer, Load, LoadedObject, Resolution, Role, Start, Stop};
 use crate::loader::{Environment, Libc, LoaderFacts, glibc, musl};
-use crate::probe::Probe;
+use crate::probe::{LoggedProbe, Probe};
 
 /// Why a file has no closure.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -312,17 +312,21 @@ impl Closure {
 
     /// The probes in full, in the loader's order.
     pub fn probes(&self) -> impl Iterator<Item = Probe> + '_ {
-        self.load.probes.iter().map(|logged| {
-            let resolution = &self.load.resolutions[logged.resolution];
-            Probe {
-                needed_by: self.load.objects[resolution.needed_by].path.clone(),
-                needed: resolution.needed.clone(),
-                source: logged.source,
-                path: logged.path.to_owned(),
-                call: logged.call,
-                outcome: logged.outcome,
-            }
-        })
+        self.load.probes.iter().map(|logged| self.probe(&logged))
+    }
+
+    /// A probe of this closure in full.
+    #[must_use]
+    pub fn probe(&self, logged: &LoggedProbe<'_>) -> Probe {
+        let resolution = &self.load.resolutions[logged.resolution];
+        Probe {
+            needed_by: self.load.objects[resolution.needed_by].path.clone(),
+            needed: resolution.needed.clone(),
+            source: logged.source,
+            path: logged.path.to_owned(),
+            call: logged.call,
+            outcome: logged.outcome,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::closure::Closure;
 use crate::loader::load::Load;
-use crate::probe::{Call, Outcome, SearchSource};
+use crate::probe::{Call, LoggedProbe, Outcome, SearchSource};
 
 /// The cost of one start, of the loader's share alone; every field is a count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub struct Storm {
     pub missed_opens: u64,
     /// `stat` calls that failed.
     pub missed_stats: u64,
+    /// Of the failed calls of both kinds, those in hwcaps subdirectories.
+    #[serde(default)]
+    pub hwcaps_misses: u64,
 }
 
 impl Storm {
@@ -45,6 +48,7 @@ impl Storm {
             }
             storm.hits += u64::from(probe.outcome == Outcome::Hit);
             if probe.outcome.is_failed_call() {
+                storm.hwcaps_misses += u64::from(is_of_hwcaps(&probe));
                 match probe.call {
                     Call::Open => storm.missed_opens += 1,
                     Call::Stat => storm.missed_stats += 1,
@@ -69,6 +73,7 @@ impl Storm {
         self.hits += other.hits;
         self.missed_opens += other.missed_opens;
         self.missed_stats += other.missed_stats;
+        self.hwcaps_misses += other.hwcaps_misses;
     }
 }
 
@@ -80,6 +85,12 @@ pub fn misses_by_object(load: &Load) -> Vec<u64> {
         misses[load.resolutions[probe.resolution].needed_by] += 1;
     }
     misses
+}
+
+/// True for a probe in a hwcaps subdirectory of a search directory, or of such a subdirectory.
+#[must_use]
+pub fn is_of_hwcaps(probe: &LoggedProbe<'_>) -> bool {
+    is_searched(probe.source, probe.dir, probe.path) && probe.is_in_subdirectory()
 }
 
 pub(crate) fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool {

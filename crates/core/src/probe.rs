@@ -4,7 +4,7 @@
 //! tracer and the audit log all give the same sequence of [`Probe`]s, so that a
 //! prediction and an observation can be compared one by one.
 
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
 /// One attempt of the loader on one candidate path.
@@ -169,6 +169,30 @@ pub struct LoggedProbe<'a> {
     /// The search directory the path was made from, hwcaps subdirectory and trailing
     /// slash left off; empty where no directory was searched.
     pub dir: &'a BStr,
+}
+
+impl LoggedProbe<'_> {
+    /// True for a probe inside a hwcaps subdirectory of its search directory, or of one.
+    #[must_use]
+    pub fn is_in_subdirectory(&self) -> bool {
+        is_in_subdirectory(self.path, self.dir, self.call)
+    }
+}
+
+/// True where `path`, made from the search directory `dir`, is a file in one of its hwcaps
+/// subdirectories, or such a subdirectory itself. An empty `dir` is the current directory or
+/// none.
+pub(crate) fn is_in_subdirectory(path: &BStr, dir: &BStr, call: Call) -> bool {
+    let below = match path.strip_prefix(dir.as_bytes()) {
+        Some(below) if !dir.is_empty() => below.trim_start_with(|c| c == '/'),
+        // A relative path has the current directory's subdirectories in front.
+        Some(below) if !below.starts_with(b"/") => below,
+        _ => return false,
+    };
+    match call {
+        Call::Open => below.contains(&b'/'),
+        Call::Stat => !below.is_empty(),
+    }
 }
 
 /// The log is full: more probes than any real start makes.

@@ -13,20 +13,30 @@ use super::{Common, Spread};
 use crate::stored;
 
 /// The programs, each with arguments that make it end by itself.
-const PROGRAMS: [(&str, &[&str]); 2] = [("inkscape", &["--version"]), ("bash", &["-c", ":"])];
+const PROGRAMS: [(&str, &[&str]); 3] =
+    [("inkscape", &["--version"]), ("convert-im6.q16", &["--version"]), ("bash", &["-c", ":"])];
+
+/// What keeps a command and all it starts on the first processor.
+const ONE_CPU: [&str; 3] = ["taskset", "-c", "0"];
 
 /// The ways, untraced first; what precedes the program on the command line.
 fn ways(becalm: &str) -> Vec<(&'static str, Vec<&str>)> {
+    let trace = [becalm, "trace", "-o", "/dev/null", "--"];
+    let bpf = ["strace", "-f", "--seccomp-bpf", "-e", "trace=%file", "-o", "/dev/null"];
     vec![
         ("untraced", vec![]),
         ("untraced again", vec![]),
-        ("becalm trace", vec![becalm, "trace", "-o", "/dev/null", "--"]),
+        ("becalm trace", trace.to_vec()),
         ("becalm trace --syscalls", vec![becalm, "trace", "--syscalls", "-o", "/dev/null", "--"]),
         (
             "becalm trace --until entry",
             vec![becalm, "trace", "--until", "entry", "-o", "/dev/null", "--"],
         ),
         ("strace -f -e trace=%file", vec!["strace", "-f", "-e", "trace=%file", "-o", "/dev/null"]),
+        ("strace -f --seccomp-bpf", bpf.to_vec()),
+        // Tracer and program on one processor, where a stop costs least.
+        ("strace -f --seccomp-bpf, 1 CPU", [&ONE_CPU[..], &bpf].concat()),
+        ("becalm trace, 1 CPU", [&ONE_CPU[..], &trace].concat()),
         ("strace -c -f", vec!["strace", "-c", "-f", "-o", "/dev/null"]),
     ]
 }
@@ -65,7 +75,7 @@ fn starts(
         }
     }
     println!(
-        "{name} {}\n  {:<28}{:>10}{:>12}  {:<16}{:>10}",
+        "{name} {}\n  {:<32}{:>10}{:>12}  {:<16}{:>10}",
         arguments.join(" "),
         "",
         "median ms",
@@ -78,7 +88,7 @@ fn starts(
         let ratios = Spread::of(pairs.clone().map(|(one, untraced)| one / untraced));
         let added = Spread::of(pairs.map(|(one, untraced)| one - untraced));
         println!(
-            "  {:<28}{:>10.1}{:>12.2}  {:<16}{:>10.1}",
+            "  {:<32}{:>10.1}{:>12.2}  {:<16}{:>10.1}",
             way.0,
             1000.0 * Spread::of(own.iter().copied()).median,
             ratios.median,

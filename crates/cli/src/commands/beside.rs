@@ -4,7 +4,7 @@
 use becalm_core::closure::Closure;
 use becalm_core::cost::Storm;
 use becalm_core::observe::Attributed;
-use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
+use becalm_core::probe::{Call, LoggedProbe, Outcome, Probe, SearchSource};
 use becalm_core::record::compare::is_loader_cache_file;
 use serde::Serialize;
 
@@ -63,28 +63,30 @@ impl Beside {
     /// Puts the two side by side.
     #[must_use]
     pub(crate) fn of(attributed: &Attributed, closure: &Closure, scope: Scope) -> Self {
-        let model: Vec<Probe> = closure.probes().collect();
+        let model: Vec<LoggedProbe<'_>> = closure.load.probes.iter().collect();
+        let unseen = |at: usize, probe: &LoggedProbe<'_>| {
+            Differing::new(How::Unobserved, at, closure.probe(probe), None)
+        };
         let mut differences = Vec::new();
         let mut next = 0;
         for (at, (seen, index)) in attributed.probes.iter().zip(&attributed.predicted).enumerate() {
             let Some(index) = *index else {
-                differences.push(Differing::new(How::Unpredicted, at, seen, None));
+                differences.push(Differing::new(How::Unpredicted, at, seen.clone(), None));
                 continue;
             };
             for passed in model.get(next..index).unwrap_or_default() {
-                differences.push(Differing::new(How::Unobserved, at, passed, None));
+                differences.push(unseen(at, passed));
             }
             let predicted = model[index].outcome;
             if !agree(predicted, seen.outcome) {
-                differences.push(Differing::new(How::Outcome, at, seen, Some(predicted)));
+                differences.push(Differing::new(How::Outcome, at, seen.clone(), Some(predicted)));
             }
             next = index + 1;
         }
         let rest = model.get(next..).unwrap_or_default();
         let end = attributed.probes.len();
         if scope.reached_entry {
-            let unseen = |probe| Differing::new(How::Unobserved, end, probe, None);
-            differences.extend(rest.iter().map(unseen));
+            differences.extend(rest.iter().map(|probe| unseen(end, probe)));
         }
         if scope.opens_alone {
             differences.retain(|d| d.how != How::Unobserved || is_told_by_ld_debug(&d.probe));
@@ -100,8 +102,8 @@ impl Beside {
 }
 
 impl Differing {
-    fn new(how: How, at: usize, probe: &Probe, predicted_outcome: Option<Outcome>) -> Self {
-        Differing { how, at, probe: probe.clone(), predicted_outcome }
+    fn new(how: How, at: usize, probe: Probe, predicted_outcome: Option<Outcome>) -> Self {
+        Differing { how, at, probe, predicted_outcome }
     }
 }
 

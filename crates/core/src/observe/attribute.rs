@@ -6,8 +6,8 @@ use rustc_hash::FxHashSet;
 
 use super::Lookup;
 use crate::closure::Closure;
-use crate::cost::Storm;
-use crate::probe::{Call, Outcome, Probe, SearchSource};
+use crate::cost::{Storm, is_of_hwcaps};
+use crate::probe::{Call, LoggedProbe, Outcome, Probe, SearchSource};
 use crate::record::compare::{Difference, candidates, with_strace};
 use crate::record::strace::Attempt;
 
@@ -47,14 +47,14 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
     let mut observed = candidates(attempts, cache.map(|path| path.as_bstr()), None);
     let read = &closure.load.package_caches;
     observed.retain(|attempt| attempt.outcome != Outcome::Hit || !read.contains(&attempt.path));
-    let model: Vec<Probe> = closure.probes().collect();
-    let difference = with_strace(&model, &observed);
+    let model: Vec<LoggedProbe<'_>> = closure.load.probes.iter().collect();
     let predicted = align(&observed, &model);
+    let difference = difference(&observed, &model, closure);
     let probes: Vec<Probe> = observed
-        .iter()
+        .into_iter()
         .zip(&predicted)
         .map(|(attempt, index)| match index {
-            Some(index) => known(attempt, &model[*index]),
+            Some(index) => known(attempt, &model[*index], closure),
             None => unknown(attempt),
         })
         .collect();
@@ -63,7 +63,7 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
         .iter()
         .enumerate()
         .filter(|(index, _)| !seen.contains(index))
-        .map(|(_, probe)| probe.clone())
+        .map(|(_, probe)| closure.probe(probe))
         .collect();
     let storm = storm(&probes, &predicted, closure);
     Attributed { probes, predicted, unobserved, difference, storm }
@@ -74,7 +74,7 @@ const WINDOW: usize = 512;
 
 /// For each attempt the index of the probe it is. Both sequences are followed side by
 /// side; where they part, the nearest place where they meet again is taken.
-fn align(observed: &[Attempt], model: &[Probe]) -> Vec<Option<usize>> {
+fn align(observed: &[Attempt], model: &[LoggedProbe<'_>]) -> Vec<Option<usize>> {
     let mut indices = Vec::with_capacity(observed.len());
     let mut at = 0;
     while indices.len() < observed.len() {
@@ -94,7 +94,7 @@ fn align(observed: &[Attempt], model: &[Probe]) -> Vec<Option<usize>> {
 
 /// How many predictions and how many attempts to pass over until the two agree again;
 /// the fewest in all. Where they do not within the window, one attempt.
-fn meet(observed: &[Attempt], model: &[Probe]) -> (usize, usize) {
+fn meet(observed: &[Attempt], model: &[LoggedProbe<'_>]) -> (usize, usize) {
     let skipped = |most: usize| {
         let mut ahead = model.iter().take(most).enumerate();
         ahead.find(|(_, probe)| is_same(&observed[0], probe)).map(|(count, _)| count)
@@ -112,23 +112,55 @@ fn meet(observed: &[Attempt], model: &[Probe]) -> (usize, usize) {
 
 /// True for the same call on the same path: an outcome that differs is a difference,
 /// but says nothing about who asked.
-fn is_same(attempt: &Attempt, probe: &Probe) -> bool {
+fn is_same(attempt: &Attempt, probe: &LoggedProbe<'_>) -> bool {
     attempt.call == probe.call && attempt.path == probe.path
 }
 
-fn known(attempt: &Attempt, probe: &Probe) -> Probe {
-    let opened = attempt.outcome == Outcome::Hit && !probe.outcome.is_failed_call();
-    let outcome = if opened { probe.outcome } else { attempt.outcome };
-    Probe { outcome, ..probe.clone() }
+/// The first place where the two part, if they do: the probes in full are made for a
+/// difference alone.
+fn difference(
+    observed: &[Attempt],
+    model: &[LoggedProbe<'_>],
+    closure: &Closure,
+) -> Option<Difference> {
+    let outcome = |probe: &LoggedProbe<'_>| match probe.outcome.is_failed_call() {
+        true => probe.outcome,
+        false => Outcome::Hit,
+    };
+    let agree = |(attempt, probe): (&Attempt, &LoggedProbe<'_>)| {
+        is_same(attempt, probe) && outcome(probe) == attempt.outcome
+    };
+    if observed.len() == model.len() && observed.iter().zip(model).all(agree) {
+        return None;
+    }
+    with_strace(&closure.probes().collect::<Vec<_>>(), observed)
 }
 
-fn unknown(attempt: &Attempt) -> Probe {
-    let name = attempt.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+fn known(attempt: Attempt, probe: &LoggedProbe<'_>, closure: &Closure) -> Probe {
+    let resolution = &closure.load.resolutions[probe.resolution];
+    Probe {
+        needed_by: closure.load.objects[resolution.needed_by].path.clone(),
+        needed: resolution.needed.clone(),
+        source: probe.source,
+        path: attempt.path,
+        call: probe.call,
+        outcome: outcome_of(attempt.outcome, probe.outcome),
+    }
+}
+
+/// The observed outcome; of a file that opened, the model knows what was wrong with it.
+fn outcome_of(observed: Outcome, predicted: Outcome) -> Outcome {
+    let opened = observed == Outcome::Hit && !predicted.is_failed_call();
+    if opened { predicted } else { observed }
+}
+
+fn unknown(attempt: Attempt) -> Probe {
+    let name = attempt.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().into();
     Probe {
         needed_by: BString::default(),
-        needed: name.into(),
+        needed: name,
         source: SearchSource::Direct,
-        path: attempt.path.clone(),
+        path: attempt.path,
         call: attempt.call,
         outcome: attempt.outcome,
     }
@@ -144,6 +176,11 @@ fn storm(probes: &[Probe], predicted: &[Option<usize>], closure: &Closure) -> St
         let failed = |probe: &&Probe| probe.call == call && probe.outcome.is_failed_call();
         probes.iter().filter(failed).count() as u64
     };
+    let in_subdirectory: Vec<bool> =
+        closure.load.probes.iter().map(|probe| is_of_hwcaps(&probe)).collect();
+    let of_hwcaps = |(index, probe): &(&Option<usize>, &Probe)| {
+        probe.outcome.is_failed_call() && index.is_some_and(|index| in_subdirectory[index])
+    };
     let distinct: FxHashSet<&BStr> = predicted.iter().zip(probes).filter_map(searched).collect();
     Storm {
         objects: closure.load.objects.len() as u64,
@@ -152,6 +189,7 @@ fn storm(probes: &[Probe], predicted: &[Option<usize>], closure: &Closure) -> St
         hits: probes.iter().filter(|probe| probe.outcome == Outcome::Hit).count() as u64,
         missed_opens: missed(Call::Open),
         missed_stats: missed(Call::Stat),
+        hwcaps_misses: predicted.iter().zip(probes).filter(of_hwcaps).count() as u64,
     }
 }
 

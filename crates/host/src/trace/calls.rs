@@ -15,8 +15,11 @@ pub(super) enum Meaning {
     },
     /// It watches a process.
     Ptrace,
-    /// It asks where the program may run, or makes what inherits that: tracer and
-    /// program must no longer be kept together.
+    /// It asks where the program may run: tracer and program must not be kept together while it
+    /// is answered.
+    AsksPlacement,
+    /// It says where the program may run, or makes what inherits that: tracer and program must
+    /// no longer be kept together.
     Placement,
     /// Anything else.
     Other,
@@ -51,7 +54,7 @@ const MEANINGS: [(&str, Meaning); 28] = [
     ("clone3", Meaning::Placement),
     ("fork", Meaning::Placement),
     ("vfork", Meaning::Placement),
-    ("sched_getaffinity", Meaning::Placement),
+    ("sched_getaffinity", Meaning::AsksPlacement),
     ("sched_setaffinity", Meaning::Placement),
 ];
 

@@ -62,6 +62,7 @@ pub use error::TraceError;
 pub use front::Front;
 pub use report::{Calibration, Exit, Image, Note, Share, Traced};
 pub use rest::Rest;
+pub use together::keep_off_this_processor;
 pub use untraced::{Untraced, run_untraced};
 
 /// The program to run. Its standard streams, terminal and process group are ours.
@@ -217,6 +218,7 @@ pub fn run_with(
         _ => None,
     };
     let front = tracer.options.front.take();
+    let overhead = tracer.overhead;
     let images = tracer.images.into_iter().map(Counting::finish).collect();
     Ok(Traced { images, exit, overhead, notes: tracer.notes, rest, front })
 }

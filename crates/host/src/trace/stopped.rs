@@ -137,12 +137,13 @@ impl Stopped {
     /// what can be read. Read page by page: the next page may not be there.
     pub(super) fn string(&self, addr: u64) -> BString {
         const PAGE: u64 = 4096;
+        const BITE: usize = 256;
         let mut text = Vec::new();
-        let mut buffer = [0u8; PAGE as usize];
+        let mut buffer = [0u8; BITE];
         while text.len() < PATH_MAX {
             let from = addr.wrapping_add(text.len() as u64);
             // The peek that stands in for a forbidden read is slow: small bites.
-            let room = (PAGE - from % PAGE).min(256) as usize;
+            let room = (PAGE - from % PAGE).min(BITE as u64) as usize;
             let read = self.read(from, &mut buffer[..room]);
             let end = buffer[..read].iter().position(|byte| *byte == 0);
             text.extend_from_slice(&buffer[..end.unwrap_or(read)]);

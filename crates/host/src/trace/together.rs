@@ -2,9 +2,10 @@
 //!
 //! Each lookup stops twice, and each stop hands over from program to tracer and back:
 //! across processors that costs several times what it costs on one. The two never run at
-//! the same time, so nothing is lost. It ends before the program could notice: when it
-//! asks for its processors, makes a thread or a process, or looks into `/proc`; and at the
-//! first lookup after [`LIMIT`], when it is no start any more.
+//! the same time, so nothing is lost. The program must not notice: while it asks for its
+//! processors, both may run where they might before; it ends when the program sets them, makes
+//! a thread or a process, or looks for a `status` (of `/proc`, which names them); and at the first
+//! lookup after [`LIMIT`], when it is no start any more.
 
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,17 @@ impl Together {
         self
     }
 
+    /// When it began.
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// As if it had begun then.
+    pub(super) fn begun(mut self, since: Instant) -> Together {
+        self.since = since;
+        self
+    }
+
     /// True once it has lasted long enough.
     pub(super) fn is_over(&self) -> bool {
         self.since.elapsed() > LIMIT
@@ -51,6 +63,17 @@ impl Together {
         sched_setaffinity(Some(id), &here()).ok()?;
         together.child = Some((child, mask));
         Some(together)
+    }
+}
+
+/// Keeps a thread of this process off the processor that the calling thread runs on, so that
+/// neither waits for the other; where it may run on no other, it stays as it is.
+pub fn keep_off_this_processor(thread: rustix::process::Pid) {
+    let Ok(mut mask) = sched_getaffinity(Some(thread)) else { return };
+    mask.unset(sched_getcpu());
+    if mask.count() > 0 {
+        // It is a matter of time alone.
+        let _ = sched_setaffinity(Some(thread), &mask);
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) struct Tracer<'a> {
     pub(super) exit: Option<Exit>,
     /// While the loader of the program searches.
     together: Option<Together>,
+    /// Since when the two had been together, while the program is answered where it may run.
+    aside: Option<Instant>,
     /// True while the program is stopped and its front has been told.
     front_stopped: bool,
 }
@@ -106,6 +108,7 @@ impl<'a> Tracer<'a> {
             notes: Vec::new(),
             exit: None,
             together,
+            aside: None,
             front_stopped: false,
         }
     }
@@ -245,6 +248,7 @@ impl<'a> Tracer<'a> {
                     let errno = is_error.then(|| Errno(i32::try_from(-value).unwrap_or(0)));
                     self.call_ended(task.pid(), pending, errno, now);
                 }
+                self.together_again(task.pid());
                 self.go_on(task, 0);
             }
             AtCall::None => self.go_on(task, 0),
@@ -269,11 +273,15 @@ impl<'a> Tracer<'a> {
         let by_loader = self.images[image].is_loader(info.instruction_pointer);
         let lookup = match meaning {
             Meaning::Lookup { kind, at } => Some(lookup(&task, kind, at, &args, by_loader)),
-            Meaning::Ptrace | Meaning::Placement | Meaning::Other => None,
+            Meaning::Ptrace | Meaning::AsksPlacement | Meaning::Placement | Meaning::Other => None,
         };
         self.heed(pid, meaning, lookup.as_ref());
         if lookup.is_none() && !self.options.all_syscalls {
-            return self.go_on(task, 0);
+            return match self.aside {
+                // Its end is to be seen.
+                Some(_) => task.resume(Until::Call, 0),
+                None => self.go_on(task, 0),
+            };
         }
         let name = match known {
             Some(known) => Cow::Borrowed(known.name),
@@ -291,10 +299,21 @@ impl<'a> Tracer<'a> {
         if meaning == Meaning::Ptrace {
             self.note(Note::TracesItself { pid: pid.unsigned_abs() });
         }
-        let into_proc = lookup.is_some_and(|lookup| lookup.path.starts_with(b"/proc/"));
+        if meaning == Meaning::AsksPlacement {
+            let together = self.together.take();
+            self.aside = together.filter(|_| self.tasks.len() == 1).map(|both| both.since());
+        }
+        let of_status = lookup.is_some_and(|lookup| names_status(&lookup.path));
         let over = self.together.as_ref().is_some_and(Together::is_over);
-        if meaning == Meaning::Placement || into_proc || over {
+        if meaning == Meaning::Placement || of_status || over {
             self.together = None;
+        }
+    }
+
+    /// The program has been answered where it may run.
+    fn together_again(&mut self, pid: Pid) {
+        if let Some(since) = self.aside.take().filter(|_| self.tasks.len() == 1) {
+            self.together = Together::bring(pid).map(|both| both.begun(since));
         }
     }
 
@@ -313,7 +332,8 @@ impl<'a> Tracer<'a> {
     /// which is the tracer's time.
     fn cost(&mut self, image: usize) -> Cost {
         let all = self.overhead;
-        if self.together.is_some() {
+        // For one call that looks for nothing it is not measured.
+        if self.together.is_some() || self.aside.is_some() {
             return Cost { call_ns: all.call_ns, cycle_ns: all.cycle_ns };
         }
         if !all.has_apart() {
@@ -502,6 +522,12 @@ impl<'a> Tracer<'a> {
             }
         }
     }
+}
+
+/// True for the file of `/proc` that names a process's processors, by whatever way it is looked
+/// for.
+fn names_status(path: &[u8]) -> bool {
+    path.rsplit(|byte| *byte == b'/').next() == Some(b"status")
 }
 
 /// Reads a lookup's arguments.

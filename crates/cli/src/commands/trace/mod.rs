@@ -149,7 +149,11 @@ fn finish(
             serve(rest, front, status, told.as_ref().err());
             return Ok(ExitStatus::Program(status));
         }
-        (None, exit) => code(exit),
+        (None, exit) => {
+            // The process ends now; freeing each string of the report would only delay that.
+            std::mem::forget(report);
+            code(exit)
+        }
     };
     told.map(|()| ExitStatus::Program(status))
 }

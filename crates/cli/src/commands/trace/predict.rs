@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use becalm_core::closure::Closure;
 use becalm_core::loader::Environment;
 use becalm_core::search::Stores;
-use becalm_host::trace::{Image, Listener};
+use becalm_host::trace::{self, Image, Listener};
 use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
 
@@ -67,6 +69,8 @@ impl Answer {
 pub(super) struct Predictor {
     /// `None` where no thread could be had.
     thread: Option<(Sender<Asked>, JoinHandle<Answers>)>,
+    /// The thread's id, once it runs; 0 again once it has its place.
+    id: Arc<AtomicI32>,
 }
 
 impl Predictor {
@@ -75,9 +79,21 @@ impl Predictor {
     pub(super) fn start(assumed: &Assumed) -> Self {
         let (images, asked) = channel();
         let assumed = assumed.clone();
-        let answer = move || answer_all(&asked, &assumed);
+        let id = Arc::new(AtomicI32::new(0));
+        let own = Arc::clone(&id);
+        let answer = move || {
+            own.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+            answer_all(&asked, &assumed)
+        };
         let thread = thread::Builder::new().name("predictor".to_owned()).spawn(answer);
-        Predictor { thread: thread.ok().map(|thread| (images, thread)) }
+        Predictor { thread: thread.ok().map(|thread| (images, thread)), id }
+    }
+
+    /// Leaves the processor that the tracer shares with the program to these two, before the
+    /// thread is woken there.
+    fn make_room(&self) {
+        let id = self.id.swap(0, Ordering::Relaxed);
+        rustix::process::Pid::from_raw(id).into_iter().for_each(trace::keep_off_this_processor);
     }
 
     /// The answers. Waits for those that are still to come.
@@ -92,6 +108,7 @@ impl Predictor {
 impl Listener for Predictor {
     fn began(&mut self, index: usize, image: &Image) {
         if let Some((images, _)) = self.thread.as_ref().filter(|_| index < AHEAD) {
+            self.make_room();
             // A thread that is gone gives no answers; the model is asked later then.
             let _ = images.send((index, image.clone()));
         }

@@ -142,6 +142,28 @@ fn hwcaps_come_first_and_the_legacy_power_set_after_them() {
 }
 
 #[test]
+fn misses_in_hwcaps_subdirectories_are_counted_apart_from_those_in_search_directories() {
+    // The current directory, the root directory, a directory that is absent, one that is there.
+    let fs = base()
+        .object("/bin/prog", program().needed("liba.so").needed("b/libb.so").runpath(":/:/x//:/a"))
+        .object("/a/liba.so", ObjectBuilder::library("liba.so"));
+    let mut facts = facts(36);
+    facts.hwcaps = vec!["v2".into()];
+    facts.legacy_hwcaps = vec!["tls".into()];
+    let closure = walk(&fs, facts, &Environment::default());
+    let failed = |line: &&String| line.contains(":miss ");
+    let all = probes(&closure);
+    let (inside, outside): (Vec<&String>, Vec<&String>) = all
+        .iter()
+        .filter(failed)
+        .partition(|line| line.contains("/v2") || line.ends_with("tls") || line.contains("tls/"));
+    let storm = crate::cost::Storm::of(&closure.load);
+    assert_eq!(storm.hwcaps_misses, inside.len() as u64, "{all:#?}");
+    assert_eq!(storm.misses(), (inside.len() + outside.len()) as u64);
+    assert!(inside.len() > 12 && outside.len() > 3, "{all:#?}");
+}
+
+#[test]
 fn a_soname_that_is_loaded_answers_without_a_probe() {
     let fs = base()
         .object("/bin/prog", program().needed("/x/real.so").needed("liba.so").needed("ld.so.1"))

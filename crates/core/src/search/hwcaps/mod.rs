@@ -20,7 +20,7 @@ pub use cpu::{CpuCaps, UnknownCpu, for_cpu};
 pub(crate) const FIRST_NAMED: u16 = 33;
 /// First release that makes no legacy subdirectory (glibc 2.37, "elf: Remove legacy
 /// hwcaps support from the dynamic loader").
-pub(crate) const FIRST_WITHOUT_LEGACY: u16 = 37;
+pub const FIRST_WITHOUT_LEGACY: u16 = 37;
 
 /// More legacy words than any architecture has (s390x: seven bits, platform, `tls`);
 /// those beyond are ignored, so that no input makes a power set of unbounded size.

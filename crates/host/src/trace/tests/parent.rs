@@ -226,6 +226,43 @@ fn the_program_never_sees_that_it_shares_a_processor() {
 }
 
 #[test]
+fn a_program_that_asks_for_its_processors_is_watched_from_its_own_afterwards() {
+    let body = "static int mine(void) {
+            cpu_set_t set; sched_getaffinity(0, sizeof set, &set); return CPU_COUNT(&set);
+        }
+        int main(void) {
+            char line[256]; int words = 0, first = mine();
+            open(\"/proc/filesystems\", O_RDONLY); open(\"/nonexistent/a\", O_RDONLY);
+            if (mine() != first) return 200;
+            FILE *status = getenv(\"STATUS\") ? fopen(\"/proc/self/status\", \"r\") : 0;
+            while (status && fgets(line, sizeof line, status)) {
+                unsigned long allowed;
+                if (sscanf(line, \"Cpus_allowed: %lx\", &allowed) == 1)
+                    words += __builtin_popcountl(allowed) != first;
+            }
+            open(\"/nonexistent/b\", O_RDONLY);
+            return words ? 201 : first;
+        }";
+    let fixture = program(body);
+    let all = rustix::thread::sched_getaffinity(None).unwrap().count();
+    if all < 2 {
+        skip("one processor");
+        return;
+    }
+    let expected = Exit::Code(u8::try_from(all).unwrap());
+    for options in ways() {
+        let traced = trace_in(&fixture.program, &[], options);
+        assert_eq!(traced.exit, expected);
+        // What a call costs apart is measured once a lookup comes after they have parted.
+        assert!(!traced.overhead.has_apart(), "they parted");
+    }
+    // That file names the processors too, and may be read at any time.
+    let traced = trace_in(&fixture.program, &[("STATUS", "1")], Options::default());
+    assert_eq!(traced.exit, expected);
+    assert!(traced.overhead.has_apart(), "they stayed together");
+}
+
+#[test]
 fn a_static_program_has_no_loader_share() {
     let look = opens_after_entry("/nonexistent-becalm/static");
     let fixture = compile(&format!("{HEAD} int main(void) {{ {look}; return 0; }}"), &["-static"]);
