@@ -53,8 +53,9 @@ pub(crate) enum Command {
     /// Predict what the loader would try and load at program start; run nothing
     ///
     /// For a program: its libraries, the directories searched for them, the predicted
-    /// failing opens and stats, the directories and needed strings that cost most, and
-    /// what would not be found. Several paths or a folder give a table, the worst first.
+    /// failing opens and stats, how many of them are for hwcaps subdirectories, the
+    /// directories and needed strings that cost most, what would not be found, and what
+    /// `becalm run` and `becalm fix` would leave of its misses. Several paths or a folder give a table, the worst first.
     /// A folder is walked for every ELF program and shared library; a library is checked
     /// as `ld.so LIBRARY` would load it. Mach-O files are recognised and their load
     /// commands counted.
@@ -76,6 +77,31 @@ pub(crate) enum Command {
     /// it is.
     #[command(override_usage = "becalm trace [OPTIONS] -- CMD [ARGS]...")]
     Trace(Box<TraceFlags>),
+    /// Make one page about a program's start: what is missed, and what would help
+    ///
+    /// The page is a single file of HTML that loads nothing: the storm as a picture, the
+    /// closure as a tree, the start in time, a calmed program beside it with --after, the
+    /// carriers beside each other with --compare. The program is run once, watched, with
+    /// /dev/null as its standard streams; with --no-run it is not.
+    #[command(override_usage = "becalm report [OPTIONS] PROGRAM -o FILE.html [-- ARGS...]")]
+    Report(Box<ReportFlags>),
+    /// Run a program with an index, by which its loader finds libraries without a search
+    ///
+    /// Sets LD_AUDIT, and GLIBC_TUNABLES where the program's libraries need more static TLS
+    /// than there is under an audit module, beside what the variables already hold; then
+    /// becomes the program. What the program starts is calmed as well.
+    #[command(override_usage = "becalm run [OPTIONS] -- CMD [ARGS]...")]
+    Run(RunFlags),
+    /// Write an index of stores: one file beside them that says where libraries are
+    ///
+    /// The stores are walked, and each object's needed strings are resolved as the loader would
+    /// resolve them. The answers go into one file, an audit module (man 7 rtld-audit) for an
+    /// unmodified glibc from 2.31 on. `becalm run` and `becalm env` have programs use it. What
+    /// the search would give is what they get: where that cannot be said beforehand, the loader
+    /// searches as always.
+    Index(IndexFlags),
+    /// Print the lines that give a whole session an index, or take it away
+    Env(EnvFlags),
     /// Have objects say where their libraries are, so that the loader need not search
     ///
     /// The carrier says how the answers reach the loader: notes and loader caches are for a
@@ -93,15 +119,7 @@ pub(crate) enum Command {
     /// For each answer of a note, an absolute needed string, a farm or a package's loader
     /// cache, of becalm's or of another tool's: where does it lead, and where would the search?
     Verify(Box<VerifyFlags>),
-    /// Measure how long a program takes to start, beside others
-    ///
-    /// Every variant is started once a round, in an order drawn anew for each, so that
-    /// whatever else the machine does meets all of them. Ratios are taken within a round
-    /// and told with an interval; the first variant takes part twice, as a control. The
-    /// programs run with /dev/null as their standard streams.
-    #[command(override_usage = "becalm bench [OPTIONS] PROGRAM [-- ARGS...]")]
-    Bench(Box<BenchFlags>),
-    /// Put every carrier on a copy of a program's closure, and show them side by side
+    /// Try every strategy on a copy of a program's closure, side by side
     ///
     /// The packages of the program's closure are copied; each carrier is put on a copy of
     /// its own, which lies in the place of the original for the programs that are started
@@ -110,41 +128,24 @@ pub(crate) enum Command {
     /// for it. Nothing of the store is changed.
     #[command(override_usage = "becalm compare [OPTIONS] PROGRAM [-- ARGS...]")]
     Compare(Box<CompareFlags>),
-    /// Make a storm out of a program of this machine, calm it, and show what is left
+    /// Measure how long a program takes to start, beside others
+    ///
+    /// Every variant is started once a round, in an order drawn anew for each, so that
+    /// whatever else the machine does meets all of them. Ratios are taken within a round
+    /// and told with an interval; the first variant takes part twice, as a control. The
+    /// programs run with /dev/null as their standard streams.
+    #[command(override_usage = "becalm bench [OPTIONS] PROGRAM [-- ARGS...]")]
+    Bench(Box<BenchFlags>),
+    /// Show it all on a program of this machine, in a scratch store
     ///
     /// The program and its libraries are copied into a scratch store, one library to a
     /// directory; what its loader then tries is predicted and counted as it happens; an
     /// index calms it. Nothing of the machine is changed, and nothing remains.
     #[command(override_usage = "becalm demo [OPTIONS] [PROGRAM] [-- ARGS...]")]
     Demo(DemoFlags),
-    /// Make one page that shows a program's storm, and what is left of it
-    ///
-    /// The page is a single file of HTML that loads nothing: the storm as a picture, the
-    /// closure as a tree, the start in time, a calmed program beside it with --after, the
-    /// carriers beside each other with --compare. The program is run once, watched, with
-    /// /dev/null as its standard streams; with --no-run it is not.
-    #[command(override_usage = "becalm report [OPTIONS] PROGRAM -o FILE.html [-- ARGS...]")]
-    Report(Box<ReportFlags>),
     /// Build and try loaders that read notes and package caches
     #[command(subcommand)]
     Loader(LoaderFlags),
-    /// Write an index of stores: a file that calms their programs and changes none of them
-    ///
-    /// The stores are walked, and each object's needed strings are resolved as the loader would
-    /// resolve them. The answers go into one file, an audit module (man 7 rtld-audit) for an
-    /// unmodified glibc from 2.31 on. `becalm run` and `becalm env` have programs use it. What
-    /// the search would give is what they get: where that cannot be said beforehand, the loader
-    /// searches as always.
-    Index(IndexFlags),
-    /// Run a program calmed by an index
-    ///
-    /// Sets LD_AUDIT, and GLIBC_TUNABLES where the program's libraries need more static TLS
-    /// than there is under an audit module, beside what the variables already hold; then
-    /// becomes the program. What the program starts is calmed as well.
-    #[command(override_usage = "becalm run [OPTIONS] -- CMD [ARGS]...")]
-    Run(RunFlags),
-    /// Print the lines that calm a session by an index, or what undoes them
-    Env(EnvFlags),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateFlags),

@@ -59,8 +59,19 @@ const ENVIRONMENT: Section = Section {
     ],
 };
 
+const FIRST: Section = Section {
+    title: "First steps",
+    entries: &[
+        ("becalm check /usr/bin/git", "What its start costs and what would help; nothing is run."),
+        ("becalm report git -o git.html", "The same as a page with a picture."),
+        ("becalm trace -- git --version", "What its loader does in a real start."),
+        ("becalm run -- git --version", "The same start with an index: no file is changed."),
+        ("becalm check /opt/store/*/bin", "All programs of a store, those that miss most first."),
+    ],
+};
+
 /// What ends the help and the page of becalm itself.
-const COMMON: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT];
+const COMMON: &[&Section] = &[&FIRST, &EXIT_STATUS, &ENVIRONMENT];
 
 /// What ends the help and the page of a command, by its name.
 #[must_use]

@@ -6,6 +6,7 @@ mod support;
 use std::process::Stdio;
 
 use serde_json::Value;
+use support::store::{FLAT, Store, json, nothing_to_test_with, text};
 use support::{
     Fixture, assert_golden, becalm, becalm_as_user, check, finish, no_compiler, run, skip,
 };
@@ -60,6 +61,124 @@ fn a_relative_path_below_a_store_is_immutable() {
     assert!(immutable(&package, "./sh", store.path()));
     assert!(immutable(&package, "../link/sh", &store.path().join("hash-package")));
     assert!(!immutable(&package, "sh", &store.path().join("hash")));
+}
+
+#[test]
+fn a_name_that_path_has_and_a_script_are_said_to_be_so() {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let script = dir.path().join("script");
+    std::fs::write(&script, "#! /usr/bin/env -S sh\n").expect("written");
+    let refused = |name: &str, words: &str| {
+        let ran = run(becalm().args(["check", name]).current_dir(dir.path()));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+        assert!(ran.stderr.contains(words), "{ran:?}");
+    };
+    refused("sh", "No such file or directory; PATH has /");
+    refused("no-such-program", "no-such-program: No such file or directory\n");
+    refused("script", "script: a script, which no loader starts; the program is /usr/bin/env\n");
+}
+
+/// The only program of `check --json`, with these flags.
+fn checked(flags: &[&str]) -> Value {
+    let ran = check(&[&["--json"][..], flags].concat());
+    json(&ran)["programs"][0].take()
+}
+
+/// Misses of a storm.
+fn misses(storm: &Value) -> u64 {
+    storm["missed_opens"].as_u64().expect("opens") + storm["missed_stats"].as_u64().expect("stats")
+}
+
+#[test]
+fn a_newer_glibc_is_predicted_as_if_it_had_been_named() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let app = store.app();
+    let by = |libc: &str| checked(&["--cpu", "x86-64-v3", "--libc", libc, text(&app)]);
+    let (old, new) = (by("glibc-2.36"), by("glibc-2.37"));
+    assert_eq!(old["newer_glibc"]["libc"], "glibc-2.37");
+    assert_eq!(old["newer_glibc"]["storm"], new["storm"]);
+    assert!(misses(&new["storm"]) < misses(&old["storm"]), "{old} {new}");
+    assert!(new.get("newer_glibc").is_none(), "{new}");
+    let opens = |program: &Value| program["storm"]["hwcaps_misses"].as_u64();
+    assert!(opens(&old) > opens(&new), "{old} {new}");
+    let screen = check(&["--cpu", "x86-64-v3", "--libc", "glibc-2.36", text(&app)]).stdout;
+    let line = format!("; glibc-2.37 and later: {} misses", misses(&new["storm"]));
+    assert!(screen.contains(" in hwcaps subdirectories") && screen.contains(&line), "{screen}");
+}
+
+#[test]
+fn the_advice_is_what_a_dry_run_of_each_strategy_leaves() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let (root, app) = (store.root(), store.app());
+    let advice = checked(&["--store", text(&root), text(&app)])["advice"].take();
+    assert!(advice["assumed_store"].is_null(), "{advice}");
+    let libraries = [store.two("libtwo.so"), store.one("libone.so")];
+    let mut seen = 0;
+    for option in advice["options"].as_array().expect("options") {
+        let (strategy, scope) = (&option["strategy"], &option["scope"]);
+        let strategy = strategy.as_str().expect("a name");
+        if strategy == "index" {
+            assert_eq!((scope, &option["misses"]), (&"nothing".into(), &0.into()), "{option}");
+            continue;
+        }
+        let mut arguments = vec!["fix", "--dry-run", "--json", "--store", text(&root), "--with"];
+        arguments.extend(strategy.split(' '));
+        if strategy == "farm" {
+            arguments.push("--closure");
+        }
+        arguments.push(text(&app));
+        // A farm of the graph changes the libraries of the program that is named.
+        if scope == "closure" && strategy != "farm" {
+            arguments.extend(libraries.iter().map(|path| text(path)));
+        }
+        let ran = run(&mut store.becalm(&arguments));
+        let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let programs = report["programs"].as_array().expect("programs");
+        let own = programs.iter().find(|program| program["path"] == text(&app)).expect("the app");
+        assert_eq!(advice["before"].as_u64(), Some(misses(&own["before"])));
+        let left = (!own["after"].is_null()).then(|| misses(&own["after"]));
+        assert_eq!(option["misses"].as_u64(), left, "{arguments:?}: {option} {report}");
+        assert_eq!(option["misses"].is_null(), !option["refused"].is_null(), "{option}");
+        seen += 1;
+    }
+    assert!(seen >= 9, "{advice}");
+    let screen = check(&["--store", text(&root), text(&app)]).stdout;
+    assert!(screen.contains("advice  becalm run leaves none and changes no file"), "{screen}");
+}
+
+#[test]
+fn a_store_that_nobody_named_is_assumed_and_said_so() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let (root, app) = (store.root(), store.app());
+    let mut program = checked(&[text(&app)]);
+    assert_eq!(program["advice"]["assumed_store"], text(&root));
+    let named = checked(&["--store", text(&root), text(&app)]);
+    assert_eq!(program["advice"]["options"].take(), named["advice"]["options"]);
+    let screen = check(&[text(&app)]).stdout;
+    assert!(screen.contains(&format!("--store {}, if packages", text(&root))), "{screen}");
+}
+
+#[test]
+fn nothing_is_advised_where_nothing_is_missed_and_of_several_files() {
+    let json = json(&check(&["--json", "/bin/sh"]));
+    assert!(json["programs"][0].get("advice").is_none(), "{json}");
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let (app, one) = (store.app(), store.one("libone.so"));
+    let several: Value =
+        serde_json::from_str(&check(&["--json", text(&app), text(&one)]).stdout).expect("JSON");
+    assert!(several["programs"][0].get("advice").is_none(), "{several}");
 }
 
 #[test]

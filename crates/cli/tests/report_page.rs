@@ -40,7 +40,8 @@ fn figure(page: &str, name: &str) -> u64 {
     shown.replace(',', "").parse().unwrap_or_else(|_| panic!("{name}: {shown}"))
 }
 
-const COUNTS: [&str; 5] = ["missed_opens", "missed_stats", "probes", "search_dirs", "objects"];
+const COUNTS: [&str; 5] =
+    ["missed_opens", "missed_stats", "hwcaps_misses", "search_dirs", "objects"];
 
 fn assert_figures(page: &str, side: &str, storm: &Value) {
     for count in COUNTS {
@@ -56,8 +57,8 @@ fn misses_of_cells(page: &str) -> u64 {
     let data: Value = serde_json::from_str(data).expect("JSON");
     let numbers: Vec<u64> =
         data["cells"].as_array().expect("cells").iter().filter_map(Value::as_u64).collect();
-    assert_eq!(numbers.len() % 5, 0);
-    numbers.chunks(5).map(|cell| cell[2] + cell[3]).sum()
+    assert_eq!(numbers.len() % 6, 0);
+    numbers.chunks(6).map(|cell| cell[2] + cell[3]).sum()
 }
 
 /// Exit code 2, nothing on stdout, one line on stderr that holds the words.
@@ -177,7 +178,7 @@ fn what_cannot_be_shown_is_one_line_and_leaves_no_page() {
     for (program, words) in [
         ("/no/such/program", "No such file"),
         (text(dir.path()), "a directory"),
-        (text(&script), "neither an ELF"),
+        (text(&script), "a script, which no loader starts; the program is /bin/sh"),
         (text(&other), "not of schema becalm/trace/1"),
         (text(&broken), "not what becalm trace --json writes"),
         (text(&empty), "no program in it"),
@@ -300,7 +301,7 @@ fn a_large_storm_costs_the_browser_few_elements() {
         }
     }
     let storm = json!({"objects": 151, "search_dirs": 100, "probes": 15_000, "hits": 150,
-        "missed_opens": 14_850, "missed_stats": 0});
+        "missed_opens": 14_850, "missed_stats": 0, "hwcaps_misses": 0});
     let record = json!({"schema": "becalm/trace/1",
         "images": [{"path": "/p", "storm": storm, "probes": probes}]});
     let file = dir.path().join("record.json");

@@ -41,7 +41,8 @@ pub(crate) struct FixBench {
     /// Rounds
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Where the large store is made; without it, beside the imported one
+    /// Where the large store is made; without it, beside the imported one. /dev/shm leaves the
+    /// disk out
     #[arg(long)]
     scratch: Option<PathBuf>,
     /// Where the raw data go, one JSON object
@@ -279,7 +280,8 @@ fn rows(named: Vec<(&'static str, Vec<Taken>)>, objects: usize) -> Vec<Row> {
 
 /// The table of BENCHMARKING.md.
 fn print(record: &Record) {
-    println!("{} objects, {} bytes; load {:?}", record.objects, record.bytes, record.load);
+    let on = record.machine.file_system();
+    println!("{} objects, {} bytes, {on}; load {:?}", record.objects, record.bytes, record.load);
     println!();
     println!("| way | files a second | times patchelf | bytes added a file | peak memory, MB |");
     println!("| --- | ---: | ---: | ---: | ---: |");

@@ -46,6 +46,14 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Type of the file system that is measured on.
+    pub(crate) fn file_system(&self) -> &str {
+        // One line for each mount that the folder is seen through.
+        self.file_system.lines().next().unwrap_or_default()
+    }
+}
+
 impl Versions {
     /// Those installed here.
     pub(crate) fn here(becalm: &Path) -> Self {

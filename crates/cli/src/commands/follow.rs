@@ -7,8 +7,9 @@ use std::sync::Arc;
 use becalm_core::closure::{self, Closure, ClosureError, Subject, SubjectKind};
 use becalm_core::elf::ElfError;
 use becalm_core::fs::FileSystem;
-use becalm_core::loader::{Environment, LoaderFacts};
+use becalm_core::loader::{Environment, Libc, LoaderFacts};
 use becalm_core::macho::{self, MachO};
+use becalm_host::FactChoice;
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
 
@@ -47,6 +48,36 @@ pub(crate) fn follow(
     follow_where(assumed, fs, target, environment, |_| true)
 }
 
+/// The start of a followed subject as a loader of another release would make it: the same
+/// files and environment, the facts of that release. `None` where its facts are not known.
+#[must_use]
+pub(crate) fn follow_by_release(
+    assumed: &Assumptions,
+    fs: &dyn FileSystem,
+    closure: &Closure,
+    secure: bool,
+    release: Libc,
+) -> Option<Closure> {
+    let interpreter = interpreter_of(assumed, &closure.subject).ok()?;
+    let choice = FactChoice { libc: Some(release), ..assumed.choice.clone() };
+    let facts = becalm_host::loader_facts(&assumed.fs, interpreter.as_ref(), &choice).ok()?;
+    let environment = environment_of(assumed, &assumed.environment, &facts, secure);
+    let subject = closure.subject.clone();
+    closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment).ok()
+}
+
+/// The environment of a start, by what its loader reads.
+fn environment_of(
+    assumed: &Assumptions,
+    environment: &Environment,
+    facts: &LoaderFacts,
+    secure: bool,
+) -> Environment {
+    let reads = assumed.found_readers(facts, secure);
+    let reads = reads.unwrap_or_else(|| environment.reads.clone());
+    Environment { secure, reads, ..environment.clone() }
+}
+
 /// As [`follow`], where only objects that `walks` says yes to are followed; the others'
 /// closures are the objects alone, and need no loader.
 ///
@@ -81,9 +112,7 @@ pub(crate) fn follow_where(
         Secure::No => false,
         Secure::Auto => is_program && is_started_secure(&target.host, subject.file.mode),
     };
-    let reads = assumed.found_readers(&facts, secure);
-    let reads = reads.unwrap_or_else(|| environment.reads.clone());
-    let environment = Environment { secure, reads, ..environment.clone() };
+    let environment = environment_of(assumed, environment, &facts, secure);
     let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment)
         .map_err(|error| words_of_closure(&error))?;
     Ok(Followed::Elf(Box::new(closure), secure))
@@ -108,6 +137,13 @@ fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<Arc<LoaderFacts
 fn not_elf(fs: &dyn FileSystem, target: &Target) -> Result<Followed, String> {
     let opened = fs.open(target.inside.as_ref()).map_err(errno_words)?;
     let head = opened.head.as_ref().map_err(|errno| errno_words(*errno))?;
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line.lines().next().unwrap_or_default();
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let by = words.next().map(|name| crate::sanitize::shown(name.as_bstr()));
+        let by = by.unwrap_or_else(|| "its interpreter".to_owned());
+        return Err(format!("a script, which no loader starts; the program is {by}"));
+    }
     if !macho::is_macho(head) {
         return Err("neither an ELF nor a Mach-O file".to_owned());
     }

@@ -1,6 +1,7 @@
 //! One module a command: each takes its flags and gives an exit status. What several
 //! share stands beside them: [`assume`], [`targets`], [`follow`].
 
+pub(crate) mod advice;
 pub(crate) mod assume;
 pub(crate) mod bench;
 pub(crate) mod beside;

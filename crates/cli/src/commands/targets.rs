@@ -1,8 +1,10 @@
 //! The paths of the command line → the files to work on.
 
 use std::fs::Metadata;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use becalm_host::trace::Command;
 use becalm_host::{WalkOptions, find_objects};
 use bstr::{BString, ByteSlice};
 
@@ -66,7 +68,7 @@ pub(crate) fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
 fn add(assumed: &Assumptions, path: &Path, targets: &mut Targets) -> Result<(), String> {
     let inside = assumed.fs.inside(path);
     let host = assumed.fs.host_path(inside.as_bstr()).map_err(|e| words_of_host(&e).1)?;
-    let found = host.metadata().map_err(|error| words(&error))?;
+    let found = host.metadata().map_err(|error| not_there(assumed, path, &error))?;
     if found.is_dir() {
         add_folder(assumed, path, &host, targets);
     } else if is_regular(&found) {
@@ -75,6 +77,19 @@ fn add(assumed: &Assumptions, path: &Path, targets: &mut Targets) -> Result<(), 
         return Err("not a regular file".to_owned());
     }
     Ok(())
+}
+
+/// Why a path cannot be looked at; of a bare name, where `PATH` has it.
+fn not_there(assumed: &Assumptions, path: &Path, error: &io::Error) -> String {
+    let is_name = path.components().count() == 1 && error.kind() == io::ErrorKind::NotFound;
+    let known = Command::new(path, []).file().ok().filter(|_| is_name && assumed.fs.is_real_root());
+    match known {
+        Some(known) => {
+            let known = crate::sanitize::shown(path_bytes(&known).as_bstr());
+            format!("{}; PATH has {known}", words(error))
+        }
+        None => words(error),
+    }
 }
 
 fn is_regular(found: &Metadata) -> bool {

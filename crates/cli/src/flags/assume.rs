@@ -31,7 +31,7 @@ pub(crate) enum Readable {
 }
 
 /// What is assumed of the machine.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct AssumeFlags {
     /// Take DIR for the root directory, as for another machine or architecture
     ///
@@ -99,7 +99,7 @@ pub(crate) struct ReadsFlag {
 }
 
 /// Which directories are immutable.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct StoreFlag {
     /// Prefixes of stores: directories below one never change once made
     ///

@@ -126,6 +126,37 @@ pub(crate) struct FixFlags {
     pub jobs: Option<NonZeroUsize>,
 }
 
+impl FixFlags {
+    /// Those of a dry run with a strategy, everything else as it is by default. It names no
+    /// paths: what is planned is handed over apart.
+    #[must_use]
+    pub(crate) fn dry_run(with: CarrierName, leaf: bool, assume: AssumeFlags) -> Self {
+        Self {
+            paths: Vec::new(),
+            with,
+            dry_run: true,
+            json: false,
+            resolve: Resolve::Static,
+            keep: Vec::new(),
+            leaf,
+            closure: with == CarrierName::Farm && !leaf,
+            allow_more_misses: false,
+            dlopen: Vec::new(),
+            compat: None,
+            prefix_map: Vec::new(),
+            writing: WritingFlags {
+                in_place: false,
+                hardlinks: HardlinksFlag::Refuse,
+                setuid: false,
+                keep_times: false,
+                no_sync: false,
+            },
+            assume,
+            jobs: None,
+        }
+    }
+}
+
 /// How files are written.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct WritingFlags {

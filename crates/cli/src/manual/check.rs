@@ -17,11 +17,23 @@ const JSON: Section = Section {
         (
             "program",
             "path, kind (program, library, static, mach-o), machine, libc, interpreter, secure, \
-             immutable, storm, unresolved (needed strings), stop (why the loader would give up, or \
+             immutable, storm, newer_glibc (libc and storm of the same start by the first glibc \
+             without legacy hwcaps subdirectories, where that differs), advice (of one program: \
+             before, assumed_store, options), unresolved (needed strings), stop (why the loader would give up, or \
              null), over_budget (with --max-misses), probes (with --probes), slices (of a Mach-O \
              file).",
         ),
-        ("storm", "Counts: objects, search_dirs, probes, hits, missed_opens, missed_stats."),
+        (
+            "storm",
+            "Counts: objects, search_dirs, probes, hits, missed_opens, missed_stats, \
+             hwcaps_misses (of both kinds, those in hwcaps subdirectories).",
+        ),
+        (
+            "option",
+            "strategy, scope (what changes: nothing, program, closure), needs_reader (true where \
+             the program's loader does not read it), misses (left; null where it cannot be \
+             applied), refused (why).",
+        ),
         (
             "probe",
             "needed_by, needed, source (direct, rpath, library-path, runpath, loader-cache, \

@@ -26,6 +26,11 @@ const REPORT_FIGURES: Section = Section {
             "counts and picture",
             "As becalm check predicts them; of a record (becalm trace --json) as observed.",
         ),
+        (
+            "what would help",
+            "Misses before and after for each strategy on this program, as becalm check --json has \
+             them under advice; a record has none, for its files may not be here.",
+        ),
         ("timeline", "As becalm trace measures it, in one run."),
         ("carriers", "As becalm compare --json wrote them (schema becalm/compare/1)."),
     ],

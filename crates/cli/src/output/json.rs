@@ -12,6 +12,7 @@ use becalm_core::probe::Probe;
 use bstr::{BString, ByteSlice};
 use serde::{Serialize, Serializer};
 
+use crate::commands::advice::Advice;
 use crate::commands::beside::Beside;
 use crate::commands::check::{Kind, Program};
 use crate::commands::targets::Problem;
@@ -33,6 +34,10 @@ struct ProgramJson<'a> {
     #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
     calmed_by: &'a Option<BString>,
     storm: Storm,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    newer_glibc: Option<NewerJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: &'a Option<Advice>,
     unresolved: Vec<String>,
     stop: &'a Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +48,13 @@ struct ProgramJson<'a> {
     against: Option<&'a Beside>,
     #[serde(skip_serializing_if = "Option::is_none")]
     slices: Option<Vec<SliceJson>>,
+}
+
+/// The same start by another release.
+#[derive(Serialize)]
+struct NewerJson {
+    libc: String,
+    storm: Storm,
 }
 
 /// One slice of a Mach-O file.
@@ -101,6 +113,10 @@ pub(crate) fn program_beside(
         immutable: program.immutable,
         calmed_by: &program.calmed_by,
         storm: program.storm,
+        newer_glibc: program
+            .newer_glibc
+            .map(|newer| NewerJson { libc: newer.libc.to_string(), storm: newer.storm }),
+        advice: &program.advice,
         unresolved: program.unresolved.iter().map(|g| g.needed.to_str_lossy().into()).collect(),
         stop: &program.stop,
         over_budget: program.over_budget,

@@ -4,13 +4,14 @@
 use std::fmt::Write;
 
 use becalm_core::closure::Closure;
-use becalm_core::cost::{Misses, Offenders};
+use becalm_core::cost::{Misses, Offenders, Storm};
 use becalm_core::macho::{MachO, NameClass};
 use bstr::BString;
 
 use super::Look;
 use super::json::count;
 use super::look::{counted, grouped};
+use crate::commands::advice::Scope;
 use crate::commands::check::{Gap, Kind, Program};
 use crate::sanitize::shown;
 
@@ -38,6 +39,7 @@ pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -
                 offenders(&mut text, look, "worst needed strings", &worst.needed, WORST);
             }
             unresolved(&mut text, look, program);
+            advice(&mut text, look, program);
         }
     }
     text.into_bytes()
@@ -97,9 +99,62 @@ fn costs(text: &mut String, look: Look, program: &Program) {
         let stats = counted(storm.missed_stats, "failed stat", "failed stats");
         let _ = writeln!(text, "  {misses}: {opens}, {stats}; {hits}");
     }
+    hwcaps(text, program);
     if let Some(stop) = &program.stop {
         let stop = look.fitted(stop, 34);
         let _ = writeln!(text, "  {} {stop}", look.bad("the loader would give up at"));
+    }
+}
+
+/// How many of the misses are made for hwcaps subdirectories, and what a newer glibc would do.
+fn hwcaps(text: &mut String, program: &Program) {
+    let storm = &program.storm;
+    if storm.hwcaps_misses == 0 {
+        return;
+    }
+    let of = grouped(storm.hwcaps_misses);
+    let _ = write!(text, "  {of} of them ({}%) in hwcaps subdirectories", share(storm));
+    if let Some(newer) = &program.newer_glibc {
+        let left = counted(newer.storm.misses(), "miss", "misses");
+        let _ = write!(text, "; {} and later: {left}", newer.libc);
+    }
+    text.push('\n');
+}
+
+/// The misses in hwcaps subdirectories, in per cent of all; never 100 while there are others.
+#[must_use]
+pub(crate) fn share(storm: &Storm) -> u64 {
+    let (part, all) = (u128::from(storm.hwcaps_misses), u128::from(storm.misses()).max(1));
+    let rounded = (200 * part + all) / (2 * all);
+    let most = if part < all { 99 } else { 100 };
+    u64::try_from(rounded).unwrap_or(most).min(most)
+}
+
+/// What the best strategies would leave, in two lines.
+fn advice(text: &mut String, look: Look, program: &Program) {
+    let Some(advice) = &program.advice else { return };
+    let left = |left: u64| if left == 0 { "none".to_owned() } else { grouped(left) };
+    let mut lines = Vec::new();
+    if let Some((_, misses)) = advice.best(Scope::Nothing) {
+        lines.push(format!("becalm run leaves {} and changes no file", left(misses)));
+    }
+    let of_files = [(Scope::Program, "in this file alone"), (Scope::Closure, "with its libraries")];
+    let of_files = of_files.into_iter().filter_map(|(scope, place)| {
+        let (choice, misses) = advice.best(scope)?;
+        Some(format!("{} {place} ({})", left(misses), choice.strategy))
+    });
+    let of_files: Vec<String> = of_files.collect();
+    if !of_files.is_empty() {
+        lines.push(format!("becalm fix leaves {}", of_files.join(", ")));
+    }
+    if let (false, Some(store)) = (lines.is_empty(), &advice.assumed_store) {
+        let store = look.fitted(&shown(store.as_ref()), 48);
+        lines.push(format!("both with --store {store}, if packages there never change"));
+    }
+    for (at, line) in lines.iter().enumerate() {
+        let title = if at == 0 { look.strong("advice") } else { " ".repeat("advice".len()) };
+        let start = if at == 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{start}  {title}  {line}");
     }
 }
 
@@ -179,6 +234,19 @@ pub(crate) fn slices(text: &mut String, file: &MachO) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_share_of_hwcaps_is_rounded_and_is_all_of_them_only_where_it_is() {
+        let share_of = |hwcaps_misses, missed_opens| {
+            share(&Storm { hwcaps_misses, missed_opens, ..Storm::default() })
+        };
+        assert_eq!(share_of(0, 0), 0);
+        assert_eq!(share_of(1, 3), 33);
+        assert_eq!(share_of(2, 3), 67);
+        assert_eq!(share_of(9_999, 10_000), 99);
+        assert_eq!(share_of(7, 7), 100);
+        assert_eq!(share_of(u64::MAX, u64::MAX), 100);
+    }
 
     #[test]
     fn the_worst_has_the_longest_bar_and_the_least_has_one() {

@@ -10,18 +10,20 @@ mod program;
 use std::io::Write;
 
 use anyhow::Result;
+use becalm_core::closure::Closure;
 use becalm_host::Session;
 use rayon::prelude::*;
 
+use super::advice::Advice;
 use super::assume::{self, Assumptions};
 use super::jobs;
 use super::targets::{self, Problem, Target, Targets};
 use crate::exit_code::ExitStatus;
-use crate::flags::{CheckFlags, When};
+use crate::flags::{AssumeFlags, CheckFlags, When};
 use crate::output::{self, Look, Stdout, json, probes, table, text, tree};
 use crate::progress::Progress;
 
-pub(crate) use self::program::{Gap, Kind, Program, Verdict, check};
+pub(crate) use self::program::{Gap, Kind, Program, Verdict, by_newer_glibc, check};
 
 /// Programs followed before what they gave is written, where each gives much.
 const BATCH: usize = 64;
@@ -60,7 +62,9 @@ pub(crate) fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
     }
     let view = View::of(asked, &targets);
     let look = Look::of_stdout(if asked.json { When::Never } else { color });
-    let follower = Follower { view, look, assumed, max_misses: asked.max_misses };
+    let advises = targets.is_one_file && matches!(view, View::Screen | View::Json { .. });
+    let advises = advises.then(|| asked.assume.clone());
+    let follower = Follower { view, look, assumed, max_misses: asked.max_misses, advises };
     let mut run = Run::new(follower);
     run.check(targets)?;
     run.out.flush()?;
@@ -91,6 +95,8 @@ struct Follower {
     look: Look,
     assumed: Assumptions,
     max_misses: Option<u64>,
+    /// The flags that plans go by, where advice is given.
+    advises: Option<AssumeFlags>,
 }
 
 /// What is kept of one target: the verdict, and what is written of it.
@@ -123,6 +129,9 @@ impl Follower {
         let Verdict::Checked(program) = &mut verdict else { return (verdict, Vec::new()) };
         program.over_budget = self.max_misses.map(|most| program.storm.misses() > most);
         let closure = closure.as_ref();
+        if let Some(closure) = closure {
+            self.add_more(session, target, (program, closure));
+        }
         let written = match self.view {
             View::Screen => text::screen(self.look, program, closure),
             View::Table => Vec::new(),
@@ -131,6 +140,25 @@ impl Follower {
             View::Json { probes } => json::program(program, closure, probes),
         };
         (verdict, written)
+    }
+}
+
+impl Follower {
+    /// Adds what costs further walks, where it is written: what a newer glibc would do, and of
+    /// one program alone the advice.
+    fn add_more(
+        &self,
+        session: &Session<'_>,
+        target: &Target,
+        (program, closure): (&mut Program, &Closure),
+    ) {
+        if matches!(self.view, View::Screen | View::Json { .. }) {
+            program.newer_glibc =
+                program::by_newer_glibc(&self.assumed, session, (program, closure));
+        }
+        if let Some(assume) = self.advises.as_ref().filter(|_| program.calmed_by.is_none()) {
+            program.advice = Advice::of(assume, &self.assumed, target, closure);
+        }
     }
 }
 

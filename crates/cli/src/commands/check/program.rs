@@ -2,16 +2,18 @@
 
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::Storm;
-use becalm_core::loader::Libc;
 use becalm_core::loader::load::{Answer, Refusal, Role, Stop};
+use becalm_core::loader::{GlibcVersion, Libc};
 use becalm_core::macho::MachO;
+use becalm_core::search::hwcaps::FIRST_WITHOUT_LEGACY;
 use becalm_host::Session;
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
+use crate::commands::advice::Advice;
 use crate::commands::assume::Assumptions;
 use crate::commands::calmed::by_index;
-use crate::commands::follow::{Followed, follow};
+use crate::commands::follow::{Followed, follow, follow_by_release};
 use crate::commands::targets::{Problem, Target};
 
 /// What became of one file.
@@ -58,6 +60,20 @@ pub(crate) struct Program {
     pub incomplete: bool,
     /// Whether its misses are over the budget, where there is one.
     pub over_budget: Option<bool>,
+    /// The storm of the same start by the first glibc without legacy hwcaps subdirectories,
+    /// where that differs and was asked for.
+    pub newer_glibc: Option<Newer>,
+    /// What each strategy would leave, where that was asked for.
+    pub advice: Option<Advice>,
+}
+
+/// The same start by another release of glibc.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Newer {
+    /// The release.
+    pub libc: Libc,
+    /// What the search would cost.
+    pub storm: Storm,
 }
 
 /// What kind of file it is.
@@ -123,6 +139,24 @@ fn calmed(
     }
 }
 
+/// The same start by the first glibc that has no legacy hwcaps subdirectories: those of the
+/// program's own glibc are most of a storm. `None` where the release has none either, or where
+/// no miss is in such a subdirectory.
+#[must_use]
+pub(crate) fn by_newer_glibc(
+    assumed: &Assumptions,
+    session: &Session<'_>,
+    (program, closure): (&Program, &Closure),
+) -> Option<Newer> {
+    let first = Libc::Glibc(GlibcVersion { major: 2, minor: FIRST_WITHOUT_LEGACY });
+    let is_older = matches!(program.libc, Some(own @ Libc::Glibc(_)) if own < first);
+    if !is_older || program.calmed_by.is_some() || program.storm.hwcaps_misses == 0 {
+        return None;
+    }
+    let closure = follow_by_release(assumed, session, closure, program.secure, first)?;
+    Some(Newer { libc: first, storm: Storm::of(&closure.load) })
+}
+
 impl Program {
     fn new(assumed: &Assumptions, target: &Target, closure: &Closure, secure: bool) -> Self {
         let load = &closure.load;
@@ -153,6 +187,8 @@ impl Program {
             }),
             incomplete: load.stop == Some(Stop::TooManyProbes),
             over_budget: None,
+            newer_glibc: None,
+            advice: None,
         }
     }
 
@@ -178,6 +214,8 @@ impl Program {
             stop: None,
             incomplete: false,
             over_budget: None,
+            newer_glibc: None,
+            advice: None,
         }
     }
 }

@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 
 use becalm_core::carrier::{Creation, FilePlan, Plan, PlannedAnswer};
 use becalm_core::closure::{Closure, SubjectKind};
-use becalm_core::cost::Storm;
+use becalm_core::cost::{Storm, is_of_hwcaps};
 use becalm_core::edit::Edit;
 use becalm_core::facts::{GlibcVersion, Libc};
 use becalm_core::index::{Index, tls};
 use becalm_core::loader::load::Role;
 use becalm_core::probe::{Call, Outcome};
-use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, index_files};
+use becalm_host::{FactChoice, OsFs};
 use bstr::{BStr, ByteSlice};
 use rustc_hash::FxHashSet;
 
-use crate::commands::index::module::Modules;
+use crate::commands::index::module::{Modules, Sealed};
 use crate::commands::index::path_of;
 use crate::output::path_bytes;
 
@@ -55,13 +55,7 @@ pub(crate) fn plan_audit(
     if element.find_byteset(b":$").is_some() {
         return Err("its path has a colon or a dollar sign, which DT_AUDIT cannot name".to_owned());
     }
-    let objects = closure.load.objects.iter();
-    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
-    let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
-    let options = IndexOptions { prefixes, ..IndexOptions::default() };
-    let sealed =
-        Modules::new(None).and_then(|modules| modules.seal(index_files(os, &files, options)));
-    let sealed = sealed.map_err(|error| format!("{error:#}"))?;
+    let sealed = seal(os, closure, IndexOptions { prefixes, ..IndexOptions::default() })?;
     let mut files = answers(closure, &sealed.machine.index);
     let path = path_bytes(&program);
     let edits = edits(closure, element.as_ref());
@@ -74,10 +68,45 @@ pub(crate) fn plan_audit(
     Ok(Plan { files, creations, findings: Vec::new() })
 }
 
-fn check(os: &OsFs, closure: &Closure) -> Result<(), String> {
-    if !os.is_real_root() {
-        return Err("an index is made on the machine it is for, not with --sysroot".to_owned());
+/// The index of all objects of a start.
+fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Sealed, String> {
+    let objects = closure.load.objects.iter();
+    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
+    let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
+    let sealed =
+        Modules::new(None).and_then(|modules| modules.seal(index_files(os, &files, options)));
+    sealed.map_err(|error| format!("{error:#}"))
+}
+
+/// What an index of the start's own objects would leave of its storm, nothing being written.
+///
+/// # Errors
+/// Why there can be no such index, in words.
+pub(crate) fn left_by_index(
+    os: &OsFs,
+    closure: &Closure,
+    (prefixes, facts): (&[PathBuf], &FactChoice),
+) -> Result<Storm, String> {
+    check_root(os)?;
+    if tls::of_closure(closure).impossible {
+        return Err("its libraries need more static TLS than an audited start can have".to_owned());
     }
+    let options = IndexOptions { prefixes, facts: Some(facts), ..IndexOptions::default() };
+    let sealed = seal(os, closure, options)?;
+    let files = answers(closure, &sealed.machine.index);
+    let plan = Plan { files, ..Plan::default() };
+    Ok(Answered::of(&plan).storm_left(closure))
+}
+
+fn check_root(os: &OsFs) -> Result<(), String> {
+    match os.is_real_root() {
+        true => Ok(()),
+        false => Err("an index is made on the machine it is for, not with --sysroot".to_owned()),
+    }
+}
+
+fn check(os: &OsFs, closure: &Closure) -> Result<(), String> {
+    check_root(os)?;
     if !matches!(closure.subject.kind, SubjectKind::Program { .. }) {
         return Err("no program: the loader reads DT_AUDIT of programs alone".to_owned());
     }
@@ -149,8 +178,9 @@ impl<'p> Answered<'p> {
     /// The storm that is left of a start: that of the questions that no index answers.
     pub(super) fn storm_left(&self, closure: &Closure) -> Storm {
         let mut storm = Storm { probes: 0, hits: 0, ..Storm::of(&closure.load) };
-        (storm.missed_opens, storm.missed_stats) = (0, 0);
-        for probe in closure.probes() {
+        (storm.missed_opens, storm.missed_stats, storm.hwcaps_misses) = (0, 0, 0);
+        let logged = closure.load.probes.iter();
+        for (probe, logged) in closure.probes().zip(logged) {
             let question: (&BStr, &BStr) = (probe.needed_by.as_ref(), probe.needed.as_ref());
             let failed = probe.outcome.is_failed_call();
             if failed && self.0.contains(&question) {
@@ -158,6 +188,7 @@ impl<'p> Answered<'p> {
             }
             storm.probes += 1;
             storm.hits += u64::from(probe.outcome == Outcome::Hit);
+            storm.hwcaps_misses += u64::from(failed && is_of_hwcaps(&logged));
             match probe.call {
                 Call::Open if failed => storm.missed_opens += 1,
                 Call::Stat if failed => storm.missed_stats += 1,

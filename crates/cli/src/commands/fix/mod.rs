@@ -21,7 +21,7 @@ use rustc_hash::FxHashSet;
 use self::scope::Scope;
 use super::assume::Assumptions;
 use super::jobs;
-use super::targets::{self, Problem};
+use super::targets::{self, Problem, Target};
 use super::writing::Done;
 use crate::exit_code::ExitStatus;
 use crate::flags::{CarrierName, FixFlags, When};
@@ -107,6 +107,25 @@ fn check_flags(asked: &FixFlags) -> Result<()> {
         bail!("--closure is for --with farm and --with ldcache");
     }
     Ok(())
+}
+
+/// What a dry run on these files would find: the programs among them, before and after, and the
+/// files that could not be looked at.
+///
+/// # Errors
+/// Returns an error if nothing can be planned at all.
+pub(crate) fn foresee(
+    asked: &FixFlags,
+    assumed: &Assumptions,
+    files: &[Target],
+) -> Result<(Vec<Start>, Vec<Problem>)> {
+    let planner = plan::Planner::new(asked, assumed);
+    let mut planned = planner.plan(files)?;
+    let paths: Vec<_> = files.iter().map(|file| file.host.clone()).collect();
+    let scope = Scope::new(assumed, &paths);
+    scope.limit(&mut planned.plan, asked.closure, |path| planner.host_path(path));
+    let starts = judge::judge(&planner, &mut planned);
+    Ok((starts, planned.problems))
 }
 
 fn tell(asked: &FixFlags, report: &Report, color: When) -> Result<()> {

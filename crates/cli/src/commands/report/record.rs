@@ -108,14 +108,21 @@ pub(super) fn side(path: &Path) -> Result<Side> {
     let record = read(path).with_context(|| name(path))?;
     let Some(image) = record.images.last() else { bail!("{}: no program in it", name(path)) };
     let text = |text: &String| shown(text.as_bytes().as_bstr());
+    let tries: Vec<Try> = image.probes.iter().map(a_try).collect();
+    // A record that was made before the field was there has no such count.
+    let missed = tries.iter().filter(|one| one.of_hwcaps && one.outcome.is_failed_call());
+    let of_hwcaps = image.storm.hwcaps_misses.max(missed.count() as u64);
     let about = [&image.machine, &image.libc, &image.interpreter];
     Ok(Side {
         path: text(&image.path),
         about: about.into_iter().flatten().map(text).collect(),
-        storm: image.storm,
+        storm: Storm { hwcaps_misses: of_hwcaps, ..image.storm },
+        libc: image.libc.as_ref().map(text),
+        newer_glibc: None,
+        advice: None,
         is_record: true,
         faults: Vec::new(),
-        tries: image.probes.iter().map(a_try).collect(),
+        tries,
         nodes: nodes(image.path.as_bytes().as_bstr(), &image.probes),
         observed: told(&record, image),
     })
@@ -167,10 +174,12 @@ fn told(record: &Record, image: &Image) -> Result<Observed, String> {
 }
 
 fn a_try(probe: &Probe) -> Try {
+    let dir = directory(probe);
     Try {
         needed_by: probe.needed_by.clone(),
         needed: probe.needed.clone(),
-        dir: directory(probe),
+        of_hwcaps: dir.as_ref().is_some_and(|dir| is_below(dir, &probe.path, probe.call)),
+        dir,
         source: probe.source,
         call: probe.call,
         outcome: probe.outcome,
@@ -182,10 +191,21 @@ fn dlopen_try(probe: &DlopenProbe) -> Try {
         needed_by: probe.needed_by.clone(),
         needed: probe.needed.clone(),
         dir: Some(probe.directory.clone()),
+        of_hwcaps: is_below(&probe.directory, &probe.path, probe.call),
         source: SearchSource::Direct,
         call: probe.call,
         outcome: probe.outcome,
     }
+}
+
+/// True where what was tried is not in the search directory itself but in one below it, or is
+/// such a one.
+fn is_below(dir: &BString, path: &BString, call: Call) -> bool {
+    let whole = match call {
+        Call::Open => path.rfind_byte(b'/').map_or(0, |end| end.max(1)),
+        Call::Stat => path.trim_end_with(|c| c == '/').len(),
+    };
+    dir != "." && dir.len() < whole
 }
 
 /// The search directory of a probe: its path without the needed string and without a
@@ -252,6 +272,11 @@ mod tests {
         assert_eq!(dir("/a/tls/haswell/x86_64", Call::Stat), Some("/a".into()));
         assert_eq!(dir("/a/libx.so", Call::Open), Some("/a".into()));
         assert_eq!(dir("libx.so", Call::Open), Some(".".into()));
+        let inside = |path: &str, call| a_try(&probe(path, call, Outcome::Miss)).of_hwcaps;
+        assert!(inside("/a/glibc-hwcaps/x86-64-v3/libx.so", Call::Open));
+        assert!(inside("/a/tls/haswell/x86_64", Call::Stat));
+        assert!(!inside("/a/libx.so", Call::Open) && !inside("/a", Call::Stat));
+        assert!(!inside("/libx.so", Call::Open) && !inside("libx.so", Call::Open));
     }
 
     #[test]

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use becalm_core::closure::Closure;
-use becalm_core::cost::Storm;
+use becalm_core::cost::{Storm, is_of_hwcaps};
 use becalm_core::loader::load::{Answer, Load, Role};
 use becalm_core::probe::{Call, LoggedProbe, Outcome, SearchSource};
 use becalm_host::trace::Command;
 use bstr::{BString, ByteSlice};
 
 use super::{name, observe, record};
+use crate::commands::advice::Advice;
 use crate::commands::assume::Assumptions;
-use crate::commands::check::{Program, Verdict, check};
+use crate::commands::check::{Program, Verdict, by_newer_glibc, check};
 use crate::commands::targets::{self, Target};
 use crate::flags::ReportFlags;
 use crate::sanitize::shown;
@@ -27,6 +28,13 @@ pub(crate) struct Side {
     pub about: Vec<String>,
     /// What the search costs.
     pub storm: Storm,
+    /// The C library's release, where it is known.
+    pub libc: Option<String>,
+    /// What the same start would cost by a glibc without legacy hwcaps subdirectories: its name
+    /// and the misses.
+    pub newer_glibc: Option<(String, u64)>,
+    /// What each strategy would leave; none for a record, whose files may not be here.
+    pub advice: Option<Advice>,
     /// True where that was observed, not predicted.
     pub is_record: bool,
     /// What is wrong: unresolved strings, a start that the loader gives up.
@@ -54,6 +62,8 @@ pub(crate) struct Try {
     pub call: Call,
     /// What came of it.
     pub outcome: Outcome,
+    /// True in a hwcaps subdirectory of the search directory.
+    pub of_hwcaps: bool,
 }
 
 /// One object of the closure.
@@ -127,7 +137,11 @@ pub(super) fn of(path: &Path, asked: &ReportFlags, assumed: &Assumptions) -> Res
     let target = target(&path, assumed)?;
     let session = assumed.fs.session();
     match check(assumed, &session, &target) {
-        (Verdict::Checked(program), Some(closure)) => {
+        (Verdict::Checked(mut program), Some(closure)) => {
+            program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
+            if program.calmed_by.is_none() {
+                program.advice = Advice::of(&asked.assume, assumed, &target, &closure);
+            }
             let mut side = Side::predicted(&program, &closure);
             side.observed = observe::run(&target.host, asked);
             if let Ok(observed) = &side.observed
@@ -182,6 +196,11 @@ impl Side {
             path: text(&program.path),
             about,
             storm: program.storm,
+            libc: program.libc.map(|libc| libc.to_string()),
+            newer_glibc: program
+                .newer_glibc
+                .map(|newer| (newer.libc.to_string(), newer.storm.misses())),
+            advice: program.advice.clone(),
             is_record: false,
             faults,
             tries: load.probes.iter().map(|probe| a_try(load, &probe)).collect(),
@@ -205,6 +224,7 @@ fn a_try(load: &Load, probe: &LoggedProbe<'_>) -> Try {
         source: probe.source,
         call: probe.call,
         outcome: probe.outcome,
+        of_hwcaps: is_of_hwcaps(probe),
     }
 }
 

@@ -23,8 +23,13 @@ const HEAVIER: [u64; 2] = [2, 6];
 /// Width and height of a cell in the picture's own units.
 const CELL: usize = 10;
 
-/// The kinds of cells, and the style of each.
+/// The kinds of cells, and the style of each: how often was missed there, and, drawn into it,
+/// that it was found there.
 pub(super) const KINDS: [&str; 4] = ["m1", "m2", "m3", "hit"];
+/// The last of them.
+const HIT: usize = KINDS.len() - 1;
+/// How far within its cell a hit is drawn, so that the misses of the same cell are seen.
+const INSET: usize = 2;
 
 /// What the pictures of a page have in common: a needed string has the same row and a
 /// directory the same column in all of them.
@@ -81,6 +86,8 @@ pub(super) struct Cell {
     opens: u64,
     stats: u64,
     hits: u64,
+    /// Of the misses, those in hwcaps subdirectories.
+    of_hwcaps: u64,
 }
 
 /// What the page's script reads.
@@ -90,7 +97,8 @@ struct Data<'a> {
     /// None where nothing asks for it in this picture.
     by: Vec<Option<&'a str>>,
     dirs: Vec<&'a str>,
-    /// Row, column, failed opens, failed stats, hits; five numbers a cell.
+    /// Row, column, failed opens, failed stats, hits, misses in hwcaps subdirectories; six
+    /// numbers a cell.
     cells: Vec<u64>,
 }
 
@@ -99,12 +107,12 @@ impl Cell {
         self.opens + self.stats
     }
 
-    fn kind(self) -> Option<usize> {
-        if self.hits > 0 {
-            return Some(3);
-        }
+    fn is(self, kind: usize) -> bool {
         let misses = self.misses();
-        (misses > 0).then(|| HEAVIER.iter().filter(|from| misses >= **from).count())
+        match kind {
+            HIT => self.hits > 0,
+            kind => misses > 0 && HEAVIER.iter().filter(|from| misses >= **from).count() == kind,
+        }
     }
 }
 
@@ -157,6 +165,7 @@ impl Grid {
             grid.columns[column].hits += hit;
             let cell = cells.entry((row, column)).or_default();
             cell.hits += hit;
+            cell.of_hwcaps += if one.of_hwcaps { missed } else { 0 };
             match one.call {
                 Call::Open => cell.opens += missed,
                 Call::Stat => cell.stats += missed,
@@ -192,18 +201,26 @@ impl Grid {
         let mut at = 0;
         while let Some(((row, column), cell)) = self.cells.get(at) {
             at += 1;
-            if cell.kind() != Some(kind) {
+            if !cell.is(kind) {
+                continue;
+            }
+            if kind == HIT {
+                let (x, y) = (column * CELL + INSET, row * CELL + INSET);
+                let (width, height) = (CELL - 2 * INSET, CELL - 2 * INSET - 1);
+                // Writing to a String cannot fail.
+                let _ = write!(path, "M{x} {y}h{width}v{height}h-{width}z");
                 continue;
             }
             let mut run = 1;
-            while self.cells.get(at).is_some_and(|(next, cell)| {
-                *next == (*row, column + run) && cell.kind() == Some(kind)
-            }) {
+            while self
+                .cells
+                .get(at)
+                .is_some_and(|(next, cell)| *next == (*row, column + run) && cell.is(kind))
+            {
                 run += 1;
                 at += 1;
             }
             let (x, y, width) = (column * CELL, row * CELL, run * CELL);
-            // Writing to a String cannot fail.
             let _ = write!(path, "M{x} {y}h{width}v{}h-{width}z", CELL - 1);
         }
         path
@@ -224,7 +241,8 @@ impl Grid {
                 .cells
                 .iter()
                 .flat_map(|((row, column), cell)| {
-                    [*row as u64, *column as u64, cell.opens, cell.stats, cell.hits]
+                    let at = [*row as u64, *column as u64];
+                    at.into_iter().chain([cell.opens, cell.stats, cell.hits, cell.of_hwcaps])
                 })
                 .collect(),
         };

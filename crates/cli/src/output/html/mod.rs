@@ -1,9 +1,11 @@
 //! The page of `becalm report`: one file that needs nothing else, no network above all.
 //!
-//! [`view`] turns what was found into text and numbers, [`grid`] draws the storm, [`dlopen`] that
-//! of what is opened at run time, [`tree`] the closure; `templates/report.html` puts them in their places and escapes every one of
-//! them. The style and the script are files of their own beside the template.
+//! [`view`] turns what was found into text and numbers, [`advice`] says what would help, [`grid`]
+//! draws the storm, [`dlopen`] that of what is opened at run time, [`tree`] the closure;
+//! `templates/report.html` puts them in their places and escapes every one of them. The style and
+//! the script are files of their own beside the template.
 
+mod advice;
 mod dlopen;
 mod grid;
 mod tree;

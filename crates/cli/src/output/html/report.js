@@ -15,9 +15,9 @@
     const rows = data.needed.length;
     const columns = data.dirs.length;
     const cells = new Map();
-    for (let at = 0; at < data.cells.length; at += 5) {
-      const [row, column, opens, stats, hits] = data.cells.slice(at, at + 5);
-      cells.set(row * columns + column, { opens, stats, hits });
+    for (let at = 0; at < data.cells.length; at += 6) {
+      const [row, column, opens, stats, hits, hwcaps] = data.cells.slice(at, at + 6);
+      cells.set(row * columns + column, { opens, stats, hits, hwcaps });
     }
     const shape = (name) => {
       const rect = document.createElementNS(SVG, "rect");
@@ -43,6 +43,7 @@
       if (cell.hits) parts.push("found");
       if (cell.opens) parts.push(counted(cell.opens, "failing open", "failing opens"));
       if (cell.stats) parts.push(counted(cell.stats, "failing stat", "failing stats"));
+      if (cell.hwcaps) parts.push(cell.hwcaps.toLocaleString("en") + " of them in hwcaps subdirectories");
       return parts.join(", ");
     };
     const text = (tag, content) => {

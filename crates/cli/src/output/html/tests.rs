@@ -6,6 +6,7 @@ use becalm_core::probe::{Call, Outcome, SearchSource};
 use super::grid::{Axes, Grid, KINDS};
 use super::tree::{Step, steps};
 use super::*;
+use crate::commands::advice::{Advice, Choice, Scope};
 use crate::commands::report::{Asked, Node, Observed, Side, Try};
 use crate::output::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
 
@@ -20,6 +21,7 @@ fn one(needed: &str, dir: &str, call: Call, outcome: Outcome) -> Try {
         source: SearchSource::Runpath,
         call,
         outcome,
+        of_hwcaps: false,
     }
 }
 
@@ -37,6 +39,9 @@ fn side(tries: Vec<Try>) -> Side {
         path: "/p".to_owned(),
         about: Vec::new(),
         storm: Storm::default(),
+        libc: None,
+        newer_glibc: None,
+        advice: None,
         is_record: false,
         faults: Vec::new(),
         tries,
@@ -61,7 +66,7 @@ fn a_run_of_cells_is_one_rectangle_and_every_miss_has_a_cell() {
     let grid = Grid::of(&tries, &axes);
     assert_eq!(grid.misses(), 3);
     assert_eq!(grid.path(0), "M0 0h30v9h-30z");
-    assert_eq!(grid.path(KINDS.len() - 1), "M30 0h10v9h-10z");
+    assert_eq!(grid.path(KINDS.len() - 1), "M32 2h6v5h-6z");
 }
 
 #[test]
@@ -187,15 +192,76 @@ fn a_hostile_name_is_text_wherever_it_gets_to() {
     assert!(page.contains("&#60;img src=x") || page.contains("&lt;img src=x"));
 }
 
+fn advice() -> Advice {
+    let choice = |strategy, scope, misses: Option<u64>| Choice {
+        strategy,
+        scope,
+        needs_reader: strategy == "note",
+        misses,
+        refused: misses.is_none().then(|| HOSTILE.to_owned()),
+    };
+    Advice {
+        before: 1_000,
+        assumed_store: Some("/s x".into()),
+        options: vec![
+            choice("index", Scope::Nothing, Some(1)),
+            choice("audit", Scope::Program, None),
+            choice("absolute", Scope::Program, Some(999)),
+            choice("note", Scope::Program, Some(0)),
+            choice("farm --leaf", Scope::Program, Some(500)),
+        ],
+    }
+}
+
+#[test]
+fn the_strategy_that_leaves_least_by_the_programs_own_loader_is_named() {
+    let storm =
+        Storm { missed_opens: 600, missed_stats: 400, hwcaps_misses: 770, ..Storm::default() };
+    let newer_glibc = Some(("glibc-2.37".to_owned(), 230));
+    let libc = Some("glibc-2.36".to_owned());
+    let page = page(&report(Side {
+        advice: Some(advice()),
+        storm,
+        libc,
+        newer_glibc,
+        ..side(Vec::new())
+    }));
+    let page = page.expect("made");
+    let verdict = page.split("class=\"verdict\">").nth(1).expect("a verdict");
+    let verdict = verdict.split("</p>").next().expect("its end");
+    for part in [
+        "1,000 paths",
+        "77\u{a0}%",
+        "that glibc 2.36 looks for",
+        "(glibc 2.37 and later would try 230)",
+        "leave 1 and",
+    ] {
+        assert!(verdict.contains(part), "{part}: {verdict}");
+    }
+    assert_eq!(verdict.matches('.').count() - 2, 1, "one sentence: {verdict}");
+    let best = page.split("class=\"best\"").nth(1).expect("the best");
+    assert!(best.split("</tr>").next().expect("its end").contains("index"), "{best}");
+    let rows: Vec<&str> = page
+        .split("<th scope=\"row\"><code>")
+        .skip(1)
+        .map(|row| row.split('<').next().unwrap_or_default())
+        .collect();
+    assert_eq!(rows, ["index", "farm --leaf", "absolute", "note"]);
+    assert!(!page.contains("<img"), "a reason became an element");
+}
+
 #[test]
 fn a_command_to_be_copied_holds_the_path_as_one_word() {
     let page = |path: &str| {
-        let side = Side { path: path.to_owned(), ..side(Vec::new()) };
+        let side = Side { path: path.to_owned(), advice: Some(advice()), ..side(Vec::new()) };
         page(&report(side)).expect("made")
     };
-    assert!(page("/opt/x").contains("becalm undo /opt/x<"));
-    assert!(page("/a b; rm -rf ~").contains("becalm undo &#39;/a b; rm -rf ~&#39;<"));
-    assert!(page("/odd\\nname").contains("becalm undo PROGRAM<"));
+    for command in ["becalm run --store &#39;/s x&#39; -- ", "becalm fix --with farm --leaf"] {
+        assert!(page("/opt/x").contains(command), "{command}");
+    }
+    assert!(page("/opt/x").contains(" /opt/x<"));
+    assert!(page("/a b; rm -rf ~").contains(" &#39;/a b; rm -rf ~&#39;<"));
+    assert!(page("/odd\\nname").contains(" PROGRAM<"));
 }
 
 #[test]

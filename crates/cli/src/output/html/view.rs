@@ -3,6 +3,7 @@
 use askama::Template;
 use becalm_core::cost::Storm;
 
+use super::advice::{AdviceView, verdict};
 use super::dlopen::{self, Opened};
 use super::grid::{Axes, Grid, KINDS};
 use super::tree::{Step, steps};
@@ -20,12 +21,12 @@ const WORST: usize = 12;
 pub(super) struct Page {
     title: String,
     program: String,
-    /// The program as a shell has to be told it.
-    named: String,
     version: &'static str,
     style: &'static str,
     script: &'static str,
+    verdict: String,
     figures: Vec<Figure>,
+    advice: Option<AdviceView>,
     has_after: bool,
     sides: Vec<SideView>,
     timeline: Vec<Lane>,
@@ -145,10 +146,15 @@ impl Page {
         Self {
             title: format!("{name}: the loader's search"),
             program: name.to_owned(),
-            named: quoted(&report.before.path),
             version: env!("CARGO_PKG_VERSION"),
             style: include_str!("report.css"),
             script: include_str!("report.js"),
+            verdict: verdict(name, &report.before),
+            advice: report
+                .before
+                .advice
+                .as_ref()
+                .map(|advice| AdviceView::of(advice, quoted(&report.before.path).as_str())),
             figures: figures(report),
             has_after: report.after.is_some(),
             sides: sides()
@@ -163,7 +169,7 @@ impl Page {
 
 /// A path as a shell takes it for one word; what is made fit to be shown is no longer
 /// that path, and has to be typed in.
-fn quoted(path: &str) -> String {
+pub(super) fn quoted(path: &str) -> String {
     match shlex::try_quote(path) {
         Ok(path) if !path.contains('\\') => path.into_owned(),
         _ => "PROGRAM".to_owned(),
@@ -189,9 +195,10 @@ fn figures(report: &Report) -> Vec<Figure> {
         }
     };
     let mut figures = vec![
+        figure("misses", "misses", |side| side.storm.misses()),
         figure("missed_opens", "failing opens", |side| side.storm.missed_opens),
         figure("missed_stats", "failing stats", |side| side.storm.missed_stats),
-        figure("probes", "probes in all", |side| side.storm.probes),
+        figure("hwcaps_misses", "misses in hwcaps subdirectories", |side| side.storm.hwcaps_misses),
         figure("search_dirs", "search directories", |side| side.storm.search_dirs),
         figure("objects", "objects loaded", |side| side.storm.objects),
     ];
@@ -290,7 +297,7 @@ pub(super) fn worst(mut all: Vec<(&str, u64)>) -> Vec<Worst> {
 }
 
 /// A share of a whole for a style: per cent with one digit.
-fn percent(part: u64, whole: u64) -> String {
+pub(super) fn percent(part: u64, whole: u64) -> String {
     format!("{:.1}", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
