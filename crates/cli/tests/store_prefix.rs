@@ -23,8 +23,9 @@ fn a_store_named_by_a_link_is_the_store_it_leads_to() {
     let store = Store::new();
     let (root, link) = (store.root(), store.path("link"));
     symlink(&root, &link).expect("linked");
+    // A farm makes the start of so small a program longer.
     for strategy in ["note", "farm", "ldcache"] {
-        let arguments = ["fix", "--dry-run", "--json", "--with", strategy];
+        let arguments = ["fix", "--dry-run", "--allow-more-misses", "--json", "--with", strategy];
         let [by_root, by_link] =
             [text(&root), text(&link)].map(|spelling| report(&store, &arguments, spelling));
         let [before, after] = ["before", "after"].map(|side| &by_root["programs"][0][side]);

@@ -5,6 +5,7 @@
 mod directories;
 mod programs;
 mod rpath;
+mod stamps;
 mod trees;
 mod update;
 
@@ -14,25 +15,24 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::closure::{Subject, SubjectKind};
 use becalm_core::elf::Ident;
 use becalm_core::facts::{GLIBC_RANGE, Libc, LoaderFacts};
-use becalm_core::fs::{Errno, FileSystem};
-use becalm_core::index::build::{Asked, Asker, Gatherer, Left, Sources, Stamps};
+use becalm_core::fs::FileSystem;
+use becalm_core::index::build::{Asked, Asker, Gatherer, Left, Sources};
 use becalm_core::index::hash;
 use becalm_core::index::tls::StaticTls;
-use becalm_core::index::{Index, Program, Stamp, Target, Time};
+use becalm_core::index::{Index, Program, Target};
 use becalm_core::search::Stores;
 use becalm_core::search::store::below;
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
-use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
+pub use stamps::OsStamps;
 pub use trees::{is_changed_in_place, trees_beside};
 pub use update::update_stores;
 
@@ -43,40 +43,6 @@ const MOST_NAMES: usize = 8;
 
 /// Objects a session looks at before it looks at each directory again.
 const CHUNK: usize = 256;
-
-/// `statx`, and the clock when it was made.
-#[derive(Clone, Copy, Debug)]
-pub struct OsStamps {
-    now: Time,
-}
-
-impl Default for OsStamps {
-    fn default() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-        Self { now: Time { sec, nsec: since.subsec_nanos() } }
-    }
-}
-
-impl Stamps for OsStamps {
-    fn stamp(&self, path: &BStr) -> Result<Stamp, Errno> {
-        let found =
-            rustix::fs::statx(CWD, path.as_bytes(), AtFlags::empty(), StatxFlags::BASIC_STATS)
-                .map_err(|errno| Errno(errno.raw_os_error()))?;
-        let time = |time: rustix::fs::StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
-        Ok(Stamp {
-            dev: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
-            ino: found.stx_ino,
-            size: found.stx_size,
-            mtime: time(found.stx_mtime),
-            ctime: time(found.stx_ctime),
-        })
-    }
-
-    fn now(&self) -> Time {
-        self.now
-    }
-}
 
 /// What to index.
 #[derive(Clone, Copy, Default)]

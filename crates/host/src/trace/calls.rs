@@ -1,6 +1,9 @@
 //! Which system calls look for files, and where among their arguments the path is.
 
-use becalm_core::observe::Kind;
+use becalm_core::observe::{Kind, Lookup};
+use bstr::BString;
+
+use super::stopped::Stopped;
 
 /// What a call means to the tracer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +96,19 @@ pub(super) fn is_of_descriptor(stat_flags: Option<usize>, args: &[u64; 6]) -> bo
 
 /// True where a descriptor argument stands for the current directory: `AT_FDCWD` in
 /// the lower half, whatever a program left in the upper one.
-pub(super) fn is_cwd(argument: u64) -> bool {
+fn is_cwd(argument: u64) -> bool {
     argument as u32 == libc::AT_FDCWD as u32
+}
+
+/// Reads a lookup's arguments.
+pub(super) fn lookup(
+    task: &Stopped,
+    kind: Kind,
+    at: bool,
+    args: &[u64; 6],
+    by_loader: bool,
+) -> Lookup {
+    let path = if at { args[1] } else { args[0] };
+    let path = if path == 0 { BString::default() } else { task.string(path) };
+    Lookup { kind, path, at_cwd: !at || is_cwd(args[0]), errno: None, ns: 0, by_loader }
 }

@@ -94,3 +94,9 @@ impl Drop for Together {
         let _ = sched_setaffinity(None, &self.tracer);
     }
 }
+
+/// True for the file of `/proc` that names a process's processors, by whatever way it is looked
+/// for.
+pub(super) fn names_status(path: &[u8]) -> bool {
+    path.rsplit(|byte| *byte == b'/').next() == Some(b"status")
+}

@@ -6,19 +6,18 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use becalm_core::fs::Errno;
-use becalm_core::observe::{Kind, Lookup};
-use bstr::BString;
+use becalm_core::observe::Lookup;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::arch;
 use super::calibrate::nanos;
-use super::calls::{Meaning, is_cwd, is_of_descriptor};
+use super::calls::{Meaning, is_of_descriptor, lookup};
 use super::count::{Call, Counting};
 use super::exec::{Breakpoint, Program};
 use super::spawn::{Report, Spawned};
 use super::stopped::{self, End, Stopped, Until, Waited, Why};
 use super::sys::{self, AtCall, Pid, SyscallInfo};
-use super::together::Together;
+use super::together::{Together, names_status};
 use super::{Calibration, Event, Exit, Listener, Note, Options, Phase, TraceError, calibrate};
 
 /// Everything about one traced run.
@@ -522,17 +521,4 @@ impl<'a> Tracer<'a> {
             }
         }
     }
-}
-
-/// True for the file of `/proc` that names a process's processors, by whatever way it is looked
-/// for.
-fn names_status(path: &[u8]) -> bool {
-    path.rsplit(|byte| *byte == b'/').next() == Some(b"status")
-}
-
-/// Reads a lookup's arguments.
-fn lookup(task: &Stopped, kind: Kind, at: bool, args: &[u64; 6], by_loader: bool) -> Lookup {
-    let path = if at { args[1] } else { args[0] };
-    let path = if path == 0 { BString::default() } else { task.string(path) };
-    Lookup { kind, path, at_cwd: !at || is_cwd(args[0]), errno: None, ns: 0, by_loader }
 }

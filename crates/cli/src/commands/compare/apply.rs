@@ -122,16 +122,37 @@ pub(crate) fn put(
         return Ok((index(site)?, None));
     }
     let Some(flags) = kind.fix() else { return Ok((Vec::new(), None)) };
+    let flags = [flags, more].concat();
+    // Two programs that share libraries have no whole-graph farm in common.
+    let reports: Vec<serde_json::Value> = match kind {
+        Kind::Carrier(Compared::Farm) => {
+            site.programs.chunks(1).map(|program| fix(site, &flags, program)).collect()
+        }
+        kind if kind.is_of_program() => fix(site, &flags, site.programs).map(|one| vec![one]),
+        _ => fix(site, &flags, site.objects).map(|one| vec![one]),
+    }?;
+    Ok((Vec::new(), reports.into_iter().reduce(joined)))
+}
+
+/// What `becalm fix` reports of some files.
+fn fix(site: &Site<'_>, flags: &[&str], paths: &[PathBuf]) -> Result<serde_json::Value> {
     let mut command = alone(site.becalm, site.index.parent());
     command.arg("fix").args(flags).args(["--hardlinks", "break", "--setuid", "--json"]);
     // What it costs is what is compared.
     command.arg("--allow-more-misses");
-    command.args(more).arg("--store").arg(site.stores).arg("--");
-    command.args(if kind.is_of_program() { site.programs } else { site.objects });
+    command.arg("--store").arg(site.stores).arg("--").args(paths);
     let said = finish(&mut command)?;
-    let report = serde_json::from_slice(&said.stdout)
-        .map_err(|_| anyhow!("becalm fix: {}", last_line(&said.stderr)))?;
-    Ok((Vec::new(), Some(report)))
+    serde_json::from_slice(&said.stdout)
+        .map_err(|_| anyhow!("becalm fix: {}", last_line(&said.stderr)))
+}
+
+/// One report with the lists of two.
+fn joined(mut all: serde_json::Value, mut more: serde_json::Value) -> serde_json::Value {
+    let lists = all.as_object_mut().into_iter().flatten();
+    for (name, list) in lists.filter_map(|(name, list)| Some((name, list.as_array_mut()?))) {
+        list.append(more[name.as_str()].as_array_mut().unwrap_or(&mut Vec::new()));
+    }
+    all
 }
 
 /// What `becalm fix --json` tells of files that it could not or would not change.

@@ -1,0 +1,43 @@
+//! Fingerprints of this machine's files.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use becalm_core::fs::Errno;
+use becalm_core::index::build::Stamps;
+use becalm_core::index::{Stamp, Time};
+use bstr::{BStr, ByteSlice};
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+
+/// `statx`, and the clock when it was made.
+#[derive(Clone, Copy, Debug)]
+pub struct OsStamps {
+    now: Time,
+}
+
+impl Default for OsStamps {
+    fn default() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        Self { now: Time { sec, nsec: since.subsec_nanos() } }
+    }
+}
+
+impl Stamps for OsStamps {
+    fn stamp(&self, path: &BStr) -> Result<Stamp, Errno> {
+        let found =
+            rustix::fs::statx(CWD, path.as_bytes(), AtFlags::empty(), StatxFlags::BASIC_STATS)
+                .map_err(|errno| Errno(errno.raw_os_error()))?;
+        let time = |time: rustix::fs::StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
+        Ok(Stamp {
+            dev: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
+            ino: found.stx_ino,
+            size: found.stx_size,
+            mtime: time(found.stx_mtime),
+            ctime: time(found.stx_ctime),
+        })
+    }
+
+    fn now(&self) -> Time {
+        self.now
+    }
+}
