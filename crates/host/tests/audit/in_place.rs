@@ -68,3 +68,31 @@ fn a_hwcaps_subdirectory_of_a_virtual_environment_leaves_its_names_to_the_loader
     let (_, answers) = scene.logged(&[program, scene.path("aside/none"), scene.path("none")], &[]);
     assert!(!answered(&answers, "libx.so.1"), "{answers:?}");
 }
+
+#[test]
+fn a_hwcaps_subdirectory_of_a_virtual_environment_gives_nothing_to_objects_that_inherit_its_rpath()
+{
+    if skip() {
+        return;
+    }
+    for has_hwcaps in [false, true] {
+        let scene = environment();
+        let place = if has_hwcaps { "store/b/glibc-hwcaps/x86-64-v2" } else { "store/a" };
+        std::fs::create_dir_all(scene.path(place)).unwrap();
+        // Without a run path: it inherits that of the extension.
+        let links = ["-shared", "-fPIC", "@/store/b/libx.so.1", "-Wl,-soname,liby.so.1"];
+        scene.cc("store/b/liby.so.1", "int x(void); int y(void) { return x(); }", &links);
+        let run_path = "-Wl,--disable-new-dtags,-rpath,@/store/a:@/store/b";
+        let links = ["-shared", "-fPIC", "@/store/b/liby.so.1", "-Wl,-rpath-link,@/store/b"];
+        let links = [&links[..], &[run_path]].concat();
+        scene.cc("store/ext.so", "int y(void); int ext(void) { return y(); }", &links);
+        let program = scene.cc("prog", &opening_twice(&scene), &["-ldl"]);
+        let to = scene.path(place).join("libx.so.1");
+        let line = [program, scene.path("aside/libx.so.1"), to];
+        let plain = start(&line, &[]);
+        scene.index(&[]);
+        let (calmed, answers) = scene.logged(&line, &[]);
+        assert_eq!(calmed, plain, "{answers:?}");
+        assert_eq!(answered(&answers, "libx.so.1"), !has_hwcaps, "{answers:?}");
+    }
+}
