@@ -33,7 +33,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
 pub use stamps::OsStamps;
-pub use trees::{is_changed_in_place, trees_beside};
+pub use trees::{is_changed_in_place, package_dirs, trees_beside};
 pub use update::update_stores;
 
 use rpath::ListedDirs;

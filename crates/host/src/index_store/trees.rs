@@ -2,15 +2,17 @@
 //! conda. They are indexed like stores, but nothing in them is immutable: each directory that a
 //! search passes is a condition of its answer.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Where packages are installed: by `pip`, by Debian.
+const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
 
 /// True for a tree that is changed in place: a virtual environment (PEP 405), a conda
 /// environment, a prefix with Python packages of its own, one of [`trees_beside`].
 #[must_use]
 pub fn is_changed_in_place(tree: &Path) -> bool {
-    let has_packages = |dir: &PathBuf| {
-        ["site-packages", "dist-packages"].iter().any(|name| dir.join(name).is_dir())
-    };
+    let has_packages = |dir: &PathBuf| PACKAGES.iter().any(|name| dir.join(name).is_dir());
     let above = tree.parent().and_then(Path::parent);
     above.is_some_and(|prefix| python_dirs(prefix).iter().any(|dir| dir == tree))
         || tree.join("pyvenv.cfg").is_file()
@@ -18,12 +20,12 @@ pub fn is_changed_in_place(tree: &Path) -> bool {
         || python_dirs(tree).iter().any(has_packages)
 }
 
-/// The directories `lib/python3*` of a prefix.
+/// The directories `lib/python3*` and `lib/pypy3*` of a prefix.
 fn python_dirs(prefix: &Path) -> Vec<PathBuf> {
     let Ok(entries) = prefix.join("lib").read_dir() else { return Vec::new() };
     let is_python = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("python3") && path.is_dir()
+        (name.starts_with("python3") || name.starts_with("pypy3")) && path.is_dir()
     };
     let mut dirs: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(is_python).collect();
@@ -32,16 +34,21 @@ fn python_dirs(prefix: &Path) -> Vec<PathBuf> {
 }
 
 /// The trees that a Python loads extension modules from: `lib/python3*` of the prefix that it is
-/// named in (a virtual environment) and of the one it really is in. None for other programs.
+/// named in (a virtual environment) and of the one that its real path is in. None for other
+/// programs, which cost no system call.
 #[must_use]
-pub fn trees_beside(program: &Path) -> Vec<PathBuf> {
+pub fn trees_beside(named: &Path, real: &Path) -> Vec<PathBuf> {
     let mut trees = Vec::new();
-    for path in [Some(program.to_owned()), program.canonicalize().ok()].into_iter().flatten() {
+    for path in [named, real] {
         let is_python = path.file_name().is_some_and(|name| {
             let name = name.to_string_lossy();
             name.starts_with("python") || name.starts_with("pypy")
         });
-        let prefix = path.parent().and_then(Path::parent).filter(|_| is_python);
+        if !is_python {
+            continue;
+        }
+        let Ok(path) = std::path::absolute(path) else { continue };
+        let prefix = path.parent().and_then(Path::parent);
         for dir in prefix.map(python_dirs).unwrap_or_default() {
             if !trees.contains(&dir) {
                 trees.push(dir);
@@ -49,6 +56,18 @@ pub fn trees_beside(program: &Path) -> Vec<PathBuf> {
         }
     }
     trees
+}
+
+/// The directories of trees that packages are installed into, with the time (seconds,
+/// nanoseconds) of the last change: every installation makes or removes an entry there.
+#[must_use]
+pub fn package_dirs(trees: &[PathBuf]) -> Vec<(PathBuf, (i64, i64))> {
+    let dirs = trees.iter().flat_map(|tree| PACKAGES.map(|name| tree.join(name)));
+    let changed = |dir: PathBuf| {
+        let facts = dir.metadata().ok()?;
+        Some((dir, (facts.mtime(), facts.mtime_nsec())))
+    };
+    dirs.filter_map(changed).collect()
 }
 
 #[cfg(test)]
@@ -83,7 +102,7 @@ mod tests {
         fs::write(at("usr/bin/git"), "").unwrap();
         symlink(at("usr/bin/python3.9"), at("venv/bin/python")).unwrap();
         let expected = [at("venv/lib/python3.9"), at("usr/lib/python3")];
-        assert_eq!(trees_beside(&at("venv/bin/python")), expected);
-        assert!(trees_beside(&at("usr/bin/git")).is_empty());
+        assert_eq!(trees_beside(&at("venv/bin/python"), &at("usr/bin/python3.9")), expected);
+        assert!(trees_beside(&at("usr/bin/git"), &at("usr/bin/git")).is_empty());
     }
 }

@@ -1,11 +1,12 @@
 //! The indexes of single programs, which `becalm run` keeps in the cache directory.
 //!
 //! An index's name says who the program is (path, inode, times), the directories that
-//! `LD_LIBRARY_PATH` names, and the store prefixes. It knows the objects of the start alone;
-//! `becalm index` knows whole stores. Beside it may be, by the same name: `.lock`, held while it is
-//! made; `.failed`, which says why none can be made; `.wanted`, which says for whom one is to be
-//! made by the next `becalm index`. The cache keeps so many indexes, those used last; a process
-//! whose index goes keeps what it has mapped.
+//! `LD_LIBRARY_PATH` names, and the store prefixes; for a Python also when packages were last
+//! installed. It knows the objects of the start and, for a Python, those of the trees that it loads
+//! extension modules from; `becalm index` knows whole stores. Beside it may be, by the same name:
+//! `.lock`, held while it is made; `.failed`, which says why none can be made; `.wanted`, which says
+//! for whom one is to be made by the next `becalm index`. The cache keeps so many indexes, those
+//! used last; a process whose index goes keeps what it has mapped.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, OpenOptions};
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
+use becalm_host::index_store::{package_dirs, trees_beside};
 use rustc_hash::FxHasher;
 use rustix::fs::{FlockOperation, flock};
 
@@ -66,6 +68,9 @@ impl Place {
         let facts = &program.facts;
         let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
         (facts.dev(), facts.ino(), times).hash(&mut hasher);
+        for (dir, changed) in package_dirs(&trees_beside(&program.path, &program.real)) {
+            (dir, changed).hash(&mut hasher);
+        }
         let file = program.real.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let file: String = file.chars().map(plain).take(80).collect();

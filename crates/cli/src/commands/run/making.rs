@@ -13,7 +13,7 @@ use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
 use becalm_core::index::{Start as Known, tls};
 use becalm_core::loader::load::Role;
 use becalm_host::detached::{Detached, detached};
-use becalm_host::index_store::{IndexOptions, index_files};
+use becalm_host::index_store::{IndexOptions, index_files, trees_beside};
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BString, ByteSlice};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,9 @@ struct Request {
     library_path: Option<Vec<u8>>,
     preload: Option<Vec<u8>>,
     stores: Vec<Vec<u8>>,
+    /// The trees that the program opens libraries from at run time.
+    #[serde(default)]
+    trees: Vec<Vec<u8>>,
 }
 
 impl Request {
@@ -44,6 +47,7 @@ impl Request {
             library_path: variable("LD_LIBRARY_PATH"),
             preload: variable("LD_PRELOAD"),
             stores: prefixes(store).into_iter().map(bytes).collect(),
+            trees: trees_beside(&program.path, &program.real).into_iter().map(bytes).collect(),
         }
     }
 
@@ -119,8 +123,10 @@ fn make(place: &Place, request: &Request) -> Result<()> {
     let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
     let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
     let stores: Vec<PathBuf> = request.stores.iter().map(|path| path_of(path.as_bstr())).collect();
+    let trees: Vec<PathBuf> = request.trees.iter().map(|path| path_of(path.as_bstr())).collect();
     let dirs = request.dirs();
-    let options = IndexOptions { prefixes: &stores, dirs: &dirs, ..IndexOptions::default() };
+    let (stores, trees) = (&stores, &trees);
+    let options = IndexOptions { prefixes: stores, trees, dirs: &dirs, ..IndexOptions::default() };
     let sealed = Modules::new(None)?.seal(index_files(&os, &files, options))?;
     file::write(&place.path(), &sealed)
 }

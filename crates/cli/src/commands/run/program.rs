@@ -27,6 +27,8 @@ const LINE: usize = 256;
 
 /// The program that a command starts: itself, or the interpreter of a script.
 pub(super) struct Program {
+    /// Its path, as the kernel is given it.
+    pub(super) path: PathBuf,
     /// Its path with links resolved.
     pub(super) real: PathBuf,
     /// What `fstat` says of it.
@@ -97,7 +99,7 @@ impl Program {
             };
             // To be closed by execve, which costs no call.
             let _ = file.into_raw_fd();
-            return Ok(Self { real, facts, start });
+            return Ok(Self { path, real, facts, start });
         }
         Err(anyhow!("{}: too many interpreters", path.display()))
     }

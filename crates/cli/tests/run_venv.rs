@@ -1,0 +1,96 @@
+//! `becalm run` without an index of the user's: what a Python opens at run time is answered too.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{becalm, cc, run};
+
+/// A virtual environment whose "Python" opens the extension it is given. The extension needs
+/// `libx.so`, in the second directory of its run path.
+struct Environment {
+    dir: tempfile::TempDir,
+}
+
+impl Environment {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let environment = Self { dir };
+        let at = |name: &str| environment.path(name);
+        for made in ["venv/bin", "home", "venv/lib/python3.9/site-packages/a"] {
+            fs::create_dir_all(at(made)).expect("made");
+        }
+        fs::create_dir(at("venv/lib/python3.9/site-packages/b")).expect("made");
+        fs::write(at("venv/pyvenv.cfg"), "home = /usr/bin\n").expect("written");
+        fs::write(at("x.c"), "int x(void) { return 7; }\n").expect("written");
+        fs::write(at("ext.c"), "int x(void); int ext(void) { return x(); }\n").expect("written");
+        let open = "#include <dlfcn.h>\n\
+                    int main(int n, char **v)\n\
+                    { void *l = dlopen(v[1], RTLD_NOW);\n\
+                      return l ? ((int (*)(void)) dlsym(l, \"ext\"))() : 1; }\n";
+        fs::write(at("python.c"), open).expect("written");
+        let packages = at("venv/lib/python3.9/site-packages");
+        let (x, ext) = (packages.join("b/libx.so"), environment.extension());
+        let place = environment.dir.path();
+        cc(place, &["-shared", "-fPIC", "-Wl,-soname,libx.so", "x.c", "-o", text(&x)]);
+        let run_path = format!("-Wl,-rpath,{0}/a:{0}/b", text(&packages));
+        cc(place, &["-shared", "-fPIC", "ext.c", "-o", text(&ext), text(&x), &run_path]);
+        cc(place, &["python.c", "-o", "venv/bin/python3", "-ldl"]);
+        environment
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn extension(&self) -> PathBuf {
+        self.path("venv/lib/python3.9/site-packages/ext.so")
+    }
+
+    /// Opens the extension under `becalm run`; gives what the module answered.
+    fn answers(&self) -> String {
+        let log = self.path("log");
+        let _ = fs::remove_file(&log);
+        let mut command: Command = becalm();
+        command.args(["run", "--strict", "--"]).arg(self.path("venv/bin/python3"));
+        command.arg(self.extension()).env("HOME", self.path("home"));
+        command.env_remove("XDG_CACHE_HOME").env_remove("XDG_DATA_HOME");
+        let ran = run(command.env("BECALM", format!("log:{}", text(&log))));
+        assert_eq!(ran.code, Some(7), "{ran:?}");
+        fs::read_to_string(log).unwrap_or_default()
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// The path that a log has for `libx.so`, empty for none.
+fn answer(log: &str) -> &str {
+    let fields = log.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let of_name = fields.filter(|fields| fields.get(4) == Some(&"libx.so"));
+    of_name.filter_map(|fields| fields.get(5).copied()).next().unwrap_or_default()
+}
+
+#[test]
+fn what_a_python_opens_at_run_time_is_answered_and_a_new_package_makes_another_index() {
+    if support::store::nothing_to_test_with() {
+        return;
+    }
+    let environment = Environment::new();
+    support::store::let_the_clock_pass();
+    let packages = environment.path("venv/lib/python3.9/site-packages");
+    assert_eq!(answer(&environment.answers()), text(&packages.join("b/libx.so")));
+    let kept = || {
+        let kept = environment.path("home/.cache/becalm/programs").read_dir().expect("a cache");
+        let names = kept.flatten().map(|entry| entry.path());
+        names.filter(|path| path.extension().is_some_and(|end| end == "so")).count()
+    };
+    assert_eq!(kept(), 1);
+    fs::create_dir(packages.join("another")).expect("made");
+    support::store::let_the_clock_pass();
+    assert_eq!(answer(&environment.answers()), text(&packages.join("b/libx.so")));
+    assert_eq!(kept(), 2);
+}
