@@ -74,12 +74,8 @@ struct table_edge
 #define EDGE_SET 0x00ffffffu
 /* Found along DT_RPATH, so that LD_LIBRARY_PATH has no say. */
 #define EDGE_BEFORE_LIBRARY_PATH 0x01000000u
-/* True only while every object of the process that has a DT_RPATH is in the table. */
-#define EDGE_KNOWN_RPATHS 0x02000000u
 /* In a directory that may change, or where the loader cache says: looked at first. */
 #define EDGE_LOOK 0x04000000u
-/* True only while no object of the process has a DT_RPATH. */
-#define EDGE_NO_RPATHS 0x08000000u
 /* Of the common object: no directory of any indexed run path has the name. */
 #define EDGE_OUTSIDE 0x10000000u
 

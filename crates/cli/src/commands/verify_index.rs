@@ -212,7 +212,6 @@ fn of_programs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
 }
 
 /// What an answer depends on beside its guards, which are looked at by themselves.
-fn conditions(edge: &Edge) -> (bool, bool, bool, bool, usize) {
-    let Edge { before_library_path, known_rpaths, no_rpaths, look, .. } = *edge;
-    (before_library_path, known_rpaths, no_rpaths, look, edge.guards.len())
+fn conditions(edge: &Edge) -> (bool, bool, usize) {
+    (edge.before_library_path, edge.look, edge.guards.len())
 }

@@ -289,8 +289,6 @@ mod tests {
         Edge {
             path: path.into(),
             before_library_path: false,
-            known_rpaths: false,
-            no_rpaths: false,
             outside: false,
             look: true,
             guards: vec![0],

@@ -452,8 +452,6 @@ fn flags_of(edge: &Edge) -> u32 {
     let mut flags = 0;
     for (is_set, flag) in [
         (edge.before_library_path, layout::EDGE_BEFORE_LIBRARY_PATH),
-        (edge.known_rpaths, layout::EDGE_KNOWN_RPATHS),
-        (edge.no_rpaths, layout::EDGE_NO_RPATHS),
         (edge.outside, layout::EDGE_OUTSIDE),
         (edge.look, layout::EDGE_LOOK),
     ] {

@@ -58,9 +58,7 @@ pub(super) const DIRECTORY_HAS_NAMES: u32 = 1;
 pub(super) const SEARCH_DIR_LOOK: u32 = 1;
 pub(super) const EDGE_SET: u32 = 0x00ff_ffff;
 pub(super) const EDGE_BEFORE_LIBRARY_PATH: u32 = 0x0100_0000;
-pub(super) const EDGE_KNOWN_RPATHS: u32 = 0x0200_0000;
 pub(super) const EDGE_LOOK: u32 = 0x0400_0000;
-pub(super) const EDGE_NO_RPATHS: u32 = 0x0800_0000;
 pub(super) const EDGE_OUTSIDE: u32 = 0x1000_0000;
 
 pub(super) const GUARD_DIRECTORY: u32 = 1;

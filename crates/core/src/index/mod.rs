@@ -128,10 +128,6 @@ pub struct Edge {
     pub path: BString,
     /// Found along `DT_RPATH`, which comes before `LD_LIBRARY_PATH`.
     pub before_library_path: bool,
-    /// True only while every object of the process with a `DT_RPATH` is in the table.
-    pub known_rpaths: bool,
-    /// True only while no object of the process has a `DT_RPATH`.
-    pub no_rpaths: bool,
     /// Of the common object: no directory of any indexed run path has the name.
     pub outside: bool,
     /// The file lies where it may go away: the module looks before it answers.

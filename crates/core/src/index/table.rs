@@ -216,8 +216,6 @@ impl<'a> Table<'a> {
         Ok(Edge {
             path: path.to_owned(),
             before_library_path: flags & layout::EDGE_BEFORE_LIBRARY_PATH != 0,
-            known_rpaths: flags & layout::EDGE_KNOWN_RPATHS != 0,
-            no_rpaths: flags & layout::EDGE_NO_RPATHS != 0,
             outside: flags & layout::EDGE_OUTSIDE != 0,
             look: flags & layout::EDGE_LOOK != 0,
             guards: self.set(flags & layout::EDGE_SET)?,

@@ -37,8 +37,6 @@ fn store(objects: usize) -> Index {
             .map(|step| Edge {
                 path: path((object + step * step) % objects),
                 before_library_path: step == 1,
-                known_rpaths: step == 2,
-                no_rpaths: step == 3,
                 outside: step == 5,
                 look: step == 4,
                 guards: if step == 4 { vec![0, 2] } else { vec![] },

@@ -257,13 +257,5 @@ fn questions(view: &ObjectView) -> Vec<BString> {
 
 /// An edge without its guards.
 fn edge(path: BString) -> Edge {
-    Edge {
-        path,
-        before_library_path: false,
-        known_rpaths: false,
-        no_rpaths: false,
-        outside: false,
-        look: false,
-        guards: Vec::new(),
-    }
+    Edge { path, before_library_path: false, outside: false, look: false, guards: Vec::new() }
 }

@@ -208,7 +208,7 @@ impl<'a> Asker<'a> {
             let mut question = Question { asker: self, name, guards: Vec::new() };
             if let Step::Found { path, look } = question.ask_cache(false) {
                 let outside = is_outside(name);
-                asked.object.edges.push(Edge { look, no_rpaths: true, outside, ..edge(path) });
+                asked.object.edges.push(Edge { look, outside, ..edge(path) });
                 asked.guards.push(question.guards);
             }
         }
