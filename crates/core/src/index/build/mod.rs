@@ -9,6 +9,8 @@
 
 mod listed;
 mod search;
+#[cfg(test)]
+mod tests;
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
