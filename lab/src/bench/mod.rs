@@ -5,7 +5,7 @@
 //! counts what each tool resolved, [`summary`] makes ratios of the rounds, [`machine`]
 //! says where all this was. [`calm`] measures what an index is worth, [`trace`] the cost of
 //! watching a start, [`fix`] that of writing notes, [`loader`] what a patched loader makes of
-//! notes and package caches.
+//! notes and package caches, [`strategies`] counts the misses that each strategy leaves.
 
 mod calm;
 mod check;
@@ -15,6 +15,7 @@ mod list;
 mod loader;
 mod machine;
 mod run;
+mod strategies;
 mod summary;
 mod tools;
 mod trace;
@@ -28,6 +29,7 @@ use clap::{Args, Subcommand};
 pub(crate) use check::CheckBench;
 pub(crate) use fix::FixBench;
 pub(crate) use loader::LoaderBench;
+pub(crate) use strategies::StrategiesBench;
 pub(crate) use summary::Spread;
 
 /// What can be measured.
@@ -37,6 +39,8 @@ pub(crate) enum Bench {
     Check(CheckBench),
     /// `becalm fix` and `undo` beside patchelf, on a store of many objects
     Fix(FixBench),
+    /// Misses and system calls of the loader with each strategy, for every program of a store
+    Strategies(StrategiesBench),
     /// Programs of a store by a stock and by a patched loader, with notes and with caches
     Loader(LoaderBench),
     /// Programs of a store as they are, calmed by an index, and in one ordinary directory
@@ -91,6 +95,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Fix(asked) => fix::run(asked),
         Bench::Loader(asked) => loader::run(asked),
         Bench::Calm { common, only } => calm::run(common, only),
+        Bench::Strategies(asked) => strategies::run(asked),
         Bench::Trace(common) => trace::run(common),
     }
 }

@@ -174,7 +174,7 @@ fn count(log: &str) -> Calls {
 }
 
 /// A number as a table shows it.
-fn grouped(number: usize) -> String {
+pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -190,7 +190,7 @@ fn grouped(number: usize) -> String {
 ///
 /// # Errors
 /// It cannot be run, or it fails; finding something is no failure.
-fn becalm(becalm: &Path, arguments: &[&str]) -> Result<()> {
+pub(crate) fn becalm(becalm: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = child::command(becalm);
     command.args(arguments);
     let shown = format!("{command:?}");

@@ -41,18 +41,42 @@ pub(super) struct Counts {
 pub(super) fn of(place: &Place, program: &Path, argument: &str) -> Result<Counts> {
     let scratch = tempfile::tempdir()?;
     let all = strace(place, scratch.path(), &[], program, &[argument])?;
-    let loader = ["-E", "LD_TRACE_LOADED_OBJECTS=1"];
-    let loader = strace(place, scratch.path(), &loader, program, &[])?;
-    let misses = loader.lines().filter(|line| is_miss(line)).count();
+    let loader = loader(place, program, &[])?;
     let profile = profile(place, scratch.path(), program)?;
     Ok(Counts {
         calls: all.lines().count(),
-        loader_calls: loader.lines().count(),
-        loader_misses: misses,
+        loader_calls: loader.calls,
+        loader_misses: loader.misses,
         instructions: Some(profile.all),
         searching: profile.searching,
         reading: profile.reading,
     })
+}
+
+/// The part of a start up to the program's entry point.
+pub(in crate::bench) struct Loader {
+    /// System calls.
+    pub(in crate::bench) calls: usize,
+    /// Opens and stats that found nothing.
+    pub(in crate::bench) misses: usize,
+}
+
+/// Counts what the loader does for one program in one place, with variables (`NAME=VALUE`) set.
+///
+/// # Errors
+/// Returns one if strace cannot be run or the loader fails.
+pub(in crate::bench) fn loader(
+    place: &Place,
+    program: &Path,
+    environment: &[String],
+) -> Result<Loader> {
+    let scratch = tempfile::tempdir()?;
+    // Set by strace, so that they do not reach strace itself.
+    let mut more = vec!["-E", "LD_TRACE_LOADED_OBJECTS=1"];
+    more.extend(environment.iter().flat_map(|variable| ["-E", variable.as_str()]));
+    let log = strace(place, scratch.path(), &more, program, &[])?;
+    let misses = log.lines().filter(|line| is_miss(line)).count();
+    Ok(Loader { calls: log.lines().count(), misses })
 }
 
 fn is_miss(line: &str) -> bool {

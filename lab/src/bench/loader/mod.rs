@@ -7,7 +7,7 @@
 //! that way alone ([`Place`]): all ways have the same paths. [`counts`] has the system calls
 //! and the instructions.
 
-mod counts;
+pub(super) mod counts;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
