@@ -24,7 +24,11 @@ fn skip(reason: &str) {
 
 /// Imports bash into `store`; `None` where this machine cannot.
 fn import(store: &Path) -> Option<Value> {
-    let output = lab(&["import", "--store", store.to_str().unwrap(), "bash"]);
+    import_with(store, &[])
+}
+
+fn import_with(store: &Path, flags: &[&str]) -> Option<Value> {
+    let output = lab(&[&["import", "--store", store.to_str().unwrap(), "bash"], flags].concat());
     let said = text(&output);
     if !output.status.success() {
         if said.contains("no patchelf") || said.contains("cannot run dpkg") {
@@ -136,4 +140,18 @@ fn thirteen_entries_of_the_library_path_make_a_storm() {
     assert_eq!(dirs, 13);
     // Without any hwcaps: 26 libraries, 7 directories each on average.
     assert!(tried >= 182, "{tried}");
+}
+
+#[test]
+fn a_store_with_rpath_keeps_the_c_library_of_the_system() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().canonicalize().unwrap();
+    // The import itself compares every dynamic section with the plan, DT_RPATH included.
+    let Some(manifest) = import_with(&store, &["--rpath"]) else { return };
+    assert_eq!(manifest["rpath"], true);
+    let program = manifest["programs"][0]["path"].as_str().unwrap();
+    let (inside, outside): (Vec<_>, Vec<_>) =
+        loaded(program).into_iter().partition(|path| path.starts_with(&store));
+    assert!(inside.iter().any(|path| path.ends_with("libtinfo.so.6")), "{inside:?}");
+    assert!(outside.iter().any(|path| path.ends_with("libc.so.6")), "{outside:?}");
 }

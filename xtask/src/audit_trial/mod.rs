@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use becalm_core::edit::RunPathKind;
 use becalm_core::index::split;
 use becalm_host::index_store::Indexed;
 use rayon::prelude::*;
@@ -35,6 +36,10 @@ pub struct Options {
     /// compiler of its module (default: the usual cross compiler).
     #[arg(long, value_name = "DIR")]
     sysroot: Vec<PathBuf>,
+    /// Give the stores made of roots `DT_RPATH` instead of `DT_RUNPATH`: programs one with all
+    /// directories, libraries one without those of what they need.
+    #[arg(long, requires = "sysroot")]
+    rpath: bool,
     /// An index to try, instead of one made of the stores.
     #[arg(long, value_name = "FILE")]
     index: Option<PathBuf>,
@@ -109,7 +114,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 fn run_root(options: &Options, root: &Path) -> Result<bool> {
     let scratch = open_folder()?;
     let store = scratch.path().join("store");
-    let made = sysroot::make(root, &store)?;
+    let kind = if options.rpath { RunPathKind::Rpath } else { RunPathKind::Runpath };
+    let made = sysroot::make(root, &store, kind)?;
     let module = make::module_of(&made.machine, scratch.path())?;
     let index = scratch.path().join("index.so");
     describe(&make::index(&[store], &[], &module, &index)?);

@@ -26,11 +26,11 @@ pub(super) struct Root {
     pub(super) emulator: Option<PathBuf>,
 }
 
-/// Makes a store at `store`.
+/// Makes a store at `store` with run paths of one kind.
 ///
 /// # Errors
 /// The root has no programs, or the emulator is missing.
-pub(super) fn make(root: &Path, store: &Path) -> Result<Root> {
+pub(super) fn make(root: &Path, store: &Path, kind: RunPathKind) -> Result<Root> {
     let objects = root::objects(root);
     let libraries: BTreeMap<BString, (&Path, &ObjectView)> = objects
         .iter()
@@ -47,7 +47,7 @@ pub(super) fn make(root: &Path, store: &Path) -> Result<Root> {
     for (soname, (path, view)) in &libraries {
         let place = place(store, soname).join(soname.to_os_str()?);
         if place != new_loader {
-            put(&place, &moved(path, view, store, &libraries, None)?)?;
+            put(&place, &moved((path, view), (store, kind), &libraries, None)?)?;
         }
     }
     let mut programs = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn make(root: &Path, store: &Path) -> Result<Root> {
             continue;
         }
         let place = store.join(package(&format!("{name}-program"))).join("bin").join(&name);
-        put(&place, &moved(path, view, store, &libraries, Some(&new_loader))?)?;
+        put(&place, &moved((path, view), (store, kind), &libraries, Some(&new_loader))?)?;
         programs.push(place);
     }
     programs.sort();
@@ -84,9 +84,8 @@ fn place(store: &Path, soname: &BString) -> PathBuf {
 
 /// The bytes of an object whose run path and interpreter lead into the store.
 fn moved(
-    path: &Path,
-    view: &ObjectView,
-    store: &Path,
+    (path, view): (&Path, &ObjectView),
+    (store, kind): (&Path, RunPathKind),
     libraries: &BTreeMap<BString, (&Path, &ObjectView)>,
     loader: Option<&Path>,
 ) -> Result<Vec<u8>> {
@@ -96,22 +95,46 @@ fn moved(
         // The C library is no one's to edit.
         return Ok(bytes);
     }
-    let needed = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
+    let mut names = needed(view, libraries);
+    if kind == RunPathKind::Rpath {
+        // A program names the directories of its whole closure, a library only that of the C
+        // library: what libraries need is found along the DT_RPATH of the program.
+        if loader.is_none() {
+            names.clear();
+        }
+        let mut at = 0;
+        while let Some(name) = names.get(at) {
+            let more = needed(libraries[name].1, libraries);
+            let new: Vec<_> = more.into_iter().filter(|name| !names.contains(name)).collect();
+            names.extend(new);
+            at += 1;
+        }
+    }
     let mut dirs: Vec<BString> = Vec::new();
-    for dependency in needed.filter(|dependency| libraries.contains_key(&dependency.name)) {
-        let dir = BString::from(place(store, &dependency.name).display().to_string());
+    for name in names {
+        let dir = BString::from(place(store, &name).display().to_string());
         if !dirs.contains(&dir) {
             dirs.push(dir);
         }
     }
+    if kind == RunPathKind::Rpath && loader.is_none() {
+        dirs.push(libc.display().to_string().into());
+    }
     // The C library last, as wrappers of compilers have it.
     dirs.sort_by_key(|dir| *dir == libc.display().to_string());
     let value = (!dirs.is_empty()).then(|| bstr::join(":", &dirs).into());
-    let mut edits = vec![Edit::RunPath { kind: RunPathKind::Runpath, value }];
+    let mut edits = vec![Edit::RunPath { kind, value }];
     edits.extend(loader.map(|path| Edit::Interpreter(path.display().to_string().into())));
     let edited = becalm_rewrite::edit(bytes.as_slice(), &edits)
         .map_err(|error| anyhow!("{}: {error}", path.display()))?;
     Ok(edited.patch.map_or(bytes.clone(), |patch| patch.applied_to(&bytes)))
+}
+
+/// The libraries of the root that an object needs, in order.
+fn needed(view: &ObjectView, libraries: &BTreeMap<BString, (&Path, &ObjectView)>) -> Vec<BString> {
+    let needed = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
+    let names = needed.map(|dependency| dependency.name.clone());
+    names.filter(|name| libraries.contains_key(name)).collect()
 }
 
 /// A directory's name as packages of a store have it.
