@@ -4,19 +4,23 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::text;
 
+/// How long an index may take to be made.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// How a start is calmed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calm {
     Plain,
-    /// By an index of the environment.
+    /// By an index of the environment and its Python.
     Index,
-    /// By `becalm run` alone.
+    /// By plain `becalm run`.
     Run,
 }
 
@@ -100,7 +104,7 @@ struct Probe {
 }
 
 impl Python {
-    /// Indexes the environment with this becalm.
+    /// Indexes the environment with this becalm, and the prefix of its Python unless that is `/usr`.
     pub(super) fn new(becalm: &Path, venv: &Path, folder: &Path) -> Result<Self> {
         let home = folder.join("home");
         if home.exists() {
@@ -114,14 +118,28 @@ impl Python {
             home,
             record: folder.join("record.json"),
         };
-        python.ran(&[text(&python.becalm)?, "index", "-o", text(&python.index)?, text(venv)?])?;
+        let prefix = python.prefix()?;
+        let mut line =
+            vec![text(&python.becalm)?, "index", "-o", text(&python.index)?, text(venv)?];
+        // Debian's Python and its extension modules have no run paths.
+        line.extend((prefix != "/usr").then_some(prefix.as_str()));
+        python.ran(&line)?;
         Ok(python)
+    }
+
+    /// The prefix of the Python that the environment was made with.
+    fn prefix(&self) -> Result<String> {
+        let line = [text(&self.python)?, "-c", "import sys; print(sys.base_prefix, end='')"];
+        Ok(String::from_utf8(self.ran(&line)?.stdout)?)
     }
 
     /// Runs a statement twice: traced, and for what it maps.
     pub(super) fn counted(&self, statement: &str, calm: Calm) -> Result<Counted> {
-        // In the first start becalm makes an index, and Python writes what it compiles.
+        // The first start has becalm make an index, and Python writes what it compiles.
         self.mapped(statement, calm)?;
+        if calm == Calm::Run {
+            self.wait_for_index()?;
+        }
         let mapped = self.mapped(statement, calm)?;
         let mut line =
             vec![text(&self.becalm)?, "trace", "--json", "-o", text(&self.record)?, "--"];
@@ -132,6 +150,23 @@ impl Python {
         ensure!(!record.opens_alone, "nothing can be traced here");
         let image = record.images.into_iter().next_back().context("no image in the record")?;
         Ok(image.counted(mapped))
+    }
+
+    /// Waits until the process that makes the index for plain `becalm run` is done.
+    fn wait_for_index(&self) -> Result<()> {
+        let folder = self.home.join(".cache/becalm/programs");
+        let began = Instant::now();
+        loop {
+            let entries = folder.read_dir().into_iter().flatten().flatten();
+            let names: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+            let has =
+                |ending| names.iter().any(|path| path.extension().is_some_and(|e| e == ending));
+            if has("so") && !has("lock") {
+                return Ok(());
+            }
+            ensure!(began.elapsed() < PATIENCE, "no index in {}", folder.display());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// What starts a program calmed.
