@@ -163,7 +163,14 @@ impl Trial<'_> {
         self.tree.test(&Run { starts: &TESTS, variables: &variables, label }, self.jobs)
     }
 
+    /// Indexes the objects. `make` links two libraries of tests that are not run into a hwcaps
+    /// subdirectory (`sysdeps/x86_64/Makefile`), so answers from the directory above would depend
+    /// on the CPU: it is removed first.
     fn index(&self, library_path: &Path) -> Result<PathBuf> {
+        let of_cpu = self.tree.objects().join("elf").join(std::env::consts::ARCH);
+        if of_cpu.exists() {
+            fs::remove_dir_all(&of_cpu).with_context(|| of_cpu.display().to_string())?;
+        }
         let index = self.folder.join(format!("index-{}.so", self.version));
         let stores = [self.tree.objects().to_owned()];
         let module = make::module(self.folder)?;
