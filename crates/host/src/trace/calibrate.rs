@@ -92,6 +92,13 @@ impl Clocks {
     }
 }
 
+/// What watching a call costs, in nanoseconds; see [`Calibration`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    pub(super) call_ns: u64,
+    pub(super) cycle_ns: u64,
+}
+
 /// Nanoseconds from one moment to another.
 pub(super) fn nanos(from: Instant, to: Instant) -> u64 {
     u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX)

@@ -10,7 +10,7 @@ use becalm_core::observe::Lookup;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::arch;
-use super::calibrate::nanos;
+use super::calibrate::{Cost, nanos};
 use super::calls::{Meaning, is_of_descriptor, lookup};
 use super::count::{Call, Counting};
 use super::exec::{Breakpoint, Program};
@@ -61,13 +61,6 @@ struct Task {
 struct Process {
     image: usize,
     breakpoint: Option<Breakpoint>,
-}
-
-/// What watching a call costs, in nanoseconds; see [`Calibration`].
-#[derive(Clone, Copy, Debug)]
-struct Cost {
-    call_ns: u64,
-    cycle_ns: u64,
 }
 
 /// A call that has begun.
