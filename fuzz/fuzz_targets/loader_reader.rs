@@ -1,4 +1,4 @@
-//! The C reader of the loader patch (`patches/glibc/common/elf/dl-resolution.c`).
+//! The C reader of the loader patch (`crates/lib/patches/glibc/common/elf/dl-resolution.c`).
 //!
 //! Any segments: no byte outside of them is read, which the sanitizer sees. A note
 //! that is whole: the reader believes it exactly where becalm's own reader has no

@@ -97,7 +97,7 @@ fn is_seen_to_read(options: &Options, loader: &Path, folder: &Path) -> Result<bo
     Ok(reads)
 }
 
-/// A script of `patches/glibc/tests`.
+/// A script of `crates/lib/patches/glibc/tests`.
 fn trial(
     options: &Options,
     script: &str,

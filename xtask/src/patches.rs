@@ -1,8 +1,8 @@
 //! `cargo xtask patches`: the loader patch of each glibc release, out of the reader
 //! that all share and the hooks that each has of its own.
 //!
-//! `patches/glibc/common/` holds files that are new in every release,
-//! `patches/glibc/VERSION/hooks.diff` the lines touched in one. Together they are
+//! `crates/lib/patches/glibc/common/` holds files that are new in every release,
+//! `crates/lib/patches/glibc/VERSION/hooks.diff` the lines touched in one. Together they are
 //! `VERSION/resolution.patch`; `README.in` becomes `VERSION/README.md`. What is
 //! generated is committed, since it is what people take; `--check` says where it is
 //! no longer what it was made of.
@@ -41,7 +41,7 @@ pub struct Options {
 /// Where the patches are, from this crate's own place.
 #[must_use]
 pub fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../patches/glibc")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/patches/glibc")
 }
 
 /// Reads `VERSION=DIR`: a source tree of a release that is patched.

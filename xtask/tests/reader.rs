@@ -83,7 +83,8 @@ impl Reader {
     }
 
     fn cc(&self, arguments: &[&str]) {
-        let common = Path::new(env!("CARGO_MANIFEST_DIR")).join("../patches/glibc/common");
+        let common =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/patches/glibc/common");
         let mut cc = Command::new("cc");
         cc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector"]);
         cc.args(["-D_GNU_SOURCE", "-U_FORTIFY_SOURCE", "-I"]).arg(common.join("include"));

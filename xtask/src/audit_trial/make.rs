@@ -37,7 +37,7 @@ pub fn module_of(machine: &str, folder: &Path) -> Result<PathBuf> {
 }
 
 fn module_by(compiler: &str, folder: &Path) -> Result<PathBuf> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../audit");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/audit");
     let out = folder.join("becalm-audit.so");
     let made = Command::new("make")
         .arg("-s")

@@ -3,9 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use becalm_lib::loader::Release;
 use clap::{Args, Subcommand, ValueHint};
-
-use crate::commands::loader::Release;
 
 /// What to do with loaders.
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,5 @@
 //! The answers that the audit module gives in one start, so that a calmed start can be
-//! predicted: the decisions of `audit/audit.c`, `audit/chain.c` and `audit/library_path.c`.
+//! predicted: the decisions of `crates/lib/audit/audit.c`, `crates/lib/audit/chain.c` and `crates/lib/audit/library_path.c`.
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;

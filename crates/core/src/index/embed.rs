@@ -4,7 +4,7 @@
 //! segment with the table's place, so putting a table in means: append it, make that
 //! segment longer. The section headers, which would lie behind, are left out. Before the
 //! table stands a check of the module itself, by which it declines where it is damaged
-//! (`audit/whole.c`).
+//! (`crates/lib/audit/whole.c`).
 
 use bstr::ByteSlice;
 use thiserror::Error;

@@ -1,4 +1,4 @@
-//! The hash of the table: the same function as `hash_bytes` in `audit/table.c`.
+//! The hash of the table: the same function as `hash_bytes` in `crates/lib/audit/table.c`.
 //!
 //! Quick on short strings, and good enough to tell damage from truth; it keeps no secret
 //! and withstands no attacker. Who can write an index can already answer as they like.

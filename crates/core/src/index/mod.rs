@@ -3,7 +3,7 @@
 //!
 //! [`build`] answers the questions, [`encode`] writes the table, [`embed`] puts it into
 //! the module, [`Table`] reads it again for `verify` and `--update`. The format is in
-//! `docs/index-format.md`; the module's own reader is `audit/table.c`.
+//! `docs/index-format.md`; the module's own reader is `crates/lib/audit/table.c`.
 
 pub mod answers;
 pub mod build;

@@ -30,7 +30,7 @@ use super::{
 use crate::{FactChoice, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
 impl OsStamps {
-    /// As the module looks at it (`audit/guard.c` `look`). Whose loader a process has, only the
+    /// As the module looks at it (`crates/lib/audit/guard.c` `look`). Whose loader a process has, only the
     /// process knows.
     #[must_use]
     pub fn hold(&self, guard: &Guard) -> bool {

@@ -8,15 +8,9 @@ use anyhow::{Context, Result, bail};
 use becalm_core::elf;
 use becalm_core::index::{Target, embed, encode};
 use becalm_host::index_store::{Indexed, MachineIndex};
+use becalm_lib::index::MODULES;
 
-use self::built_in::MODULES;
 use super::file::Whole;
-
-/// What the build script made.
-mod built_in {
-    #![allow(unreachable_pub, reason = "written by the build script")]
-    include!(concat!(env!("OUT_DIR"), "/modules.rs"));
-}
 
 /// Where modules come from.
 pub(crate) struct Modules {

@@ -5,13 +5,11 @@ mod build;
 pub(crate) mod fixture;
 mod minimal;
 mod needs;
-mod release;
 mod source;
 mod steps;
 
 use anyhow::Result;
 
-pub(crate) use self::release::Release;
 use crate::exit_code::ExitStatus;
 use crate::flags::LoaderFlags;
 

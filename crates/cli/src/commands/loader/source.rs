@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use becalm_lib::loader::Release;
 
-use super::release::Release;
 use super::steps::Steps;
 
 /// A mirror, as a one-line source of apt begins.

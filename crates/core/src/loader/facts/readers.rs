@@ -1,5 +1,5 @@
 //! Which carriers a loader reads beyond what released ones do: becalm's patch of glibc
-//! (`patches/glibc`) leaves its store prefixes in the loader's file, behind a name.
+//! (`crates/lib/patches/glibc`) leaves its store prefixes in the loader's file, behind a name.
 //!
 //! The patch of nixpkgs, which reads notes alone, leaves nothing to be told by.
 

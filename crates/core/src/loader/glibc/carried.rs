@@ -2,7 +2,7 @@
 //! resolution note, else the loader cache of its package ([`Environment::reads`]).
 //!
 //! No released glibc does this: it is the loader patch of nixpkgs for notes, and becalm's own
-//! for both (`patches/glibc`). Whatever is wrong with an answer, the plain search follows.
+//! for both (`crates/lib/patches/glibc`). Whatever is wrong with an answer, the plain search follows.
 //!
 //! [`Environment::reads`]: crate::facts::Environment
 
@@ -269,7 +269,7 @@ impl Process<'_> {
 }
 
 /// How far a note's list has come along the run path of its object (`resolution_is_in_turn` of
-/// `patches/glibc/common/elf/dl-resolution-open.h`).
+/// `crates/lib/patches/glibc/common/elf/dl-resolution-open.h`).
 ///
 /// patchelf leaves out of a list each directory that lacks the library as it writes the note, be it
 /// one of a store or not. A library that comes into such a directory later would be passed over, so

@@ -1,4 +1,4 @@
-//! The module's reader of the table, as an ordinary program (`audit/tests/lookup.c`): it
+//! The module's reader of the table, as an ordinary program (`crates/lib/audit/tests/lookup.c`): it
 //! agrees with what was written, and no damage makes it overstep or answer wrongly.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::support::{Scene, skip};
 
 /// Compiles the reader, with sanitizers where the compiler has them.
 fn reader(scene: &Scene, sanitize: bool) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../audit/tests/lookup.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("audit/tests/lookup.c");
     let out = scene.path("lookup");
     let mut cc = Command::new("cc");
     cc.args(["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror"]);

@@ -22,7 +22,7 @@ const MACHINES: [(&str, &str); 7] = [
 ];
 
 fn main() {
-    let sources = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../../audit");
+    let sources = Path::new(&variable("CARGO_MANIFEST_DIR")).join("audit");
     println!("cargo::rerun-if-changed={}", sources.display());
     println!("cargo::rerun-if-env-changed=CC");
     let out = PathBuf::from(variable("OUT_DIR"));
