@@ -27,3 +27,4 @@ pub mod patch;
 pub mod probe;
 pub mod record;
 pub mod search;
+pub mod symbols;

@@ -45,6 +45,17 @@ impl Memory {
         Self { loads, address_mask }
     }
 
+    /// The segments, in the order of the program headers.
+    pub(super) fn loads(&self) -> &[Segment] {
+        &self.loads
+    }
+
+    /// Offset of `address` in the file, and how many bytes of the segment follow there in the file.
+    pub(super) fn file_range(&self, address: u64) -> Option<(u64, u64)> {
+        let place = self.locate(address & self.address_mask)?;
+        Some((place.offset, place.in_file))
+    }
+
     /// The place of `address`; the last segment wins, since each is mapped over
     /// those before it.
     fn locate(&self, address: u64) -> Option<Place> {

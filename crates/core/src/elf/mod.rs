@@ -5,6 +5,7 @@
 //! [`Notes`] are decoded by [`resolution_note`] and [`dlopen_note`].
 
 mod dynamic;
+mod image;
 mod machine;
 mod notes;
 mod parse;
@@ -22,6 +23,7 @@ use bstr::{BStr, BString, ByteSlice};
 use thiserror::Error;
 
 pub use dlopen_note::{DlopenEntry, dlopen_entries};
+pub use image::{Image, Words};
 pub use machine::machine_name;
 pub use parse::{Head, head, ident, parse};
 

@@ -164,7 +164,7 @@ where
     Ok(())
 }
 
-fn endianness(endian: Endian) -> Endianness {
+pub(super) fn endianness(endian: Endian) -> Endianness {
     match endian {
         Endian::Little => Endianness::Little,
         Endian::Big => Endianness::Big,
@@ -173,7 +173,7 @@ fn endianness(endian: Endian) -> Endianness {
 
 /// The program header table. `PN_XNUM`, which only core files use, is refused: no
 /// loader looks into section 0 for a count.
-fn segments<'data, Elf, R>(
+pub(super) fn segments<'data, Elf, R>(
     source: &Source<'data, R>,
     endian: Endianness,
 ) -> Result<Vec<Segment>, ElfError>
@@ -244,6 +244,6 @@ fn tls(segments: &[Segment]) -> Option<Tls> {
 
 /// The last `PT_DYNAMIC` with bytes in the file (glibc 2.36 `elf/dl-load.c`
 /// `_dl_map_object_from_fd`, which skips those that separate debug files keep).
-fn dynamic_segment(segments: &[Segment]) -> Option<&Segment> {
+pub(super) fn dynamic_segment(segments: &[Segment]) -> Option<&Segment> {
     segments.iter().rfind(|segment| segment.kind == PT_DYNAMIC && segment.filesz > 0)
 }

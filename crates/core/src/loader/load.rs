@@ -32,6 +32,11 @@ pub struct Start {
 pub struct Load {
     /// The objects; the program first, then the loader, then as they were loaded.
     pub objects: Vec<LoadedObject>,
+    /// The list of objects that a symbol lookup walks, as indices of [`Load::objects`]: the
+    /// program, the preloads, then the rest breadth first, with the loader where it was needed
+    /// (glibc: `l_searchlist` of the program; musl: `syms_next`). The loader is missing if
+    /// nothing needs it.
+    pub scope: Vec<usize>,
     /// Every question asked, in order.
     pub resolutions: Vec<Resolution>,
     /// Every probe made, in order.

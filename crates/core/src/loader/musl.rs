@@ -165,7 +165,22 @@ impl<'a> Walk<'a> {
             }
             asking += 1;
         }
+        self.set_scope();
         Ok(())
+    }
+
+    /// `add_syms`: the program, then each object when it was first asked for; the loader, which
+    /// is the C library, as well.
+    fn set_scope(&mut self) {
+        let mut scope = vec![PROGRAM];
+        let mut seen = vec![false; self.load.objects.len()];
+        seen[PROGRAM] = true;
+        for object in self.load.resolutions.iter().filter_map(|asked| asked.answer.object()) {
+            if !std::mem::replace(&mut seen[object], true) {
+                scope.push(object);
+            }
+        }
+        self.load.scope = scope;
     }
 
     /// `load_direct_deps`: `DT_NEEDED` alone counts.

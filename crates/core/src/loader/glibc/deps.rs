@@ -90,6 +90,16 @@ impl Queue {
         }
     }
 
+    /// The objects in the order of the list.
+    fn order(&self) -> Vec<usize> {
+        let mut first = (!self.nodes.is_empty()).then_some(0);
+        while let Some(previous) = first.and_then(|index| self.nodes[index].previous) {
+            first = Some(previous);
+        }
+        let next = |index: &usize| self.nodes[*index].next;
+        std::iter::successors(first, next).map(|index| self.nodes[index].object).collect()
+    }
+
     /// The node to follow once `at` is done, whose auxiliary objects are `inserted`:
     /// the first of those, else the next that is not done.
     fn after(&mut self, at: usize, inserted: &[usize]) -> Option<usize> {
@@ -120,6 +130,9 @@ impl Process<'_> {
             (node.done, node.before) = (true, true);
             let inserted = self.follow(&mut queue, at)?;
             current = queue.after(at, &inserted);
+        }
+        if roots.first() == Some(&0) {
+            self.load.scope = queue.order();
         }
         Ok(())
     }

@@ -1,0 +1,188 @@
+//! The bytes of an object by their address in memory: what symbol tables, relocations and other
+//! structures that `PT_DYNAMIC` names are read through.
+
+use std::marker::PhantomData;
+
+use object::Endianness;
+use object::elf::{self, DynamicTag, FileHeader32, FileHeader64};
+use object::read::ReadRef;
+use object::read::elf::{Dyn, FileHeader};
+
+use super::dynamic::Memory;
+use super::parse::{Segment, dynamic_segment, endianness, ident, segments};
+use super::source::Source;
+use super::{Class, ElfError, Endian, Ident};
+
+/// Entries read of one `PT_DYNAMIC` at most; real ones have some thirty.
+const MAX_ENTRIES: u64 = 1 << 16;
+
+/// The memory image of an object before relocation, read from ranges of its file.
+pub struct Image<'data, R> {
+    ident: Ident,
+    source: Source<'data, R>,
+    memory: Memory,
+    dynamic: Option<Segment>,
+    marker: PhantomData<&'data [u8]>,
+}
+
+impl<'data, R: ReadRef<'data>> Image<'data, R> {
+    /// Reads the ELF header and the program headers.
+    ///
+    /// # Errors
+    /// Returns [`ElfError`] if these are not an ELF header and all program headers.
+    pub fn new(data: R) -> Result<Self, ElfError> {
+        let source = Source::new(data)?;
+        let head = source.bytes(0, source.len().min(64)).unwrap_or_default();
+        if !head.starts_with(b"\x7fELF") {
+            return Err(ElfError::NotElf);
+        }
+        let ident = ident(head).ok_or(ElfError::Malformed("its header is truncated or unknown"))?;
+        let endian = endianness(ident.endian);
+        let segments = match ident.class {
+            Class::Elf32 => segments::<FileHeader32<Endianness>, R>(&source, endian)?,
+            Class::Elf64 => segments::<FileHeader64<Endianness>, R>(&source, endian)?,
+        };
+        let memory = Memory::new(&segments, ident.class);
+        let dynamic = dynamic_segment(&segments).copied();
+        Ok(Self { ident, source, memory, dynamic, marker: PhantomData })
+    }
+
+    /// The identification and machine fields.
+    #[must_use]
+    pub fn ident(&self) -> Ident {
+        self.ident
+    }
+
+    /// The number reader of the object's class and byte order.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        Words { class: self.ident.class, endian: self.ident.endian }
+    }
+
+    /// Address and size of `PT_DYNAMIC`.
+    #[must_use]
+    pub fn dynamic(&self) -> Option<(u64, u64)> {
+        self.dynamic.map(|segment| (segment.vaddr, segment.filesz))
+    }
+
+    /// The entries of `PT_DYNAMIC` up to `DT_NULL`, as tag and value.
+    ///
+    /// # Errors
+    /// Returns [`ElfError::Malformed`] if an entry lies outside the file, or if there are more
+    /// than 65,536.
+    pub fn dynamic_entries(&self) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
+        match self.ident.class {
+            Class::Elf32 => self.entries::<FileHeader32<Endianness>>(),
+            Class::Elf64 => self.entries::<FileHeader64<Endianness>>(),
+        }
+    }
+
+    fn entries<Elf: FileHeader<Endian = Endianness>>(
+        &self,
+    ) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
+        let outside = ElfError::Malformed("its dynamic section lies outside the file");
+        let Some(segment) = self.dynamic else { return Ok(Vec::new()) };
+        let (offset, in_file) = match self.memory.file_range(segment.vaddr) {
+            Some(range) => range,
+            None => (segment.offset, segment.filesz),
+        };
+        let endian = endianness(self.ident.endian);
+        let size = size_of::<Elf::Dyn>() as u64;
+        let mut entries = Vec::new();
+        for index in 0..in_file / size {
+            if index == MAX_ENTRIES {
+                return Err(ElfError::Malformed("its dynamic section has too many entries"));
+            }
+            let entry = offset
+                .checked_add(index * size)
+                .and_then(|offset| self.source.structure::<Elf::Dyn>(offset))
+                .ok_or(outside.clone())?;
+            let tag = entry.tag(endian);
+            if tag == elf::DT_NULL {
+                break;
+            }
+            entries.push((tag, entry.val(endian)));
+        }
+        Ok(entries)
+    }
+
+    /// How many bytes of the file follow `address` in its segment.
+    #[must_use]
+    pub fn bytes_after(&self, address: u64) -> u64 {
+        self.memory.file_range(address).map_or(0, |(_, in_file)| in_file)
+    }
+
+    /// `size` bytes at `address`; `None` unless they are all in one segment and in the file.
+    #[must_use]
+    pub fn bytes(&self, address: u64, size: u64) -> Option<&'data [u8]> {
+        let (offset, in_file) = self.memory.file_range(address)?;
+        if size > in_file {
+            return None;
+        }
+        self.source.bytes(offset, size)
+    }
+
+    /// The segments (`PT_LOAD`) as address and bytes in the file.
+    pub fn segments(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.memory.loads().iter().map(|load| (load.vaddr, load.filesz))
+    }
+}
+
+/// Numbers of a class and byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// `EI_CLASS`.
+    pub class: Class,
+    /// `EI_DATA`.
+    pub endian: Endian,
+}
+
+impl Words {
+    /// Bytes of an address.
+    #[must_use]
+    pub fn size(self) -> usize {
+        match self.class {
+            Class::Elf32 => 4,
+            Class::Elf64 => 8,
+        }
+    }
+
+    /// The 16-bit number at `at`.
+    #[must_use]
+    pub fn half(self, bytes: &[u8], at: usize) -> Option<u16> {
+        let raw = bytes.get(at..)?.first_chunk()?;
+        Some(match self.endian {
+            Endian::Little => u16::from_le_bytes(*raw),
+            Endian::Big => u16::from_be_bytes(*raw),
+        })
+    }
+
+    /// The 32-bit number at `at`.
+    #[must_use]
+    pub fn word(self, bytes: &[u8], at: usize) -> Option<u32> {
+        let raw = bytes.get(at..)?.first_chunk()?;
+        Some(match self.endian {
+            Endian::Little => u32::from_le_bytes(*raw),
+            Endian::Big => u32::from_be_bytes(*raw),
+        })
+    }
+
+    /// The 64-bit number at `at`.
+    #[must_use]
+    pub fn double(self, bytes: &[u8], at: usize) -> Option<u64> {
+        let raw = bytes.get(at..)?.first_chunk()?;
+        Some(match self.endian {
+            Endian::Little => u64::from_le_bytes(*raw),
+            Endian::Big => u64::from_be_bytes(*raw),
+        })
+    }
+
+    /// The address-sized number at `at`.
+    #[must_use]
+    pub fn address(self, bytes: &[u8], at: usize) -> Option<u64> {
+        match self.class {
+            Class::Elf32 => self.word(bytes, at).map(u64::from),
+            Class::Elf64 => self.double(bytes, at),
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! What [`super::bind`] returns.
+
+use std::sync::Arc;
+
+use super::object::ObjectSymbols;
+use super::versions::MissingVersion;
+
+/// Every binding of one start. Indices of objects are those of `Load::objects`.
+#[derive(Clone, Debug)]
+pub struct Bindings {
+    /// One entry for each object of the load set; empty for objects of audit modules.
+    pub objects: Vec<ObjectBindings>,
+    /// The objects that a lookup walks, in order (`Load::scope`).
+    pub scope: Vec<usize>,
+    /// The objects in the order in which the loader relocates them.
+    pub relocation_order: Vec<usize>,
+    /// Versions that an object needs and the library it names does not define.
+    pub missing_versions: Vec<MissingVersion>,
+}
+
+impl Bindings {
+    /// The object and binding of every strong reference that nothing defines, in load order. A
+    /// start with such a reference ends with "symbol lookup error", at once or, if the binding
+    /// is lazy, at the first call.
+    pub fn undefined(&self) -> impl Iterator<Item = (usize, &Binding)> {
+        let objects = self.objects.iter().enumerate();
+        objects.flat_map(|(index, object)| {
+            object
+                .bindings
+                .iter()
+                .filter(|b| b.definer == Definer::Missing)
+                .map(move |b| (index, b))
+        })
+    }
+}
+
+/// The relocations of one object.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectBindings {
+    /// The symbol tables; none for an object of an audit module.
+    pub symbols: Option<Arc<ObjectSymbols>>,
+    /// All relocations but the relative ones ([`ObjectSymbols::relative`],
+    /// [`ObjectSymbols::relr`]), in the order in which the loader applies them: those of
+    /// `DT_REL`, `DT_RELA`, then `DT_JMPREL`; within each table `IRELATIVE` comes last.
+    pub bindings: Vec<Binding>,
+    /// True if `JUMP_SLOT` relocations are bound at the first call of each function.
+    pub lazy: bool,
+}
+
+impl ObjectBindings {
+    /// The bindings of symbols: everything that is neither TLS nor a copy nor `IRELATIVE`.
+    pub fn symbolic(&self) -> impl Iterator<Item = &Binding> {
+        self.bindings.iter().filter(|binding| binding.kind.group() == Group::Symbolic)
+    }
+
+    /// The TLS relocations.
+    pub fn tls(&self) -> impl Iterator<Item = &Binding> {
+        self.bindings.iter().filter(|binding| binding.kind.group() == Group::Tls)
+    }
+
+    /// The `COPY` relocations.
+    pub fn copies(&self) -> impl Iterator<Item = &Binding> {
+        self.bindings.iter().filter(|binding| binding.kind == RelocationKind::Copy)
+    }
+
+    /// The `IRELATIVE` relocations.
+    pub fn irelative(&self) -> impl Iterator<Item = &Binding> {
+        self.bindings.iter().filter(|binding| binding.kind == RelocationKind::Irelative)
+    }
+
+    /// True if the binding is made at the first call, not at the start.
+    #[must_use]
+    pub fn is_lazy(&self, binding: &Binding) -> bool {
+        self.lazy && binding.lazy_table && binding.kind == RelocationKind::JumpSlot
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Group {
+    Symbolic,
+    Tls,
+    Copy,
+    Irelative,
+}
+
+/// A relative relocation: the slot gets load address plus addend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relative {
+    /// Address of the slot, before the load address is added.
+    pub offset: u64,
+    /// Address that the slot points to, before the load address is added. Of `REL` and `RELR`
+    /// relocations this is what the slot holds in the file.
+    pub addend: u64,
+}
+
+/// One relocation and the definition it binds to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// Address of the slot in its object, before the load address is added (`r_offset`).
+    pub offset: u64,
+    /// What the relocation stores.
+    pub kind: RelocationKind,
+    /// True for a relocation of `DT_JMPREL`, which a lazily bound object postpones.
+    pub lazy_table: bool,
+    /// Index of the referenced symbol in the object's own table; 0 for none. Its name and
+    /// version are [`ObjectSymbols::symbol_name`] and [`ObjectSymbols::symbol_version`].
+    pub symbol: u32,
+    /// The object that defines the symbol.
+    pub definer: Definer,
+    /// Index of the definition in the symbol table of the definer; 0 if there is none.
+    pub definition: u32,
+    /// `st_value` of the definition, before the load address is added; 0 if there is none. On
+    /// ppc64 the local entry offset is added for a call within one object.
+    pub value: u64,
+    /// What is added to the value; 0 if the machine ignores the addend of this type.
+    pub addend: i64,
+    /// Type of the definition; of the reference if there is no definition.
+    pub symbol_type: SymbolType,
+    /// True if the definition is `STB_GNU_UNIQUE`.
+    pub unique: bool,
+}
+
+/// The object that defines a symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Definer {
+    /// The object of this index.
+    Object(u32),
+    /// The object of this index, by an `SHN_ABS` symbol: the load address is not added (glibc).
+    Absolute(u32),
+    /// None, and the reference is weak: the slot gets the addend alone.
+    Undefined,
+    /// None, and the reference is strong: the start ends with an error.
+    Missing,
+}
+
+impl Definer {
+    /// Index of the defining object.
+    #[must_use]
+    pub fn object(self) -> Option<usize> {
+        match self {
+            Definer::Object(object) | Definer::Absolute(object) => Some(object as usize),
+            Definer::Undefined | Definer::Missing => None,
+        }
+    }
+}
+
+/// What a relocation stores, across machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RelocationKind {
+    /// The address of a datum or function (`GLOB_DAT`).
+    GlobDat,
+    /// The address of a function to call (`JUMP_SLOT`).
+    JumpSlot,
+    /// Address plus addend, in this many bytes.
+    Absolute(u8),
+    /// Address plus addend minus the address of the slot, in this many bytes.
+    PcRelative(u8),
+    /// `st_size` of the definition plus addend, in this many bytes.
+    Size(u8),
+    /// The definition's bytes, copied into the program.
+    Copy,
+    /// What the resolver at load address plus addend returns.
+    Irelative,
+    /// The TLS module number of the definer.
+    TlsModule,
+    /// The offset in the definer's TLS block.
+    TlsBlockOffset,
+    /// The offset from the thread pointer, which makes the definer's TLS static.
+    TlsOffset,
+    /// The offset from the thread pointer, negated (`R_386_TLS_TPOFF32`).
+    TlsOffsetNegated,
+    /// A TLS descriptor: two words, a function and its argument.
+    TlsDescriptor,
+    /// A type that is not known here, by its number. A loader that does not know it either ends
+    /// the start.
+    Other(u32),
+}
+
+impl RelocationKind {
+    fn group(self) -> Group {
+        match self {
+            Self::Copy => Group::Copy,
+            Self::Irelative => Group::Irelative,
+            Self::TlsModule
+            | Self::TlsBlockOffset
+            | Self::TlsOffset
+            | Self::TlsOffsetNegated
+            | Self::TlsDescriptor => Group::Tls,
+            Self::GlobDat
+            | Self::JumpSlot
+            | Self::Absolute(_)
+            | Self::PcRelative(_)
+            | Self::Size(_)
+            | Self::Other(_) => Group::Symbolic,
+        }
+    }
+
+    /// The name used in output: `glob_dat`, `jump_slot`, `absolute`, …
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GlobDat => "glob_dat",
+            Self::JumpSlot => "jump_slot",
+            Self::Absolute(_) => "absolute",
+            Self::PcRelative(_) => "pc_relative",
+            Self::Size(_) => "size",
+            Self::Copy => "copy",
+            Self::Irelative => "irelative",
+            Self::TlsModule => "tls_module",
+            Self::TlsBlockOffset => "tls_block_offset",
+            Self::TlsOffset => "tls_offset",
+            Self::TlsOffsetNegated => "tls_offset_negated",
+            Self::TlsDescriptor => "tls_descriptor",
+            Self::Other(_) => "other",
+        }
+    }
+}
+
+/// Which symbols a relocation may bind to (glibc `elf_machine_type_class`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SymbolClass {
+    /// Any.
+    Any,
+    /// No undefined symbol with a value, which is a PLT entry of a program
+    /// (`ELF_RTYPE_CLASS_PLT`).
+    Plt,
+    /// None of the program itself (`ELF_RTYPE_CLASS_COPY`).
+    Copy,
+}
+
+/// `STT_*`, as far as a loader distinguishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SymbolType {
+    /// `STT_NOTYPE`.
+    NoType,
+    /// `STT_OBJECT` or `STT_COMMON`.
+    Object,
+    /// `STT_FUNC`.
+    Function,
+    /// `STT_TLS`.
+    Tls,
+    /// `STT_GNU_IFUNC`.
+    Ifunc,
+    /// Another type, which no lookup finds.
+    Other,
+}
+
+/// What the loader stores in a slot, with load addresses still to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Slot {
+    /// The load address of an object plus an address in it.
+    Address(At),
+    /// As [`Slot::Address`], less the address of the slot itself.
+    Distance(At),
+    /// A number that no load address is added to.
+    Constant(u64),
+    /// What the resolver returns, which depends on the processor, plus the addend.
+    Resolver {
+        /// The resolver.
+        resolver: At,
+        /// What is added to the result.
+        addend: u64,
+    },
+    /// The number that the loader gave the TLS block of an object.
+    TlsModule {
+        /// Index of the object.
+        object: usize,
+    },
+    /// The place of a thread-local variable, which the loader makes an offset from the thread
+    /// pointer, or such an offset negated.
+    TlsOffset {
+        /// Index of the object and offset in its TLS block.
+        variable: At,
+        /// True for the negated one.
+        negated: bool,
+    },
+    /// A TLS descriptor, two words, for a thread-local variable.
+    TlsDescriptor(Option<At>),
+    /// Bytes of another object, copied when that object was relocated.
+    Copied {
+        /// Where they come from.
+        from: At,
+        /// How many.
+        size: u64,
+    },
+    /// The slot stays as it is in the file.
+    Unchanged,
+}
+
+/// An address in an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct At {
+    /// Index of the object.
+    pub object: usize,
+    /// Address in it, before its load address is added; wraps around.
+    pub address: u64,
+}
+
+impl Bindings {
+    /// What the loader stores for a binding of the object at `index`; `None` if that object has
+    /// no symbol tables.
+    #[must_use]
+    pub fn slot(&self, index: usize, binding: &Binding) -> Option<Slot> {
+        let symbols = self.objects.get(index)?.symbols.as_ref()?;
+        let machine = symbols.machine()?;
+        let address = binding.value.wrapping_add_signed(binding.addend);
+        Some(match binding.kind {
+            RelocationKind::Irelative => {
+                Slot::Resolver { resolver: At { object: index, address }, addend: 0 }
+            }
+            RelocationKind::Copy => self.copied(symbols, binding),
+            RelocationKind::Size(_) => {
+                Slot::Constant(self.size_of(binding).wrapping_add_signed(binding.addend))
+            }
+            RelocationKind::TlsModule => match binding.definer.object() {
+                Some(object) => Slot::TlsModule { object },
+                None => Slot::Unchanged,
+            },
+            RelocationKind::TlsBlockOffset => match binding.definer.object() {
+                Some(_) => Slot::Constant(address.wrapping_sub(machine.block_offset_bias())),
+                None => Slot::Unchanged,
+            },
+            RelocationKind::TlsOffset | RelocationKind::TlsOffsetNegated => {
+                let negated = binding.kind == RelocationKind::TlsOffsetNegated;
+                let variable =
+                    |object| Slot::TlsOffset { variable: At { object, address }, negated };
+                binding.definer.object().map_or(Slot::Unchanged, variable)
+            }
+            RelocationKind::TlsDescriptor => {
+                Slot::TlsDescriptor(binding.definer.object().map(|object| At { object, address }))
+            }
+            RelocationKind::PcRelative(_) => match binding.definer {
+                Definer::Object(object) => Slot::Distance(At { object: object as usize, address }),
+                _ => Slot::Unchanged,
+            },
+            RelocationKind::GlobDat
+            | RelocationKind::JumpSlot
+            | RelocationKind::Absolute(_)
+            | RelocationKind::Other(_) => address_slot(binding, address),
+        })
+    }
+
+    fn copied(&self, symbols: &ObjectSymbols, binding: &Binding) -> Slot {
+        let Some(object) = binding.definer.object() else { return Slot::Unchanged };
+        let wanted = symbols.symbol(binding.symbol).map_or(0, |symbol| symbol.size);
+        let from = At { object, address: binding.value };
+        Slot::Copied { from, size: wanted.min(self.size_of(binding)) }
+    }
+
+    /// `st_size` of the definition.
+    fn size_of(&self, binding: &Binding) -> u64 {
+        let definer = binding.definer.object().and_then(|object| self.objects.get(object));
+        let symbols = definer.and_then(|object| object.symbols.as_ref());
+        let symbol = symbols.and_then(|symbols| symbols.symbol(binding.definition));
+        symbol.map_or(0, |symbol| symbol.size)
+    }
+}
+
+fn address_slot(binding: &Binding, address: u64) -> Slot {
+    match binding.definer {
+        Definer::Object(object) if binding.symbol_type == SymbolType::Ifunc => {
+            let resolver = At { object: object as usize, address: binding.value };
+            Slot::Resolver { resolver, addend: binding.addend as u64 }
+        }
+        Definer::Object(object) => Slot::Address(At { object: object as usize, address }),
+        Definer::Absolute(_) | Definer::Undefined | Definer::Missing => Slot::Constant(address),
+    }
+}

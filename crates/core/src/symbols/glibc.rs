@@ -1,0 +1,415 @@
+//! glibc's symbol lookup (`elf/dl-lookup.c`) and what relocation makes of it (`elf/dl-reloc.c`,
+//! `sysdeps/*/dl-machine.h`), 2.31 to 2.43.
+
+use std::sync::Arc;
+
+use object::elf;
+use rustc_hash::FxHashMap;
+
+use super::binding::{
+    Binding, Bindings, Definer, ObjectBindings, RelocationKind, SymbolClass, SymbolType,
+};
+use super::hash::{HashTable, gnu_hash, sysv_hash};
+use super::machine::{KnownMachine, PPC64_OPT_MULTI_TOC};
+use super::object::{ObjectSymbols, Symbol};
+use super::relocations::Relocation;
+use super::version_table::Version;
+use super::{BindError, BindOptions, order, versions};
+use crate::facts::GlibcVersion;
+use crate::loader::load::Load;
+
+/// Symbols compared and objects looked at for one start at most. The largest real programs take
+/// some tens of millions.
+const MAX_STEPS: u64 = 1 << 31;
+
+/// Binds every object of a start, in the order of relocation.
+pub(super) fn bind(
+    load: &Load,
+    version: GlibcVersion,
+    objects: Vec<Option<Arc<ObjectSymbols>>>,
+    options: BindOptions,
+) -> Result<Bindings, BindError> {
+    let relocation_order = order::of(load, version);
+    let missing_versions = versions::check(load, &objects);
+    let mut scopes = Scopes {
+        objects: &objects,
+        global: &load.scope,
+        unique: FxHashMap::default(),
+        steps: 0,
+        extern_protected_data: version < GlibcVersion { major: 2, minor: 36 },
+        dynamic_weak: options.dynamic_weak,
+    };
+    let mut bound: Vec<ObjectBindings> =
+        load.objects.iter().map(|_| ObjectBindings::default()).collect();
+    for &index in &relocation_order {
+        let Some(symbols) = &objects[index] else { continue };
+        let path = || load.objects[index].path.clone();
+        let bindings = scopes
+            .relocate(index, symbols)
+            .ok_or_else(|| BindError::TooManySteps { path: path() })?;
+        // The loader itself is never bound lazily: dl_main relocates it with a mode of 0.
+        let is_loader = load.objects[index].role == crate::loader::load::Role::Loader;
+        let lazy = !options.bind_now && !symbols.binds_now() && !is_loader;
+        bound[index] = ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy };
+    }
+    Ok(Bindings { objects: bound, scope: load.scope.clone(), relocation_order, missing_versions })
+}
+
+/// What the lookups of one start share.
+struct Scopes<'a> {
+    objects: &'a [Option<Arc<ObjectSymbols>>],
+    /// `l_searchlist` of the program, `l_scope[0]` of every object.
+    global: &'a [usize],
+    /// `_ns_unique_sym_table`: name to definition.
+    unique: FxHashMap<&'a [u8], Found>,
+    steps: u64,
+    /// Before 2.36 a protected datum may be bound to the program's copy.
+    extern_protected_data: bool,
+    dynamic_weak: bool,
+}
+
+/// A definition: object, index and symbol.
+#[derive(Clone, Copy)]
+struct Found {
+    object: usize,
+    index: u32,
+    symbol: Symbol,
+}
+
+/// A symbol that is looked for.
+struct Reference<'a> {
+    /// The object that refers to it (`undef_map`), and its symbol (`ref`).
+    from: Found,
+    name: &'a [u8],
+    gnu_hash: u32,
+    sysv_hash: u32,
+    version: Option<Wanted<'a>>,
+    class: SymbolClass,
+    kind: RelocationKind,
+}
+
+/// The version of a reference (`struct r_found_version`).
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    entry: Version,
+    name: &'a [u8],
+}
+
+/// The lookups take too many steps: [`BindError::TooManySteps`].
+type Limited<T> = Option<T>;
+
+impl<'a> Scopes<'a> {
+    /// `_dl_relocate_object`: the bindings of one object.
+    fn relocate(&mut self, index: usize, symbols: &'a ObjectSymbols) -> Limited<Vec<Binding>> {
+        let Some(machine) = symbols.machine() else { return Some(Vec::new()) };
+        let mut known: FxHashMap<(u32, SymbolClass), Option<Found>> = FxHashMap::default();
+        let mut bindings = Vec::with_capacity(symbols.symbolic().len());
+        for relocation in symbols.symbolic() {
+            let class = machine.class_of(relocation.kind);
+            let is_data = relocation.kind == RelocationKind::GlobDat;
+            let cached = known.get(&(relocation.symbol, class)).filter(|_| !is_data).copied();
+            let found = match cached {
+                Some(found) => found,
+                None => self.resolve_map(index, symbols, relocation, class)?,
+            };
+            known.insert((relocation.symbol, class), found);
+            bindings.push(binding(index, symbols, machine, relocation, found));
+        }
+        Some(bindings)
+    }
+
+    /// `resolve_map` of `elf/dl-reloc.c`: a local or hidden symbol binds to itself.
+    fn resolve_map(
+        &mut self,
+        object: usize,
+        symbols: &'a ObjectSymbols,
+        relocation: &Relocation,
+        class: SymbolClass,
+    ) -> Limited<Option<Found>> {
+        let index = relocation.symbol;
+        let Some(symbol) = symbols.symbol(index) else { return Some(None) };
+        let from = Found { object, index, symbol };
+        if symbol.binding == elf::STB_LOCAL.0 || symbol.binds_locally() {
+            return Some(Some(from));
+        }
+        let name = symbols.string(symbol.name.into());
+        let entry = symbols.versions.entry(index).map(|entry| symbols.versions.get(entry));
+        let version = entry
+            .filter(|version| version.hash != 0)
+            .map(|entry| Wanted { entry, name: symbols.string(entry.name) });
+        let reference = Reference {
+            from,
+            name,
+            gnu_hash: gnu_hash(name),
+            sysv_hash: sysv_hash(name),
+            version,
+            class,
+            kind: relocation.kind,
+        };
+        self.lookup_symbol(symbols, &reference)
+    }
+
+    /// `_dl_lookup_symbol_x`.
+    fn lookup_symbol(
+        &mut self,
+        symbols: &ObjectSymbols,
+        reference: &Reference<'a>,
+    ) -> Limited<Option<Found>> {
+        let from = reference.from;
+        let Some(found) = self.search_scopes(symbols, reference, reference.class, false)? else {
+            return Some(None);
+        };
+        if from.symbol.visibility() != elf::STV_PROTECTED.0 {
+            return Some(Some(found));
+        }
+        // A protected reference: another object's definition does not count. For data, glibc
+        // asks again as for a PLT entry, so that the address of a function stays the program's
+        // PLT entry only if the object itself would define it.
+        if reference.class == SymbolClass::Plt {
+            return Some(Some(if found.object == from.object { found } else { from }));
+        }
+        let is_object = elf::SymbolType(from.symbol.raw_type) == elf::STT_OBJECT;
+        let is_glob_dat = reference.kind == RelocationKind::GlobDat;
+        let skips_copies = self.extern_protected_data && is_object && is_glob_dat;
+        let class = if skips_copies { SymbolClass::Any } else { SymbolClass::Plt };
+        let protected = self.search_scopes(symbols, reference, class, skips_copies)?;
+        Some(Some(match protected {
+            Some(protected) if protected.object != from.object => from,
+            _ => found,
+        }))
+    }
+
+    /// The loop over `l_scope`: the object itself if it is symbolic, then the global scope.
+    fn search_scopes(
+        &mut self,
+        symbols: &ObjectSymbols,
+        reference: &Reference<'a>,
+        class: SymbolClass,
+        skips_copies: bool,
+    ) -> Limited<Option<Found>> {
+        let own = [reference.from.object];
+        // Only _dl_map_object_from_fd sets l_symbolic_searchlist, so neither the program (unless
+        // the loader was told to load it) nor the loader has one; the program comes first anyway.
+        if symbols.is_symbolic()
+            && self.global.contains(&reference.from.object)
+            && let Some(found) = self.do_lookup(reference, &own, class, skips_copies)?
+        {
+            return Some(Some(found));
+        }
+        let global = self.global;
+        if global.contains(&reference.from.object) {
+            return self.do_lookup(reference, global, class, skips_copies);
+        }
+        // A loader that nothing needs keeps the bindings that it gave itself.
+        self.do_lookup(reference, &own, class, skips_copies)
+    }
+
+    /// `do_lookup_x`.
+    fn do_lookup(
+        &mut self,
+        reference: &Reference<'a>,
+        scope: &[usize],
+        class: SymbolClass,
+        skips_copies: bool,
+    ) -> Limited<Option<Found>> {
+        let objects = self.objects;
+        let mut weak = None;
+        for &object in scope {
+            // A COPY relocation is not to find the program's own symbol.
+            let is_program = object == 0;
+            if class == SymbolClass::Copy && is_program {
+                continue;
+            }
+            let Some(symbols) = &objects[object] else { continue };
+            self.steps += 1;
+            let Some((index, symbol)) = self.match_in(reference, symbols, class) else { continue };
+            if self.steps > MAX_STEPS {
+                return None;
+            }
+            // Hidden and internal symbols are local.
+            if symbol.binds_locally() {
+                continue;
+            }
+            if skips_copies && is_program && symbols.copies(index) {
+                continue;
+            }
+            let found = Found { object, index, symbol };
+            match elf::SymbolBind(symbol.binding) {
+                elf::STB_WEAK if self.dynamic_weak => weak = weak.or(Some(found)),
+                elf::STB_WEAK | elf::STB_GLOBAL => return Some(Some(found)),
+                elf::STB_GNU_UNIQUE => {
+                    return Some(Some(self.lookup_unique(reference, class, found)));
+                }
+                _ => {}
+            }
+        }
+        Some(weak)
+    }
+
+    /// `do_lookup_unique`: the first definition found of a name serves every later lookup.
+    fn lookup_unique(
+        &mut self,
+        reference: &Reference<'a>,
+        class: SymbolClass,
+        found: Found,
+    ) -> Found {
+        let is_copy = class == SymbolClass::Copy;
+        match self.unique.get(reference.name) {
+            Some(_) if is_copy => found,
+            Some(known) => *known,
+            None => {
+                // The program's copy becomes the one that all use.
+                let entry = if is_copy { reference.from } else { found };
+                self.unique.insert(reference.name, entry);
+                found
+            }
+        }
+    }
+
+    /// The candidates of one object's hash table, each tried by `check_match`; then the only
+    /// versioned definition, if the reference has no version.
+    fn match_in(
+        &mut self,
+        reference: &Reference<'a>,
+        symbols: &ObjectSymbols,
+        class: SymbolClass,
+    ) -> Option<(u32, Symbol)> {
+        let mut versioned = Versioned::default();
+        let mut check = |index: u32| {
+            self.steps += 1;
+            check_match(reference, symbols, class, index, &mut versioned)
+        };
+        let found = match &symbols.hash {
+            HashTable::Gnu(table) => table.candidates(reference.gnu_hash).find_map(&mut check),
+            HashTable::Sysv(table) => table.candidates(reference.sysv_hash).find_map(&mut check),
+            HashTable::None => None,
+        };
+        found.or(versioned.first.filter(|_| versioned.count == 1))
+    }
+}
+
+/// The default versions seen while a reference without a version is looked for.
+#[derive(Default)]
+struct Versioned {
+    count: u32,
+    first: Option<(u32, Symbol)>,
+}
+
+/// `check_match`.
+fn check_match(
+    reference: &Reference<'_>,
+    symbols: &ObjectSymbols,
+    class: SymbolClass,
+    index: u32,
+    versioned: &mut Versioned,
+) -> Option<(u32, Symbol)> {
+    let symbol = symbols.symbol(index)?;
+    let symbol_type = symbol.symbol_type();
+    // No value: not a definition, unless it is absolute or thread-local.
+    if symbol.value == 0 && !symbol.is_absolute() && symbol_type != SymbolType::Tls {
+        return None;
+    }
+    // An undefined symbol with a value is the program's PLT entry for a function of another
+    // object: it is the function's address, but no call goes there.
+    if class == SymbolClass::Plt && symbol.is_undefined() {
+        return None;
+    }
+    // Neither code nor data.
+    if symbol_type == SymbolType::Other {
+        return None;
+    }
+    if !symbols.string_is(symbol.name, reference.name) {
+        return None;
+    }
+    let Some(entry) = symbols.versions.entry(index).filter(|_| symbols.versions.has_symbols())
+    else {
+        // The object has no versions: any definition serves.
+        return Some((index, symbol));
+    };
+    let hidden = entry & 0x8000 != 0;
+    if let Some(wanted) = reference.version {
+        let version = symbols.versions.get(entry);
+        let same = version.hash == wanted.entry.hash && symbols.string(version.name) == wanted.name;
+        // The base version serves as well, if neither side is hidden.
+        let base = !wanted.entry.hidden && version.hash == 0 && !hidden;
+        return (same || base).then_some((index, symbol));
+    }
+    // An old program without versions gets the base version (1), or the oldest one (2).
+    if entry & 0x7fff >= 3 {
+        if !hidden {
+            versioned.count += 1;
+            versioned.first.get_or_insert((index, symbol));
+        }
+        return None;
+    }
+    Some((index, symbol))
+}
+
+/// `elf_machine_rela`: what a relocation makes of the definition.
+fn binding(
+    object: usize,
+    symbols: &ObjectSymbols,
+    machine: KnownMachine,
+    relocation: &Relocation,
+    found: Option<Found>,
+) -> Binding {
+    let Relocation { offset, kind, symbol, lazy_table, .. } = *relocation;
+    let adds = machine.adds(kind, relocation.has_addend);
+    let mut bound = Binding {
+        offset,
+        kind,
+        lazy_table,
+        symbol,
+        definer: Definer::Object(object as u32),
+        definition: 0,
+        value: 0,
+        addend: if adds { relocation.addend } else { 0 },
+        symbol_type: SymbolType::NoType,
+        unique: false,
+    };
+    if kind == RelocationKind::Irelative {
+        return bound;
+    }
+    let Some(found) = found else {
+        let reference = symbols.symbol(symbol);
+        let is_weak = reference.is_some_and(|symbol| symbol.binding == elf::STB_WEAK.0);
+        bound.definer = if is_weak { Definer::Undefined } else { Definer::Missing };
+        bound.symbol_type = reference.map_or(SymbolType::NoType, |symbol| symbol.symbol_type());
+        if machine.drops_addend_of_undefined() {
+            bound.addend = 0;
+        }
+        return bound;
+    };
+    let definer = found.object as u32;
+    let definition = found.symbol;
+    bound.definer = match definition.is_absolute() {
+        true => Definer::Absolute(definer),
+        false => Definer::Object(definer),
+    };
+    bound.definition = found.index;
+    bound.value = definition.value;
+    bound.unique = definition.binding == elf::STB_GNU_UNIQUE.0;
+    bound.symbol_type = match definition.symbol_type() {
+        // The program's PLT entry of an IFUNC is a function like any other.
+        SymbolType::Ifunc if definition.is_undefined() => SymbolType::Function,
+        other => other,
+    };
+    if machine == KnownMachine::Ppc64le && found.object == object {
+        bound.value = bound.value.wrapping_add(local_entry_offset(symbols, &bound, &definition));
+    }
+    // glibc's elf_machine_rel of arm has either the symbol's value or the argument.
+    if machine == KnownMachine::Arm && kind == RelocationKind::TlsDescriptor && symbol != 0 {
+        bound.addend = 0;
+    }
+    bound
+}
+
+/// `ppc64_local_entry_offset`: a call within one object skips the setup of the TOC pointer.
+fn local_entry_offset(symbols: &ObjectSymbols, bound: &Binding, definition: &Symbol) -> u64 {
+    let has_one_toc = symbols.ppc64_options() & PPC64_OPT_MULTI_TOC == 0;
+    let is_call = bound.kind == RelocationKind::JumpSlot && bound.symbol_type != SymbolType::Ifunc;
+    if !is_call || !has_one_toc {
+        return 0;
+    }
+    ((1 << (definition.other >> 5)) >> 2) << 2
+}

@@ -1,0 +1,283 @@
+//! What each relocation type of each machine stores: glibc's `elf_machine_rela`,
+//! `elf_machine_rel` and `elf_machine_type_class` of `sysdeps/*/dl-machine.h`, musl's
+//! `arch/*/reloc.h`.
+
+use object::elf::{self, Machine, RelocationType};
+
+use super::binding::{RelocationKind, SymbolClass};
+use crate::elf::{Class, Endian, Ident};
+
+/// What a relocation type is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TypeOf {
+    /// Nothing is stored.
+    Nothing,
+    /// Load address plus addend.
+    Relative,
+    /// Anything else.
+    Symbolic(RelocationKind),
+}
+
+/// The machines whose relocation types are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownMachine {
+    /// x86_64 with 64-bit addresses.
+    X86_64,
+    /// i386.
+    I386,
+    /// aarch64 with 64-bit addresses.
+    Aarch64,
+    /// 32-bit Arm.
+    Arm,
+    /// s390x.
+    S390x,
+    /// 64-bit PowerPC of the second ABI.
+    Ppc64le,
+    /// riscv64.
+    Riscv64,
+}
+
+/// `PPC64_OPT_TLS` of `DT_PPC64_OPT`: TLS relocations of static TLS are optimised.
+pub const PPC64_OPT_TLS: u64 = 1;
+/// `PPC64_OPT_MULTI_TOC`: no call within the object skips the TOC setup.
+pub const PPC64_OPT_MULTI_TOC: u64 = 2;
+
+impl KnownMachine {
+    /// The machine of an object; `None` if its relocation types are not known.
+    #[must_use]
+    pub fn of(ident: &Ident) -> Option<Self> {
+        Some(match (Machine(ident.machine), ident.class, ident.endian) {
+            (elf::EM_X86_64, Class::Elf64, _) => Self::X86_64,
+            (elf::EM_386, Class::Elf32, _) => Self::I386,
+            (elf::EM_AARCH64, Class::Elf64, _) => Self::Aarch64,
+            (elf::EM_ARM, Class::Elf32, _) => Self::Arm,
+            (elf::EM_S390, Class::Elf64, _) => Self::S390x,
+            (elf::EM_PPC64, Class::Elf64, Endian::Little) => Self::Ppc64le,
+            (elf::EM_RISCV, Class::Elf64, _) => Self::Riscv64,
+            _ => return None,
+        })
+    }
+
+    /// True if the loader of the machine reads `DT_REL` (`ELF_MACHINE_NO_REL`).
+    #[must_use]
+    pub fn reads_rel(self) -> bool {
+        matches!(self, Self::I386 | Self::Arm)
+    }
+
+    /// Bytes of an entry of `DT_HASH`: glibc's `Elf_Symndx` has 8 on s390x.
+    #[must_use]
+    pub fn hash_entry(self) -> u64 {
+        if self == Self::S390x { 8 } else { 4 }
+    }
+
+    /// What a relocation type is.
+    #[must_use]
+    pub fn type_of(self, raw: u32) -> TypeOf {
+        let kind = match self {
+            Self::X86_64 => x86_64(RelocationType(raw)),
+            Self::I386 => i386(RelocationType(raw)),
+            Self::Aarch64 => aarch64(RelocationType(raw)),
+            Self::Arm => arm(RelocationType(raw)),
+            Self::S390x => s390x(RelocationType(raw)),
+            Self::Ppc64le => ppc64le(RelocationType(raw)),
+            Self::Riscv64 => riscv64(RelocationType(raw)),
+        };
+        kind.unwrap_or(TypeOf::Symbolic(RelocationKind::Other(raw)))
+    }
+
+    /// `elf_machine_type_class`: the same on all of these machines.
+    #[must_use]
+    pub fn class_of(self, kind: RelocationKind) -> SymbolClass {
+        match kind {
+            RelocationKind::JumpSlot
+            | RelocationKind::TlsModule
+            | RelocationKind::TlsBlockOffset
+            | RelocationKind::TlsOffset
+            | RelocationKind::TlsOffsetNegated
+            | RelocationKind::TlsDescriptor => SymbolClass::Plt,
+            RelocationKind::Copy => SymbolClass::Copy,
+            _ => SymbolClass::Any,
+        }
+    }
+
+    /// True if the loader adds the addend of a relocation; `has_addend` for one of `RELA`.
+    #[must_use]
+    pub fn adds(self, kind: RelocationKind, has_addend: bool) -> bool {
+        use RelocationKind::{Copy, GlobDat, JumpSlot, TlsBlockOffset, TlsModule};
+        match (self, kind) {
+            (_, TlsModule | Copy) => false,
+            (Self::X86_64, GlobDat | JumpSlot) => false,
+            (Self::I386 | Self::Arm, GlobDat | JumpSlot) => has_addend,
+            (Self::I386, TlsBlockOffset) => has_addend,
+            _ => true,
+        }
+    }
+
+    /// True if an undefined weak reference leaves the addend out (riscv64).
+    #[must_use]
+    pub fn drops_addend_of_undefined(self) -> bool {
+        self == Self::Riscv64
+    }
+
+    /// `TLS_DTV_OFFSET`: what a block offset is lowered by.
+    #[must_use]
+    pub fn block_offset_bias(self) -> u64 {
+        match self {
+            Self::Ppc64le => 0x8000,
+            Self::Riscv64 => 0x800,
+            _ => 0,
+        }
+    }
+}
+
+type Known = Option<TypeOf>;
+
+const NOTHING: Known = Some(TypeOf::Nothing);
+const RELATIVE: Known = Some(TypeOf::Relative);
+
+const fn symbolic(kind: RelocationKind) -> Known {
+    Some(TypeOf::Symbolic(kind))
+}
+
+fn x86_64(raw: RelocationType) -> Known {
+    use RelocationKind as Kind;
+    match raw {
+        elf::R_X86_64_NONE => NOTHING,
+        elf::R_X86_64_RELATIVE | elf::R_X86_64_RELATIVE64 => RELATIVE,
+        elf::R_X86_64_64 => symbolic(Kind::Absolute(8)),
+        elf::R_X86_64_32 => symbolic(Kind::Absolute(4)),
+        elf::R_X86_64_PC32 => symbolic(Kind::PcRelative(4)),
+        elf::R_X86_64_PC64 => symbolic(Kind::PcRelative(8)),
+        elf::R_X86_64_SIZE32 => symbolic(Kind::Size(4)),
+        elf::R_X86_64_SIZE64 => symbolic(Kind::Size(8)),
+        elf::R_X86_64_GLOB_DAT => symbolic(Kind::GlobDat),
+        elf::R_X86_64_JUMP_SLOT => symbolic(Kind::JumpSlot),
+        elf::R_X86_64_COPY => symbolic(Kind::Copy),
+        elf::R_X86_64_IRELATIVE => symbolic(Kind::Irelative),
+        elf::R_X86_64_DTPMOD64 => symbolic(Kind::TlsModule),
+        elf::R_X86_64_DTPOFF64 => symbolic(Kind::TlsBlockOffset),
+        elf::R_X86_64_TPOFF64 => symbolic(Kind::TlsOffset),
+        elf::R_X86_64_TLSDESC => symbolic(Kind::TlsDescriptor),
+        _ => None,
+    }
+}
+
+fn i386(raw: RelocationType) -> Known {
+    use RelocationKind as Kind;
+    match raw {
+        elf::R_386_NONE => NOTHING,
+        elf::R_386_RELATIVE => RELATIVE,
+        elf::R_386_32 => symbolic(Kind::Absolute(4)),
+        elf::R_386_PC32 => symbolic(Kind::PcRelative(4)),
+        elf::R_386_SIZE32 => symbolic(Kind::Size(4)),
+        elf::R_386_GLOB_DAT => symbolic(Kind::GlobDat),
+        elf::R_386_JMP_SLOT => symbolic(Kind::JumpSlot),
+        elf::R_386_COPY => symbolic(Kind::Copy),
+        elf::R_386_IRELATIVE => symbolic(Kind::Irelative),
+        elf::R_386_TLS_DTPMOD32 => symbolic(Kind::TlsModule),
+        elf::R_386_TLS_DTPOFF32 => symbolic(Kind::TlsBlockOffset),
+        elf::R_386_TLS_TPOFF => symbolic(Kind::TlsOffset),
+        elf::R_386_TLS_TPOFF32 => symbolic(Kind::TlsOffsetNegated),
+        elf::R_386_TLS_DESC => symbolic(Kind::TlsDescriptor),
+        _ => None,
+    }
+}
+
+fn aarch64(raw: RelocationType) -> Known {
+    use RelocationKind as Kind;
+    match raw {
+        elf::R_AARCH64_NONE => NOTHING,
+        elf::R_AARCH64_RELATIVE => RELATIVE,
+        elf::R_AARCH64_ABS64 => symbolic(Kind::Absolute(8)),
+        // glibc's elf_machine_rela stores a whole word for ABS32 as well.
+        elf::R_AARCH64_ABS32 => symbolic(Kind::Absolute(8)),
+        elf::R_AARCH64_GLOB_DAT => symbolic(Kind::GlobDat),
+        elf::R_AARCH64_JUMP_SLOT => symbolic(Kind::JumpSlot),
+        elf::R_AARCH64_COPY => symbolic(Kind::Copy),
+        elf::R_AARCH64_IRELATIVE => symbolic(Kind::Irelative),
+        elf::R_AARCH64_TLS_DTPMOD => symbolic(Kind::TlsModule),
+        elf::R_AARCH64_TLS_DTPREL => symbolic(Kind::TlsBlockOffset),
+        elf::R_AARCH64_TLS_TPREL => symbolic(Kind::TlsOffset),
+        elf::R_AARCH64_TLSDESC => symbolic(Kind::TlsDescriptor),
+        _ => None,
+    }
+}
+
+fn arm(raw: RelocationType) -> Known {
+    use RelocationKind as Kind;
+    match raw {
+        elf::R_ARM_NONE => NOTHING,
+        elf::R_ARM_RELATIVE => RELATIVE,
+        elf::R_ARM_ABS32 => symbolic(Kind::Absolute(4)),
+        elf::R_ARM_GLOB_DAT => symbolic(Kind::GlobDat),
+        elf::R_ARM_JUMP_SLOT => symbolic(Kind::JumpSlot),
+        elf::R_ARM_COPY => symbolic(Kind::Copy),
+        elf::R_ARM_IRELATIVE => symbolic(Kind::Irelative),
+        elf::R_ARM_TLS_DTPMOD32 => symbolic(Kind::TlsModule),
+        elf::R_ARM_TLS_DTPOFF32 => symbolic(Kind::TlsBlockOffset),
+        elf::R_ARM_TLS_TPOFF32 => symbolic(Kind::TlsOffset),
+        elf::R_ARM_TLS_DESC => symbolic(Kind::TlsDescriptor),
+        _ => None,
+    }
+}
+
+fn s390x(raw: RelocationType) -> Known {
+    use RelocationKind as Kind;
+    match raw {
+        elf::R_390_NONE => NOTHING,
+        elf::R_390_RELATIVE => RELATIVE,
+        elf::R_390_64 => symbolic(Kind::Absolute(8)),
+        elf::R_390_32 => symbolic(Kind::Absolute(4)),
+        elf::R_390_16 => symbolic(Kind::Absolute(2)),
+        elf::R_390_8 => symbolic(Kind::Absolute(1)),
+        elf::R_390_PC64 => symbolic(Kind::PcRelative(8)),
+        elf::R_390_PC32 => symbolic(Kind::PcRelative(4)),
+        elf::R_390_PC16 => symbolic(Kind::PcRelative(2)),
+        elf::R_390_GLOB_DAT => symbolic(Kind::GlobDat),
+        elf::R_390_JMP_SLOT => symbolic(Kind::JumpSlot),
+        elf::R_390_COPY => symbolic(Kind::Copy),
+        elf::R_390_IRELATIVE => symbolic(Kind::Irelative),
+        elf::R_390_TLS_DTPMOD => symbolic(Kind::TlsModule),
+        elf::R_390_TLS_DTPOFF => symbolic(Kind::TlsBlockOffset),
+        elf::R_390_TLS_TPOFF => symbolic(Kind::TlsOffset),
+        _ => None,
+    }
+}
+
+fn ppc64le(raw: RelocationType) -> Known {
+    use RelocationKind as Kind;
+    match raw {
+        elf::R_PPC64_NONE => NOTHING,
+        elf::R_PPC64_RELATIVE => RELATIVE,
+        elf::R_PPC64_ADDR64 | elf::R_PPC64_UADDR64 => symbolic(Kind::Absolute(8)),
+        elf::R_PPC64_ADDR32 | elf::R_PPC64_UADDR32 => symbolic(Kind::Absolute(4)),
+        elf::R_PPC64_ADDR16 | elf::R_PPC64_UADDR16 => symbolic(Kind::Absolute(2)),
+        elf::R_PPC64_REL64 => symbolic(Kind::PcRelative(8)),
+        elf::R_PPC64_REL32 => symbolic(Kind::PcRelative(4)),
+        elf::R_PPC64_GLOB_DAT => symbolic(Kind::GlobDat),
+        elf::R_PPC64_JMP_SLOT => symbolic(Kind::JumpSlot),
+        elf::R_PPC64_COPY => symbolic(Kind::Copy),
+        elf::R_PPC64_IRELATIVE | elf::R_PPC64_JMP_IREL => symbolic(Kind::Irelative),
+        elf::R_PPC64_DTPMOD64 => symbolic(Kind::TlsModule),
+        elf::R_PPC64_DTPREL64 => symbolic(Kind::TlsBlockOffset),
+        elf::R_PPC64_TPREL64 => symbolic(Kind::TlsOffset),
+        _ => None,
+    }
+}
+
+fn riscv64(raw: RelocationType) -> Known {
+    use RelocationKind as Kind;
+    match raw {
+        elf::R_RISCV_NONE => NOTHING,
+        elf::R_RISCV_RELATIVE => RELATIVE,
+        elf::R_RISCV_64 => symbolic(Kind::Absolute(8)),
+        elf::R_RISCV_JUMP_SLOT => symbolic(Kind::JumpSlot),
+        elf::R_RISCV_COPY => symbolic(Kind::Copy),
+        elf::R_RISCV_IRELATIVE => symbolic(Kind::Irelative),
+        elf::R_RISCV_TLS_DTPMOD64 => symbolic(Kind::TlsModule),
+        elf::R_RISCV_TLS_DTPREL64 => symbolic(Kind::TlsBlockOffset),
+        elf::R_RISCV_TLS_TPREL64 => symbolic(Kind::TlsOffset),
+        elf::R_RISCV_TLSDESC => symbolic(Kind::TlsDescriptor),
+        _ => None,
+    }
+}

@@ -1,0 +1,147 @@
+//! Symbol lookup: which definition each relocation of a start binds to, predicted from the files.
+//!
+//! [`bind`] takes a [`Load`] and the symbol tables of its objects ([`SymbolFiles`]) and returns
+//! [`Bindings`]: for each object its relocations, each with the definition that the loader's
+//! lookup finds and the value that the loader stores.
+//!
+//! - [`object`] reads the tables of one file: symbols, hashes, versions, relocations.
+//! - [`glibc`] and [`musl`] are the lookups; [`machine`] says what each relocation type is.
+//! - [`versions`] is the check of needed versions, [`order`] the order of relocation.
+//!
+//! # Not predicted
+//!
+//! - Values that depend on the processor: a relocation by an IFUNC has the resolver, not its
+//!   result ([`Slot::Resolver`]).
+//! - Load addresses, TLS module numbers and TLS offsets: a value is relative to its object.
+//! - Definitions of the vDSO, for a program that names it in a `DT_NEEDED`.
+
+mod binding;
+mod dynamic;
+pub mod glibc;
+mod hash;
+pub mod machine;
+pub mod musl;
+pub mod object;
+pub mod order;
+mod relocations;
+#[cfg(test)]
+mod tests;
+mod version_table;
+pub mod versions;
+
+use std::sync::Arc;
+
+use bstr::BString;
+use thiserror::Error;
+
+use crate::elf::ElfError;
+use crate::facts::Libc;
+use crate::fs::Errno;
+use crate::loader::load::{Load, LoadedObject};
+
+pub use binding::{
+    At, Binding, Bindings, Definer, ObjectBindings, Relative, RelocationKind, Slot, SymbolClass,
+    SymbolType,
+};
+pub use object::{ObjectSymbols, Symbol};
+pub use versions::MissingVersion;
+
+/// Where the symbol tables of loaded objects come from. A host reads files and may keep what it
+/// read; `bind` calls it once for each object of the base namespace.
+pub trait SymbolFiles {
+    /// Reads the tables of an object ([`ObjectSymbols::read`]).
+    ///
+    /// # Errors
+    /// Returns [`SymbolFileError`] if the file cannot be read or its tables contradict each other.
+    fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, SymbolFileError>;
+}
+
+/// Why the symbol tables of a file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SymbolFileError {
+    /// The file cannot be opened or read.
+    #[error("cannot be read (errno {})", .0.0)]
+    Unreadable(Errno),
+    /// A table lies outside the file or contradicts another.
+    #[error(transparent)]
+    Elf(#[from] ElfError),
+}
+
+/// What changes the bindings of a start beyond its files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BindOptions {
+    /// `LD_BIND_NOW`: every object is bound at once.
+    pub bind_now: bool,
+    /// `LD_DYNAMIC_WEAK`: a weak definition is used only if no strong one follows (glibc).
+    pub dynamic_weak: bool,
+}
+
+/// Why a start has no bindings.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BindError {
+    /// The tables of an object cannot be read.
+    #[error("{path}: {source}")]
+    Object {
+        /// The object.
+        path: BString,
+        /// Why.
+        source: SymbolFileError,
+    },
+    /// The object is for a machine whose relocation types are not known here.
+    #[error("{path}: relocations of {machine} are not known")]
+    Machine {
+        /// The object.
+        path: BString,
+        /// Name of its machine.
+        machine: &'static str,
+    },
+    /// The lookups take more steps than any real program's: the tables are made to be slow.
+    #[error("{path}: its symbol lookups take too many steps")]
+    TooManySteps {
+        /// The object whose lookups were being made.
+        path: BString,
+    },
+}
+
+/// Predicts every binding of a start.
+///
+/// Objects keep their indices of [`Load::objects`]. Audit modules, which have a namespace and a
+/// scope of their own, get an empty [`ObjectBindings`]. A library that is missing is not in the
+/// scope, as in `ldd -r`: what it would define is reported as undefined.
+///
+/// # Errors
+/// Returns [`BindError`] if the tables of an object cannot be read, if its machine is unknown, or
+/// if the lookups take too many steps.
+pub fn bind(
+    load: &Load,
+    libc: Libc,
+    files: &dyn SymbolFiles,
+    options: BindOptions,
+) -> Result<Bindings, BindError> {
+    let mut objects = Vec::with_capacity(load.objects.len());
+    for object in &load.objects {
+        objects.push(read(object, files)?);
+    }
+    match libc {
+        Libc::Glibc(version) => glibc::bind(load, version, objects, options),
+        Libc::Musl => musl::bind(load, objects),
+    }
+}
+
+/// The tables of an object; none for an object of an audit module.
+fn read(
+    object: &LoadedObject,
+    files: &dyn SymbolFiles,
+) -> Result<Option<Arc<ObjectSymbols>>, BindError> {
+    if object.namespace != 0 {
+        return Ok(None);
+    }
+    let path = || object.path.clone();
+    let symbols =
+        files.symbols(object).map_err(|source| BindError::Object { path: path(), source })?;
+    if !symbols.has_known_machine() {
+        let machine = symbols.ident().machine_name();
+        return Err(BindError::Machine { path: path(), machine });
+    }
+    Ok(Some(symbols))
+}

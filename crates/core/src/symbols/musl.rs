@@ -1,0 +1,193 @@
+//! musl's symbol lookup (`ldso/dynlink.c`: `find_sym2`, `do_relocs`).
+
+use std::sync::Arc;
+
+use object::elf;
+use rustc_hash::FxHashMap;
+
+use super::binding::{Binding, Bindings, Definer, ObjectBindings, RelocationKind, SymbolType};
+use super::hash::{HashTable, gnu_hash, sysv_hash};
+use super::object::{ObjectSymbols, Symbol};
+use super::relocations::Relocation;
+use super::{BindError, versions};
+use crate::loader::load::{Load, Role};
+
+/// As for glibc: no real program comes near.
+const MAX_STEPS: u64 = 1 << 31;
+
+/// Binds every object of a start. musl knows neither needed versions, nor `DT_SYMBOLIC`, nor lazy
+/// binding at the start; it relocates the list of objects from the second on, then the program.
+pub(super) fn bind(
+    load: &Load,
+    objects: Vec<Option<Arc<ObjectSymbols>>>,
+) -> Result<Bindings, BindError> {
+    let mut relocation_order: Vec<usize> = load.scope.iter().copied().skip(1).collect();
+    relocation_order.extend(load.scope.first());
+    let mut bound: Vec<ObjectBindings> =
+        load.objects.iter().map(|_| ObjectBindings::default()).collect();
+    let loader = load.objects.iter().position(|object| object.role == Role::Loader);
+    let mut names = Names { objects: &objects, scope: &load.scope, loader, steps: 0 };
+    for &index in &relocation_order {
+        let Some(symbols) = &objects[index] else { continue };
+        let bindings = names
+            .relocate(index, symbols)
+            .ok_or_else(|| BindError::TooManySteps { path: load.objects[index].path.clone() })?;
+        bound[index] = ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy: false };
+    }
+    let missing_versions = Vec::<versions::MissingVersion>::new();
+    Ok(Bindings { objects: bound, scope: load.scope.clone(), relocation_order, missing_versions })
+}
+
+/// What the lookups of one start share.
+struct Names<'a> {
+    objects: &'a [Option<Arc<ObjectSymbols>>],
+    scope: &'a [usize],
+    loader: Option<usize>,
+    steps: u64,
+}
+
+/// A definition: object, index and symbol (`struct symdef`).
+type Found = (usize, u32, Symbol);
+
+impl Names<'_> {
+    /// `do_relocs`.
+    fn relocate(&mut self, index: usize, symbols: &ObjectSymbols) -> Option<Vec<Binding>> {
+        let mut known: FxHashMap<(u32, Search), Option<Found>> = FxHashMap::default();
+        let mut bindings = Vec::with_capacity(symbols.symbolic().len());
+        for relocation in symbols.symbolic() {
+            let search = Search::of(relocation.kind);
+            let key = (relocation.symbol, search);
+            let found = match known.get(&key) {
+                Some(found) => *found,
+                None => self.resolve(index, symbols, relocation.symbol, search)?,
+            };
+            known.insert(key, found);
+            bindings.push(binding(symbols, relocation, found));
+        }
+        Some(bindings)
+    }
+
+    /// A relocation without a symbol is the object's own, as one of a local symbol is.
+    fn resolve(
+        &mut self,
+        object: usize,
+        symbols: &ObjectSymbols,
+        index: u32,
+        search: Search,
+    ) -> Option<Option<Found>> {
+        let Some(symbol) = symbols.symbol(index) else { return Some(None) };
+        if index == 0 || symbol.binding == elf::STB_LOCAL.0 {
+            return Some(Some((object, index, symbol)));
+        }
+        let name = symbols.string(symbol.name.into());
+        let scope = match search {
+            Search::BehindProgram => self.scope.get(1..).unwrap_or_default(),
+            Search::Any | Search::Defined => self.scope,
+        };
+        let found = self.find_sym(scope, name, search)?;
+        if found.is_some() {
+            return Some(found);
+        }
+        // get_lfs64 (1.2.4): the interfaces of 64-bit offsets are the plain ones.
+        match (self.loader, name.strip_suffix(b"64")) {
+            (Some(loader), Some(plain)) => self.find_sym(&[loader], plain, Search::Defined),
+            _ => Some(None),
+        }
+    }
+
+    /// `find_sym2`.
+    fn find_sym(&mut self, scope: &[usize], name: &[u8], search: Search) -> Option<Option<Found>> {
+        let (gnu, sysv) = (gnu_hash(name), sysv_hash(name));
+        for &object in scope {
+            let Some(symbols) = &self.objects[object] else { continue };
+            let named = |index: &u32| {
+                self.steps += 1;
+                let symbol = symbols.symbol(*index);
+                let hidden = symbols.versions.entry(*index).is_some_and(|entry| entry >= 0x8000);
+                !hidden && symbol.is_some_and(|symbol| symbols.string_is(symbol.name, name))
+            };
+            // The first of the name counts, whatever it is.
+            let first = match &symbols.hash {
+                HashTable::Gnu(table) => table.candidates(gnu).find(named),
+                HashTable::Sysv(table) => table.candidates(sysv).find(named),
+                HashTable::None => None,
+            };
+            self.steps += 1;
+            if self.steps > MAX_STEPS {
+                return None;
+            }
+            let found = first.and_then(|index| Some((index, symbols.symbol(index)?)));
+            if let Some((index, symbol)) = found.filter(|(_, symbol)| serves(symbol, search)) {
+                return Some(Some((object, index, symbol)));
+            }
+        }
+        Some(None)
+    }
+}
+
+/// Which symbols serve a relocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Search {
+    /// Any.
+    Any,
+    /// `need_def`, for PLT relocations: no PLT entry of a program.
+    Defined,
+    /// For `COPY`: none of the program.
+    BehindProgram,
+}
+
+impl Search {
+    fn of(kind: RelocationKind) -> Self {
+        match kind {
+            RelocationKind::JumpSlot => Self::Defined,
+            RelocationKind::Copy => Self::BehindProgram,
+            _ => Self::Any,
+        }
+    }
+}
+
+/// The conditions of `find_sym2`, `OK_TYPES` and `OK_BINDS`. IFUNC symbols are not found.
+fn serves(symbol: &Symbol, search: Search) -> bool {
+    let symbol_type = symbol.symbol_type();
+    let is_tls = symbol_type == SymbolType::Tls;
+    if symbol.is_undefined() && (search == Search::Defined || is_tls) {
+        return false;
+    }
+    if symbol.value == 0 && !is_tls {
+        return false;
+    }
+    let is_allowed = !matches!(symbol_type, SymbolType::Ifunc | SymbolType::Other);
+    let binding = elf::SymbolBind(symbol.binding);
+    is_allowed && matches!(binding, elf::STB_GLOBAL | elf::STB_WEAK | elf::STB_GNU_UNIQUE)
+}
+
+fn binding(symbols: &ObjectSymbols, relocation: &Relocation, found: Option<Found>) -> Binding {
+    use RelocationKind::{Copy, GlobDat, JumpSlot};
+    let Relocation { offset, kind, symbol, lazy_table, .. } = *relocation;
+    // Of REL relocations, neither GOT nor PLT nor COPY has an addend.
+    let adds = relocation.has_addend || !matches!(kind, GlobDat | JumpSlot | Copy);
+    let addend = if adds { relocation.addend } else { 0 };
+    let reference = symbols.symbol(symbol);
+    let is_weak =
+        reference.is_some_and(|symbol| symbol.is_undefined() && symbol.binding == elf::STB_WEAK.0);
+    let (definer, definition, value, symbol_type) = match found {
+        Some((definer, index, found)) => {
+            (Definer::Object(definer as u32), index, found.value, found.symbol_type())
+        }
+        None if is_weak => (Definer::Undefined, 0, 0, SymbolType::NoType),
+        None => (Definer::Missing, 0, 0, SymbolType::NoType),
+    };
+    // musl finds any definition of a unique symbol: the first in the list, as of any other.
+    Binding {
+        offset,
+        kind,
+        lazy_table,
+        symbol,
+        definer,
+        definition,
+        value,
+        addend,
+        symbol_type,
+        unique: false,
+    }
+}

@@ -1,0 +1,310 @@
+//! The symbol tables and relocations of one object.
+
+use object::elf;
+use object::read::ReadRef;
+
+use super::binding::{Relative, RelocationKind, SymbolType};
+use super::dynamic::Tags;
+use super::hash::{GnuHash, HashTable, SysvHash};
+use super::machine::KnownMachine;
+use super::relocations::{Relocation, Relocations};
+use super::version_table::VersionTable;
+use crate::elf::{Class, ElfError, Ident, Image, Words};
+
+/// What symbol lookup and relocation need of one object. Read once for each file, shared by all
+/// starts that load it.
+#[derive(Clone, Debug)]
+pub struct ObjectSymbols {
+    ident: Ident,
+    machine: Option<KnownMachine>,
+    tags: Tags,
+    dynamic_address: u64,
+    dynamic: Vec<u8>,
+    words: Words,
+    symbols: Vec<u8>,
+    strings: Vec<u8>,
+    pub(super) hash: HashTable,
+    pub(super) versions: VersionTable,
+    relocations: Relocations,
+}
+
+/// One entry of a symbol table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Offset of the name in the string table (`st_name`).
+    pub name: u32,
+    /// `ELF_ST_BIND (st_info)`.
+    pub binding: u8,
+    /// `ELF_ST_TYPE (st_info)`.
+    pub raw_type: u8,
+    /// `st_other`.
+    pub other: u8,
+    /// `st_shndx`.
+    pub section: u16,
+    /// `st_value`.
+    pub value: u64,
+    /// `st_size`.
+    pub size: u64,
+}
+
+impl Symbol {
+    /// `ELF_ST_VISIBILITY (st_other)`.
+    #[must_use]
+    pub fn visibility(&self) -> u8 {
+        self.other & 3
+    }
+
+    /// True for `STV_HIDDEN` and `STV_INTERNAL`, which no other object sees (glibc
+    /// `dl_symbol_visibility_binds_local_p`).
+    #[must_use]
+    pub fn binds_locally(&self) -> bool {
+        matches!(self.visibility(), v if v == elf::STV_HIDDEN.0 || v == elf::STV_INTERNAL.0)
+    }
+
+    /// True if `st_shndx` is `SHN_UNDEF`.
+    #[must_use]
+    pub fn is_undefined(&self) -> bool {
+        self.section == elf::SHN_UNDEF.0
+    }
+
+    /// True if `st_shndx` is `SHN_ABS`: the value is no address of the object.
+    #[must_use]
+    pub fn is_absolute(&self) -> bool {
+        self.section == elf::SHN_ABS.0
+    }
+
+    /// The type, as far as a loader distinguishes.
+    #[must_use]
+    pub fn symbol_type(&self) -> SymbolType {
+        match elf::SymbolType(self.raw_type) {
+            elf::STT_NOTYPE => SymbolType::NoType,
+            elf::STT_OBJECT | elf::STT_COMMON => SymbolType::Object,
+            elf::STT_FUNC => SymbolType::Function,
+            elf::STT_TLS => SymbolType::Tls,
+            elf::STT_GNU_IFUNC => SymbolType::Ifunc,
+            _ => SymbolType::Other,
+        }
+    }
+}
+
+impl ObjectSymbols {
+    /// Reads the tables that `PT_DYNAMIC` names, as a loader would find them: at their addresses
+    /// in the segments. Of an object whose machine is not known, only the header is read.
+    ///
+    /// # Errors
+    /// Returns [`ElfError`] if a table lies outside the segments, if a relocation names a symbol
+    /// beyond them, or if there are more than 16,777,216 relative relocations.
+    pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<Self, ElfError> {
+        let image = Image::new(data)?;
+        let ident = image.ident();
+        let machine = KnownMachine::of(&ident);
+        let entries = image.dynamic_entries()?;
+        let tags = Tags::new(&entries, machine == Some(KnownMachine::Ppc64le));
+        let words = image.words();
+        let (dynamic_address, _) = image.dynamic().unwrap_or((0, 0));
+        let dynamic_size = (entries.len() as u64 + 1) * words.size() as u64 * 2;
+        let dynamic = image.bytes(dynamic_address, dynamic_size).unwrap_or_default().to_vec();
+        let mut object = Self {
+            ident,
+            machine,
+            tags,
+            dynamic_address,
+            dynamic,
+            words,
+            symbols: Vec::new(),
+            strings: Vec::new(),
+            hash: HashTable::None,
+            versions: VersionTable::default(),
+            relocations: Relocations::default(),
+        };
+        if let Some(machine) = machine {
+            object.fill(&image, machine)?;
+        }
+        Ok(object)
+    }
+
+    fn fill<'data, R: ReadRef<'data>>(
+        &mut self,
+        image: &Image<'data, R>,
+        machine: KnownMachine,
+    ) -> Result<(), ElfError> {
+        let tags = self.tags;
+        self.relocations = Relocations::read(image, &tags, machine)?;
+        let Some(symbols_at) = tags.symbols else { return Ok(()) };
+        // glibc's _dl_setup_hash takes the GNU table if there is one.
+        let (hash, count) = match (tags.gnu_hash, tags.sysv_hash) {
+            (Some(at), _) => {
+                let table = GnuHash::read(image, at)?;
+                let count = table.symbol_count();
+                (HashTable::Gnu(table), count)
+            }
+            (None, Some(at)) => {
+                let table = SysvHash::read(image, at, machine.hash_entry())?;
+                let count = table.symbol_count();
+                (HashTable::Sysv(table), count)
+            }
+            (None, None) => (HashTable::None, 0),
+        };
+        self.hash = hash;
+        // A GNU table counts defined symbols alone; relocations name the others.
+        let count = count.max(u64::from(self.relocations.last_symbol()) + 1);
+        let size = count * self.entry_size() as u64;
+        let malformed = ElfError::Malformed("its symbol table lies outside its segments");
+        self.symbols = image.bytes(symbols_at, size).ok_or(malformed)?.to_vec();
+        if let Some(strings_at) = tags.strings {
+            let rest = image.bytes_after(strings_at);
+            let size = tags.strings_size.map_or(rest, |size| size.min(rest));
+            self.strings = image.bytes(strings_at, size).unwrap_or_default().to_vec();
+        }
+        self.versions = VersionTable::read(image, &tags, count)?;
+        Ok(())
+    }
+
+    fn entry_size(&self) -> usize {
+        match self.words.class {
+            Class::Elf32 => 16,
+            Class::Elf64 => 24,
+        }
+    }
+
+    /// The identification and machine fields.
+    #[must_use]
+    pub fn ident(&self) -> Ident {
+        self.ident
+    }
+
+    /// True if the relocation types of the machine are known.
+    #[must_use]
+    pub fn has_known_machine(&self) -> bool {
+        self.machine.is_some()
+    }
+
+    /// The machine, if its relocation types are known.
+    #[must_use]
+    pub fn machine(&self) -> Option<KnownMachine> {
+        self.machine
+    }
+
+    /// The relative relocations of `DT_REL` and `DT_RELA`, in order.
+    #[must_use]
+    pub fn relative(&self) -> &[Relative] {
+        &self.relocations.relative
+    }
+
+    /// The relocations of `DT_RELR`, in order; all of them are relative, and applied first.
+    #[must_use]
+    pub fn relr(&self) -> &[Relative] {
+        &self.relocations.relr
+    }
+
+    /// All other relocations.
+    pub(super) fn symbolic(&self) -> &[Relocation] {
+        &self.relocations.symbolic
+    }
+
+    /// True with `DT_SYMBOLIC` or `DF_SYMBOLIC`: glibc searches the object itself first.
+    #[must_use]
+    pub fn is_symbolic(&self) -> bool {
+        self.tags.symbolic
+    }
+
+    /// True with `DT_BIND_NOW`, `DF_BIND_NOW` or `DF_1_NOW`.
+    #[must_use]
+    pub fn binds_now(&self) -> bool {
+        self.tags.bind_now
+    }
+
+    /// True with `DT_TEXTREL` or `DF_TEXTREL`: the loader makes read-only segments writable.
+    #[must_use]
+    pub fn has_text_relocations(&self) -> bool {
+        self.tags.text_relocations
+    }
+
+    /// `DT_PPC64_OPT`; 0 on other machines.
+    #[must_use]
+    pub fn ppc64_options(&self) -> u64 {
+        self.tags.ppc64_options
+    }
+
+    /// Address of `PT_DYNAMIC`, before the load address is added.
+    #[must_use]
+    pub fn dynamic_address(&self) -> u64 {
+        self.dynamic_address
+    }
+
+    /// The bytes of `PT_DYNAMIC` in the file, up to and with the first `DT_NULL`; a loader changes
+    /// some of them in memory.
+    #[must_use]
+    pub fn dynamic_bytes(&self) -> &[u8] {
+        &self.dynamic
+    }
+
+    /// How many symbols the table has, as far as hash table and relocations tell.
+    #[must_use]
+    pub fn symbol_count(&self) -> u32 {
+        u32::try_from(self.symbols.len() / self.entry_size()).unwrap_or(u32::MAX)
+    }
+
+    /// The symbol of an index; `None` beyond the table.
+    #[must_use]
+    pub fn symbol(&self, index: u32) -> Option<Symbol> {
+        let size = self.entry_size();
+        let start = (index as usize).checked_mul(size)?;
+        let entry = self.symbols.get(start..start.checked_add(size)?)?;
+        let words = self.words;
+        let (info, other, section, value, size) = match words.class {
+            Class::Elf32 => (
+                entry[12],
+                entry[13],
+                words.half(entry, 14)?,
+                words.word(entry, 4)?.into(),
+                words.word(entry, 8)?.into(),
+            ),
+            Class::Elf64 => (
+                entry[4],
+                entry[5],
+                words.half(entry, 6)?,
+                words.double(entry, 8)?,
+                words.double(entry, 16)?,
+            ),
+        };
+        let name = words.word(entry, 0)?;
+        let (binding, raw_type) = (info >> 4, info & 0xf);
+        Some(Symbol { name, binding, raw_type, other, section, value, size })
+    }
+
+    /// The name of a symbol; empty if it has none.
+    #[must_use]
+    pub fn symbol_name(&self, index: u32) -> &[u8] {
+        self.symbol(index).map_or(b"", |symbol| self.string(symbol.name.into()))
+    }
+
+    /// The version of a symbol reference or definition, without the base version.
+    #[must_use]
+    pub fn symbol_version(&self, index: u32) -> Option<&[u8]> {
+        let version = self.versions.get(self.versions.entry(index)?);
+        (version.hash != 0).then(|| self.string(version.name))
+    }
+
+    /// True if a `COPY` relocation names the symbol.
+    pub(super) fn copies(&self, symbol: u32) -> bool {
+        let is_copy = |relocation: &Relocation| {
+            relocation.symbol == symbol && relocation.kind == RelocationKind::Copy
+        };
+        self.relocations.symbolic.iter().any(is_copy)
+    }
+
+    /// The string at an offset of the string table, without its NUL.
+    pub(super) fn string(&self, offset: u64) -> &[u8] {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.strings.get(offset..));
+        let rest = rest.unwrap_or_default();
+        let end = rest.iter().position(|&byte| byte == 0).unwrap_or(rest.len());
+        &rest[..end]
+    }
+
+    /// True if the string at an offset is `name`.
+    pub(super) fn string_is(&self, offset: u32, name: &[u8]) -> bool {
+        let Some(rest) = self.strings.get(offset as usize..) else { return name.is_empty() };
+        rest.starts_with(name) && rest.get(name.len()).is_none_or(|&byte| byte == 0)
+    }
+}

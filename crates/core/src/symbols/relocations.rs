@@ -1,0 +1,214 @@
+//! `DT_REL`, `DT_RELA`, `DT_RELR` and `DT_JMPREL` of one object.
+
+use object::elf::DT_RELA;
+use object::read::ReadRef;
+
+use super::binding::{Relative, RelocationKind};
+use super::dynamic::{Table, Tags};
+use super::machine::{KnownMachine, TypeOf};
+use crate::elf::{Class, ElfError, Image};
+
+/// Relocations read of one object at most: chromium has less than a million, and a bitmap of
+/// `DT_RELR` names 63 with one word.
+const MAX_RELOCATIONS: usize = 1 << 24;
+
+/// Every relocation of an object, sorted by what the loader does with it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Relocations {
+    /// `DT_RELR`.
+    pub(super) relr: Vec<Relative>,
+    /// The relative ones of the other tables.
+    pub(super) relative: Vec<Relative>,
+    /// All others; within each table, `IRELATIVE` comes last.
+    pub(super) symbolic: Vec<Relocation>,
+}
+
+/// A relocation that is not relative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Relocation {
+    pub(super) offset: u64,
+    pub(super) kind: RelocationKind,
+    pub(super) symbol: u32,
+    /// The addend of the entry, or what the slot holds in the file for `REL`.
+    pub(super) addend: i64,
+    /// True for an entry of `RELA`.
+    pub(super) has_addend: bool,
+    /// True for `DT_JMPREL`.
+    pub(super) lazy_table: bool,
+}
+
+/// An entry of a table before its type is known.
+struct Entry {
+    offset: u64,
+    info: u64,
+    addend: Option<i64>,
+}
+
+struct Reader<'a, 'data, R> {
+    image: &'a Image<'data, R>,
+    machine: KnownMachine,
+    found: Relocations,
+}
+
+impl Relocations {
+    /// Reads all tables.
+    pub(super) fn read<'data, R: ReadRef<'data>>(
+        image: &Image<'data, R>,
+        tags: &Tags,
+        machine: KnownMachine,
+    ) -> Result<Self, ElfError> {
+        let mut reader = Reader { image, machine, found: Self::default() };
+        reader.relr(tags.relr)?;
+        let plt_has_addends = tags.jmprel_kind == u64::try_from(DT_RELA.0).ok();
+        if machine.reads_rel() {
+            reader.tables(tags.rel, tags.jmprel, false, !plt_has_addends)?;
+            reader.tables(tags.rela, tags.jmprel, true, plt_has_addends)?;
+        } else {
+            reader.tables(tags.rela, tags.jmprel, true, tags.jmprel_kind.is_some())?;
+        }
+        Ok(reader.found)
+    }
+
+    /// The largest index of a symbol that a relocation names.
+    pub(super) fn last_symbol(&self) -> u32 {
+        self.symbolic.iter().map(|relocation| relocation.symbol).max().unwrap_or(0)
+    }
+}
+
+impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
+    /// `_ELF_DYNAMIC_DO_RELOC`: a table and the PLT table, which may be its end.
+    fn tables(
+        &mut self,
+        mut table: Table,
+        plt: Table,
+        has_addends: bool,
+        takes_plt: bool,
+    ) -> Result<(), ElfError> {
+        if table.address == 0 {
+            table.size = 0;
+        }
+        let takes_plt = takes_plt && plt.size > 0;
+        if takes_plt && table.size >= plt.size && table.end() == plt.end() {
+            table.size -= plt.size;
+        }
+        self.table(table, has_addends, false)?;
+        if takes_plt {
+            self.table(plt, has_addends, true)?;
+        }
+        Ok(())
+    }
+
+    /// `elf_dynamic_do_Rel`.
+    fn table(&mut self, table: Table, has_addends: bool, lazy_table: bool) -> Result<(), ElfError> {
+        if table.size == 0 {
+            return Ok(());
+        }
+        let malformed = ElfError::Malformed("its relocations lie outside its segments");
+        let bytes = self.image.bytes(table.address, table.size).ok_or(malformed)?;
+        let words = self.image.words();
+        let size = words.size() * if has_addends { 3 } else { 2 };
+        let mut last = Vec::new();
+        for entry in bytes.chunks_exact(size) {
+            let addend = has_addends.then(|| match words.class {
+                Class::Elf32 => words.word(entry, 8).map_or(0, |word| i64::from(word as i32)),
+                Class::Elf64 => words.double(entry, 16).unwrap_or(0) as i64,
+            });
+            let offset = words.address(entry, 0).unwrap_or(0);
+            let info = words.address(entry, words.size()).unwrap_or(0);
+            let taken = self.take(&Entry { offset, info, addend }, lazy_table)?;
+            match taken {
+                Some(found) if found.kind == RelocationKind::Irelative => last.push(found),
+                Some(found) => self.found.symbolic.push(found),
+                None => {}
+            }
+        }
+        self.found.symbolic.append(&mut last);
+        Ok(())
+    }
+
+    fn take(&mut self, entry: &Entry, lazy_table: bool) -> Result<Option<Relocation>, ElfError> {
+        let (symbol, raw) = match self.image.words().class {
+            Class::Elf32 => ((entry.info >> 8) as u32, (entry.info & 0xff) as u32),
+            Class::Elf64 => ((entry.info >> 32) as u32, entry.info as u32),
+        };
+        let kind = match self.machine.type_of(raw) {
+            TypeOf::Nothing => return Ok(None),
+            TypeOf::Relative => {
+                let addend = match entry.addend {
+                    Some(addend) => addend as u64,
+                    None => self.in_place(entry.offset),
+                };
+                self.push_relative(entry.offset, addend)?;
+                return Ok(None);
+            }
+            TypeOf::Symbolic(kind) => kind,
+        };
+        let addend = match entry.addend {
+            Some(addend) => addend,
+            // The argument of a descriptor is its second word.
+            None if kind == RelocationKind::TlsDescriptor => {
+                self.in_place_number(entry.offset.wrapping_add(4))
+            }
+            None => self.in_place_number(entry.offset),
+        };
+        let has_addend = entry.addend.is_some();
+        Ok(Some(Relocation { offset: entry.offset, kind, symbol, addend, has_addend, lazy_table }))
+    }
+
+    fn push_relative(&mut self, offset: u64, addend: u64) -> Result<(), ElfError> {
+        if self.found.relative.len() == MAX_RELOCATIONS {
+            return Err(ElfError::Malformed("it has more relocations than becalm follows"));
+        }
+        self.found.relative.push(Relative { offset, addend });
+        Ok(())
+    }
+
+    /// The word that the file has at an address, before relocation; 0 beyond the file.
+    fn in_place(&self, address: u64) -> u64 {
+        let words = self.image.words();
+        let bytes = self.image.bytes(address, words.size() as u64);
+        bytes.and_then(|bytes| words.address(bytes, 0)).unwrap_or(0)
+    }
+
+    fn in_place_number(&self, address: u64) -> i64 {
+        match self.image.words().class {
+            Class::Elf32 => i64::from(self.in_place(address) as i32),
+            Class::Elf64 => self.in_place(address) as i64,
+        }
+    }
+
+    /// `ELF_DYNAMIC_DO_RELR`: an even word is an address, an odd one a bitmap of the words behind.
+    fn relr(&mut self, table: Table) -> Result<(), ElfError> {
+        if table.size == 0 {
+            return Ok(());
+        }
+        let malformed = ElfError::Malformed("its DT_RELR lies outside its segments");
+        let bytes = self.image.bytes(table.address, table.size).ok_or(malformed)?;
+        let (words, mut next) = (self.image.words(), 0_u64);
+        let size = words.size() as u64;
+        for chunk in bytes.chunks_exact(words.size()) {
+            let entry = words.address(chunk, 0).unwrap_or(0);
+            if entry & 1 == 0 {
+                self.push_relr(entry)?;
+                next = entry.wrapping_add(size);
+                continue;
+            }
+            for bit in 1..size * 8 {
+                if entry >> bit & 1 == 1 {
+                    self.push_relr(next.wrapping_add((bit - 1) * size))?;
+                }
+            }
+            next = next.wrapping_add((size * 8 - 1) * size);
+        }
+        Ok(())
+    }
+
+    fn push_relr(&mut self, offset: u64) -> Result<(), ElfError> {
+        if self.found.relr.len() == MAX_RELOCATIONS {
+            return Err(ElfError::Malformed("it has more relocations than becalm follows"));
+        }
+        let addend = self.in_place(offset);
+        self.found.relr.push(Relative { offset, addend });
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! `DT_VERSYM`, `DT_VERNEED` and `DT_VERDEF` of one object.
+
+use object::elf;
+use object::read::ReadRef;
+
+use super::dynamic::Tags;
+use crate::elf::{ElfError, Image, Words};
+
+/// Entries read of `DT_VERNEED` and `DT_VERDEF` each; a version index has 15 bits.
+const MAX_ENTRIES: usize = 1 << 15;
+/// The bit of a version index that hides a version from references without one.
+const HIDDEN: u16 = 0x8000;
+
+/// What glibc's `_dl_check_map_versions` keeps of an object (`l_versyms`, `l_versions`).
+#[derive(Clone, Debug, Default)]
+pub(super) struct VersionTable {
+    /// Version index of each symbol; `None` if the object has no versions.
+    symbols: Option<Vec<u16>>,
+    /// By version index.
+    versions: Vec<Version>,
+    /// `DT_VERNEED`.
+    pub(super) needs: Vec<VersionNeed>,
+    /// `DT_VERDEF`, the base version included; `None` if there is no such table.
+    pub(super) definitions: Option<Vec<VersionName>>,
+}
+
+/// One version by its index; all zeros for an index that no table names, or the base version.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Version {
+    pub(super) hash: u32,
+    /// Offset of the name in the string table.
+    pub(super) name: u64,
+    /// Set in `vna_other`: only a definition of exactly this version matches.
+    pub(super) hidden: bool,
+}
+
+/// The versions that an object needs of one library.
+#[derive(Clone, Debug)]
+pub(super) struct VersionNeed {
+    /// Offset of the library's name in the string table.
+    pub(super) file: u64,
+    pub(super) versions: Vec<VersionName>,
+}
+
+/// A version that is needed or defined.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VersionName {
+    pub(super) hash: u32,
+    /// Offset of the name in the string table.
+    pub(super) name: u64,
+    /// `VER_FLG_WEAK`: a loader does not end the start if it is missing.
+    pub(super) weak: bool,
+}
+
+impl VersionTable {
+    /// Reads the tables; `symbol_count` is that of the symbol table.
+    pub(super) fn read<'data, R: ReadRef<'data>>(
+        image: &Image<'data, R>,
+        tags: &Tags,
+        symbol_count: u64,
+    ) -> Result<Self, ElfError> {
+        let mut table = Self::default();
+        if let Some(at) = tags.version_needs {
+            table.read_needs(image, at)?;
+        }
+        if let Some(at) = tags.version_definitions {
+            table.read_definitions(image, at)?;
+        }
+        // glibc sets l_versyms only if some version has an index above 0.
+        if let Some(at) = tags.version_symbols.filter(|_| table.versions.len() > 1) {
+            let malformed = ElfError::Malformed("its DT_VERSYM lies outside its segments");
+            let words = image.words();
+            let bytes = image.bytes(at, symbol_count * 2).ok_or(malformed)?;
+            let halves = bytes.chunks_exact(2).filter_map(|chunk| words.half(chunk, 0));
+            table.symbols = Some(halves.collect());
+        }
+        Ok(table)
+    }
+
+    /// `Elfxx_Verneed` and its `Elfxx_Vernaux`, the same in both classes.
+    fn read_needs<'data, R: ReadRef<'data>>(
+        &mut self,
+        image: &Image<'data, R>,
+        at: u64,
+    ) -> Result<(), ElfError> {
+        let malformed = || ElfError::Malformed("its DT_VERNEED lies outside its segments");
+        let (words, mut at, mut left) = (image.words(), at, MAX_ENTRIES);
+        loop {
+            let need = Fields::read(image, at, 16).ok_or_else(malformed)?;
+            let mut versions = Vec::new();
+            let mut aux_at = at.wrapping_add(need.word(8));
+            loop {
+                left = left.checked_sub(1).ok_or_else(malformed)?;
+                let aux = Fields::read(image, aux_at, 16).ok_or_else(malformed)?;
+                let (hash, name) = (aux.word(0) as u32, aux.word(8));
+                let other = words.half(aux.bytes, 6).unwrap_or(0);
+                let weak = words.half(aux.bytes, 4).unwrap_or(0) & elf::VER_FLG_WEAK.0 != 0;
+                versions.push(VersionName { hash, name, weak });
+                let hidden = other & HIDDEN != 0;
+                self.set(other & !HIDDEN, Version { hash, name, hidden });
+                match aux.word(12) {
+                    0 => break,
+                    step => aux_at = aux_at.wrapping_add(step),
+                }
+            }
+            self.needs.push(VersionNeed { file: need.word(4), versions });
+            match need.word(12) {
+                0 => return Ok(()),
+                step => at = at.wrapping_add(step),
+            }
+        }
+    }
+
+    /// `Elfxx_Verdef`, and the first `Elfxx_Verdaux` of each, which is its name.
+    fn read_definitions<'data, R: ReadRef<'data>>(
+        &mut self,
+        image: &Image<'data, R>,
+        at: u64,
+    ) -> Result<(), ElfError> {
+        let malformed = || ElfError::Malformed("its DT_VERDEF lies outside its segments");
+        let (words, mut at) = (image.words(), at);
+        let mut definitions = Vec::new();
+        for _ in 0..MAX_ENTRIES {
+            let definition = Fields::read(image, at, 20).ok_or_else(malformed)?;
+            let flags = words.half(definition.bytes, 2).unwrap_or(0);
+            let index = words.half(definition.bytes, 4).unwrap_or(0) & !HIDDEN;
+            let hash = definition.word(8) as u32;
+            let aux_at = at.wrapping_add(definition.word(12));
+            let name = Fields::read(image, aux_at, 8).ok_or_else(malformed)?.word(0);
+            definitions.push(VersionName { hash, name, weak: false });
+            // The base version is the library's own name, which no symbol reference has.
+            let is_base = flags & elf::VER_FLG_BASE.0 != 0;
+            let hidden = self.get(index).hidden;
+            let version = if is_base { self.get(index) } else { Version { hash, name, hidden } };
+            self.set(index, version);
+            match definition.word(16) {
+                0 => {
+                    self.definitions = Some(definitions);
+                    return Ok(());
+                }
+                step => at = at.wrapping_add(step),
+            }
+        }
+        Err(malformed())
+    }
+
+    fn set(&mut self, index: u16, version: Version) {
+        let index = usize::from(index);
+        if self.versions.len() <= index {
+            self.versions.resize(index + 1, Version::default());
+        }
+        self.versions[index] = version;
+    }
+
+    /// True if symbols have versions (`l_versyms`).
+    pub(super) fn has_symbols(&self) -> bool {
+        self.symbols.is_some()
+    }
+
+    /// The entry of `DT_VERSYM` of a symbol, hidden bit included.
+    pub(super) fn entry(&self, symbol: u32) -> Option<u16> {
+        self.symbols.as_ref()?.get(symbol as usize).copied()
+    }
+
+    /// The version of an index; all zeros for one beyond the table.
+    pub(super) fn get(&self, index: u16) -> Version {
+        self.versions.get(usize::from(index & !HIDDEN)).copied().unwrap_or_default()
+    }
+}
+
+/// The fixed part of an entry.
+struct Fields<'data> {
+    words: Words,
+    bytes: &'data [u8],
+}
+
+impl<'data> Fields<'data> {
+    fn read<R: ReadRef<'data>>(image: &Image<'data, R>, at: u64, size: u64) -> Option<Self> {
+        Some(Self { words: image.words(), bytes: image.bytes(at, size)? })
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        self.words.word(self.bytes, at).unwrap_or(0).into()
+    }
+}

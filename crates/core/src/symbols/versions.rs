@@ -1,0 +1,78 @@
+//! The check of needed versions: glibc's `_dl_check_map_versions` (`elf/dl-version.c`).
+
+use std::sync::Arc;
+
+use bstr::{BString, ByteSlice};
+use rustc_hash::FxHashMap;
+
+use super::object::ObjectSymbols;
+use crate::loader::load::Load;
+
+/// A version that an object needs of a library which has versions, but not this one. glibc does
+/// not start a program with one, unless it is weak.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingVersion {
+    /// Index of the object that needs it.
+    pub object: usize,
+    /// Index of the library that does not have it.
+    pub library: usize,
+    /// The version.
+    pub version: BString,
+    /// `VER_FLG_WEAK`: the program starts without it.
+    pub weak: bool,
+}
+
+/// Checks each object in load order. A library that was not found is passed over, as in
+/// `LD_TRACE_LOADED_OBJECTS`.
+pub(super) fn check(load: &Load, objects: &[Option<Arc<ObjectSymbols>>]) -> Vec<MissingVersion> {
+    let names = names(load);
+    let mut missing = Vec::new();
+    for (object, symbols) in objects.iter().enumerate() {
+        let Some(symbols) = symbols else { continue };
+        for need in &symbols.versions.needs {
+            let Some(&library) = names.get(symbols.string(need.file)) else { continue };
+            let Some(definer) = &objects[library] else { continue };
+            for version in &need.versions {
+                let name = symbols.string(version.name);
+                if !has_version(definer, version.hash, name) {
+                    let version_name = BString::from(name);
+                    let weak = version.weak;
+                    missing.push(MissingVersion { object, library, version: version_name, weak });
+                }
+            }
+        }
+    }
+    missing
+}
+
+/// `match_symbol`: a library without `DT_VERDEF` passes.
+fn has_version(definer: &ObjectSymbols, hash: u32, name: &[u8]) -> bool {
+    let Some(definitions) = &definer.versions.definitions else { return true };
+    definitions.iter().any(|version| version.hash == hash && definer.string(version.name) == name)
+}
+
+/// `find_needed`: the first object of the base namespace that has a name, be it a soname or a
+/// string that was answered with it.
+fn names(load: &Load) -> FxHashMap<&[u8], usize> {
+    let mut names: FxHashMap<&[u8], usize> = FxHashMap::default();
+    let mut add = |name, object: usize| {
+        let first = names.entry(name).or_insert(object);
+        *first = object.min(*first);
+    };
+    for (index, object) in load.objects.iter().enumerate() {
+        if object.namespace != 0 {
+            continue;
+        }
+        let soname = object.view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
+        for name in soname.map(|name| name.as_bytes()).into_iter().chain([object.path.as_bytes()]) {
+            add(name, index);
+        }
+    }
+    for asked in &load.resolutions {
+        let Some(object) = asked.answer.object() else { continue };
+        if load.objects[object].namespace == 0 {
+            add(asked.needed.as_bytes(), object);
+        }
+    }
+    names
+}
