@@ -3,9 +3,9 @@
 
 #![no_main]
 
-use becalm_core::carrier::planned::Outlook;
-use becalm_core::carrier::verify::{self, Carrier, Verdict};
-use becalm_core::carrier::{Settings, note, patchelf};
+use becalm_core::strategy::planned::Outlook;
+use becalm_core::strategy::verify::{self, Strategy, Verdict};
+use becalm_core::strategy::{Settings, note, patchelf};
 use becalm_core::closure::{self, Subject};
 use becalm_core::elf::ObjectView;
 use becalm_core::elf::resolution_note::records;
@@ -73,7 +73,7 @@ fuzz_target!(|input: (&[u8], &[u8], &[u8])| {
     assert!(note::plan(&after, &subject, &settings).is_empty());
     for checked in verify::object(&after, &subject, &settings) {
         assert!(
-            checked.carrier != Carrier::Note || checked.verdict == Verdict::True,
+            checked.strategy != Strategy::Note || checked.verdict == Verdict::True,
             "{checked:?}"
         );
     }

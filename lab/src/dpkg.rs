@@ -46,11 +46,11 @@ impl Package {
 /// dpkg is not there or answers in a shape it never had.
 pub(crate) fn owners(paths: &BTreeSet<PathBuf>) -> Result<BTreeMap<PathBuf, Package>> {
     let diversions = diversions()?;
-    let mut asked: BTreeSet<String> = BTreeSet::new();
+    let mut args: BTreeSet<String> = BTreeSet::new();
     for path in paths {
-        asked.extend(names_of(path, &diversions));
+        args.extend(names_of(path, &diversions));
     }
-    let owner_by_name = search(&asked)?;
+    let owner_by_name = search(&args)?;
     let packages = versions(owner_by_name.values().cloned().collect())?;
     let owner = |path: &PathBuf| {
         names_of(path, &diversions)

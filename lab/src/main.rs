@@ -86,7 +86,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     let done = match command {
-        Command::Slowfs(asked) => return slowfs::run(&asked),
+        Command::Slowfs(args) => return slowfs::run(&args),
         Command::Import { store, with, rpath, verify, program } => {
             import::run(&store, &program, &with, rpath, verify)
         }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use becalm_host::room::{Bind, Room};
+use becalm_host::mount_namespace::{Bind, MountNamespace};
 use tempfile::TempDir;
 
 use crate::child;
@@ -69,7 +69,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// Where a store may be changed, or is as it is.
 pub(crate) struct Place {
-    room: Room,
+    mount_namespace: MountNamespace,
     /// Where the copy lies.
     _copy: Option<TempDir>,
 }
@@ -88,9 +88,9 @@ impl Place {
         let mut command = child::command("cp");
         command.args(["-a", "--reflink=auto"]).args([store, &copy]);
         child::succeed(command)?;
-        let room = Room::new(&[Bind { from: copy, to: store.to_owned() }])
+        let mount_namespace = MountNamespace::new(&[Bind { from: copy, to: store.to_owned() }])
             .with_context(|| format!("a copy in the place of {}", store.display()))?;
-        Ok(Self { room, _copy: Some(scratch) })
+        Ok(Self { mount_namespace, _copy: Some(scratch) })
     }
 
     /// With everything as it is.
@@ -98,7 +98,7 @@ impl Place {
     /// # Errors
     /// No right to have a place of one's own.
     pub(crate) fn plain() -> Result<Self> {
-        Ok(Self { room: Room::new(&[])?, _copy: None })
+        Ok(Self { mount_namespace: MountNamespace::new(&[])?, _copy: None })
     }
 
     /// Does something in it, as do the programs that this starts.
@@ -106,6 +106,6 @@ impl Place {
     /// # Errors
     /// Those of the work, or there is no way in.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        self.room.run(work)?
+        self.mount_namespace.run(work)?
     }
 }

@@ -18,7 +18,7 @@ use xtask::glibc_tests;
 use xtask::loader_tests;
 use xtask::loader_trial;
 use xtask::patches;
-use xtask::predict::Question;
+use xtask::predict::Request;
 use xtask::trace_differential;
 use xtask::wheel_trial;
 
@@ -91,8 +91,8 @@ fn main() -> Result<ExitCode> {
         Chore::Predict => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text)?;
-            let question: Question = serde_json::from_str(&text)?;
-            println!("{}", serde_json::to_string(&question.answer()?)?);
+            let request: Request = serde_json::from_str(&text)?;
+            println!("{}", serde_json::to_string(&request.answer()?)?);
             Ok(ExitCode::SUCCESS)
         }
     }

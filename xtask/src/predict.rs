@@ -14,14 +14,14 @@ use anyhow::{Context, Result, bail};
 use becalm_core::closure::{Subject, resolve};
 use becalm_core::loader::{Environment, LoaderFacts};
 use becalm_core::probe::Probe;
-use becalm_host::truth::User;
+use becalm_host::oracle::User;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
 /// What is asked of the model.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Question {
+pub struct Request {
     /// The object.
     pub object: PathBuf,
     /// Another root, with `object` inside it.
@@ -45,8 +45,8 @@ pub struct Prediction {
     pub cache: Option<String>,
 }
 
-impl Question {
-    /// The variables of [`Question::env`] that a loader obeys.
+impl Request {
+    /// The variables of [`Request::env`] that a loader obeys.
     #[must_use]
     pub fn environment(&self) -> Environment {
         let value = |name: &str| {
@@ -78,7 +78,7 @@ impl Question {
     /// `known` of the loader or those found out from it.
     ///
     /// # Errors
-    /// As [`Question::answer`].
+    /// As [`Request::answer`].
     pub fn answer_on(&self, fs: &OsFs, known: Option<&LoaderFacts>) -> Result<Prediction> {
         let session = fs.session();
         let object = BStr::new(self.object.as_os_str().as_bytes());

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use becalm_core::record::compare;
-use becalm_host::truth::{self, Start, Way};
-use xtask::predict::Question;
+use becalm_host::oracle::{self, Start, Way};
+use xtask::predict::Request;
 
 /// The first difference between model and loader for `/bin/true` with these variables.
 fn difference(env: &[(&str, &str)]) -> Option<compare::Difference> {
     let object = PathBuf::from("/bin/true");
     let env: Vec<(String, String)> =
         env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let question = Question { object: object.clone(), env: env.clone(), ..Question::default() };
-    let predicted = question.answer().expect("a prediction").probes;
+    let request = Request { object: object.clone(), env: env.clone(), ..Request::default() };
+    let predicted = request.answer().expect("a prediction").probes;
     let start = Start {
         object,
         way: Way::Trace,
@@ -24,7 +24,7 @@ fn difference(env: &[(&str, &str)]) -> Option<compare::Difference> {
         dir: None,
         limit: Duration::from_secs(20),
     };
-    let observed = truth::ld_debug(&start).expect("a record").probes;
+    let observed = oracle::ld_debug(&start).expect("a record").probes;
     compare::with_ld_debug(&predicted, &observed)
 }
 
@@ -44,7 +44,7 @@ fn tunables_that_mask_hwcaps_are_not_read() {
 
 fn has_legacy_hwcaps(dir: &Path) -> bool {
     let env = vec![("LD_LIBRARY_PATH".to_owned(), dir.display().to_string())];
-    let question = Question { object: "/bin/true".into(), env, ..Question::default() };
-    let probes = question.answer().expect("a prediction").probes;
+    let request = Request { object: "/bin/true".into(), env, ..Request::default() };
+    let probes = request.answer().expect("a prediction").probes;
     probes.iter().any(|probe| probe.path.windows(5).any(|part| part == b"/tls/"))
 }

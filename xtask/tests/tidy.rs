@@ -109,7 +109,7 @@ const CORE_LAYERS: [(&str, &[&str]); 16] = [
     ("closure", &["elf", "facts", "fs", "probe", "search", "loader"]),
     ("symbols", &["elf", "facts", "fs", "loader"]),
     ("cost", &["elf", "facts", "fs", "probe", "search", "loader", "closure"]),
-    ("carrier", &["edit", "elf", "facts", "fs", "probe", "search", "loader", "closure", "cost"]),
+    ("strategy", &["edit", "elf", "facts", "fs", "probe", "search", "loader", "closure", "cost"]),
     ("index", &["elf", "facts", "fs", "search", "loader", "closure", "symbols"]),
     ("record", &["fs", "probe"]),
     ("observe", &["fs", "probe", "search", "closure", "cost", "record"]),

@@ -17,16 +17,16 @@ mod loader;
 mod report;
 mod trace;
 
-pub(crate) use self::assume::{AssumeFlags, Readable, ReadsFlag, Secure, StoreFlag};
-pub(crate) use self::bench::{BenchFlags, Export, Form};
-pub(crate) use self::compare::{CompareFlags, Compared, DemoFlags};
+pub(crate) use self::assume::{AssumeArgs, Readable, ReadsArg, Secure, StoreArg};
+pub(crate) use self::bench::{BenchArgs, Export, Form};
+pub(crate) use self::compare::{CompareArgs, Compared, DemoArgs};
 pub(crate) use self::fix::{
-    CarrierName, Compat, FixFlags, HardlinksFlag, Resolve, UndoFlags, VerifyFlags, WritingFlags,
+    Compat, FixArgs, HardlinksArg, Resolve, Strategy, UndoArgs, VerifyArgs, WritingArgs,
 };
-pub(crate) use self::index::{Dialect, EnvFlags, IndexFlags, RunFlags};
-pub(crate) use self::loader::{BuildFlags, LoaderFlags, TryFlags};
-pub(crate) use self::report::ReportFlags;
-pub(crate) use self::trace::{TraceFlags, Until};
+pub(crate) use self::index::{Dialect, EnvArgs, IndexArgs, RunArgs};
+pub(crate) use self::loader::{BuildArgs, LoaderArgs, TryArgs};
+pub(crate) use self::report::ReportArgs;
+pub(crate) use self::trace::{TraceArgs, Until};
 
 /// Ends the dynamic loader's stat storm
 ///
@@ -35,7 +35,7 @@ pub(crate) use self::trace::{TraceFlags, Until};
 /// that storm without running the program.
 #[derive(Debug, Parser)]
 #[command(name = "becalm", version, max_term_width = 100)]
-pub(crate) struct Flags {
+pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -64,7 +64,7 @@ pub(crate) enum Command {
     /// of the loader that the program names (`ld.so --list-diagnostics`) where that can run
     /// here, read from the loader's file where it cannot, and taken from --libc and --cpu
     /// where given. No program that is checked is started.
-    Check(Box<CheckFlags>),
+    Check(Box<CheckArgs>),
     /// Run a program and watch what its loader tries
     ///
     /// The program runs as it would without becalm: same streams, terminal, process group
@@ -76,7 +76,7 @@ pub(crate) enum Command {
     /// The report goes to stderr when the program has ended, so that its stdout stays what
     /// it is.
     #[command(override_usage = "becalm trace [OPTIONS] -- CMD [ARGS]...")]
-    Trace(Box<TraceFlags>),
+    Trace(Box<TraceArgs>),
     /// Make one page about a program's start: what is missed, and what would help
     ///
     /// The page is a single file of HTML that loads nothing: the storm as a picture, the
@@ -84,14 +84,14 @@ pub(crate) enum Command {
     /// carriers beside each other with --compare. The program is run once, watched, with
     /// /dev/null as its standard streams; with --no-run it is not.
     #[command(override_usage = "becalm report [OPTIONS] PROGRAM -o FILE.html [-- ARGS...]")]
-    Report(Box<ReportFlags>),
+    Report(Box<ReportArgs>),
     /// Run a program with an index, by which its loader finds libraries without a search
     ///
     /// Sets LD_AUDIT, and GLIBC_TUNABLES where the program's libraries need more static TLS
     /// than there is under an audit module, beside what the variables already hold; then
     /// becomes the program. What the program starts is calmed as well.
     #[command(override_usage = "becalm run [OPTIONS] -- CMD [ARGS]...")]
-    Run(RunFlags),
+    Run(RunArgs),
     /// Write an index of stores: one file beside them that says where libraries are
     ///
     /// The stores are walked, and each object's needed strings are resolved as the loader would
@@ -99,9 +99,9 @@ pub(crate) enum Command {
     /// unmodified glibc from 2.31 on. `becalm run` and `becalm env` have programs use it. What
     /// the search would give is what they get: where that cannot be said beforehand, the loader
     /// searches as always.
-    Index(IndexFlags),
+    Index(IndexArgs),
     /// Print the lines that give a whole session an index, or take it away
-    Env(EnvFlags),
+    Env(EnvArgs),
     /// Have objects say where their libraries are, so that the loader need not search
     ///
     /// The carrier says how the answers reach the loader: notes and loader caches are for a
@@ -109,16 +109,16 @@ pub(crate) enum Command {
     /// planned first, and what would change what a program loads is left out, with the reason.
     /// Each file is the old one or the new one whatever happens, and `becalm undo` gives back
     /// the old bytes. A second run changes nothing.
-    Fix(Box<FixFlags>),
+    Fix(Box<FixArgs>),
     /// Take back what `becalm fix` did, byte for byte
     ///
     /// Files that something else has changed since are left alone, with the reason.
-    Undo(UndoFlags),
+    Undo(UndoArgs),
     /// Tell whether what `becalm fix` wrote is still what the plain search gives
     ///
     /// For each answer of a note, an absolute needed string, a farm or a package's loader
     /// cache, of becalm's or of another tool's: where does it lead, and where would the search?
-    Verify(Box<VerifyFlags>),
+    Verify(Box<VerifyArgs>),
     /// Try every strategy on a copy of a program's closure, side by side
     ///
     /// The packages of the program's closure are copied; each carrier is put on a copy of
@@ -127,7 +127,7 @@ pub(crate) enum Command {
     /// starts are timed against each other, and each property is tried on programs built
     /// for it. Nothing of the store is changed.
     #[command(override_usage = "becalm compare [OPTIONS] PROGRAM [-- ARGS...]")]
-    Compare(Box<CompareFlags>),
+    Compare(Box<CompareArgs>),
     /// Measure how long a program takes to start, beside others
     ///
     /// Every variant is started once a round, in an order drawn anew for each, so that
@@ -135,20 +135,20 @@ pub(crate) enum Command {
     /// and told with an interval; the first variant takes part twice, as a control. The
     /// programs run with /dev/null as their standard streams.
     #[command(override_usage = "becalm bench [OPTIONS] PROGRAM [-- ARGS...]")]
-    Bench(Box<BenchFlags>),
+    Bench(Box<BenchArgs>),
     /// Show it all on a program of this machine, in a scratch store
     ///
     /// The program and its libraries are copied into a scratch store, one library to a
     /// directory; what its loader then tries is predicted and counted as it happens; an
     /// index calms it. Nothing of the machine is changed, and nothing remains.
     #[command(override_usage = "becalm demo [OPTIONS] [PROGRAM] [-- ARGS...]")]
-    Demo(DemoFlags),
+    Demo(DemoArgs),
     /// Build and try loaders that read notes and package caches
     #[command(subcommand)]
-    Loader(LoaderFlags),
+    Loader(LoaderArgs),
     /// Write the manual pages or the completions of a shell
     #[command(hide = true, subcommand)]
-    Generate(GenerateFlags),
+    Generate(GenerateArgs),
 }
 
 /// When to do something that only some readers of the output want.
@@ -164,7 +164,7 @@ pub(crate) enum When {
 
 /// The flags of `becalm check`.
 #[derive(Debug, Args)]
-pub(crate) struct CheckFlags {
+pub(crate) struct CheckArgs {
     /// Programs, libraries, or folders of them
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
@@ -205,11 +205,11 @@ pub(crate) struct CheckFlags {
 
     /// What loaders read.
     #[command(flatten)]
-    pub reads: ReadsFlag,
+    pub reads: ReadsArg,
 
     /// What is assumed of the machine.
     #[command(flatten)]
-    pub assume: AssumeFlags,
+    pub assume: AssumeArgs,
 
     /// Programs to work on at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]
@@ -218,7 +218,7 @@ pub(crate) struct CheckFlags {
 
 /// What to generate.
 #[derive(Debug, Subcommand)]
-pub(crate) enum GenerateFlags {
+pub(crate) enum GenerateArgs {
     /// Write the manual pages
     Man {
         /// Where to
@@ -239,14 +239,14 @@ pub(crate) fn definition() -> clap::Command {
         let sections = manual::as_help(manual::of(command.get_name()));
         command.after_long_help(sections)
     };
-    with_manual(Flags::command()).mut_subcommands(with_manual)
+    with_manual(Cli::command()).mut_subcommands(with_manual)
 }
 
 /// The flags of this process. A wrong one, `--help` and `--version` end it.
 #[must_use]
-pub(crate) fn parse() -> Flags {
+pub(crate) fn parse() -> Cli {
     let matches = definition().get_matches();
-    Flags::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 #[cfg(test)]
@@ -273,7 +273,7 @@ mod tests {
         let matches = definition()
             .try_get_matches_from(["becalm", "check", "--library-path", "", "x"])
             .expect("accepted");
-        let flags = Flags::from_arg_matches(&matches).expect("accepted");
+        let flags = Cli::from_arg_matches(&matches).expect("accepted");
         let Command::Check(check) = flags.command else { panic!("check") };
         assert_eq!(check.assume.library_path, Some(OsString::new()));
         assert_eq!(check.assume.preload, None);

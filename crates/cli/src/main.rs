@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::exit_code::ExitStatus;
-use crate::flags::{Command, Flags};
+use crate::flags::{Cli, Command};
 
 fn main() -> ExitCode {
     let flags = flags::parse();
@@ -30,21 +30,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(flags: &Flags) -> Result<ExitStatus> {
+fn run(flags: &Cli) -> Result<ExitStatus> {
     match &flags.command {
-        Command::Check(asked) => commands::check::run(asked, flags.color),
-        Command::Trace(asked) => commands::trace::run(asked, flags.color),
-        Command::Fix(asked) => commands::fix::run(asked, flags.color),
-        Command::Undo(asked) => commands::undo::run(asked, flags.color),
-        Command::Verify(asked) => commands::verify::run(asked, flags.color),
-        Command::Bench(asked) => commands::bench::run(asked, flags.color),
-        Command::Compare(asked) => commands::compare::run(asked, flags.color),
-        Command::Demo(asked) => commands::demo::run(asked, flags.color),
-        Command::Report(asked) => commands::report::run(asked),
-        Command::Loader(asked) => commands::loader::run(asked),
-        Command::Index(asked) => commands::index::run(asked, flags.color),
-        Command::Run(asked) => commands::run::run(asked),
-        Command::Env(asked) => commands::env::run(asked),
-        Command::Generate(asked) => commands::generate::run(asked),
+        Command::Check(args) => commands::check::run(args, flags.color),
+        Command::Trace(args) => commands::trace::run(args, flags.color),
+        Command::Fix(args) => commands::fix::run(args, flags.color),
+        Command::Undo(args) => commands::undo::run(args, flags.color),
+        Command::Verify(args) => commands::verify::run(args, flags.color),
+        Command::Bench(args) => commands::bench::run(args, flags.color),
+        Command::Compare(args) => commands::compare::run(args, flags.color),
+        Command::Demo(args) => commands::demo::run(args, flags.color),
+        Command::Report(args) => commands::report::run(args),
+        Command::Loader(args) => commands::loader::run(args),
+        Command::Index(args) => commands::index::run(args, flags.color),
+        Command::Run(args) => commands::run::run(args),
+        Command::Env(args) => commands::env::run(args),
+        Command::Generate(args) => commands::generate::run(args),
     }
 }

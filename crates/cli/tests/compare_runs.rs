@@ -49,7 +49,7 @@ impl Scene {
 }
 
 /// True where no room can be made for a carrier.
-fn no_rooms() -> bool {
+fn no_mount_namespaces() -> bool {
     let user = ["--user", "--map-current-user"];
     let is_root = rustix::process::geteuid().is_root();
     let arguments = if is_root { &user[..0] } else { &user[..] };
@@ -58,7 +58,7 @@ fn no_rooms() -> bool {
 }
 
 fn nothing_to_compare_with() -> bool {
-    nothing_to_test_with() || no_rooms()
+    nothing_to_test_with() || no_mount_namespaces()
 }
 
 /// The cell of a row and a column.
@@ -72,7 +72,7 @@ fn cell<'a>(table: &'a Value, row: &str, column: &str) -> &'a Value {
 }
 
 #[test]
-fn the_table_says_what_each_carrier_does_and_the_store_stays_as_it_was() {
+fn the_table_says_what_each_strategy_does_and_the_store_stays_as_it_was() {
     if nothing_to_compare_with() {
         return;
     }

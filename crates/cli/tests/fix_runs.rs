@@ -12,7 +12,7 @@ use support::chain::Store;
 use support::{becalm, cc, no_compiler, run};
 
 /// The arguments of each carrier, and whether it shortens the search of the machine's own loader.
-const CARRIERS: [(&[&str], bool); 6] = [
+const STRATEGIES: [(&[&str], bool); 6] = [
     (&["note"], false),
     (&["absolute"], true),
     (&["absolute", "--resolve", "loader"], true),
@@ -21,12 +21,12 @@ const CARRIERS: [(&[&str], bool); 6] = [
     (&["ldcache"], false),
 ];
 
-fn fix<'a>(carrier: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    [&["fix", "--with"], carrier, more].concat()
+fn fix<'a>(strategy: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [&["fix", "--with"], strategy, more].concat()
 }
 
 #[test]
-fn every_carrier_leaves_the_program_as_it_was_and_undo_gives_back_every_byte() {
+fn every_strategy_leaves_the_program_as_it_was_and_undo_gives_back_every_byte() {
     if no_compiler() {
         return;
     }
@@ -35,20 +35,20 @@ fn every_carrier_leaves_the_program_as_it_was_and_undo_gives_back_every_byte() {
     let (prints, misses) = (store.prints(), store.misses());
     assert_eq!(prints, "1 2\n");
     assert!(misses > 0);
-    for (carrier, is_calm_here) in CARRIERS {
-        let target = if carrier.contains(&"--closure") { store.app() } else { store.root() };
-        let ran = store.on(&fix(carrier, &[]), &target);
-        assert_eq!(ran.code, Some(0), "{carrier:?}: {}", ran.stderr);
-        assert_ne!(store.content(), before, "{carrier:?}");
-        assert_eq!(store.prints(), prints, "{carrier:?}");
-        assert!(!is_calm_here || store.misses() < misses, "{carrier:?}: {}", store.misses());
+    for (strategy, is_calm_here) in STRATEGIES {
+        let target = if strategy.contains(&"--closure") { store.app() } else { store.root() };
+        let ran = store.on(&fix(strategy, &[]), &target);
+        assert_eq!(ran.code, Some(0), "{strategy:?}: {}", ran.stderr);
+        assert_ne!(store.content(), before, "{strategy:?}");
+        assert_eq!(store.prints(), prints, "{strategy:?}");
+        assert!(!is_calm_here || store.misses() < misses, "{strategy:?}: {}", store.misses());
         let ran = store.becalm(&["verify", "--load"]);
-        assert_eq!(ran.code, Some(0), "{carrier:?}: {}{}", ran.stdout, ran.stderr);
-        assert!(ran.stdout.contains("all true"), "{carrier:?}: {}", ran.stdout);
+        assert_eq!(ran.code, Some(0), "{strategy:?}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stdout.contains("all true"), "{strategy:?}: {}", ran.stdout);
 
         let ran = store.becalm(&["undo"]);
-        assert_eq!(ran.code, Some(0), "{carrier:?}: {}", ran.stderr);
-        assert_eq!(store.content(), before, "{carrier:?}");
+        assert_eq!(ran.code, Some(0), "{strategy:?}: {}", ran.stderr);
+        assert_eq!(store.content(), before, "{strategy:?}");
     }
 }
 
@@ -87,16 +87,16 @@ fn a_second_fix_has_nothing_to_do() {
         return;
     }
     let store = Store::new();
-    for (carrier, _) in CARRIERS {
-        let target = if carrier.contains(&"--closure") { store.app() } else { store.root() };
-        store.on(&fix(carrier, &[]), &target);
+    for (strategy, _) in STRATEGIES {
+        let target = if strategy.contains(&"--closure") { store.app() } else { store.root() };
+        store.on(&fix(strategy, &[]), &target);
         let once = store.content();
-        let ran = store.on(&fix(carrier, &["--json"]), &target);
+        let ran = store.on(&fix(strategy, &["--json"]), &target);
         let json: Value = serde_json::from_str(&ran.stdout).expect("JSON");
         let all = json["files"].as_array().unwrap().iter().chain(json["made"].as_array().unwrap());
         let written = all.filter(|done| done["status"] == "written").count();
-        assert_eq!((ran.code, written), (Some(0), 0), "{carrier:?}: {}", ran.stdout);
-        assert_eq!(store.content(), once, "{carrier:?}");
+        assert_eq!((ran.code, written), (Some(0), 0), "{strategy:?}: {}", ran.stdout);
+        assert_eq!(store.content(), once, "{strategy:?}");
         store.becalm(&["undo"]);
     }
 }
@@ -131,12 +131,12 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
     }
     let store = Store::new();
     let before = store.content();
-    for (carrier, _) in CARRIERS {
-        let ran = store.on(&fix(carrier, &["--dry-run"]), &store.app());
-        assert_eq!(ran.code, Some(0), "{carrier:?}: {}", ran.stderr);
-        assert!(ran.stdout.contains("would be changed"), "{carrier:?}: {}", ran.stdout);
-        assert!(ran.stdout.contains("storm"), "{carrier:?}: {}", ran.stdout);
-        assert_eq!(store.content(), before, "{carrier:?}");
+    for (strategy, _) in STRATEGIES {
+        let ran = store.on(&fix(strategy, &["--dry-run"]), &store.app());
+        assert_eq!(ran.code, Some(0), "{strategy:?}: {}", ran.stderr);
+        assert!(ran.stdout.contains("would be changed"), "{strategy:?}: {}", ran.stdout);
+        assert!(ran.stdout.contains("storm"), "{strategy:?}: {}", ran.stdout);
+        assert_eq!(store.content(), before, "{strategy:?}");
     }
 }
 
@@ -146,12 +146,12 @@ fn verify_finds_an_answer_that_is_gone() {
         return;
     }
     let store = Store::new();
-    for carrier in [&["note"][..], &["absolute"], &["farm", "--leaf"], &["ldcache"]] {
-        store.becalm(&fix(carrier, &[]));
+    for strategy in [&["note"][..], &["absolute"], &["farm", "--leaf"], &["ldcache"]] {
+        store.becalm(&fix(strategy, &[]));
         let (one, elsewhere) = (store.one(), store.root().join("bbb-two/lib/libone.so"));
         fs::rename(&one, &elsewhere).expect("moved");
         let ran = store.becalm(&["verify", "--json"]);
-        assert_eq!(ran.code, Some(1), "{carrier:?}: {}", ran.stdout);
+        assert_eq!(ran.code, Some(1), "{strategy:?}: {}", ran.stdout);
         let json: Value = serde_json::from_str(&ran.stdout).expect("JSON");
         let objects = json["objects"].as_array().unwrap().iter();
         let answers = objects.flat_map(|object| object["answers"].as_array().unwrap());
@@ -160,7 +160,7 @@ fn verify_finds_an_answer_that_is_gone() {
             (answer["verdict"] == "stale" || answer["verdict"] == "missing")
                 && answer["needed"].as_str().is_some_and(|needed| needed.ends_with("libone.so"))
         };
-        assert!(answers.clone().any(|answer| is_stale(&answer)), "{carrier:?}: {}", ran.stdout);
+        assert!(answers.clone().any(|answer| is_stale(&answer)), "{strategy:?}: {}", ran.stdout);
         fs::rename(&elsewhere, &one).expect("moved back");
         store.becalm(&["undo"]);
     }
@@ -240,7 +240,7 @@ fn mode_and_asked_for_times_stay() {
 }
 
 #[test]
-fn an_unknown_carrier_is_refused_with_the_known_ones() {
+fn an_unknown_strategy_is_refused_with_the_known_ones() {
     let ran = run(becalm().args(["fix", "--with", "magic", "/bin/true"]));
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("ldcache"), "{}", ran.stderr);

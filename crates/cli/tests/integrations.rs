@@ -96,8 +96,8 @@ fn the_phase_for_guix_calms_every_output() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(misses(&store) < before);
     assert_eq!(prints(&store), "one two\n");
-    let no_carrier = call.replace("absolute", "none");
-    let ran = run(&mut tool("guile", &["--no-auto-compile", "-L", module, "-c", &no_carrier]));
+    let no_strategy = call.replace("absolute", "none");
+    let ran = run(&mut tool("guile", &["--no-auto-compile", "-L", module, "-c", &no_strategy]));
     assert_eq!(ran.code, Some(1), "becalm's failure is the phase's");
 }
 

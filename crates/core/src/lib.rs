@@ -7,12 +7,11 @@
 //! The main path: [`closure::resolve`] → [`loader`] → [`search`] → [`fs`] and
 //! [`elf`], with every attempt recorded as a [`probe::Probe`] and counted by
 //! [`cost`]. [`record`] turns what real loaders said into the same probes,
-//! [`observe`] what a tracer saw. A [`carrier`] turns a closure into a plan, whose steps are
+//! [`observe`] what a tracer saw. A [`strategy`] turns a closure into a plan, whose steps are
 //! [`edit::Edit`]s.
 
 #![forbid(unsafe_code)]
 
-pub mod carrier;
 pub mod closure;
 pub mod cost;
 pub mod edit;
@@ -27,4 +26,5 @@ pub mod patch;
 pub mod probe;
 pub mod record;
 pub mod search;
+pub mod strategy;
 pub mod symbols;

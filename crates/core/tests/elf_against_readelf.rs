@@ -24,11 +24,11 @@ fn view_of_system_files_is_what_readelf_prints() {
     for path in &files {
         let cache = ReadCache::new(File::open(path).unwrap());
         let view = elf::parse(&cache).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let (mut truth, go) = from_readelf(path);
+        let (mut oracle, go) = from_readelf(path);
         if go && view.build_id.is_none() {
-            truth.build_id = None;
+            oracle.build_id = None;
         }
-        assert_eq!(from_view(&view), truth, "{}", path.display());
+        assert_eq!(from_view(&view), oracle, "{}", path.display());
     }
 }
 

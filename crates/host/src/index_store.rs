@@ -3,9 +3,9 @@
 //! [`directories`] notes what there is to tell by, [`trees`] says which trees are no stores.
 
 mod directories;
+mod fingerprints;
 mod programs;
 mod rpath;
-mod stamps;
 mod trees;
 mod update;
 
@@ -20,7 +20,7 @@ use becalm_core::closure::{Subject, SubjectKind};
 use becalm_core::elf::Ident;
 use becalm_core::facts::{GLIBC_RANGE, Libc, LoaderFacts};
 use becalm_core::fs::FileSystem;
-use becalm_core::index::build::{Asked, Asker, Gatherer, Left, Sources};
+use becalm_core::index::build::{Deferred, Gatherer, ResolvedObject, Resolver, Sources};
 use becalm_core::index::hash;
 use becalm_core::index::tls::StaticTls;
 use becalm_core::index::{Index, Program, Target};
@@ -32,7 +32,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
-pub use stamps::OsStamps;
+pub use fingerprints::OsFingerprints;
 pub use trees::{is_changed_in_place, package_dirs, trees_beside};
 pub use update::update_stores;
 
@@ -69,7 +69,7 @@ pub struct MachineIndex {
     /// The index.
     pub index: Index,
     /// Questions left to the loader by reason, the most first.
-    pub left_by: Vec<(Left, usize)>,
+    pub deferred_by: Vec<(Deferred, usize)>,
     /// Programs that may need more static TLS than there is by default, with their need.
     pub static_tls: Vec<(BString, StaticTls)>,
     /// Objects that were read for it; the answers of the others are those of the index that
@@ -80,8 +80,8 @@ pub struct MachineIndex {
 impl MachineIndex {
     /// Questions left to the loader.
     #[must_use]
-    pub fn left(&self) -> usize {
-        self.left_by.iter().map(|&(_, count)| count).sum()
+    pub fn deferred(&self) -> usize {
+        self.deferred_by.iter().map(|&(_, count)| count).sum()
     }
 }
 
@@ -157,7 +157,7 @@ fn index_paths(
     folders: &[BString],
     options: IndexOptions<'_>,
 ) -> Indexed {
-    let stamps = OsStamps::default();
+    let fingerprints = OsFingerprints::default();
     let mut failed = Vec::new();
     let stores = immutable(os, options);
     let mut machines: Vec<MachineIndex> = by_machine(os, paths)
@@ -165,9 +165,10 @@ fn index_paths(
         .filter_map(|group| {
             let loaders = BString::default();
             let (stores, group) = (&stores, &group);
-            let mut work = Work { os, stamps, options, stores, group, folders, loaders };
-            let left = |error| failed.push((Target::of(&group.ident), group.paths.len(), error));
-            work.index().map_err(left).ok()
+            let mut work = Work { os, fingerprints, options, stores, group, folders, loaders };
+            let deferred =
+                |error| failed.push((Target::of(&group.ident), group.paths.len(), error));
+            work.index().map_err(deferred).ok()
         })
         .collect();
     machines.sort_by_key(|machine| std::cmp::Reverse(machine.index.objects.len()));
@@ -261,7 +262,7 @@ struct Interpreter {
 /// The indexing of one machine's objects.
 struct Work<'a> {
     os: &'a OsFs,
-    stamps: OsStamps,
+    fingerprints: OsFingerprints,
     options: IndexOptions<'a>,
     stores: &'a Stores,
     group: &'a Group,
@@ -283,11 +284,11 @@ impl Work<'_> {
         self.loaders = self.alike(&facts, choice);
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
         let mut listed = ListedDirs::default();
-        let asked = self.ask_all(&facts, &self.group.paths, &[], &mut known, &mut listed);
-        let common = self.common(&facts, &self.searched(&asked));
+        let resolved = self.ask_all(&facts, &self.group.paths, &[], &mut known, &mut listed);
+        let common = self.common(&facts, &self.searched(&resolved));
         let programs = self.programs(&facts, &self.group.programs);
-        let read = asked.len();
-        Ok(self.gather(&facts, asked, common, programs, (read, listed)))
+        let read = resolved.len();
+        Ok(self.gather(&facts, resolved, common, programs, (read, listed)))
     }
 
     /// The objects of these paths, of further ones by a path that is not canonical, and those
@@ -299,16 +300,16 @@ impl Work<'_> {
         further: &[BString],
         known: &mut FxHashSet<BString>,
         listed: &mut ListedDirs,
-    ) -> Vec<Asked> {
-        let mut asked = self.ask(facts, paths, true);
+    ) -> Vec<ResolvedObject> {
+        let mut resolved = self.ask(facts, paths, true);
         let mut from = 0;
         let mut new = further.to_vec();
         let mut names: FxHashMap<BString, usize> = FxHashMap::default();
         loop {
-            asked.extend(self.ask(facts, &new, false));
-            let answers = asked[from..].iter().flat_map(|asked| &asked.object.edges);
+            resolved.extend(self.ask(facts, &new, false));
+            let answers = resolved[from..].iter().flat_map(|resolved| &resolved.object.edges);
             let answers: Vec<BString> = answers.map(|edge| edge.path.clone()).collect();
-            let below = self.list(facts, &asked[from..], listed);
+            let below = self.list(facts, &resolved[from..], listed);
             new = answers
                 .into_iter()
                 .chain(below)
@@ -316,9 +317,9 @@ impl Work<'_> {
                 .collect();
             self.bound_names(&mut new, &mut names);
             if new.is_empty() {
-                return asked;
+                return resolved;
             }
-            from = asked.len();
+            from = resolved.len();
         }
     }
 
@@ -341,23 +342,23 @@ impl Work<'_> {
     fn gather(
         &self,
         facts: &LoaderFacts,
-        asked: Vec<Asked>,
-        common: Asked,
+        resolved: Vec<ResolvedObject>,
+        common: ResolvedObject,
         programs: Vec<(Program, StaticTls)>,
         (read, listed): (usize, ListedDirs),
     ) -> MachineIndex {
-        let left_by = by_reason(&asked, &listed);
+        let deferred_by = by_reason(&resolved, &listed);
         let mut gatherer = Gatherer::default();
-        let flat = self.directories(&mut gatherer, &asked);
+        let flat = self.directories(&mut gatherer, &resolved);
         for (dir, mut listed) in listed {
-            self.look_each_time(&flat, &mut listed.guards);
+            self.look_each_time(&flat, &mut listed.conditions);
             gatherer.search_dir(&dir, listed);
         }
-        for mut asked in std::iter::once(common).chain(asked) {
-            for guards in &mut asked.guards {
-                self.look_each_time(&flat, guards);
+        for mut resolved in std::iter::once(common).chain(resolved) {
+            for conditions in &mut resolved.conditions {
+                self.look_each_time(&flat, conditions);
             }
-            gatherer.object(asked);
+            gatherer.object(resolved);
         }
         let mut static_tls = Vec::new();
         for (program, need) in programs {
@@ -367,7 +368,7 @@ impl Work<'_> {
             gatherer.program(program);
         }
         let index = gatherer.finish(self.settings(facts), self.loaders.as_ref(), facts);
-        MachineIndex { target: Target::of(&self.group.ident), index, left_by, static_tls, read }
+        MachineIndex { target: Target::of(&self.group.ident), index, deferred_by, static_tls, read }
     }
 
     /// What the answers rest on beside files ([`Index::settings`]).
@@ -381,8 +382,8 @@ impl Work<'_> {
     }
 
     /// The directories of the stores that objects search.
-    fn searched(&self, asked: &[Asked]) -> FxHashSet<Arc<BString>> {
-        let all = asked.iter().flat_map(|asked| &asked.searched);
+    fn searched(&self, resolved: &[ResolvedObject]) -> FxHashSet<Arc<BString>> {
+        let all = resolved.iter().flat_map(|resolved| &resolved.searched);
         all.filter(|dir| self.is_in_store(dir)).cloned().collect()
     }
 
@@ -404,7 +405,7 @@ impl Work<'_> {
     fn sources<'s>(&'s self, fs: &'s dyn FileSystem, facts: &'s LoaderFacts) -> Sources<'s> {
         Sources {
             fs,
-            stamps: &self.stamps,
+            fingerprints: &self.fingerprints,
             facts,
             loader: self.loaders.as_ref(),
             ident: &self.group.ident,
@@ -413,27 +414,28 @@ impl Work<'_> {
     }
 
     /// The common object, given every directory of a run path.
-    fn common(&self, facts: &LoaderFacts, dirs: &FxHashSet<Arc<BString>>) -> Asked {
+    fn common(&self, facts: &LoaderFacts, dirs: &FxHashSet<Arc<BString>>) -> ResolvedObject {
         let session = self.os.session();
-        let asker = Asker::new(self.sources(&session, facts));
+        let resolver = Resolver::new(self.sources(&session, facts));
         let names = names_of(dirs);
-        asker.common(|name| names.as_ref().is_some_and(|names| !names.contains(name)))
+        resolver.common(|name| names.as_ref().is_some_and(|names| !names.contains(name)))
     }
 
     /// The objects with their answers.
-    fn ask(&self, facts: &LoaderFacts, paths: &[BString], canonical: bool) -> Vec<Asked> {
-        let chunks: Vec<Vec<Asked>> = paths
+    fn ask(&self, facts: &LoaderFacts, paths: &[BString], canonical: bool) -> Vec<ResolvedObject> {
+        let chunks: Vec<Vec<ResolvedObject>> = paths
             .par_chunks(CHUNK)
             .map(|chunk| {
                 let session = self.os.session();
-                let asker = Asker::new(self.sources(&session, facts));
+                let resolver = Resolver::new(self.sources(&session, facts));
                 let ask = |path: &BString| {
-                    let stamp = self.settled(path.as_ref());
+                    let fingerprint = self.settled(path.as_ref());
                     let file = session.open(path.as_ref()).ok()?;
                     let view = file.object.as_ref().ok()?;
-                    let mut asked = asker.object(path.as_ref(), view, canonical)?;
-                    asked.object.seen = stamp.map_or(0, |stamp| stamp.mark());
-                    Some(asked)
+                    let mut resolved = resolver.object(path.as_ref(), view, canonical)?;
+                    resolved.object.seen =
+                        fingerprint.map_or(0, |fingerprint| fingerprint.digest());
+                    Some(resolved)
                 };
                 chunk.iter().filter_map(ask).collect()
             })
@@ -444,17 +446,17 @@ impl Work<'_> {
 
 /// Questions left to the loader by reason, the most first. What a `DT_RPATH` further up answers is
 /// found in the process, if the directories of the object's own are all known.
-fn by_reason(asked: &[Asked], listed: &ListedDirs) -> Vec<(Left, usize)> {
-    let is_known = |asked: &Asked| {
-        asked.has_rpath && asked.searched.iter().all(|dir| listed.contains_key(&**dir))
+fn by_reason(resolved: &[ResolvedObject], listed: &ListedDirs) -> Vec<(Deferred, usize)> {
+    let is_known = |resolved: &ResolvedObject| {
+        resolved.has_rpath && resolved.searched.iter().all(|dir| listed.contains_key(&**dir))
     };
-    let of_one = |asked: &Asked, why: Left| match why {
-        Left::Ancestors if is_known(asked) => 0,
-        why => why.count(&asked.object.left),
+    let of_one = |resolved: &ResolvedObject, why: Deferred| match why {
+        Deferred::Ancestors if is_known(resolved) => 0,
+        why => why.count(&resolved.object.deferred),
     };
-    let count = |why: Left| asked.iter().map(|asked| of_one(asked, why)).sum();
-    let counts = Left::ALL.into_iter().map(|why| (why, count(why)));
-    let mut counts: Vec<(Left, usize)> = counts.filter(|&(_, count)| count > 0).collect();
+    let count = |why: Deferred| resolved.iter().map(|resolved| of_one(resolved, why)).sum();
+    let counts = Deferred::ALL.into_iter().map(|why| (why, count(why)));
+    let mut counts: Vec<(Deferred, usize)> = counts.filter(|&(_, count)| count > 0).collect();
     counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     counts
 }

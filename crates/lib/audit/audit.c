@@ -6,7 +6,7 @@
 #include "cache.h"
 #include "chain.h"
 #include "dynamic.h"
-#include "guard.h"
+#include "condition.h"
 #include "library_path.h"
 #include "log.h"
 #include "note.h"
@@ -40,7 +40,7 @@ la_version (unsigned version)
 static int
 fits (uint32_t object, const struct run_path *run_path)
 {
-  return object != NO_OBJECT && table_object (object)->run_path == run_path_mark (run_path);
+  return object != NO_OBJECT && table_object (object)->run_path == run_path_digest (run_path);
 }
 
 /* The program by the path given to execve where that is its real path, else by the
@@ -133,7 +133,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
 static void
 forget (void)
 {
-  guards_forget ();
+  conditions_forget ();
   library_path_forget ();
   cache_forget ();
   is_unanswered = 0;
@@ -181,7 +181,7 @@ find_edge (uint32_t index, const char *needed, const char **path)
       uint32_t common = table_find_object ("");
       if (common != NO_OBJECT)
         edge = table_find_edge (table_object (common), needed, path);
-      return edge != NULL && edge->guards & EDGE_OUTSIDE ? edge : NULL;
+      return edge != NULL && edge->conditions & EDGE_OUTSIDE ? edge : NULL;
     }
   return edge;
 }
@@ -212,8 +212,8 @@ answer_from_table (const char *needed, uint32_t object)
   const struct table_edge *edge = find_edge (object, needed, &path);
   if (edge == NULL)
     return needed;
-  uint32_t flags = edge->guards;
-  if (!guards_hold (flags & EDGE_SET, needed, path) || !is_there (flags, path))
+  uint32_t flags = edge->conditions;
+  if (!conditions_hold (flags & EDGE_SET, needed, path) || !is_there (flags, path))
     return needed;
   if (!(flags & EDGE_BEFORE_LIBRARY_PATH))
     return after_library_path (needed, path);
@@ -245,8 +245,8 @@ answer_from_chain (const char *needed, const struct member *member)
   if (member->flags & MEMBER_NO_DEFAULT || common == NO_OBJECT)
     return needed;
   const struct table_edge *edge = table_find_edge (table_object (common), needed, &path);
-  if (edge == NULL || !guards_hold (edge->guards & EDGE_SET, needed, path)
-      || !is_there (edge->guards, path))
+  if (edge == NULL || !conditions_hold (edge->conditions & EDGE_SET, needed, path)
+      || !is_there (edge->conditions, path))
     return needed;
   return after_library_path (needed, path);
 }
@@ -297,6 +297,6 @@ la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
   if (flag == LA_SER_ORIG)
     chain_asks ((const struct member *) *cookie);
   const char *result = flag == LA_SER_ORIG ? answer (name, cookie) : name;
-  log_question (cookie, flag, name, result);
+  log_lookup (cookie, flag, name, result);
   return result;
 }

@@ -12,7 +12,7 @@
 
    The table has the names of every directory of a DT_RPATH, so that no directory is touched. */
 #include "chain.h"
-#include "guard.h"
+#include "condition.h"
 #include "system.h"
 #include "table.h"
 
@@ -159,7 +159,7 @@ ask_directory (uint32_t index, const char *name, int *look)
   const char *path;
   uint32_t length;
   const struct table_search_dir *dir = table_search_dir (index, &path, &length);
-  if (dir == NULL || !guards_hold (dir->guards, NULL, NULL))
+  if (dir == NULL || !conditions_hold (dir->conditions, NULL, NULL))
     return CHAIN_UNKNOWN;
   switch (table_search_dir_has (dir, name))
     {

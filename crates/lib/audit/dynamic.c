@@ -94,7 +94,7 @@ dynamic_soname (const struct link_map *map)
 }
 
 uint32_t
-run_path_mark (const struct run_path *run_path)
+run_path_digest (const struct run_path *run_path)
 {
   uint64_t seed = 1u | (run_path->is_rpath ? 2u : 0) | (run_path->no_default ? 4u : 0);
   return (uint32_t) hash_bytes (seed, run_path->value, strlen (run_path->value));

@@ -23,7 +23,7 @@ struct run_path dynamic_run_path (const struct link_map *map);
 const char *dynamic_soname (const struct link_map *map);
 
 /* The run path as one number, which the index knows the object by. */
-uint32_t run_path_mark (const struct run_path *run_path);
+uint32_t run_path_digest (const struct run_path *run_path);
 
 /* Address of a symbol that an object defines, by its DT_GNU_HASH or DT_HASH. */
 void *dynamic_symbol (const struct link_map *map, const char *name);

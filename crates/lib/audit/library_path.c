@@ -3,7 +3,7 @@
    name, where it has no hwcaps subdirectories. What cannot be told leaves the question to the
    loader, so that no answer differs from the search's. */
 #include "library_path.h"
-#include "guard.h"
+#include "condition.h"
 #include "log.h"
 #include "process.h"
 #include "system.h"
@@ -22,7 +22,7 @@ enum kind
   UNSEEN = 0,
   ABSENT,
   SNAPSHOT,
-  ASKED,
+  REQUEST,
   UNKNOWN,
 };
 
@@ -240,7 +240,7 @@ look_at (struct element *e)
 {
   const struct table_directory *known
       = table_ready () ? table_find_directory (e->path, e->length) : NULL;
-  if (known != NULL && guard_holds (known->guard))
+  if (known != NULL && condition_holds (known->condition))
     {
       e->directory = known;
       return SNAPSHOT;
@@ -251,7 +251,7 @@ look_at (struct element *e)
   for (const char *name = hwcaps_names; *name != '\0'; name += strlen (name) + 1)
     if (look_for (e, name) != ENOENT_NEG)
       return UNKNOWN;
-  return ASKED;
+  return REQUEST;
 }
 
 static enum library_path_answer
@@ -263,7 +263,7 @@ ask_element (struct element *e, const char *name)
     {
     case ABSENT:
       return LIBRARY_PATH_NOTHING;
-    case ASKED:
+    case REQUEST:
       return look_for (e, name) == ENOENT_NEG ? LIBRARY_PATH_NOTHING : LIBRARY_PATH_UNKNOWN;
     case SNAPSHOT:
       switch (table_directory_has (e->directory, name))

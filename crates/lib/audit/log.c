@@ -118,7 +118,7 @@ log_given_up (const char *what)
 }
 
 void
-log_question (const void *cookie, unsigned flag, const char *name, const char *answer)
+log_lookup (const void *cookie, unsigned flag, const char *name, const char *answer)
 {
   if (!is_logging)
     return;

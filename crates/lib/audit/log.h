@@ -13,6 +13,6 @@ void log_object (const void *cookie, long namespace, const char *path);
 void log_given_up (const char *what);
 
 /* FLAG is the LA_SER_ value; ANSWER is what goes back to the loader. */
-void log_question (const void *cookie, unsigned flag, const char *name, const char *answer);
+void log_lookup (const void *cookie, unsigned flag, const char *name, const char *answer);
 
 #endif

@@ -2,7 +2,7 @@
    needed string and a list, each ended by a NUL. A list is `:`-separated; `=PATH` is the
    file to open, anything else (`?DIR`) is a search, and that is the loader's. */
 #include "note.h"
-#include "guard.h"
+#include "condition.h"
 #include "process.h"
 #include "system.h"
 

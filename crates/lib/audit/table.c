@@ -2,7 +2,7 @@
    header, one for each record, so that a lookup touches no more pages than it needs. */
 #include "table.h"
 #include "system.h"
-#include "guard.h"
+#include "condition.h"
 
 static enum { UNREAD, USABLE, UNUSABLE } state STATE = UNREAD;
 static const unsigned char *table STATE = NULL;
@@ -81,8 +81,8 @@ record_size (uint32_t kind)
       return sizeof (struct table_object);
     case SECTION_EDGES:
       return sizeof (struct table_edge);
-    case SECTION_GUARDS:
-      return sizeof (struct table_guard);
+    case SECTION_CONDITIONS:
+      return sizeof (struct table_condition);
     case SECTION_DIRECTORIES:
       return sizeof (struct table_directory);
     case SECTION_SEARCH_DIRS:
@@ -250,21 +250,21 @@ table_find_edge (const struct table_object *object, const char *needed, const ch
   return NULL;
 }
 
-const struct table_guard *
-table_guard (uint32_t index, const char **path)
+const struct table_condition *
+table_condition (uint32_t index, const char **path)
 {
-  if (index >= sections[SECTION_GUARDS].count)
+  if (index >= sections[SECTION_CONDITIONS].count)
     return NULL;
-  const struct table_guard *guard
-      = (const struct table_guard *) sections[SECTION_GUARDS].records + index;
+  const struct table_condition *condition
+      = (const struct table_condition *) sections[SECTION_CONDITIONS].records + index;
   uint32_t length;
-  *path = table_string (guard->path, &length);
+  *path = table_string (condition->path, &length);
   if (*path == NULL)
     return NULL;
   uint64_t seed = hash_bytes (0, *path, length);
-  if (guard->check != low_hash (seed, guard, offsetof (struct table_guard, check)))
+  if (condition->check != low_hash (seed, condition, offsetof (struct table_condition, check)))
     return NULL;
-  return guard;
+  return condition;
 }
 
 const uint32_t *

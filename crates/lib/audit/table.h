@@ -36,7 +36,7 @@ enum section_kind
   SECTION_OBJECTS = 1,
   SECTION_BUCKETS = 2,
   SECTION_EDGES = 3,
-  SECTION_GUARDS = 4,
+  SECTION_CONDITIONS = 4,
   SECTION_POOL = 5,
   SECTION_DIRECTORIES = 6,
   SECTION_STRINGS = 7,
@@ -67,7 +67,7 @@ struct table_edge
 {
   uint32_t name_hash;
   uint32_t path;
-  uint32_t guards;
+  uint32_t conditions;
   uint32_t check;
 };
 
@@ -79,7 +79,7 @@ struct table_edge
 /* Of the common object: no directory of any indexed run path has the name. */
 #define EDGE_OUTSIDE 0x10000000u
 
-struct table_guard
+struct table_condition
 {
   uint32_t path, kind;
   uint64_t dev, ino, size;
@@ -88,19 +88,19 @@ struct table_guard
   uint32_t spare, check;
 };
 
-enum guard_kind
+enum condition_kind
 {
-  GUARD_DIRECTORY = 1,
-  GUARD_ABSENT = 2,
-  GUARD_FILE = 3,
-  GUARD_LOADER = 4,
-  GUARD_ABSENT_PACKAGE = 5,
+  CONDITION_DIRECTORY = 1,
+  CONDITION_ABSENT = 2,
+  CONDITION_FILE = 3,
+  CONDITION_LOADER = 4,
+  CONDITION_ABSENT_PACKAGE = 5,
 };
 
 struct table_directory
 {
   uint32_t path_hash, path;
-  uint32_t guard;
+  uint32_t condition;
   uint32_t names, name_count, names_check;
   uint32_t flags, check;
 };
@@ -111,7 +111,7 @@ struct table_directory
 /* A directory that a DT_RPATH names. */
 struct table_search_dir
 {
-  uint32_t path, guards;
+  uint32_t path, conditions;
   uint32_t names, name_count, names_check;
   uint32_t flags, spare, check;
 };
@@ -138,7 +138,7 @@ const struct table_object *table_object (uint32_t index);
 const struct table_edge *table_find_edge (const struct table_object *object, const char *needed,
                                           const char **path);
 
-const struct table_guard *table_guard (uint32_t index, const char **path);
+const struct table_condition *table_condition (uint32_t index, const char **path);
 
 /* The words of a set, NULL where it is damaged. */
 const uint32_t *table_set (uint32_t at, uint32_t *count);

@@ -62,7 +62,7 @@ pub(crate) fn choose<'data, R: ReadRef<'data>>(
         if with_tables && !tables {
             break;
         }
-        let room = Room::of(image, with_tables);
+        let room = MountNamespace::of(image, with_tables);
         // Displaced tables are large: there one slot less counts for more.
         for share in if with_tables { [true, false] } else { [false, true] } {
             let slots = (slots + usize::from(note && !share)).saturating_sub(unused(image));
@@ -97,12 +97,12 @@ pub(crate) fn follows(image: &Image, kind: ProgramType) -> bool {
 }
 
 /// What can be displaced and what cannot.
-struct Room {
+struct MountNamespace {
     movable: Vec<Block>,
     fixed: Vec<Range<u64>>,
 }
 
-impl Room {
+impl MountNamespace {
     fn of(image: &Image, with_tables: bool) -> Self {
         let mut movable: Vec<Block> = Vec::new();
         let mut fixed: Vec<Range<u64>> = Vec::new();

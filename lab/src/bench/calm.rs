@@ -43,8 +43,8 @@ struct Way {
 ///
 /// # Errors
 /// becalm, patchelf or a program cannot be run, or the raw data cannot be written.
-pub(super) fn run(asked: &Common, only: &[String]) -> Result<()> {
-    let Common { store, becalm, rounds, .. } = asked;
+pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
+    let Common { store, becalm, rounds, .. } = args;
     let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
     let scratch = tempfile::tempdir()?;
     let long = long_path(scratch.path())?;
@@ -70,7 +70,7 @@ pub(super) fn run(asked: &Common, only: &[String]) -> Result<()> {
         // It ends so soon that more rounds cost nothing.
         all.extend(measure("true", &ways, &[], 20 * rounds)?);
     }
-    asked.write(json!({ "times": all }))
+    args.write(json!({ "times": all }))
 }
 
 fn ways(program: &Path, index: &Path, long: &str, place: &(PathBuf, String)) -> Vec<Way> {

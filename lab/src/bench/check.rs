@@ -84,34 +84,34 @@ struct Measured {
 }
 
 /// Measures, prints the tables and writes the raw data.
-pub(super) fn run(asked: &CheckBench) -> Result<()> {
-    let becalm = asked.becalm.canonicalize().context("--becalm: run scripts/build first")?;
-    if asked.rounds == 0 || asked.starts == 0 {
+pub(super) fn run(args: &CheckBench) -> Result<()> {
+    let becalm = args.becalm.canonicalize().context("--becalm: run scripts/build first")?;
+    if args.rounds == 0 || args.starts == 0 {
         bail!("nothing is measured in no round");
     }
-    let files = list::choose(&asked.folder, asked.files)?;
+    let files = list::choose(&args.folder, args.files)?;
     let mut list_file = tempfile::NamedTempFile::new()?;
     for file in &files {
         writeln!(list_file, "{}", file.display())?;
     }
     list_file.flush()?;
     let load = machine::load();
-    let tools = tools::all(&becalm, &asked.folder, &files, list_file.path())?;
+    let tools = tools::all(&becalm, &args.folder, &files, list_file.path())?;
     // Counting runs every tool once, which warms the caches for all of them.
     let counted = tools.iter().map(closures::of).collect::<Result<Vec<_>>>()?;
     let memory = memory(&tools)?;
-    let runs = rounds(&tools, asked.rounds, asked.slow_rounds)?;
+    let runs = rounds(&tools, args.rounds, args.slow_rounds)?;
     let starts = tools::starts(&becalm);
-    let start_runs = rounds(&starts, asked.starts, asked.starts)?;
+    let start_runs = rounds(&starts, args.starts, args.starts)?;
     let record = Record {
         schema: "becalm-lab/bench-check/1",
-        date: asked.date.clone().unwrap_or_else(machine::today),
-        machine: Machine::here(&asked.folder),
+        date: args.date.clone().unwrap_or_else(machine::today),
+        machine: Machine::here(&args.folder),
         versions: Versions::here(&becalm),
         load: [load, machine::load()],
         cache: "warm",
         list: ListRecord {
-            folder: asked.folder.clone(),
+            folder: args.folder.clone(),
             files: files.len(),
             sha256: list::digest(&files),
         },
@@ -119,7 +119,7 @@ pub(super) fn run(asked: &CheckBench) -> Result<()> {
         starts: measured(starts, start_runs, Vec::new(), Vec::new()),
     };
     print(&record);
-    write(&record, &asked.out, &asked.name)
+    write(&record, &args.out, &args.name)
 }
 
 /// Memory of the tools that are one process.

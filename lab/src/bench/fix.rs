@@ -121,13 +121,13 @@ struct Record {
 }
 
 /// Measures, prints the table and writes the raw data.
-pub(super) fn run(asked: &FixBench) -> Result<()> {
-    let bench = Bench::new(asked)?;
+pub(super) fn run(args: &FixBench) -> Result<()> {
+    let bench = Bench::new(args)?;
     let load = machine::load();
     let mut runs: Vec<Vec<Taken>> = vec![Vec::new(); WAYS.len()];
     let (mut synced, mut two) = (Vec::new(), Vec::new());
     let (mut objects, mut bytes) = (0, 0);
-    for _ in 0..asked.rounds {
+    for _ in 0..args.rounds {
         let store = bench.store()?;
         (objects, bytes) = (store.files.len(), store.bytes()?);
         for (way, runs) in WAYS.iter().zip(&mut runs) {
@@ -155,7 +155,7 @@ pub(super) fn run(asked: &FixBench) -> Result<()> {
         rows: rows(named, objects),
     };
     print(&record);
-    if let Some(raw) = &asked.raw {
+    if let Some(raw) = &args.raw {
         let text = serde_json::to_string(&record)? + "\n";
         fs::write(raw, text).with_context(|| raw.display().to_string())?;
     }
@@ -181,15 +181,15 @@ struct Store {
 }
 
 impl Bench {
-    fn new(asked: &FixBench) -> Result<Self> {
-        let imported = asked.store.canonicalize().context("--store: run `lab import` first")?;
+    fn new(args: &FixBench) -> Result<Self> {
+        let imported = args.store.canonicalize().context("--store: run `lab import` first")?;
         let beside = || imported.parent().unwrap_or(Path::new("/")).to_owned();
         Ok(Self {
-            becalm: asked.becalm.canonicalize().context("--becalm: run scripts/build first")?,
+            becalm: args.becalm.canonicalize().context("--becalm: run scripts/build first")?,
             patchelf: Patchelf::find()?,
-            scratch: asked.scratch.clone().unwrap_or_else(beside),
+            scratch: args.scratch.clone().unwrap_or_else(beside),
             imported,
-            objects: asked.objects,
+            objects: args.objects,
         })
     }
 

@@ -91,11 +91,11 @@ impl Common {
 /// A tool is missing or cannot be run, or the raw data cannot be written.
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
-        Bench::Check(asked) => check::run(asked),
-        Bench::Fix(asked) => fix::run(asked),
-        Bench::Loader(asked) => loader::run(asked),
+        Bench::Check(args) => check::run(args),
+        Bench::Fix(args) => fix::run(args),
+        Bench::Loader(args) => loader::run(args),
         Bench::Calm { common, only } => calm::run(common, only),
-        Bench::Strategies(asked) => strategies::run(asked),
+        Bench::Strategies(args) => strategies::run(args),
         Bench::Trace(common) => trace::run(common),
     }
 }

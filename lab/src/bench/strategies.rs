@@ -69,15 +69,15 @@ struct Counted {
 ///
 /// # Errors
 /// Returns one if a store was not imported, if this is not root, or if a tool fails.
-pub(super) fn run(asked: &StrategiesBench) -> Result<()> {
-    let tool = asked.becalm.canonicalize().with_context(|| asked.becalm.display().to_string())?;
+pub(super) fn run(args: &StrategiesBench) -> Result<()> {
+    let tool = args.becalm.canonicalize().with_context(|| args.becalm.display().to_string())?;
     let mut all = Vec::new();
-    for store in &asked.store {
+    for store in &args.store {
         let counted = of_store(&tool, store)?;
         print(&counted);
         all.extend(counted);
     }
-    if let Some(raw) = &asked.raw {
+    if let Some(raw) = &args.raw {
         let text = serde_json::to_string_pretty(&all)? + "\n";
         std::fs::write(raw, text).with_context(|| raw.display().to_string())?;
     }

@@ -42,8 +42,8 @@ fn ways(becalm: &str) -> Vec<(&'static str, Vec<&str>)> {
 }
 
 /// Measures and prints one table a program, and one of memory.
-pub(super) fn run(asked: &Common) -> Result<()> {
-    let Common { store, becalm, rounds, .. } = asked;
+pub(super) fn run(args: &Common) -> Result<()> {
+    let Common { store, becalm, rounds, .. } = args;
     let becalm = becalm.canonicalize().with_context(|| becalm.display().to_string())?;
     let becalm = becalm.to_str().context("a path that is no UTF-8")?;
     let mut all = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn run(asked: &Common) -> Result<()> {
     let shell = stored::program(store, "bash")?;
     let shell = shell.to_str().context("a path that is no UTF-8")?;
     let memory = memory(becalm, shell)?;
-    asked.write(json!({ "times": all, "memory": memory }))
+    args.write(json!({ "times": all, "memory": memory }))
 }
 
 /// Measures the starts of one program and prints its table.

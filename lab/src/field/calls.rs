@@ -71,7 +71,7 @@ pub(super) fn rows(tool: &Path, store: &Path, libraries: &[PathBuf]) -> Result<V
     let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
     let store = store.canonicalize().with_context(|| store.display().to_string())?;
     let stored = store.to_str().context("a store with a name in UTF-8")?;
-    let fix = |carrier| ["fix", "--with", carrier, "--no-sync", "--store", stored, stored];
+    let fix = |strategy| ["fix", "--with", strategy, "--no-sync", "--store", stored, stored];
     let plain = Way { name: "as it is", theirs: |known| known.storm, environment: Vec::new() };
     let mut rows = all(&store, &plain)?;
 

@@ -103,8 +103,8 @@ struct Row {
 ///
 /// # Errors
 /// A store, a loader, becalm or strace that is not there; mounts without root.
-pub(crate) fn run(asked: &Field) -> Result<()> {
-    let (common, rows) = match asked {
+pub(crate) fn run(args: &Field) -> Result<()> {
+    let (common, rows) = match args {
         Field::Calls { common, stored, libraries } => {
             (common, calls::rows(&common.becalm, &stored.store, libraries)?)
         }

@@ -165,7 +165,7 @@ impl Manifest {
         }
         let index = self.objects.binary_search_by(|entry| entry.path.cmp(&placed.path));
         let (Ok(index), Ok(now)) = (index, entry(placed)) else { return false };
-        let own_time = stamp(&placed.path).map(|(_, time)| nanoseconds(time));
+        let own_time = fingerprint(&placed.path).map(|(_, time)| nanoseconds(time));
         self.objects[index] == now && own_time.is_ok_and(|time| time == now.modified_ns)
     }
 }
@@ -174,7 +174,7 @@ impl Manifest {
 ///
 /// # Errors
 /// It cannot be examined.
-pub(crate) fn stamp(path: &Path) -> Result<(u64, SystemTime)> {
+pub(crate) fn fingerprint(path: &Path) -> Result<(u64, SystemTime)> {
     let found = fs::metadata(path).with_context(|| format!("{}", path.display()))?;
     Ok((found.len(), found.modified()?))
 }
@@ -184,8 +184,8 @@ fn nanoseconds(time: SystemTime) -> u128 {
 }
 
 fn entry(placed: &Placed) -> Result<ObjectEntry> {
-    let (original_size, modified) = stamp(&placed.original)?;
-    let (size, _) = stamp(&placed.path)?;
+    let (original_size, modified) = fingerprint(&placed.original)?;
+    let (size, _) = fingerprint(&placed.path)?;
     Ok(ObjectEntry {
         path: placed.path.clone(),
         original: placed.original.clone(),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use rayon::prelude::*;
 
 use super::layout::{Layout, Placed};
-use super::manifest::{Manifest, stamp};
+use super::manifest::{Manifest, fingerprint};
 use crate::patchelf::Patchelf;
 
 /// Writes every object that is not there yet as planned, and gives back those
@@ -58,7 +58,7 @@ fn one(placed: &Placed, rpath: bool, patchelf: &Patchelf) -> Result<()> {
         let run_path = joined(&placed.run_path);
         patchelf.set(&draft, &run_path, rpath, placed.interpreter.as_deref())?;
     }
-    let (_, modified) = stamp(&placed.original)?;
+    let (_, modified) = fingerprint(&placed.original)?;
     File::options().write(true).open(&draft)?.set_modified(modified)?;
     fs::rename(&draft, &placed.path)?;
     for link in &placed.links {

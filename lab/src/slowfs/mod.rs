@@ -53,26 +53,26 @@ pub(crate) struct SlowFs {
 /// # Errors
 /// FUSE is missing or may not be used, the source or the mount point is no directory, or
 /// the command cannot be started.
-pub(crate) fn run(asked: &SlowFs) -> Result<ExitCode> {
+pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
     if let Some(reason) = why_not() {
         bail!("{reason}");
     }
     // Before the mount covers it.
-    let source = File::open(&asked.source).with_context(|| asked.source.display().to_string())?;
-    let delay = Duration::from_micros(asked.delay_us);
+    let source = File::open(&args.source).with_context(|| args.source.display().to_string())?;
+    let delay = Duration::from_micros(args.delay_us);
     let wait: Wait = Box::new(move || thread::sleep(delay));
-    if asked.command.is_empty() {
-        let view = View::new(source, wait, asked.forgetful)?;
-        let mounted = fuser::mount(view, &asked.mountpoint, &config());
-        mounted.with_context(|| asked.mountpoint.display().to_string())?;
+    if args.command.is_empty() {
+        let view = View::new(source, wait, args.forgetful)?;
+        let mounted = fuser::mount(view, &args.mountpoint, &config());
+        mounted.with_context(|| args.mountpoint.display().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     // Threads share the namespace they were started in, so that comes first.
     stand_apart()?;
-    let session = start(source, &asked.mountpoint, wait, asked.forgetful)?;
-    let status = std::process::Command::new(&asked.command[0]).args(&asked.command[1..]).status();
+    let session = start(source, &args.mountpoint, wait, args.forgetful)?;
+    let status = std::process::Command::new(&args.command[0]).args(&args.command[1..]).status();
     let ended = session.umount_and_join();
-    let status = status.with_context(|| asked.command[0].display().to_string())?;
+    let status = status.with_context(|| args.command[0].display().to_string())?;
     // A thread that was between two requests is told that the connection is gone.
     if ended.as_ref().is_err_and(|error| error.kind() != ErrorKind::ConnectionAborted) {
         ended.context("the mount cannot be taken away")?;

@@ -180,8 +180,8 @@ fn describe(indexed: &Indexed) {
             "{:?}: {} objects, {edges} answers, {} questions left, {} guards, {} directories",
             machine.target,
             machine.index.objects.len(),
-            machine.left(),
-            machine.index.guards.len(),
+            machine.deferred(),
+            machine.index.conditions.len(),
             machine.index.directories.len()
         );
         for (program, need) in &machine.static_tls {

@@ -17,13 +17,13 @@ use anyhow::{Context, Result};
 use becalm_core::probe::{Call, Outcome};
 use becalm_core::record::compare::{candidates, with_ld_debug, with_strace};
 use becalm_core::record::strace::Attempt;
-use becalm_host::truth::{LdDebug, Start, User, Way, ld_debug, strace};
+use becalm_host::oracle::{LdDebug, Start, User, Way, ld_debug, strace};
 use bstr::{BStr, BString, ByteSlice};
 use serde::Deserialize;
 
 pub use report::Report;
 
-use crate::predict::{Prediction, Question};
+use crate::predict::{Prediction, Request};
 
 const GLIBC_LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 const MUSL_LOADER: &str = "/lib/ld-musl-x86_64.so.1";
@@ -182,7 +182,7 @@ impl Case {
         build::fixture(self, scratch.path(), &out)?;
         let start = self.start(&out);
         let user = start.user.as_ref().filter(|_| !self.description.secure);
-        let prediction = self.question(&out, &start).ask(xtask, start.dir.as_deref(), user);
+        let prediction = self.request(&out, &start).ask(xtask, start.dir.as_deref(), user);
         self.compare(&out, &start, prediction)
     }
 
@@ -214,10 +214,10 @@ impl Case {
         start
     }
 
-    fn question(&self, out: &Path, start: &Start) -> Question {
+    fn request(&self, out: &Path, start: &Start) -> Request {
         let loader = start.named_loader().map(Path::to_owned);
         let env = self.description.env.iter();
-        Question {
+        Request {
             object: start.object.clone(),
             root: start.root.clone(),
             loader,

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use becalm_core::probe::Probe;
 use becalm_core::record::compare::{Difference, candidates, with_ld_debug, with_strace};
-use becalm_host::truth::{Start, TruthError, Way, ld_debug, strace};
+use becalm_host::oracle::{OracleError, Start, Way, ld_debug, strace};
 use bstr::{BStr, BString, ByteSlice};
 
 use super::candidates::{Object, Place};
-use crate::predict::Question;
+use crate::predict::Request;
 
 /// A real directory for `LD_LIBRARY_PATH`: libraries of this machine live in it.
 const REAL_DIR: &str = "/usr/lib/x86_64-linux-gnu";
@@ -19,7 +19,7 @@ pub(super) struct Trial<'a> {
     pub(super) object: BString,
     pub(super) machine: String,
     loader: PathBuf,
-    question: Question,
+    request: Request,
     start: Start,
     with_strace: bool,
 }
@@ -80,7 +80,7 @@ pub(super) fn of<'a>(
             object: object.path.as_os_str().as_encoded_bytes().into(),
             machine: object.machine.clone(),
             loader: object.loader.clone(),
-            question: Question {
+            request: Request {
                 object: object.path.clone(),
                 root: place.root.clone(),
                 loader,
@@ -97,14 +97,14 @@ pub(super) fn of<'a>(
 impl Trial<'_> {
     /// True where `LD_LIBRARY_PATH` is set.
     pub(super) fn has_library_path(&self) -> bool {
-        !self.question.env.is_empty()
+        !self.request.env.is_empty()
     }
 
     /// Predicts, runs, compares.
     pub(super) fn hold(&self) -> Verdict {
         let mut verdict = Verdict { libc: "unknown".into(), probes: 0, misses: 0, wrong: None };
         let facts = self.place.facts_of(&self.loader);
-        let prediction = match self.question.answer_on(&self.place.fs, facts) {
+        let prediction = match self.request.answer_on(&self.place.fs, facts) {
             Ok(prediction) => prediction,
             Err(error) => {
                 verdict.wrong = Some(Wrong::NoPrediction(format!("{error:#}")));
@@ -126,7 +126,7 @@ impl Trial<'_> {
         &self,
         predicted: &[Probe],
         cache: Option<&BStr>,
-    ) -> Result<Option<String>, TruthError> {
+    ) -> Result<Option<String>, OracleError> {
         let musl = self.place.loader.is_some();
         if !musl {
             let said = ld_debug(&self.start)?;
@@ -147,7 +147,7 @@ fn named(record: &str, difference: &Difference) -> String {
     format!("{record}: {difference}")
 }
 
-fn describe(error: &TruthError) -> String {
+fn describe(error: &OracleError) -> String {
     use std::error::Error;
     match error.source() {
         Some(source) => format!("{error}: {source}"),

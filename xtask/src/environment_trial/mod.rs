@@ -13,14 +13,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use becalm_core::record::compare::{candidates, with_ld_debug, with_strace};
-use becalm_host::truth::{Start, User, Way, ld_debug, strace};
+use becalm_host::oracle::{Start, User, Way, ld_debug, strace};
 use bstr::BStr;
 use rayon::prelude::*;
 
 use self::random::Random;
 use self::scene::Scene;
 use crate::case::Predictor;
-use crate::predict::Question;
+use crate::predict::Request;
 
 /// What to start.
 #[derive(clap::Args, Clone, Debug)]
@@ -89,12 +89,12 @@ fn hold(scene: &Scene, xtask: &Path, random: Random) -> Result<Held> {
     }
     start.dir = Some(scene.at(random.dir));
     start.user = (random.as_nobody && scene.is_root).then(User::nobody);
-    let question = Question {
+    let request = Request {
         object: start.object.clone(),
         env: random.env.iter().map(|(name, it)| (name.clone(), scene.expand(it))).collect(),
-        ..Question::default()
+        ..Request::default()
     };
-    let what = difference(&start, &question, xtask)
+    let what = difference(&start, &request, xtask)
         .with_context(|| format!("start {} of seed {}", random.number, random.seed))?;
     std::fs::remove_file(&start.object)?;
     let (probes, as_nobody) = (what.0, start.user.is_some());
@@ -102,8 +102,8 @@ fn hold(scene: &Scene, xtask: &Path, random: Random) -> Result<Held> {
 }
 
 /// The number of predicted probes, and the first difference.
-fn difference(start: &Start, question: &Question, xtask: &Path) -> Result<(usize, Option<String>)> {
-    let predicted = match question.ask(xtask, start.dir.as_deref(), start.user.as_ref()) {
+fn difference(start: &Start, request: &Request, xtask: &Path) -> Result<(usize, Option<String>)> {
+    let predicted = match request.ask(xtask, start.dir.as_deref(), start.user.as_ref()) {
         Ok(prediction) => prediction.probes,
         Err(error) => return Ok((0, Some(format!("{error:#}")))),
     };

@@ -197,5 +197,5 @@ fn answers(log: &Path) -> Result<usize> {
         read => read.with_context(|| log.display().to_string())?,
     };
     let processes = audit_log::parse(&text);
-    Ok(processes.iter().flat_map(|one| &one.questions).filter(|one| one.answer.is_some()).count())
+    Ok(processes.iter().flat_map(|one| &one.lookups).filter(|one| one.answer.is_some()).count())
 }

@@ -69,8 +69,8 @@ impl Tree {
         }
         let patch = patches::folder().join(version).join("resolution.patch");
         let text = fs::read(&patch).with_context(|| patch.display().to_string())?;
-        let (source, stamp) = (folder.join("source"), folder.join("resolution.patch"));
-        if fs::read(&stamp).ok().as_ref() != Some(&text) {
+        let (source, fingerprint) = (folder.join("source"), folder.join("resolution.patch"));
+        if fs::read(&fingerprint).ok().as_ref() != Some(&text) {
             if folder.exists() {
                 fs::remove_dir_all(&folder)?;
             }
@@ -78,7 +78,7 @@ impl Tree {
             succeed(Command::new("cp").arg("-a").arg(from).arg(&source))?;
             succeed(patches::apply(&patch, &source)?.arg("--silent"))?;
             // Last: with it the tree is whole.
-            fs::write(&stamp, text)?;
+            fs::write(&fingerprint, text)?;
         }
         Ok(Self { folder, source, objects, way })
     }

@@ -13,7 +13,7 @@ use super::fix;
 use super::follow::{Followed, follow_where};
 use super::index::prefixes;
 use super::targets::Target;
-use crate::flags::{AssumeFlags, CarrierName, FixFlags};
+use crate::flags::{AssumeArgs, FixArgs, Strategy};
 
 /// The strategies for one program and what each would leave.
 #[derive(Clone, Debug, Serialize)]
@@ -57,13 +57,13 @@ pub(crate) enum Scope {
 }
 
 /// What `becalm fix` can do, by name, with `--leaf` told apart.
-const OF_FIX: [(&str, CarrierName, bool); 6] = [
-    ("audit", CarrierName::Audit, false),
-    ("farm", CarrierName::Farm, false),
-    ("farm --leaf", CarrierName::Farm, true),
-    ("absolute", CarrierName::Absolute, false),
-    ("note", CarrierName::Note, false),
-    ("ldcache", CarrierName::Ldcache, false),
+const OF_FIX: [(&str, Strategy, bool); 6] = [
+    ("audit", Strategy::Audit, false),
+    ("farm", Strategy::Farm, false),
+    ("farm --leaf", Strategy::Farm, true),
+    ("absolute", Strategy::Absolute, false),
+    ("note", Strategy::Note, false),
+    ("ldcache", Strategy::Ldcache, false),
 ];
 
 impl Advice {
@@ -71,7 +71,7 @@ impl Advice {
     /// calm: no program, or no misses.
     #[must_use]
     pub(crate) fn of(
-        assume: &AssumeFlags,
+        assume: &AssumeArgs,
         assumed: &Assumptions,
         target: &Target,
         closure: &Closure,
@@ -122,7 +122,7 @@ fn undisturbed(assumed: &Assumptions, target: &Target) -> Option<Closure> {
 
 /// One program's strategies, planned.
 struct Forecast<'a> {
-    assume: AssumeFlags,
+    assume: AssumeArgs,
     assumed: &'a Assumptions,
     target: &'a Target,
     closure: &'a Closure,
@@ -138,8 +138,8 @@ impl Forecast<'_> {
             for (name, with, leaf) in OF_FIX {
                 // The entry is the program's, and a farm of the graph changes all its objects.
                 let is_for = match with {
-                    CarrierName::Audit => scope == Scope::Program,
-                    CarrierName::Farm if !leaf => scope == Scope::Closure,
+                    Strategy::Audit => scope == Scope::Program,
+                    Strategy::Farm if !leaf => scope == Scope::Closure,
                     _ => true,
                 };
                 if is_for {
@@ -163,25 +163,25 @@ impl Forecast<'_> {
 
     fn of_fix(
         &self,
-        (strategy, with, leaf): (&'static str, CarrierName, bool),
+        (strategy, with, leaf): (&'static str, Strategy, bool),
         scope: Scope,
         files: &[Target],
     ) -> Choice {
-        let asked = FixFlags::dry_run(with, leaf, self.assume.clone());
+        let args = FixArgs::dry_run(with, leaf, self.assume.clone());
         // A farm of the graph is asked for by the program and changes its libraries as well.
         let files = match with {
-            CarrierName::Farm if !leaf => std::slice::from_ref(self.target),
+            Strategy::Farm if !leaf => std::slice::from_ref(self.target),
             _ => files,
         };
-        let foreseen = fix::foresee(&asked, self.assumed, files);
+        let foreseen = fix::foresee(&args, self.assumed, files);
         let (starts, problems) = foreseen.unwrap_or_default();
         let start = starts.into_iter().find(|start| start.path == self.target.shown);
         let misses = start.and_then(|start| start.after).map(|storm| storm.misses());
         let problem = problems.into_iter().find(|problem| problem.path == self.target.shown);
         let refused = problem.map(|problem| problem.reason);
         let needs_reader = match with {
-            CarrierName::Note => !self.reads.note,
-            CarrierName::Ldcache => self.reads.package_caches.is_empty(),
+            Strategy::Note => !self.reads.note,
+            Strategy::Ldcache => self.reads.package_caches.is_empty(),
             _ => false,
         };
         let misses = misses.filter(|_| refused.is_none());

@@ -14,7 +14,7 @@ use bstr::{BString, ByteSlice};
 use super::calmed::Indexes;
 use crate::commands::index::variables::TUNABLES;
 use crate::commands::targets::Target;
-use crate::flags::{AssumeFlags, Readable, ReadsFlag, Secure, StoreFlag};
+use crate::flags::{AssumeArgs, Readable, ReadsArg, Secure, StoreArg};
 use crate::output::words_of_host;
 
 /// What is the same for every file of one run.
@@ -45,15 +45,15 @@ impl Assumptions {
     ///
     /// # Errors
     /// Where the sysroot is no directory that can be used as one.
-    pub(crate) fn new(asked: &AssumeFlags) -> Result<Self> {
-        let fs = match &asked.sysroot {
+    pub(crate) fn new(args: &AssumeArgs) -> Result<Self> {
+        let fs = match &args.sysroot {
             None => OsFs::new(),
             Some(dir) => OsFs::in_root(dir).map_err(|error| {
                 let (path, reason) = words_of_host(&error);
                 anyhow!("{}: {reason}", crate::sanitize::shown(path.as_bstr()))
             })?,
         };
-        let is_here = asked.sysroot.is_none();
+        let is_here = args.sysroot.is_none();
         let variable = |flag: &Option<OsString>, name: &str| -> Option<BString> {
             let value = match flag {
                 Some(value) => Some(value.clone()),
@@ -64,16 +64,16 @@ impl Assumptions {
             value.as_ref().map(bytes).filter(|value| !value.is_empty())
         };
         let environment = Environment {
-            library_path: variable(&asked.library_path, "LD_LIBRARY_PATH"),
-            preload: variable(&asked.preload, "LD_PRELOAD"),
-            audit: variable(&asked.audit, "LD_AUDIT"),
+            library_path: variable(&args.library_path, "LD_LIBRARY_PATH"),
+            preload: variable(&args.preload, "LD_PRELOAD"),
+            audit: variable(&args.audit, "LD_AUDIT"),
             secure: false,
             ..Environment::default()
         };
-        let loader = asked.loader.as_ref().map(|path| fs.inside(path));
-        let choice = FactChoice { libc: asked.libc, cpu: asked.cpu.clone() };
-        let stores = stores(&asked.store, &fs.session());
-        let secure = asked.secure;
+        let loader = args.loader.as_ref().map(|path| fs.inside(path));
+        let choice = FactChoice { libc: args.libc, cpu: args.cpu.clone() };
+        let stores = stores(&args.store, &fs.session());
+        let secure = args.secure;
         let finds_readers = None;
         let module_is_off = is_here && is_off(env::var_os("BECALM").as_ref().map(bytes));
         let indexes = Indexes::default();
@@ -92,9 +92,9 @@ impl Assumptions {
 
     /// Takes loaders to read these carriers; where none is named, those that their files tell,
     /// as `tunables` switches them.
-    pub(crate) fn reads(&mut self, asked: &ReadsFlag, tunables: BString) {
-        let has = |carrier| asked.reads.contains(&carrier);
-        self.finds_readers = asked.reads.is_empty().then_some(tunables);
+    pub(crate) fn reads(&mut self, args: &ReadsArg, tunables: BString) {
+        let has = |strategy| args.reads.contains(&strategy);
+        self.finds_readers = args.reads.is_empty().then_some(tunables);
         self.environment.reads = Readers {
             note: has(Readable::Note),
             package_caches: if has(Readable::Ldcache) { self.stores.to_vec() } else { Vec::new() },
@@ -126,14 +126,14 @@ pub(crate) fn is_off(value: Option<BString>) -> bool {
 
 /// `GLIBC_TUNABLES` of the environment, where programs are started in it.
 #[must_use]
-pub(crate) fn tunables(asked: &AssumeFlags) -> BString {
-    let value = env::var_os(TUNABLES).filter(|_| asked.sysroot.is_none());
+pub(crate) fn tunables(args: &AssumeArgs) -> BString {
+    let value = env::var_os(TUNABLES).filter(|_| args.sysroot.is_none());
     value.as_ref().map(bytes).unwrap_or_default()
 }
 
 /// The stores of `--store`, in either spelling of a prefix that has links in its path.
 #[must_use]
-pub(crate) fn stores(flag: &StoreFlag, fs: &dyn FileSystem) -> Stores {
+pub(crate) fn stores(flag: &StoreArg, fs: &dyn FileSystem) -> Stores {
     Stores::parse(bytes(&flag.store).as_ref()).resolved(fs)
 }
 

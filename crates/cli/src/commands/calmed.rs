@@ -11,7 +11,7 @@ use becalm_core::index::{Index, Target};
 use becalm_core::loader::Environment;
 use becalm_core::loader::load::Role;
 use becalm_host::Session;
-use becalm_host::index_store::OsStamps;
+use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString};
 
 use super::assume::Assumptions;
@@ -60,10 +60,10 @@ pub(crate) fn by_index(
         .map(|module| file(&module.path))
         .filter_map(|path| Some((path.clone(), assumed.indexes.read(&path)?)))
         .find(|(_, read)| read.target == target)?;
-    let stamps = OsStamps::default();
+    let fingerprints = OsFingerprints::default();
     let loader = plain.load.objects.iter().find(|object| object.role == Role::Loader);
     let loader: &BStr = loader.map(|loader| loader.path.as_ref()).unwrap_or_default();
-    let holds = |guard: &_| stamps.hold_for(guard, loader);
+    let holds = |condition: &_| fingerprints.hold_for(condition, loader);
     let environment = &assumed.environment;
     let audit_answers = answers(&read.index, (session, plain), environment, &holds);
     Some((path, Environment { audit_answers, ..environment.clone() }))

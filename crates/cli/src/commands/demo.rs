@@ -18,23 +18,23 @@ use super::compare::program::Program;
 use super::import::import;
 use super::scratch::Scratch;
 use crate::exit_code::ExitStatus;
-use crate::flags::{DemoFlags, StoreFlag, When};
+use crate::flags::{DemoArgs, StoreArg, When};
 use crate::output::{Look, look::counted, words};
 
 /// Shows it.
 ///
 /// # Errors
 /// There is no program to show it with, or something cannot be run or written.
-pub(crate) fn run(asked: &DemoFlags, color: When) -> Result<ExitStatus> {
+pub(crate) fn run(args: &DemoArgs, color: When) -> Result<ExitStatus> {
     let scratch = Scratch::new()?;
-    let demo = Demo { asked, look: Look::of_stdout(color), dir: scratch.path().to_owned() };
+    let demo = Demo { args, look: Look::of_stdout(color), dir: scratch.path().to_owned() };
     let outcome = demo.show();
     scratch.done(outcome)?;
     Ok(ExitStatus::Fine)
 }
 
 struct Demo<'a> {
-    asked: &'a DemoFlags,
+    args: &'a DemoArgs,
     look: Look,
     dir: PathBuf,
 }
@@ -47,11 +47,11 @@ struct Storm {
 
 impl Demo<'_> {
     fn show(&self) -> Result<()> {
-        let path = match &self.asked.program {
+        let path = match &self.args.program {
             Some(path) => path.clone(),
             None => largest(Path::new("/usr/bin"))?,
         };
-        let program = Program::look(&path, &StoreFlag { store: OsString::new() })?;
+        let program = Program::look(&path, &StoreArg { store: OsString::new() })?;
         self.say(&format!("1. {} as this machine has it", program.path.display()));
         self.check(&program.path)?;
 
@@ -119,9 +119,9 @@ impl Demo<'_> {
             }
             None => command.arg(program),
         };
-        match self.asked.args.is_empty() {
+        match self.args.args.is_empty() {
             true => command.arg("--version"),
-            false => command.args(&self.asked.args),
+            false => command.args(&self.args.args),
         };
         self.quietly(&mut command)?;
         let text = fs::read(&record).context("becalm trace left no record")?;
@@ -149,11 +149,11 @@ impl Demo<'_> {
     fn quietly(&self, command: &mut Command) -> Result<()> {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         // Whatever its exit code: what counts is seen from outside.
-        if status_within(&mut child, self.asked.time_limit)?.is_none() {
+        if status_within(&mut child, self.args.time_limit)?.is_none() {
             bail!(
                 "the program did not end within {} s and was killed; name other arguments: \
                  becalm demo PROGRAM -- ARGS",
-                self.asked.time_limit.as_secs_f64()
+                self.args.time_limit.as_secs_f64()
             );
         }
         Ok(())

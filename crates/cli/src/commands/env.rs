@@ -14,7 +14,7 @@ use super::index::file::{self, Opened};
 use super::index::variables::{self, AUDIT, STATIC_TLS, TUNABLES};
 use super::index::{places, platforms, trust};
 use crate::exit_code::ExitStatus;
-use crate::flags::{Dialect, EnvFlags};
+use crate::flags::{Dialect, EnvArgs};
 use crate::output::{self, Stdout};
 
 /// What the lines set.
@@ -29,9 +29,9 @@ struct Wanted {
 ///
 /// # Errors
 /// Where there is no index, or it is none.
-pub(crate) fn run(asked: &EnvFlags) -> Result<ExitStatus> {
-    let wanted = wanted(asked)?;
-    let text = match (asked.dialect, asked.undo) {
+pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
+    let wanted = wanted(args)?;
+    let text = match (args.dialect, args.undo) {
         (Dialect::Sh, undo) => shell(&wanted, undo, sh_line),
         (Dialect::Fish, undo) => shell(&wanted, undo, fish_line),
         (Dialect::ProfileD, false) => profile(&wanted),
@@ -56,28 +56,28 @@ systemctl daemon-reexec
     Ok(ExitStatus::Fine)
 }
 
-fn wanted(asked: &EnvFlags) -> Result<Wanted> {
-    let path = asked.index.clone().or_else(places::found);
+fn wanted(args: &EnvArgs) -> Result<Wanted> {
+    let path = args.index.clone().or_else(places::found);
     // What undoes is wanted most where the index is gone or damaged.
-    let path = path.or_else(|| places::own().filter(|_| asked.undo));
+    let path = path.or_else(|| places::own().filter(|_| args.undo));
     let Some(path) = path else {
         let own = places::own().unwrap_or_else(|| PathBuf::from("index.so"));
         bail!("no index at {}; becalm index STORE... makes one", own.display());
     };
     match file::open(&path) {
         Ok(index) => {
-            if !asked.undo {
-                if is_for_all(asked.dialect) {
+            if !args.undo {
+                if is_for_all(args.dialect) {
                     check_for_all(&index)?;
                 }
                 index.tell_of_age();
-                warn_of(&index, asked.static_tls)?;
+                warn_of(&index, args.static_tls)?;
             }
-            let static_tls = asked.static_tls.map_or_else(|| index.session_static_tls(), Ok)?;
+            let static_tls = args.static_tls.map_or_else(|| index.session_static_tls(), Ok)?;
             Ok(Wanted { module: platforms::audit_path(&index), static_tls })
         }
-        Err(_) if asked.undo => {
-            let static_tls = asked.static_tls.unwrap_or(variables::SESSION_STATIC_TLS);
+        Err(_) if args.undo => {
+            let static_tls = args.static_tls.unwrap_or(variables::SESSION_STATIC_TLS);
             Ok(Wanted { module: std::path::absolute(path)?.into(), static_tls })
         }
         Err(error) => Err(error),

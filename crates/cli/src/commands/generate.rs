@@ -9,17 +9,17 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::exit_code::ExitStatus;
-use crate::flags::{self, GenerateFlags};
+use crate::flags::{self, GenerateArgs};
 use crate::manual::{self, Section};
 
 /// Writes what is asked for.
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub(crate) fn run(asked: &GenerateFlags) -> Result<ExitStatus> {
-    match asked {
-        GenerateFlags::Man { dir } => manual_pages(dir)?,
-        GenerateFlags::Completions { shell } => completions(*shell)?,
+pub(crate) fn run(args: &GenerateArgs) -> Result<ExitStatus> {
+    match args {
+        GenerateArgs::Man { dir } => manual_pages(dir)?,
+        GenerateArgs::Completions { shell } => completions(*shell)?,
     }
     Ok(ExitStatus::Fine)
 }

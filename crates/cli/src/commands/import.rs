@@ -17,7 +17,7 @@ use bstr::BString;
 use rustc_hash::FxHasher;
 
 use super::index::path_of;
-use super::scratch::check_room;
+use super::scratch::check_mount_namespace;
 use crate::output::{path_bytes, words};
 
 /// One object on its way into the store.
@@ -44,7 +44,7 @@ pub(crate) fn import(closure: &Closure, interpreter: &Path, store: &Path) -> Res
     let bytes = objects.iter().map(|object| length(&object.original)).sum();
     fs::create_dir_all(store).with_context(|| store.display().to_string())?;
     // Each file may be there twice, before and after it is edited.
-    check_room(store, bytes)?;
+    check_mount_namespace(store, bytes)?;
     let libc = store.join(package("c-library")).join("lib");
     let loader = libc.join(interpreter.file_name().unwrap_or_default());
     put(&loader, &read(interpreter)?)?;

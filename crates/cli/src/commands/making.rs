@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use becalm_core::carrier::{Creation, farm, ldcache};
+use becalm_core::strategy::{Creation, farm, ldcache};
 use becalm_host::write::Existing;
 use bstr::{BStr, BString, ByteSlice};
 

@@ -7,7 +7,7 @@ use std::iter;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use becalm_core::carrier::farm;
+use becalm_core::strategy::farm;
 use becalm_host::write::Existing;
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashSet;

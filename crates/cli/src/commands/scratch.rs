@@ -151,7 +151,7 @@ fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
 ///
 /// # Errors
 /// They are too large, or there is no room.
-pub(crate) fn check_room(dir: &Path, bytes: u64) -> Result<()> {
+pub(crate) fn check_mount_namespace(dir: &Path, bytes: u64) -> Result<()> {
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     if bytes > MOST {
         bail!(

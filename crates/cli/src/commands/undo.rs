@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use becalm_core::carrier::farm;
 use becalm_core::elf;
+use becalm_core::strategy::farm;
 use becalm_host::write::{Existing, Reader, is_on_its_way};
 use becalm_host::{WalkOptions, find_objects};
 use becalm_rewrite::State;
@@ -29,7 +29,7 @@ use super::removing::{Remover, folders_in, list_of};
 use super::targets::Problem;
 use super::writing::{Done, Editor, Outcome, Proposal};
 use crate::exit_code::ExitStatus;
-use crate::flags::{UndoFlags, When};
+use crate::flags::{UndoArgs, When};
 use crate::output::{self, Look, Stdout, path_bytes, words, words_of_host};
 
 /// All that is told of a run.
@@ -68,21 +68,21 @@ struct Found {
 /// # Errors
 /// Where nothing can be done at all. What is wrong with single files is told on stderr and in
 /// the status.
-pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
-    jobs::limit(asked.jobs)?;
-    let mut found = find(&asked.paths);
-    let advice = (!asked.writing.in_place).then_some("undo --in-place needs no room");
-    let editor = Editor::new(&asked.writing)?.with_advice_if_full(advice);
-    if !asked.dry_run {
+pub(crate) fn run(args: &UndoArgs, color: When) -> Result<ExitStatus> {
+    jobs::limit(args.jobs)?;
+    let mut found = find(&args.paths);
+    let advice = (!args.writing.in_place).then_some("undo --in-place needs no room");
+    let editor = Editor::new(&args.writing)?.with_advice_if_full(advice);
+    if !args.dry_run {
         editor.clean(&found.littered);
     }
     found.add_listed();
     let mut report =
-        Report { dry_run: asked.dry_run, problems: found.problems, ..Report::default() };
+        Report { dry_run: args.dry_run, problems: found.problems, ..Report::default() };
     let paths: Vec<PathBuf> = found.objects.iter().map(|(path, _)| path.clone()).collect();
     // The run path is restored with the rest, so it is read before.
     let before: Vec<Made> = paths.par_iter().map(|path| Made::of(path)).collect();
-    let done = match asked.dry_run {
+    let done = match args.dry_run {
         true => editor.rehearse(&paths, |_, reader| take_back(reader)),
         false => editor.change(&paths, |_, reader| take_back(reader)),
     };
@@ -92,7 +92,7 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
     // The list of a farm that is still named is needed to restore the rest.
     let lists = named.iter().filter_map(|farm| list_of(farm));
     let in_use: FxHashSet<PathBuf> = named.iter().cloned().chain(lists).collect();
-    let mut remover = Remover::new(&editor, asked.dry_run);
+    let mut remover = Remover::new(&editor, args.dry_run);
     for ((path, done), made) in paths.iter().zip(&done).zip(&before) {
         let is_free = |dir: &Path| !named.iter().any(|named| names(named, dir));
         for farm in made.own.iter().filter(|farm| is_free(farm)) {
@@ -124,7 +124,7 @@ pub(crate) fn run(asked: &UndoFlags, color: When) -> Result<ExitStatus> {
     }
     report.removed = remover.removed;
     report.interrupted = editor.is_interrupted();
-    tell(asked, &report, color)?;
+    tell(args, &report, color)?;
     Ok(report.status())
 }
 
@@ -290,12 +290,12 @@ pub(super) fn take_back(reader: &Reader) -> Result<Proposal, String> {
     Ok((Some(patch), Vec::new()))
 }
 
-fn tell(asked: &UndoFlags, report: &Report, color: When) -> Result<()> {
+fn tell(args: &UndoArgs, report: &Report, color: When) -> Result<()> {
     for problem in &report.problems {
         output::note(problem.path.as_ref(), &problem.reason);
     }
     let mut out = Stdout::new();
-    if asked.json {
+    if args.json {
         output::undo::json(&mut out, report)?;
     } else {
         output::undo::text(&mut out, Look::of_stdout(color), report)?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use becalm_core::index::{Edge, Index, Object, Program, Target};
 use becalm_host::OsFs;
-use becalm_host::index_store::{IndexOptions, OsStamps, index_files};
+use becalm_host::index_store::{IndexOptions, OsFingerprints, index_files};
 use bstr::{BStr, BString};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -119,7 +119,7 @@ impl Verified {
 /// Where the index cannot be read, or is damaged.
 pub(crate) fn verify(path: &Path) -> Result<Verified> {
     let file::Whole { target, index: old, .. } = file::read(path)?;
-    let stores: Vec<PathBuf> = roots(&old).map(|guard| path_of(guard.path())).collect();
+    let stores: Vec<PathBuf> = roots(&old).map(|condition| path_of(condition.path())).collect();
     let named = old.directories.iter().filter(|directory| directory.names.is_some());
     let dirs: Vec<PathBuf> = named.map(|directory| path_of(directory.path.as_ref())).collect();
     let canonical = old.objects.iter().filter(|object| object.canonical);
@@ -133,14 +133,14 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
     let problems = indexed.errors.iter().map(words_of_host);
     // Others stand there for `--update` alone, or for the stores as a whole.
     let answers = old.objects.iter().flat_map(|object| &object.edges);
-    let mut believed: FxHashSet<u32> = answers.flat_map(|edge| edge.guards.clone()).collect();
+    let mut believed: FxHashSet<u32> = answers.flat_map(|edge| edge.conditions.clone()).collect();
     let snapshots = old.directories.iter().filter(|directory| directory.names.is_some());
-    believed.extend(snapshots.map(|directory| directory.guard));
-    let stamps = OsStamps::default();
+    believed.extend(snapshots.map(|directory| directory.condition));
+    let fingerprints = OsFingerprints::default();
     let mut differences = differences(&old, &new);
-    for (at, guard) in old.guards.iter().enumerate() {
-        if believed.contains(&(at as u32)) && !stamps.hold(guard) {
-            let path = guard.path().to_owned();
+    for (at, condition) in old.conditions.iter().enumerate() {
+        if believed.contains(&(at as u32)) && !fingerprints.hold(condition) {
+            let path = condition.path().to_owned();
             differences.push(Difference { path, what: What::Changed });
         }
     }
@@ -149,7 +149,7 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
         target,
         objects: old.objects.iter().filter(|object| !object.path.is_empty()).count(),
         edges: old.objects.iter().map(|object| object.edges.len()).sum(),
-        stores_changed: roots(&old).any(|guard| !stamps.hold(guard)),
+        stores_changed: roots(&old).any(|condition| !fingerprints.hold(condition)),
         differences,
         problems: problems.map(|(path, reason)| Problem { path, reason }).collect(),
     })
@@ -213,5 +213,5 @@ fn of_programs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
 
 /// What an answer depends on beside its guards, which are looked at by themselves.
 fn conditions(edge: &Edge) -> (bool, bool, usize) {
-    (edge.before_library_path, edge.look, edge.guards.len())
+    (edge.before_library_path, edge.look, edge.conditions.len())
 }

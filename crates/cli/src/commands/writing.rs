@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::flags::{HardlinksFlag, WritingFlags};
+use crate::flags::{HardlinksArg, WritingArgs};
 use crate::output::{words, words_of_chain};
 use crate::progress::Progress;
 
@@ -64,12 +64,12 @@ impl Editor {
     ///
     /// # Errors
     /// Where the signals cannot be watched.
-    pub(crate) fn new(asked: &WritingFlags) -> Result<Self> {
+    pub(crate) fn new(args: &WritingArgs) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
         }
-        Ok(Self { writer: Writer::new(options(asked)), if_full: None, interrupted })
+        Ok(Self { writer: Writer::new(options(args)), if_full: None, interrupted })
     }
 
     /// The same editor, which adds `advice` to what it says of a file for which the disk has no
@@ -150,7 +150,7 @@ impl Editor {
                 Err(why) => Done::refused(why),
                 Ok((None, warnings)) => Done { outcome: Outcome::Unchanged, warnings },
                 Ok((Some(patch), warnings)) => {
-                    let old_length = file.stamp().size;
+                    let old_length = file.fingerprint().size;
                     let outcome = Outcome::Written { old_length, new_length: patch.length };
                     Done { outcome, warnings }
                 }
@@ -276,17 +276,17 @@ pub(super) fn reason(error: &WriteError, path: &Path) -> String {
     }
 }
 
-fn options(asked: &WritingFlags) -> WriteOptions {
+fn options(args: &WritingArgs) -> WriteOptions {
     WriteOptions {
-        in_place: asked.in_place,
-        hard_links: match asked.hardlinks {
-            HardlinksFlag::Refuse => HardLinks::Refuse,
-            HardlinksFlag::Break => HardLinks::Break,
-            HardlinksFlag::Keep => HardLinks::Keep,
+        in_place: args.in_place,
+        hard_links: match args.hardlinks {
+            HardlinksArg::Refuse => HardLinks::Refuse,
+            HardlinksArg::Break => HardLinks::Break,
+            HardlinksArg::Keep => HardLinks::Keep,
         },
-        set_id: asked.setuid,
-        keep_times: asked.keep_times,
-        durability: match asked.no_sync {
+        set_id: args.setuid,
+        keep_times: args.keep_times,
+        durability: match args.no_sync {
             true => Durability::Unsynced,
             false => Durability::Synced,
         },

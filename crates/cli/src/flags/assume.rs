@@ -32,7 +32,7 @@ pub(crate) enum Readable {
 
 /// What is assumed of the machine.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct AssumeFlags {
+pub(crate) struct AssumeArgs {
     /// Take DIR for the root directory, as for another machine or architecture
     ///
     /// Absolute links inside DIR lead to places inside DIR, and nothing leads out of
@@ -83,12 +83,12 @@ pub(crate) struct AssumeFlags {
 
     /// The store prefixes.
     #[command(flatten)]
-    pub store: StoreFlag,
+    pub store: StoreArg,
 }
 
 /// Which carriers loaders read.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct ReadsFlag {
+pub(crate) struct ReadsArg {
     /// What loaders are taken to read beyond what released ones do: notes, package caches, or both
     ///
     /// Without it, what the loader's own file says: one with becalm's patch names its store
@@ -100,7 +100,7 @@ pub(crate) struct ReadsFlag {
 
 /// Which directories are immutable.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct StoreFlag {
+pub(crate) struct StoreArg {
     /// Prefixes of stores: directories below one never change once made
     ///
     /// An answer may skip only such directories. What lies below one is marked as immutable

@@ -11,7 +11,7 @@ use super::Until;
 
 /// The flags of `becalm bench`.
 #[derive(Debug, Args)]
-pub(crate) struct BenchFlags {
+pub(crate) struct BenchArgs {
     /// The program whose start is measured: a path, or a name to be found along PATH
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
     pub program: PathBuf,

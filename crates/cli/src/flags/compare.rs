@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::StoreFlag;
+use super::StoreArg;
 use super::bench::seconds;
 
 /// A carrier as the table has it: one column each.
@@ -32,7 +32,7 @@ pub(crate) enum Compared {
 
 /// The flags of `becalm compare`.
 #[derive(Debug, Args)]
-pub(crate) struct CompareFlags {
+pub(crate) struct CompareArgs {
     /// The program: a path, or a name to be found along PATH
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
     pub program: PathBuf,
@@ -62,11 +62,12 @@ pub(crate) struct CompareFlags {
     /// The carriers to compare, besides the untouched control; without it, all
     #[arg(
         long,
-        value_name = "CARRIER,…",
+        alias = "carriers",
+        value_name = "STRATEGY,…",
         value_delimiter = ',',
         help_heading = "What is compared"
     )]
-    pub carriers: Vec<Compared>,
+    pub strategies: Vec<Compared>,
 
     /// A static build of the program, as another column
     #[arg(long = "static", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "What is compared")]
@@ -103,12 +104,12 @@ pub(crate) struct CompareFlags {
 
     /// The store prefixes.
     #[command(flatten)]
-    pub store: StoreFlag,
+    pub store: StoreArg,
 }
 
 /// The flags of `becalm demo`.
 #[derive(Debug, Args)]
-pub(crate) struct DemoFlags {
+pub(crate) struct DemoArgs {
     /// The program; without it, the one of /usr/bin with the most libraries
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
     pub program: Option<PathBuf>,

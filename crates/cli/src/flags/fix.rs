@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use becalm_core::fs::Mapping;
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::AssumeFlags;
+use super::AssumeArgs;
 
 /// The way a resolution reaches the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CarrierName {
+pub(crate) enum Strategy {
     /// A note in each object, for a loader that reads notes.
     Note,
     /// Absolute paths for needed strings, for any loader.
@@ -41,7 +41,7 @@ pub(crate) enum Compat {
 
 /// What to do about a file with several names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum HardlinksFlag {
+pub(crate) enum HardlinksArg {
     /// Leave it as it is, and say so.
     Refuse,
     /// Change the name given, and leave the other names with the old file.
@@ -52,14 +52,14 @@ pub(crate) enum HardlinksFlag {
 
 /// The flags of `becalm fix`.
 #[derive(Debug, Args)]
-pub(crate) struct FixFlags {
+pub(crate) struct FixArgs {
     /// Programs, libraries, or folders of them
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 
     /// The way the answers are to reach the loader
     #[arg(long, value_name = "CARRIER")]
-    pub with: CarrierName,
+    pub with: Strategy,
 
     /// Show what would be written and what would be left; write nothing
     #[arg(short = 'n', long, help_heading = "Output")]
@@ -115,22 +115,22 @@ pub(crate) struct FixFlags {
 
     /// How files are written.
     #[command(flatten)]
-    pub writing: WritingFlags,
+    pub writing: WritingArgs,
 
     /// What is assumed of the machine.
     #[command(flatten)]
-    pub assume: AssumeFlags,
+    pub assume: AssumeArgs,
 
     /// Files to work on at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 }
 
-impl FixFlags {
+impl FixArgs {
     /// Those of a dry run with a strategy, everything else as it is by default. It names no
     /// paths: what is planned is handed over apart.
     #[must_use]
-    pub(crate) fn dry_run(with: CarrierName, leaf: bool, assume: AssumeFlags) -> Self {
+    pub(crate) fn dry_run(with: Strategy, leaf: bool, assume: AssumeArgs) -> Self {
         Self {
             paths: Vec::new(),
             with,
@@ -139,14 +139,14 @@ impl FixFlags {
             resolve: Resolve::Static,
             keep: Vec::new(),
             leaf,
-            closure: with == CarrierName::Farm && !leaf,
+            closure: with == Strategy::Farm && !leaf,
             allow_more_misses: false,
             dlopen: Vec::new(),
             compat: None,
             prefix_map: Vec::new(),
-            writing: WritingFlags {
+            writing: WritingArgs {
                 in_place: false,
-                hardlinks: HardlinksFlag::Refuse,
+                hardlinks: HardlinksArg::Refuse,
                 setuid: false,
                 keep_times: false,
                 no_sync: false,
@@ -159,7 +159,7 @@ impl FixFlags {
 
 /// How files are written.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct WritingFlags {
+pub(crate) struct WritingArgs {
     /// Write into the file itself instead of putting a new one in its place
     ///
     /// Keeps the inode, for files that have several names or are open. What stood there is
@@ -170,7 +170,7 @@ pub(crate) struct WritingFlags {
 
     /// What to do about files with several names
     #[arg(long, value_name = "WHAT", default_value = "refuse", help_heading = "Writing")]
-    pub hardlinks: HardlinksFlag,
+    pub hardlinks: HardlinksArg,
 
     /// Change set-id files as well
     #[arg(long, help_heading = "Writing")]
@@ -189,7 +189,7 @@ pub(crate) struct WritingFlags {
 
 /// The flags of `becalm undo`.
 #[derive(Debug, Args)]
-pub(crate) struct UndoFlags {
+pub(crate) struct UndoArgs {
     /// Files that `becalm fix` changed, or folders of them
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
@@ -204,7 +204,7 @@ pub(crate) struct UndoFlags {
 
     /// How files are written.
     #[command(flatten)]
-    pub writing: WritingFlags,
+    pub writing: WritingArgs,
 
     /// Files to work on at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]
@@ -213,7 +213,7 @@ pub(crate) struct UndoFlags {
 
 /// The flags of `becalm verify`.
 #[derive(Debug, Args)]
-pub(crate) struct VerifyFlags {
+pub(crate) struct VerifyArgs {
     /// Objects with a note, absolute needed strings, a farm or a loader cache, or folders of
     /// them
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
@@ -229,7 +229,7 @@ pub(crate) struct VerifyFlags {
 
     /// What is assumed of the machine.
     #[command(flatten)]
-    pub assume: AssumeFlags,
+    pub assume: AssumeArgs,
 
     /// Files to work on at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::StoreFlag;
+use super::StoreArg;
 
 /// The flags of `becalm index`.
 #[derive(Debug, Args)]
-pub(crate) struct IndexFlags {
+pub(crate) struct IndexArgs {
     /// Stores: folders below which nothing changes once it is there
     ///
     /// With --update the stores of the index, unless others are named.
@@ -27,7 +27,7 @@ pub(crate) struct IndexFlags {
 
     /// Further prefixes of immutable directories, which are not walked
     #[command(flatten)]
-    pub store: StoreFlag,
+    pub store: StoreArg,
 
     /// Where to write the index; without it, where `becalm run` and `becalm env` look for one
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
@@ -52,7 +52,7 @@ pub(crate) struct IndexFlags {
 
 /// The flags of `becalm run`.
 #[derive(Debug, Args)]
-pub(crate) struct RunFlags {
+pub(crate) struct RunArgs {
     /// The program to run, and its arguments
     #[arg(
         trailing_var_arg = true,
@@ -78,12 +78,12 @@ pub(crate) struct RunFlags {
 
     /// The store prefixes, for an index made for the program.
     #[command(flatten)]
-    pub store: StoreFlag,
+    pub store: StoreArg,
 }
 
 /// The flags of `becalm env`.
 #[derive(Debug, Args)]
-pub(crate) struct EnvFlags {
+pub(crate) struct EnvArgs {
     /// The index to use; without it the default one
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub index: Option<PathBuf>,

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueHint};
 
 /// What to do with loaders.
 #[derive(Debug, Subcommand)]
-pub(crate) enum LoaderFlags {
+pub(crate) enum LoaderArgs {
     /// Build a glibc whose loader reads notes and package caches
     ///
     /// Fetches Debian's glibc-source of the release through apt, with lists and a cache
@@ -16,18 +16,18 @@ pub(crate) enum LoaderFlags {
     /// patch; builds; installs into the prefix and nowhere else. What was fetched and what
     /// is to be installed stays in the cache folder ($XDG_CACHE_HOME/becalm/loader), so that
     /// a second run only copies.
-    Build(BuildFlags),
+    Build(BuildArgs),
     /// Say what a loader reads, by trying it
     ///
     /// A fixture of a few hundred bytes is resolved, not run. Notes are always tried.
     /// Caches are read in stores only, so trying them needs one of the store prefixes that
     /// the loader was built with. Exit 1 where the loader reads neither.
-    Check(TryFlags),
+    Check(TryArgs),
 }
 
 /// The flags of `becalm loader build`.
 #[derive(Debug, Args)]
-pub(crate) struct BuildFlags {
+pub(crate) struct BuildArgs {
     /// The release: 2.36, 2.41 or 2.43
     #[arg(long, value_name = "VERSION")]
     pub glibc: Release,
@@ -62,7 +62,7 @@ pub(crate) struct BuildFlags {
 
 /// The flags of `becalm loader check`.
 #[derive(Debug, Args)]
-pub(crate) struct TryFlags {
+pub(crate) struct TryArgs {
     /// The loader
     #[arg(value_name = "LD.SO", value_hint = ValueHint::FilePath)]
     pub loader: PathBuf,

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use super::AssumeFlags;
+use super::AssumeArgs;
 use super::bench::seconds;
 
 /// The flags of `becalm report`.
 #[derive(Debug, Args)]
-pub(crate) struct ReportFlags {
+pub(crate) struct ReportArgs {
     /// The program: a file, a name to be found along PATH, or what `becalm trace --json`
     /// recorded of it
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
@@ -53,5 +53,5 @@ pub(crate) struct ReportFlags {
 
     /// What is assumed of the machine.
     #[command(flatten)]
-    pub assume: AssumeFlags,
+    pub assume: AssumeArgs,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{ReadsFlag, StoreFlag};
+use super::{ReadsArg, StoreArg};
 
 /// How long to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -18,7 +18,7 @@ pub(crate) enum Until {
 
 /// The flags of `becalm trace`.
 #[derive(Debug, Args)]
-pub(crate) struct TraceFlags {
+pub(crate) struct TraceArgs {
     /// The program to run, and its arguments
     #[arg(
         trailing_var_arg = true,
@@ -84,9 +84,9 @@ pub(crate) struct TraceFlags {
 
     /// What loaders read.
     #[command(flatten)]
-    pub reads: ReadsFlag,
+    pub reads: ReadsArg,
 
     /// The store prefixes.
     #[command(flatten)]
-    pub store: StoreFlag,
+    pub store: StoreArg,
 }

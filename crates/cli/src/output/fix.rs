@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use becalm_core::carrier::{Creation, FilePlan, Finding, PlannedAnswer, Severity};
 use becalm_core::cost::Storm;
+use becalm_core::strategy::{Creation, FilePlan, Finding, PlannedAnswer, Severity};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use super::undo::{DoneJson, count, not_reached, tell_trouble};
 use super::{Look, note};
 use crate::commands::fix::{Report, Start};
 use crate::commands::writing::{Done, Outcome};
-use crate::flags::{CarrierName, FixFlags};
+use crate::flags::{FixArgs, Strategy};
 use crate::sanitize::shown;
 
 /// Findings of one kind that a screen names; the JSON has all.
@@ -22,7 +22,8 @@ const SHOWN: usize = 10;
 #[derive(Serialize)]
 struct FixJson<'a> {
     schema: &'static str,
-    carrier: &'static str,
+    #[serde(rename = "carrier")]
+    strategy: &'static str,
     dry_run: bool,
     interrupted: bool,
     plan: Vec<FileJson<'a>>,
@@ -86,10 +87,10 @@ struct StartJson<'a> {
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub(crate) fn json(out: &mut impl Write, asked: &FixFlags, report: &Report) -> io::Result<()> {
+pub(crate) fn json(out: &mut impl Write, args: &FixArgs, report: &Report) -> io::Result<()> {
     let json = FixJson {
         schema: "becalm/fix/1",
-        carrier: carrier(asked.with),
+        strategy: strategy(args.with),
         dry_run: report.dry_run,
         interrupted: report.interrupted,
         plan: report.plan.files.iter().map(|planned| file(report, planned)).collect(),
@@ -142,13 +143,13 @@ fn finding(finding: &Finding) -> FindingJson<'_> {
 }
 
 /// The carrier's name, as the flag has it.
-fn carrier(name: CarrierName) -> &'static str {
+fn strategy(name: Strategy) -> &'static str {
     match name {
-        CarrierName::Note => "note",
-        CarrierName::Absolute => "absolute",
-        CarrierName::Farm => "farm",
-        CarrierName::Ldcache => "ldcache",
-        CarrierName::Audit => "audit",
+        Strategy::Note => "note",
+        Strategy::Absolute => "absolute",
+        Strategy::Farm => "farm",
+        Strategy::Ldcache => "ldcache",
+        Strategy::Audit => "audit",
     }
 }
 
@@ -159,7 +160,7 @@ fn carrier(name: CarrierName) -> &'static str {
 pub(crate) fn text(
     out: &mut impl Write,
     look: Look,
-    asked: &FixFlags,
+    args: &FixArgs,
     report: &Report,
 ) -> io::Result<()> {
     for (path, done) in report.done.iter().chain(&report.made) {
@@ -175,7 +176,7 @@ pub(crate) fn text(
     }
     write_outside(out, report)?;
     write_findings(out, report)?;
-    write_starts(out, look, asked, &report.starts)?;
+    write_starts(out, look, args, &report.starts)?;
     not_reached(out, look, &report.done)
 }
 
@@ -281,13 +282,13 @@ fn write_findings(out: &mut impl Write, report: &Report) -> io::Result<()> {
 fn write_starts(
     out: &mut impl Write,
     look: Look,
-    asked: &FixFlags,
+    args: &FixArgs,
     starts: &[Start],
 ) -> io::Result<()> {
-    let reader = match asked.with {
-        CarrierName::Note => " with a loader that reads notes",
-        CarrierName::Ldcache => " with a loader that reads package caches",
-        CarrierName::Absolute | CarrierName::Farm | CarrierName::Audit => "",
+    let reader = match args.with {
+        Strategy::Note => " with a loader that reads notes",
+        Strategy::Ldcache => " with a loader that reads package caches",
+        Strategy::Absolute | Strategy::Farm | Strategy::Audit => "",
     };
     for start in starts.iter().take(SHOWN) {
         let before = grouped(start.before.misses());

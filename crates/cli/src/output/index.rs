@@ -5,7 +5,7 @@ use std::path::Path;
 
 use becalm_core::elf::machine_name;
 use becalm_core::index::Index;
-use becalm_core::index::build::Left;
+use becalm_core::index::build::Deferred;
 use becalm_core::index::tls::StaticTls;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
@@ -34,7 +34,8 @@ struct IndexJson<'a> {
     bytes: usize,
     table_bytes: usize,
     directories: DirectoriesJson,
-    left: Vec<LeftJson>,
+    #[serde(rename = "left")]
+    deferred: Vec<LeftJson>,
     static_tls: Vec<StaticTlsJson<'a>>,
     other_machines: Vec<OtherJson>,
     errors: Vec<ErrorJson<'a>>,
@@ -89,8 +90,8 @@ pub(crate) fn json(out: &mut impl Write, report: &Report) -> io::Result<()> {
             snapshotted: numbers.snapshotted,
             not_snapshotted: report.unsnapshotted.iter().map(text_of).collect(),
         },
-        left: machine
-            .left_by
+        deferred: machine
+            .deferred_by
             .iter()
             .map(|&(why, questions)| LeftJson { reason: word(why), questions })
             .collect(),
@@ -172,7 +173,7 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
     let answers = counted(numbers.edges as u64, "answer", "answers");
     writeln!(out, "  table    {answers}, {each:.0} bytes each; {bytes} bytes with the module")?;
     snapshots(out, look, report, &numbers)?;
-    left(out, report)?;
+    deferred(out, report)?;
     static_tls(out, look, report)?;
     for &(target, objects) in &report.sealed.others {
         let (objects, name) = (grouped(objects as u64), machine_name(target.machine));
@@ -203,14 +204,14 @@ fn snapshots(
     Ok(())
 }
 
-fn left(out: &mut impl Write, report: &Report) -> io::Result<()> {
+fn deferred(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let machine = &report.sealed.machine;
-    if machine.left_by.is_empty() {
+    if machine.deferred_by.is_empty() {
         return Ok(());
     }
-    let questions = counted(machine.left() as u64, "question", "questions");
+    let questions = counted(machine.deferred() as u64, "question", "questions");
     writeln!(out, "  left     {questions} to the loader's own search:")?;
-    for &(why, count) in &machine.left_by {
+    for &(why, count) in &machine.deferred_by {
         writeln!(out, "             {:>7}  {}", grouped(count as u64), sentence(why))?;
     }
     Ok(())
@@ -270,29 +271,29 @@ fn counts(index: &Index) -> (usize, usize) {
 }
 
 /// A reason as the JSON has it.
-fn word(why: Left) -> &'static str {
+fn word(why: Deferred) -> &'static str {
     match why {
-        Left::NotFound => "not-found",
-        Left::OpenElement => "open-element",
-        Left::Hwcaps => "hwcaps",
-        Left::Ancestors => "ancestors",
-        Left::Candidate => "candidate",
-        Left::Unsettled => "unsettled",
-        Left::NoPlainName => "no-plain-name",
-        Left::OtherName => "other-name",
+        Deferred::NotFound => "not-found",
+        Deferred::OpenElement => "open-element",
+        Deferred::Hwcaps => "hwcaps",
+        Deferred::Ancestors => "ancestors",
+        Deferred::Candidate => "candidate",
+        Deferred::Unsettled => "unsettled",
+        Deferred::NoPlainName => "no-plain-name",
+        Deferred::OtherName => "other-name",
     }
 }
 
-fn sentence(why: Left) -> &'static str {
+fn sentence(why: Deferred) -> &'static str {
     match why {
-        Left::NotFound => "nothing answers",
-        Left::OpenElement => "the run path depends on the process ($LIB, $PLATFORM, relative)",
-        Left::Hwcaps => "the answer depends on the CPU (hwcaps subdirectories)",
-        Left::Ancestors => "a DT_RPATH of who loads the object may answer first",
-        Left::Candidate => "the loader refuses a candidate, or it cannot be opened",
-        Left::Unsettled => "a directory or the loader cache changed a moment ago",
-        Left::NoPlainName => "the needed string is a path",
-        Left::OtherName => "the object calls itself by another name than it is needed by",
+        Deferred::NotFound => "nothing answers",
+        Deferred::OpenElement => "the run path depends on the process ($LIB, $PLATFORM, relative)",
+        Deferred::Hwcaps => "the answer depends on the CPU (hwcaps subdirectories)",
+        Deferred::Ancestors => "a DT_RPATH of who loads the object may answer first",
+        Deferred::Candidate => "the loader refuses a candidate, or it cannot be opened",
+        Deferred::Unsettled => "a directory or the loader cache changed a moment ago",
+        Deferred::NoPlainName => "the needed string is a path",
+        Deferred::OtherName => "the object calls itself by another name than it is needed by",
     }
 }
 

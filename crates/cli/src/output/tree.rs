@@ -38,7 +38,7 @@ struct Tree<'a> {
     look: Look,
     load: &'a Load,
     /// The questions of each object, in order.
-    asked: Vec<Vec<usize>>,
+    lookups_by_object: Vec<Vec<usize>>,
     /// The misses of each question.
     misses: Vec<u64>,
 }
@@ -53,15 +53,15 @@ struct Level {
 
 impl<'a> Tree<'a> {
     fn new(look: Look, load: &'a Load) -> Self {
-        let mut asked = vec![Vec::new(); load.objects.len()];
+        let mut lookups_by_object = vec![Vec::new(); load.objects.len()];
         for (at, resolution) in load.resolutions.iter().enumerate() {
-            asked[resolution.needed_by].push(at);
+            lookups_by_object[resolution.needed_by].push(at);
         }
         let mut misses = vec![0; load.resolutions.len()];
         for probe in load.probes.iter().filter(|probe| probe.outcome.is_failed_call()) {
             misses[probe.resolution] += 1;
         }
-        Self { look, load, asked, misses }
+        Self { look, load, lookups_by_object, misses }
     }
 
     fn draw(&self, text: &mut String) {
@@ -73,13 +73,13 @@ impl<'a> Tree<'a> {
         let mut indent = String::new();
         let mut levels = vec![Level { object: 0, next: 0, indent: 0 }];
         while let Some(level) = levels.last_mut() {
-            let questions = &self.asked[level.object];
-            let Some(&at) = questions.get(level.next) else {
+            let lookups = &self.lookups_by_object[level.object];
+            let Some(&at) = lookups.get(level.next) else {
                 levels.pop();
                 continue;
             };
             level.next += 1;
-            let is_last = level.next == questions.len();
+            let is_last = level.next == lookups.len();
             indent.truncate(level.indent);
             let depth = levels.len();
             self.line(text, &indent, depth, is_last, at, &expanded);
@@ -152,7 +152,8 @@ impl<'a> Tree<'a> {
             Answer::Loaded(object, source) => found(*object, *source, false),
             Answer::SameFile(object, source) => found(*object, *source, true),
             Answer::AlreadyLoaded(object) => {
-                let pointer = match (self.asked[*object].is_empty(), expanded[*object]) {
+                let pointer = match (self.lookups_by_object[*object].is_empty(), expanded[*object])
+                {
                     (true, _) => "",
                     (false, true) => " ↑ shown above",
                     (false, false) => " ↓ shown below",

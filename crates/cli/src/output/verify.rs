@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use becalm_core::carrier::verify::{Carrier, Checked, Verdict};
+use becalm_core::strategy::verify::{Checked, Strategy, Verdict};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
@@ -30,7 +30,8 @@ struct ObjectJson<'a> {
 
 #[derive(Serialize)]
 struct AnswerJson<'a> {
-    carrier: &'static str,
+    #[serde(rename = "carrier")]
+    strategy: &'static str,
     #[serde(serialize_with = "lossy")]
     needed: &'a BString,
     verdict: &'static str,
@@ -96,19 +97,19 @@ fn answer(checked: &Checked) -> AnswerJson<'_> {
         Verdict::Superfluous => ("superfluous", None, None),
         Verdict::Malformed(error) => ("malformed", Some(error.to_string()), None),
     };
-    AnswerJson { carrier: name(checked.carrier), needed: &checked.needed, verdict, says, is }
+    AnswerJson { strategy: name(checked.strategy), needed: &checked.needed, verdict, says, is }
 }
 
 fn text_of(path: &BString) -> String {
     path.to_str_lossy().into_owned()
 }
 
-fn name(carrier: Carrier) -> &'static str {
-    match carrier {
-        Carrier::Note => "note",
-        Carrier::Absolute => "absolute",
-        Carrier::Farm => "farm",
-        Carrier::PackageCache => "ldcache",
+fn name(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::Note => "note",
+        Strategy::Absolute => "absolute",
+        Strategy::Farm => "farm",
+        Strategy::PackageCache => "ldcache",
     }
 }
 
@@ -146,7 +147,7 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
 
 /// What is to be said of one answer; nothing where it is true.
 fn words(look: Look, checked: &Checked) -> Option<String> {
-    let carrier = name(checked.carrier);
+    let strategy = name(checked.strategy);
     let needed = shown(checked.needed.as_ref());
     let what = match &checked.verdict {
         Verdict::True => return None,
@@ -170,8 +171,8 @@ fn words(look: Look, checked: &Checked) -> Option<String> {
         Verdict::Malformed(error) => format!("{}: {error}", look.bad("malformed")),
     };
     Some(match needed.is_empty() {
-        true => format!("{carrier}: {what}"),
-        false => format!("{carrier}: {needed}: {what}"),
+        true => format!("{strategy}: {what}"),
+        false => format!("{strategy}: {needed}: {what}"),
     })
 }
 

@@ -1,5 +1,5 @@
 //! A file system as it would be with some objects changed and some files added, without
-//! anything being written: what [`crate::carrier::planned`] follows a start on.
+//! anything being written: what [`crate::strategy::planned`] follows a start on.
 
 use std::cell::RefCell;
 use std::sync::Arc;

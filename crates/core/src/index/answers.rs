@@ -4,8 +4,8 @@
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
-use super::hash::{NameHash, run_path_mark};
-use super::{Directory, Edge, Guard, Index, Object};
+use super::hash::{NameHash, run_path_digest};
+use super::{Condition, Directory, Edge, Index, Object};
 use crate::closure::Closure;
 use crate::elf::{DF_1_NODEFLIB, ObjectView};
 use crate::facts::{AuditAnswers, Environment};
@@ -23,20 +23,20 @@ pub fn answers(
     index: &Index,
     (fs, plain): (&dyn FileSystem, &Closure),
     environment: &Environment,
-    holds: &dyn Fn(&Guard) -> bool,
+    holds: &dyn Fn(&Condition) -> bool,
 ) -> AuditAnswers {
     let by_path = index.objects.iter().map(|object| (object.path.as_bstr(), object)).collect();
     let library_path = environment.library_path.as_ref().map(|path| path.as_bstr());
     let library_path = library_path.filter(|path| !path.is_empty());
     let module = Module { index, by_path, fs, plain, library_path, holds };
     let mut answers = AuditAnswers::default();
-    for question in &plain.load.resolutions {
-        let asking = &plain.load.objects[question.needed_by];
-        if asking.namespace != 0 || question.needed.contains(&b'$') {
+    for lookup in &plain.load.resolutions {
+        let asking = &plain.load.objects[lookup.needed_by];
+        if asking.namespace != 0 || lookup.needed.contains(&b'$') {
             continue;
         }
-        if let Some(path) = module.answer(asking, question.needed.as_ref()) {
-            answers.insert(asking.path.as_ref(), question.needed.as_ref(), path);
+        if let Some(path) = module.answer(asking, lookup.needed.as_ref()) {
+            answers.insert(asking.path.as_ref(), lookup.needed.as_ref(), path);
         }
     }
     answers
@@ -50,7 +50,7 @@ struct Module<'a> {
     plain: &'a Closure,
     /// `LD_LIBRARY_PATH`, if it is set and not empty.
     library_path: Option<&'a BStr>,
-    holds: &'a dyn Fn(&Guard) -> bool,
+    holds: &'a dyn Fn(&Condition) -> bool,
 }
 
 /// A run path as the module reads it; an empty one is none.
@@ -83,7 +83,7 @@ impl<'a> Module<'a> {
     /// `answer_from_table`.
     fn answer_from_table(&self, object: &'a Object, needed: &BStr) -> Option<BString> {
         let edge = self.find_edge(object, needed)?;
-        if !self.hold(&edge.guards) || !self.is_there(edge.look, &edge.path) {
+        if !self.hold(&edge.conditions) || !self.is_there(edge.look, &edge.path) {
             return None;
         }
         if edge.before_library_path {
@@ -101,8 +101,11 @@ impl<'a> Module<'a> {
         }
         for member in chain {
             for &at in self.identify(member)?.rpath.as_ref()? {
-                let dir =
-                    self.index.search_dirs.get(at as usize).filter(|it| self.hold(&it.guards))?;
+                let dir = self
+                    .index
+                    .search_dirs
+                    .get(at as usize)
+                    .filter(|it| self.hold(&it.conditions))?;
                 let hash = NameHash::of(needed, true);
                 match dir.names.iter().find(|name| name.0 | 1 == hash.0) {
                     None => {}
@@ -119,7 +122,7 @@ impl<'a> Module<'a> {
         }
         let common = self.by_path.get(BStr::new(""))?;
         let edge = common.edges.iter().find(|edge| edge.needed() == needed)?;
-        let may = self.hold(&edge.guards) && self.is_there(edge.look, &edge.path);
+        let may = self.hold(&edge.conditions) && self.is_there(edge.look, &edge.path);
         may.then(|| self.after_library_path(needed, &edge.path))?
     }
 
@@ -136,9 +139,9 @@ impl<'a> Module<'a> {
         all.filter(|it| run_path(&it.view).is_some_and(|it| it.is_rpath)).collect()
     }
 
-    fn hold(&self, guards: &[u32]) -> bool {
-        let mut guards = guards.iter().map(|&at| self.index.guards.get(at as usize));
-        guards.all(|guard| guard.is_some_and(|guard| (self.holds)(guard)))
+    fn hold(&self, conditions: &[u32]) -> bool {
+        let mut conditions = conditions.iter().map(|&at| self.index.conditions.get(at as usize));
+        conditions.all(|condition| condition.is_some_and(|condition| (self.holds)(condition)))
     }
 
     /// `process_is_loader`.
@@ -155,7 +158,7 @@ impl<'a> Module<'a> {
         let no_default = flags_1(&asking.view) & DF_1_NODEFLIB != 0;
         let RunPath { value, is_rpath } = run_path(&asking.view)?;
         let object = self.find(asking)?;
-        (object.run_path == run_path_mark(value, is_rpath, no_default)).then_some(object)
+        (object.run_path == run_path_digest(value, is_rpath, no_default)).then_some(object)
     }
 
     /// `find_object` and `find_program`.
@@ -235,8 +238,8 @@ impl<'a> Module<'a> {
     fn snapshot(&self, dir: &BStr) -> Option<&[NameHash]> {
         let known = |directory: &&Directory| directory.path == dir;
         let directory = self.index.directories.iter().find(known)?;
-        let guard = self.index.guards.get(directory.guard as usize)?;
-        directory.names.as_deref().filter(|_| (self.holds)(guard))
+        let condition = self.index.conditions.get(directory.condition as usize)?;
+        directory.names.as_deref().filter(|_| (self.holds)(condition))
     }
 }
 
@@ -291,23 +294,34 @@ mod tests {
             before_library_path: false,
             outside: false,
             look: true,
-            guards: vec![0],
+            conditions: vec![0],
         }
     }
 
     fn object(path: &str, run_path: u32, edges: Vec<Edge>) -> Object {
         let (canonical, closed, is_program) = (true, false, false);
-        let (seen, searched, left, rpath) = (0, Vec::new(), [0; 8], None);
+        let (seen, searched, deferred, rpath) = (0, Vec::new(), [0; 8], None);
         let path = path.into();
-        Object { path, canonical, closed, run_path, is_program, seen, searched, left, rpath, edges }
+        Object {
+            path,
+            canonical,
+            closed,
+            run_path,
+            is_program,
+            seen,
+            searched,
+            deferred,
+            rpath,
+            edges,
+        }
     }
 
     fn index() -> Index {
-        let of_program = run_path_mark("/s/a:/s/b".into(), false, false);
+        let of_program = run_path_digest("/s/a:/s/b".into(), false, false);
         let edges = vec![edge("/s/a/liba.so"), edge("/s/b/libb.so"), edge("/s/b/ld.so.1")];
         let objects = vec![object("/bin/prog", of_program, edges)];
-        let guards = vec![Guard::Absent("/s/a/libb.so".into())];
-        Index { objects, guards, ..Index::default() }
+        let conditions = vec![Condition::Absent("/s/a/libb.so".into())];
+        Index { objects, conditions, ..Index::default() }
     }
 
     /// The needed strings of the program that are answered.
@@ -341,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_path_is_asked_before_answers_that_come_after_it() {
+    fn a_library_path_is_searched_before_answers_that_come_after_it() {
         let in_front =
             |path: &str| Environment { library_path: Some(path.into()), ..Environment::default() };
         let both = ["liba.so", "libb.so"];

@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 use super::layout::{self, Writer, kind};
 use super::origins::{Origins, Tree};
 use super::{
-    Directory, Edge, EncodeError, Guard, Index, Loader, Object, Program, SearchDir, Stamp, Target,
-    hash,
+    Condition, Directory, Edge, EncodeError, Fingerprint, Index, Loader, Object, Program,
+    SearchDir, Target, hash,
 };
 
 /// The bytes of the table of an index, in the byte order of `target`.
@@ -18,10 +18,10 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let mut encoder = Encoder::new(target);
     let (objects, buckets) = encoder.objects(index)?;
     let origins = encoder.origins(index)?;
-    let guards = encoder.guards(&index.guards)?;
-    let roots = encoder.set(&index.roots, index.guards.len())?;
-    let search_dirs = encoder.search_dirs(&index.search_dirs, index.guards.len())?;
-    let directories = encoder.directories(&index.directories, index.guards.len())?;
+    let conditions = encoder.conditions(&index.conditions)?;
+    let roots = encoder.set(&index.roots, index.conditions.len())?;
+    let search_dirs = encoder.search_dirs(&index.search_dirs, index.conditions.len())?;
+    let directories = encoder.directories(&index.directories, index.conditions.len())?;
     let loader = encoder.loader(index.loader.as_ref())?;
     let (programs, program_buckets) = encoder.programs(&index.programs)?;
     let Encoder { edges, pool, orders, strings, .. } = encoder;
@@ -33,7 +33,7 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
         (kind::OBJECTS, layout::OBJECT, objects),
         (kind::BUCKETS, 4, buckets),
         (kind::EDGES, layout::EDGE, edges),
-        (kind::GUARDS, layout::GUARD, guards),
+        (kind::CONDITIONS, layout::CONDITION, conditions),
         (kind::POOL, 4, pool),
         (kind::DIRECTORIES, layout::DIRECTORY, directories),
         (kind::SEARCH_DIRS, layout::SEARCH_DIR, search_dirs),
@@ -47,8 +47,8 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
 }
 
 fn first_root(index: &Index) -> &BStr {
-    let root = index.roots.first().and_then(|&root| index.guards.get(root as usize));
-    let path = root.map_or(BStr::new("/"), Guard::path);
+    let root = index.roots.first().and_then(|&root| index.conditions.get(root as usize));
+    let path = root.map_or(BStr::new("/"), Condition::path);
     if path.len() < layout::TRAILER { path } else { BStr::new("/") }
 }
 
@@ -149,11 +149,12 @@ impl Encoder {
     }
 
     /// Place of a set of guards in the pool: count, numbers, check.
-    fn set(&mut self, guards: &[u32], known: usize) -> Result<u32, EncodeError> {
-        if let Some(&guard) = guards.iter().find(|&&guard| guard as usize >= known) {
-            return Err(EncodeError::NoSuchGuard(guard));
+    fn set(&mut self, conditions: &[u32], known: usize) -> Result<u32, EncodeError> {
+        if let Some(&condition) = conditions.iter().find(|&&condition| condition as usize >= known)
+        {
+            return Err(EncodeError::NoSuchGuard(condition));
         }
-        if let Some(&place) = self.sets.get(guards) {
+        if let Some(&place) = self.sets.get(conditions) {
             return Ok(place);
         }
         let start = self.pool.bytes.len();
@@ -161,13 +162,13 @@ impl Encoder {
             .ok()
             .filter(|&place| place <= layout::EDGE_SET)
             .ok_or(EncodeError::TooLarge("too many sets of guards"))?;
-        self.pool.word(guards.len() as u32);
-        for &guard in guards {
-            self.pool.word(guard);
+        self.pool.word(conditions.len() as u32);
+        for &condition in conditions {
+            self.pool.word(condition);
         }
         let check = hash::low(u64::from(place), &self.pool.bytes[start..]);
         self.pool.word(check);
-        self.sets.insert(guards.to_vec(), place);
+        self.sets.insert(conditions.to_vec(), place);
         Ok(place)
     }
 
@@ -194,7 +195,7 @@ impl Encoder {
                 Some(dirs) => self.set(dirs, index.search_dirs.len())? + 1,
                 None => 0,
             };
-            self.object(&mut records, &index.objects[at], rpath, index.guards.len())?;
+            self.object(&mut records, &index.objects[at], rpath, index.conditions.len())?;
         }
         Ok((records, self.buckets(&paths)))
     }
@@ -220,11 +221,11 @@ impl Encoder {
         records: &mut Writer,
         object: &Object,
         rpath: u32,
-        guards: usize,
+        conditions: usize,
     ) -> Result<(), EncodeError> {
         let start = records.bytes.len();
         let path = self.string(&object.path)?;
-        let edges = self.edge_list(object, guards)?;
+        let edges = self.edge_list(object, conditions)?;
         records.word(path);
         records.word(edges);
         records.word(object.edges.len() as u32);
@@ -241,7 +242,7 @@ impl Encoder {
     }
 
     /// Place of an object's edges, which objects with the same answers share.
-    fn edge_list(&mut self, object: &Object, guards: usize) -> Result<u32, EncodeError> {
+    fn edge_list(&mut self, object: &Object, conditions: usize) -> Result<u32, EncodeError> {
         let mut sorted: Vec<(u32, &Edge)> =
             object.edges.iter().map(|edge| (hash::low(0, edge.needed()), edge)).collect();
         sorted.sort_by(|a, b| (a.0, &a.1.path).cmp(&(b.0, &b.1.path)));
@@ -251,7 +252,7 @@ impl Encoder {
             list.word(name_hash);
             let path = self.string(&edge.path)?;
             list.word(path);
-            let set = self.set(&edge.guards, guards)?;
+            let set = self.set(&edge.conditions, conditions)?;
             list.word(set | flags_of(edge));
             seal(&mut list, start, hash::bytes(u64::from(object.run_path), &edge.path));
         }
@@ -334,29 +335,31 @@ impl Encoder {
         Ok(place)
     }
 
-    fn guards(&mut self, guards: &[Guard]) -> Result<Writer, EncodeError> {
+    fn conditions(&mut self, conditions: &[Condition]) -> Result<Writer, EncodeError> {
         let mut records = Writer::new(self.target.endian);
-        for guard in guards {
+        for condition in conditions {
             let start = records.bytes.len();
-            let (kind, path, stamp) = match guard {
-                Guard::Directory(path, stamp) => (layout::GUARD_DIRECTORY, path, *stamp),
-                Guard::Absent(path) => (layout::GUARD_ABSENT, path, Stamp::default()),
-                Guard::File(path, stamp) => (layout::GUARD_FILE, path, *stamp),
-                Guard::Loader(path) => (layout::GUARD_LOADER, path, Stamp::default()),
-                Guard::AbsentPackage(path) => {
-                    (layout::GUARD_ABSENT_PACKAGE, path, Stamp::default())
+            let (kind, path, fingerprint) = match condition {
+                Condition::Directory(path, fingerprint) => {
+                    (layout::CONDITION_DIRECTORY, path, *fingerprint)
+                }
+                Condition::Absent(path) => (layout::CONDITION_ABSENT, path, Fingerprint::default()),
+                Condition::File(path, fingerprint) => (layout::CONDITION_FILE, path, *fingerprint),
+                Condition::Loader(path) => (layout::CONDITION_LOADER, path, Fingerprint::default()),
+                Condition::AbsentPackage(path) => {
+                    (layout::CONDITION_ABSENT_PACKAGE, path, Fingerprint::default())
                 }
             };
             let place = self.string(path)?;
             records.word(place);
             records.word(kind);
-            for number in [stamp.dev, stamp.ino, stamp.size] {
+            for number in [fingerprint.dev, fingerprint.ino, fingerprint.size] {
                 records.long(number);
             }
-            records.long(stamp.mtime.sec.cast_unsigned());
-            records.long(stamp.ctime.sec.cast_unsigned());
-            records.word(stamp.mtime.nsec);
-            records.word(stamp.ctime.nsec);
+            records.long(fingerprint.mtime.sec.cast_unsigned());
+            records.long(fingerprint.ctime.sec.cast_unsigned());
+            records.word(fingerprint.mtime.nsec);
+            records.word(fingerprint.ctime.nsec);
             records.word(0);
             seal(&mut records, start, hash::bytes(0, path));
         }
@@ -366,7 +369,7 @@ impl Encoder {
     fn directories(
         &mut self,
         directories: &[Directory],
-        guards: usize,
+        conditions: usize,
     ) -> Result<Writer, EncodeError> {
         let mut sorted: Vec<(u32, &Directory)> = directories
             .iter()
@@ -375,8 +378,8 @@ impl Encoder {
         sorted.sort_by(|a, b| (a.0, &a.1.path).cmp(&(b.0, &b.1.path)));
         let mut records = Writer::new(self.target.endian);
         for (path_hash, directory) in sorted {
-            if directory.guard as usize >= guards {
-                return Err(EncodeError::NoSuchGuard(directory.guard));
+            if directory.condition as usize >= conditions {
+                return Err(EncodeError::NoSuchGuard(directory.condition));
             }
             let start = records.bytes.len();
             let path = self.string(&directory.path)?;
@@ -384,7 +387,7 @@ impl Encoder {
                 self.names(directory.names.as_deref().unwrap_or_default())?;
             records.word(path_hash);
             records.word(path);
-            records.word(directory.guard);
+            records.word(directory.condition);
             records.word(names);
             records.word(count);
             records.word(check);
@@ -395,11 +398,15 @@ impl Encoder {
         Ok(records)
     }
 
-    fn search_dirs(&mut self, dirs: &[SearchDir], guards: usize) -> Result<Writer, EncodeError> {
+    fn search_dirs(
+        &mut self,
+        dirs: &[SearchDir],
+        conditions: usize,
+    ) -> Result<Writer, EncodeError> {
         // Sets have to be near the beginning of the pool, names need not.
         let mut sets = Vec::with_capacity(dirs.len());
         for dir in dirs {
-            sets.push(self.set(&dir.guards, guards)?);
+            sets.push(self.set(&dir.conditions, conditions)?);
         }
         let mut records = Writer::new(self.target.endian);
         for (dir, set) in dirs.iter().zip(sets) {

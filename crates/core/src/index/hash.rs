@@ -32,7 +32,7 @@ pub(super) fn low(seed: u64, of: &[u8]) -> u32 {
 /// Which run path an object's answers rest on: the module works it out from the object in
 /// memory, so that one replaced by another with a different run path is not answered for.
 #[must_use]
-pub fn run_path_mark(value: &BStr, is_rpath: bool, no_default_dirs: bool) -> u32 {
+pub fn run_path_digest(value: &BStr, is_rpath: bool, no_default_dirs: bool) -> u32 {
     let seed = 1 | u64::from(is_rpath) << 1 | u64::from(no_default_dirs) << 2;
     low(seed, value)
 }

@@ -48,7 +48,7 @@ const SECTIONS_OF_1: [(u32, usize, usize); 8] = [
     (kind::OBJECTS, 24, layout::OBJECT),
     (kind::BUCKETS, 32, 4),
     (kind::EDGES, 40, layout::EDGE),
-    (kind::GUARDS, 48, layout::GUARD),
+    (kind::CONDITIONS, 48, layout::CONDITION),
     (kind::POOL, 56, 4),
     (kind::DIRECTORIES, 64, layout::DIRECTORY),
     (kind::STRINGS, 72, 1),

@@ -21,7 +21,7 @@ pub(super) const SECTION: usize = 16;
 pub(super) const MAX_SECTIONS: usize = 64;
 pub(super) const OBJECT: usize = 32;
 pub(super) const EDGE: usize = 16;
-pub(super) const GUARD: usize = 64;
+pub(super) const CONDITION: usize = 64;
 pub(super) const DIRECTORY: usize = 32;
 pub(super) const SEARCH_DIR: usize = 32;
 pub(super) const LOADER: usize = 40;
@@ -35,7 +35,7 @@ pub(super) mod kind {
     pub(in super::super) const OBJECTS: u32 = 1;
     pub(in super::super) const BUCKETS: u32 = 2;
     pub(in super::super) const EDGES: u32 = 3;
-    pub(in super::super) const GUARDS: u32 = 4;
+    pub(in super::super) const CONDITIONS: u32 = 4;
     pub(in super::super) const POOL: u32 = 5;
     pub(in super::super) const DIRECTORIES: u32 = 6;
     pub(in super::super) const STRINGS: u32 = 7;
@@ -61,11 +61,11 @@ pub(super) const EDGE_BEFORE_LIBRARY_PATH: u32 = 0x0100_0000;
 pub(super) const EDGE_LOOK: u32 = 0x0400_0000;
 pub(super) const EDGE_OUTSIDE: u32 = 0x1000_0000;
 
-pub(super) const GUARD_DIRECTORY: u32 = 1;
-pub(super) const GUARD_ABSENT: u32 = 2;
-pub(super) const GUARD_FILE: u32 = 3;
-pub(super) const GUARD_LOADER: u32 = 4;
-pub(super) const GUARD_ABSENT_PACKAGE: u32 = 5;
+pub(super) const CONDITION_DIRECTORY: u32 = 1;
+pub(super) const CONDITION_ABSENT: u32 = 2;
+pub(super) const CONDITION_FILE: u32 = 3;
+pub(super) const CONDITION_LOADER: u32 = 4;
+pub(super) const CONDITION_ABSENT_PACKAGE: u32 = 5;
 
 /// The machine word of the header.
 pub(super) fn machine_word(target: Target) -> u32 {

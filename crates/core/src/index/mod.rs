@@ -36,7 +36,7 @@ pub struct Index {
     /// The objects, in no order that matters; each path once.
     pub objects: Vec<Object>,
     /// What answers rest on; edges, roots and directories name them by position.
-    pub guards: Vec<Guard>,
+    pub conditions: Vec<Condition>,
     /// The guards of the stores' own directories: while they hold, no package has come or
     /// gone, and the module does not look whether an answer is there.
     pub roots: Vec<u32>,
@@ -89,7 +89,7 @@ pub struct Program {
     /// What its start loads in an empty environment, as the loader names it, in the order of the
     /// link map: the libraries, the loader among them.
     pub load_order: Vec<BString>,
-    /// [`Stamp::mark`] of the file when it was read; 0 if that is not known.
+    /// [`Fingerprint::digest`] of the file when it was read; 0 if that is not known.
     pub seen: u32,
 }
 
@@ -104,19 +104,19 @@ pub struct Object {
     /// Its whole run path is immutable and was searched, no other object's `DT_RPATH` has a
     /// say, and the loader cache and the system directories follow.
     pub closed: bool,
-    /// The run path that the answers rest on, as [`hash::run_path_mark`] gives it.
+    /// The run path that the answers rest on, as [`hash::run_path_digest`] gives it.
     pub run_path: u32,
     /// It names an interpreter.
     pub is_program: bool,
-    /// [`Stamp::mark`] of the file when it was read; 0 where that is not known.
+    /// [`Fingerprint::digest`] of the file when it was read; 0 where that is not known.
     pub seen: u32,
     /// Positions in [`Index::folders`]: the run path, in order.
     pub searched: Vec<u32>,
     /// Positions in [`Index::search_dirs`]: the directories of its `DT_RPATH`, in order. `None` if
     /// it has none, or not all of them are known.
     pub rpath: Option<Vec<u32>>,
-    /// Questions left to the loader, by [`build::Left`]; 255 stands for that many and more.
-    pub left: [u8; 8],
+    /// Questions left to the loader, by [`build::Deferred`]; 255 stands for that many and more.
+    pub deferred: [u8; 8],
     /// The answers.
     pub edges: Vec<Edge>,
 }
@@ -132,8 +132,8 @@ pub struct Edge {
     pub outside: bool,
     /// The file lies where it may go away: the module looks before it answers.
     pub look: bool,
-    /// Positions in [`Index::guards`], ascending; all must hold.
-    pub guards: Vec<u32>,
+    /// Positions in [`Index::conditions`], ascending; all must hold.
+    pub conditions: Vec<u32>,
 }
 
 impl Edge {
@@ -147,13 +147,13 @@ impl Edge {
 
 /// What an answer rests on beside the immutable stores.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Guard {
+pub enum Condition {
     /// The directory is as it was.
-    Directory(BString, Stamp),
+    Directory(BString, Fingerprint),
     /// `stat` of the path gives `ENOENT`.
     Absent(BString),
     /// The file is as it was.
-    File(BString, Stamp),
+    File(BString, Fingerprint),
     /// The process's loader goes by one of these paths, `:` between them.
     Loader(BString),
     /// A directory of a package that is not in its store: it cannot be there while the roots
@@ -161,23 +161,23 @@ pub enum Guard {
     AbsentPackage(BString),
 }
 
-impl Guard {
+impl Condition {
     /// The path it is about.
     #[must_use]
     pub fn path(&self) -> &BStr {
         match self {
-            Guard::Directory(path, _)
-            | Guard::Absent(path)
-            | Guard::File(path, _)
-            | Guard::Loader(path)
-            | Guard::AbsentPackage(path) => path.as_ref(),
+            Condition::Directory(path, _)
+            | Condition::Absent(path)
+            | Condition::File(path, _)
+            | Condition::Loader(path)
+            | Condition::AbsentPackage(path) => path.as_ref(),
         }
     }
 }
 
 /// What `statx` says of a directory or file, by which a change is noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Stamp {
+pub struct Fingerprint {
     /// Device number: major in the upper, minor in the lower 32 bits.
     pub dev: u64,
     /// Inode number.
@@ -199,10 +199,10 @@ pub struct Time {
     pub nsec: u32,
 }
 
-impl Stamp {
+impl Fingerprint {
     /// A number that tells one state of a file from another; above [`Folder::ABSENT`].
     #[must_use]
-    pub fn mark(&self) -> u32 {
+    pub fn digest(&self) -> u32 {
         let Self { dev, ino, size, mtime, ctime } = self;
         let times = [mtime.sec, i64::from(mtime.nsec), ctime.sec, i64::from(ctime.nsec)];
         let words = [*dev, *ino, *size].into_iter().chain(times.map(i64::cast_unsigned));
@@ -232,8 +232,8 @@ impl Stamp {
 pub struct Directory {
     /// The path, as `LD_LIBRARY_PATH` names it, without a trailing slash.
     pub path: BString,
-    /// Position of its guard ([`Guard::Directory`]) in [`Index::guards`].
-    pub guard: u32,
+    /// Position of its guard ([`Condition::Directory`]) in [`Index::conditions`].
+    pub condition: u32,
     /// The names in it, where it may stand in `LD_LIBRARY_PATH`; ascending. `None` where
     /// there are none to go by.
     pub names: Option<Vec<hash::NameHash>>,
@@ -245,8 +245,8 @@ pub struct Directory {
 pub struct SearchDir {
     /// The path, as the run path names it, without a trailing slash.
     pub path: BString,
-    /// Positions in [`Index::guards`]; all must hold.
-    pub guards: Vec<u32>,
+    /// Positions in [`Index::conditions`]; all must hold.
+    pub conditions: Vec<u32>,
     /// Its files may go away while the directory stays as it is: the module looks first.
     pub look: bool,
     /// The names, ascending. Certain is one that answers whoever asks for it.
@@ -258,8 +258,8 @@ pub struct SearchDir {
 pub struct Folder {
     /// The path, as the run path or the walk names it, without a trailing slash.
     pub path: BString,
-    /// [`Stamp::mark`] with no length; [`Self::ABSENT`], or [`Self::UNKNOWN`].
-    pub mark: u32,
+    /// [`Fingerprint::digest`] with no length; [`Self::ABSENT`], or [`Self::UNKNOWN`].
+    pub digest: u32,
     /// It was listed for objects.
     pub walked: bool,
 }

@@ -3,7 +3,7 @@
 //!
 //! A count of folders, then three words for each: the folder it is in, with the upper bit where
 //! it was listed; its name; its mark. The first is the one all paths begin with. Then four words
-//! an object, in the order of the object records: [`Object::seen`], a list, [`Object::left`].
+//! an object, in the order of the object records: [`Object::seen`], a list, [`Object::deferred`].
 //! Then the lists: a count, that many folders.
 
 use bstr::{BStr, BString, ByteSlice};
@@ -33,20 +33,20 @@ pub(super) struct Tree {
 pub(super) struct Node {
     parent: u32,
     pub(super) name: BString,
-    mark: u32,
+    digest: u32,
     walked: bool,
 }
 
 impl Tree {
     pub(super) fn of(folders: &[Folder]) -> Self {
-        let root = Node { parent: 0, name: BString::default(), mark: 0, walked: false };
+        let root = Node { parent: 0, name: BString::default(), digest: 0, walked: false };
         let mut tree = Self { nodes: vec![root], places: Vec::with_capacity(folders.len()) };
         let mut known: FxHashMap<&[u8], u32> = FxHashMap::default();
         known.insert(b"", 0);
         for folder in folders {
             let place = tree.place(&folder.path, &mut known);
             let node = &mut tree.nodes[place as usize];
-            (node.mark, node.walked) = (folder.mark, folder.walked);
+            (node.digest, node.walked) = (folder.digest, folder.walked);
             tree.places.push(place);
         }
         tree
@@ -66,7 +66,7 @@ impl Tree {
         for path in missing.into_iter().rev() {
             let name = path.rfind_byte(b'/').map_or(path, |slash| &path[slash + 1..]);
             let place = self.nodes.len() as u32;
-            self.nodes.push(Node { parent, name: name.into(), mark: 0, walked: false });
+            self.nodes.push(Node { parent, name: name.into(), digest: 0, walked: false });
             known.insert(path, place);
             parent = place;
         }
@@ -92,7 +92,7 @@ impl<'a> Origins<'a> {
         for (node, &name) in tree.nodes.iter().zip(names) {
             records.word(node.parent | (u32::from(node.walked) * WALKED));
             records.word(name);
-            records.word(node.mark);
+            records.word(node.digest);
         }
         let start = records.bytes.len() / 4 + RECORD * objects;
         Self { records, lists: Writer::new(endian), known: FxHashMap::default(), tree, start }
@@ -102,8 +102,8 @@ impl<'a> Origins<'a> {
         let list = self.list(&object.searched)?;
         self.records.word(object.seen);
         self.records.word(list);
-        let left = object.left.as_chunks::<4>().0;
-        left.iter().for_each(|four| self.records.word(u32::from_le_bytes(*four)));
+        let deferred = object.deferred.as_chunks::<4>().0;
+        deferred.iter().for_each(|four| self.records.word(u32::from_le_bytes(*four)));
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl<'a> Origins<'a> {
 pub(super) struct Origin {
     pub(super) seen: u32,
     pub(super) searched: Vec<u32>,
-    pub(super) left: [u8; 8],
+    pub(super) deferred: [u8; 8],
 }
 
 /// Reads the section.
@@ -187,8 +187,8 @@ impl<'a> OriginsReader<'a> {
             if path.len() > LONGEST {
                 return Err(TableError::Damaged("a path is too long"));
             }
-            let (mark, walked) = (self.word(first + 2)?, parent & WALKED != 0);
-            folders.push(Folder { path, mark, walked });
+            let (digest, walked) = (self.word(first + 2)?, parent & WALKED != 0);
+            folders.push(Folder { path, digest, walked });
         }
         Ok(folders)
     }
@@ -201,15 +201,15 @@ impl<'a> OriginsReader<'a> {
         if list.checked_add(length).is_none_or(|end| end >= self.count) {
             return Err(OUTSIDE);
         }
-        let mut left = [0; 8];
-        left[..4].copy_from_slice(&self.word(record + 2)?.to_le_bytes());
-        left[4..].copy_from_slice(&self.word(record + 3)?.to_le_bytes());
+        let mut deferred = [0; 8];
+        deferred[..4].copy_from_slice(&self.word(record + 2)?.to_le_bytes());
+        deferred[4..].copy_from_slice(&self.word(record + 3)?.to_le_bytes());
         let position = |step: usize| {
             let node = self.word(list + step)? as usize;
             let folder = node.checked_sub(1).filter(|&folder| folder + 1 < self.nodes);
             folder.map(|folder| folder as u32).ok_or(OUTSIDE)
         };
         let searched = (1..=length).map(position).collect::<Result<_, _>>()?;
-        Ok(Origin { seen: self.word(record)?, searched, left })
+        Ok(Origin { seen: self.word(record)?, searched, deferred })
     }
 }

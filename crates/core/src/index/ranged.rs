@@ -158,7 +158,7 @@ impl<R: ReadAt> Ranged<R> {
     pub fn roots(&self) -> Result<Vec<BString>, RangedError> {
         const OUTSIDE: TableError = TableError::Damaged("its roots leave it");
         let pool = self.header.section(kind::POOL, 4)?;
-        let guards = self.header.section(kind::GUARDS, layout::GUARD)?;
+        let conditions = self.header.section(kind::CONDITIONS, layout::CONDITION)?;
         let place = self.header.roots as usize;
         let count = self.bytes(pool.record(place).ok_or(OUTSIDE)?, 4)?;
         let count = self.word(&count, 0).unwrap_or(0) as usize;
@@ -173,8 +173,8 @@ impl<R: ReadAt> Ranged<R> {
             return Err(TableError::Damaged("the check of its roots does not fit").into());
         }
         let root = |index: usize| {
-            let guard = self.word(&set, 4 * (index + 1)).unwrap_or(u32::MAX) as usize;
-            let path = self.bytes(guards.record(guard).ok_or(OUTSIDE)?, 4)?;
+            let condition = self.word(&set, 4 * (index + 1)).unwrap_or(u32::MAX) as usize;
+            let path = self.bytes(conditions.record(condition).ok_or(OUTSIDE)?, 4)?;
             self.string(self.word(&path, 0).unwrap_or(u32::MAX))
         };
         (0..count).map(root).collect()

@@ -10,7 +10,8 @@ use super::header::{Header, Section};
 use super::layout::{self, Reader, kind};
 use super::origins::{Origin, OriginsReader as Origins};
 use super::{
-    Directory, Edge, Guard, Index, Loader, Object, Program, SearchDir, Stamp, Target, Time, hash,
+    Condition, Directory, Edge, Fingerprint, Index, Loader, Object, Program, SearchDir, Target,
+    Time, hash,
 };
 use crate::facts::GlibcVersion;
 
@@ -90,21 +91,24 @@ impl<'a> Table<'a> {
     /// [`TableError::Damaged`] where a record leaves the table or its check does not fit.
     pub fn index(&self) -> Result<Index, TableError> {
         let objects = self.section(kind::OBJECTS, layout::OBJECT)?;
-        let guards = self.section(kind::GUARDS, layout::GUARD)?;
+        let conditions = self.section(kind::CONDITIONS, layout::CONDITION)?;
         let directories = self.section(kind::DIRECTORIES, layout::DIRECTORY)?;
         self.section(kind::BUCKETS, 4)?;
         self.section(kind::PROGRAM_BUCKETS, 4)?;
         let origins = self.section(kind::ORIGINS, 4)?;
         let origins = Origins::read(self.reader, origins.at, origins.count, objects.count)?;
         let object = |(index, at)| {
-            let Origin { seen, searched, left } = origins.object(index)?;
-            Ok(Object { seen, left, searched, ..self.object(at)? })
+            let Origin { seen, searched, deferred } = origins.object(index)?;
+            Ok(Object { seen, deferred, searched, ..self.object(at)? })
         };
         Ok(Index {
             objects: objects.records().enumerate().map(object).collect::<Result<_, _>>()?,
             folders: origins.folders(|place| self.string(place))?,
             settings: self.header.settings,
-            guards: guards.records().map(|at| self.guard(at)).collect::<Result<_, _>>()?,
+            conditions: conditions
+                .records()
+                .map(|at| self.condition(at))
+                .collect::<Result<_, _>>()?,
             roots: self.set(self.header.roots)?,
             directories: directories
                 .records()
@@ -172,7 +176,7 @@ impl<'a> Table<'a> {
             seen: 0,
             searched: Vec::new(),
             rpath: self.rpath(at)?,
-            left: [0; 8],
+            deferred: [0; 8],
             edges: edges.records().map(|at| self.edge(at, run_path)).collect::<Result<_, _>>()?,
         })
     }
@@ -203,7 +207,7 @@ impl<'a> Table<'a> {
         self.check(at, layout::SEARCH_DIR, hash::bytes(0, path))?;
         Ok(SearchDir {
             path: path.to_owned(),
-            guards: self.set(self.word(at + 4)?)?,
+            conditions: self.set(self.word(at + 4)?)?,
             look: self.word(at + 20)? & layout::SEARCH_DIR_LOOK != 0,
             names: self.names(at + 8)?,
         })
@@ -218,7 +222,7 @@ impl<'a> Table<'a> {
             before_library_path: flags & layout::EDGE_BEFORE_LIBRARY_PATH != 0,
             outside: flags & layout::EDGE_OUTSIDE != 0,
             look: flags & layout::EDGE_LOOK != 0,
-            guards: self.set(flags & layout::EDGE_SET)?,
+            conditions: self.set(flags & layout::EDGE_SET)?,
         })
     }
 
@@ -234,13 +238,13 @@ impl<'a> Table<'a> {
         (1..=count).map(|word| self.word(start + 4 * word)).collect()
     }
 
-    fn guard(&self, at: usize) -> Result<Guard, TableError> {
+    fn condition(&self, at: usize) -> Result<Condition, TableError> {
         let path: BString = self.string(self.word(at)?)?.to_owned();
-        self.check(at, layout::GUARD, hash::bytes(0, &path))?;
+        self.check(at, layout::CONDITION, hash::bytes(0, &path))?;
         let time = |sec: usize, nsec: usize| {
             Ok(Time { sec: self.long(at + sec)?.cast_signed(), nsec: self.word(at + nsec)? })
         };
-        let stamp = Stamp {
+        let fingerprint = Fingerprint {
             dev: self.long(at + 8)?,
             ino: self.long(at + 16)?,
             size: self.long(at + 24)?,
@@ -248,11 +252,11 @@ impl<'a> Table<'a> {
             ctime: time(40, 52)?,
         };
         match self.word(at + 4)? {
-            layout::GUARD_DIRECTORY => Ok(Guard::Directory(path, stamp)),
-            layout::GUARD_ABSENT => Ok(Guard::Absent(path)),
-            layout::GUARD_FILE => Ok(Guard::File(path, stamp)),
-            layout::GUARD_LOADER => Ok(Guard::Loader(path)),
-            layout::GUARD_ABSENT_PACKAGE => Ok(Guard::AbsentPackage(path)),
+            layout::CONDITION_DIRECTORY => Ok(Condition::Directory(path, fingerprint)),
+            layout::CONDITION_ABSENT => Ok(Condition::Absent(path)),
+            layout::CONDITION_FILE => Ok(Condition::File(path, fingerprint)),
+            layout::CONDITION_LOADER => Ok(Condition::Loader(path)),
+            layout::CONDITION_ABSENT_PACKAGE => Ok(Condition::AbsentPackage(path)),
             _ => Err(TableError::Damaged("a guard of unknown kind")),
         }
     }
@@ -262,7 +266,7 @@ impl<'a> Table<'a> {
         self.check(at, layout::DIRECTORY, hash::bytes(0, path))?;
         let has_names = self.word(at + 24)? & layout::DIRECTORY_HAS_NAMES != 0;
         let names = if has_names { Some(self.names(at + 12)?) } else { None };
-        Ok(Directory { path: path.to_owned(), guard: self.word(at + 8)?, names })
+        Ok(Directory { path: path.to_owned(), condition: self.word(at + 8)?, names })
     }
 
     /// The names whose place, count and check are there.

@@ -5,8 +5,9 @@ use proptest::prelude::*;
 
 use super::hash::NameHash;
 use super::{
-    Directory, Edge, EmbedError, Folder, Guard, Index, Loader, Object, Program, Ranged, SearchDir,
-    Stamp, Start, Table, TableError, Target, Time, embed, encode, module_is_whole, split,
+    Condition, Directory, Edge, EmbedError, Fingerprint, Folder, Index, Loader, Object, Program,
+    Ranged, SearchDir, Start, Table, TableError, Target, Time, embed, encode, module_is_whole,
+    split,
 };
 use crate::elf::{Class, Endian};
 use crate::facts::GlibcVersion;
@@ -17,9 +18,9 @@ const TARGETS: [Target; 3] = [
     Target { machine: 40, class: Class::Elf32, endian: Endian::Little },
 ];
 
-fn stamp(seed: u64) -> Stamp {
+fn fingerprint(seed: u64) -> Fingerprint {
     let time = Time { sec: -1 - seed.cast_signed(), nsec: seed as u32 % 1_000_000_000 };
-    Stamp { dev: seed << 32 | 1, ino: seed, size: seed ^ 7, mtime: time, ctime: time }
+    Fingerprint { dev: seed << 32 | 1, ino: seed, size: seed ^ 7, mtime: time, ctime: time }
 }
 
 /// A store of `objects` objects that need ten others each, as in a Nix store.
@@ -39,7 +40,7 @@ fn store(objects: usize) -> Index {
                 before_library_path: step == 1,
                 outside: step == 5,
                 look: step == 4,
-                guards: if step == 4 { vec![0, 2] } else { vec![] },
+                conditions: if step == 4 { vec![0, 2] } else { vec![] },
             })
             .collect()
     };
@@ -54,16 +55,16 @@ fn store(objects: usize) -> Index {
                 seen: object as u32,
                 searched: if object == 0 { vec![] } else { vec![object as u32 % 2, 2] },
                 rpath: (object % 3 == 1).then(|| vec![1, 0]),
-                left: [object as u8, 0, 1, 2, 3, 4, 5, 255],
+                deferred: [object as u8, 0, 1, 2, 3, 4, 5, 255],
                 edges: edges(object),
             })
             .collect(),
-        guards: vec![
-            Guard::Directory("/nix/store".into(), stamp(1)),
-            Guard::Absent("/usr/local/lib".into()),
-            Guard::File("/etc/ld.so.cache".into(), stamp(2)),
-            Guard::Loader("/lib64/ld-linux-x86-64.so.2".into()),
-            Guard::AbsentPackage("/nix/store/none/lib".into()),
+        conditions: vec![
+            Condition::Directory("/nix/store".into(), fingerprint(1)),
+            Condition::Absent("/usr/local/lib".into()),
+            Condition::File("/etc/ld.so.cache".into(), fingerprint(2)),
+            Condition::Loader("/lib64/ld-linux-x86-64.so.2".into()),
+            Condition::AbsentPackage("/nix/store/none/lib".into()),
         ],
         roots: vec![0],
         folders: [
@@ -72,13 +73,13 @@ fn store(objects: usize) -> Index {
             ("/b//c/lib/..", 99, false),
             ("/", 5, true),
         ]
-        .map(|(path, mark, walked)| Folder { path: path.into(), mark, walked })
+        .map(|(path, digest, walked)| Folder { path: path.into(), digest, walked })
         .to_vec(),
         settings: 77,
         search_dirs: ["/opt/rpath", "/opt/absent"]
             .map(|path| SearchDir {
                 path: path.into(),
-                guards: vec![0, 1],
+                conditions: vec![0, 1],
                 look: path == "/opt/rpath",
                 names: vec![NameHash::of("a".into(), true), NameHash::of("c".into(), false)],
             })
@@ -106,10 +107,10 @@ fn store(objects: usize) -> Index {
         directories: vec![
             Directory {
                 path: "/opt/lib".into(),
-                guard: 0,
+                condition: 0,
                 names: Some(vec![NameHash::of("a".into(), true), NameHash::of("b".into(), false)]),
             },
-            Directory { path: "/nix/store".into(), guard: 0, names: None },
+            Directory { path: "/nix/store".into(), condition: 0, names: None },
         ],
     }
 }
@@ -131,7 +132,7 @@ fn sorted(mut index: Index) -> Index {
     index.programs.sort_by(|a, b| a.path.cmp(&b.path));
     // By path, since those that others only lie in come as well.
     let folders = std::mem::take(&mut index.folders);
-    let mut order: Vec<usize> = (0..folders.len()).filter(|&at| folders[at].mark > 0).collect();
+    let mut order: Vec<usize> = (0..folders.len()).filter(|&at| folders[at].digest > 0).collect();
     order.sort_by_key(|&at| &folders[at].path);
     for object in &mut index.objects {
         for at in &mut object.searched {
@@ -179,7 +180,7 @@ fn a_cut_or_grown_table_is_none() {
 #[test]
 fn an_edge_that_names_no_guard_is_an_error() {
     let mut index = store(2);
-    index.objects[0].edges[0].guards = vec![9];
+    index.objects[0].edges[0].conditions = vec![9];
     assert_eq!(encode(&index, TARGETS[0]), Err(super::EncodeError::NoSuchGuard(9)));
 }
 
@@ -264,7 +265,7 @@ fn a_table_for_another_machine_is_refused() {
 fn a_stamp_of_a_moment_ago_is_not_settled() {
     let at = |sec, nsec| {
         let time = Time { sec, nsec };
-        Stamp { mtime: time, ctime: time, ..Stamp::default() }
+        Fingerprint { mtime: time, ctime: time, ..Fingerprint::default() }
     };
     let now = Time { sec: 100, nsec: 50_000_000 };
     assert!(at(99, 900_000_000).is_settled(now));
@@ -311,7 +312,7 @@ fn an_index_of_version_1_is_read() {
     for object in &mut expected.objects {
         object.rpath = None;
     }
-    assert_eq!((read.objects, read.guards), (expected.objects, expected.guards));
+    assert_eq!((read.objects, read.conditions), (expected.objects, expected.conditions));
     assert_eq!((read.roots, read.settings), (expected.roots, expected.settings));
     let file = embed(&module(), &old).unwrap();
     let ranged = Ranged::open(&file[..], file.len() as u64).unwrap();

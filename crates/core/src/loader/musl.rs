@@ -175,7 +175,7 @@ impl<'a> Walk<'a> {
         let mut scope = vec![PROGRAM];
         let mut seen = vec![false; self.load.objects.len()];
         seen[PROGRAM] = true;
-        for object in self.load.resolutions.iter().filter_map(|asked| asked.answer.object()) {
+        for object in self.load.resolutions.iter().filter_map(|current| current.answer.object()) {
             if !std::mem::replace(&mut seen[object], true) {
                 scope.push(object);
             }
@@ -201,21 +201,21 @@ impl<'a> Walk<'a> {
         let resolution = Resolution { needed_by, needed, reason, answer: Answer::Missing };
         self.load.resolutions.push(resolution);
         let answer = self.load_library()?;
-        if let Some(asked) = self.load.resolutions.last_mut() {
-            asked.answer = answer;
+        if let Some(current) = self.load.resolutions.last_mut() {
+            current.answer = answer;
         }
         Ok(())
     }
 
     /// The resolution being answered: its index and needed string.
-    fn asked(&self) -> (usize, &Resolution) {
+    fn current(&self) -> (usize, &Resolution) {
         let index = self.load.resolutions.len() - 1;
         (index, &self.load.resolutions[index])
     }
 
     /// `load_library`, for the last resolution.
     fn load_library(&mut self) -> Result<Answer, LogFull> {
-        let (_, Resolution { needed: name, needed_by, reason, .. }) = self.asked();
+        let (_, Resolution { needed: name, needed_by, reason, .. }) = self.current();
         let (name, needed_by, reason) = (name.clone(), *needed_by, *reason);
         if name.is_empty() {
             return Ok(Answer::Missing);
@@ -334,7 +334,7 @@ impl<'a> Walk<'a> {
         path: &PathDirs,
         name: &BStr,
     ) -> Result<Search, LogFull> {
-        for dir in path.iter().filter(|dir| paths::has_room(dir, name.len())) {
+        for dir in path.iter().filter(|dir| paths::has_mount_namespace(dir, name.len())) {
             let mut candidate = dir.clone();
             candidate.push(b'/');
             candidate.extend_from_slice(name);
@@ -377,7 +377,7 @@ impl<'a> Walk<'a> {
         path: &[u8],
         dir_len: usize,
     ) -> Result<(), LogFull> {
-        let (resolution, _) = self.asked();
+        let (resolution, _) = self.current();
         self.load.probes.push(resolution, (source, Call::Open, outcome), path, dir_len)
     }
 

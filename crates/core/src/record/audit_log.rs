@@ -19,12 +19,12 @@ pub struct AuditedProcess {
     /// Process id, as the process saw it.
     pub pid: u32,
     /// Its questions in order.
-    pub questions: Vec<Question>,
+    pub lookups: Vec<Lookup>,
 }
 
 /// One question of an object, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct Lookup {
     /// The object that asks; empty where the log has no line of it.
     pub needed_by: BString,
     /// The string asked for.
@@ -37,7 +37,7 @@ pub struct Question {
     pub mapped: Option<BString>,
 }
 
-impl Question {
+impl Lookup {
     /// The attempts: the answer, or a path asked for as such, or the candidates.
     fn attempts(&self) -> Vec<(SearchSource, &BString)> {
         match &self.answer {
@@ -55,12 +55,12 @@ impl AuditedProcess {
     #[must_use]
     pub fn probes(&self) -> Vec<Probe> {
         let mut probes = Vec::new();
-        for question in &self.questions {
-            for (source, path) in question.attempts() {
-                let hit = question.mapped.as_ref() == Some(path);
+        for lookup in &self.lookups {
+            for (source, path) in lookup.attempts() {
+                let hit = lookup.mapped.as_ref() == Some(path);
                 probes.push(Probe {
-                    needed_by: question.needed_by.clone(),
-                    needed: question.needed.clone(),
+                    needed_by: lookup.needed_by.clone(),
+                    needed: lookup.needed.clone(),
                     source,
                     path: path.clone(),
                     call: Call::Open,
@@ -108,13 +108,13 @@ struct Reader {
 impl Reader {
     fn object(&mut self, id: &[u8], path: BString) {
         self.objects.insert(id.into(), path.clone());
-        if let Some(question) = self.process.questions.last_mut()
-            && question.mapped.is_none()
+        if let Some(lookup) = self.process.lookups.last_mut()
+            && lookup.mapped.is_none()
         {
-            let fits = question.attempts().last().is_some_and(|(_, tried)| **tried == path)
-                || question.needed.contains(&b'/');
+            let fits = lookup.attempts().last().is_some_and(|(_, tried)| **tried == path)
+                || lookup.needed.contains(&b'/');
             if fits {
-                question.mapped = Some(path);
+                lookup.mapped = Some(path);
             }
         }
     }
@@ -123,7 +123,7 @@ impl Reader {
         let source = match source {
             Some(LA_SER_ORIG) => {
                 let needed_by = self.objects.get(BStr::new(id)).cloned().unwrap_or_default();
-                self.process.questions.push(Question {
+                self.process.lookups.push(Lookup {
                     needed_by,
                     needed: name,
                     answer: (!answer.is_empty()).then_some(answer),
@@ -138,8 +138,8 @@ impl Reader {
             Some(64) => SearchSource::System,
             _ => return,
         };
-        if let Some(question) = self.process.questions.last_mut() {
-            question.tries.push((source, name));
+        if let Some(lookup) = self.process.lookups.last_mut() {
+            lookup.tries.push((source, name));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::room::RoomError;
+use crate::mount_namespace::MountNamespaceError;
 use crate::trace::TraceError;
 
 /// Why a start could not be measured.
@@ -20,7 +20,7 @@ pub enum BenchError {
     Trace(#[from] TraceError),
     /// The room that it is to be run in cannot be entered.
     #[error(transparent)]
-    Room(#[from] RoomError),
+    MountNamespace(#[from] MountNamespaceError),
     /// The command could not be started or waited for.
     #[error("{}: cannot be started", command.display())]
     Start {

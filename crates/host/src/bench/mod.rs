@@ -21,7 +21,7 @@ use fastrand::Rng;
 pub use self::error::BenchError;
 pub use self::run::Taken;
 use self::stats::{Ratio, Spread};
-use crate::room::Room;
+use crate::mount_namespace::MountNamespace;
 use crate::trace::Command;
 
 /// Rounds that a time budget gives at the least, and any run at the most: pairs of
@@ -37,7 +37,7 @@ pub struct Variant {
     /// looked for along `PATH`, once, before anything is timed.
     pub command: Command,
     /// Where it is run; `None` where the caller is.
-    pub room: Option<Room>,
+    pub mount_namespace: Option<MountNamespace>,
 }
 
 /// Where the clock stops.

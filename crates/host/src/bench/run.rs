@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{BenchError, Options, Until, Variant, caches};
 use crate::child::{ends_within, kill_family, last_line};
-use crate::room::Room;
+use crate::mount_namespace::MountNamespace;
 use crate::trace::{Command, Entered, time_to_entry};
 
 /// What one start took.
@@ -25,21 +25,21 @@ pub struct Taken {
 pub(super) struct Start {
     command: Command,
     file: PathBuf,
-    room: Option<Room>,
+    mount_namespace: Option<MountNamespace>,
 }
 
 impl Start {
     /// Finds the file of a command.
     pub(super) fn new(variant: &Variant, options: &Options) -> Result<Self, BenchError> {
-        if let Some(room) = &variant.room {
-            room.enter()?;
+        if let Some(mount_namespace) = &variant.mount_namespace {
+            mount_namespace.enter()?;
         }
         let mut command = variant.command.clone();
         let file = command.file()?;
         if options.until == Until::Entry {
             command.program = file.clone().into();
         }
-        Ok(Self { command, file, room: variant.room.clone() })
+        Ok(Self { command, file, mount_namespace: variant.mount_namespace.clone() })
     }
 
     /// A start that shows whether the command works; where it does not, what it says.
@@ -102,7 +102,7 @@ impl Start {
     }
 
     fn enter(&self) -> Result<(), BenchError> {
-        Ok(self.room.as_ref().map_or(Ok(()), Room::enter)?)
+        Ok(self.mount_namespace.as_ref().map_or(Ok(()), MountNamespace::enter)?)
     }
 
     fn std_command(&self) -> std::process::Command {

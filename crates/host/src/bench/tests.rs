@@ -7,7 +7,7 @@ use super::*;
 
 fn shell(script: &str) -> Variant {
     let args = ["-c", script].map(OsString::from);
-    Variant { name: script.to_owned(), command: Command::new("sh", args), room: None }
+    Variant { name: script.to_owned(), command: Command::new("sh", args), mount_namespace: None }
 }
 
 fn quick() -> Options {
@@ -68,7 +68,7 @@ fn an_endless_command_and_its_children_are_killed() {
 #[test]
 fn a_command_that_is_not_there_is_said_to_be_so() {
     let gone = Command::new("no-such-program-anywhere", []);
-    let variant = Variant { name: "gone".to_owned(), command: gone, room: None };
+    let variant = Variant { name: "gone".to_owned(), command: gone, mount_namespace: None };
     let error = measured(&[variant], &quick()).expect_err("not there");
     assert!(error.to_string().contains("not found"), "{error}");
     assert!(matches!(measured(&[], &quick()), Err(BenchError::Nothing)));

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use becalm_core::fs::Errno;
-use becalm_core::index::build::{Asked, Gatherer, Stamps, is_in_package, name_in};
+use becalm_core::index::build::{Fingerprints, Gatherer, ResolvedObject, is_in_package, name_in};
 use becalm_core::index::hash::NameHash;
-use becalm_core::index::{Folder, Stamp};
+use becalm_core::index::{Fingerprint, Folder};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
@@ -17,35 +17,41 @@ use becalm_core::search::store::below;
 
 impl<'a> Work<'a> {
     /// Adds them; gives the stores whose own directory says whether packages came or went.
-    pub(super) fn directories(&self, gatherer: &mut Gatherer, asked: &[Asked]) -> Vec<&'a BStr> {
-        let flat = self.roots(gatherer, asked);
+    pub(super) fn directories(
+        &self,
+        gatherer: &mut Gatherer,
+        resolved: &[ResolvedObject],
+    ) -> Vec<&'a BStr> {
+        let flat = self.roots(gatherer, resolved);
         let mut seen: FxHashSet<BString> = FxHashSet::default();
         for dir in self.options.dirs {
             let path = without_slashes(bytes_of(dir));
             if !seen.insert(path.clone()) {
                 continue;
             }
-            if let Some((stamp, names)) = self.names(&path) {
-                gatherer.snapshot(path, stamp, names);
+            if let Some((fingerprint, names)) = self.names(&path) {
+                gatherer.snapshot(path, fingerprint, names);
             }
         }
         let mut seen: FxHashSet<&BString> = FxHashSet::default();
-        for folder in self.to_watch(&flat, asked) {
+        for folder in self.to_watch(&flat, resolved) {
             seen.insert(folder);
-            gatherer.folder(folder, self.mark(folder), true);
+            gatherer.folder(folder, self.digest(folder), true);
         }
-        for dir in asked.iter().flat_map(|asked| &asked.searched) {
+        for dir in resolved.iter().flat_map(|resolved| &resolved.searched) {
             if seen.insert(dir) {
-                gatherer.folder(dir, self.mark(dir), false);
+                gatherer.folder(dir, self.digest(dir), false);
             }
         }
         flat
     }
 
     /// What a folder is like now.
-    fn mark(&self, folder: &BString) -> u32 {
-        match self.stamps.stamp(folder.as_ref()) {
-            Ok(stamp) if stamp.is_settled(self.stamps.now()) => Stamp { size: 0, ..stamp }.mark(),
+    fn digest(&self, folder: &BString) -> u32 {
+        match self.fingerprints.fingerprint(folder.as_ref()) {
+            Ok(fingerprint) if fingerprint.is_settled(self.fingerprints.now()) => {
+                Fingerprint { size: 0, ..fingerprint }.digest()
+            }
             Err(Errno::NOENT) => Folder::ABSENT,
             // Listed, and who searches it asked, again each time.
             _ => Folder::UNKNOWN,
@@ -54,9 +60,11 @@ impl<'a> Work<'a> {
 
     /// The stores' own directories. A stamp that may be shared by a later state matches
     /// nothing; neither does that of a store whose packages come and go deeper down.
-    fn roots(&self, gatherer: &mut Gatherer, asked: &[Asked]) -> Vec<&'a BStr> {
-        let answers = asked.iter().flat_map(|asked| &asked.object.edges).map(|edge| &edge.path);
-        let canonical = asked.iter().map(|asked| &asked.object).filter(|object| object.canonical);
+    fn roots(&self, gatherer: &mut Gatherer, resolved: &[ResolvedObject]) -> Vec<&'a BStr> {
+        let answers =
+            resolved.iter().flat_map(|resolved| &resolved.object.edges).map(|edge| &edge.path);
+        let canonical =
+            resolved.iter().map(|resolved| &resolved.object).filter(|object| object.canonical);
         let own = canonical.map(|object| &object.path).chain(&self.group.paths);
         let paths: Vec<&BString> = own.chain(answers).collect();
         let mut flat: Vec<&BStr> = Vec::new();
@@ -68,26 +76,26 @@ impl<'a> Work<'a> {
                 continue;
             }
             let is_flat = is_used && inside.all(is_in_package);
-            let stamp = self.settled(store).filter(|_| is_flat);
+            let fingerprint = self.settled(store).filter(|_| is_flat);
             if is_flat {
                 flat.push(store);
             }
-            gatherer.root(store.to_owned(), stamp.unwrap_or_default());
+            gatherer.root(store.to_owned(), fingerprint.unwrap_or_default());
         }
         // Nothing stands for what is in these; `--update` walks them again.
         let stores = self.options.stores.iter().filter(|tree| is_changed_in_place(tree));
         for tree in stores.chain(self.options.trees) {
-            gatherer.root(bytes_of(&real(tree)), Stamp::default());
+            gatherer.root(bytes_of(&real(tree)), Fingerprint::default());
         }
         flat
     }
 
     /// Of the folders listed those to look at again: each package of a flat store, and in it
     /// those that hold objects and those above them; in other stores all.
-    fn to_watch<'s>(&'s self, flat: &'s [&BStr], asked: &[Asked]) -> Vec<&'s BString> {
+    fn to_watch<'s>(&'s self, flat: &'s [&BStr], resolved: &[ResolvedObject]) -> Vec<&'s BString> {
         let mut holders: FxHashSet<&[u8]> = FxHashSet::default();
-        for asked in asked.iter().filter(|asked| asked.object.canonical) {
-            let path = &asked.object.path;
+        for resolved in resolved.iter().filter(|resolved| resolved.object.canonical) {
+            let path = &resolved.object.path;
             let mut above = path.rfind_byte(b'/').map(|slash| &path[..slash]);
             while let Some(dir) = above.filter(|dir| holders.insert(dir)) {
                 above = dir.rfind_byte(b'/').map(|slash| &dir[..slash]);
@@ -113,13 +121,16 @@ impl<'a> Work<'a> {
         self.stores.contain(path) || self.stores.iter().any(|store| path == store)
     }
 
-    pub(super) fn settled(&self, path: &BStr) -> Option<Stamp> {
-        self.stamps.stamp(path).ok().filter(|stamp| stamp.is_settled(self.stamps.now()))
+    pub(super) fn settled(&self, path: &BStr) -> Option<Fingerprint> {
+        self.fingerprints
+            .fingerprint(path)
+            .ok()
+            .filter(|fingerprint| fingerprint.is_settled(self.fingerprints.now()))
     }
 
     /// The names in a directory between two equal stamps; `None` where it has hwcaps
     /// subdirectories, or changes.
-    fn names(&self, path: &BString) -> Option<(Stamp, Vec<NameHash>)> {
+    fn names(&self, path: &BString) -> Option<(Fingerprint, Vec<NameHash>)> {
         let before = self.settled(path.as_ref())?;
         let session = self.os.session();
         let mut names = Vec::new();
@@ -129,7 +140,7 @@ impl<'a> Work<'a> {
             names.push(name_in(&session, path.as_ref(), name.as_ref(), ident)?);
         }
         names.sort_unstable();
-        (self.stamps.stamp(path.as_ref()) == Ok(before)).then_some((before, names))
+        (self.fingerprints.fingerprint(path.as_ref()) == Ok(before)).then_some((before, names))
     }
 }
 

@@ -36,7 +36,7 @@ impl Work<'_> {
         facts: &Arc<LoaderFacts>,
         path: &BStr,
     ) -> Option<(Program, StaticTls)> {
-        let seen = self.settled(path).map_or(0, |stamp| stamp.mark());
+        let seen = self.settled(path).map_or(0, |fingerprint| fingerprint.digest());
         let subject = Subject::open(fs, path).ok()?;
         let SubjectKind::Program { interpreter } = &subject.kind else { return None };
         let interpreter = interpreter.clone();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use becalm_core::facts::LoaderFacts;
-use becalm_core::index::Guard;
-use becalm_core::index::build::{Asked, Asker, Listed};
+use becalm_core::index::Condition;
+use becalm_core::index::build::{Listed, ResolvedObject, Resolver};
 use becalm_core::search::store::below;
 use bstr::{BStr, BString};
 use rayon::prelude::*;
@@ -22,21 +22,22 @@ impl Work<'_> {
     pub(super) fn list(
         &self,
         facts: &LoaderFacts,
-        asked: &[Asked],
+        resolved: &[ResolvedObject],
         listed: &mut ListedDirs,
     ) -> Vec<BString> {
-        let with_rpath = asked.iter().filter(|asked| asked.has_rpath);
-        let dirs: FxHashSet<&Arc<BString>> = with_rpath.flat_map(|asked| &asked.searched).collect();
+        let with_rpath = resolved.iter().filter(|resolved| resolved.has_rpath);
+        let dirs: FxHashSet<&Arc<BString>> =
+            with_rpath.flat_map(|resolved| &resolved.searched).collect();
         let new: Vec<&Arc<BString>> =
             dirs.into_iter().filter(|dir| !listed.contains_key(&***dir)).collect();
         let found: Vec<Vec<(BString, Listed)>> = new
             .par_chunks(CHUNK)
             .map(|chunk| {
                 let session = self.os.session();
-                let asker = Asker::new(self.sources(&session, facts));
+                let resolver = Resolver::new(self.sources(&session, facts));
                 let names = |dir: &BStr| names_in(&dir.to_owned());
                 let list = |dir: &&Arc<BString>| {
-                    Some((BString::clone(dir), asker.listed(dir.as_ref().as_ref(), &names)?))
+                    Some((BString::clone(dir), resolver.listed(dir.as_ref().as_ref(), &names)?))
                 };
                 chunk.iter().filter_map(list).collect()
             })
@@ -48,12 +49,12 @@ impl Work<'_> {
     }
 
     /// An absent package of a store whose roots say nothing of it is looked for each time.
-    pub(super) fn look_each_time(&self, flat: &[&BStr], guards: &mut [Guard]) {
-        for guard in guards {
-            if let Guard::AbsentPackage(path) = guard
+    pub(super) fn look_each_time(&self, flat: &[&BStr], conditions: &mut [Condition]) {
+        for condition in conditions {
+            if let Condition::AbsentPackage(path) = condition
                 && !flat.iter().any(|store| below(path, store).is_some())
             {
-                *guard = Guard::Absent(std::mem::take(path));
+                *condition = Condition::Absent(std::mem::take(path));
             }
         }
     }

@@ -15,59 +15,61 @@ use std::sync::Arc;
 
 use becalm_core::facts::LoaderFacts;
 use becalm_core::fs::Errno;
-use becalm_core::index::build::{Asked, Left, Stamps};
+use becalm_core::index::build::{Deferred, Fingerprints, ResolvedObject};
 use becalm_core::index::tls::StaticTls;
-use becalm_core::index::{Folder, Guard, Index, Object, Program, Stamp, Target};
+use becalm_core::index::{Condition, Fingerprint, Folder, Index, Object, Program, Target};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::rpath::{ListedDirs, certain_paths};
 use super::{
-    Group, IndexOptions, Indexed, MachineIndex, OsStamps, Work, by_machine, bytes_of, elf_paths,
-    immutable, kind_of, names_of, real,
+    Group, IndexOptions, Indexed, MachineIndex, OsFingerprints, Work, by_machine, bytes_of,
+    elf_paths, immutable, kind_of, names_of, real,
 };
 use crate::{FactChoice, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
-impl OsStamps {
-    /// As the module looks at it (`crates/lib/audit/guard.c` `look`). Whose loader a process has, only the
+impl OsFingerprints {
+    /// As the module looks at it (`crates/lib/audit/condition.c` `look`). Whose loader a process has, only the
     /// process knows.
     #[must_use]
-    pub fn hold(&self, guard: &Guard) -> bool {
-        let stamp = |path: &BString| self.stamp(path.as_ref());
-        match guard {
-            Guard::Directory(path, known) => {
-                stamp(path).is_ok_and(|now| now == Stamp { size: now.size, ..*known })
+    pub fn hold(&self, condition: &Condition) -> bool {
+        let fingerprint = |path: &BString| self.fingerprint(path.as_ref());
+        match condition {
+            Condition::Directory(path, known) => {
+                fingerprint(path).is_ok_and(|now| now == Fingerprint { size: now.size, ..*known })
             }
-            Guard::File(path, known) => stamp(path) == Ok(*known),
-            Guard::Absent(path) | Guard::AbsentPackage(path) => stamp(path) == Err(Errno::NOENT),
-            Guard::Loader(_) => true,
+            Condition::File(path, known) => fingerprint(path) == Ok(*known),
+            Condition::Absent(path) | Condition::AbsentPackage(path) => {
+                fingerprint(path) == Err(Errno::NOENT)
+            }
+            Condition::Loader(_) => true,
         }
     }
 
     /// As [`Self::hold`], in a process with the loader at a path.
     #[must_use]
-    pub fn hold_for(&self, guard: &Guard, loader: &BStr) -> bool {
-        match guard {
-            Guard::Loader(paths) => paths.split_str(":").any(|path| path == loader),
-            guard => self.hold(guard),
+    pub fn hold_for(&self, condition: &Condition, loader: &BStr) -> bool {
+        match condition {
+            Condition::Loader(paths) => paths.split_str(":").any(|path| path == loader),
+            condition => self.hold(condition),
         }
     }
 
     /// True where a folder is as it was, or still not there.
     #[must_use]
     pub fn is_as_it_was(&self, folder: &Folder) -> bool {
-        match (folder.mark, self.stamp(folder.path.as_ref())) {
+        match (folder.digest, self.fingerprint(folder.path.as_ref())) {
             (Folder::UNKNOWN, _) => false,
             (Folder::ABSENT, now) => now == Err(Errno::NOENT),
-            (mark, now) => now.is_ok_and(|now| Stamp { size: 0, ..now }.mark() == mark),
+            (digest, now) => now.is_ok_and(|now| Fingerprint { size: 0, ..now }.digest() == digest),
         }
     }
 
     /// True if the file at a path is the one of that mark ([`Object::seen`]).
     #[must_use]
     pub fn is_as_seen(&self, path: &BStr, seen: u32) -> bool {
-        seen != 0 && self.stamp(path).is_ok_and(|stamp| stamp.mark() == seen)
+        seen != 0 && self.fingerprint(path).is_ok_and(|fingerprint| fingerprint.digest() == seen)
     }
 }
 
@@ -88,9 +90,9 @@ pub fn update_stores(
     let choice = FactChoice::default();
     let choice = options.facts.unwrap_or(&choice);
     let facts = loader_facts(os, group.interpreter.as_ref(), choice).ok()?;
-    let (stamps, loaders) = (OsStamps::default(), BString::default());
+    let (fingerprints, loaders) = (OsFingerprints::default(), BString::default());
     let (stores, group, folders) = (&stores, &group, folders.as_slice());
-    let mut work = Work { os, stamps, options, stores, group, folders, loaders };
+    let mut work = Work { os, fingerprints, options, stores, group, folders, loaders };
     work.loaders = work.alike(&facts, choice);
     if work.loaders != *before.loaders || work.settings(&facts) != old.settings {
         return None;
@@ -109,7 +111,7 @@ pub fn update_stores(
 /// The old index, held against what is there.
 struct Before<'a> {
     old: &'a Index,
-    stamps: OsStamps,
+    fingerprints: OsFingerprints,
     /// By guard, whether it holds.
     holds: Vec<bool>,
     /// By folder, whether it is as it was.
@@ -137,14 +139,15 @@ struct Sorted<'a> {
 
 impl<'a> Before<'a> {
     fn look(old: &'a Index) -> Option<Self> {
-        let loaders = old.guards.iter().find_map(|guard| match guard {
-            Guard::Loader(list) => Some(list),
+        let loaders = old.conditions.iter().find_map(|condition| match condition {
+            Condition::Loader(list) => Some(list),
             _ => None,
         })?;
-        let stamps = OsStamps::default();
-        let holds: Vec<bool> = old.guards.par_iter().map(|guard| stamps.hold(guard)).collect();
-        let same = old.folders.par_iter().map(|folder| stamps.is_as_it_was(folder)).collect();
-        Some(Self { old, stamps, holds, same, loaders })
+        let fingerprints = OsFingerprints::default();
+        let holds: Vec<bool> =
+            old.conditions.par_iter().map(|condition| fingerprints.hold(condition)).collect();
+        let same = old.folders.par_iter().map(|folder| fingerprints.is_as_it_was(folder)).collect();
+        Some(Self { old, fingerprints, holds, same, loaders })
     }
 
     /// Lists what has changed of the folders that were walked, and walks those that are new.
@@ -220,16 +223,16 @@ impl<'a> Before<'a> {
     /// True where asking an object again would give what is known.
     fn still_answers(&self, object: &Object) -> bool {
         let is_same = |&folder: &u32| self.same.get(folder as usize) == Some(&true);
-        Left::Unsettled.count(&object.left) == 0
+        Deferred::Unsettled.count(&object.deferred) == 0
             && object.searched.iter().all(is_same)
             && self.hold(object)
-            && self.stamps.is_as_seen(object.path.as_ref(), object.seen)
+            && self.fingerprints.is_as_seen(object.path.as_ref(), object.seen)
     }
 
     /// True where every guard of an object's answers holds.
     fn hold(&self, object: &Object) -> bool {
-        let mut guards = object.edges.iter().flat_map(|edge| &edge.guards);
-        guards.all(|&guard| self.holds.get(guard as usize) == Some(&true))
+        let mut conditions = object.edges.iter().flat_map(|edge| &edge.conditions);
+        conditions.all(|&condition| self.holds.get(condition as usize) == Some(&true))
     }
 
     /// Those of the machine among the objects to read. `None` where the machine cannot be told.
@@ -257,21 +260,22 @@ impl<'a> Before<'a> {
     }
 
     /// The kept objects as they were asked.
-    fn kept(&self, keep: &[&Object]) -> Vec<Asked> {
+    fn kept(&self, keep: &[&Object]) -> Vec<ResolvedObject> {
         let folders = self.old.folders.iter();
         let dirs: Vec<Arc<BString>> = folders.map(|folder| Arc::new(folder.path.clone())).collect();
-        keep.iter().map(|object| self.asked(object, &dirs)).collect()
+        keep.iter().map(|object| self.resolved(object, &dirs)).collect()
     }
 
     /// A kept object as it was asked.
-    fn asked(&self, object: &Object, searched: &[Arc<BString>]) -> Asked {
-        let guard = |at: &u32| self.old.guards.get(*at as usize).cloned();
-        let guards = object.edges.iter();
-        let guards = guards.map(|edge| edge.guards.iter().filter_map(guard).collect()).collect();
+    fn resolved(&self, object: &Object, searched: &[Arc<BString>]) -> ResolvedObject {
+        let condition = |at: &u32| self.old.conditions.get(*at as usize).cloned();
+        let conditions = object.edges.iter();
+        let conditions =
+            conditions.map(|edge| edge.conditions.iter().filter_map(condition).collect()).collect();
         let dirs = object.searched.iter().filter_map(|&at| searched.get(at as usize).cloned());
         let searched = dirs.collect();
         let has_rpath = object.rpath.is_some();
-        Asked { object: object.clone(), guards, searched, has_rpath }
+        ResolvedObject { object: object.clone(), conditions, searched, has_rpath }
     }
 }
 
@@ -281,15 +285,15 @@ impl Work<'_> {
         &self,
         facts: &Arc<LoaderFacts>,
         before: &Before<'_>,
-        kept: Vec<Asked>,
-        new: Vec<Asked>,
+        kept: Vec<ResolvedObject>,
+        new: Vec<ResolvedObject>,
         listed: ListedDirs,
     ) -> MachineIndex {
         let read = new.len();
         let reached = reached(&kept, &new);
         let programs = self.programs_again(facts, before, &kept, &reached);
         let fresh = self.searched(&new);
-        let mut all: Vec<Asked> = new.into_iter().chain(kept).collect();
+        let mut all: Vec<ResolvedObject> = new.into_iter().chain(kept).collect();
         drop_unnamed(&mut all, &listed);
         let common = self.common_again(before, &fresh);
         let common = common.unwrap_or_else(|| self.common(facts, &self.searched(&all)));
@@ -303,10 +307,10 @@ impl Work<'_> {
         &self,
         facts: &Arc<LoaderFacts>,
         before: &Before<'_>,
-        kept: &[Asked],
+        kept: &[ResolvedObject],
         reached: &FxHashSet<BString>,
     ) -> Vec<(Program, StaticTls)> {
-        let kept = kept.iter().map(|asked| &asked.object.path);
+        let kept = kept.iter().map(|resolved| &resolved.object.path);
         let kept: FxHashSet<&BString> = kept.filter(|path| !reached.contains(*path)).collect();
         let (same, others): (Vec<&Program>, Vec<&Program>) =
             before.old.programs.iter().partition(|program| kept.contains(&program.path));
@@ -323,40 +327,44 @@ impl Work<'_> {
 
     /// The common object of before, where the loader cache is; a name that now lies in one of
     /// these directories is no longer outside.
-    fn common_again(&self, before: &Before<'_>, dirs: &FxHashSet<Arc<BString>>) -> Option<Asked> {
+    fn common_again(
+        &self,
+        before: &Before<'_>,
+        dirs: &FxHashSet<Arc<BString>>,
+    ) -> Option<ResolvedObject> {
         let common = before.old.objects.iter().find(|object| object.path.is_empty())?;
         if !before.hold(common) {
             return None;
         }
         let names = names_of(dirs);
-        let mut asked = before.asked(common, &[]);
-        for edge in &mut asked.object.edges {
+        let mut resolved = before.resolved(common, &[]);
+        for edge in &mut resolved.object.edges {
             let is_named = names.as_ref().is_none_or(|names| names.contains(edge.needed()));
             edge.outside &= !is_named;
         }
-        Some(asked)
+        Some(resolved)
     }
 }
 
 /// The kept objects from which answers lead to a new one, or may, where a question is the
 /// loader's.
-fn reached(kept: &[Asked], new: &[Asked]) -> FxHashSet<BString> {
+fn reached(kept: &[ResolvedObject], new: &[ResolvedObject]) -> FxHashSet<BString> {
     let mut reached: FxHashSet<BString> = FxHashSet::default();
     if new.is_empty() {
         return reached;
     }
-    reached.extend(new.iter().map(|asked| asked.object.path.clone()));
-    let is_open = |why: &Left| *why != Left::NotFound;
-    let open: Vec<Left> = Left::ALL.into_iter().filter(is_open).collect();
+    reached.extend(new.iter().map(|resolved| resolved.object.path.clone()));
+    let is_open = |why: &Deferred| *why != Deferred::NotFound;
+    let open: Vec<Deferred> = Deferred::ALL.into_iter().filter(is_open).collect();
     loop {
-        let leads = |asked: &&Asked| {
-            let Object { path, edges, left, .. } = &asked.object;
+        let leads = |resolved: &&ResolvedObject| {
+            let Object { path, edges, deferred, .. } = &resolved.object;
             !reached.contains(path)
-                && (open.iter().any(|why| why.count(left) > 0)
+                && (open.iter().any(|why| why.count(deferred) > 0)
                     || edges.iter().any(|edge| reached.contains(&edge.path)))
         };
         let more: Vec<BString> =
-            kept.iter().filter(leads).map(|asked| asked.object.path.clone()).collect();
+            kept.iter().filter(leads).map(|resolved| resolved.object.path.clone()).collect();
         if more.is_empty() {
             return reached;
         }
@@ -365,11 +373,11 @@ fn reached(kept: &[Asked], new: &[Asked]) -> FxHashSet<BString> {
 }
 
 /// Leaves out objects by paths that no answer names any longer.
-fn drop_unnamed(all: &mut Vec<Asked>, listed: &ListedDirs) {
-    let answers = all.iter().flat_map(|asked| &asked.object.edges);
+fn drop_unnamed(all: &mut Vec<ResolvedObject>, listed: &ListedDirs) {
+    let answers = all.iter().flat_map(|resolved| &resolved.object.edges);
     let answers = answers.map(|edge| edge.path.clone());
     let named: FxHashSet<BString> = answers.chain(certain_paths(listed)).collect();
-    all.retain(|asked| asked.object.canonical || named.contains(&asked.object.path));
+    all.retain(|resolved| resolved.object.canonical || named.contains(&resolved.object.path));
 }
 
 /// The folders in a folder, and the files that begin like ELF.

@@ -6,8 +6,8 @@ use std::io::Read;
 use becalm_core::fs::{Errno, FileId, FileKind};
 use bstr::BStr;
 
+use super::fingerprint::{Fingerprint, Stat};
 use super::root::errno;
-use super::stamp::{Stamp, Stat};
 use super::{OsFs, object_file};
 
 /// Bytes of the largest interpreter that is read; musl's has under 1 MB.
@@ -17,7 +17,7 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Interpreter {
     id: FileId,
-    stamp: Stamp,
+    fingerprint: Fingerprint,
     owner: u32,
 }
 
@@ -32,14 +32,14 @@ pub(crate) struct OpenInterpreter {
 
 impl Interpreter {
     fn new(stat: &Stat) -> Self {
-        Self { id: stat.id, stamp: stat.stamp, owner: stat.owner }
+        Self { id: stat.id, fingerprint: stat.fingerprint, owner: stat.owner }
     }
 
     /// True where it belongs to root or to this user, nobody else may write it and it
     /// has no set-id bit: see [`crate::ask`].
     pub(crate) fn may_run(&self) -> bool {
         let ours = self.owner == 0 || self.owner == rustix::process::geteuid().as_raw();
-        ours && self.stamp.mode & 0o6022 == 0
+        ours && self.fingerprint.mode & 0o6022 == 0
     }
 }
 

@@ -14,8 +14,8 @@ use becalm_core::fs::FileId;
 use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, OFlags, RawDir};
 
+use super::fingerprint::{self, Fingerprint, Stat};
 use super::root::Root;
-use super::stamp::{self, Stamp, Stat};
 
 /// Misses in a directory after which its listing is read. Below that a few failing
 /// look-ups are cheaper than the names of a /usr/lib.
@@ -54,10 +54,10 @@ pub(super) struct KnownDir {
     listing: RwLock<Option<Arc<Listing>>>,
 }
 
-/// The names of a directory in the state that `stamp` tells.
+/// The names of a directory in the state that `fingerprint` tells.
 #[derive(Debug)]
 pub(super) struct Listing {
-    stamp: Stamp,
+    fingerprint: Fingerprint,
     /// True where a later change of the directory might leave the stamp as it is.
     racy: bool,
     /// `None` where absence cannot be told from the names.
@@ -77,10 +77,10 @@ impl Listing {
 
 impl KnownDir {
     /// The listing where it still holds for a directory that `stat` shows in state
-    /// `stamp`.
-    pub(super) fn listing(&self, stamp: &Stamp) -> Option<Arc<Listing>> {
+    /// `fingerprint`.
+    pub(super) fn listing(&self, fingerprint: &Fingerprint) -> Option<Arc<Listing>> {
         let listing = self.listing.read().unwrap_or_else(PoisonError::into_inner);
-        listing.as_ref().filter(|l| !l.racy && l.stamp == *stamp).cloned()
+        listing.as_ref().filter(|l| !l.racy && l.fingerprint == *fingerprint).cloned()
     }
 
     /// Counts a miss; true where it is time to list the directory.
@@ -89,21 +89,21 @@ impl KnownDir {
     }
 
     /// Reads the names of the directory at `path`, for one that was seen as `id` in
-    /// state `stamp`; `None` where it is another by now.
+    /// state `fingerprint`; `None` where it is another by now.
     pub(super) fn list(
         &self,
         root: &Root,
         path: &[u8],
         id: FileId,
-        stamp: &Stamp,
+        fingerprint: &Fingerprint,
     ) -> Option<Arc<Listing>> {
-        let started = stamp::now();
-        let racy = stamp.may_change_unseen(started);
+        let started = fingerprint::now();
+        let racy = fingerprint.may_change_unseen(started);
         let names = match root.open(path, OFlags::RDONLY | OFlags::DIRECTORY) {
             // Not ours to list, but perhaps to search.
             Err(_) => None,
             Ok(dir) => {
-                let same = |stat: Stat| stat.id == id && stat.stamp == *stamp;
+                let same = |stat: Stat| stat.id == id && stat.fingerprint == *fingerprint;
                 let state = || rustix::fs::fstat(&dir).ok().map(|stat| Stat::new(&stat));
                 if !state().is_some_and(same) {
                     return None;
@@ -119,7 +119,7 @@ impl KnownDir {
             // It has to be listed again, but not by every session at its first miss.
             self.misses.store(0, Ordering::Relaxed);
         }
-        let listing = Arc::new(Listing { stamp: *stamp, racy, names });
+        let listing = Arc::new(Listing { fingerprint: *fingerprint, racy, names });
         let mut shared = self.listing.write().unwrap_or_else(PoisonError::into_inner);
         *shared = Some(Arc::clone(&listing));
         Some(listing)

@@ -18,13 +18,13 @@
 //!
 //! `root` makes the system calls, on the real root or inside another one.
 
+mod fingerprint;
 mod interpreter;
 mod listing;
 mod object_file;
 mod root;
 mod session;
 mod shards;
-mod stamp;
 
 #[cfg(test)]
 mod tests;
@@ -36,10 +36,10 @@ use becalm_core::fs::{Errno, FileId, OpenedFile};
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::HostError;
+use fingerprint::{Fingerprint, Stat};
 use listing::KnownDir;
 use root::Root;
 use shards::Shards;
-use stamp::{Stamp, Stat};
 
 pub(crate) use interpreter::{Interpreter, OpenInterpreter};
 pub(crate) use root::proc_path;
@@ -58,7 +58,7 @@ pub struct OsFs {
 /// What opening a file gave, and the state of the file that it held for.
 #[derive(Clone, Debug)]
 struct KnownFile {
-    stamp: Stamp,
+    fingerprint: Fingerprint,
     result: Result<Arc<OpenedFile>, Errno>,
 }
 
@@ -150,19 +150,20 @@ impl OsFs {
     /// Opens what `stat` has just described, or takes what is known of it.
     fn opened(&self, path: &[u8], stat: &Stat) -> Result<Arc<OpenedFile>, Errno> {
         if let Some(known) = self.files.get(&stat.id)
-            && known.stamp == stat.stamp
+            && known.fingerprint == stat.fingerprint
         {
             return known.result;
         }
-        let started = stamp::now();
+        let started = fingerprint::now();
         let opened = object_file::open(&self.root, path, stat);
         let keep = match &opened.result {
             Ok(_) => opened.readable,
             // A refusal follows from mode, owner and ACL, which ctime covers.
             Err(errno) => matches!(*errno, Errno::ACCES | Errno::PERM),
         };
-        if keep && !opened.stat.stamp.may_change_unseen(started) {
-            let known = KnownFile { stamp: opened.stat.stamp, result: opened.result.clone() };
+        if keep && !opened.stat.fingerprint.may_change_unseen(started) {
+            let known =
+                KnownFile { fingerprint: opened.stat.fingerprint, result: opened.result.clone() };
             self.files.insert(opened.stat.id, known);
         }
         opened.result

@@ -14,8 +14,8 @@ use becalm_core::elf::{self, ElfError};
 use becalm_core::fs::{Errno, FileKind, OpenedFile};
 use object::ReadRef;
 
+use super::fingerprint::Stat;
 use super::root::{self, Root};
-use super::stamp::Stat;
 use crate::ranges::{self, Limits, Ranges};
 
 /// Bytes of a file that [`OpenedFile::head`] holds.
@@ -58,7 +58,7 @@ pub(super) fn open(root: &Root, path: &[u8], stat: &Stat) -> Opened {
         let result = Ok(unread(&stat, not_a_file(&stat)));
         return Opened { stat, result, readable: stat.kind == FileKind::Directory };
     }
-    let reader = Reader::new(file, stat.stamp.len);
+    let reader = Reader::new(file, stat.fingerprint.len);
     let head = reader.head();
     let object = elf::parse(&reader);
     let failed = reader.failed.get().copied();
@@ -66,8 +66,13 @@ pub(super) fn open(root: &Root, path: &[u8], stat: &Stat) -> Opened {
         Some(errno) => Err(ElfError::Unreadable(errno.0)),
         None => object.map(Arc::new),
     };
-    let opened =
-        OpenedFile { id: stat.id, mode: stat.stamp.mode, len: stat.stamp.len, head, object };
+    let opened = OpenedFile {
+        id: stat.id,
+        mode: stat.fingerprint.mode,
+        len: stat.fingerprint.len,
+        head,
+        object,
+    };
     Opened { stat, result: Ok(Arc::new(opened)), readable: failed.is_none() }
 }
 
@@ -90,8 +95,8 @@ pub(super) fn not_a_file(stat: &Stat) -> Errno {
 fn unread(stat: &Stat, errno: Errno) -> Arc<OpenedFile> {
     Arc::new(OpenedFile {
         id: stat.id,
-        mode: stat.stamp.mode,
-        len: stat.stamp.len,
+        mode: stat.fingerprint.mode,
+        len: stat.fingerprint.len,
         head: Err(errno),
         object: Err(ElfError::Unreadable(errno.0)),
     })
@@ -108,7 +113,7 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Stat) -> Result<Vec<u8
     if stat.kind != FileKind::File {
         return Err(not_a_file(&stat));
     }
-    if stat.stamp.len > MAX_READ {
+    if stat.fingerprint.len > MAX_READ {
         return Err(TOO_BIG);
     }
     // Files of /proc claim no length, so the end is where reading ends.
@@ -124,7 +129,7 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Stat) -> Result<Vec<u8
 /// pages are set aside for a claim beyond that of any usual file of its kind.
 pub(super) fn room_for(stat: &Stat) -> usize {
     const USUAL: u64 = 1024 * 1024;
-    if stat.stamp.len < USUAL { stat.stamp.len as usize + 1 } else { BLOCK as usize }
+    if stat.fingerprint.len < USUAL { stat.fingerprint.len as usize + 1 } else { BLOCK as usize }
 }
 
 /// A file, read in the ranges that are asked for.

@@ -12,7 +12,7 @@ use bstr::{BString, ByteSlice, ByteVec};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno as OsErrno;
 
-use super::stamp::Stat;
+use super::fingerprint::Stat;
 use crate::HostError;
 
 /// How often a look-up inside a root is tried again when the kernel could not rule

@@ -8,8 +8,8 @@ use becalm_core::fs::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
+use super::fingerprint::{Fingerprint, Stat};
 use super::listing::{KnownDir, Listing};
-use super::stamp::{Stamp, Stat};
 use super::{OsFs, object_file};
 
 /// Bytes of the longest path the kernel takes, its NUL included (`PATH_MAX`).
@@ -51,7 +51,7 @@ enum Dir {
 #[derive(Debug)]
 struct SeenDir {
     id: FileId,
-    stamp: Stamp,
+    fingerprint: Fingerprint,
     known: Arc<KnownDir>,
     listing: RefCell<Option<Arc<Listing>>>,
     /// Set once this session has tried to list it.
@@ -140,9 +140,15 @@ impl<'a> Session<'a> {
         match self.os.root.stat(&dot_of(path)) {
             Ok(stat) => {
                 let known = self.os.dirs.get_or_insert_with(stat.id, Arc::default);
-                let listing = RefCell::new(known.listing(&stat.stamp));
+                let listing = RefCell::new(known.listing(&stat.fingerprint));
                 let tried = Cell::new(listing.borrow().is_some());
-                Dir::Is(SeenDir { id: stat.id, stamp: stat.stamp, known, listing, tried })
+                Dir::Is(SeenDir {
+                    id: stat.id,
+                    fingerprint: stat.fingerprint,
+                    known,
+                    listing,
+                    tried,
+                })
             }
             Err(errno) => {
                 if let (Errno::NOENT, Some(dir), Some((parent, _))) = (errno, parent, split(path)) {
@@ -161,7 +167,7 @@ impl<'a> Session<'a> {
             return;
         }
         seen.tried.set(true);
-        let listing = seen.known.list(&self.os.root, &dot_of(path), seen.id, &seen.stamp);
+        let listing = seen.known.list(&self.os.root, &dot_of(path), seen.id, &seen.fingerprint);
         *seen.listing.borrow_mut() = listing;
     }
 }

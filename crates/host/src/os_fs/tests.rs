@@ -272,8 +272,8 @@ fn a_change_on_disk_is_seen_by_the_next_session() {
     assert_eq!(look(b"old"), Err(Errno::NOENT));
     let id = std::fs::metadata(&lib).unwrap();
     let known = os.dirs.get(&FileId { dev: id.dev(), ino: id.ino() }).unwrap();
-    let stamp = os.root.stat(&bytes(&lib)).unwrap().stamp;
-    assert!(known.listing(&stamp).is_some(), "an old listing is shared");
+    let fingerprint = os.root.stat(&bytes(&lib)).unwrap().fingerprint;
+    assert!(known.listing(&fingerprint).is_some(), "an old listing is shared");
     fs::write(lib.join("added"), b"").unwrap();
     fs::write(lib.join("kept"), b"new").unwrap();
     assert_eq!(look(b"new"), Ok(()));
@@ -302,12 +302,12 @@ fn what_changed_within_the_clocks_grain_is_not_kept_for_the_next_session() {
     prime(&session, top.path());
     session.open(file.as_bstr()).unwrap();
     let dir = os.root.stat(&bytes(top.path())).unwrap();
-    assert!(os.dirs.get(&dir.id).unwrap().listing(&dir.stamp).is_none());
+    assert!(os.dirs.get(&dir.id).unwrap().listing(&dir.fingerprint).is_none());
     assert!(os.files.get(&os.root.stat(&file).unwrap().id).is_none());
     // A clock that is ahead of ours, as a file server's may be, proves nothing either.
-    let now = stamp::now();
-    assert!(dir.stamp.may_change_unseen(now - 3_600_000_000_000));
-    assert!(!dir.stamp.may_change_unseen(now + 3_600_000_000_000));
+    let now = fingerprint::now();
+    assert!(dir.fingerprint.may_change_unseen(now - 3_600_000_000_000));
+    assert!(!dir.fingerprint.may_change_unseen(now + 3_600_000_000_000));
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl Counting {
             max_lookups,
             image: Image {
                 path: program.path,
-                asked: program.asked,
+                exec_path: program.exec_path,
                 pid: pid.unsigned_abs(),
                 reached_entry: program.entry.is_none(),
                 interpreter: program.interpreter,
@@ -81,7 +81,7 @@ impl Counting {
     pub(super) fn forked(&self, pid: Pid) -> Counting {
         let image = Image {
             path: self.image.path.clone(),
-            asked: self.image.asked.clone(),
+            exec_path: self.image.exec_path.clone(),
             pid: pid.unsigned_abs(),
             forked: true,
             reached_entry: true,

@@ -21,7 +21,7 @@ pub(super) struct Program {
     /// The file, links resolved.
     pub(super) path: BString,
     /// As it was handed to `execve` (`AT_EXECFN`).
-    pub(super) asked: BString,
+    pub(super) exec_path: BString,
     /// `PT_INTERP`.
     pub(super) interpreter: Option<BString>,
     /// Where the interpreter is mapped.
@@ -69,7 +69,7 @@ impl Program {
         let auxv = std::fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default();
         let value = |key| auxiliary(&auxv, headers.is_64_bit, key);
         program.secure = value(AT_SECURE).is_some_and(|value| value != 0);
-        program.asked = value(AT_EXECFN).map(|addr| task.string(addr)).unwrap_or_default();
+        program.exec_path = value(AT_EXECFN).map(|addr| task.string(addr)).unwrap_or_default();
         program.environment = environment(pid);
         let base = value(AT_BASE).filter(|base| *base != 0);
         if let (Some(base), Some(_)) = (base, &program.interpreter) {

@@ -13,7 +13,7 @@
 //! - whatever asks *this* process to end (`SIGTERM`, `SIGHUP`, `SIGINT`, …) is handed on
 //!   to the program, and the tracer ends when the program does;
 //! - processes that outlive the program are served until they end ([`Rest`]);
-//! - [`Front`] puts the tracer into a child of the process that the user started: killing
+//! - [`Supervisor`] puts the tracer into a child of the process that the user started: killing
 //!   that one, by whatever signal, ends neither program nor tracer;
 //! - with [`Options::all_syscalls`] and [`Options::until_entry`] there is no filter, and
 //!   after the entry point nothing is left behind in the program.
@@ -36,12 +36,12 @@ mod entry;
 mod error;
 mod exec;
 mod filter;
-mod front;
 mod report;
 mod rest;
 mod signals;
 mod spawn;
 mod stopped;
+mod supervisor;
 mod sys;
 mod together;
 mod tracer;
@@ -59,9 +59,9 @@ use tracer::Tracer;
 
 pub use entry::{Entered, time_to_entry};
 pub use error::TraceError;
-pub use front::Front;
 pub use report::{Calibration, Exit, Image, Note, Share, Traced};
 pub use rest::Rest;
+pub use supervisor::Supervisor;
 pub use together::keep_off_this_processor;
 pub use untraced::{Untraced, run_untraced};
 
@@ -108,8 +108,8 @@ pub struct Options {
     pub until_entry: bool,
     /// Lookups of the loader kept for each image.
     pub max_lookups: usize,
-    /// The process that stands before this one, from [`Front::enter`].
-    pub front: Option<Front>,
+    /// The process that stands before this one, from [`Supervisor::enter`].
+    pub supervisor: Option<Supervisor>,
 }
 
 impl Options {
@@ -126,7 +126,7 @@ impl Default for Options {
             all_syscalls: false,
             until_entry: false,
             max_lookups: 1_000_000,
-            front: None,
+            supervisor: None,
         }
     }
 }
@@ -217,10 +217,10 @@ pub fn run_with(
         _ if tracer.leaves_filtered() => Some(Rest::new(None, handing_on)),
         _ => None,
     };
-    let front = tracer.options.front.take();
+    let supervisor = tracer.options.supervisor.take();
     let overhead = tracer.overhead;
     let images = tracer.images.into_iter().map(Counting::finish).collect();
-    Ok(Traced { images, exit, overhead, notes: tracer.notes, rest, front })
+    Ok(Traced { images, exit, overhead, notes: tracer.notes, rest, supervisor })
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ pub struct Traced {
     pub notes: Vec<Note>,
     /// What is still to be looked after; see [`super::Rest`].
     pub rest: Option<super::Rest>,
-    /// [`super::Options::front`], to be let go when the report was given.
-    pub front: Option<super::Front>,
+    /// [`super::Options::supervisor`], to be let go when the report was given.
+    pub supervisor: Option<super::Supervisor>,
 }
 
 /// How a program ended.
@@ -52,7 +52,7 @@ pub struct Image {
     /// The file the kernel runs, links resolved; for a script that of its interpreter.
     pub path: BString,
     /// The path as it was handed to `execve`; that of a script is the script's.
-    pub asked: BString,
+    pub exec_path: BString,
     /// Process id.
     pub pid: u32,
     /// True where the image began with a fork and not with an `execve`.

@@ -143,8 +143,8 @@ impl Stopped {
         while text.len() < PATH_MAX {
             let from = addr.wrapping_add(text.len() as u64);
             // The peek that stands in for a forbidden read is slow: small bites.
-            let room = (PAGE - from % PAGE).min(BITE as u64) as usize;
-            let read = self.read(from, &mut buffer[..room]);
+            let mount_namespace = (PAGE - from % PAGE).min(BITE as u64) as usize;
+            let read = self.read(from, &mut buffer[..mount_namespace]);
             let end = buffer[..read].iter().position(|byte| *byte == 0);
             text.extend_from_slice(&buffer[..end.unwrap_or(read)]);
             if end.is_some() || read == 0 {

@@ -3,6 +3,6 @@
 
 mod counting;
 mod fixture;
-mod front;
 mod parent;
 mod sequence;
+mod supervisor;

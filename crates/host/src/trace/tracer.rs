@@ -160,13 +160,13 @@ impl<'a> Tracer<'a> {
             Why::Group(_) => {
                 if pid == self.root() {
                     self.front_stopped = true;
-                    self.options.front.iter().for_each(super::Front::stop);
+                    self.options.supervisor.iter().for_each(super::Supervisor::stop);
                 }
                 task.listen();
             }
             Why::Attention => {
                 if pid == self.root() && std::mem::take(&mut self.front_stopped) {
-                    self.options.front.iter().for_each(super::Front::go_on);
+                    self.options.supervisor.iter().for_each(super::Supervisor::go_on);
                 }
                 self.go_on(task, 0);
             }

@@ -44,7 +44,7 @@ impl Atomic {
     fn fill(&self, sys: &Sys, patch: &Patch) -> io::Result<()> {
         let Self { old, new, .. } = self;
         let copy = Copy { sys, path: &new.path, from: &old.reader.file, to: &new.fd };
-        let size = old.facts.stamp.size;
+        let size = old.facts.fingerprint.size;
         let mut length = size;
         if !copy.share()? {
             copy.data(&old.facts, size.min(patch.length))?;
@@ -73,7 +73,7 @@ impl Atomic {
     fn same_still(&self, sys: &Sys) -> Result<(), WriteError> {
         let Self { old, new, .. } = self;
         match sys.stat_at(&old.path, &new.dir.fd, old.name()) {
-            Ok(now) if now.stamp == old.facts.stamp => Ok(()),
+            Ok(now) if now.fingerprint == old.facts.fingerprint => Ok(()),
             Ok(_) | Err(Errno::NOENT) => Err(WriteError::Changed { path: old.path.clone() }),
             Err(errno) => Err(self.failed("be looked at", errno)),
         }

@@ -66,7 +66,7 @@ impl Work {
             Self::Atomic(atomic) => (&atomic.old, atomic.length),
             Self::InPlace(in_place) => (&in_place.old, in_place.length),
         };
-        let old_length = old.stamp().size;
+        let old_length = old.fingerprint().size;
         Written { path: old.path.clone(), id: old.id(), old_length, new_length }
     }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use super::stamp::Facts;
+use super::fingerprint::Facts;
 use super::sys::{self, Sys};
 
 /// Bytes copied by one call at the most.
@@ -42,7 +42,7 @@ impl Copy<'_> {
     /// Copies the first `len` bytes; what is a hole in `from` stays one in `to`, whose length
     /// the caller sets.
     pub(super) fn data(&self, facts: &Facts, len: u64) -> io::Result<()> {
-        if facts.blocks.saturating_mul(512) >= facts.stamp.size {
+        if facts.blocks.saturating_mul(512) >= facts.fingerprint.size {
             return self.range(0, len);
         }
         let mut at = 0;
@@ -88,8 +88,8 @@ impl Copy<'_> {
     fn by_hand(&self, mut at: u64, end: u64) -> io::Result<()> {
         let mut buffer = vec![0; (end - at).min(BUFFER) as usize];
         while at < end {
-            let room = (end - at).min(BUFFER) as usize;
-            match self.sys.read(self.path, self.from, &mut buffer[..room], at) {
+            let mount_namespace = (end - at).min(BUFFER) as usize;
+            match self.sys.read(self.path, self.from, &mut buffer[..mount_namespace], at) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
                     let write = self.sys.write(self.path, self.to, &buffer[..count], at);

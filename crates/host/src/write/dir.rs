@@ -37,7 +37,7 @@ impl Dir {
     ) -> Result<Self, WriteError> {
         let failed = |errno| WriteError::Open { path: path.to_owned(), source: sys::error(errno) };
         let fd = sys.open_dir(path).map_err(failed)?;
-        let id = sys.stat(path, &fd).map_err(failed)?.stamp.id;
+        let id = sys.stat(path, &fd).map_err(failed)?.fingerprint.id;
         let mut dir = Self { fd, path: path.to_owned(), id, removed: 0 };
         let free = FlockOperation::NonBlockingLockExclusive;
         if clean(id) && sys.lock(path, &dir.fd, free).is_ok() {

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use super::dir::unsupported;
 use super::error::WriteError;
+use super::fingerprint::{Facts, Fingerprint};
 use super::reader::Reader;
-use super::stamp::{Facts, Stamp};
 use super::sys::{self, Sys};
 
 /// How long a file's times may stand still while it changes: one tick of the slowest kernel
@@ -64,13 +64,13 @@ impl FileUnderEdit {
             lock(sys, &real, &fd)?;
         }
         let named = sys.stat_at(&real, rustix::fs::CWD, real.as_os_str());
-        if named.map(|named| named.stamp.id) != Ok(facts.stamp.id) {
+        if named.map(|named| named.fingerprint.id) != Ok(facts.fingerprint.id) {
             return Ok(None);
         }
-        if locked && settle(&facts.stamp) {
+        if locked && settle(&facts.fingerprint) {
             facts = stat()?;
         }
-        let reader = Reader::new(Arc::new(fd), sys.clone(), real.clone(), facts.stamp.size);
+        let reader = Reader::new(Arc::new(fd), sys.clone(), real.clone(), facts.fingerprint.size);
         Ok(Some(Self { path: real, facts, reader, locked }))
     }
 
@@ -85,13 +85,13 @@ impl FileUnderEdit {
     /// first is open, a second opening gives [`WriteError::Locked`].)
     #[must_use]
     pub fn id(&self) -> FileId {
-        self.facts.stamp.id
+        self.facts.fingerprint.id
     }
 
     /// The file as it was when it was opened.
     #[must_use]
-    pub fn stamp(&self) -> &Stamp {
-        &self.facts.stamp
+    pub fn fingerprint(&self) -> &Fingerprint {
+        &self.facts.fingerprint
     }
 
     /// What the file holds. `&Reader` is an [`object::ReadRef`].
@@ -150,8 +150,8 @@ pub(super) fn lock(sys: &Sys, path: &Path, fd: &OwnedFd) -> Result<(), WriteErro
 
 /// Waits until a further change would show in the file's times; gives whether that took any
 /// time, so that the stamp has to be taken again.
-fn settle(stamp: &Stamp) -> bool {
-    let (seconds, nanoseconds) = stamp.ctime;
+fn settle(fingerprint: &Fingerprint) -> bool {
+    let (seconds, nanoseconds) = fingerprint.ctime;
     let Ok(seconds) = u64::try_from(seconds) else { return false };
     let changed = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
     // A time in the future says nothing, and waiting for it would help nobody.

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use super::error::WriteError;
 use super::file::{self, FileUnderEdit};
-use super::stamp::Facts;
+use super::fingerprint::Facts;
 use super::sys::{self, Sys};
 use super::{WriteOptions, metadata, reader};
 
@@ -71,7 +71,7 @@ impl InPlace {
             return Err(WriteError::RightsInPlace { path: old.path.clone(), what });
         }
         let (fd, grown) = open_to_write(sys, &old)?;
-        let size = old.facts.stamp.size;
+        let size = old.facts.fingerprint.size;
         let length = patch.length;
         let (inside, mut beyond) = split(patch, size);
         let rest = beyond.split_off(beyond.len().min(1));
@@ -99,7 +99,7 @@ impl InPlace {
         }
         self.is_ours()?;
         self.grow()?;
-        if self.grown.stamp.size < self.length {
+        if self.grown.fingerprint.size < self.length {
             let set = self.sys.set_length(&self.old.path, &self.fd, self.length);
             self.grown = self.stat()?;
             set.map_err(|errno| self.failed("be extended", sys::error(errno)))?;
@@ -130,8 +130,8 @@ impl InPlace {
     fn is_ours(&self) -> Result<(), WriteError> {
         let path = &self.old.path;
         let named = self.sys.stat_at(path, rustix::fs::CWD, path.as_os_str());
-        let still_named = named.is_ok_and(|named| named.stamp.id == self.id());
-        if still_named && self.stat()?.stamp == self.grown.stamp {
+        let still_named = named.is_ok_and(|named| named.fingerprint.id == self.id());
+        if still_named && self.stat()?.fingerprint == self.grown.fingerprint {
             Ok(())
         } else {
             Err(WriteError::Changed { path: path.clone() })
@@ -157,17 +157,17 @@ impl InPlace {
 
     /// True where the patch wrote something beyond the old end.
     pub(super) fn has_grown(&self) -> bool {
-        self.length > self.old.facts.stamp.size
+        self.length > self.old.facts.fingerprint.size
     }
 
     /// True where the file is to be shorter than it was.
     pub(super) fn shortens(&self) -> bool {
-        self.length < self.old.facts.stamp.size
+        self.length < self.old.facts.fingerprint.size
     }
 
     /// Device and inode, once it is open for writing.
     pub(super) fn id(&self) -> FileId {
-        self.grown.stamp.id
+        self.grown.fingerprint.id
     }
 
     /// The bytes inside may not have reached the disk: nothing more is done to the file, whose
@@ -239,15 +239,15 @@ impl Drop for InPlace {
     fn drop(&mut self) {
         let (path, old) = (&self.old.path, &self.old.facts);
         let Ok(now) = self.sys.stat(path, &self.fd) else { return };
-        let ours = old.stamp.size..=self.length;
-        if self.stage != Stage::Outside || !ours.contains(&now.stamp.size) {
+        let ours = old.fingerprint.size..=self.length;
+        if self.stage != Stage::Outside || !ours.contains(&now.fingerprint.size) {
             return;
         }
-        if now.stamp.size != old.stamp.size {
-            let _ = self.sys.set_length(path, &self.fd, old.stamp.size);
+        if now.fingerprint.size != old.fingerprint.size {
+            let _ = self.sys.set_length(path, &self.fd, old.fingerprint.size);
         }
-        let only_by_us = now.stamp.mtime == self.grown.stamp.mtime;
-        if only_by_us && now.stamp.mtime != old.stamp.mtime {
+        let only_by_us = now.fingerprint.mtime == self.grown.fingerprint.mtime;
+        if only_by_us && now.fingerprint.mtime != old.fingerprint.mtime {
             let _ = self.sys.set_times(path, &self.fd, &old.times());
         }
     }
@@ -257,14 +257,14 @@ impl Drop for InPlace {
 fn split(patch: Patch, size: u64) -> (Ranges, Ranges) {
     let (mut inside, mut beyond) = (Vec::new(), Vec::new());
     for write in patch.writes {
-        let room = size.saturating_sub(write.offset).min(write.bytes.len() as u64);
+        let mount_namespace = size.saturating_sub(write.offset).min(write.bytes.len() as u64);
         let mut first = write.bytes;
-        let second = first.split_off(room as usize);
+        let second = first.split_off(mount_namespace as usize);
         if !first.is_empty() {
             inside.push((write.offset, first));
         }
         if !second.is_empty() {
-            beyond.push((write.offset + room, second));
+            beyond.push((write.offset + mount_namespace, second));
         }
     }
     (inside, beyond)
@@ -279,7 +279,7 @@ fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), Wri
     let failed = |source| WriteError::Open { path: path.clone(), source };
     let mut made_writable = false;
     let fd = match sys.open(path, OFlags::RDWR) {
-        Err(Errno::ACCESS) if rustix::process::geteuid().as_raw() == old.facts.stamp.uid => {
+        Err(Errno::ACCESS) if rustix::process::geteuid().as_raw() == old.facts.fingerprint.uid => {
             made_writable = true;
             open_read_only_file(sys, old)
         }
@@ -291,19 +291,19 @@ fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), Wri
         errno => failed(sys::error(errno)),
     })?;
     let now = sys.stat(path, &fd).map_err(|errno| failed(sys::error(errno)))?;
-    let mut expected = old.facts.stamp;
+    let mut expected = old.facts.fingerprint;
     if made_writable {
-        expected.ctime = now.stamp.ctime;
+        expected.ctime = now.fingerprint.ctime;
     }
-    if now.stamp != expected && is_overlay(&fd) {
+    if now.fingerprint != expected && is_overlay(&fd) {
         // Opening for writing has copied the file to the upper layer: another inode, which
         // the lock is not on yet.
-        (expected.id, expected.ctime) = (now.stamp.id, now.stamp.ctime);
-        if now.stamp.id != old.facts.stamp.id && now.stamp == expected {
+        (expected.id, expected.ctime) = (now.fingerprint.id, now.fingerprint.ctime);
+        if now.fingerprint.id != old.facts.fingerprint.id && now.fingerprint == expected {
             file::lock(sys, path, &fd)?;
         }
     }
-    if now.stamp == expected {
+    if now.fingerprint == expected {
         Ok((fd, now))
     } else {
         Err(WriteError::Changed { path: path.clone() })
@@ -312,7 +312,7 @@ fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), Wri
 
 /// Opens a file of ours that its mode forbids to write, its mode the same afterwards.
 fn open_read_only_file(sys: &Sys, old: &FileUnderEdit) -> Result<OwnedFd, Errno> {
-    let (path, mode) = (&old.path, old.facts.stamp.mode);
+    let (path, mode) = (&old.path, old.facts.fingerprint.mode);
     sys.set_mode(path, &*old.reader.file, mode | 0o200)?;
     let fd = sys.open(path, OFlags::RDWR);
     sys.set_mode(path, &*old.reader.file, mode)?;

@@ -238,7 +238,7 @@ impl Writer {
         let failed = place.failed("have its mode changed");
         let sys = &self.sys;
         let here = sys.open_dir_at(path, &place.dir.fd, &place.name).map_err(&failed)?;
-        let mode = sys.stat(path, &here).map_err(&failed)?.stamp.mode & 0o7777;
+        let mode = sys.stat(path, &here).map_err(&failed)?.fingerprint.mode & 0o7777;
         let Some(mode) = wanted(mode) else { return Ok(false) };
         sys.set_mode(path, &here, mode).map_err(&failed)?;
         if self.waits() {
@@ -274,7 +274,7 @@ impl Writer {
             facts => facts.map_err(&failed)?,
         };
         match facts.file_type {
-            FileType::RegularFile if facts.stamp.size <= MAX_SHOWN => self.look_into(place),
+            FileType::RegularFile if facts.fingerprint.size <= MAX_SHOWN => self.look_into(place),
             FileType::Directory => self.look_at_links(place).map_err(failed),
             _ => Ok(Some(Existing::Other)),
         }
@@ -285,11 +285,11 @@ impl Writer {
         let failed = place.failed("be read");
         let file = sys.open_at(path, &dir.fd, &place.name, OFlags::RDONLY).map_err(&failed)?;
         let facts = sys.stat(path, &file).map_err(&failed)?;
-        if facts.file_type != FileType::RegularFile || facts.stamp.size > MAX_SHOWN {
+        if facts.file_type != FileType::RegularFile || facts.fingerprint.size > MAX_SHOWN {
             return Ok(Some(Existing::Other));
         }
         file::lock(sys, path, &file)?;
-        let mut bytes = vec![0; facts.stamp.size as usize];
+        let mut bytes = vec![0; facts.fingerprint.size as usize];
         read_exact(sys, path, &file, &mut bytes, 0).map_err(|source| WriteError::Failed {
             path: path.clone(),
             what: "be read",

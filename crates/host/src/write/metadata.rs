@@ -29,23 +29,27 @@ pub(super) fn copy(
     let failed = |what| {
         move |errno| WriteError::Failed { path: old.path.clone(), what, source: sys::error(errno) }
     };
-    let stamp = &old.facts.stamp;
-    let made = sys.stat(&new.path, &new.fd).map_err(failed("be looked at"))?.stamp;
-    if (made.uid, made.gid) != (stamp.uid, stamp.gid) {
-        sys.set_owner(&new.path, &new.fd, (stamp.uid, stamp.gid)).map_err(|_| {
-            WriteError::Owner { path: old.path.clone(), uid: stamp.uid, gid: stamp.gid }
+    let fingerprint = &old.facts.fingerprint;
+    let made = sys.stat(&new.path, &new.fd).map_err(failed("be looked at"))?.fingerprint;
+    if (made.uid, made.gid) != (fingerprint.uid, fingerprint.gid) {
+        sys.set_owner(&new.path, &new.fd, (fingerprint.uid, fingerprint.gid)).map_err(|_| {
+            WriteError::Owner { path: old.path.clone(), uid: fingerprint.uid, gid: fingerprint.gid }
         })?;
     }
     copy_attributes(sys, old, new)?;
-    sys.set_mode(&new.path, &new.fd, stamp.mode).map_err(failed("have its mode kept"))?;
+    sys.set_mode(&new.path, &new.fd, fingerprint.mode).map_err(failed("have its mode kept"))?;
     if times {
         let times = old.facts.times();
         sys.set_times(&new.path, &new.fd, &times).map_err(failed("have its times kept"))?;
     }
-    let made = sys.stat(&new.path, &new.fd).map_err(failed("be looked at"))?.stamp;
-    if (made.uid, made.gid, made.mode) != (stamp.uid, stamp.gid, stamp.mode) {
+    let made = sys.stat(&new.path, &new.fd).map_err(failed("be looked at"))?.fingerprint;
+    if (made.uid, made.gid, made.mode) != (fingerprint.uid, fingerprint.gid, fingerprint.mode) {
         // A set-gid bit without membership of the group, or a file system with one owner.
-        return Err(WriteError::Owner { path: old.path.clone(), uid: stamp.uid, gid: stamp.gid });
+        return Err(WriteError::Owner {
+            path: old.path.clone(),
+            uid: fingerprint.uid,
+            gid: fingerprint.gid,
+        });
     }
     Ok(())
 }

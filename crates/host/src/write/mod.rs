@@ -22,13 +22,13 @@ mod copy;
 mod dir;
 mod error;
 mod file;
+mod fingerprint;
 mod in_place;
 mod make;
 mod metadata;
 mod options;
 mod reader;
 mod release;
-mod stamp;
 mod sys;
 mod temporary;
 #[cfg(test)]
@@ -52,10 +52,10 @@ pub use self::batch::{Prepared, Written};
 pub use self::dir::is_leftover;
 pub use self::error::WriteError;
 pub use self::file::FileUnderEdit;
+pub use self::fingerprint::Fingerprint;
 pub use self::make::{Existing, Links, is_on_its_way};
 pub use self::options::{Durability, HardLinks, WriteOptions};
 pub use self::reader::Reader;
-pub use self::stamp::Stamp;
 pub use self::sys::{Call, Faults, Verdict};
 
 /// Files that one batch holds at the most, whatever the limit of open files.
@@ -102,8 +102,8 @@ impl Writer {
     #[must_use]
     pub fn batch_size(&self) -> usize {
         let limit = raised_limit(MAX_BATCH * DESCRIPTORS + SPARE);
-        let room = limit.saturating_sub(SPARE) / DESCRIPTORS;
-        usize::try_from(room.clamp(1, MAX_BATCH)).unwrap_or(1)
+        let mount_namespace = limit.saturating_sub(SPARE) / DESCRIPTORS;
+        usize::try_from(mount_namespace.clamp(1, MAX_BATCH)).unwrap_or(1)
     }
 
     /// Finds the file behind `path`, locks it and remembers its state. Nothing is changed.
@@ -189,17 +189,17 @@ impl Writer {
         if let Some((_, mark)) = marks.iter().find(|(is, _)| *is) {
             return Err(WriteError::Marked { path: path(), mark });
         }
-        if facts.stamp.set_id() && !options.set_id {
+        if facts.fingerprint.set_id() && !options.set_id {
             return Err(WriteError::SetId { path: path() });
         }
-        let links = facts.stamp.links;
+        let links = facts.fingerprint.links;
         let in_place = match options.hard_links {
             _ if links <= 1 => options.in_place,
             HardLinks::Refuse => return Err(WriteError::HardLinked { path: path(), links }),
             HardLinks::Break => false,
             HardLinks::Keep => true,
         };
-        if in_place && facts.stamp.set_id() {
+        if in_place && facts.fingerprint.set_id() {
             return Err(WriteError::RightsInPlace { path: path(), what: "set-id bit" });
         }
         Ok(in_place)

@@ -14,7 +14,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
-use super::stamp::Facts;
+use super::fingerprint::Facts;
 
 /// What is about to be done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

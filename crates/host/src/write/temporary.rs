@@ -54,7 +54,7 @@ impl Temporary {
             what: "be looked at",
             source: sys::error(errno),
         })?;
-        new.id = facts.stamp.id;
+        new.id = facts.fingerprint.id;
         Ok(new)
     }
 

@@ -90,8 +90,8 @@ touch_the_rest (void)
 {
   const char *path;
   uint32_t count;
-  for (uint32_t i = 0; i <= sections[SECTION_GUARDS].count; i++)
-    table_guard (i, &path);
+  for (uint32_t i = 0; i <= sections[SECTION_CONDITIONS].count; i++)
+    table_condition (i, &path);
   for (uint32_t i = 0; i <= sections[SECTION_POOL].count; i += 7)
     table_set (i, &count);
   const struct table_directory *known = table_find_directory ("/opt/store", 10);

@@ -1,7 +1,7 @@
 //! What changes while a program runs: each question is answered by what is there then, as the
 //! search would be.
 
-use becalm_core::index::Guard;
+use becalm_core::index::Condition;
 
 use crate::support::{Ran, SHOW, Scene, answered, skip, skip_for, start};
 
@@ -280,12 +280,15 @@ fn a_guard_beyond_those_that_are_remembered_is_believed_only_while_it_holds() {
     let indexed = scene.index(&[]);
     let machine = &indexed.machines[0];
     let mut index = machine.index.clone();
-    let none = |n| Guard::Absent(format!("/none/{n}").into());
-    index.guards.splice(0..0, (0..BEFORE).map(none));
+    let none = |n| Condition::Absent(format!("/none/{n}").into());
+    index.conditions.splice(0..0, (0..BEFORE).map(none));
     let edges = index.objects.iter_mut().flat_map(|object| &mut object.edges);
-    let of_edges = edges.flat_map(|edge| &mut edge.guards);
-    let of_directories = index.directories.iter_mut().map(|directory| &mut directory.guard);
-    of_edges.chain(&mut index.roots).chain(of_directories).for_each(|guard| *guard += BEFORE);
+    let of_edges = edges.flat_map(|edge| &mut edge.conditions);
+    let of_directories = index.directories.iter_mut().map(|directory| &mut directory.condition);
+    of_edges
+        .chain(&mut index.roots)
+        .chain(of_directories)
+        .for_each(|condition| *condition += BEFORE);
     scene.write_index(&index, machine.target);
     let (ran, answers) = scene.same("store/p/prog", &[]);
     assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");

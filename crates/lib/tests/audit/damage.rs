@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use becalm_core::index::{Guard, Table, embed, encode, split};
+use becalm_core::index::{Condition, Table, embed, encode, split};
 
 use crate::support::{Ran, SHOW, Scene, skip, start};
 
@@ -136,7 +136,7 @@ fn an_index_whose_last_page_is_missing_changes_nothing() {
     let (mut index, target) = (table.index().unwrap(), table.target());
     // Until the last 256 bytes lie on two pages.
     let spanning = (0..PAGE).find_map(|n| {
-        index.guards.push(Guard::Absent(format!("/none/{n}").into()));
+        index.conditions.push(Condition::Absent(format!("/none/{n}").into()));
         let file = embed(&module, &encode(&index, target).unwrap()).unwrap();
         (1..200).contains(&(file.len() % PAGE)).then_some(file)
     });

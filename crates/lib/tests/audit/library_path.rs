@@ -143,7 +143,7 @@ fn a_directory_changed_within_the_clocks_grain_is_not_trusted() {
     std::thread::sleep(Duration::from_millis(250));
     // Changed between the pause that the indexing makes and the indexing itself.
     let late = scene.path("d3/late");
-    let stamp = {
+    let fingerprint = {
         std::fs::write(&late, "").unwrap();
         let stores = [scene.store()];
         let dirs = DIRS.map(|dir| scene.path(dir));
@@ -154,7 +154,7 @@ fn a_directory_changed_within_the_clocks_grain_is_not_trusted() {
         };
         becalm_host::index_store::index_stores(&becalm_host::OsFs::new(), options)
     };
-    let index = &stamp.machines[0].index;
+    let index = &fingerprint.machines[0].index;
     let known = |dir: &str| {
         let path = scene.text(dir);
         index.directories.iter().any(|known| known.path == path && known.names.is_some())

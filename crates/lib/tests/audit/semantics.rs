@@ -1,6 +1,6 @@
 //! The loader's rules, with the module and without.
 
-use becalm_core::index::Guard;
+use becalm_core::index::Condition;
 use bstr::ByteSlice;
 
 use crate::support::{SHOW, Scene, answered, skip};
@@ -267,13 +267,13 @@ fn a_loader_cache_written_anew_is_looked_into() {
     let machine = &indexed.machines[0];
     let mut index = machine.index.clone();
     let mut caches = 0;
-    for guard in &mut index.guards {
-        if let Guard::File(_, stamp) = guard {
-            stamp.ino ^= 1;
+    for condition in &mut index.conditions {
+        if let Condition::File(_, fingerprint) = condition {
+            fingerprint.ino ^= 1;
             caches += 1;
         }
     }
-    assert_eq!(caches, 1, "{:?}", index.guards);
+    assert_eq!(caches, 1, "{:?}", index.conditions);
     scene.write_index(&index, machine.target);
     let (_, answers) = scene.same("store/p/bin/prog", &[]);
     assert!(answered(&answers, "libc.so.6"), "it says the same: {answers:?}");

@@ -97,24 +97,24 @@ struct Run {
 ///
 /// # Errors
 /// Not root, a tool that is missing, a program that fails, raw data that cannot be written.
-pub(super) fn run(asked: &LoaderBench) -> Result<()> {
-    let store = asked.store.canonicalize().with_context(|| asked.store.display().to_string())?;
+pub(super) fn run(args: &LoaderBench) -> Result<()> {
+    let store = args.store.canonicalize().with_context(|| args.store.display().to_string())?;
     let load_before = machine::load();
-    let ways = ways(asked, &store)?;
+    let ways = ways(args, &store)?;
     let mut measured = Vec::new();
     for program in PROGRAMS {
-        measured.extend(measure(program, &ways, &store, asked.rounds)?);
+        measured.extend(measure(program, &ways, &store, args.rounds)?);
     }
     let run = Run {
         day: machine::today(),
         machine: Machine::here(&store),
         load_before,
         load_after: machine::load(),
-        rounds: asked.rounds,
-        patched: counts::version(&asked.patched)?,
+        rounds: args.rounds,
+        patched: counts::version(&args.patched)?,
         measured,
     };
-    if let Some(raw) = &asked.raw {
+    if let Some(raw) = &args.raw {
         let text = serde_json::to_string(&run)?;
         std::fs::write(raw, text).with_context(|| raw.display().to_string())?;
     }
@@ -122,23 +122,23 @@ pub(super) fn run(asked: &LoaderBench) -> Result<()> {
 }
 
 /// The ways, the one that others are compared with first.
-fn ways(asked: &LoaderBench, store: &Path) -> Result<Vec<Way>> {
+fn ways(args: &LoaderBench, store: &Path) -> Result<Vec<Way>> {
     let libraries: [(_, Option<&PathBuf>, Option<&str>); 6] = [
-        ("unpatched", Some(&asked.unpatched), None),
-        ("unpatched again", Some(&asked.unpatched), None),
+        ("unpatched", Some(&args.unpatched), None),
+        ("unpatched again", Some(&args.unpatched), None),
         ("Debian's loader", None, None),
-        ("patched", Some(&asked.patched), None),
-        ("patched, notes", Some(&asked.patched), Some("note")),
-        ("patched, caches", Some(&asked.patched), Some("ldcache")),
+        ("patched", Some(&args.patched), None),
+        ("patched, notes", Some(&args.patched), Some("note")),
+        ("patched, caches", Some(&args.patched), Some("ldcache")),
     ];
     let mut ways = Vec::new();
-    for (name, filled, carrier) in libraries {
-        let place = Place::of(store, asked.scratch.as_deref())?;
+    for (name, filled, strategy) in libraries {
+        let place = Place::of(store, args.scratch.as_deref())?;
         place.run(|| {
             if let Some(folder) = filled {
                 stored::set_libc(store, std::slice::from_ref(folder))?;
             }
-            carrier.map_or(Ok(()), |carrier| fix(&asked.becalm, carrier, store))
+            strategy.map_or(Ok(()), |strategy| fix(&args.becalm, strategy, store))
         })?;
         ways.push(Way { name, place, is_usr: false });
     }
@@ -147,10 +147,10 @@ fn ways(asked: &LoaderBench, store: &Path) -> Result<Vec<Way>> {
 }
 
 /// Has becalm write a carrier into a whole store.
-fn fix(becalm: &Path, carrier: &str, store: &Path) -> Result<()> {
+fn fix(becalm: &Path, strategy: &str, store: &Path) -> Result<()> {
     let becalm = becalm.canonicalize().with_context(|| becalm.display().to_string())?;
     let mut command = child::command(becalm);
-    command.args(["fix", "--with", carrier, "--no-sync", "--store"]).args([store, store]);
+    command.args(["fix", "--with", strategy, "--no-sync", "--store"]).args([store, store]);
     child::succeed(command).map(drop)
 }
 

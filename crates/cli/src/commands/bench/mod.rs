@@ -16,7 +16,7 @@ use bstr::ByteSlice;
 
 pub(crate) use self::variants::{arguments, changed_variables};
 use crate::exit_code::ExitStatus;
-use crate::flags::{self, BenchFlags, Export, Form, When};
+use crate::flags::{self, BenchArgs, Export, Form, When};
 use crate::output::{self, Look, Stdout};
 use crate::progress::Progress;
 use crate::sanitize::shown;
@@ -51,10 +51,10 @@ pub(crate) struct Machine {
 ///
 /// # Errors
 /// A variant cannot be measured, or what was measured cannot be written.
-pub(crate) fn run(asked: &BenchFlags, color: When) -> Result<ExitStatus> {
-    let mut places = Places::open(asked)?;
-    let variants = variants::of(asked)?;
-    let options = options(asked);
+pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
+    let mut places = Places::open(args)?;
+    let variants = variants::of(args)?;
+    let options = options(args);
     let machine = Machine::here();
     let measured = measure(&variants, &options)?;
     let report = Report { variants, measured, options, machine };
@@ -92,21 +92,21 @@ fn in_words(error: &BenchError) -> anyhow::Error {
     anyhow!(text)
 }
 
-fn options(asked: &BenchFlags) -> Options {
+fn options(args: &BenchArgs) -> Options {
     Options {
-        until: match asked.until {
+        until: match args.until {
             flags::Until::Exit => Until::Exit,
             flags::Until::Entry => Until::Entry,
         },
-        rounds: match asked.rounds {
+        rounds: match args.rounds {
             Some(rounds) => Rounds::Exactly(rounds.into()),
-            None => Rounds::Within(asked.time),
+            None => Rounds::Within(args.time),
         },
-        warmup: asked.warmup.into(),
-        cold: asked.cold,
-        timeout: asked.timeout,
-        seed: asked.seed,
-        accept_failure: asked.ignore_failure,
+        warmup: args.warmup.into(),
+        cold: args.cold,
+        timeout: args.timeout,
+        seed: args.seed,
+        accept_failure: args.ignore_failure,
     }
 }
 
@@ -141,9 +141,9 @@ struct Place {
 }
 
 impl Places {
-    fn open(asked: &BenchFlags) -> Result<Self> {
-        let mut places = Self { stdout: asked.json.then_some(Form::Json), files: Vec::new() };
-        for Export { form, file } in &asked.export {
+    fn open(args: &BenchArgs) -> Result<Self> {
+        let mut places = Self { stdout: args.json.then_some(Form::Json), files: Vec::new() };
+        for Export { form, file } in &args.export {
             match file {
                 Some(path) => {
                     places.files.push(Place::open(*form, path)?);

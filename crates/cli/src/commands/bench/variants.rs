@@ -11,7 +11,7 @@ use becalm_host::bench::Variant;
 use becalm_host::trace::Command;
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::flags::BenchFlags;
+use crate::flags::BenchArgs;
 use crate::output::path_bytes;
 use crate::sanitize::shown;
 
@@ -22,26 +22,30 @@ const DEFAULT_ARGUMENT: &str = "--version";
 ///
 /// # Errors
 /// A `--run` line that is not closed, an `--env` that cannot be parsed, a folder.
-pub(super) fn of(asked: &BenchFlags) -> Result<Vec<Variant>> {
-    let args = arguments(asked.run.as_deref(), &asked.args)?;
+pub(super) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
+    let program_args = arguments(args.run.as_deref(), &args.args)?;
     let named = |program: &Path| -> Result<Variant> {
         let name = shown(path_bytes(program).as_bstr());
         if program.is_dir() {
             bail!("{name}: a directory, not a program");
         }
-        Ok(Variant { name, command: Command::new(program, args.iter().cloned()), room: None })
+        Ok(Variant {
+            name,
+            command: Command::new(program, program_args.iter().cloned()),
+            mount_namespace: None,
+        })
     };
-    let first = named(&asked.program)?;
+    let first = named(&args.program)?;
     let mut variants = vec![first.clone()];
-    for program in &asked.against {
+    for program in &args.against {
         variants.push(named(program)?);
     }
-    for text in &asked.env {
+    for text in &args.env {
         let settings = settings(text.as_bytes().as_bstr())?;
         let names: Vec<BString> = settings.iter().map(Setting::text).collect();
         let name = shown(bstr::join(" ", names).as_bstr());
         let command = Command { env: Some(environment(&settings)), ..first.command.clone() };
-        variants.push(Variant { name, command, room: None });
+        variants.push(Variant { name, command, mount_namespace: None });
     }
     Ok(variants)
 }
@@ -50,11 +54,11 @@ pub(super) fn of(asked: &BenchFlags) -> Result<Vec<Variant>> {
 ///
 /// # Errors
 /// The line has a quote that is not closed.
-pub(crate) fn arguments(run: Option<&str>, args: &[OsString]) -> Result<Vec<OsString>> {
+pub(crate) fn arguments(run: Option<&str>, program_args: &[OsString]) -> Result<Vec<OsString>> {
     match run {
         Some(line) => words(line),
-        None if args.is_empty() => Ok(vec![DEFAULT_ARGUMENT.into()]),
-        None => Ok(args.to_vec()),
+        None if program_args.is_empty() => Ok(vec![DEFAULT_ARGUMENT.into()]),
+        None => Ok(program_args.to_vec()),
     }
 }
 

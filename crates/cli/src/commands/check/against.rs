@@ -16,7 +16,7 @@ use crate::commands::assume::Assumptions;
 use crate::commands::beside::{Beside, Scope};
 use crate::commands::targets::{Target, Targets};
 use crate::exit_code::ExitStatus;
-use crate::flags::{CheckFlags, When};
+use crate::flags::{CheckArgs, When};
 use crate::output::{self, Look, Stdout, beside, json};
 use crate::sanitize::shown;
 
@@ -49,7 +49,7 @@ struct Recorded {
 /// Where there is not one program to check, or the record cannot be read or is of
 /// another program.
 pub(super) fn run(
-    asked: &CheckFlags,
+    args: &CheckArgs,
     assumed: &Assumptions,
     targets: Targets,
     record: &Path,
@@ -79,7 +79,7 @@ pub(super) fn run(
         Scope { reached_entry: image.reached_entry.unwrap_or(true), opens_alone: read.opens_alone };
     let beside = Beside::of(&attribute(&lookups, &closure), &closure, scope);
     let mut out = Stdout::new();
-    if asked.json {
+    if args.json {
         json::begin(&mut out)?;
         out.write_all(&json::program_beside(&program, Some(&closure), false, Some(&beside)))?;
         json::end(&mut out, &[*program], &[])?;

@@ -19,7 +19,7 @@ use super::assume::{self, Assumptions};
 use super::jobs;
 use super::targets::{self, Problem, Target, Targets};
 use crate::exit_code::ExitStatus;
-use crate::flags::{AssumeFlags, CheckFlags, When};
+use crate::flags::{AssumeArgs, CheckArgs, When};
 use crate::output::{self, Look, Stdout, json, probes, table, text, tree};
 use crate::progress::Progress;
 
@@ -52,19 +52,19 @@ enum View {
 /// # Errors
 /// Where nothing can be checked at all (an unusable sysroot), or the output cannot be
 /// written. What is wrong with single files is told on stderr and in the status.
-pub(crate) fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
-    let mut assumed = Assumptions::new(&asked.assume)?;
-    assumed.reads(&asked.reads, assume::tunables(&asked.assume));
-    jobs::limit(asked.jobs)?;
-    let targets = targets::find(&assumed, &asked.paths);
-    if let Some(record) = &asked.against {
-        return against::run(asked, &assumed, targets, record, color);
+pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
+    let mut assumed = Assumptions::new(&args.assume)?;
+    assumed.reads(&args.reads, assume::tunables(&args.assume));
+    jobs::limit(args.jobs)?;
+    let targets = targets::find(&assumed, &args.paths);
+    if let Some(record) = &args.against {
+        return against::run(args, &assumed, targets, record, color);
     }
-    let view = View::of(asked, &targets);
-    let look = Look::of_stdout(if asked.json { When::Never } else { color });
+    let view = View::of(args, &targets);
+    let look = Look::of_stdout(if args.json { When::Never } else { color });
     let advises = targets.is_one_file && matches!(view, View::Screen | View::Json { .. });
-    let advises = advises.then(|| asked.assume.clone());
-    let follower = Follower { view, look, assumed, max_misses: asked.max_misses, advises };
+    let advises = advises.then(|| args.assume.clone());
+    let follower = Follower { view, look, assumed, max_misses: args.max_misses, advises };
     let mut run = Run::new(follower);
     run.check(targets)?;
     run.out.flush()?;
@@ -72,8 +72,8 @@ pub(crate) fn run(asked: &CheckFlags, color: When) -> Result<ExitStatus> {
 }
 
 impl View {
-    fn of(asked: &CheckFlags, targets: &Targets) -> Self {
-        match (asked.json, asked.probes, asked.tree) {
+    fn of(args: &CheckArgs, targets: &Targets) -> Self {
+        match (args.json, args.probes, args.tree) {
             (true, probes, _) => Self::Json { probes },
             (_, true, _) => Self::Probes,
             (_, _, true) => Self::Tree,
@@ -96,7 +96,7 @@ struct Follower {
     assumed: Assumptions,
     max_misses: Option<u64>,
     /// The flags that plans go by, where advice is given.
-    advises: Option<AssumeFlags>,
+    advises: Option<AssumeArgs>,
 }
 
 /// What is kept of one target: the verdict, and what is written of it.

@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     /// The program as it is, under the loader that was given.
     PatchedControl,
     /// A carrier.
-    Carrier(Compared),
+    Strategy(Compared),
     /// The static build that was given.
     Static,
 }
@@ -28,7 +28,7 @@ impl Kind {
         match self {
             Self::Control => "control",
             Self::PatchedControl => "patched",
-            Self::Carrier(carrier) => match carrier {
+            Self::Strategy(strategy) => match strategy {
                 Compared::Absolute => "absolute",
                 Compared::AbsoluteLoader => "absolute-loader",
                 Compared::FarmLeaf => "farm-leaf",
@@ -44,13 +44,13 @@ impl Kind {
 
     /// Whether only a loader that reads notes and caches makes use of it.
     pub(crate) fn wants_patched_loader(self) -> bool {
-        matches!(self, Self::PatchedControl | Self::Carrier(Compared::Note | Compared::Ldcache))
+        matches!(self, Self::PatchedControl | Self::Strategy(Compared::Note | Compared::Ldcache))
     }
 
     /// The flags of `becalm fix`; none for what does not change the store.
     fn fix(self) -> Option<&'static [&'static str]> {
-        let Self::Carrier(carrier) = self else { return None };
-        Some(match carrier {
+        let Self::Strategy(strategy) = self else { return None };
+        Some(match strategy {
             Compared::Absolute => &["--with", "absolute"],
             Compared::AbsoluteLoader => &["--with", "absolute", "--resolve", "loader"],
             Compared::FarmLeaf => &["--with", "farm", "--leaf"],
@@ -64,7 +64,7 @@ impl Kind {
 
     /// Whether the program alone is handed to `becalm fix`, not all that it loads.
     fn is_of_program(self) -> bool {
-        matches!(self, Self::Carrier(Compared::Farm | Compared::Audit))
+        matches!(self, Self::Strategy(Compared::Farm | Compared::Audit))
     }
 }
 
@@ -118,14 +118,14 @@ pub(crate) fn put(
     site: &Site<'_>,
     more: &[&str],
 ) -> Result<(Variables, Option<serde_json::Value>)> {
-    if kind == Kind::Carrier(Compared::Index) {
+    if kind == Kind::Strategy(Compared::Index) {
         return Ok((index(site)?, None));
     }
     let Some(flags) = kind.fix() else { return Ok((Vec::new(), None)) };
     let flags = [flags, more].concat();
     // Two programs that share libraries have no whole-graph farm in common.
     let reports: Vec<serde_json::Value> = match kind {
-        Kind::Carrier(Compared::Farm) => {
+        Kind::Strategy(Compared::Farm) => {
             site.programs.chunks(1).map(|program| fix(site, &flags, program)).collect()
         }
         kind if kind.is_of_program() => fix(site, &flags, site.programs).map(|one| vec![one]),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use becalm_host::room::{Bind, Room};
+use becalm_host::mount_namespace::{Bind, MountNamespace};
 
 use super::apply::{Kind, Site, Variables, alone, apply, finish, last_line};
 use super::program::Program;
@@ -20,7 +20,7 @@ pub(crate) struct Column {
     /// The program's file; another than the program for a static build.
     pub program: PathBuf,
     /// Where it is run.
-    pub room: Room,
+    pub mount_namespace: MountNamespace,
     /// What it is run with.
     pub variables: Variables,
     /// What it took to put the carrier on.
@@ -70,7 +70,7 @@ impl Stock {
         for package in &program.packages {
             bytes += entries(package)?.iter().map(|entry| entry.bytes).sum::<u64>();
         }
-        crate::commands::scratch::check_room(below, bytes)?;
+        crate::commands::scratch::check_mount_namespace(below, bytes)?;
         let tree = below.join("stock");
         for (at, package) in program.packages.iter().enumerate() {
             copy_tree(package, &tree.join(at.to_string()), How::Copied)?;
@@ -106,7 +106,7 @@ impl Column {
         let binds: Vec<Bind> = packages
             .map(|(at, package)| Bind { from: tree.join(at.to_string()), to: package.clone() })
             .collect();
-        let room = Room::new(&binds).map_err(|error| in_words(&error))?;
+        let mount_namespace = MountNamespace::new(&binds).map_err(|error| in_words(&error))?;
         let index = below.join(format!("{}-index.so", kind.name()));
         let inside: Vec<PathBuf> = program
             .objects
@@ -123,7 +123,7 @@ impl Column {
             index: index.clone(),
         };
         let began = Instant::now();
-        let done = room.run(|| apply(kind, &site)).map_err(|error| in_words(&error))?;
+        let done = mount_namespace.run(|| apply(kind, &site)).map_err(|error| in_words(&error))?;
         let applied = began.elapsed();
         let (variables, remark) = done?;
         let mut changes = changes(&stock.entries, &entries(&tree)?);
@@ -132,8 +132,18 @@ impl Column {
             changes.made += 1;
         }
         let path = program.path.clone();
-        room.set_read_only(&program.packages, true).map_err(|error| in_words(&error))?;
-        Ok(Self { kind, program: path, room, variables, applied, changes, remark, tree, index })
+        mount_namespace.set_read_only(&program.packages, true).map_err(|error| in_words(&error))?;
+        Ok(Self {
+            kind,
+            program: path,
+            mount_namespace,
+            variables,
+            applied,
+            changes,
+            remark,
+            tree,
+            index,
+        })
     }
 
     /// A static build, in a room where everything is as it is.
@@ -146,7 +156,7 @@ impl Column {
         Ok(Self {
             kind: Kind::Static,
             program,
-            room: Room::new(&[]).map_err(|error| in_words(&error))?,
+            mount_namespace: MountNamespace::new(&[]).map_err(|error| in_words(&error))?,
             variables: Vec::new(),
             applied: Duration::ZERO,
             changes: Changes { bytes, changed: 0, made: 1 },
@@ -181,7 +191,7 @@ impl Column {
             Bind { from: loader.to_owned(), to: program.interpreter.clone() },
             Bind { from: libc, to: own.clone() },
         ];
-        self.room.add(&binds).map_err(|error| in_words(&error))
+        self.mount_namespace.add(&binds).map_err(|error| in_words(&error))
     }
 
     /// Takes the carrier back by `becalm undo`; `Err` says what is not as it was.
@@ -195,8 +205,8 @@ impl Column {
         us: &Path,
     ) -> Result<Result<(), String>> {
         let failed = |error| in_words(&error);
-        self.room.set_read_only(&program.packages, false).map_err(failed)?;
-        let said = self.room.run(|| {
+        self.mount_namespace.set_read_only(&program.packages, false).map_err(failed)?;
+        let said = self.mount_namespace.run(|| {
             let mut command = alone(us, self.tree.parent());
             command.args(["undo", "--hardlinks", "break", "--setuid", "--"]);
             finish(command.args(&program.packages))

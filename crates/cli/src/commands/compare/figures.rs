@@ -52,7 +52,7 @@ pub(crate) struct Runs {
 /// # Errors
 /// One line that says why it does not run, or cannot be watched.
 pub(crate) fn of(column: &Column, runs: &Runs) -> Result<Figures> {
-    column.room.run(|| watched(column, runs)).map_err(|error| in_words(&error))?
+    column.mount_namespace.run(|| watched(column, runs)).map_err(|error| in_words(&error))?
 }
 
 fn watched(column: &Column, runs: &Runs) -> Result<Figures> {

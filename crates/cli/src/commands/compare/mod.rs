@@ -2,7 +2,7 @@
 //! measured and tried.
 //!
 //! [`program`] says what is compared, [`apply`] puts each carrier on, [`column`] on copies that
-//! lie in the originals' places in a room of their own ([`becalm_host::room`]), [`figures`]
+//! lie in the originals' places in a room of their own ([`becalm_host::mount_namespace`]), [`figures`]
 //! watches a start of each, [`crate::commands::bench`] times them against each other, [`trials`]
 //! tries the properties, [`table`] puts it together; [`crate::output::compare`] tells it.
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use becalm_host::bench::{Measured, Options, Rounds, Until, Variant};
-use becalm_host::room;
+use becalm_host::mount_namespace;
 use clap::ValueEnum;
 
 use self::apply::Kind;
@@ -29,7 +29,7 @@ use super::bench;
 use super::import::import;
 use super::scratch::Scratch;
 use crate::exit_code::ExitStatus;
-use crate::flags::{CompareFlags, Compared, StoreFlag, When};
+use crate::flags::{CompareArgs, Compared, StoreArg, When};
 use crate::output::comparison::Row;
 use crate::output::{self, Look, Stdout, path_bytes};
 use crate::progress::Stages;
@@ -55,11 +55,11 @@ pub(crate) struct Outcome {
 ///
 /// # Errors
 /// The program cannot be compared, or there is no room, right or place to do it.
-pub(crate) fn run(asked: &CompareFlags, color: When) -> Result<ExitStatus> {
-    let args = bench::arguments(asked.run.as_deref(), &asked.args)?;
+pub(crate) fn run(args: &CompareArgs, color: When) -> Result<ExitStatus> {
+    let program_args = bench::arguments(args.run.as_deref(), &args.args)?;
     // Before there is a second thread.
-    let rooms = room::prepare();
-    let found = Program::look(&asked.program, &asked.store)?;
+    let rooms = mount_namespace::prepare();
+    let found = Program::look(&args.program, &args.store)?;
     rooms.map_err(|error| in_words(&error))?;
     let becalm = std::env::current_exe()?;
     let scratch = Scratch::new()?;
@@ -71,12 +71,12 @@ pub(crate) fn run(asked: &CompareFlags, color: When) -> Result<ExitStatus> {
     let runs = Runs {
         becalm,
         place: scratch.path().to_owned(),
-        args,
-        limit: asked.time_limit,
-        accept_failure: asked.ignore_failure,
+        args: program_args,
+        limit: args.time_limit,
+        accept_failure: args.ignore_failure,
         hwcaps: program.hwcaps(),
     };
-    let outcome = compared(asked, &program, &scratch, &runs);
+    let outcome = compared(args, &program, &scratch, &runs);
     let mut comparison = scratch.done(outcome)?;
     if let Some(path) = name {
         comparison.program = shown(path_bytes(&path).as_ref());
@@ -87,7 +87,7 @@ pub(crate) fn run(asked: &CompareFlags, color: When) -> Result<ExitStatus> {
         );
     }
     let mut out = Stdout::new();
-    output::compare::write(&mut out, asked, Look::of_stdout(color), &comparison)?;
+    output::compare::write(&mut out, args, Look::of_stdout(color), &comparison)?;
     out.flush()?;
     Ok(if table::is_finding(&comparison) { ExitStatus::Finding } else { ExitStatus::Fine })
 }
@@ -99,74 +99,74 @@ fn in_a_store(found: &Program, scratch: &Scratch) -> Result<Option<Program>> {
     }
     let store = scratch.path().join("store");
     let path = import(&found.closure, &found.interpreter, &store)?;
-    Program::look(&path, &StoreFlag { store: store.into_os_string() }).map(Some)
+    Program::look(&path, &StoreArg { store: store.into_os_string() }).map(Some)
 }
 
 /// All that is in the table.
 fn compared(
-    asked: &CompareFlags,
+    args: &CompareArgs,
     program: &Program,
     scratch: &Scratch,
     runs: &Runs,
 ) -> Result<output::comparison::Comparison> {
-    let kinds = kinds(asked);
+    let kinds = kinds(args);
     let stages = Stages::new(program.packages.len() + 4 * kinds.len());
     stages.now("copying the packages");
     let stock = Stock::copy(program, scratch.path(), &runs.becalm, || stages.tick())?;
     let mut outcomes = Vec::new();
     for kind in kinds {
         stages.now(&format!("putting on: {}", kind.name()));
-        outcomes.push(outcome(kind, asked, program, &stock, scratch, runs, &stages)?);
+        outcomes.push(outcome(kind, args, program, &stock, scratch, runs, &stages)?);
         stages.tick();
     }
     stages.pause();
-    let measured = timed(asked, &outcomes, runs)?;
+    let measured = timed(args, &outcomes, runs)?;
     stages.resume();
     for outcome in &mut outcomes {
         stages.now(&format!("taking back: {}", outcome.kind.name()));
-        if let (Kind::Carrier(carrier), Ok(column)) = (outcome.kind, &outcome.column) {
+        if let (Kind::Strategy(strategy), Ok(column)) = (outcome.kind, &outcome.column) {
             // An index changes nothing that could be taken back.
-            if carrier != Compared::Index {
+            if strategy != Compared::Index {
                 outcome.undone = Some(column.undo(program, &stock, &runs.becalm)?);
             }
         }
         stages.tick();
     }
-    let trials = match asked.no_trials {
+    let trials = match args.no_trials {
         true => Vec::new(),
-        false => tried(asked, program, &outcomes, scratch, runs, &stages)?,
+        false => tried(args, program, &outcomes, scratch, runs, &stages)?,
     };
     stages.finish();
-    let mut comparison = table::made(asked, program, &stock, &outcomes, &measured);
+    let mut comparison = table::made(args, program, &stock, &outcomes, &measured);
     comparison.rows.extend(trials);
     Ok(comparison)
 }
 
 /// The columns, in order.
-fn kinds(asked: &CompareFlags) -> Vec<Kind> {
+fn kinds(args: &CompareArgs) -> Vec<Kind> {
     let all = Compared::value_variants().iter().copied();
-    let wanted = all.filter(|one| asked.carriers.is_empty() || asked.carriers.contains(one));
+    let wanted = all.filter(|one| args.strategies.is_empty() || args.strategies.contains(one));
     let mut kinds = vec![Kind::Control];
-    let carriers: Vec<Kind> = wanted.map(Kind::Carrier).collect();
-    if asked.loader.is_some() && carriers.iter().any(|kind| kind.wants_patched_loader()) {
+    let strategies: Vec<Kind> = wanted.map(Kind::Strategy).collect();
+    if args.loader.is_some() && strategies.iter().any(|kind| kind.wants_patched_loader()) {
         kinds.push(Kind::PatchedControl);
     }
-    kinds.extend(carriers);
-    kinds.extend(asked.static_build.is_some().then_some(Kind::Static));
+    kinds.extend(strategies);
+    kinds.extend(args.static_build.is_some().then_some(Kind::Static));
     kinds
 }
 
 /// Puts a carrier on, and watches a start with it.
 fn outcome(
     kind: Kind,
-    asked: &CompareFlags,
+    args: &CompareArgs,
     program: &Program,
     stock: &Stock,
     scratch: &Scratch,
     runs: &Runs,
     stages: &Stages,
 ) -> Result<Outcome> {
-    let made = match (kind, &asked.static_build) {
+    let made = match (kind, &args.static_build) {
         (Kind::Static, Some(file)) => Ok(Column::of_static(file)?),
         _ => Column::make(kind, program, stock, scratch.path(), &runs.becalm),
     };
@@ -175,7 +175,7 @@ fn outcome(
         return Err(anyhow!("{error:#}"));
     }
     let column = made.map_err(|error| format!("{error:#}"));
-    let figures = match (&column, &asked.loader) {
+    let figures = match (&column, &args.loader) {
         (Err(why), _) => Err(why.clone()),
         (Ok(_), None) if kind.wants_patched_loader() => {
             Err("no loader that reads it was given (--loader)".to_owned())
@@ -190,7 +190,7 @@ fn outcome(
     match (kind, figures) {
         (Kind::Control, Err(why)) => Err(anyhow!(
             "{}: {why} (other arguments: --run; compare it all the same: --ignore-failure)",
-            asked.program.display()
+            args.program.display()
         )),
         (_, figures) => Ok(Outcome { kind, column, figures, undone: None }),
     }
@@ -198,14 +198,14 @@ fn outcome(
 
 /// Tries the properties.
 fn tried(
-    asked: &CompareFlags,
+    args: &CompareArgs,
     program: &Program,
     outcomes: &[Outcome],
     scratch: &Scratch,
     runs: &Runs,
     stages: &Stages,
 ) -> Result<Vec<Row>> {
-    let loader = asked.loader.as_ref().map(|loader| loader.canonicalize()).transpose()?;
+    let loader = args.loader.as_ref().map(|loader| loader.canonicalize()).transpose()?;
     let bench = trials::columns::Bench {
         becalm: &runs.becalm,
         place: &scratch.path().join("trials"),
@@ -220,31 +220,35 @@ fn tried(
 }
 
 /// Times the starts of all columns that start.
-fn timed(asked: &CompareFlags, outcomes: &[Outcome], runs: &Runs) -> Result<Measured> {
+fn timed(args: &CompareArgs, outcomes: &[Outcome], runs: &Runs) -> Result<Measured> {
     let mut variants = Vec::new();
     let mut first = None;
     for outcome in outcomes {
         let (Ok(column), Ok(_)) = (&outcome.column, &outcome.figures) else { continue };
-        first.get_or_insert(&column.room);
+        first.get_or_insert(&column.mount_namespace);
         let mut command =
             becalm_host::trace::Command::new(&column.program, runs.args.iter().cloned());
         command.env = Some(environment(column));
         let name = outcome.kind.name().to_owned();
-        variants.push(Variant { name, command, room: Some(column.room.clone()) });
+        variants.push(Variant {
+            name,
+            command,
+            mount_namespace: Some(column.mount_namespace.clone()),
+        });
     }
     let options = Options {
         until: Until::Exit,
-        rounds: match asked.runs {
+        rounds: match args.runs {
             Some(runs) => Rounds::Exactly(runs.into()),
             None => Rounds::Within(TIMED),
         },
         warmup: 1,
-        timeout: asked.time_limit,
-        accept_failure: asked.ignore_failure,
+        timeout: args.time_limit,
+        accept_failure: args.ignore_failure,
         ..Options::default()
     };
-    let room = first.context("nothing to time")?;
-    room.run(|| bench::measure(&variants, &options)).map_err(|error| in_words(&error))?
+    let mount_namespace = first.context("nothing to time")?;
+    mount_namespace.run(|| bench::measure(&variants, &options)).map_err(|error| in_words(&error))?
 }
 
 /// Our environment without what it tells loaders, and with what the carrier needs.

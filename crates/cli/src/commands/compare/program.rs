@@ -18,7 +18,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use crate::commands::assume::stores;
 use crate::commands::index::path_of;
-use crate::flags::StoreFlag;
+use crate::flags::StoreArg;
 use crate::output::{path_bytes, words, words_of_host};
 use crate::sanitize::shown;
 
@@ -50,7 +50,7 @@ impl Program {
     ///
     /// # Errors
     /// One line that says why it cannot be compared.
-    pub(crate) fn look(path: &Path, flag: &StoreFlag) -> Result<Self> {
+    pub(crate) fn look(path: &Path, flag: &StoreArg) -> Result<Self> {
         let path = found(path)?;
         let shown = shown(path_bytes(&path).as_bstr());
         refuse_script(&path, &shown)?;
@@ -97,7 +97,7 @@ impl Program {
 
     /// Finds the packages.
     fn place(&mut self) {
-        let stores = stores(&StoreFlag { store: self.stores.clone() }, &OsFs::new().session());
+        let stores = stores(&StoreArg { store: self.stores.clone() }, &OsFs::new().session());
         let all = self.objects.iter().chain([&self.interpreter]);
         for (at, object) in all.enumerate() {
             let path = path_bytes(object);

@@ -5,7 +5,7 @@ use becalm_host::bench::{Measured, Timed};
 use super::column::{Column, Stock};
 use super::program::Program;
 use super::{Kind, Outcome};
-use crate::flags::{CompareFlags, Compared};
+use crate::flags::{CompareArgs, Compared};
 use crate::output::bench::{milliseconds, ratio_parts};
 use crate::output::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
 use crate::output::look::grouped;
@@ -17,7 +17,7 @@ const SAME: &str = "same-objects";
 
 /// Puts the table together.
 pub(super) fn made(
-    asked: &CompareFlags,
+    args: &CompareArgs,
     program: &Program,
     stock: &Stock,
     outcomes: &[Outcome],
@@ -32,7 +32,7 @@ pub(super) fn made(
         program: shown(path_bytes(&program.path).as_ref()),
         columns: outcomes.iter().map(|outcome| outcome.kind.name().to_owned()).collect(),
         rows,
-        notes: notes(asked, program, measured),
+        notes: notes(args, program, measured),
     }
 }
 
@@ -139,7 +139,7 @@ fn costs(outcomes: &[Outcome]) -> Vec<Row> {
     let took = |column: &Column| {
         let ns = column.applied.as_secs_f64() * 1e9;
         match column.kind {
-            Kind::Carrier(_) => {
+            Kind::Strategy(_) => {
                 Cell { value: Some(ns / 1e6), text: milliseconds(ns), ..Cell::default() }
             }
             _ => Cell { text: "–".to_owned(), ..Cell::default() },
@@ -174,10 +174,10 @@ fn shown_by_the_program(outcomes: &[Outcome], stock: &Stock) -> Vec<Row> {
     let undo = |outcome: &Outcome| match (&outcome.undone, outcome.kind) {
         (Some(Ok(())), _) => answer(Verdict::Yes, None),
         (Some(Err(why)), _) => answer(Verdict::No, Some(why.clone())),
-        (None, Kind::Carrier(Compared::Index)) => {
+        (None, Kind::Strategy(Compared::Index)) => {
             answer(Verdict::Yes, Some("no file of the store was changed".to_owned()))
         }
-        (None, Kind::Carrier(_)) => {
+        (None, Kind::Strategy(_)) => {
             answer(Verdict::NotTried, outcome.column.as_ref().err().cloned())
         }
         (None, _) => answer(Verdict::NotTried, Some("nothing was done".to_owned())),
@@ -218,7 +218,7 @@ fn cheap(added: i64, of: u64) -> Cell {
     answer(verdict, Some(format!("{:.2} % of the packages' bytes", share * 100.0)))
 }
 
-fn notes(asked: &CompareFlags, program: &Program, measured: &Measured) -> Vec<String> {
+fn notes(args: &CompareArgs, program: &Program, measured: &Measured) -> Vec<String> {
     let mut notes = vec![
         format!("{} rounds, warm, in an order drawn anew for each", measured.rounds),
         format!(
@@ -234,7 +234,7 @@ fn notes(asked: &CompareFlags, program: &Program, measured: &Measured) -> Vec<St
             program.outside
         ));
     }
-    if asked.loader.is_some() {
+    if args.loader.is_some() {
         notes.push(
             "note and ldcache ran on the loader that was given, as did the control named patched; \
              its share in their times is that control's"

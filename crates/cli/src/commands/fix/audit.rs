@@ -7,7 +7,6 @@
 
 use std::path::{Path, PathBuf};
 
-use becalm_core::carrier::{Creation, FilePlan, Plan, PlannedAnswer};
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::{Storm, is_of_hwcaps};
 use becalm_core::edit::Edit;
@@ -15,6 +14,7 @@ use becalm_core::facts::{GlibcVersion, Libc};
 use becalm_core::index::{Index, tls};
 use becalm_core::loader::load::Role;
 use becalm_core::probe::{Call, Outcome};
+use becalm_core::strategy::{Creation, FilePlan, Plan, PlannedAnswer};
 use becalm_host::index_store::{IndexOptions, index_files};
 use becalm_host::{FactChoice, OsFs};
 use bstr::{BStr, ByteSlice};

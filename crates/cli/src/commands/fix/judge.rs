@@ -2,11 +2,11 @@
 //! storm, and whether it would load the same objects. What would change a program is taken out
 //! of the plan.
 
-use becalm_core::carrier::planned::{Outlook, Planned as Foreseen, planned};
-use becalm_core::carrier::{Creation, Finding, Plan, What};
 use becalm_core::closure::Closure;
 use becalm_core::cost::{Storm, misses_by_object};
 use becalm_core::fs::FileSystem;
+use becalm_core::strategy::planned::{Outlook, Planned as Foreseen, planned};
+use becalm_core::strategy::{Creation, Finding, Plan, What};
 use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -16,7 +16,7 @@ use super::audit::Answered;
 use super::loader::loader;
 use super::plan::{Planned, Planner, Program};
 use crate::commands::follow::{Followed, follow_where};
-use crate::flags::CarrierName;
+use crate::flags::Strategy;
 use crate::progress::Progress;
 
 /// How often a plan is cut back before it is given up: taking an object's edits out may bring
@@ -114,7 +114,7 @@ fn cut(plan: &mut Plan, guilty: &FxHashSet<BString>) -> bool {
 }
 
 fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verdict> {
-    if planner.asked.with == CarrierName::Audit {
+    if planner.args.with == Strategy::Audit {
         // The model knows no answers of an audit module: those of the index are the search's.
         let answered = Answered::of(plan);
         let left = |program: &Program| Verdict::Same(answered.storm_left(&program.closure));
@@ -174,7 +174,7 @@ fn longer(
     foreseen: &Foreseen,
 ) -> Option<Verdict> {
     let (before, after) = (program.storm.misses(), Storm::of(&foreseen.after.load).misses());
-    if after <= before || planner.asked.allow_more_misses {
+    if after <= before || planner.args.allow_more_misses {
         return None;
     }
     let now = misses_by_object(&foreseen.after.load);
@@ -198,8 +198,8 @@ fn files(fs: &dyn FileSystem, before: &Closure, foreseen: &Foreseen) -> FxHashSe
 
 #[cfg(test)]
 mod tests {
-    use becalm_core::carrier::FilePlan;
     use becalm_core::edit::Edit;
+    use becalm_core::strategy::FilePlan;
 
     use super::*;
 

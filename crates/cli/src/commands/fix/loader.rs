@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use becalm_core::carrier::absolute::Told;
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::loader::load::Role;
-use becalm_host::truth::{self, Start, Way};
+use becalm_core::strategy::absolute::Told;
+use becalm_host::oracle::{self, Start, Way};
 use bstr::BStr;
 
 use crate::commands::targets::Target;
@@ -26,7 +26,7 @@ pub(super) fn answers(target: &Target, closure: &Closure) -> Result<Vec<Told>, S
             Way::TraceBy { loader: path(loader) }
         }
     };
-    let record = truth::ld_debug(&Start::new(&target.host, way))
+    let record = oracle::ld_debug(&Start::new(&target.host, way))
         .map_err(|error| format!("--resolve loader: {}", words_of_chain(&error)))?;
     if let Some(fatal) = record.fatal {
         return Err(format!("--resolve loader: the loader gives up: {fatal}"));

@@ -13,8 +13,8 @@ mod write;
 use std::io::Write;
 
 use anyhow::{Result, bail};
-use becalm_core::carrier::{Finding, Plan, Severity};
 use becalm_core::cost::Storm;
+use becalm_core::strategy::{Finding, Plan, Severity};
 use bstr::BString;
 use rustc_hash::FxHashSet;
 
@@ -24,7 +24,7 @@ use super::jobs;
 use super::targets::{self, Problem, Target};
 use super::writing::Done;
 use crate::exit_code::ExitStatus;
-use crate::flags::{CarrierName, FixFlags, When};
+use crate::flags::{FixArgs, Strategy, When};
 use crate::output::{self, Look, Stdout};
 
 /// One program's start, before and after.
@@ -64,23 +64,23 @@ pub(crate) struct Report {
 /// # Errors
 /// Where nothing can be done at all. What is wrong with single files is told on stderr and in
 /// the status.
-pub(crate) fn run(asked: &FixFlags, color: When) -> Result<ExitStatus> {
-    check_flags(asked)?;
-    let assumed = Assumptions::new(&asked.assume)?;
-    jobs::limit(asked.jobs)?;
-    let found = targets::find(&assumed, &asked.paths);
-    if !asked.dry_run {
-        write::mend(asked, &found.files)?;
+pub(crate) fn run(args: &FixArgs, color: When) -> Result<ExitStatus> {
+    check_flags(args)?;
+    let assumed = Assumptions::new(&args.assume)?;
+    jobs::limit(args.jobs)?;
+    let found = targets::find(&assumed, &args.paths);
+    if !args.dry_run {
+        write::mend(args, &found.files)?;
     }
-    let planner = plan::Planner::new(asked, &assumed);
+    let planner = plan::Planner::new(args, &assumed);
     let mut planned = planner.plan(&found.files)?;
     planned.problems.extend(found.problems);
-    let scope = Scope::new(&assumed, &asked.paths);
-    let outside = scope.limit(&mut planned.plan, asked.closure, |path| planner.host_path(path));
+    let scope = Scope::new(&assumed, &args.paths);
+    let outside = scope.limit(&mut planned.plan, args.closure, |path| planner.host_path(path));
     let starts = judge::judge(&planner, &mut planned);
     let outside = planned.plan.edited_of(outside);
     let mut report = Report {
-        dry_run: asked.dry_run,
+        dry_run: args.dry_run,
         outside,
         plan: planned.plan,
         done: Vec::new(),
@@ -89,21 +89,21 @@ pub(crate) fn run(asked: &FixFlags, color: When) -> Result<ExitStatus> {
         problems: planned.problems,
         interrupted: false,
     };
-    if !asked.dry_run {
-        write::carry_out(&planner, asked, &found.littered, &mut report)?;
+    if !args.dry_run {
+        write::carry_out(&planner, args, &found.littered, &mut report)?;
     }
     let is_missing = |list: &[(BString, Done)]| list.iter().any(|(_, done)| done.is_missing());
     if is_missing(&report.done) || is_missing(&report.made) {
-        report.measure_again(asked, &planned.programs)?;
+        report.measure_again(args, &planned.programs)?;
     }
-    tell(asked, &report, color)?;
+    tell(args, &report, color)?;
     Ok(report.status())
 }
 
 /// # Errors
 /// Returns an error for flags that the strategy has no use for.
-fn check_flags(asked: &FixFlags) -> Result<()> {
-    if asked.closure && !matches!(asked.with, CarrierName::Farm | CarrierName::Ldcache) {
+fn check_flags(args: &FixArgs) -> Result<()> {
+    if args.closure && !matches!(args.with, Strategy::Farm | Strategy::Ldcache) {
         bail!("--closure is for --with farm and --with ldcache");
     }
     Ok(())
@@ -115,28 +115,28 @@ fn check_flags(asked: &FixFlags) -> Result<()> {
 /// # Errors
 /// Returns an error if nothing can be planned at all.
 pub(crate) fn foresee(
-    asked: &FixFlags,
+    args: &FixArgs,
     assumed: &Assumptions,
     files: &[Target],
 ) -> Result<(Vec<Start>, Vec<Problem>)> {
-    let planner = plan::Planner::new(asked, assumed);
+    let planner = plan::Planner::new(args, assumed);
     let mut planned = planner.plan(files)?;
     let paths: Vec<_> = files.iter().map(|file| file.host.clone()).collect();
     let scope = Scope::new(assumed, &paths);
-    scope.limit(&mut planned.plan, asked.closure, |path| planner.host_path(path));
+    scope.limit(&mut planned.plan, args.closure, |path| planner.host_path(path));
     let starts = judge::judge(&planner, &mut planned);
     Ok((starts, planned.problems))
 }
 
-fn tell(asked: &FixFlags, report: &Report, color: When) -> Result<()> {
+fn tell(args: &FixArgs, report: &Report, color: When) -> Result<()> {
     for problem in &report.problems {
         output::note(problem.path.as_ref(), &problem.reason);
     }
     let mut out = Stdout::new();
-    if asked.json {
-        output::fix::json(&mut out, asked, report)?;
+    if args.json {
+        output::fix::json(&mut out, args, report)?;
     } else {
-        output::fix::text(&mut out, Look::of_stdout(color), asked, report)?;
+        output::fix::text(&mut out, Look::of_stdout(color), args, report)?;
     }
     out.flush()?;
     Ok(())
@@ -145,14 +145,14 @@ fn tell(asked: &FixFlags, report: &Report, color: When) -> Result<()> {
 impl Report {
     /// Replaces what was planned for the programs' starts by what they are now, when a part of
     /// the plan could not be written.
-    fn measure_again(&mut self, asked: &FixFlags, programs: &[plan::Program]) -> Result<()> {
-        if asked.with == CarrierName::Audit {
+    fn measure_again(&mut self, args: &FixArgs, programs: &[plan::Program]) -> Result<()> {
+        if args.with == Strategy::Audit {
             self.forget_unwritten(programs);
             return Ok(());
         }
         // What was remembered of the files is what they were.
-        let assumed = Assumptions::new(&asked.assume)?;
-        let planner = plan::Planner::new(asked, &assumed);
+        let assumed = Assumptions::new(&args.assume)?;
+        let planner = plan::Planner::new(args, &assumed);
         self.starts = judge::measure(&planner, programs);
         Ok(())
     }

@@ -5,16 +5,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use becalm_core::carrier::{
-    FilePlan, Finding, Names, Plan, Settings, Severity, What, absolute, farm, ldcache, note,
-    patchelf,
-};
 use becalm_core::closure::{Closure, Subject, SubjectKind};
 use becalm_core::cost::{Storm, misses_by_object};
 use becalm_core::edit::Edit;
 use becalm_core::facts::{Environment, Libc};
 use becalm_core::fs::{FileKind, FileSystem, MappedFs, Mapping};
 use becalm_core::probe::ProbeLog;
+use becalm_core::strategy::{
+    FilePlan, Finding, Names, Plan, Settings, Severity, What, absolute, farm, ldcache, note,
+    patchelf,
+};
 use becalm_host::{HostError, WalkOptions, find_objects};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
@@ -23,7 +23,7 @@ use rustc_hash::FxHashSet;
 use crate::commands::assume::{Assumptions, bytes};
 use crate::commands::follow::{Followed, follow_where};
 use crate::commands::targets::{Problem, Target};
-use crate::flags::{CarrierName, Compat, FixFlags, Resolve};
+use crate::flags::{Compat, FixArgs, Resolve, Strategy};
 use crate::output::words_of_host;
 
 /// Files planned with one look at the directories they share.
@@ -31,7 +31,7 @@ const IN_A_SESSION: usize = 64;
 
 /// What every file's plan goes by.
 pub(super) struct Planner<'a> {
-    pub(super) asked: &'a FixFlags,
+    pub(super) args: &'a FixArgs,
     pub(super) assumed: &'a Assumptions,
     settings: Settings,
     mappings: Vec<Mapping>,
@@ -64,9 +64,9 @@ pub(super) struct Program {
 }
 
 impl<'a> Planner<'a> {
-    pub(super) fn new(asked: &'a FixFlags, assumed: &'a Assumptions) -> Self {
+    pub(super) fn new(args: &'a FixArgs, assumed: &'a Assumptions) -> Self {
         let mut keep = Names::kept_short();
-        for name in &asked.keep {
+        for name in &args.keep {
             keep.add(name.as_str());
         }
         let stores = assumed.stores.clone();
@@ -74,8 +74,8 @@ impl<'a> Planner<'a> {
             Some(Libc::Glibc(version)) => Some(version.minor),
             _ => None,
         };
-        let dlopen = asked.dlopen.iter().map(|name| BString::from(name.as_str())).collect();
-        let mappings = asked.prefix_map.clone();
+        let dlopen = args.dlopen.iter().map(|name| BString::from(name.as_str())).collect();
+        let mappings = args.prefix_map.clone();
         let session = assumed.fs.session();
         let mapped = MappedFs::new(&session, mappings.clone());
         let folder = |path: &PathBuf| {
@@ -83,22 +83,22 @@ impl<'a> Planner<'a> {
             (session.stat(real.as_ref()) == Ok(FileKind::Directory))
                 .then(|| mapped.planned(real.as_ref()))
         };
-        let folders = asked.paths.iter().filter_map(folder).collect();
+        let folders = args.paths.iter().filter_map(folder).collect();
         let settings = Settings { stores, folders, keep, dlopen, glibc_minor };
-        Self { asked, assumed, settings, mappings }
+        Self { args, assumed, settings, mappings }
     }
 
     /// What programs are started in, as far as a plan goes: nothing that is set here and now,
     /// but the list of `--library-path`. With `reads`, by a loader that reads what the carrier
     /// writes.
     pub(super) fn environment(&self, reads: bool) -> Environment {
-        let library_path = self.asked.assume.library_path.as_ref().map(bytes);
+        let library_path = self.args.assume.library_path.as_ref().map(bytes);
         let library_path = library_path.filter(|list| !list.is_empty());
         let mut environment = Environment { library_path, ..Environment::default() };
         environment.reads.stores = self.settings.stores.to_vec();
-        match self.asked.with {
-            CarrierName::Note => environment.reads.note = reads,
-            CarrierName::Ldcache if reads => {
+        match self.args.with {
+            Strategy::Note => environment.reads.note = reads,
+            Strategy::Ldcache if reads => {
                 environment.reads.package_caches = environment.reads.stores.clone();
             }
             _ => {}
@@ -156,14 +156,14 @@ impl<'a> Planner<'a> {
         }
         let session = self.assumed.fs.session();
         let fs = self.mapped(&session);
-        if self.asked.with == CarrierName::Ldcache {
+        if self.args.with == Strategy::Ldcache {
             let subjects = std::mem::take(&mut all.subjects);
-            let programs = all.programs.iter().filter(|_| self.asked.closure);
+            let programs = all.programs.iter().filter(|_| self.args.closure);
             let closures: Vec<&Closure> = programs.map(|program| &program.closure).collect();
             all.parts.push(self.caches(&fs, subjects, &closures));
         }
         all.plan = Plan::gather(std::mem::take(&mut all.parts));
-        if self.asked.with == CarrierName::Farm && self.asked.closure {
+        if self.args.with == Strategy::Farm && self.args.closure {
             self.finish_closures(&fs, &mut all)?;
         }
         Ok(all)
@@ -254,11 +254,9 @@ impl<'a> Planner<'a> {
         };
         let is_program = matches!(closure.subject.kind, SubjectKind::Program { .. });
         // Planned after the programs, if none of them loads it.
-        let is_later = self.asked.with == CarrierName::Farm
-            && self.asked.closure
-            && !is_program
-            && !target.named;
-        if self.asked.with == CarrierName::Ldcache || is_later {
+        let is_later =
+            self.args.with == Strategy::Farm && self.args.closure && !is_program && !target.named;
+        if self.args.with == Strategy::Ldcache || is_later {
             planned.subjects.push(closure.subject.clone());
         }
         if !is_later {
@@ -277,7 +275,7 @@ impl<'a> Planner<'a> {
     fn program(&self, target: Target, mut closure: Closure) -> Program {
         let storm = Storm::of(&closure.load);
         let misses = misses_by_object(&closure.load);
-        if self.asked.with != CarrierName::Audit {
+        if self.args.with != Strategy::Audit {
             closure.load.probes = ProbeLog::default();
         }
         Program { target, closure, storm, misses }
@@ -286,7 +284,7 @@ impl<'a> Planner<'a> {
     /// The libraries with edits that no program of the targets loads, as starts of their own. A
     /// farm adds a directory to the search, which may cost more than it saves.
     pub(super) fn unseen(&self, all: &Planned) -> Vec<Program> {
-        if self.asked.with != CarrierName::Farm {
+        if self.args.with != Strategy::Farm {
             return Vec::new();
         }
         let session = self.assumed.fs.session();
@@ -319,10 +317,10 @@ impl<'a> Planner<'a> {
     /// True where a library's plan asks what its whole start would load. What is planned
     /// for each object alone needs programs' starts only, to be held against each other.
     fn needs_closure(&self, target: &Target) -> bool {
-        match self.asked.with {
-            CarrierName::Note | CarrierName::Ldcache => false,
-            CarrierName::Farm => self.asked.closure && target.named,
-            CarrierName::Absolute | CarrierName::Audit => true,
+        match self.args.with {
+            Strategy::Note | Strategy::Ldcache => false,
+            Strategy::Farm => self.args.closure && target.named,
+            Strategy::Absolute | Strategy::Audit => true,
         }
     }
 
@@ -333,13 +331,13 @@ impl<'a> Planner<'a> {
         closure: &Closure,
         problems: &mut Vec<Problem>,
     ) -> Plan {
-        match self.asked.with {
-            CarrierName::Note => match self.asked.compat {
+        match self.args.with {
+            Strategy::Note => match self.args.compat {
                 None => note::plan(fs, &closure.subject, &self.settings),
                 Some(Compat::Patchelf) => as_patchelf(fs, closure),
             },
-            CarrierName::Absolute => {
-                let told = match self.asked.resolve {
+            Strategy::Absolute => {
+                let told = match self.args.resolve {
                     Resolve::Static => None,
                     Resolve::Loader => match super::loader::answers(target, closure) {
                         Ok(told) => Some(told),
@@ -352,10 +350,10 @@ impl<'a> Planner<'a> {
                 let scope = absolute::Scope::Subject;
                 absolute::plan(fs, closure, scope, told.as_deref(), &self.settings)
             }
-            CarrierName::Farm if self.asked.closure => farm::graph(fs, closure, &self.settings),
-            CarrierName::Farm => farm::leaf(fs, &closure.subject, &self.settings),
-            CarrierName::Audit => {
-                let stores = crate::commands::index::prefixes(&self.asked.assume.store);
+            Strategy::Farm if self.args.closure => farm::graph(fs, closure, &self.settings),
+            Strategy::Farm => farm::leaf(fs, &closure.subject, &self.settings),
+            Strategy::Audit => {
+                let stores = crate::commands::index::prefixes(&self.args.assume.store);
                 match super::audit::plan_audit(&self.assumed.fs, closure, &stores) {
                     Ok(plan) => plan,
                     Err(reason) => {
@@ -367,7 +365,7 @@ impl<'a> Planner<'a> {
                 }
             }
             // A package's objects are planned together.
-            CarrierName::Ldcache => Plan::default(),
+            Strategy::Ldcache => Plan::default(),
         }
     }
 }

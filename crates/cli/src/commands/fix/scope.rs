@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use becalm_core::carrier::{FilePlan, Finding, Plan, What};
+use becalm_core::strategy::{FilePlan, Finding, Plan, What};
 use bstr::{BStr, BString};
 
 use crate::commands::assume::Assumptions;

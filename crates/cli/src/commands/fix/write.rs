@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use becalm_core::carrier::{Creation, FilePlan, farm};
 use becalm_core::edit::Edit;
+use becalm_core::strategy::{Creation, FilePlan, farm};
 use becalm_rewrite::State;
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
@@ -20,11 +20,11 @@ use crate::commands::removing::Remover;
 use crate::commands::targets::{Problem, Target};
 use crate::commands::undo;
 use crate::commands::writing::{Done, Editor, Outcome, Proposal};
-use crate::flags::{FixFlags, HardlinksFlag};
+use crate::flags::{FixArgs, HardlinksArg};
 
 /// Takes back what a run that was killed in the middle of writing in place left half done, so
 /// that these files can be read again.
-pub(super) fn mend(asked: &FixFlags, targets: &[Target]) -> Result<()> {
+pub(super) fn mend(args: &FixArgs, targets: &[Target]) -> Result<()> {
     let torn = |target: &&Target| {
         let state =
             File::open(&target.host).map(|file| becalm_rewrite::state(&ReadCache::new(file)));
@@ -35,18 +35,18 @@ pub(super) fn mend(asked: &FixFlags, targets: &[Target]) -> Result<()> {
         return Ok(());
     }
     // What cannot be taken back now is told when it is to be fixed.
-    let _ = Editor::new(&asked.writing)?.change(&torn, |_, reader| undo::take_back(reader));
+    let _ = Editor::new(&args.writing)?.change(&torn, |_, reader| undo::take_back(reader));
     Ok(())
 }
 
 /// Writes what the report's plan says, and what became of it into the report.
 pub(super) fn carry_out(
     planner: &Planner<'_>,
-    asked: &FixFlags,
+    args: &FixArgs,
     littered: &[PathBuf],
     report: &mut Report,
 ) -> Result<()> {
-    let editor = Editor::new(&asked.writing)?;
+    let editor = Editor::new(&args.writing)?;
     editor.clean(littered);
     let host = |path: &BStr| planner.host_path(path);
     let there = there_before(&report.plan.creations, host);
@@ -72,7 +72,7 @@ pub(super) fn carry_out(
             Err(reason) => problems.push(Problem { path: file.path.clone(), reason }),
         }
     }
-    let keeps_inode = asked.writing.in_place || asked.writing.hardlinks == HardlinksFlag::Keep;
+    let keeps_inode = args.writing.in_place || args.writing.hardlinks == HardlinksArg::Keep;
     let propose = |at: usize, reader: &becalm_host::write::Reader| -> Result<Proposal, String> {
         let edits = &edited[at].edits;
         let result = match keeps_inode {

@@ -31,7 +31,7 @@ use super::assume::bytes;
 use super::jobs;
 use super::targets::Problem;
 use crate::exit_code::ExitStatus;
-use crate::flags::{IndexFlags, StoreFlag, When};
+use crate::flags::{IndexArgs, StoreArg, When};
 use crate::output::{self, Look, Stdout, path_bytes, words, words_of_host};
 use crate::progress::Count;
 
@@ -56,45 +56,45 @@ pub(crate) struct Report {
 ///
 /// # Errors
 /// Where a store is not there, nothing could be indexed, or the index cannot be written.
-pub(crate) fn run(asked: &IndexFlags, color: When) -> Result<ExitStatus> {
-    let path = place(asked)?;
-    let modules = Modules::new(asked.module.as_deref())?;
-    let old = old(asked, &path)?;
+pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
+    let path = place(args)?;
+    let modules = Modules::new(args.module.as_deref())?;
+    let old = old(args, &path)?;
     if let Some(old) = &old
         && old.is_current_version
-        && asked.stores.is_empty()
-        && is_of(asked, old)
+        && args.stores.is_empty()
+        && is_of(args, old)
         && modules.has_sealed(old)
         && current::is_current(&old.index)
     {
-        return tell_current(asked, &path, old, color);
+        return tell_current(args, &path, old, color);
     }
-    let (stores, dirs) = what(asked, old.as_ref().map(|old| &old.index))?;
-    jobs::limit(asked.jobs)?;
+    let (stores, dirs) = what(args, old.as_ref().map(|old| &old.index))?;
+    jobs::limit(args.jobs)?;
     // Those that were immutable for it and hold answers.
     let known: Vec<PathBuf> = old
         .iter()
-        .flat_map(|old| current::roots(&old.index).map(|guard| path_of(guard.path())))
+        .flat_map(|old| current::roots(&old.index).map(|condition| path_of(condition.path())))
         .collect();
-    let all = [prefixes(&asked.store), known.clone()].concat();
+    let all = [prefixes(&args.store), known.clone()].concat();
     let options =
         IndexOptions { stores: &stores, prefixes: &all, dirs: &dirs, ..IndexOptions::default() };
     super::run::make_wanted();
     let report = make(&path, &modules, old.as_ref().map(|old| (old, &known[..])), options)?;
-    tell(asked, &report, color)?;
+    tell(args, &report, color)?;
     let failed = !report.problems.is_empty();
     Ok(if failed { ExitStatus::Failure } else { ExitStatus::Fine })
 }
 
 /// The index to bring up to date. One that somebody else may have written is told of and not
 /// read: neither its answers nor its list of stores count.
-fn old(asked: &IndexFlags, path: &Path) -> Result<Option<Whole>> {
-    if !asked.update || !path.exists() {
+fn old(args: &IndexArgs, path: &Path) -> Result<Option<Whole>> {
+    if !args.update || !path.exists() {
         return Ok(None);
     }
     match file::read_trusted(path) {
         Err(error) if error.is::<trust::Untrusted>() => {
-            if asked.stores.is_empty() {
+            if args.stores.is_empty() {
                 bail!("{error}; name the stores, and it is made anew from their files");
             }
             output::note(path_bytes(path).as_ref(), &format!("{error}; made anew"));
@@ -105,8 +105,8 @@ fn old(asked: &IndexFlags, path: &Path) -> Result<Option<Whole>> {
 }
 
 /// Where the index goes; the default place is made.
-fn place(asked: &IndexFlags) -> Result<PathBuf> {
-    let path = match &asked.output {
+fn place(args: &IndexArgs) -> Result<PathBuf> {
+    let path = match &args.output {
         Some(path) => path.clone(),
         None => {
             let path = places::own().context("no home directory; name the index with -o")?;
@@ -121,17 +121,17 @@ fn place(asked: &IndexFlags) -> Result<PathBuf> {
 }
 
 /// True where the directories asked for are those of the index.
-fn is_of(asked: &IndexFlags, old: &Whole) -> bool {
-    let (mut wanted, mut known) = (dirs_of(&asked.dirs), current::snapshotted(&old.index));
+fn is_of(args: &IndexArgs, old: &Whole) -> bool {
+    let (mut wanted, mut known) = (dirs_of(&args.dirs), current::snapshotted(&old.index));
     wanted.sort();
     wanted.dedup();
     known.sort();
     wanted.is_empty() || wanted == known
 }
 
-fn tell_current(asked: &IndexFlags, path: &Path, old: &Whole, color: When) -> Result<ExitStatus> {
+fn tell_current(args: &IndexArgs, path: &Path, old: &Whole, color: When) -> Result<ExitStatus> {
     let mut out = Stdout::new();
-    if asked.json {
+    if args.json {
         output::index::json_current(&mut out, path, old)?;
     } else {
         output::index::text_current(&mut out, Look::of_stdout(color), path)?;
@@ -142,9 +142,9 @@ fn tell_current(asked: &IndexFlags, path: &Path, old: &Whole, color: When) -> Re
 
 /// The stores to walk and the directories to snapshot: those named, else those of the index
 /// that is brought up to date.
-fn what(asked: &IndexFlags, old: Option<&Index>) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-    let mut stores = asked.stores.clone();
-    let mut dirs = dirs_of(&asked.dirs);
+fn what(args: &IndexArgs, old: Option<&Index>) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let mut stores = args.stores.clone();
+    let mut dirs = dirs_of(&args.dirs);
     if let Some(old) = old {
         if stores.is_empty() {
             stores.extend(current::stores(old));
@@ -169,7 +169,7 @@ fn what(asked: &IndexFlags, old: Option<&Index>) -> Result<(Vec<PathBuf>, Vec<Pa
 }
 
 /// The prefixes of `--store`, as they are named.
-pub(crate) fn prefixes(flag: &StoreFlag) -> Vec<PathBuf> {
+pub(crate) fn prefixes(flag: &StoreArg) -> Vec<PathBuf> {
     Stores::parse(bytes(&flag.store).as_ref()).iter().map(path_of).collect()
 }
 
@@ -241,10 +241,10 @@ fn tell_of(problems: &[Problem]) {
     }
 }
 
-fn tell(asked: &IndexFlags, report: &Report, color: When) -> Result<()> {
+fn tell(args: &IndexArgs, report: &Report, color: When) -> Result<()> {
     tell_of(&report.problems);
     let mut out = Stdout::new();
-    if asked.json {
+    if args.json {
         output::index::json(&mut out, report)?;
     } else {
         output::index::text(&mut out, Look::of_stdout(color), report)?;

@@ -15,32 +15,32 @@ use becalm_core::elf::{self, Ident};
 
 use super::fixture::{self, Object};
 use crate::exit_code::ExitStatus;
-use crate::flags::TryFlags;
+use crate::flags::TryArgs;
 use crate::output::Stdout;
 use crate::output::loader::{self as output, Reads};
 
 const SONAME: &str = "libbecalm-fixture.so.1";
 
 /// Tries the loader and says what it reads.
-pub(super) fn run(asked: &TryFlags) -> Result<ExitStatus> {
+pub(super) fn run(args: &TryArgs) -> Result<ExitStatus> {
     let loader =
-        fs::canonicalize(&asked.loader).with_context(|| asked.loader.display().to_string())?;
+        fs::canonicalize(&args.loader).with_context(|| args.loader.display().to_string())?;
     let bytes = fs::read(&loader).with_context(|| loader.display().to_string())?;
     let view = elf::parse(bytes.as_slice()).with_context(|| loader.display().to_string())?;
     // It will be run: whatever else was named is not.
-    let is_loader = !view.is_program() && (has_name_of_loader(&view) || is_musl(&asked.loader));
+    let is_loader = !view.is_program() && (has_name_of_loader(&view) || is_musl(&args.loader));
     ensure!(is_loader, "{}: not a loader", loader.display());
     let trial = Trial { loader: &loader, target: view.ident };
 
     let folder = Folder::new(&std::env::temp_dir())?;
     let notes = trial.reads_notes(&folder.path)?;
-    let caches = match &asked.store {
+    let caches = match &args.store {
         Some(store) => Some(trial.reads_caches(&Folder::new(store)?.path)?),
         None => None,
     };
     let reads = Reads { loader: loader.as_os_str().as_bytes().into(), notes, caches };
     let mut out = Stdout::new();
-    if asked.json {
+    if args.json {
         output::json(&mut out, &reads)?
     } else {
         output::text(&mut out, &reads)?

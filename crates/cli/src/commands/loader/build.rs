@@ -15,37 +15,37 @@ use anyhow::{Context, Result, bail, ensure};
 use super::steps::Steps;
 use super::{minimal, needs, source};
 use crate::exit_code::ExitStatus;
-use crate::flags::BuildFlags;
+use crate::flags::BuildArgs;
 
 /// Builds and installs.
-pub(super) fn run(asked: &BuildFlags) -> Result<ExitStatus> {
-    check(asked)?;
-    let release = &asked.glibc;
-    let folder = cache_folder()?.join(format!("{}-{:016x}", release.version, key(asked)));
+pub(super) fn run(args: &BuildArgs) -> Result<ExitStatus> {
+    check(args)?;
+    let release = &args.glibc;
+    let folder = cache_folder()?.join(format!("{}-{:016x}", release.version, key(args)));
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let _lock = lock(&folder)?;
     let image = folder.join("image");
     if !image.is_dir() {
         // A folder with an image needs no tools.
-        needs::check(asked.source.is_none())?;
+        needs::check(args.source.is_none())?;
     }
     let steps = Steps::new(folder.join("build.log"))?;
     if !image.is_dir() {
-        let tree = prepare(&steps, asked, &folder)?;
+        let tree = prepare(&steps, args, &folder)?;
         let objects = folder.join("objects");
-        configure(&steps, asked, &tree, &objects)?;
-        make(&steps, asked, &objects, &folder.join("unfinished"))?;
+        configure(&steps, args, &tree, &objects)?;
+        make(&steps, args, &objects, &folder.join("unfinished"))?;
         fs::rename(folder.join("unfinished"), &image)?;
         clear(&folder, release.version)?;
     }
-    steps.now(format!("installing into {}", asked.prefix.display()));
-    fs::create_dir_all(&asked.prefix).with_context(|| asked.prefix.display().to_string())?;
-    let installed = image.join(asked.prefix.strip_prefix("/")?).join(".");
+    steps.now(format!("installing into {}", args.prefix.display()));
+    fs::create_dir_all(&args.prefix).with_context(|| args.prefix.display().to_string())?;
+    let installed = image.join(args.prefix.strip_prefix("/")?).join(".");
     // A file in use keeps its old contents.
     let mut copy = Command::new("cp");
-    steps.run(copy.args(["-a", "--remove-destination"]).arg(installed).arg(&asked.prefix))?;
+    steps.run(copy.args(["-a", "--remove-destination"]).arg(installed).arg(&args.prefix))?;
     steps.finish();
-    println!("{}", loader_in(&asked.prefix)?.display());
+    println!("{}", loader_in(&args.prefix)?.display());
     Ok(ExitStatus::Fine)
 }
 
@@ -59,18 +59,18 @@ fn lock(folder: &Path) -> Result<fs::File> {
 }
 
 /// Objects → what is to be installed, below `image`.
-fn make(steps: &Steps, asked: &BuildFlags, objects: &Path, image: &Path) -> Result<()> {
-    let jobs = asked.jobs.or_else(|| std::thread::available_parallelism().ok());
+fn make(steps: &Steps, args: &BuildArgs, objects: &Path, image: &Path) -> Result<()> {
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok());
     let jobs = format!("-j{}", jobs.map_or(1, NonZeroUsize::get));
     let mut make = Command::new("make");
     make.arg(jobs).current_dir(objects);
-    if asked.minimal {
+    if args.minimal {
         make.args(minimal::TARGET);
     }
     steps.now("building");
     steps.run(&mut make)?;
-    if asked.minimal {
-        return minimal::install(objects, &image.join(asked.prefix.strip_prefix("/")?));
+    if args.minimal {
+        return minimal::install(objects, &image.join(args.prefix.strip_prefix("/")?));
     }
     let mut install = Command::new("make");
     install.arg("install").arg(format!("DESTDIR={}", image.display()));
@@ -89,51 +89,51 @@ fn clear(folder: &Path, version: &str) -> Result<()> {
 }
 
 /// What can be known to be wrong before anything is fetched.
-fn check(asked: &BuildFlags) -> Result<()> {
-    ensure!(asked.prefix.is_absolute(), "{}: not absolute", asked.prefix.display());
+fn check(args: &BuildArgs) -> Result<()> {
+    ensure!(args.prefix.is_absolute(), "{}: not absolute", args.prefix.display());
     // Its letters are appended to those of another folder.
-    let is_dots = asked.prefix.components().any(|part| part == Component::ParentDir);
-    ensure!(!is_dots, "{}: a prefix without .. is wanted", asked.prefix.display());
+    let is_dots = args.prefix.components().any(|part| part == Component::ParentDir);
+    ensure!(!is_dots, "{}: a prefix without .. is wanted", args.prefix.display());
     for plain in ["/", "/usr", "/usr/local"] {
-        ensure!(asked.prefix != Path::new(plain), "{plain}: a prefix of its own is wanted");
+        ensure!(args.prefix != Path::new(plain), "{plain}: a prefix of its own is wanted");
     }
     // It becomes a string in a C header, by way of a shell script.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/:._+-".contains(c);
-    ensure!(asked.store.chars().all(is_plain), "--store {}: not a list of paths", asked.store);
-    for prefix in asked.store.split(':').filter(|prefix| !prefix.is_empty()) {
+    ensure!(args.store.chars().all(is_plain), "--store {}: not a list of paths", args.store);
+    for prefix in args.store.split(':').filter(|prefix| !prefix.is_empty()) {
         ensure!(prefix.starts_with('/'), "--store {prefix}: not absolute");
     }
     Ok(())
 }
 
 /// The patched tree.
-fn prepare(steps: &Steps, asked: &BuildFlags, folder: &Path) -> Result<PathBuf> {
-    let deb = match &asked.source {
+fn prepare(steps: &Steps, args: &BuildArgs, folder: &Path) -> Result<PathBuf> {
+    let deb = match &args.source {
         Some(deb) => deb.clone(),
         None => {
-            let packages = cache_folder()?.join(format!("glibc-source-{}", asked.glibc.suite));
+            let packages = cache_folder()?.join(format!("glibc-source-{}", args.glibc.suite));
             fs::create_dir_all(&packages).with_context(|| packages.display().to_string())?;
-            source::fetch(steps, &asked.glibc, &packages)?
+            source::fetch(steps, &args.glibc, &packages)?
         }
     };
-    clear(folder, asked.glibc.version)?;
-    let tree = source::unpack(steps, &asked.glibc, &deb, folder)?;
-    if !asked.unpatched {
+    clear(folder, args.glibc.version)?;
+    let tree = source::unpack(steps, &args.glibc, &deb, folder)?;
+    if !args.unpatched {
         steps.now("applying becalm's patch");
         let patch = folder.join("resolution.patch");
-        fs::write(&patch, asked.glibc.patch)?;
+        fs::write(&patch, args.glibc.patch)?;
         steps.patch(&tree, &patch)?;
     }
     Ok(tree)
 }
 
-fn configure(steps: &Steps, asked: &BuildFlags, tree: &Path, objects: &Path) -> Result<()> {
+fn configure(steps: &Steps, args: &BuildArgs, tree: &Path, objects: &Path) -> Result<()> {
     steps.now("configuring");
     fs::create_dir(objects).with_context(|| objects.display().to_string())?;
     steps.run(
         Command::new(tree.join("configure"))
-            .arg(format!("--prefix={}", asked.prefix.display()))
-            .arg(format!("--with-store-prefixes={}", asked.store))
+            .arg(format!("--prefix={}", args.prefix.display()))
+            .arg(format!("--with-store-prefixes={}", args.store))
             .args(["--disable-werror", "--disable-nscd"])
             .current_dir(objects),
     )
@@ -150,11 +150,11 @@ fn cache_folder() -> Result<PathBuf> {
 }
 
 /// A number for everything that makes one build another (FNV-1a, 64 bits).
-fn key(asked: &BuildFlags) -> u64 {
-    let prefix = asked.prefix.to_string_lossy();
-    let extent = if asked.minimal { "minimal" } else { "all" };
-    let patch = if asked.unpatched { "" } else { asked.glibc.patch };
-    let parts = [asked.glibc.version, patch, &asked.store, &prefix, extent];
+fn key(args: &BuildArgs) -> u64 {
+    let prefix = args.prefix.to_string_lossy();
+    let extent = if args.minimal { "minimal" } else { "all" };
+    let patch = if args.unpatched { "" } else { args.glibc.patch };
+    let parts = [args.glibc.version, patch, &args.store, &prefix, extent];
     parts
         .iter()
         .flat_map(|part| part.bytes().chain([0]))
@@ -184,8 +184,8 @@ fn loader_in(prefix: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    fn flags(prefix: &str, store: &str) -> BuildFlags {
-        BuildFlags {
+    fn flags(prefix: &str, store: &str) -> BuildArgs {
+        BuildArgs {
             glibc: "2.36".parse().expect("known"),
             prefix: prefix.into(),
             store: store.into(),
@@ -201,8 +201,8 @@ mod tests {
         let one = key(&flags("/opt/a", "/s"));
         assert_ne!(one, key(&flags("/opt/b", "/s")));
         assert_ne!(one, key(&flags("/opt/a", "/s:/t")));
-        assert_ne!(one, key(&BuildFlags { minimal: true, ..flags("/opt/a", "/s") }));
-        assert_ne!(one, key(&BuildFlags { unpatched: true, ..flags("/opt/a", "/s") }));
+        assert_ne!(one, key(&BuildArgs { minimal: true, ..flags("/opt/a", "/s") }));
+        assert_ne!(one, key(&BuildArgs { unpatched: true, ..flags("/opt/a", "/s") }));
         assert_eq!(one, key(&flags("/opt/a", "/s")));
     }
 

@@ -11,15 +11,15 @@ mod steps;
 use anyhow::Result;
 
 use crate::exit_code::ExitStatus;
-use crate::flags::LoaderFlags;
+use crate::flags::LoaderArgs;
 
 /// Does what was asked.
 ///
 /// # Errors
 /// Where a step of a build fails, or a loader cannot be tried.
-pub(crate) fn run(asked: &LoaderFlags) -> Result<ExitStatus> {
-    match asked {
-        LoaderFlags::Build(asked) => build::run(asked),
-        LoaderFlags::Check(asked) => attempt::run(asked),
+pub(crate) fn run(args: &LoaderArgs) -> Result<ExitStatus> {
+    match args {
+        LoaderArgs::Build(args) => build::run(args),
+        LoaderArgs::Check(args) => attempt::run(args),
     }
 }

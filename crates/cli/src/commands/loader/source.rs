@@ -33,7 +33,7 @@ pub(super) fn fetch(steps: &Steps, release: &Release, folder: &Path) -> Result<P
     let signed = mirror.signed_by.map(|key| format!(" [signed-by={key}]")).unwrap_or_default();
     let line = format!("deb{signed} {} {} main\n", mirror.uri, release.suite);
     fs::write(folder.join("sources.list"), line)?;
-    let apt = |asked: &[&str]| {
+    let apt = |args: &[&str]| {
         let mut command = Command::new("apt-get");
         for (name, value) in [
             ("Dir::Etc::SourceList", folder.join("sources.list")),
@@ -44,7 +44,7 @@ pub(super) fn fetch(steps: &Steps, release: &Release, folder: &Path) -> Result<P
         ] {
             command.arg("-o").arg(format!("{name}={}", value.display()));
         }
-        command.args(["-o", "APT::Sandbox::User=root"]).args(asked).current_dir(folder);
+        command.args(["-o", "APT::Sandbox::User=root"]).args(args).current_dir(folder);
         command
     };
     steps.now(format!("fetching the package list of {}", release.suite));

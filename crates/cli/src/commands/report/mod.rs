@@ -1,12 +1,12 @@
 //! `becalm report`: one page that shows a program's storm, and what is left of it.
 //!
-//! [`side`] is what is told of one program (or of a record of its start), [`observe`] runs
+//! [`snapshot`] is what is told of one program (or of a record of its start), [`observe`] runs
 //! it once for the timeline, [`record`] reads what such a run left; [`crate::output::html`]
 //! makes the page.
 
 mod observe;
 mod record;
-mod side;
+mod snapshot;
 
 use std::fs;
 use std::path::Path;
@@ -15,11 +15,11 @@ use anyhow::{Context, Result, bail};
 use bstr::ByteSlice;
 
 #[cfg(test)]
-pub(crate) use self::side::Child;
-pub(crate) use self::side::{Asked, Node, Observed, Side, Try};
+pub(crate) use self::snapshot::Child;
+pub(crate) use self::snapshot::{Answered, Node, Observed, Snapshot, Try};
 use crate::commands::assume::{self, Assumptions};
 use crate::exit_code::ExitStatus;
-use crate::flags::{ReadsFlag, ReportFlags};
+use crate::flags::{ReadsArg, ReportArgs};
 use crate::output::comparison::{Comparison, SCHEMA};
 use crate::output::{html, path_bytes};
 use crate::sanitize::shown;
@@ -31,9 +31,9 @@ const MAX_COMPARISON: u64 = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Report {
     /// The program as it is.
-    pub before: Side,
+    pub before: Snapshot,
     /// The calmed one.
-    pub after: Option<Side>,
+    pub after: Option<Snapshot>,
     /// The carriers side by side.
     pub comparison: Option<Comparison>,
 }
@@ -42,14 +42,14 @@ pub(crate) struct Report {
 ///
 /// # Errors
 /// The program or what is shown beside it cannot be read, or the page cannot be written.
-pub(crate) fn run(asked: &ReportFlags) -> Result<ExitStatus> {
-    let mut assumed = Assumptions::new(&asked.assume)?;
-    assumed.reads(&ReadsFlag::default(), assume::tunables(&asked.assume));
-    let before = side::of(&asked.program, asked, &assumed)?;
-    let after = asked.after.as_deref().map(|path| side::of(path, asked, &assumed)).transpose()?;
-    let comparison = asked.compare.as_deref().map(comparison).transpose()?;
+pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
+    let mut assumed = Assumptions::new(&args.assume)?;
+    assumed.reads(&ReadsArg::default(), assume::tunables(&args.assume));
+    let before = snapshot::of(&args.program, args, &assumed)?;
+    let after = args.after.as_deref().map(|path| snapshot::of(path, args, &assumed)).transpose()?;
+    let comparison = args.compare.as_deref().map(comparison).transpose()?;
     let page = html::page(&Report { before, after, comparison })?;
-    fs::write(&asked.output, page).with_context(|| name(&asked.output))?;
+    fs::write(&args.output, page).with_context(|| name(&args.output))?;
     Ok(ExitStatus::Fine)
 }
 

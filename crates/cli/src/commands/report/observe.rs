@@ -9,31 +9,31 @@ use becalm_host::child;
 use bstr::ByteSlice;
 
 use super::record;
-use super::side::Observed;
+use super::snapshot::Observed;
 use crate::commands::bench::arguments;
-use crate::flags::ReportFlags;
+use crate::flags::ReportArgs;
 use crate::output::words;
 use crate::sanitize::shown;
 
 /// Runs the program and tells what was seen, or why nothing was.
-pub(super) fn run(program: &Path, asked: &ReportFlags) -> Result<Observed, String> {
-    if asked.no_run {
+pub(super) fn run(program: &Path, args: &ReportArgs) -> Result<Observed, String> {
+    if args.no_run {
         return Err("the program was not run (--no-run)".to_owned());
     }
-    let assume = &asked.assume;
+    let assume = &args.assume;
     if assume.sysroot.is_some() || assume.loader.is_some() || assume.libc.is_some() {
         return Err("the prediction is for another machine: the program was not run".to_owned());
     }
     let place = tempfile::NamedTempFile::new()
         .map_err(|error| format!("no place for a record: {}", words(&error)))?;
     let mut said = tempfile::tempfile().map_err(|error| words(&error))?;
-    let mut command = command(program, asked, place.path())?;
+    let mut command = command(program, args, place.path())?;
     command.stderr(said.try_clone().map_err(|error| words(&error))?);
     let mut child = command.spawn().map_err(|error| words(&error))?;
     // Whatever the program's exit code: the record says how it ended.
-    let ended = child::status_within(&mut child, asked.timeout).map_err(|error| words(&error))?;
+    let ended = child::status_within(&mut child, args.timeout).map_err(|error| words(&error))?;
     if ended.is_none() {
-        let limit = asked.timeout.as_secs_f64();
+        let limit = args.timeout.as_secs_f64();
         return Err(format!("the program did not end within {limit} s; name arguments with --run"));
     }
     record::observed(place.path()).map_err(|_| {
@@ -44,14 +44,15 @@ pub(super) fn run(program: &Path, asked: &ReportFlags) -> Result<Observed, Strin
 }
 
 /// `becalm trace` of the program, under what is assumed of its environment.
-fn command(program: &Path, asked: &ReportFlags, record: &Path) -> Result<Command, String> {
-    let assume = &asked.assume;
-    let args = arguments(asked.run.as_deref(), &asked.args).map_err(|error| error.to_string())?;
+fn command(program: &Path, args: &ReportArgs, record: &Path) -> Result<Command, String> {
+    let assume = &args.assume;
+    let program_args =
+        arguments(args.run.as_deref(), &args.args).map_err(|error| error.to_string())?;
     let becalm = env::current_exe().map_err(|error| words(&error))?;
     let mut command = Command::new(becalm);
     command.args(["trace", "--json", "-o"]).arg(record);
     command.arg("--store").arg(&assume.store.store);
-    command.arg("--").arg(absolute(program)).args(&args);
+    command.arg("--").arg(absolute(program)).args(&program_args);
     for (name, value) in [
         ("LD_LIBRARY_PATH", &assume.library_path),
         ("LD_PRELOAD", &assume.preload),

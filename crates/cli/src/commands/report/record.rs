@@ -15,7 +15,7 @@ use bstr::{BStr, BString, ByteSlice};
 use serde::Deserialize;
 
 use super::name;
-use super::side::{Asked, Child, Node, Observed, Side, Try};
+use super::snapshot::{Answered, Child, Node, Observed, Snapshot, Try};
 use crate::sanitize::shown;
 
 const SCHEMA: &str = "becalm/trace/1";
@@ -104,7 +104,7 @@ pub(super) fn is_one(path: &Path) -> bool {
 ///
 /// # Errors
 /// It is no record of a traced run, or of none that a loader took part in.
-pub(super) fn side(path: &Path) -> Result<Side> {
+pub(super) fn snapshot(path: &Path) -> Result<Snapshot> {
     let record = read(path).with_context(|| name(path))?;
     let Some(image) = record.images.last() else { bail!("{}: no program in it", name(path)) };
     let text = |text: &String| shown(text.as_bytes().as_bstr());
@@ -113,7 +113,7 @@ pub(super) fn side(path: &Path) -> Result<Side> {
     let missed = tries.iter().filter(|one| one.of_hwcaps && one.outcome.is_failed_call());
     let of_hwcaps = image.storm.hwcaps_misses.max(missed.count() as u64);
     let about = [&image.machine, &image.libc, &image.interpreter];
-    Ok(Side {
+    Ok(Snapshot {
         path: text(&image.path),
         about: about.into_iter().flatten().map(text).collect(),
         storm: Storm { hwcaps_misses: of_hwcaps, ..image.storm },
@@ -237,11 +237,11 @@ fn nodes(program: &BStr, probes: &[Probe]) -> Vec<Node> {
         }
         let by = numbers.get(&probe.needed_by).copied().unwrap_or(0);
         let answer = match numbers.get(&probe.path) {
-            Some(object) => Asked::Before(*object),
+            Some(object) => Answered::Before(*object),
             None => {
                 numbers.insert(probe.path.clone(), nodes.len());
                 nodes.push(Node { path: probe.path.clone(), children: Vec::new() });
-                Asked::Loaded(nodes.len() - 1, probe.source)
+                Answered::Loaded(nodes.len() - 1, probe.source)
             }
         };
         let misses = misses.remove(&question).unwrap_or(0);
@@ -289,6 +289,6 @@ mod tests {
         let nodes = nodes("/p".into(), &probes);
         assert_eq!(nodes.len(), 2);
         assert_eq!(nodes[0].children[0].misses, 2);
-        assert_eq!(nodes[0].children[0].answer, Asked::Loaded(1, SearchSource::Runpath));
+        assert_eq!(nodes[0].children[0].answer, Answered::Loaded(1, SearchSource::Runpath));
     }
 }

@@ -26,7 +26,7 @@ use super::program::Program;
 use crate::commands::index::file::{self, Opened};
 use crate::commands::index::trust::{self, Untrusted};
 use crate::commands::index::{places, platforms};
-use crate::flags::StoreFlag;
+use crate::flags::StoreArg;
 use crate::output::words;
 
 /// Indexes of programs that are kept: some hundred kilobytes each.
@@ -58,7 +58,7 @@ impl Place {
     ///
     /// # Errors
     /// If the environment has no home directory.
-    pub(super) fn of(program: &Program, dirs: &[PathBuf], store: &StoreFlag) -> Result<Self> {
+    pub(super) fn of(program: &Program, dirs: &[PathBuf], store: &StoreArg) -> Result<Self> {
         let folder = places::cache().context("no home directory for the cache of indexes")?;
         let mut hasher = FxHasher::default();
         (env!("CARGO_PKG_VERSION"), FORMAT).hash(&mut hasher);

@@ -23,7 +23,7 @@ use super::program::Program;
 use crate::commands::index::module::Modules;
 use crate::commands::index::{current, dirs_of, file, path_of, prefixes};
 use crate::commands::jobs;
-use crate::flags::StoreFlag;
+use crate::flags::StoreArg;
 use crate::output::{path_bytes, words_of_chain, words_of_host};
 
 /// What an index is made for: bytes, for paths need not be UTF-8.
@@ -39,7 +39,7 @@ struct Request {
 }
 
 impl Request {
-    fn of(program: &Program, store: &StoreFlag) -> Self {
+    fn of(program: &Program, store: &StoreArg) -> Self {
         let variable = |name: &str| env::var_os(name).map(OsString::into_vec);
         let bytes = |path: PathBuf| path.into_os_string().into_vec();
         Self {
@@ -62,7 +62,7 @@ impl Request {
 ///
 /// # Errors
 /// If the cache cannot be written, or no process can be made.
-pub(super) fn elsewhere(place: &Place, program: &Program, store: &StoreFlag) -> Result<()> {
+pub(super) fn elsewhere(place: &Place, program: &Program, store: &StoreArg) -> Result<()> {
     let request = Request::of(program, store);
     let Some(lock) = place.lock()? else { return Ok(()) };
     let made = detached(lock, |lock| {
@@ -80,7 +80,7 @@ pub(super) fn elsewhere(place: &Place, program: &Program, store: &StoreFlag) -> 
 ///
 /// # Errors
 /// If it cannot be made or kept.
-pub(super) fn here(place: &Place, program: &Program, store: &StoreFlag) -> Result<()> {
+pub(super) fn here(place: &Place, program: &Program, store: &StoreArg) -> Result<()> {
     match place.lock()? {
         Some(lock) => locked(place, &Request::of(program, store), lock),
         None => bail!("{}: another process is making it", place.path().display()),
@@ -169,7 +169,7 @@ fn closure(os: &OsFs, program: &std::path::Path, request: &Request) -> Result<Cl
 }
 
 /// What a program needs that no index knows; nothing if its start cannot be followed.
-pub(super) fn need(program: &Program, store: &StoreFlag) -> Known {
+pub(super) fn need(program: &Program, store: &StoreArg) -> Known {
     let request = Request::of(program, store);
     let Ok(closure) = closure(&OsFs::new(), &program.real, &request) else {
         return Known::default();

@@ -25,7 +25,7 @@ use self::program::{Program, Start};
 use super::index::file::{self, Opened};
 use super::index::{dirs_of, places, platforms, variables};
 use crate::exit_code::ExitStatus;
-use crate::flags::RunFlags;
+use crate::flags::RunArgs;
 use crate::output::{self, path_bytes, words};
 
 pub(crate) use making::make_wanted;
@@ -40,7 +40,7 @@ struct Calm {
 ///
 /// # Errors
 /// If the command cannot be found or started; with `--strict` if it cannot be calmed.
-pub(crate) fn run(args: &RunFlags) -> Result<ExitStatus> {
+pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let [name, arguments @ ..] = args.command.as_slice() else {
         bail!("run: no command; becalm run [OPTIONS] -- CMD [ARGS]...");
     };
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &RunFlags) -> Result<ExitStatus> {
 }
 
 /// What a program is to be started with; `None` for nothing.
-fn calm(args: &RunFlags, path: &Path) -> Result<Option<Calm>> {
+fn calm(args: &RunArgs, path: &Path) -> Result<Option<Calm>> {
     let program = Program::look(path)?;
     match &program.start {
         // Nothing to calm in it; what it starts may have.
@@ -95,13 +95,13 @@ fn is_of_musl(interpreter: &[u8]) -> bool {
 }
 
 /// The index that was named, for what a program starts.
-fn of_session(args: &RunFlags, path: &Path) -> Result<Calm> {
+fn of_session(args: &RunArgs, path: &Path) -> Result<Calm> {
     let index = opened(args, path)?;
     let static_tls = index.session_static_tls()?;
     Ok(Calm { index, static_tls })
 }
 
-fn opened(args: &RunFlags, path: &Path) -> Result<Opened> {
+fn opened(args: &RunArgs, path: &Path) -> Result<Opened> {
     let index = file::open(path)?;
     if !args.quiet {
         index.tell_of_age();
@@ -111,7 +111,7 @@ fn opened(args: &RunFlags, path: &Path) -> Result<Opened> {
 
 /// The index for a program: the one that was named, the default one if the program is in one of
 /// its stores, else one that is kept for it; `None` if that is not made yet.
-fn of_program(args: &RunFlags, program: &Program) -> Result<Option<Calm>> {
+fn of_program(args: &RunArgs, program: &Program) -> Result<Option<Calm>> {
     let (index, known) = match &args.index {
         Some(path) => {
             let index = opened(args, path)?;
@@ -132,7 +132,7 @@ fn of_program(args: &RunFlags, program: &Program) -> Result<Option<Calm>> {
 
 /// What a program needs that the index does not know: it may take more static TLS than others. The
 /// index that is kept for it says so; if there is none yet, its start is followed this once.
-fn need_of_stranger(args: &RunFlags, program: &Program) -> Known {
+fn need_of_stranger(args: &RunArgs, program: &Program) -> Known {
     if let Ok(place) = place_of(args, program) {
         match place.look() {
             Ok(Kept::Index { index, .. }) => {
@@ -149,7 +149,7 @@ fn need_of_stranger(args: &RunFlags, program: &Program) -> Known {
     making::need(program, &args.store)
 }
 
-fn place_of(args: &RunFlags, program: &Program) -> Result<Place> {
+fn place_of(args: &RunArgs, program: &Program) -> Result<Place> {
     let list = env::var_os("LD_LIBRARY_PATH");
     let dirs: Vec<PathBuf> = list.iter().flat_map(|list| dirs_of(&[list])).collect();
     Place::of(program, &dirs, &args.store)
@@ -186,7 +186,7 @@ fn known_to(index: &Opened, program: &Program) -> Result<Option<Known>> {
 }
 
 /// The default index, if the program is in one of its stores, and what it knows of the program.
-fn default_for(args: &RunFlags, program: &Program) -> Result<Option<(Opened, Option<Known>)>> {
+fn default_for(args: &RunArgs, program: &Program) -> Result<Option<(Opened, Option<Known>)>> {
     let Some(index) = default_index()? else { return Ok(None) };
     let Start::Loader { target, .. } = program.start else { return Ok(None) };
     if index.index.target() != target {
@@ -218,7 +218,7 @@ fn default_index() -> Result<Option<Opened>> {
 
 /// The index that is kept for a program. If there is none, or it was not compared with the files
 /// for a while, another process is to see to that.
-fn kept_for(args: &RunFlags, program: &Program) -> Result<Option<Calm>> {
+fn kept_for(args: &RunArgs, program: &Program) -> Result<Option<Calm>> {
     let place = place_of(args, program)?;
     match place.look()? {
         Kept::Index { index, is_stale } => {

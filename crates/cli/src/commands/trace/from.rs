@@ -10,7 +10,7 @@ use becalm_core::record::audit_log::{self, AuditedProcess};
 use bstr::BString;
 
 use crate::exit_code::ExitStatus;
-use crate::flags::{TraceFlags, When};
+use crate::flags::{TraceArgs, When};
 use crate::output::{self, Look, Stdout, words};
 
 /// One process of a log.
@@ -30,12 +30,12 @@ pub(crate) struct Logged {
 
 impl Logged {
     fn of(process: &AuditedProcess) -> Self {
-        let first = process.questions.first();
+        let first = process.lookups.first();
         Self {
             path: first.map(|question| question.needed_by.clone()).unwrap_or_default(),
             pid: process.pid,
-            questions: process.questions.len(),
-            answered: process.questions.iter().filter(|q| q.answer.is_some()).count(),
+            questions: process.lookups.len(),
+            answered: process.lookups.iter().filter(|q| q.answer.is_some()).count(),
             probes: process.probes(),
         }
     }
@@ -50,19 +50,19 @@ impl Logged {
 ///
 /// # Errors
 /// Where it cannot be read, holds no line of the module's, or the report cannot be written.
-pub(super) fn run(asked: &TraceFlags, log: &Path, color: When) -> Result<ExitStatus> {
+pub(super) fn run(args: &TraceArgs, log: &Path, color: When) -> Result<ExitStatus> {
     let shown = log.display();
     let bytes = fs::read(log).map_err(|error| anyhow!("{shown}: {}", words(&error)))?;
     let processes: Vec<Logged> = audit_log::parse(&bytes).iter().map(Logged::of).collect();
     if processes.is_empty() {
         bail!("{shown}: not a log of the audit module (BECALM=log:FILE)");
     }
-    let look = match asked.output {
+    let look = match args.output {
         Some(_) => Look::of_file(color),
         None => Look::of_stdout(color),
     };
-    let text = output::trace::logged(look, asked, &processes);
-    match &asked.output {
+    let text = output::trace::logged(look, args, &processes);
+    match &args.output {
         Some(path) => {
             let written = File::create(path).and_then(|mut file| file.write_all(&text));
             written.with_context(|| path.display().to_string())?;

@@ -20,7 +20,7 @@ use becalm_core::cost::{Offenders, Storm};
 use becalm_core::observe::Dlopens;
 use becalm_core::probe::Probe;
 use becalm_host::trace::{
-    self, Calibration, Command, Exit, Front, Image, Options, Rest, TraceError, Traced,
+    self, Calibration, Command, Exit, Image, Options, Rest, Supervisor, TraceError, Traced,
 };
 use bstr::BString;
 
@@ -30,7 +30,7 @@ use self::predict::{Assumed, Predictor};
 use crate::commands::beside::Beside;
 use crate::commands::check::Program;
 use crate::exit_code::ExitStatus;
-use crate::flags::{TraceFlags, Until, When};
+use crate::flags::{TraceArgs, Until, When};
 
 /// All that is told of a run.
 #[derive(Debug)]
@@ -79,59 +79,59 @@ pub(crate) struct Seen {
 /// # Errors
 /// Where the command cannot be started, or what is to be written cannot be: the first
 /// before, the second after it has run.
-pub(crate) fn run(asked: &TraceFlags, color: When) -> Result<ExitStatus> {
-    if let Some(log) = &asked.from {
-        return from::run(asked, log, color);
+pub(crate) fn run(args: &TraceArgs, color: When) -> Result<ExitStatus> {
+    if let Some(log) = &args.from {
+        return from::run(args, log, color);
     }
-    let [program, args @ ..] = asked.command.as_slice() else {
+    let [program, program_args @ ..] = args.command.as_slice() else {
         bail!("trace: no command; becalm trace [OPTIONS] -- CMD [ARGS]...");
     };
-    let mut places = Places::open(asked, color)?;
+    let mut places = Places::open(args, color)?;
     // No thread has been started yet. Where no process can be made, there is no front.
-    let front = Front::enter().ok();
-    let command = Command::new(program, args.to_vec());
+    let supervisor = Supervisor::enter().ok();
+    let command = Command::new(program, program_args.to_vec());
     if let Some(why) = foreign::why_untraced(&command) {
-        return untraced(asked, &command, &why, &mut places);
+        return untraced(args, &command, &why, &mut places);
     }
-    let mut predictor = Predictor::start(&Assumed::new(asked));
-    match trace::run_with(&command, options(asked, front), &mut predictor) {
-        Ok(traced) => finish(asked, traced, predictor, &mut places),
+    let mut predictor = Predictor::start(&Assumed::new(args));
+    match trace::run_with(&command, options(args, supervisor), &mut predictor) {
+        Ok(traced) => finish(args, traced, predictor, &mut places),
         Err(TraceError::NotPermitted { source, .. }) => {
             let why = format!("tracing is not permitted here ({})", crate::output::words(&source));
-            untraced(asked, &command, &why, &mut places)
+            untraced(args, &command, &why, &mut places)
         }
         Err(TraceError::Architecture { .. }) => {
-            untraced(asked, &command, "there is no tracer for this architecture", &mut places)
+            untraced(args, &command, "there is no tracer for this architecture", &mut places)
         }
         Err(error) => Err(refused::in_words(error)),
     }
 }
 
-fn options(asked: &TraceFlags, front: Option<Front>) -> Options {
+fn options(args: &TraceArgs, supervisor: Option<Supervisor>) -> Options {
     Options {
-        follow: asked.follow,
-        all_syscalls: asked.syscalls,
-        until_entry: asked.until == Until::Entry,
-        front,
+        follow: args.follow,
+        all_syscalls: args.syscalls,
+        until_entry: args.until == Until::Entry,
+        supervisor,
         ..Options::default()
     }
 }
 
 /// Reports, then looks after what is left of the program.
 fn finish(
-    asked: &TraceFlags,
+    args: &TraceArgs,
     traced: Traced,
     predictor: Predictor,
     places: &mut Places,
 ) -> Result<ExitStatus> {
-    let Traced { images, exit, overhead, notes, rest, front } = traced;
+    let Traced { images, exit, overhead, notes, rest, supervisor } = traced;
     let mut report = Report {
-        command: asked.command.clone(),
-        images: join::images(images, predictor.answers(), &Assumed::new(asked)),
+        command: args.command.clone(),
+        images: join::images(images, predictor.answers(), &Assumed::new(args)),
         exit,
         overhead: Some(overhead),
         notes: notes::in_words(&notes, rest.is_some()),
-        all_syscalls: asked.syscalls,
+        all_syscalls: args.syscalls,
         opens_alone: false,
     };
     let mut rest = rest;
@@ -140,13 +140,13 @@ fn finish(
     if wait_first {
         report.exit = rest.take().and_then(Rest::finish).unwrap_or(exit);
     }
-    let told = places.tell(asked, &report);
+    let told = places.tell(args, &report);
     let code = |exit: Exit| exit.code().unwrap_or(0);
     let status = match (rest, report.exit) {
         (Some(rest), Exit::Running) => code(rest.finish().unwrap_or(Exit::Running)),
         (Some(rest), exit) => {
             let status = if told.is_ok() { code(exit) } else { ExitStatus::Failure.code() };
-            serve(rest, front, status, told.as_ref().err());
+            serve(rest, supervisor, status, told.as_ref().err());
             return Ok(ExitStatus::Program(status));
         }
         (None, exit) => {
@@ -160,13 +160,13 @@ fn finish(
 
 /// Processes have outlived the program: the user gets the prompt back, and they get
 /// their answers.
-fn serve(rest: Rest, front: Option<Front>, status: u8, failed: Option<&anyhow::Error>) {
+fn serve(rest: Rest, supervisor: Option<Supervisor>, status: u8, failed: Option<&anyhow::Error>) {
     if let Some(error) = failed {
         crate::output::complain(error);
     }
-    if let Some(front) = &front {
+    if let Some(supervisor) = &supervisor {
         places::let_go_of_streams();
-        front.release(status);
+        supervisor.release(status);
     }
     // How the program ended is known.
     let _ = rest.finish();
@@ -174,15 +174,15 @@ fn serve(rest: Rest, front: Option<Front>, status: u8, failed: Option<&anyhow::E
 
 /// Without a tracer: the program runs, and its loader tells its opens.
 fn untraced(
-    asked: &TraceFlags,
+    args: &TraceArgs,
     command: &Command,
     why: &str,
     places: &mut Places,
 ) -> Result<ExitStatus> {
     let ran = trace::run_untraced(command).map_err(refused::in_words)?;
     let exit = ran.exit;
-    let report = untraced::report(asked, ran, why);
-    places.tell(asked, &report)?;
+    let report = untraced::report(args, ran, why);
+    places.tell(args, &report)?;
     Ok(ExitStatus::Program(exit.code().unwrap_or(0)))
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::Report;
-use crate::flags::{TraceFlags, When};
+use crate::flags::{TraceArgs, When};
 use crate::output::{Look, probes, trace};
 
 /// The files of a run.
@@ -28,15 +28,15 @@ impl Places {
     ///
     /// # Errors
     /// Where one cannot be made.
-    pub(super) fn open(asked: &TraceFlags, color: When) -> Result<Self> {
-        let output = asked.output.as_deref().map(create).transpose()?;
-        let log = asked.log.as_deref().map(create).transpose()?;
-        let look = match (&output, asked.json) {
+    pub(super) fn open(args: &TraceArgs, color: When) -> Result<Self> {
+        let output = args.output.as_deref().map(create).transpose()?;
+        let log = args.log.as_deref().map(create).transpose()?;
+        let look = match (&output, args.json) {
             (Some(_), _) => Look::of_file(color),
             (None, true) => Look::of_file(When::Never),
             (None, false) => Look::of_stderr(color),
         };
-        Ok(Places { output, log, json: asked.json, look })
+        Ok(Places { output, log, json: args.json, look })
     }
 
     /// True where the object goes to the stream that the program writes to as well.
@@ -49,9 +49,9 @@ impl Places {
     ///
     /// # Errors
     /// Where one cannot be written.
-    pub(super) fn tell(&mut self, asked: &TraceFlags, report: &Report) -> Result<()> {
+    pub(super) fn tell(&mut self, args: &TraceArgs, report: &Report) -> Result<()> {
         let logged = self.write_log(report);
-        let text = trace::report(self.look, asked, report);
+        let text = trace::report(self.look, args, report);
         let told = match &self.output {
             Some((path, file)) => write(file, &text).with_context(|| path.display().to_string()),
             None if self.json => to_stdout(&text),

@@ -22,7 +22,7 @@ use crate::commands::calmed::Indexes;
 use crate::commands::check::{Program, Verdict, check};
 use crate::commands::index::variables::TUNABLES;
 use crate::commands::targets::Target;
-use crate::flags::{ReadsFlag, Secure, TraceFlags};
+use crate::flags::{ReadsArg, Secure, TraceArgs};
 use crate::output::path_bytes;
 
 /// Images about which the model is asked while the program runs. Answers are kept until
@@ -43,7 +43,7 @@ pub(super) struct Answer {
 pub(super) struct Assumed {
     stores: Stores,
     /// What loaders read.
-    reads: ReadsFlag,
+    reads: ReadsArg,
 }
 
 /// An image and its index.
@@ -77,13 +77,13 @@ impl Predictor {
     /// Starts the thread.
     #[must_use]
     pub(super) fn start(assumed: &Assumed) -> Self {
-        let (images, asked) = channel();
+        let (images, exec_path) = channel();
         let assumed = assumed.clone();
         let id = Arc::new(AtomicI32::new(0));
         let own = Arc::clone(&id);
         let answer = move || {
             own.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-            answer_all(&asked, &assumed)
+            answer_all(&exec_path, &assumed)
         };
         let thread = thread::Builder::new().name("predictor".to_owned()).spawn(answer);
         Predictor { thread: thread.ok().map(|thread| (images, thread)), id }
@@ -115,16 +115,17 @@ impl Listener for Predictor {
     }
 }
 
-fn answer_all(asked: &Receiver<Asked>, assumed: &Assumed) -> Answers {
-    asked.iter().map(|(index, image)| (index, Answer::about(&image, assumed))).collect()
+fn answer_all(exec_path: &Receiver<Asked>, assumed: &Assumed) -> Answers {
+    exec_path.iter().map(|(index, image)| (index, Answer::about(&image, assumed))).collect()
 }
 
 /// The path a program was asked for by, where it leads to the program: that of a script
 /// leads to the script.
 pub(super) fn shown_path(image: &Image) -> BString {
     let real = |path: &BString| Path::new(OsStr::from_bytes(path)).canonicalize().ok();
-    let leads_there = real(&image.asked).is_some_and(|asked| path_bytes(&asked) == image.path);
-    if leads_there { image.asked.clone() } else { image.path.clone() }
+    let leads_there =
+        real(&image.exec_path).is_some_and(|exec_path| path_bytes(&exec_path) == image.path);
+    if leads_there { image.exec_path.clone() } else { image.path.clone() }
 }
 
 /// What `becalm check` says of an image.
@@ -147,9 +148,9 @@ pub(super) fn predict(
 impl Assumed {
     /// What the flags say.
     #[must_use]
-    pub(super) fn new(asked: &TraceFlags) -> Self {
-        let stores = stores(&asked.store, &OsFs::new().session());
-        Assumed { stores, reads: asked.reads.clone() }
+    pub(super) fn new(exec_path: &TraceArgs) -> Self {
+        let stores = stores(&exec_path.store, &OsFs::new().session());
+        Assumed { stores, reads: exec_path.reads.clone() }
     }
 
     /// With what the image was started with.

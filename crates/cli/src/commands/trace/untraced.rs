@@ -11,7 +11,7 @@ use bstr::BString;
 use super::{Report, Seen, predict};
 use crate::commands::beside::{Beside, Scope};
 use crate::commands::index::variables::TUNABLES;
-use crate::flags::TraceFlags;
+use crate::flags::TraceArgs;
 
 /// What is lost.
 const LOST: &str = "told by LD_DEBUG=libs: opens alone; no stats, no times, no system calls, \
@@ -19,15 +19,15 @@ const LOST: &str = "told by LD_DEBUG=libs: opens alone; no stats, no times, no s
 
 /// The report of such a run.
 #[must_use]
-pub(super) fn report(asked: &TraceFlags, ran: Untraced, why: &str) -> Report {
+pub(super) fn report(args: &TraceArgs, ran: Untraced, why: &str) -> Report {
     let mut notes = vec![format!("{why}; {LOST}")];
     if ran.record.is_none() {
         notes.push("the loader wrote no record: a static or set-id program, or musl".to_owned());
     }
     let exit = ran.exit;
     Report {
-        command: asked.command.clone(),
-        images: vec![seen(asked, ran)],
+        command: args.command.clone(),
+        images: vec![seen(args, ran)],
         exit,
         overhead: None,
         notes,
@@ -36,7 +36,7 @@ pub(super) fn report(asked: &TraceFlags, ran: Untraced, why: &str) -> Report {
     }
 }
 
-fn seen(asked: &TraceFlags, ran: Untraced) -> Seen {
+fn seen(args: &TraceArgs, ran: Untraced) -> Seen {
     let path: BString = ran.path.as_os_str().as_bytes().into();
     let environment = std::env::vars_os()
         .map(|(name, value)| (name.as_bytes().into(), value.as_bytes().into()))
@@ -44,7 +44,7 @@ fn seen(asked: &TraceFlags, ran: Untraced) -> Seen {
         .collect();
     let mut image = Image {
         path: path.clone(),
-        asked: path.clone(),
+        exec_path: path.clone(),
         pid: ran.pid,
         reached_entry: true,
         environment,
@@ -54,7 +54,7 @@ fn seen(asked: &TraceFlags, ran: Untraced) -> Seen {
         pid: ran.pid,
         searches: Vec::new(),
     });
-    match predict::predict(&image, &path, &predict::Assumed::new(asked)) {
+    match predict::predict(&image, &path, &predict::Assumed::new(args)) {
         Ok((program, closure)) => {
             let missing: Vec<BString> = closure.unresolved().into_iter().map(Into::into).collect();
             let lookups: Vec<Lookup> = record.probes(&missing).iter().map(lookup).collect();

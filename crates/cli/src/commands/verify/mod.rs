@@ -1,17 +1,17 @@
 //! `becalm verify`: is what a carrier left still what the plain search gives, and does the real
 //! loader load the same objects as it would without it?
 //!
-//! [`becalm_core::carrier::verify`] judges one object; [`load`] has the loader run.
+//! [`becalm_core::strategy::verify`] judges one object; [`load`] has the loader run.
 
 mod load;
 
 use std::io::Write;
 
 use anyhow::Result;
-use becalm_core::carrier::Settings;
-use becalm_core::carrier::verify::{self, Checked};
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::facts::Environment;
+use becalm_core::strategy::Settings;
+use becalm_core::strategy::verify::{self, Checked};
 use bstr::BString;
 use rayon::prelude::*;
 
@@ -22,7 +22,7 @@ use super::follow::{Followed, follow_where};
 use super::jobs;
 use super::targets::{self, Problem, Target};
 use crate::exit_code::ExitStatus;
-use crate::flags::{VerifyFlags, When};
+use crate::flags::{VerifyArgs, When};
 use crate::output::{self, Look, Stdout};
 use crate::progress::Progress;
 
@@ -55,25 +55,24 @@ pub(crate) struct Report {
 ///
 /// # Errors
 /// Where nothing can be verified at all, or the output cannot be written.
-pub(crate) fn run(asked: &VerifyFlags, color: When) -> Result<ExitStatus> {
-    jobs::limit(asked.jobs)?;
-    if let [path] = asked.paths.as_slice()
+pub(crate) fn run(args: &VerifyArgs, color: When) -> Result<ExitStatus> {
+    jobs::limit(args.jobs)?;
+    if let [path] = args.paths.as_slice()
         && super::index::file::is_index(path)
     {
-        return super::verify_index::run_index(path, asked.json, color);
+        return super::verify_index::run_index(path, args.json, color);
     }
-    let assumed = Assumptions::new(&asked.assume)?;
-    let found = targets::find(&assumed, &asked.paths);
+    let assumed = Assumptions::new(&args.assume)?;
+    let found = targets::find(&assumed, &args.paths);
     let stores = assumed.stores.clone();
-    let verifier =
-        Verifier { asked, assumed, settings: Settings { stores, ..Settings::default() } };
+    let verifier = Verifier { args, assumed, settings: Settings { stores, ..Settings::default() } };
     let mut report = verifier.all(&found.files);
     report.problems.extend(found.problems);
     for problem in &report.problems {
         output::note(problem.path.as_ref(), &problem.reason);
     }
     let mut out = Stdout::new();
-    if asked.json {
+    if args.json {
         output::verify::json(&mut out, &report)?;
     } else {
         output::verify::text(&mut out, Look::of_stdout(color), &report)?;
@@ -83,7 +82,7 @@ pub(crate) fn run(asked: &VerifyFlags, color: When) -> Result<ExitStatus> {
 }
 
 struct Verifier<'a> {
-    asked: &'a VerifyFlags,
+    args: &'a VerifyArgs,
     assumed: Assumptions,
     settings: Settings,
 }
@@ -117,7 +116,7 @@ impl Verifier<'_> {
         let session = self.assumed.fs.session();
         let environment = Environment::default();
         // Answers are judged by the object alone; only a program that is loaded needs its loader.
-        let walks = |kind: &_| self.asked.load && matches!(kind, SubjectKind::Program { .. });
+        let walks = |kind: &_| self.args.load && matches!(kind, SubjectKind::Program { .. });
         let followed = follow_where(&self.assumed, &session, target, &environment, walks)?;
         let closure = match followed {
             Followed::Elf(closure, _) => closure,
@@ -128,7 +127,7 @@ impl Verifier<'_> {
         if !answers.is_empty() {
             report.objects.push(Judged { path: target.shown.clone(), answers });
         }
-        if self.asked.load && is_program(&closure) {
+        if self.args.load && is_program(&closure) {
             let loads = load::compare(&session, &self.assumed, target, &closure)?;
             report.loads.push((target.shown.clone(), loads));
         }

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::Look;
 use super::comparison::{Cell, Comparison};
-use crate::flags::CompareFlags;
+use crate::flags::CompareArgs;
 
 /// Writes the table in the form asked for.
 ///
@@ -17,14 +17,14 @@ use crate::flags::CompareFlags;
 /// The output is gone.
 pub(crate) fn write(
     out: &mut dyn Write,
-    asked: &CompareFlags,
+    args: &CompareArgs,
     look: Look,
     comparison: &Comparison,
 ) -> Result<()> {
-    if asked.json {
+    if args.json {
         serde_json::to_writer(&mut *out, comparison)?;
         writeln!(out)?;
-    } else if asked.markdown {
+    } else if args.markdown {
         out.write_all(markdown::table(comparison).as_bytes())?;
     } else {
         out.write_all(text::table(look, comparison).as_bytes())?;

@@ -2,7 +2,7 @@
 
 use super::view::{percent, quoted};
 use crate::commands::advice::{Advice, Choice, Scope};
-use crate::commands::report::Side;
+use crate::commands::report::Snapshot;
 use crate::output::look::grouped;
 use crate::output::text::share;
 use crate::sanitize::shown;
@@ -80,7 +80,7 @@ fn release(libc: &str) -> String {
 }
 
 /// The storm of a program in one sentence.
-pub(super) fn verdict(name: &str, side: &Side) -> String {
+pub(super) fn verdict(name: &str, side: &Snapshot) -> String {
     let storm = &side.storm;
     let misses = storm.misses();
     if misses == 0 {

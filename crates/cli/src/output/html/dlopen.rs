@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::grid::{Axes, Grid};
 use super::view::{Picture, Worst, worst};
-use crate::commands::report::{Side, Try};
+use crate::commands::report::{Snapshot, Try};
 use crate::sanitize::shown;
 
 /// What one program opened.
@@ -28,16 +28,16 @@ pub(super) struct List {
 }
 
 /// Misses of `dlopen` in the run of a program.
-pub(super) fn misses(side: &Side) -> u64 {
+pub(super) fn misses(side: &Snapshot) -> u64 {
     tries(side).iter().filter(|one| one.outcome.is_failed_call()).count() as u64
 }
 
-fn tries(side: &Side) -> &[Try] {
+fn tries(side: &Snapshot) -> &[Try] {
     side.observed.as_ref().map_or(&[], |seen| &seen.dlopens)
 }
 
 /// A view of each program; none where no run missed anything.
-pub(super) fn views(sides: &[(&'static str, &'static str, &Side)]) -> Vec<Opened> {
+pub(super) fn views(sides: &[(&'static str, &'static str, &Snapshot)]) -> Vec<Opened> {
     if sides.iter().all(|(_, _, side)| misses(side) == 0) {
         return Vec::new();
     }

@@ -7,7 +7,7 @@ use super::grid::{Axes, Grid, KINDS};
 use super::tree::{Step, steps};
 use super::*;
 use crate::commands::advice::{Advice, Choice, Scope};
-use crate::commands::report::{Asked, Node, Observed, Side, Try};
+use crate::commands::report::{Answered, Node, Observed, Snapshot, Try};
 use crate::output::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
 
 /// A name that would be an element, an attribute's end, a script's end.
@@ -33,9 +33,9 @@ fn found(needed: &str, dir: &str) -> Try {
     one(needed, dir, Call::Open, Outcome::Hit)
 }
 
-fn side(tries: Vec<Try>) -> Side {
+fn side(tries: Vec<Try>) -> Snapshot {
     let nodes = vec![Node { path: "/p".into(), children: Vec::new() }];
-    Side {
+    Snapshot {
         path: "/p".to_owned(),
         about: Vec::new(),
         storm: Storm::default(),
@@ -50,7 +50,7 @@ fn side(tries: Vec<Try>) -> Side {
     }
 }
 
-fn report(before: Side) -> Report {
+fn report(before: Snapshot) -> Report {
     Report { before, after: None, comparison: None }
 }
 
@@ -99,11 +99,11 @@ fn what_is_too_large_for_a_picture_is_counted() {
 #[test]
 fn an_object_is_expanded_once_though_needs_run_in_a_circle() {
     let child = |answer| crate::commands::report::Child { needed: "x".into(), answer, misses: 0 };
-    let loaded = |at| child(Asked::Loaded(at, SearchSource::Runpath));
+    let loaded = |at| child(Answered::Loaded(at, SearchSource::Runpath));
     let nodes = [
         Node { path: "/p".into(), children: vec![loaded(1)] },
-        Node { path: "/a".into(), children: vec![loaded(2), child(Asked::Missing)] },
-        Node { path: "/b".into(), children: vec![child(Asked::Before(1)), loaded(1)] },
+        Node { path: "/a".into(), children: vec![loaded(2), child(Answered::Missing)] },
+        Node { path: "/b".into(), children: vec![child(Answered::Before(1)), loaded(1)] },
     ];
     let steps = steps(&nodes);
     let begun = steps.iter().filter(|step| matches!(step, Step::Begin { .. })).count();
@@ -115,7 +115,7 @@ fn an_object_is_expanded_once_though_needs_run_in_a_circle() {
 #[test]
 fn a_long_chain_of_objects_is_nested_no_deeper_than_browsers_bear() {
     let chain = |at: usize| {
-        let answer = Asked::Loaded(at + 1, SearchSource::Runpath);
+        let answer = Answered::Loaded(at + 1, SearchSource::Runpath);
         let child = crate::commands::report::Child { needed: "x".into(), answer, misses: 0 };
         Node { path: "/x".into(), children: vec![child] }
     };
@@ -144,13 +144,13 @@ fn hostile() -> Report {
     };
     let child = crate::commands::report::Child {
         needed: HOSTILE.into(),
-        answer: Asked::Loaded(1, SearchSource::Runpath),
+        answer: Answered::Loaded(1, SearchSource::Runpath),
         misses: 1,
     };
     let node = |children| Node { path: HOSTILE.into(), children };
     let mut tries = vec![missed(HOSTILE, HOSTILE), found(HOSTILE, "/x")];
     tries[0].needed_by = HOSTILE.into();
-    let bad = Side {
+    let bad = Snapshot {
         path: HOSTILE.to_owned(),
         about: vec![HOSTILE.to_owned()],
         faults: vec![HOSTILE.to_owned()],
@@ -177,7 +177,7 @@ fn hostile() -> Report {
         rows: vec![row],
         notes: vec![HOSTILE.to_owned()],
     };
-    let after = Side { observed: Err(HOSTILE.to_owned()), ..bad.clone() };
+    let after = Snapshot { observed: Err(HOSTILE.to_owned()), ..bad.clone() };
     Report { before: bad, after: Some(after), comparison: Some(comparison) }
 }
 
@@ -219,7 +219,7 @@ fn the_strategy_that_leaves_least_by_the_programs_own_loader_is_named() {
         Storm { missed_opens: 600, missed_stats: 400, hwcaps_misses: 770, ..Storm::default() };
     let newer_glibc = Some(("glibc-2.37".to_owned(), 230));
     let libc = Some("glibc-2.36".to_owned());
-    let page = page(&report(Side {
+    let page = page(&report(Snapshot {
         advice: Some(advice()),
         storm,
         libc,
@@ -253,7 +253,7 @@ fn the_strategy_that_leaves_least_by_the_programs_own_loader_is_named() {
 #[test]
 fn a_command_to_be_copied_holds_the_path_as_one_word() {
     let page = |path: &str| {
-        let side = Side { path: path.to_owned(), advice: Some(advice()), ..side(Vec::new()) };
+        let side = Snapshot { path: path.to_owned(), advice: Some(advice()), ..side(Vec::new()) };
         page(&report(side)).expect("made")
     };
     for command in ["becalm run --store &#39;/s x&#39; -- ", "becalm fix --with farm --leaf"] {

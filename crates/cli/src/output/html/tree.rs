@@ -7,7 +7,7 @@
 use becalm_core::probe::SearchSource;
 use bstr::ByteSlice;
 
-use crate::commands::report::{Asked, Node};
+use crate::commands::report::{Answered, Node};
 use crate::sanitize::shown;
 
 /// Levels that are nested; browsers give up on deep ones.
@@ -67,7 +67,7 @@ pub(super) fn steps(nodes: &[Node]) -> Vec<Step> {
         let mut item =
             Item { name: shown(child.needed.as_bstr()), misses: child.misses, ..Item::default() };
         match child.answer {
-            Asked::Loaded(at, source) => {
+            Answered::Loaded(at, source) => {
                 item.path = shown(nodes[at].path.as_bstr());
                 item.note = rule(source).to_owned();
                 let deeper = !expanded[at] && !nodes[at].children.is_empty();
@@ -79,12 +79,12 @@ pub(super) fn steps(nodes: &[Node]) -> Vec<Step> {
                     continue;
                 }
             }
-            Asked::Before(_) => item.note = "loaded already".to_owned(),
-            Asked::Missing => {
+            Answered::Before(_) => item.note = "loaded already".to_owned(),
+            Answered::Missing => {
                 item.note = "not found".to_owned();
                 item.missing = true;
             }
-            Asked::None => item.note = "goes without".to_owned(),
+            Answered::None => item.note = "goes without".to_owned(),
         }
         steps.push(Step::Leaf(item));
     }

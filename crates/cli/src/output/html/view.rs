@@ -7,7 +7,7 @@ use super::advice::{AdviceView, verdict};
 use super::dlopen::{self, Opened};
 use super::grid::{Axes, Grid, KINDS};
 use super::tree::{Step, steps};
-use crate::commands::report::{Observed, Report, Side};
+use crate::commands::report::{Observed, Report, Snapshot};
 use crate::output::bench::milliseconds;
 use crate::output::comparison::{Cell, Comparison, RowKind, Verdict};
 use crate::output::look::grouped;
@@ -28,7 +28,7 @@ pub(super) struct Page {
     figures: Vec<Figure>,
     advice: Option<AdviceView>,
     has_after: bool,
-    sides: Vec<SideView>,
+    sides: Vec<SnapshotView>,
     timeline: Vec<Lane>,
     opened: Vec<Opened>,
     comparison: Option<Table>,
@@ -46,7 +46,7 @@ struct Figure {
 
 /// One program.
 #[derive(Debug)]
-struct SideView {
+struct SnapshotView {
     id: &'static str,
     heading: &'static str,
     path: String,
@@ -158,7 +158,7 @@ impl Page {
             figures: figures(report),
             has_after: report.after.is_some(),
             sides: sides()
-                .map(|(id, heading, side)| SideView::of(id, heading, side, &axes))
+                .map(|(id, heading, side)| SnapshotView::of(id, heading, side, &axes))
                 .collect(),
             timeline: timeline(report),
             opened: dlopen::views(&sides().collect::<Vec<_>>()),
@@ -177,14 +177,14 @@ pub(super) fn quoted(path: &str) -> String {
 }
 
 /// What is before, and what is after.
-fn sides(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, &Side)> {
+fn sides(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, &Snapshot)> {
     let heading = if report.after.is_some() { "Before" } else { "As it is" };
     let after = report.after.as_ref().map(|side| ("after", "After", side));
     [("before", heading, &report.before)].into_iter().chain(after)
 }
 
 fn figures(report: &Report) -> Vec<Figure> {
-    let figure = |id, title, of: fn(&Side) -> u64| {
+    let figure = |id, title, of: fn(&Snapshot) -> u64| {
         let (before, after) = (of(&report.before), report.after.as_ref().map(of));
         Figure {
             id,
@@ -221,8 +221,8 @@ fn change(before: u64, after: u64) -> String {
     }
 }
 
-impl SideView {
-    fn of(id: &'static str, heading: &'static str, side: &Side, axes: &Axes<'_>) -> Self {
+impl SnapshotView {
+    fn of(id: &'static str, heading: &'static str, side: &Snapshot, axes: &Axes<'_>) -> Self {
         let grid = Grid::of(&side.tries, axes);
         let columns = grid.columns.iter().map(|column| (column.name.as_str(), column.misses));
         let rows = grid.rows.iter().flatten().map(|row| (row.needed.as_str(), row.misses));

@@ -54,7 +54,8 @@ struct ImageJson<'a> {
     #[serde(serialize_with = "lossy")]
     file: &'a BString,
     #[serde(serialize_with = "lossy")]
-    asked: &'a BString,
+    #[serde(rename = "asked")]
+    exec_path: &'a BString,
     pid: u32,
     forked: bool,
     #[serde(serialize_with = "lossy_option")]
@@ -191,7 +192,7 @@ fn image(seen: &Seen) -> ImageJson<'_> {
     ImageJson {
         path: &seen.path,
         file: &image.path,
-        asked: &image.asked,
+        exec_path: &image.exec_path,
         pid: image.pid,
         forked: image.forked,
         interpreter: &image.interpreter,

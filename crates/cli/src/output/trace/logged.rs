@@ -10,7 +10,7 @@ use super::super::json::{as_json, lossy};
 use super::super::look::{counted, grouped};
 use super::super::{Look, probes};
 use crate::commands::trace::Logged;
-use crate::flags::TraceFlags;
+use crate::flags::TraceArgs;
 use crate::sanitize::shown;
 
 #[derive(Serialize)]
@@ -48,13 +48,13 @@ impl<'a> ImageJson<'a> {
 
 /// The log in the form that was asked for.
 #[must_use]
-pub(crate) fn logged(look: Look, asked: &TraceFlags, processes: &[Logged]) -> Vec<u8> {
-    if asked.json {
+pub(crate) fn logged(look: Look, args: &TraceArgs, processes: &[Logged]) -> Vec<u8> {
+    if args.json {
         return json(processes);
     }
     let mut text = String::new();
     for process in processes {
-        if asked.probes {
+        if args.probes {
             text.push_str(&probes::observed(look, &process.probes));
             continue;
         }

@@ -108,8 +108,8 @@ fn head(text: &mut String, look: Look, report: &Report, seen: &Seen) {
         }
     }
     let image = &seen.image;
-    let script = if image.asked != image.path && image.asked != seen.path {
-        format!("run for {}; ", shown(image.asked.as_ref()))
+    let script = if image.exec_path != image.path && image.exec_path != seen.path {
+        format!("run for {}; ", shown(image.exec_path.as_ref()))
     } else {
         String::new()
     };

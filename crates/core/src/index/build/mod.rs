@@ -1,7 +1,7 @@
 //! Objects → their answers: what the search gives, as far as that can be said without
 //! knowing the process.
 //!
-//! [`Asker::object`] takes one object and asks each of its needed strings as the loader
+//! [`Resolver::object`] takes one object and asks each of its needed strings as the loader
 //! would for the first object of a process that needs it. An answer is kept where it rests
 //! on immutable directories, or on things a guard can watch; where the search depends on
 //! more (the CPU, an ancestor's `DT_RPATH`, the current directory), the question is left to
@@ -18,7 +18,8 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 use super::{
-    Directory, Edge, Folder, Guard, Index, Loader, Object, Program, SearchDir, Stamp, Time, hash,
+    Condition, Directory, Edge, Fingerprint, Folder, Index, Loader, Object, Program, SearchDir,
+    Time, hash,
 };
 use crate::elf::{Ident, ObjectView, dlopen_entries};
 use crate::facts::{Libc, LoaderFacts};
@@ -27,15 +28,15 @@ use crate::loader::glibc::run_path::RunPath;
 use crate::search::Stores;
 
 pub use listed::name_in;
-pub use search::Asker;
+pub use search::Resolver;
 
 /// `statx`, which [`FileSystem`] has no need of.
-pub trait Stamps {
+pub trait Fingerprints {
     /// The stamp of what the path names, links followed.
     ///
     /// # Errors
     /// The errno of `statx`.
-    fn stamp(&self, path: &BStr) -> Result<Stamp, Errno>;
+    fn fingerprint(&self, path: &BStr) -> Result<Fingerprint, Errno>;
 
     /// The time to hold stamps against: the clock when the indexing began.
     fn now(&self) -> Time;
@@ -47,7 +48,7 @@ pub struct Sources<'a> {
     /// The files.
     pub fs: &'a dyn FileSystem,
     /// Their stamps.
-    pub stamps: &'a dyn Stamps,
+    pub fingerprints: &'a dyn Fingerprints,
     /// The facts of the loader whose cache and system directories count.
     pub facts: &'a LoaderFacts,
     /// That loader, as programs name it (`PT_INTERP`), and others whose facts are the same,
@@ -61,11 +62,11 @@ pub struct Sources<'a> {
 
 /// An object with its answers, guards still by value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// The object; its edges' `guards` are empty.
+pub struct ResolvedObject {
+    /// The object; its edges' `conditions` are empty.
     pub object: Object,
     /// The guards of each edge.
-    pub guards: Vec<Vec<Guard>>,
+    pub conditions: Vec<Vec<Condition>>,
     /// The directories of its run path, without trailing slashes; [`Object::searched`] is
     /// empty.
     pub searched: Vec<Arc<BString>>,
@@ -77,7 +78,7 @@ pub struct Asked {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     /// What that rests on.
-    pub guards: Vec<Guard>,
+    pub conditions: Vec<Condition>,
     /// As in [`SearchDir::look`].
     pub look: bool,
     /// Its names; true for one that answers for certain.
@@ -87,7 +88,7 @@ pub struct Listed {
 /// Why a question is left to the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Left {
+pub enum Deferred {
     /// Nothing answers it.
     NotFound,
     /// The run path holds an element that depends on the process: the current directory,
@@ -107,27 +108,27 @@ pub enum Left {
     OtherName,
 }
 
-impl Left {
+impl Deferred {
     /// Each reason once.
-    pub const ALL: [Left; 8] = [
-        Left::NotFound,
-        Left::OpenElement,
-        Left::Hwcaps,
-        Left::Ancestors,
-        Left::Candidate,
-        Left::Unsettled,
-        Left::NoPlainName,
-        Left::OtherName,
+    pub const ALL: [Deferred; 8] = [
+        Deferred::NotFound,
+        Deferred::OpenElement,
+        Deferred::Hwcaps,
+        Deferred::Ancestors,
+        Deferred::Candidate,
+        Deferred::Unsettled,
+        Deferred::NoPlainName,
+        Deferred::OtherName,
     ];
 
-    /// How many questions [`Object::left`] says were left for this reason.
+    /// How many questions [`Object::deferred`] says were left for this reason.
     #[must_use]
-    pub fn count(self, left: &[u8; 8]) -> usize {
-        usize::from(left[self as usize])
+    pub fn count(self, deferred: &[u8; 8]) -> usize {
+        usize::from(deferred[self as usize])
     }
 
-    fn add(self, left: &mut [u8; 8]) {
-        let count = &mut left[self as usize];
+    fn add(self, deferred: &mut [u8; 8]) {
+        let count = &mut deferred[self as usize];
         *count = count.saturating_add(1);
     }
 }
@@ -148,50 +149,57 @@ pub fn is_in_package(path: &[u8]) -> bool {
 #[derive(Default)]
 pub struct Gatherer {
     index: Index,
-    guards: FxHashMap<Guard, u32>,
+    conditions: FxHashMap<Condition, u32>,
     folders: FxHashMap<BString, u32>,
     search_dirs: FxHashMap<BString, u32>,
 }
 
 impl Gatherer {
     /// Adds an object.
-    pub fn object(&mut self, asked: Asked) {
-        let mut object = asked.object;
-        object.searched = asked.searched.iter().map(|dir| self.folder_at(dir)).collect();
-        let rpath = asked.searched.iter().map(|dir| self.search_dirs.get(&**dir).copied());
-        object.rpath = if asked.has_rpath { rpath.collect() } else { None };
-        for (edge, guards) in object.edges.iter_mut().zip(asked.guards) {
-            edge.guards = guards.into_iter().map(|guard| self.guard(guard)).collect();
-            edge.guards.sort_unstable();
-            edge.guards.dedup();
+    pub fn object(&mut self, resolved: ResolvedObject) {
+        let mut object = resolved.object;
+        object.searched = resolved.searched.iter().map(|dir| self.folder_at(dir)).collect();
+        let rpath = resolved.searched.iter().map(|dir| self.search_dirs.get(&**dir).copied());
+        object.rpath = if resolved.has_rpath { rpath.collect() } else { None };
+        for (edge, conditions) in object.edges.iter_mut().zip(resolved.conditions) {
+            edge.conditions =
+                conditions.into_iter().map(|condition| self.condition(condition)).collect();
+            edge.conditions.sort_unstable();
+            edge.conditions.dedup();
         }
         self.index.objects.push(object);
     }
 
     /// Adds a directory of a `DT_RPATH`; before the objects that have it.
     pub fn search_dir(&mut self, path: &BString, listed: Listed) {
-        let Listed { guards, look, names } = listed;
-        let mut guards: Vec<u32> = guards.into_iter().map(|guard| self.guard(guard)).collect();
-        guards.sort_unstable();
+        let Listed { conditions, look, names } = listed;
+        let mut conditions: Vec<u32> =
+            conditions.into_iter().map(|condition| self.condition(condition)).collect();
+        conditions.sort_unstable();
         let names =
             names.iter().map(|(name, is_certain)| hash::NameHash::of(name.as_ref(), *is_certain));
         let mut names: Vec<hash::NameHash> = names.collect();
         names.sort_unstable();
         self.search_dirs.insert(path.clone(), self.index.search_dirs.len() as u32);
-        self.index.search_dirs.push(SearchDir { path: path.clone(), guards, look, names });
+        self.index.search_dirs.push(SearchDir { path: path.clone(), conditions, look, names });
     }
 
     /// Adds a directory that `LD_LIBRARY_PATH` may name, with its [`Directory::names`].
-    pub fn snapshot(&mut self, path: BString, stamp: Stamp, names: Vec<hash::NameHash>) {
-        let guard = self.guard(Guard::Directory(path.clone(), stamp));
-        self.index.directories.push(Directory { path, guard, names: Some(names) });
+    pub fn snapshot(
+        &mut self,
+        path: BString,
+        fingerprint: Fingerprint,
+        names: Vec<hash::NameHash>,
+    ) {
+        let condition = self.condition(Condition::Directory(path.clone(), fingerprint));
+        self.index.directories.push(Directory { path, condition, names: Some(names) });
     }
 
-    /// Says what a folder was like; [`Folder::mark`].
-    pub fn folder(&mut self, path: &BString, mark: u32, walked: bool) {
+    /// Says what a folder was like; [`Folder::digest`].
+    pub fn folder(&mut self, path: &BString, digest: u32, walked: bool) {
         let at = self.folder_at(path) as usize;
         let folder = &mut self.index.folders[at];
-        (folder.mark, folder.walked) = (mark, walked);
+        (folder.digest, folder.walked) = (digest, walked);
     }
 
     /// The position of a folder, of which nothing else is known yet where it is new.
@@ -200,16 +208,16 @@ impl Gatherer {
             return at;
         }
         let at = self.index.folders.len() as u32;
-        let unknown = Folder { path: path.clone(), mark: Folder::UNKNOWN, walked: false };
+        let unknown = Folder { path: path.clone(), digest: Folder::UNKNOWN, walked: false };
         self.index.folders.push(unknown);
         self.folders.insert(path.clone(), at);
         at
     }
 
     /// Adds a store's own directory, whose stamp says whether packages came or went.
-    pub fn root(&mut self, path: BString, stamp: Stamp) {
-        let guard = self.guard(Guard::Directory(path, stamp));
-        self.index.roots.push(guard);
+    pub fn root(&mut self, path: BString, fingerprint: Fingerprint) {
+        let condition = self.condition(Condition::Directory(path, fingerprint));
+        self.index.roots.push(condition);
     }
 
     /// Adds a program.
@@ -230,24 +238,24 @@ impl Gatherer {
         self.index
     }
 
-    fn guard(&mut self, guard: Guard) -> u32 {
-        let next = self.index.guards.len() as u32;
-        let guards = &mut self.index.guards;
-        *self.guards.entry(guard).or_insert_with_key(|guard| {
-            guards.push(guard.clone());
+    fn condition(&mut self, condition: Condition) -> u32 {
+        let next = self.index.conditions.len() as u32;
+        let conditions = &mut self.index.conditions;
+        *self.conditions.entry(condition).or_insert_with_key(|condition| {
+            conditions.push(condition.clone());
             next
         })
     }
 }
 
 /// [`Object::run_path`] of a run path.
-fn mark(run_path: &RunPath<'_>) -> u32 {
-    hash::run_path_mark(run_path.value, run_path.is_rpath, run_path.no_default_dirs)
+fn digest(run_path: &RunPath<'_>) -> u32 {
+    hash::run_path_digest(run_path.value, run_path.is_rpath, run_path.no_default_dirs)
 }
 
 /// What an object may ask for: its dependencies, then what its `.note.dlopen` names, each
 /// once.
-fn questions(view: &ObjectView) -> Vec<BString> {
+fn lookups(view: &ObjectView) -> Vec<BString> {
     let needed = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
     let mut names: Vec<BString> = needed.map(|dependency| dependency.name.clone()).collect();
     let at_run_time = dlopen_entries(&view.notes.dlopen);
@@ -259,5 +267,5 @@ fn questions(view: &ObjectView) -> Vec<BString> {
 
 /// An edge without its guards.
 fn edge(path: BString) -> Edge {
-    Edge { path, before_library_path: false, outside: false, look: false, guards: Vec::new() }
+    Edge { path, before_library_path: false, outside: false, look: false, conditions: Vec::new() }
 }

@@ -9,7 +9,8 @@ use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
-    Asked, Edge, Guard, Left, Listed, Object, Sources, edge, is_in_package, mark, questions,
+    Condition, Deferred, Edge, Listed, Object, ResolvedObject, Sources, digest, edge,
+    is_in_package, lookups,
 };
 use crate::elf::{Ident, ObjectView};
 use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
@@ -21,7 +22,7 @@ use crate::search::loader_cache::{CacheQuery, LoaderCache};
 use crate::search::store::below;
 
 /// Answers the questions of objects; remembers directories from one to the next.
-pub struct Asker<'a> {
+pub struct Resolver<'a> {
     sources: Sources<'a>,
     cache: Option<Cache>,
     dirs: RefCell<FxHashMap<BString, Rc<Dir>>>,
@@ -31,7 +32,7 @@ pub struct Asker<'a> {
 struct Cache {
     cache: Option<LoaderCache>,
     query: CacheQuery,
-    guard: Option<Guard>,
+    condition: Option<Condition>,
     /// Names with an entry for particular CPUs.
     of_cpus: rustc_hash::FxHashSet<BString>,
 }
@@ -57,11 +58,11 @@ impl Dir {
 
 enum Presence {
     /// Watched by the guard, where it is mutable.
-    There(Option<Guard>),
+    There(Option<Condition>),
     /// Watched by the guard, where it may come.
-    Absent(Option<Guard>),
+    Absent(Option<Condition>),
     /// Nothing can be built on it.
-    Unclear(Left),
+    Unclear(Deferred),
 }
 
 /// What a part of the search came to.
@@ -72,7 +73,7 @@ enum Step {
         look: bool,
     },
     NotHere,
-    Left(Left),
+    Deferred(Deferred),
 }
 
 /// Ends the search of one question with a reason.
@@ -85,7 +86,7 @@ macro_rules! found_or_left {
     };
 }
 
-impl<'a> Asker<'a> {
+impl<'a> Resolver<'a> {
     /// Reads the loader cache.
     #[must_use]
     pub fn new(sources: Sources<'a>) -> Self {
@@ -99,37 +100,42 @@ impl<'a> Asker<'a> {
     /// `canonical`: no component of the path is a link, so that the kernel gives a program
     /// this path.
     #[must_use]
-    pub fn object(&self, path: &BStr, view: &ObjectView, canonical: bool) -> Option<Asked> {
+    pub fn object(
+        &self,
+        path: &BStr,
+        view: &ObjectView,
+        canonical: bool,
+    ) -> Option<ResolvedObject> {
         let dynamic = view.dynamic.as_ref()?;
         let run_path = RunPath::of(dynamic)?;
-        let mut asked = Asked::of(path.to_owned());
-        asked.object.canonical = canonical;
-        asked.object.run_path = mark(&run_path);
-        asked.object.is_program = view.interpreter.is_some();
+        let mut resolved = ResolvedObject::of(path.to_owned());
+        resolved.object.canonical = canonical;
+        resolved.object.run_path = digest(&run_path);
+        resolved.object.is_program = view.interpreter.is_some();
         // Its own DT_RPATH is all that a program searches before LD_LIBRARY_PATH; a
         // library's goes on to those of who loaded it.
         let leads = !run_path.is_rpath || view.interpreter.is_some();
         let dirs = self.directories(path, &run_path);
-        asked.object.closed = leads
+        resolved.object.closed = leads
             && !run_path.no_default_dirs
             && dirs.iter().all(|dir| dir.as_ref().is_some_and(|dir| dir.is_closed()));
-        asked.searched = dirs.iter().flatten().map(|dir| Arc::clone(&dir.plain)).collect();
-        asked.has_rpath = run_path.is_rpath && dirs.iter().all(Option::is_some);
-        for name in questions(view) {
-            let mut question = Question { asker: self, name: name.as_ref(), guards: Vec::new() };
+        resolved.searched = dirs.iter().flatten().map(|dir| Arc::clone(&dir.plain)).collect();
+        resolved.has_rpath = run_path.is_rpath && dirs.iter().all(Option::is_some);
+        for name in lookups(view) {
+            let mut lookup = Lookup { resolver: self, name: name.as_ref(), conditions: Vec::new() };
             let mut answer = edge(BString::default());
-            match question.ask(&dirs, &run_path, leads, &mut answer) {
+            match lookup.ask(&dirs, &run_path, leads, &mut answer) {
                 Step::Found { path, look } => {
                     answer.path = path;
                     answer.look = look;
-                    asked.object.edges.push(answer);
-                    asked.guards.push(question.guards);
+                    resolved.object.edges.push(answer);
+                    resolved.conditions.push(lookup.conditions);
                 }
-                Step::NotHere => Left::NotFound.add(&mut asked.object.left),
-                Step::Left(why) => why.add(&mut asked.object.left),
+                Step::NotHere => Deferred::NotFound.add(&mut resolved.object.deferred),
+                Step::Deferred(why) => why.add(&mut resolved.object.deferred),
             }
         }
-        Some(asked)
+        Some(resolved)
     }
 
     /// What a directory of a run path answers to any name; `list` gives the names in a directory.
@@ -141,14 +147,14 @@ impl<'a> Asker<'a> {
         list: &dyn Fn(&BStr) -> Option<Vec<BString>>,
     ) -> Option<Listed> {
         let dir = self.dir([dir.as_bytes(), b"/"].concat().into());
-        let mut listed = Listed { guards: Vec::new(), look: !dir.immutable, names: Vec::new() };
+        let mut listed = Listed { conditions: Vec::new(), look: !dir.immutable, names: Vec::new() };
         match &dir.presence {
             Presence::Unclear(_) => return None,
-            Presence::Absent(guard) => {
-                listed.guards.extend(guard.clone());
+            Presence::Absent(condition) => {
+                listed.conditions.extend(condition.clone());
                 return Some(listed);
             }
-            Presence::There(guard) => listed.guards.extend(guard.clone()),
+            Presence::There(condition) => listed.conditions.extend(condition.clone()),
         }
         // What comes into a subdirectory leaves the stamp of a mutable directory as it is.
         if !dir.immutable && dir.variants.any() {
@@ -198,21 +204,21 @@ impl<'a> Asker<'a> {
     /// name of the cache once. `is_outside` says of a name that no directory of any object's
     /// run path has it.
     #[must_use]
-    pub fn common(&self, is_outside: impl Fn(&BStr) -> bool) -> Asked {
-        let mut asked = Asked::of(BString::default());
-        let Some(Cache { cache: Some(cache), .. }) = &self.cache else { return asked };
+    pub fn common(&self, is_outside: impl Fn(&BStr) -> bool) -> ResolvedObject {
+        let mut resolved = ResolvedObject::of(BString::default());
+        let Some(Cache { cache: Some(cache), .. }) = &self.cache else { return resolved };
         let mut names: Vec<&BStr> = cache.entries().map(|entry| entry.soname).collect();
         names.sort_unstable();
         names.dedup();
         for name in names {
-            let mut question = Question { asker: self, name, guards: Vec::new() };
-            if let Step::Found { path, look } = question.ask_cache(false) {
+            let mut lookup = Lookup { resolver: self, name, conditions: Vec::new() };
+            if let Step::Found { path, look } = lookup.ask_cache(false) {
                 let outside = is_outside(name);
-                asked.object.edges.push(Edge { look, outside, ..edge(path) });
-                asked.guards.push(question.guards);
+                resolved.object.edges.push(Edge { look, outside, ..edge(path) });
+                resolved.conditions.push(lookup.conditions);
             }
         }
-        asked
+        resolved
     }
 
     /// The directories of a run path, up to the first element that depends on the process
@@ -248,18 +254,18 @@ impl<'a> Asker<'a> {
         let immutable = stores.contain(plain) && stores.contain_file(fs, plain);
         let presence = match fs.stat(name.as_ref()) {
             Ok(FileKind::Directory) if immutable => Presence::There(None),
-            Ok(FileKind::Directory) => match self.sources.stamps.stamp(plain) {
-                Ok(stamp) if stamp.is_settled(self.sources.stamps.now()) => {
-                    Presence::There(Some(Guard::Directory(plain.to_owned(), stamp)))
+            Ok(FileKind::Directory) => match self.sources.fingerprints.fingerprint(plain) {
+                Ok(fingerprint) if fingerprint.is_settled(self.sources.fingerprints.now()) => {
+                    Presence::There(Some(Condition::Directory(plain.to_owned(), fingerprint)))
                 }
-                _ => Presence::Unclear(Left::Unsettled),
+                _ => Presence::Unclear(Deferred::Unsettled),
             },
             Err(Errno::NOENT) => Presence::Absent(self.may_come(plain, immutable)),
             // No directory; in a store that cannot change.
             Ok(_) | Err(Errno::NOTDIR | Errno::LOOP) if immutable => {
                 Presence::Absent(self.may_come(plain, immutable))
             }
-            _ => Presence::Unclear(Left::Candidate),
+            _ => Presence::Unclear(Deferred::Candidate),
         };
         let variants = match presence {
             Presence::There(_) => Variants::of(fs, name.as_ref(), self.sources.ident, None),
@@ -272,9 +278,9 @@ impl<'a> Asker<'a> {
     /// What watches a directory that is not there. A package that is there keeps what it has;
     /// one that is not may come later, as a whole, and so may anything where it cannot be told
     /// what is a package.
-    fn may_come(&self, dir: &BStr, immutable: bool) -> Option<Guard> {
+    fn may_come(&self, dir: &BStr, immutable: bool) -> Option<Condition> {
         if !immutable {
-            return Some(Guard::Absent(dir.to_owned()));
+            return Some(Condition::Absent(dir.to_owned()));
         }
         let has_package = |store: &BStr| {
             let Some(below) = below(dir, store) else { return false };
@@ -284,7 +290,7 @@ impl<'a> Asker<'a> {
                 && self.sources.fs.stat(join(store, package).as_ref()) == Ok(FileKind::Directory)
         };
         let is_settled = self.sources.stores.iter().any(has_package);
-        (!is_settled).then(|| Guard::AbsentPackage(dir.to_owned()))
+        (!is_settled).then(|| Condition::AbsentPackage(dir.to_owned()))
     }
 }
 
@@ -292,16 +298,16 @@ impl Cache {
     fn read(sources: &Sources<'_>) -> Option<Self> {
         let path = sources.facts.cache_path.as_ref()?;
         let query = CacheQuery::new(sources.ident, sources.facts);
-        let (cache, guard) = match sources.fs.read(path.as_ref()) {
+        let (cache, condition) = match sources.fs.read(path.as_ref()) {
             Ok(bytes) => {
-                let stamp = sources.stamps.stamp(path.as_ref()).ok()?;
-                if !stamp.is_settled(sources.stamps.now()) {
+                let fingerprint = sources.fingerprints.fingerprint(path.as_ref()).ok()?;
+                if !fingerprint.is_settled(sources.fingerprints.now()) {
                     return None;
                 }
                 let cache = LoaderCache::parse_for(bytes, sources.ident)?;
-                (Some(cache), Guard::File(path.clone(), stamp))
+                (Some(cache), Condition::File(path.clone(), fingerprint))
             }
-            Err(Errno::NOENT) => (None, Guard::Absent(path.clone())),
+            Err(Errno::NOENT) => (None, Condition::Absent(path.clone())),
             Err(_) => return None,
         };
         let entries = cache.iter().flat_map(LoaderCache::entries);
@@ -309,18 +315,18 @@ impl Cache {
             .filter(|entry| entry.hwcap != 0 || entry.hwcaps_name.is_some())
             .map(|entry| entry.soname.to_owned())
             .collect();
-        Some(Self { cache, query, guard: Some(guard), of_cpus })
+        Some(Self { cache, query, condition: Some(condition), of_cpus })
     }
 }
 
 /// One question on its way.
-struct Question<'q, 'a> {
-    asker: &'q Asker<'a>,
+struct Lookup<'q, 'a> {
+    resolver: &'q Resolver<'a>,
     name: &'q BStr,
-    guards: Vec<Guard>,
+    conditions: Vec<Condition>,
 }
 
-impl Question<'_, '_> {
+impl Lookup<'_, '_> {
     fn ask(
         &mut self,
         dirs: &[Option<Rc<Dir>>],
@@ -329,10 +335,10 @@ impl Question<'_, '_> {
         answer: &mut Edge,
     ) -> Step {
         if self.name.is_empty() || self.name.find_byteset(b"/$").is_some() {
-            return Step::Left(Left::NoPlainName);
+            return Step::Deferred(Deferred::NoPlainName);
         }
         for dir in dirs {
-            let Some(dir) = dir else { return Step::Left(Left::OpenElement) };
+            let Some(dir) = dir else { return Step::Deferred(Deferred::OpenElement) };
             match self.ask_dir(dir) {
                 Step::NotHere => {}
                 end => {
@@ -342,7 +348,7 @@ impl Question<'_, '_> {
             }
         }
         if !leads {
-            return Step::Left(Left::Ancestors);
+            return Step::Deferred(Deferred::Ancestors);
         }
         found_or_left!(self.ask_cache(run_path.no_default_dirs));
         if run_path.no_default_dirs {
@@ -353,17 +359,17 @@ impl Question<'_, '_> {
 
     fn ask_dir(&mut self, dir: &Dir) -> Step {
         match &dir.presence {
-            Presence::Unclear(why) => return Step::Left(*why),
-            Presence::Absent(guard) => {
-                self.guards.extend(guard.clone());
+            Presence::Unclear(why) => return Step::Deferred(*why),
+            Presence::Absent(condition) => {
+                self.conditions.extend(condition.clone());
                 return Step::NotHere;
             }
-            Presence::There(guard) => self.guards.extend(guard.clone()),
+            Presence::There(condition) => self.conditions.extend(condition.clone()),
         }
         // What comes into a subdirectory leaves the stamp of a mutable directory as it is.
         let may_come = !dir.immutable && dir.variants.any();
-        if may_come || dir.variants.may_have(self.asker.sources.fs, self.name) {
-            return Step::Left(Left::Hwcaps);
+        if may_come || dir.variants.may_have(self.resolver.sources.fs, self.name) {
+            return Step::Deferred(Deferred::Hwcaps);
         }
         self.judge(dir.name.as_ref(), dir.immutable)
     }
@@ -371,19 +377,19 @@ impl Question<'_, '_> {
     /// One candidate. What is absent or another machine's stays so in a store; what this user may
     /// not open another may.
     fn judge(&self, dir: &BStr, immutable: bool) -> Step {
-        let sources = &self.asker.sources;
+        let sources = &self.resolver.sources;
         let file = match look(sources.fs, dir, self.name, sources.ident, None) {
             Look::Found(file) => file,
             Look::Absent => return Step::NotHere,
             Look::PassedOver if immutable => return Step::NotHere,
-            _ => return Step::Left(Left::Candidate),
+            _ => return Step::Deferred(Deferred::Candidate),
         };
         let path: BString = [dir.as_bytes(), self.name.as_bytes()].concat().into();
         if !goes_by(sources.fs, &file, path.as_ref()) {
-            return Step::Left(Left::OtherName);
+            return Step::Deferred(Deferred::OtherName);
         }
         if !is_loadable(&file) {
-            return Step::Left(Left::Candidate);
+            return Step::Deferred(Deferred::Candidate);
         }
         let look = !immutable || self.leads_out(&path);
         Step::Found { path, look }
@@ -391,20 +397,20 @@ impl Question<'_, '_> {
 
     /// True where the file is a link to something outside the stores.
     fn leads_out(&self, path: &BString) -> bool {
-        let sources = &self.asker.sources;
+        let sources = &self.resolver.sources;
         !sources.stores.contain_file(sources.fs, path.as_ref())
     }
 
     fn ask_cache(&mut self, no_default_dirs: bool) -> Step {
-        let sources = &self.asker.sources;
-        self.guards.push(Guard::Loader(sources.loader.to_owned()));
+        let sources = &self.resolver.sources;
+        self.conditions.push(Condition::Loader(sources.loader.to_owned()));
         if sources.facts.cache_path.is_none() {
             return Step::NotHere;
         }
-        let Some(cache) = &self.asker.cache else { return Step::Left(Left::Unsettled) };
-        self.guards.extend(cache.guard.clone());
+        let Some(cache) = &self.resolver.cache else { return Step::Deferred(Deferred::Unsettled) };
+        self.conditions.extend(cache.condition.clone());
         if cache.of_cpus.contains(self.name) {
-            return Step::Left(Left::Hwcaps);
+            return Step::Deferred(Deferred::Hwcaps);
         }
         let Some(path) = cache.cache.as_ref().and_then(|c| c.lookup(self.name, &cache.query))
         else {
@@ -417,24 +423,24 @@ impl Question<'_, '_> {
         // The module takes the needed string for the last component of the answer.
         let dir = path.strip_suffix(self.name.as_bytes()).filter(|dir| dir.ends_with(b"/"));
         let Some(dir) = dir.filter(|_| !path.contains(&b'$')) else {
-            return Step::Left(Left::Candidate);
+            return Step::Deferred(Deferred::Candidate);
         };
         match self.judge(dir.as_bstr(), sources.stores.contain(path)) {
-            Step::NotHere => Step::Left(Left::Candidate),
+            Step::NotHere => Step::Deferred(Deferred::Candidate),
             step => step,
         }
     }
 
     fn ask_system_dirs(&mut self) -> Step {
-        for name in &self.asker.sources.facts.system_dirs {
-            let dir = self.asker.dir(name.clone());
+        for name in &self.resolver.sources.facts.system_dirs {
+            let dir = self.resolver.dir(name.clone());
             found_or_left!(self.ask_dir(&dir));
         }
         Step::NotHere
     }
 }
 
-impl Asked {
+impl ResolvedObject {
     /// An object without questions.
     fn of(path: BString) -> Self {
         let object = Object {
@@ -446,10 +452,10 @@ impl Asked {
             seen: 0,
             searched: Vec::new(),
             rpath: None,
-            left: [0; 8],
+            deferred: [0; 8],
             edges: Vec::new(),
         };
-        Self { object, guards: Vec::new(), searched: Vec::new(), has_rpath: false }
+        Self { object, conditions: Vec::new(), searched: Vec::new(), has_rpath: false }
     }
 }
 

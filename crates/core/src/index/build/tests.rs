@@ -1,21 +1,21 @@
-//! What the directories of a `DT_RPATH` answer ([`Asker::listed`]).
+//! What the directories of a `DT_RPATH` answer ([`Resolver::listed`]).
 
 use bstr::{BStr, BString};
 
-use super::{Asker, Guard, Listed, Sources, Stamps};
+use super::{Condition, Fingerprints, Listed, Resolver, Sources};
 use crate::elf::Ident;
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{Errno, MemFs};
-use crate::index::{Stamp, Time};
+use crate::index::{Fingerprint, Time};
 use crate::loader::facts::plain_glibc;
 use crate::search::Stores;
 
 /// One stamp for everything, taken long ago or just now.
-struct OneStamp {
+struct OneFingerprint {
     now: Time,
 }
 
-const STAMP: Stamp = Stamp {
+const STAMP: Fingerprint = Fingerprint {
     dev: 1,
     ino: 2,
     size: 0,
@@ -23,8 +23,8 @@ const STAMP: Stamp = Stamp {
     ctime: Time { sec: 100, nsec: 1 },
 };
 
-impl Stamps for OneStamp {
-    fn stamp(&self, _: &BStr) -> Result<Stamp, Errno> {
+impl Fingerprints for OneFingerprint {
+    fn fingerprint(&self, _: &BStr) -> Result<Fingerprint, Errno> {
         Ok(STAMP)
     }
 
@@ -37,11 +37,11 @@ impl Stamps for OneStamp {
 fn listed(fs: &MemFs, dir: &str, names: &[&str], now: i64) -> Option<Listed> {
     let facts = plain_glibc(36);
     let ident: Ident = ObjectBuilder::program().build().ident;
-    let stamps = OneStamp { now: Time { sec: now, nsec: 1 } };
+    let fingerprints = OneFingerprint { now: Time { sec: now, nsec: 1 } };
     let stores = Stores::of(["/s"]);
-    let asker = Asker::new(Sources {
+    let resolver = Resolver::new(Sources {
         fs,
-        stamps: &stamps,
+        fingerprints: &fingerprints,
         facts: &facts,
         loader: "/lib/ld.so".into(),
         ident: &ident,
@@ -51,7 +51,7 @@ fn listed(fs: &MemFs, dir: &str, names: &[&str], now: i64) -> Option<Listed> {
         assert_eq!(of, dir, "only the directory itself is listed");
         Some(names.iter().map(|name| BString::from(*name)).collect())
     };
-    asker.listed(dir.into(), &list)
+    resolver.listed(dir.into(), &list)
 }
 
 fn name(name: &str, is_certain: bool) -> (BString, bool) {
@@ -71,7 +71,7 @@ fn a_library_under_its_soname_answers_and_any_other_file_may() {
         .file("/s/p/lib/README", "");
     let names = ["liba.so.1", "liba.so", "libforeign.so", "libhidden.so", "libtext.so", "README"];
     let found = listed(&fs, "/s/p/lib", &names, 1_000).unwrap();
-    assert_eq!(found.guards, []);
+    assert_eq!(found.conditions, []);
     assert!(!found.look);
     // The loader passes over the library of another machine: it is as if it was not there.
     let expected = [
@@ -98,7 +98,7 @@ fn a_library_whose_link_leads_out_of_the_store_is_not_certain() {
 fn a_directory_outside_of_the_stores_is_guarded_and_its_files_are_looked_at() {
     let fs = MemFs::new().object("/usr/lib/liba.so", ObjectBuilder::library("liba.so"));
     let found = listed(&fs, "/usr/lib", &["liba.so"], 1_000).unwrap();
-    assert_eq!(found.guards, [Guard::Directory("/usr/lib".into(), STAMP)]);
+    assert_eq!(found.conditions, [Condition::Directory("/usr/lib".into(), STAMP)]);
     assert!(found.look);
     assert_eq!(found.names, [name("liba.so", true)]);
     // A name that comes in the same tick of the clock would leave the same stamp.
@@ -108,19 +108,19 @@ fn a_directory_outside_of_the_stores_is_guarded_and_its_files_are_looked_at() {
 #[test]
 fn an_absent_directory_answers_nothing_while_it_is_absent() {
     let fs = MemFs::new().dir("/s/p").dir("/usr");
-    let guards = |dir: &str| {
+    let conditions = |dir: &str| {
         let found = listed(&fs, dir, &[], 1_000).unwrap();
         assert_eq!(found.names, []);
-        found.guards
+        found.conditions
     };
-    assert_eq!(guards("/usr/none"), [Guard::Absent("/usr/none".into())]);
+    assert_eq!(conditions("/usr/none"), [Condition::Absent("/usr/none".into())]);
     // A package that is there keeps what it has.
     let package = "/s/0123456789abcdefghijklmnopqrstuv-p";
     let fs = MemFs::new().dir(package);
     let dir = format!("{package}/lib");
     let found = listed(&fs, &dir, &[], 1_000).unwrap();
-    assert_eq!((found.guards, found.names), (vec![], vec![]));
+    assert_eq!((found.conditions, found.names), (vec![], vec![]));
     let dir = "/s/zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz-q/lib";
     let found = listed(&fs, dir, &[], 1_000).unwrap();
-    assert_eq!(found.guards, [Guard::AbsentPackage(dir.into())]);
+    assert_eq!(found.conditions, [Condition::AbsentPackage(dir.into())]);
 }

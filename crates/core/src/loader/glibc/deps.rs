@@ -3,7 +3,7 @@
 use bstr::BString;
 use rustc_hash::FxHashMap;
 
-use super::map_object::Asked;
+use super::map_object::Request;
 use super::{Ended, Process};
 use crate::elf::{Dependency, DependencyKind};
 use crate::fs::Errno;
@@ -162,21 +162,21 @@ impl Process<'_> {
         dependency: &Dependency,
     ) -> Result<Option<usize>, Ended> {
         let reason = Reason::Dependency(dependency.kind);
-        let question = self.ask(object, dependency.name.as_ref(), reason)?;
+        let resolution = self.ask(object, dependency.name.as_ref(), reason)?;
         let answer = match self.expand_dependency(object, dependency) {
             Ok(name) => {
                 let (role, namespace) = self.place_of_dependency(object);
-                let asked = Asked { question, needed_by: object, role, namespace };
-                self.map_object(name.as_ref(), asked)?
+                let request = Request { resolution, needed_by: object, role, namespace };
+                self.map_object(name.as_ref(), request)?
             }
             Err(answer) => answer,
         };
         let found = answer.object();
         let fatal =
             matches!(answer, Answer::Refused(_)) && dependency.kind != DependencyKind::Auxiliary;
-        self.load.resolutions[question].answer = answer;
+        self.load.resolutions[resolution].answer = answer;
         if fatal {
-            return Err(self.end(question));
+            return Err(self.end(resolution));
         }
         Ok(found)
     }
@@ -207,8 +207,8 @@ impl Process<'_> {
     }
 
     /// Ends the start at a question that got a fatal answer.
-    pub(super) fn end(&mut self, question: usize) -> Ended {
-        self.load.stop = Some(Stop::Refused(question));
+    pub(super) fn end(&mut self, resolution: usize) -> Ended {
+        self.load.stop = Some(Stop::Refused(resolution));
         Ended
     }
 }

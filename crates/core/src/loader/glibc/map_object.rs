@@ -19,9 +19,9 @@ use crate::search::loader_cache::LoaderCache;
 
 /// How an object is asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct Request {
     /// Index of the resolution.
-    pub(super) question: usize,
+    pub(super) resolution: usize,
     /// `loader`: the object whose run paths are searched.
     pub(super) needed_by: usize,
     /// The role of what gets loaded.
@@ -32,31 +32,31 @@ pub(super) struct Asked {
 
 impl Process<'_> {
     /// Resolves `name` and loads what answers.
-    pub(super) fn map_object(&mut self, name: &BStr, asked: Asked) -> Result<Answer, Ended> {
-        if let Some(&named) = self.namespaces[asked.namespace].names.get(name) {
+    pub(super) fn map_object(&mut self, name: &BStr, request: Request) -> Result<Answer, Ended> {
+        if let Some(&named) = self.namespaces[request.namespace].names.get(name) {
             return Ok(match named {
                 Named::Object(object) => Answer::AlreadyLoaded(object),
                 Named::Vdso => Answer::Vdso,
             });
         }
         // Audit modules are asked first (`_dl_audit_objsearch` with `LA_SER_ORIG`).
-        let needed_by = self.load.objects[asked.needed_by].path.as_ref();
-        let answered = match asked.namespace {
+        let needed_by = self.load.objects[request.needed_by].path.as_ref();
+        let answered = match request.namespace {
             0 => self.environment.audit_answers.get(needed_by, name),
             _ => None,
         };
         let search = Search {
-            question: asked.question,
+            resolution: request.resolution,
             name: answered.unwrap_or(name),
-            secure: matches!(asked.role, Role::Preload | Role::Audit),
+            secure: matches!(request.role, Role::Preload | Role::Audit),
         };
         let step = if search.name.contains(&b'/') {
-            self.open_direct(&search, asked.needed_by)?
+            self.open_direct(&search, request.needed_by)?
         } else {
-            self.search_sources(&search, asked)?
+            self.search_sources(&search, request)?
         };
         Ok(match step {
-            Step::Found(found) => self.map_from_fd(name, found, asked),
+            Step::Found(found) => self.map_from_fd(name, found, request),
             Step::NotHere => Answer::Missing,
             Step::Refused(refusal) => Answer::Refused(refusal),
         })
@@ -71,8 +71,8 @@ impl Process<'_> {
     }
 
     /// The search sources in order; the first that has the object wins.
-    fn search_sources(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
-        match self.search_carried(search, asked, true)? {
+    fn search_sources(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
+        match self.search_stored_answers(search, request, true)? {
             Step::NotHere => {}
             end => return Ok(end),
         }
@@ -86,15 +86,15 @@ impl Process<'_> {
         ];
         for source in ORDER {
             let step = match source {
-                SearchSource::Rpath => self.search_rpaths(search, asked)?,
+                SearchSource::Rpath => self.search_rpaths(search, request)?,
                 SearchSource::LibraryPath => self.search_library_path(search)?,
                 SearchSource::Note | SearchSource::PackageCache => {
-                    self.search_carried(search, asked, false)?
+                    self.search_stored_answers(search, request, false)?
                 }
-                SearchSource::Runpath => self.search_runpath(search, asked)?,
-                SearchSource::LoaderCache => self.search_loader_cache(search, asked)?,
+                SearchSource::Runpath => self.search_runpath(search, request)?,
+                SearchSource::LoaderCache => self.search_loader_cache(search, request)?,
                 SearchSource::System | SearchSource::Direct => {
-                    self.search_system_dirs(search, asked)?
+                    self.search_system_dirs(search, request)?
                 }
             };
             match step {
@@ -107,12 +107,12 @@ impl Process<'_> {
 
     /// `DT_RPATH` of the asking object, of the one that loaded it and on up, then of the
     /// program; all of it only where the asking object has no `DT_RUNPATH`.
-    fn search_rpaths(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
-        if self.has_runpath(asked.needed_by) {
+    fn search_rpaths(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
+        if self.has_runpath(request.needed_by) {
             return Ok(Step::NotHere);
         }
         let mut did_program = false;
-        let (mut below, mut next) = (None::<usize>, Some(asked.needed_by));
+        let (mut below, mut next) = (None::<usize>, Some(request.needed_by));
         while let Some(object) = next {
             next = self.maps[object].rpath_above;
             let dirs = self.rpath_of(object)?;
@@ -135,7 +135,7 @@ impl Process<'_> {
             end => return Ok(end),
         }
         // An audit module itself is also looked for along the program's DT_RUNPATH.
-        let is_audit_module = asked.role == Role::Audit && asked.needed_by == 1;
+        let is_audit_module = request.role == Role::Audit && request.needed_by == 1;
         if is_audit_module && self.version >= AUDIT_ALONG_RUNPATH {
             let dirs = self.runpath_of(0)?;
             return self.open_path(search, &dirs, SearchSource::Runpath);
@@ -148,13 +148,17 @@ impl Process<'_> {
         self.open_path(search, &dirs, SearchSource::LibraryPath)
     }
 
-    fn search_runpath(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
-        let dirs = self.runpath_of(asked.needed_by)?;
+    fn search_runpath(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
+        let dirs = self.runpath_of(request.needed_by)?;
         self.open_path(search, &dirs, SearchSource::Runpath)
     }
 
     /// The answer of `ld.so.cache`, which is opened at the first question that gets here.
-    fn search_loader_cache(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
+    fn search_loader_cache(
+        &mut self,
+        search: &Search<'_>,
+        request: Request,
+    ) -> Result<Step, Ended> {
         if search.secure && self.environment.secure {
             return Ok(Step::NotHere);
         }
@@ -162,7 +166,7 @@ impl Process<'_> {
         let Some(path) = cache.lookup(search.name, &self.cache_query) else {
             return Ok(Step::NotHere);
         };
-        if self.is_nodeflib(asked.needed_by)
+        if self.is_nodeflib(request.needed_by)
             && self.facts.system_dirs.iter().any(|dir| path.starts_with(dir))
         {
             return Ok(Step::NotHere);
@@ -170,8 +174,8 @@ impl Process<'_> {
         self.open_verify(search, path, 0, SearchSource::LoaderCache)
     }
 
-    fn search_system_dirs(&mut self, search: &Search<'_>, asked: Asked) -> Result<Step, Ended> {
-        if self.is_nodeflib(asked.needed_by) {
+    fn search_system_dirs(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
+        if self.is_nodeflib(request.needed_by) {
             return Ok(Step::NotHere);
         }
         let dirs = Rc::clone(&self.system_dirs);
@@ -194,7 +198,7 @@ impl Process<'_> {
                     Err(errno) => {
                         self.errno = errno;
                         let tried = (SearchSource::LoaderCache, Call::Open, Outcome::from(errno));
-                        self.probe(search.question, tried, path, 0)?;
+                        self.probe(search.resolution, tried, path, 0)?;
                     }
                 }
             }
@@ -250,14 +254,14 @@ impl Process<'_> {
     }
 
     /// `_dl_map_object_from_fd`: the same file under another name, or a new object.
-    fn map_from_fd(&mut self, name: &BStr, found: Found, asked: Asked) -> Answer {
+    fn map_from_fd(&mut self, name: &BStr, found: Found, request: Request) -> Answer {
         let Found { file, path, source } = found;
-        if let Some(&object) = self.namespaces[asked.namespace].files.get(&file.id) {
-            self.add_name(asked.namespace, object, name);
+        if let Some(&object) = self.namespaces[request.namespace].files.get(&file.id) {
+            self.add_name(request.namespace, object, name);
             return Answer::SameFile(object, source);
         }
-        if asked.namespace != 0 && self.is_the_loader(name) {
-            self.add_name(asked.namespace, 1, name);
+        if request.namespace != 0 && self.is_the_loader(name) {
+            self.add_name(request.namespace, 1, name);
             return Answer::SameFile(1, source);
         }
         let view = match &file.object {
@@ -272,13 +276,13 @@ impl Process<'_> {
             path,
             id: file.id,
             view,
-            role: asked.role,
-            loaded_by: Some(asked.needed_by),
-            namespace: asked.namespace,
+            role: request.role,
+            loaded_by: Some(request.needed_by),
+            namespace: request.namespace,
         };
         let index = self.add_object(object, origin);
-        self.add_name(asked.namespace, index, name);
-        self.namespaces[asked.namespace].files.insert(file.id, index);
+        self.add_name(request.namespace, index, name);
+        self.namespaces[request.namespace].files.insert(file.id, index);
         Answer::Loaded(index, source)
     }
 

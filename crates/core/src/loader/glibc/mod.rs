@@ -6,13 +6,13 @@
 //! are walked by [`open_path`], whose directories [`dirs`] keeps for the whole process;
 //! a file that opens is judged by [`verify`].
 
-mod carried;
 mod deps;
 pub(crate) mod dirs;
 mod map_object;
 mod open_path;
 pub(crate) mod run_path;
 mod startup;
+mod stored_answers;
 #[cfg(test)]
 mod tests;
 pub(crate) mod verify;
@@ -93,7 +93,7 @@ struct LinkMap {
     /// `l_origin`.
     origin: BString,
     /// The resolution note, once looked at; `None` inside where there is none to believe.
-    note: Option<Option<Rc<carried::NoteTable>>>,
+    note: Option<Option<Rc<stored_answers::NoteTable>>>,
 }
 
 /// One list of link maps, with the names and files that answer in it.
@@ -238,12 +238,12 @@ impl<'a> Process<'a> {
 
     fn probe(
         &mut self,
-        question: usize,
+        resolution: usize,
         tried: (SearchSource, Call, Outcome),
         path: &[u8],
         dir_len: usize,
     ) -> Result<(), Ended> {
-        self.load.probes.push(question, tried, path, dir_len).map_err(|_| self.too_much())
+        self.load.probes.push(resolution, tried, path, dir_len).map_err(|_| self.too_much())
     }
 
     /// Ends a start that is no storm but an attack.

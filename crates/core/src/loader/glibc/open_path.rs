@@ -32,7 +32,7 @@ pub(super) enum Step {
 /// One question on its way through the search sources.
 pub(super) struct Search<'n> {
     /// Index of the resolution.
-    pub(super) question: usize,
+    pub(super) resolution: usize,
     /// The string looked for, tokens replaced.
     pub(super) name: &'n BStr,
     /// `__RTLD_SECURE`: preloads and audit modules, which in secure-execution mode
@@ -151,7 +151,7 @@ impl Process<'_> {
                 (false, errno.into())
             }
         };
-        self.probe(search.question, (source, Call::Stat, outcome), &folder, dir_len)?;
+        self.probe(search.resolution, (source, Call::Stat, outcome), &folder, dir_len)?;
         Ok(exists)
     }
 
@@ -170,7 +170,7 @@ impl Process<'_> {
             }
             Ok(file) => self.judge(file, path, source),
         };
-        self.probe(search.question, (source, Call::Open, outcome), path, dir_len)?;
+        self.probe(search.resolution, (source, Call::Open, outcome), path, dir_len)?;
         Ok(step)
     }
 

@@ -3,7 +3,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::map_object::Asked;
+use super::map_object::Request;
 use super::{Ended, Namespace, Process};
 use crate::loader::load::{Answer, Reason, Role, Stop};
 
@@ -62,10 +62,10 @@ impl Process<'_> {
         const LOADER: usize = 1;
         let namespace = self.namespaces.len();
         self.namespaces.push(Namespace::default());
-        let question = self.ask(LOADER, name, Reason::Audit)?;
-        let asked = Asked { question, needed_by: LOADER, role: Role::Audit, namespace };
-        let answer = self.map_object(name, asked)?;
-        self.load.resolutions[question].answer = answer.clone();
+        let resolution = self.ask(LOADER, name, Reason::Audit)?;
+        let request = Request { resolution, needed_by: LOADER, role: Role::Audit, namespace };
+        let answer = self.map_object(name, request)?;
+        self.load.resolutions[resolution].answer = answer.clone();
         let Answer::Loaded(module, _) = answer else { return Ok(()) };
         let stop = self.map_object_deps(&[module]);
         match (stop, &self.load.stop) {
@@ -87,13 +87,13 @@ impl Process<'_> {
         }
         let mut loaded = Vec::new();
         for name in names {
-            let question = self.ask(0, name.as_ref(), Reason::Preload)?;
-            let asked = Asked { question, needed_by: 0, role: Role::Preload, namespace: 0 };
-            let answer = self.map_object(name.as_ref(), asked)?;
+            let resolution = self.ask(0, name.as_ref(), Reason::Preload)?;
+            let request = Request { resolution, needed_by: 0, role: Role::Preload, namespace: 0 };
+            let answer = self.map_object(name.as_ref(), request)?;
             if let Answer::Loaded(object, _) = answer {
                 loaded.push(object);
             }
-            self.load.resolutions[question].answer = answer;
+            self.load.resolutions[resolution].answer = answer;
         }
         Ok(loaded)
     }

@@ -1,9 +1,9 @@
 //! The rules of the search, each on an in-memory file system. `tests/cases` proves the
 //! same rules against the real loader.
 
-mod carried;
 mod limits;
 mod run_path;
+mod stored_answers;
 
 use bstr::BString;
 

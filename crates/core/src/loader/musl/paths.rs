@@ -37,11 +37,14 @@ pub(super) fn join(dirs: &[BString]) -> Option<BString> {
 /// that are empty or leave no room for a name in the buffer.
 pub(super) fn elements(path: &BStr) -> PathDirs {
     let elements = path.split(|byte| matches!(byte, b':' | b'\n'));
-    elements.filter(|dir| !dir.is_empty() && has_room(dir, 1)).map(BString::from).collect()
+    elements
+        .filter(|dir| !dir.is_empty() && has_mount_namespace(dir, 1))
+        .map(BString::from)
+        .collect()
 }
 
 /// Whether a directory, a slash and a name of `len` bytes fit into the buffer.
-pub(super) fn has_room(dir: &[u8], len: usize) -> bool {
+pub(super) fn has_mount_namespace(dir: &[u8], len: usize) -> bool {
     dir.len() + 1 + len < BUFFER
 }
 

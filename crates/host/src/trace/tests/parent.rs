@@ -159,7 +159,7 @@ fn a_wrapper_shows_where_the_real_program_begins() {
     let traced = trace(&wrapper, Options::default());
     assert_eq!(traced.exit, Exit::Code(3));
     let [shell, real] = traced.images.as_slice() else { panic!("{:?}", traced.images) };
-    assert_eq!(shell.asked, wrapper.as_os_str().as_encoded_bytes());
+    assert_eq!(shell.exec_path, wrapper.as_os_str().as_encoded_bytes());
     assert!(shell.path.ends_with(b"/bash"), "{}", shell.path);
     assert_eq!(real.path, fixture.program.as_os_str().as_encoded_bytes());
     assert_eq!(shell.pid, real.pid);

@@ -9,9 +9,9 @@ use becalm_core::record::strace::Attempt;
 use bstr::{BStr, BString, ByteSlice};
 
 use super::fixture::{build, trace_in};
+use crate::oracle::{Start, Way, strace};
 use crate::test_user::skip;
 use crate::trace::{Command, Event, Image, Options, run_with};
-use crate::truth::{Start, Way, strace};
 use crate::{FactChoice, OsFs, loader_facts};
 
 /// Programs that look for the same files each time, with what makes them end at once.
@@ -98,7 +98,7 @@ fn join(image: &Image) -> Attributed {
     };
     let fs = OsFs::new();
     let session = fs.session();
-    let subject = Subject::open(&session, image.asked.as_bstr()).unwrap();
+    let subject = Subject::open(&session, image.exec_path.as_bstr()).unwrap();
     let interpreter: &BStr = image.interpreter.as_ref().unwrap().as_bstr();
     let facts = loader_facts(&fs, interpreter, &FactChoice::default()).unwrap();
     let environment = Environment {

@@ -192,7 +192,7 @@ fn a_sparse_file_beyond_4_gb_stays_sparse_and_costs_no_memory() {
         let writer = Writer::new(way);
         let file = writer.open(&path).unwrap();
         assert_eq!(file.reader().read_bytes_at(3 << 30, 6).unwrap(), b"middle");
-        let length = file.stamp().size;
+        let length = file.fingerprint().size;
         let patch = Patch {
             writes: vec![
                 Write { offset: 1 << 30, bytes: tag.to_vec() },

@@ -88,7 +88,7 @@ fn of_two_at_once_the_second_is_refused() {
     assert!(matches!(second.open(&path).map(drop), Err(WriteError::Locked { .. })));
     first.commit(vec![prepared]).remove(0).unwrap();
     let now = second.open(&path).unwrap();
-    assert_eq!(now.stamp().size, fs::metadata(&path).unwrap().len());
+    assert_eq!(now.fingerprint().size, fs::metadata(&path).unwrap().len());
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn is_long(call: Call<'_>) -> bool {
     matches!(call, Call::Write { bytes, .. } if bytes.len() > 256)
 }
 
-fn needs_room(call: Call<'_>) -> bool {
+fn needs_mount_namespace(call: Call<'_>) -> bool {
     matches!(
         call,
         Call::Create
@@ -180,7 +180,7 @@ impl Faults for Script {
             if counts { counter.fetch_add(1, Ordering::SeqCst) } else { usize::MAX }
         };
         let change = next(&self.changes, call.changes());
-        let room = next(&self.rooms, needs_room(call));
+        let mount_namespace = next(&self.rooms, needs_mount_namespace(call));
         let number = next(&self.calls, true);
         if is_long(call) {
             self.long.lock().unwrap().push(change);
@@ -198,7 +198,10 @@ impl Faults for Script {
                     _ => Verdict::Fail(libc::EIO),
                 }
             }
-            Plan::Full { at, on } if room == at || (on && room != usize::MAX && room > at) => {
+            Plan::Full { at, on }
+                if mount_namespace == at
+                    || (on && mount_namespace != usize::MAX && mount_namespace > at) =>
+            {
                 Verdict::Fail(libc::ENOSPC)
             }
             Plan::Broken { at } if number == at => Verdict::Fail(libc::EIO),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use becalm_host::room::{Bind, Room};
+use becalm_host::mount_namespace::{Bind, MountNamespace};
 
 use super::experiments::TRIALS;
 use super::lab::Lab;
@@ -143,7 +143,7 @@ fn untouched(seen: &Seen) -> Cell {
 /// A lab for the loader that was given. Where that may be, it takes the place of the store: there
 /// alone do loaders believe a package's cache, and a note in secure-execution mode.
 struct Patched {
-    room: Option<Room>,
+    mount_namespace: Option<MountNamespace>,
     stage: Stage,
     /// Why it does not lie in the store.
     elsewhere: Option<String>,
@@ -152,15 +152,17 @@ struct Patched {
 impl Patched {
     fn new(bench: &Bench<'_>, loader: &Path) -> Self {
         match Self::in_store(bench, loader) {
-            Ok((room, stage)) => Self { room: Some(room), stage, elsewhere: None },
+            Ok((mount_namespace, stage)) => {
+                Self { mount_namespace: Some(mount_namespace), stage, elsewhere: None }
+            }
             Err(why) => {
                 let stage = Stage::new(bench, "patched", Some(loader));
-                Self { room: None, stage, elsewhere: Some(why) }
+                Self { mount_namespace: None, stage, elsewhere: Some(why) }
             }
         }
     }
 
-    fn in_store(bench: &Bench<'_>, loader: &Path) -> Result<(Room, Stage), String> {
+    fn in_store(bench: &Bench<'_>, loader: &Path) -> Result<(MountNamespace, Stage), String> {
         let Some(prefix) = bench.program.prefixes.first() else {
             return Err("the program lies in no store".to_owned());
         };
@@ -171,24 +173,27 @@ impl Patched {
         let backing = place.join("store");
         std::fs::create_dir_all(&backing).map_err(|error| crate::output::words(&error))?;
         let words = |error| format!("{:#}", in_words(&error));
-        let room = Room::new(&[Bind { from: backing, to: prefix.clone() }]).map_err(words)?;
-        let stage = room.run(|| {
+        let mount_namespace =
+            MountNamespace::new(&[Bind { from: backing, to: prefix.clone() }]).map_err(words)?;
+        let stage = mount_namespace.run(|| {
             reads_caches(bench, loader, prefix)?;
             Ok(Stage::at(bench, &place, prefix, Some(loader)))
         });
         let stage: Result<Stage, String> = stage.map_err(words)?;
-        Ok((room, stage?))
+        Ok((mount_namespace, stage?))
     }
 
     /// The answers for a carrier, but for those about the machine's own loader.
     fn cells(&self, bench: &Bench<'_>, kind: Kind) -> Result<Vec<Cell>, String> {
-        if let (Kind::Carrier(Compared::Ldcache), Some(why)) = (kind, &self.elsewhere) {
+        if let (Kind::Strategy(Compared::Ldcache), Some(why)) = (kind, &self.elsewhere) {
             return Err(why.clone());
         }
         let cells = || self.stage.cells(bench, kind, Some(false));
-        match &self.room {
+        match &self.mount_namespace {
             None => Ok(cells()),
-            Some(room) => room.run(cells).map_err(|error| format!("{:#}", in_words(&error))),
+            Some(mount_namespace) => {
+                mount_namespace.run(cells).map_err(|error| format!("{:#}", in_words(&error)))
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ const LOADER: &[u8] =
 
 /// The answer for a column.
 pub(super) fn cell(bench: &Bench<'_>, kind: Kind) -> Cell {
-    if !matches!(kind, Kind::Carrier(_)) {
+    if !matches!(kind, Kind::Strategy(_)) {
         return Cell { text: "–".to_owned(), ..answer(Verdict::Other, None) };
     }
     match tried(bench, kind) {
@@ -75,7 +75,7 @@ fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64)> {
         stores: store.as_os_str(),
         index: bench.place.join("foreign.so"),
     };
-    if kind == Kind::Carrier(Compared::AbsoluteLoader) {
+    if kind == Kind::Strategy(Compared::AbsoluteLoader) {
         bail!("the loader cannot be asked: it does not run here");
     }
     foreseen(kind, &site, &program)
@@ -95,7 +95,7 @@ fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64)
     let (Some(was), Some(is)) = (count("before"), count("after")) else {
         bail!("nothing is foreseen of it");
     };
-    if kind != Kind::Carrier(Compared::Ldcache) && fs::read(program)? == before {
+    if kind != Kind::Strategy(Compared::Ldcache) && fs::read(program)? == before {
         bail!("the program was left as it is");
     }
     Ok((was, is))

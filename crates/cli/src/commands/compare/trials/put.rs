@@ -28,7 +28,7 @@ impl<'a> Put<'a> {
 impl Applied for Put<'_> {
     fn apply(&mut self, lab: &Lab) -> Result<()> {
         let mut programs = lab.programs();
-        if self.kind == Kind::Carrier(Compared::Farm) {
+        if self.kind == Kind::Strategy(Compared::Farm) {
             programs.extend(lab.plugins());
         }
         let site = Site {

@@ -34,12 +34,12 @@ type Change = (&'static str, Box<dyn Fn(&Lab) -> Edit>);
 
 /// Edits of files, and what becomes of a program's environment.
 #[derive(Default)]
-struct Carrier {
+struct Strategy {
     edits: Vec<Change>,
     passes_over: Option<&'static str>,
 }
 
-impl Applied for Carrier {
+impl Applied for Strategy {
     fn apply(&mut self, lab: &Lab) -> Result<()> {
         for (program, edit) in &self.edits {
             let path = lab.program(program);
@@ -108,14 +108,14 @@ fn scene() -> Option<Scene> {
     let Some(facts) = facts else { return skip("no loader to try with") };
     let hwcap = facts.hwcaps.last().map(|name| format!("glibc-hwcaps/{name}"));
     let lab = Lab::build(&place, &store, hwcap.as_deref(), None).expect("built");
-    let control = see_all(&lab, &mut Carrier::default(), |_| true);
+    let control = see_all(&lab, &mut Strategy::default(), |_| true);
     Some(Scene { _dir: dir, lab, control })
 }
 
 impl Scene {
     /// The trials of [`FAITH`] that say no.
-    fn caught(&self, mut carrier: Carrier) -> Vec<&'static str> {
-        let seen = see_all(&self.lab, &mut carrier, |trial| FAITH.contains(&trial.id));
+    fn caught(&self, mut strategy: Strategy) -> Vec<&'static str> {
+        let seen = see_all(&self.lab, &mut strategy, |trial| FAITH.contains(&trial.id));
         let all = TRIALS.iter().zip(&self.control).zip(&seen);
         all.filter(|((trial, _), _)| FAITH.contains(&trial.id))
             .filter(|((trial, control), seen)| {
@@ -127,7 +127,7 @@ impl Scene {
 }
 
 #[test]
-fn each_kind_of_broken_carrier_is_caught_by_its_trial() {
+fn each_kind_of_broken_strategy_is_caught_by_its_trial() {
     let Some(scene) = scene() else { return };
     // What the untouched store shows is what each trial needs to be able to tell.
     for (trial, control) in TRIALS.iter().zip(&scene.control) {
@@ -135,38 +135,38 @@ fn each_kind_of_broken_carrier_is_caught_by_its_trial() {
         let may_lack = ["hwcaps-variants", "set-uid", "strip"].contains(&trial.id);
         assert!(tells || may_lack, "{}: {control:?}", trial.id);
     }
-    assert_eq!(scene.caught(Carrier::default()), Vec::<&str>::new());
+    assert_eq!(scene.caught(Strategy::default()), Vec::<&str>::new());
 
-    let drops = Carrier {
+    let drops = Strategy {
         edits: vec![("plain", Box::new(|_| Edit::RemoveNeeded("libquiet.so.1".into())))],
-        ..Carrier::default()
+        ..Strategy::default()
     };
     assert_eq!(scene.caught(drops), ["keeps-libraries"]);
 
-    let deaf = Carrier { passes_over: Some("LD_LIBRARY_PATH"), ..Carrier::default() };
+    let deaf = Strategy { passes_over: Some("LD_LIBRARY_PATH"), ..Strategy::default() };
     assert_eq!(scene.caught(deaf), ["library-path", "driver-swap"]);
 
-    let late = Carrier { passes_over: Some("LD_PRELOAD"), ..Carrier::default() };
+    let late = Strategy { passes_over: Some("LD_PRELOAD"), ..Strategy::default() };
     assert_eq!(scene.caught(late), ["preload"]);
 
     let stale = absolute("later", "libone.so.1", |lab| library(lab, "lib/libone.so.1"));
-    let stale = Carrier { edits: vec![stale], ..Carrier::default() };
+    let stale = Strategy { edits: vec![stale], ..Strategy::default() };
     assert_eq!(scene.caught(stale), ["later-library"]);
 
     let fixed = absolute("draw", "libGL.so.1", |lab| library(lab, "lib/libGL.so.1"));
-    let fixed = Carrier { edits: vec![fixed], ..Carrier::default() };
+    let fixed = Strategy { edits: vec![fixed], ..Strategy::default() };
     assert_eq!(scene.caught(fixed), ["driver-swap"]);
 
     // The order of a program's libraries decides which of two builds it gets.
     let mixed = absolute("ab", "liba.so.1", |lab| library(lab, "lib/libb.so.1"));
-    let mixed = Carrier { edits: vec![mixed], ..Carrier::default() };
+    let mixed = Strategy { edits: vec![mixed], ..Strategy::default() };
     assert_eq!(scene.caught(mixed), ["two-builds"]);
 }
 
 #[test]
-fn a_carrier_that_does_nothing_calms_nothing() {
+fn a_strategy_that_does_nothing_removes_no_miss() {
     let Some(scene) = scene() else { return };
-    let seen = see_all(&scene.lab, &mut Carrier::default(), |_| true);
+    let seen = see_all(&scene.lab, &mut Strategy::default(), |_| true);
     for id in ["stock-glibc", "hwcaps-floor", "dlopen", "dlopen-needed"] {
         let at = TRIALS.iter().position(|trial| trial.id == id).expect("there is one");
         let cell = judged(&TRIALS[at], &scene.control[at], &seen[at]);

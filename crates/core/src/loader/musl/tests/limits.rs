@@ -58,7 +58,7 @@ fn a_run_path_above_objects_without_one_is_searched_for_every_name() {
         .object("/r/d.so", library())
         .object("/s/e.so", library());
     let load = plain(&fs);
-    assert!(load.resolutions.iter().all(|asked| matches!(asked.answer, Answer::Loaded(..))));
+    assert!(load.resolutions.iter().all(|current| matches!(current.answer, Answer::Loaded(..))));
     let of_c = opens(&load).into_iter().skip_while(|path| path != "/s/c.so").skip(1);
     assert_eq!(of_c.collect::<Vec<_>>(), ["/s/d.so", "/r/d.so", "/s/e.so"]);
 }

@@ -19,13 +19,13 @@ pub(super) struct Stat {
     pub(super) socket: bool,
     /// User id of the owner.
     pub(super) owner: u32,
-    pub(super) stamp: Stamp,
+    pub(super) fingerprint: Fingerprint,
 }
 
 /// The state of a file or directory: equal stamps of one [`FileId`] mean that nothing
 /// was written, renamed, or changed in mode, owner or ACL in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Stamp {
+pub(crate) struct Fingerprint {
     mtime: (i64, u32),
     ctime: (i64, u32),
     pub(super) len: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Stamp {
     pub(super) mode: u32,
 }
 
-impl Stamp {
+impl Fingerprint {
     /// True where the file could change after `now` (nanoseconds since 1970) without
     /// a change of its times, or where its clock is ahead of ours.
     pub(super) fn may_change_unseen(&self, now: i128) -> bool {
@@ -61,7 +61,7 @@ impl Stat {
             },
             socket: file_type == FileType::Socket,
             owner: stat.st_uid as u32,
-            stamp: Stamp {
+            fingerprint: Fingerprint {
                 mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
                 ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
                 len: u64::try_from(stat.st_size).unwrap_or(0),

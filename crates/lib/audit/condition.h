@@ -1,6 +1,6 @@
 /* What an answer rests on, looked at once a batch of questions. */
-#ifndef BECALM_GUARD_H
-#define BECALM_GUARD_H
+#ifndef BECALM_CONDITION_H
+#define BECALM_CONDITION_H
 
 #include "table.h"
 
@@ -8,12 +8,12 @@
 int guard_reach_end (const char *end);
 
 /* True where every guard of a set holds for the answer PATH to NEEDED. */
-int guards_hold (uint32_t set, const char *needed, const char *path);
+int conditions_hold (uint32_t set, const char *needed, const char *path);
 
-int guard_holds (uint32_t index);
+int condition_holds (uint32_t index);
 
 /* Forgets what may have changed. */
-void guards_forget (void);
+void conditions_forget (void);
 
 /* True for a directory of a package in an indexed store, by the letters of its path. */
 int roots_contain (const char *path, size_t length);

@@ -1,14 +1,14 @@
 //! What is said of carriers that are there.
 
 use super::absolute::{self, LD_SO, library, settings};
-use crate::carrier::planned::Outlook;
-use crate::carrier::verify::{self, Carrier, Checked, Verdict};
-use crate::carrier::{farm, ldcache, note};
 use crate::closure::Subject;
 use crate::elf::ObjectView;
 use crate::elf::resolution_note::NoteError;
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{FileSystem, MemFs};
+use crate::strategy::planned::Outlook;
+use crate::strategy::verify::{self, Checked, Strategy, Verdict};
+use crate::strategy::{farm, ldcache, note};
 
 fn packages() -> MemFs {
     absolute::packages().dir("/m")
@@ -29,8 +29,8 @@ fn subject(fs: &dyn FileSystem) -> Subject {
     Subject::open(fs, "/s/p/bin/prog".into()).expect("the fixture's program")
 }
 
-fn verdicts(fs: &dyn FileSystem) -> Vec<(Carrier, String, Verdict)> {
-    let words = |c: Checked| (c.carrier, c.needed.to_string(), c.verdict);
+fn verdicts(fs: &dyn FileSystem) -> Vec<(Strategy, String, Verdict)> {
+    let words = |c: Checked| (c.strategy, c.needed.to_string(), c.verdict);
     verify::object(fs, &subject(fs), &settings()).into_iter().map(words).collect()
 }
 
@@ -44,23 +44,23 @@ fn stale(says: Option<&str>, is: Option<&str>) -> Verdict {
 }
 
 #[test]
-fn an_object_without_a_carrier_has_no_verdicts() {
+fn an_object_without_a_strategy_has_no_verdicts() {
     assert_eq!(verdicts(&packages().object("/s/p/bin/prog", prog())), []);
 }
 
 #[test]
-fn what_each_carrier_plans_is_true() {
+fn what_each_strategy_plans_is_true() {
     let fs = packages().object("/s/p/bin/prog", prog());
     let object = subject(&fs);
-    for (carrier, plan) in [
-        (Carrier::Note, note::plan(&fs, &object, &settings())),
-        (Carrier::Farm, farm::leaf(&fs, &object, &settings())),
-        (Carrier::PackageCache, ldcache::plan(&fs, std::slice::from_ref(&object), &settings())),
+    for (strategy, plan) in [
+        (Strategy::Note, note::plan(&fs, &object, &settings())),
+        (Strategy::Farm, farm::leaf(&fs, &object, &settings())),
+        (Strategy::PackageCache, ldcache::plan(&fs, std::slice::from_ref(&object), &settings())),
     ] {
         let found = verdicts(&Outlook::of(&fs, &plan).over(&fs));
         assert!(!found.is_empty());
         for (of, needed, verdict) in found {
-            assert_eq!((of, verdict), (carrier, Verdict::True), "{needed}");
+            assert_eq!((of, verdict), (strategy, Verdict::True), "{needed}");
         }
     }
 }
@@ -131,11 +131,11 @@ fn a_farm_whose_link_leads_elsewhere_is_stale_and_one_without_a_link_misses_it()
         verdicts(&fs),
         [
             (
-                Carrier::Farm,
+                Strategy::Farm,
                 "liba.so".to_owned(),
                 stale(Some(says.as_str()), Some("/s/a/lib/liba.so"))
             ),
-            (Carrier::Farm, "libb.so".to_owned(), Verdict::Missing("/s/b/lib/libb.so".into()))
+            (Strategy::Farm, "libb.so".to_owned(), Verdict::Missing("/s/b/lib/libb.so".into()))
         ]
     );
 }
@@ -146,5 +146,5 @@ fn a_farm_is_true_without_a_link_to_a_library_that_uses_its_directory() {
     let fs = packages().object("/s/a/lib/liba.so", origin).object("/s/p/bin/prog", prog());
     let plan = farm::leaf(&fs, &subject(&fs), &settings());
     let found = verdicts(&Outlook::of(&fs, &plan).over(&fs));
-    assert_eq!(found, [(Carrier::Farm, "libb.so".to_owned(), Verdict::True)]);
+    assert_eq!(found, [(Strategy::Farm, "libb.so".to_owned(), Verdict::True)]);
 }

@@ -69,11 +69,11 @@ fn a_loader_that_gives_up_says_on_what() {
 fn a_run_without_end_is_ended() {
     let mut start = Start::new("/usr/bin/yes", Way::Execute);
     start.limit = Duration::from_millis(5);
-    assert!(matches!(ld_debug(&start), Err(TruthError::TooLong { .. })));
+    assert!(matches!(ld_debug(&start), Err(OracleError::TooLong { .. })));
 }
 
 #[test]
 fn a_command_that_is_not_there_is_an_error() {
     let start = Start::new("/nonexistent-becalm", Way::Trace);
-    assert!(matches!(ld_debug(&start), Err(TruthError::Start { .. })));
+    assert!(matches!(ld_debug(&start), Err(OracleError::Start { .. })));
 }

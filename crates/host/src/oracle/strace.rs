@@ -7,7 +7,7 @@ use becalm_core::record::strace::{Attempt, CallResult, Syscall, TRACED_CALLS, at
 use bstr::{BString, ByteSlice};
 
 use super::child::{self, Confined};
-use super::{Start, TruthError, assignment, scratch};
+use super::{OracleError, Start, assignment, scratch};
 
 /// What a tracer saw of one start.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl Strace {
 ///
 /// # Errors
 /// The run could not be made or did not end in time, or the tracer failed.
-pub fn strace(start: &Start) -> Result<Strace, TruthError> {
+pub fn strace(start: &Start) -> Result<Strace, OracleError> {
     let failed = scratch(&start.object);
     let dir = tempfile::tempdir().map_err(&failed)?;
     let record = dir.path().join("record");
@@ -53,7 +53,7 @@ pub fn strace(start: &Start) -> Result<Strace, TruthError> {
     let calls = parse(&bytes);
     if calls.is_empty() {
         let message = ended.stderr.to_str_lossy().into_owned();
-        return Err(TruthError::Tracer { object: start.object.clone(), message });
+        return Err(OracleError::Tracer { object: start.object.clone(), message });
     }
     Ok(Strace { calls: last_program(calls, start), stderr: ended.stderr.into() })
 }

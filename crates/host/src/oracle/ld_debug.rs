@@ -10,7 +10,7 @@ use becalm_core::record::ld_debug::{ProcessRecord, Search, parse};
 use bstr::{BString, ByteSlice};
 
 use super::child::{self, Confined, Ended};
-use super::{Start, TruthError, scratch};
+use super::{OracleError, Start, scratch};
 
 /// What a loader said of one start.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct LdDebug {
 ///
 /// # Errors
 /// The run could not be made or did not end in time.
-pub fn ld_debug(start: &Start) -> Result<LdDebug, TruthError> {
+pub fn ld_debug(start: &Start) -> Result<LdDebug, OracleError> {
     let failed = scratch(&start.object);
     let dir = tempfile::tempdir().map_err(&failed)?;
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).map_err(&failed)?;

@@ -9,11 +9,11 @@ mod plan;
 mod property;
 mod verify;
 
-use crate::carrier::Plan;
-use crate::carrier::planned::{self, Outlook, Planned};
 use crate::closure::{Closure, ClosureError};
 use crate::facts::Environment;
 use crate::fs::FileSystem;
+use crate::strategy::Plan;
+use crate::strategy::planned::{self, Outlook, Planned};
 
 /// A start with a plan carried out.
 fn planned(

@@ -6,7 +6,7 @@ use rustix::fs::{FileType, StatxAttributes, Timespec, Timestamps};
 /// The state of a file: equal stamps mean that nothing changed it in between, but for what
 /// happens within one tick of the file system's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct Fingerprint {
     /// Device and inode.
     pub id: FileId,
     /// Length in bytes.
@@ -25,7 +25,7 @@ pub struct Stamp {
     pub gid: u32,
 }
 
-impl Stamp {
+impl Fingerprint {
     pub(super) fn set_id(&self) -> bool {
         self.mode & 0o6000 != 0
     }
@@ -34,7 +34,7 @@ impl Stamp {
 /// A stamp and the rest of what one `statx` tells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
-    pub(super) stamp: Stamp,
+    pub(super) fingerprint: Fingerprint,
     pub(super) file_type: FileType,
     /// Time of the last reading.
     pub(super) atime: (i64, u32),
@@ -52,7 +52,7 @@ impl Facts {
         let is = |attribute| found.stx_attributes.contains(attribute);
         let dev = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
         Self {
-            stamp: Stamp {
+            fingerprint: Fingerprint {
                 id: FileId { dev, ino: found.stx_ino },
                 size: found.stx_size,
                 mtime: time(&found.stx_mtime),
@@ -80,7 +80,7 @@ impl Facts {
     )]
     pub(super) fn of(found: &rustix::fs::Stat) -> Self {
         Self {
-            stamp: Stamp {
+            fingerprint: Fingerprint {
                 id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },
                 size: u64::try_from(found.st_size).unwrap_or(0),
                 mtime: (found.st_mtime as i64, found.st_mtime_nsec as u32),
@@ -105,6 +105,9 @@ impl Facts {
             tv_sec: seconds,
             tv_nsec: nanoseconds.into(),
         };
-        Timestamps { last_access: time(self.atime), last_modification: time(self.stamp.mtime) }
+        Timestamps {
+            last_access: time(self.atime),
+            last_modification: time(self.fingerprint.mtime),
+        }
     }
 }

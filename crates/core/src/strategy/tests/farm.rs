@@ -2,14 +2,14 @@
 
 use super::absolute::{LD_SO, closure, library, packages, settings};
 use super::planned;
-use crate::carrier::planned::Outlook;
-use crate::carrier::{Creation, Finding, Plan, What, farm};
 use crate::closure::Subject;
 use crate::cost::Storm;
 use crate::edit::Edit;
 use crate::facts::Environment;
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{FileSystem, MemFs};
+use crate::strategy::planned::Outlook;
+use crate::strategy::{Creation, Finding, Plan, What, farm};
 
 const FARM: &str = "/s/p/lib/becalm-farm/bin/prog";
 

@@ -21,7 +21,7 @@ use thiserror::Error;
 
 /// Why there is no room.
 #[derive(Debug, Error)]
-pub enum RoomError {
+pub enum MountNamespaceError {
     /// The kernel or a sandbox allows no mount namespace.
     #[error("no mount namespace: it takes root, or a kernel that lets users make namespaces")]
     Namespace(#[source] io::Error),
@@ -47,20 +47,20 @@ pub struct Bind {
 
 /// A mount namespace; copies are the same one.
 #[derive(Clone, Debug)]
-pub struct Room {
+pub struct MountNamespace {
     namespace: Arc<File>,
     dir: PathBuf,
 }
 
-/// Gets what [`Room::new`] needs: nothing for root; for everyone else a user namespace, in
+/// Gets what [`MountNamespace::new`] needs: nothing for root; for everyone else a user namespace, in
 /// which this process and all that it starts stay. To be called before the process has a
 /// second thread.
 ///
 /// # Errors
 /// Neither is allowed.
-pub fn prepare() -> Result<(), RoomError> {
+pub fn prepare() -> Result<(), MountNamespaceError> {
     let (user, group) = (geteuid(), getegid());
-    if user.is_root() && Room::new(&[]).is_ok() {
+    if user.is_root() && MountNamespace::new(&[]).is_ok() {
         return Ok(());
     }
     // The thread of that trial may be on its way out still, and counts.
@@ -76,16 +76,16 @@ pub fn prepare() -> Result<(), RoomError> {
     let mapped = map("setgroups", "deny".to_owned())
         .and_then(|()| map("uid_map", format!("{0} {0} 1", user.as_raw())))
         .and_then(|()| map("gid_map", format!("{0} {0} 1", group.as_raw())));
-    mapped.map_err(RoomError::Namespace)?;
-    Room::new(&[]).map(drop)
+    mapped.map_err(MountNamespaceError::Namespace)?;
+    MountNamespace::new(&[]).map(drop)
 }
 
-impl Room {
+impl MountNamespace {
     /// A room with these things in their places, later ones on top.
     ///
     /// # Errors
     /// No namespace can be made, or something cannot be put into its place.
-    pub fn new(binds: &[Bind]) -> Result<Self, RoomError> {
+    pub fn new(binds: &[Bind]) -> Result<Self, MountNamespaceError> {
         in_thread(|| {
             apart(UnshareFlags::NEWNS)?;
             let whole = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -93,7 +93,7 @@ impl Room {
             put(binds)?;
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let namespace = open("/proc/thread-self/ns/mnt", flags, Mode::empty())
-                .map_err(|errno| RoomError::Namespace(errno.into()))?;
+                .map_err(|errno| MountNamespaceError::Namespace(errno.into()))?;
             let dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
             Ok(Self { namespace: Arc::new(namespace.into()), dir })
         })
@@ -103,7 +103,7 @@ impl Room {
     ///
     /// # Errors
     /// One of them cannot be.
-    pub fn add(&self, binds: &[Bind]) -> Result<(), RoomError> {
+    pub fn add(&self, binds: &[Bind]) -> Result<(), MountNamespaceError> {
         self.run(|| put(binds))?
     }
 
@@ -112,7 +112,11 @@ impl Room {
     ///
     /// # Errors
     /// The room cannot be entered.
-    pub fn set_read_only(&self, places: &[PathBuf], read_only: bool) -> Result<(), RoomError> {
+    pub fn set_read_only(
+        &self,
+        places: &[PathBuf],
+        read_only: bool,
+    ) -> Result<(), MountNamespaceError> {
         let flags = if read_only { MountFlags::RDONLY } else { MountFlags::empty() };
         self.run(|| {
             for place in places {
@@ -125,7 +129,7 @@ impl Room {
     ///
     /// # Errors
     /// The room cannot be entered.
-    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RoomError> {
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, MountNamespaceError> {
         in_thread(|| {
             apart(UnshareFlags::FS)?;
             self.enter()?;
@@ -138,25 +142,26 @@ impl Room {
     ///
     /// # Errors
     /// Elsewhere, for the thread shares its current directory with others.
-    pub fn enter(&self) -> Result<(), RoomError> {
+    pub fn enter(&self) -> Result<(), MountNamespaceError> {
         use std::os::fd::AsFd;
         move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Mount))
-            .map_err(|errno| RoomError::Namespace(errno.into()))?;
+            .map_err(|errno| MountNamespaceError::Namespace(errno.into()))?;
         // The kernel puts the thread into the root directory.
-        rustix::process::chdir(&self.dir).map_err(|errno| RoomError::Namespace(errno.into()))
+        rustix::process::chdir(&self.dir)
+            .map_err(|errno| MountNamespaceError::Namespace(errno.into()))
     }
 }
 
 /// Has this thread share less with the others.
-fn apart(flags: UnshareFlags) -> Result<(), RoomError> {
+fn apart(flags: UnshareFlags) -> Result<(), MountNamespaceError> {
     #[allow(unsafe_code, reason = "rustix has it as unsafe for the sake of one flag")]
     // SAFETY: what may do harm is a table of file descriptors of one's own, and no caller
     // here asks for that.
     let done = unsafe { unshare_unsafe(flags) };
-    done.map_err(|errno| RoomError::Namespace(errno.into()))
+    done.map_err(|errno| MountNamespaceError::Namespace(errno.into()))
 }
 
-fn put(binds: &[Bind]) -> Result<(), RoomError> {
+fn put(binds: &[Bind]) -> Result<(), MountNamespaceError> {
     for Bind { from, to } in binds {
         let done = match from.is_dir() {
             true => mount_bind_recursive(from, to),
@@ -167,12 +172,14 @@ fn put(binds: &[Bind]) -> Result<(), RoomError> {
     Ok(())
 }
 
-fn unmounted(path: &Path, errno: Errno) -> RoomError {
-    RoomError::Mount { path: path.to_owned(), source: errno.into() }
+fn unmounted(path: &Path, errno: Errno) -> MountNamespaceError {
+    MountNamespaceError::Mount { path: path.to_owned(), source: errno.into() }
 }
 
 /// A thread's own part of the process can be changed without the others.
-fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, RoomError> + Send) -> Result<T, RoomError> {
+fn in_thread<T: Send>(
+    work: impl FnOnce() -> Result<T, MountNamespaceError> + Send,
+) -> Result<T, MountNamespaceError> {
     std::thread::scope(|scope| {
         scope.spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -190,8 +197,9 @@ mod tests {
             std::fs::create_dir_all(path(name).parent().unwrap()).unwrap();
             std::fs::write(path(name), text).unwrap();
         }
-        let room = |name: &str| Room::new(&[Bind { from: path(name), to: path("place") }]);
-        let (one, two) = match (room("one"), room("two")) {
+        let mount_namespace =
+            |name: &str| MountNamespace::new(&[Bind { from: path(name), to: path("place") }]);
+        let (one, two) = match (mount_namespace("one"), mount_namespace("two")) {
             (Ok(one), Ok(two)) => (one, two),
             (Err(error), _) | (_, Err(error)) => {
                 let all = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|v| v == "1");

@@ -1,7 +1,7 @@
 //! Plans of many objects, put together.
 
-use crate::carrier::{Creation, FilePlan, Plan, What};
 use crate::edit::Edit;
+use crate::strategy::{Creation, FilePlan, Plan, What};
 
 fn file(path: &str, needed: &str) -> Plan {
     let edits = vec![Edit::RemoveNeeded(needed.into())];

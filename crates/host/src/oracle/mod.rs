@@ -154,7 +154,7 @@ fn assignment((name, value): &(OsString, OsString)) -> OsString {
 /// What can go wrong in a run. A loader that refuses the object is no error: the
 /// record says so.
 #[derive(Debug, Error)]
-pub enum TruthError {
+pub enum OracleError {
     /// The command could not be started.
     #[error("{}: cannot be started", command.display())]
     Start {
@@ -192,8 +192,8 @@ pub enum TruthError {
 }
 
 /// A scratch error's constructor for `map_err`.
-fn scratch(object: &Path) -> impl Fn(std::io::Error) -> TruthError + '_ {
-    move |source| TruthError::Scratch { object: object.to_owned(), source }
+fn scratch(object: &Path) -> impl Fn(std::io::Error) -> OracleError + '_ {
+    move |source| OracleError::Scratch { object: object.to_owned(), source }
 }
 
 #[cfg(test)]

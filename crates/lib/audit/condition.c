@@ -1,7 +1,7 @@
 /* Guards: a directory or file that is still as it was indexed, a directory that is still not
    there, the loader the facts were taken from. Each costs one call in a batch of questions
    (audit.c). */
-#include "guard.h"
+#include "condition.h"
 #include "cache.h"
 #include "process.h"
 #include "system.h"
@@ -40,13 +40,13 @@ guard_reach_end (const char *end)
 }
 
 static int
-same_stamp (const struct table_guard *guard, const struct statx *now)
+same_fingerprint (const struct table_condition *condition, const struct statx *now)
 {
   uint64_t dev = (uint64_t) now->dev_major << 32 | now->dev_minor;
-  return guard->dev == dev && guard->ino == now->ino
-         && guard->mtime_sec == now->mtime.sec && guard->mtime_nsec == now->mtime.nsec
-         && guard->ctime_sec == now->ctime.sec && guard->ctime_nsec == now->ctime.nsec
-         && (guard->kind != GUARD_FILE || guard->size == now->size);
+  return condition->dev == dev && condition->ino == now->ino
+         && condition->mtime_sec == now->mtime.sec && condition->mtime_nsec == now->mtime.nsec
+         && condition->ctime_sec == now->ctime.sec && condition->ctime_nsec == now->ctime.nsec
+         && (condition->kind != CONDITION_FILE || condition->size == now->size);
 }
 
 /* True where the process's loader is one of a list, `:` between them. */
@@ -71,13 +71,13 @@ static unsigned
 look (uint32_t index)
 {
   const char *path;
-  const struct table_guard *guard = table_guard (index, &path);
-  if (guard == NULL)
+  const struct table_condition *condition = table_condition (index, &path);
+  if (condition == NULL)
     return FAILS;
-  if (guard->kind == GUARD_LOADER)
+  if (condition->kind == CONDITION_LOADER)
     return is_listed (path) ? HOLDS_FOR_GOOD : FAILS;
   /* A package that is not there cannot have come while its store is as it was. */
-  if (guard->kind == GUARD_ABSENT_PACKAGE && roots_hold ())
+  if (condition->kind == CONDITION_ABSENT_PACKAGE && roots_hold ())
     return HOLDS_FOR_GOOD;
   struct statx now;
   long result;
@@ -88,15 +88,15 @@ look (uint32_t index)
     }
   else
     result = sys_statx (path, &now);
-  if (guard->kind == GUARD_ABSENT || guard->kind == GUARD_ABSENT_PACKAGE)
+  if (condition->kind == CONDITION_ABSENT || condition->kind == CONDITION_ABSENT_PACKAGE)
     return result == ENOENT_NEG ? HOLDS_FOR_GOOD : FAILS;
-  int holds = (guard->kind == GUARD_DIRECTORY || guard->kind == GUARD_FILE) && result == 0
-              && same_stamp (guard, &now);
+  int holds = (condition->kind == CONDITION_DIRECTORY || condition->kind == CONDITION_FILE) && result == 0
+              && same_fingerprint (condition, &now);
   return holds ? HOLDS : FAILS;
 }
 
 int
-guard_holds (uint32_t index)
+condition_holds (uint32_t index)
 {
   if (index >= REMEMBERED)
     return look (index) != FAILS;
@@ -113,7 +113,7 @@ guard_holds (uint32_t index)
 }
 
 void
-guards_forget (void)
+conditions_forget (void)
 {
   for (uint32_t i = 0; i < remembered_bytes; i++)
     {
@@ -129,15 +129,15 @@ static int
 holds_for (uint32_t index, const char *needed, const char *path)
 {
   const char *file;
-  if (guard_holds (index))
+  if (condition_holds (index))
     return 1;
-  const struct table_guard *guard = table_guard (index, &file);
-  return needed != NULL && guard != NULL && guard->kind == GUARD_FILE
+  const struct table_condition *condition = table_condition (index, &file);
+  return needed != NULL && condition != NULL && condition->kind == CONDITION_FILE
          && cache_still_says (file, needed, path);
 }
 
 int
-guards_hold (uint32_t set, const char *needed, const char *path)
+conditions_hold (uint32_t set, const char *needed, const char *path)
 {
   uint32_t count;
   const uint32_t *ids = table_set (set, &count);
@@ -169,7 +169,7 @@ roots_contain (const char *path, size_t length)
   for (uint32_t i = 0; ids != NULL && i < count; i++)
     {
       const char *root;
-      size_t end = table_guard (ids[i], &root) != NULL ? strlen (root) : 0;
+      size_t end = table_condition (ids[i], &root) != NULL ? strlen (root) : 0;
       while (end > 0 && root[end - 1] == '/')
         end--;
       if (end > 0 && length > end + 1 && memcmp (path, root, end) == 0 && path[end] == '/'
@@ -186,7 +186,7 @@ roots_hold (void)
     {
       /* Not while they are looked at, whatever they may be. */
       roots_state = 2;
-      roots_state = guards_hold (table_roots (), NULL, NULL) ? 1 : 2;
+      roots_state = conditions_hold (table_roots (), NULL, NULL) ? 1 : 2;
     }
   return roots_state == 1;
 }

@@ -30,7 +30,7 @@ fn libraries() -> MemFs {
 }
 
 #[test]
-fn a_note_is_asked_after_library_path_and_before_runpath() {
+fn a_note_is_read_after_library_path_and_before_runpath() {
     let object = noted(program().needed("liba.so").runpath("/s/a"), "liba.so\0=/s/b/liba.so\0\0");
     let fs = libraries().object("/bin/prog", object);
     assert_eq!(told(&fs, &reading()), ["note:open:hit /s/b/liba.so"]);

@@ -22,7 +22,7 @@ use crate::search::loader_cache::write::entry_flags;
 
 /// Which carrier a verdict is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Carrier {
+pub enum Strategy {
     /// The resolution note.
     Note,
     /// Absolute needed strings.
@@ -67,7 +67,7 @@ impl Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// The carrier.
-    pub carrier: Carrier,
+    pub strategy: Strategy,
     /// The needed string; empty where it is about the carrier as a whole.
     pub needed: BString,
     /// The verdict.
@@ -142,7 +142,7 @@ impl Object<'_> {
         let mut checked = Vec::new();
         let mut add = |needed: &BStr, verdict| {
             let needed = needed.to_owned();
-            checked.push(Checked { carrier: Carrier::Note, needed, verdict });
+            checked.push(Checked { strategy: Strategy::Note, needed, verdict });
         };
         let mut recorded: Vec<&BStr> = Vec::new();
         for record in resolution_note::records(descriptor) {
@@ -151,7 +151,7 @@ impl Object<'_> {
                 Err(error) => {
                     let verdict = Verdict::Malformed(error);
                     let needed = BString::default();
-                    return vec![Checked { carrier: Carrier::Note, needed, verdict }];
+                    return vec![Checked { strategy: Strategy::Note, needed, verdict }];
                 }
                 Ok(record) => {
                     recorded.push(record.needed);
@@ -234,7 +234,7 @@ impl Object<'_> {
                 None if fits => Verdict::True,
                 _ => self.judge(name, fits.then(|| needed.to_owned())),
             };
-            Checked { carrier: Carrier::Absolute, needed: needed.to_owned(), verdict }
+            Checked { strategy: Strategy::Absolute, needed: needed.to_owned(), verdict }
         };
         subject.view.needed().filter(is_absolute).map(check).collect()
     }
@@ -258,7 +258,7 @@ impl Object<'_> {
                 }
                 (None, _) => return None,
             };
-            Some(Checked { carrier: Carrier::Farm, needed: name.to_owned(), verdict })
+            Some(Checked { strategy: Strategy::Farm, needed: name.to_owned(), verdict })
         };
         self.names.iter().filter_map(check).collect()
     }
@@ -283,7 +283,7 @@ impl Object<'_> {
                 }
                 other => other,
             };
-            Some(Checked { carrier: Carrier::PackageCache, needed: name.clone(), verdict })
+            Some(Checked { strategy: Strategy::PackageCache, needed: name.clone(), verdict })
         };
         self.names.iter().filter_map(check).collect()
     }

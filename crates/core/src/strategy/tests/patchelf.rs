@@ -2,10 +2,10 @@
 
 use bstr::BString;
 
-use crate::carrier::patchelf;
 use crate::closure::Subject;
 use crate::fs::MemFs;
 use crate::fs::mem::ObjectBuilder;
+use crate::strategy::patchelf;
 
 fn fs() -> MemFs {
     let library = ObjectBuilder::library;

@@ -1,4 +1,4 @@
-//! The process before the tracer: see [`Front`].
+//! The process before the tracer: see [`Supervisor`].
 
 #![allow(unsafe_code, reason = "fork, waitpid and _exit have no safe form")]
 
@@ -13,19 +13,19 @@ use super::sys::{self, Pid};
 /// signals on, stops and goes on as the program does, and ends with its exit code;
 /// killing it ends neither program nor tracer.
 #[derive(Clone, Debug)]
-pub struct Front {
+pub struct Supervisor {
     pid: Pid,
     line: Arc<OwnedFd>,
 }
 
-impl Front {
+impl Supervisor {
     /// Forks; returns in the child. The parent stays in here and exits with the code
-    /// that [`Front::release`] names, or with that of the child. To be called before any
+    /// that [`Supervisor::release`] names, or with that of the child. To be called before any
     /// thread is started.
     ///
     /// # Errors
     /// No process could be made; the caller goes on without.
-    pub fn enter() -> io::Result<Front> {
+    pub fn enter() -> io::Result<Supervisor> {
         let (ours, theirs) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
             rustix::net::SocketType::STREAM,
@@ -39,7 +39,7 @@ impl Front {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 drop(ours);
-                Ok(Front { pid, line: Arc::new(theirs) })
+                Ok(Supervisor { pid, line: Arc::new(theirs) })
             }
             tracer => {
                 drop(theirs);

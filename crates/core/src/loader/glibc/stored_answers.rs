@@ -11,7 +11,7 @@ use std::rc::Rc;
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
-use super::map_object::Asked;
+use super::map_object::Request;
 use super::open_path::{Search, Step};
 use super::{CacheState, Ended, Process};
 use crate::elf::resolution_note::{self, Answer};
@@ -55,17 +55,17 @@ impl NoteTable {
 impl Process<'_> {
     /// The answer that a carrier brings for a name, asked in the place of the object's own
     /// `DT_RPATH` or of its `DT_RUNPATH`: an object answers in one of them.
-    pub(super) fn search_carried(
+    pub(super) fn search_stored_answers(
         &mut self,
         search: &Search<'_>,
-        asked: Asked,
+        request: Request,
         in_rpath: bool,
     ) -> Result<Step, Ended> {
         let reads = &self.environment.reads;
         if !reads.note && reads.package_caches.is_empty() {
             return Ok(Step::NotHere);
         }
-        let object = asked.needed_by;
+        let object = request.needed_by;
         let dynamic = self.load.objects[object].view.dynamic.as_ref();
         let has_runpath = dynamic.is_some_and(|d| d.runpath.is_some());
         let has_rpath = !has_runpath && dynamic.is_some_and(|d| d.rpath.is_some());
@@ -118,7 +118,7 @@ impl Process<'_> {
             }
             let step = match element {
                 Element::Exact(path) if path.len() < PATH_MAX => {
-                    self.open_carried(search, object, path.as_ref(), SearchSource::Note)?
+                    self.open_stored_answer(search, object, path.as_ref(), SearchSource::Note)?
                 }
                 Element::Hint(dir) if dir.len() < PATH_MAX => {
                     self.errno = Errno::NOENT;
@@ -137,7 +137,7 @@ impl Process<'_> {
     }
 
     /// Opens a path that a carrier gave; what is refused there is only not here.
-    fn open_carried(
+    fn open_stored_answer(
         &mut self,
         search: &Search<'_>,
         object: usize,
@@ -175,7 +175,7 @@ impl Process<'_> {
         {
             return Ok(Step::NotHere);
         }
-        match self.open_carried(search, object, path, SearchSource::PackageCache)? {
+        match self.open_stored_answer(search, object, path, SearchSource::PackageCache)? {
             Step::Refused(_) => Ok(Step::NotHere),
             step => Ok(step),
         }
@@ -223,7 +223,7 @@ impl Process<'_> {
                 }
                 Err(errno) => {
                     let tried = (SearchSource::PackageCache, Call::Open, Outcome::from(errno));
-                    self.probe(search.question, tried, &file, 0)?;
+                    self.probe(search.resolution, tried, &file, 0)?;
                     CacheState::Absent
                 }
             };

@@ -16,12 +16,12 @@ use crate::commands::advice::Advice;
 use crate::commands::assume::Assumptions;
 use crate::commands::check::{Program, Verdict, by_newer_glibc, check};
 use crate::commands::targets::{self, Target};
-use crate::flags::ReportFlags;
+use crate::flags::ReportArgs;
 use crate::sanitize::shown;
 
 /// What is told of one program. Text is fit to be shown, but not escaped.
 #[derive(Clone, Debug)]
-pub(crate) struct Side {
+pub(crate) struct Snapshot {
     /// The program's path.
     pub path: String,
     /// Machine, C library and interpreter, as far as known.
@@ -81,14 +81,14 @@ pub(crate) struct Child {
     /// The string.
     pub needed: BString,
     /// What answers.
-    pub answer: Asked,
+    pub answer: Answered,
     /// The misses before that.
     pub misses: u64,
 }
 
 /// What answers a needed string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Answered {
     /// This object, loaded for it.
     Loaded(usize, SearchSource),
     /// This object, loaded before.
@@ -129,27 +129,29 @@ pub(crate) struct Observed {
 ///
 /// # Errors
 /// It is neither, or cannot be read.
-pub(super) fn of(path: &Path, asked: &ReportFlags, assumed: &Assumptions) -> Result<Side> {
+pub(super) fn of(path: &Path, args: &ReportArgs, assumed: &Assumptions) -> Result<Snapshot> {
     if record::is_one(path) {
-        return record::side(path);
+        return record::snapshot(path);
     }
-    let path = found(path, asked);
+    let path = found(path, args);
     let target = target(&path, assumed)?;
     let session = assumed.fs.session();
     match check(assumed, &session, &target) {
         (Verdict::Checked(mut program), Some(closure)) => {
             program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
             if program.calmed_by.is_none() {
-                program.advice = Advice::of(&asked.assume, assumed, &target, &closure);
+                program.advice = Advice::of(&args.assume, assumed, &target, &closure);
             }
-            let mut side = Side::predicted(&program, &closure);
-            side.observed = observe::run(&target.host, asked);
-            if let Ok(observed) = &side.observed
+            let mut snapshot = Snapshot::predicted(&program, &closure);
+            snapshot.observed = observe::run(&target.host, args);
+            if let Ok(observed) = &snapshot.observed
                 && observed.as_predicted == Some(false)
             {
-                side.faults.push("the run did not go as predicted; see the timeline".to_owned());
+                snapshot
+                    .faults
+                    .push("the run did not go as predicted; see the timeline".to_owned());
             }
-            Ok(side)
+            Ok(snapshot)
         }
         (Verdict::Problem(problem), _) => {
             bail!("{}: {}", shown(problem.path.as_bstr()), problem.reason)
@@ -159,9 +161,9 @@ pub(super) fn of(path: &Path, asked: &ReportFlags, assumed: &Assumptions) -> Res
 }
 
 /// The path itself, or what `PATH` has of that name.
-fn found(path: &Path, asked: &ReportFlags) -> PathBuf {
+fn found(path: &Path, args: &ReportArgs) -> PathBuf {
     let is_name = path.components().count() == 1 && !path.exists();
-    if is_name && asked.assume.sysroot.is_none() {
+    if is_name && args.assume.sysroot.is_none() {
         return Command::new(path, []).file().unwrap_or_else(|_| path.to_owned());
     }
     path.to_owned()
@@ -178,7 +180,7 @@ fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target> {
     }
 }
 
-impl Side {
+impl Snapshot {
     /// What the model says.
     fn predicted(program: &Program, closure: &Closure) -> Self {
         let load = &closure.load;
@@ -242,13 +244,13 @@ fn nodes(load: &Load) -> Vec<Node> {
         let answer = match resolution.answer {
             // The kernel maps it for a program before anything is asked for.
             Answer::Loaded(object, _) if load.objects[object].role == Role::Loader => {
-                Asked::Before(object)
+                Answered::Before(object)
             }
-            Answer::Loaded(object, source) => Asked::Loaded(object, source),
-            Answer::AlreadyLoaded(object) | Answer::SameFile(object, _) => Asked::Before(object),
-            Answer::Vdso | Answer::Skipped => Asked::None,
-            Answer::Missing | Answer::Refused(_) if resolution.is_unresolved() => Asked::Missing,
-            Answer::Missing | Answer::Refused(_) => Asked::None,
+            Answer::Loaded(object, source) => Answered::Loaded(object, source),
+            Answer::AlreadyLoaded(object) | Answer::SameFile(object, _) => Answered::Before(object),
+            Answer::Vdso | Answer::Skipped => Answered::None,
+            Answer::Missing | Answer::Refused(_) if resolution.is_unresolved() => Answered::Missing,
+            Answer::Missing | Answer::Refused(_) => Answered::None,
         };
         let child = Child { needed: resolution.needed.clone(), answer, misses };
         nodes[resolution.needed_by].children.push(child);

@@ -3,18 +3,18 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::fs::Errno;
-use becalm_core::index::build::Stamps;
-use becalm_core::index::{Stamp, Time};
+use becalm_core::index::build::Fingerprints;
+use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, ByteSlice};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 /// `statx`, and the clock when it was made.
 #[derive(Clone, Copy, Debug)]
-pub struct OsStamps {
+pub struct OsFingerprints {
     now: Time,
 }
 
-impl Default for OsStamps {
+impl Default for OsFingerprints {
     fn default() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
@@ -22,13 +22,13 @@ impl Default for OsStamps {
     }
 }
 
-impl Stamps for OsStamps {
-    fn stamp(&self, path: &BStr) -> Result<Stamp, Errno> {
+impl Fingerprints for OsFingerprints {
+    fn fingerprint(&self, path: &BStr) -> Result<Fingerprint, Errno> {
         let found =
             rustix::fs::statx(CWD, path.as_bytes(), AtFlags::empty(), StatxFlags::BASIC_STATS)
                 .map_err(|errno| Errno(errno.raw_os_error()))?;
         let time = |time: rustix::fs::StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
-        Ok(Stamp {
+        Ok(Fingerprint {
             dev: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
             ino: found.stx_ino,
             size: found.stx_size,

@@ -3,8 +3,6 @@
 use bstr::BString;
 
 use super::planned;
-use crate::carrier::absolute::{self, Scope, Told};
-use crate::carrier::{Names, Plan, Settings, What};
 use crate::closure::{self, Closure, Subject};
 use crate::edit::Edit;
 use crate::facts::{Environment, LoaderFacts};
@@ -12,6 +10,8 @@ use crate::fs::MemFs;
 use crate::fs::mem::ObjectBuilder;
 use crate::loader::facts::plain_glibc;
 use crate::search::Stores;
+use crate::strategy::absolute::{self, Scope, Told};
+use crate::strategy::{Names, Plan, Settings, What};
 
 pub(super) const LD_SO: &str = "/lib/ld.so";
 
@@ -70,7 +70,7 @@ fn renamed(plan: &Plan) -> Vec<String> {
 }
 
 fn whats(plan: &Plan) -> Vec<String> {
-    let line = |f: &crate::carrier::Finding| {
+    let line = |f: &crate::strategy::Finding| {
         format!("{}: {}: {}", f.path, f.needed.clone().unwrap_or_default(), f.what)
     };
     plan.findings.iter().map(line).collect()

@@ -1,5 +1,5 @@
 //! The process before the tracer. Each test runs itself again as a process of its own,
-//! which forks into front and tracer.
+//! which forks into supervisor and tracer.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::fixture::compile;
 use super::parent::wait_for;
-use crate::trace::{Command, Front, Options, run};
+use crate::trace::{Command, Options, Supervisor, run};
 
 const HEAD: &str = "#include <signal.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ fn start_again(test: &str, body: &str) -> (super::fixture::Fixture, Child) {
     let child = Host::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            &format!("trace::tests::front::{test}"),
+            &format!("trace::tests::supervisor::{test}"),
             "--nocapture",
             "--test-threads=1",
         ])
@@ -44,20 +44,20 @@ fn start_again(test: &str, body: &str) -> (super::fixture::Fixture, Child) {
     (fixture, child)
 }
 
-/// In the second run: the front stays in `enter`, the tracer traces and ends here.
-fn as_front_and_tracer() {
+/// In the second run: the supervisor stays in `enter`, the tracer traces and ends here.
+fn as_supervisor_and_tracer() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
     let me = std::process::id().to_string();
-    let front = Front::enter().unwrap();
+    let supervisor = Supervisor::enter().unwrap();
     let mut command = Command::new(place.join("program"), []);
-    command.env = Some(vec![("FRONT".into(), me.into())]);
+    command.env = Some(vec![("SUPERVISOR".into(), me.into())]);
     command.dir = Some(place.clone());
-    let options = Options { front: Some(front.clone()), ..Options::default() };
+    let options = Options { supervisor: Some(supervisor.clone()), ..Options::default() };
     let traced = run(&command, options).unwrap();
     std::fs::write(place.join("report"), "given").unwrap();
     let code = traced.exit.code().unwrap();
     if let Some(rest) = traced.rest {
-        front.release(code);
+        supervisor.release(code);
         let _ = rest.finish();
     }
     std::process::exit(i32::from(code));
@@ -72,13 +72,13 @@ fn in_place(fixture: &super::fixture::Fixture, name: &str) -> PathBuf {
 }
 
 #[test]
-fn killing_the_front_ends_neither_program_nor_tracer() {
-    as_front_and_tracer();
+fn killing_the_supervisor_ends_neither_program_nor_tracer() {
+    as_supervisor_and_tracer();
     let body = "int main(void) {
-            kill(atoi(getenv(\"FRONT\")), SIGKILL); usleep(20000); write_down(\"seen\"); return 0;
+            kill(atoi(getenv(\"SUPERVISOR\")), SIGKILL); usleep(20000); write_down(\"seen\"); return 0;
         }";
     let (fixture, mut child) =
-        start_again("killing_the_front_ends_neither_program_nor_tracer", body);
+        start_again("killing_the_supervisor_ends_neither_program_nor_tracer", body);
     assert_eq!(child.wait().unwrap().signal(), Some(9));
     assert_eq!(wait_for(&in_place(&fixture, "seen")), "fine");
     assert_eq!(wait_for(&in_place(&fixture, "report")), "given");
@@ -86,7 +86,7 @@ fn killing_the_front_ends_neither_program_nor_tracer() {
 
 #[test]
 fn a_shell_sees_the_program_stop_and_makes_it_go_on() {
-    as_front_and_tracer();
+    as_supervisor_and_tracer();
     let body = "int main(void) { raise(SIGTSTP); write_down(\"seen\"); return 23; }";
     let (fixture, mut child) =
         start_again("a_shell_sees_the_program_stop_and_makes_it_go_on", body);
@@ -99,19 +99,19 @@ fn a_shell_sees_the_program_stop_and_makes_it_go_on() {
 }
 
 #[test]
-fn a_signal_to_the_front_is_the_programs() {
-    as_front_and_tracer();
+fn a_signal_to_the_supervisor_is_the_programs() {
+    as_supervisor_and_tracer();
     let body = "static void on(int s) { _exit(44); }
         int main(void) { signal(SIGTERM, on); write_down(\"ready\"); for (;;) pause(); }";
-    let (fixture, mut child) = start_again("a_signal_to_the_front_is_the_programs", body);
+    let (fixture, mut child) = start_again("a_signal_to_the_supervisor_is_the_programs", body);
     assert_eq!(wait_for(&in_place(&fixture, "ready")), "fine");
     kill_process(pid(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(44));
 }
 
 #[test]
-fn the_front_ends_with_the_program_while_its_children_are_served() {
-    as_front_and_tracer();
+fn the_supervisor_ends_with_the_program_while_its_children_are_served() {
+    as_supervisor_and_tracer();
     let body = "int main(void) {
             struct stat s;
             if (fork()) return 5;
@@ -120,7 +120,7 @@ fn the_front_ends_with_the_program_while_its_children_are_served() {
             return 0;
         }";
     let (fixture, mut child) =
-        start_again("the_front_ends_with_the_program_while_its_children_are_served", body);
+        start_again("the_supervisor_ends_with_the_program_while_its_children_are_served", body);
     assert_eq!(child.wait().unwrap().code(), Some(5));
     std::fs::write(in_place(&fixture, "go"), "go").unwrap();
     assert_eq!(wait_for(&in_place(&fixture, "seen")), "fine");

@@ -5,15 +5,15 @@ use proptest::prelude::*;
 
 use super::absolute::{LD_SO, base, facts, settings};
 use super::planned;
-use crate::carrier::planned::Outlook;
-use crate::carrier::verify::{self, Verdict};
-use crate::carrier::{Plan, farm, ldcache, note};
 use crate::closure::{self, Closure, Subject};
 use crate::elf::Class;
 use crate::facts::{Environment, Readers};
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{FileSystem, MemFs};
 use crate::loader::LoaderFacts;
+use crate::strategy::planned::Outlook;
+use crate::strategy::verify::{self, Verdict};
+use crate::strategy::{Plan, farm, ldcache, note};
 
 /// Elements of run paths; libraries lie in the first seven.
 const DIRS: [&str; 14] = [

@@ -28,7 +28,7 @@ pub mod verify;
 
 pub use plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, Severity, What};
 pub use settings::{Names, Settings};
-pub use verify::{Carrier, Checked, Verdict};
+pub use verify::{Checked, Strategy, Verdict};
 
 use bstr::{BStr, BString};
 

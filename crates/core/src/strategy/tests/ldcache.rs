@@ -4,8 +4,6 @@ use bstr::BString;
 
 use super::absolute::{self, LD_SO, base, closure, closure_in, facts, library, settings};
 use super::planned;
-use crate::carrier::planned::Outlook;
-use crate::carrier::{Creation, Plan, What, ldcache};
 use crate::closure::Subject;
 use crate::elf::{Class, Endian};
 use crate::facts::{Environment, Readers};
@@ -13,6 +11,8 @@ use crate::fs::mem::ObjectBuilder;
 use crate::fs::{FileSystem, MemFs};
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
+use crate::strategy::planned::Outlook;
+use crate::strategy::{Creation, Plan, What, ldcache};
 
 fn prog() -> ObjectBuilder {
     let program = ObjectBuilder::program().interpreter(LD_SO);

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{Start, TruthError, User, scratch};
+use super::{OracleError, Start, User, scratch};
 use crate::child::ends_within;
 
 /// How a run ended.
@@ -57,7 +57,7 @@ pub(super) fn run(
     line: &[OsString],
     env: &[(OsString, OsString)],
     confined: Confined<'_>,
-) -> Result<Ended, TruthError> {
+) -> Result<Ended, OracleError> {
     let object = start.object.as_path();
     let failed = scratch(object);
     let mut stdout = tempfile::tempfile().map_err(&failed)?;
@@ -76,7 +76,7 @@ pub(super) fn run(
     }
     confine(&mut command, confined);
     let child = spawn(&mut command, start.limit)
-        .map_err(|source| TruthError::Start { command: line[0].clone().into(), source })?;
+        .map_err(|source| OracleError::Start { command: line[0].clone().into(), source })?;
     let pid = child.id();
     let success = wait(child, object, start.limit)?;
     Ok(Ended {
@@ -109,7 +109,7 @@ fn confine(command: &mut Command, confined: Confined<'_>) {
 }
 
 /// Waits for the child, ending its process group when `limit` is over.
-fn wait(mut child: Child, object: &Path, limit: Duration) -> Result<bool, TruthError> {
+fn wait(mut child: Child, object: &Path, limit: Duration) -> Result<bool, OracleError> {
     let failed = scratch(object);
     let in_time = ends_within(&mut child, limit).map_err(&failed)?;
     if !in_time {
@@ -120,7 +120,7 @@ fn wait(mut child: Child, object: &Path, limit: Duration) -> Result<bool, TruthE
     let status = child.wait().map_err(&failed)?;
     match in_time {
         true => Ok(status.success()),
-        false => Err(TruthError::TooLong { object: object.to_owned(), limit }),
+        false => Err(OracleError::TooLong { object: object.to_owned(), limit }),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use bstr::{BString, ByteSlice};
 
-use crate::carrier::{Settings, What, note};
 use crate::closure::Subject;
 use crate::edit::Edit;
 use crate::elf::resolution_note::{Answer, records};
@@ -10,6 +9,7 @@ use crate::elf::{Class, ObjectView};
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{MappedFs, Mapping, MemFs};
 use crate::search::Stores;
+use crate::strategy::{Settings, What, note};
 
 fn settings() -> Settings {
     Settings { stores: Stores::parse("/s".into()), glibc_minor: Some(41), ..Settings::default() }
@@ -31,13 +31,13 @@ fn prog(runpath: &str) -> ObjectBuilder {
     ObjectBuilder::program().needed("libb.so").needed("liba.so").runpath(runpath)
 }
 
-fn planned(fs: &MemFs, path: &str) -> crate::carrier::Plan {
+fn planned(fs: &MemFs, path: &str) -> crate::strategy::Plan {
     let subject = Subject::open(fs, path.into()).expect("the fixture's object");
     note::plan(fs, &subject, &settings())
 }
 
 /// The note as lines of `needed list`; the strings of a plan without one are empty.
-fn lines(plan: &crate::carrier::Plan) -> Vec<String> {
+fn lines(plan: &crate::strategy::Plan) -> Vec<String> {
     let Some(Edit::ResolutionNote(Some(bytes))) = plan.files[0].edits.first() else {
         return Vec::new();
     };
