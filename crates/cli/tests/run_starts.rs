@@ -322,8 +322,12 @@ fn a_session_starts_programs_whose_libraries_take_more_static_tls_than_glibc_kee
         store.make_index(&[]);
         let us = env!("CARGO_BIN_EXE_becalm");
         let (index, flags) = (store.index(), flags.join(" "));
-        let script =
-            format!("eval \"$({us} env {flags} --index {})\"; exec {}", text(&index), text(&user));
+        // No program of the machine counts.
+        let script = format!(
+            "eval \"$(PATH=/nowhere {us} env {flags} --index {})\"; exec {}",
+            text(&index),
+            text(&user)
+        );
         run(Command::new("sh").env_remove("GLIBC_TUNABLES").args(["-c", &script]))
     };
     // As redis-server with libjemalloc.
@@ -335,6 +339,52 @@ fn a_session_starts_programs_whose_libraries_take_more_static_tls_than_glibc_kee
     let user = store.path("user");
     let ran = run(&mut store.becalm(&["run", "--strict", "--", text(&user)]));
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("big no thread\n", ""));
+}
+
+#[test]
+fn a_session_starts_thread_sanitizer_programs_that_path_names() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    store.source("racy.c", "#include <stdio.h>\nint main(void) { puts(\"watched\"); return 0; }\n");
+    let bin = store.path("bin");
+    fs::create_dir(&bin).expect("made");
+    let racy = bin.join("racy");
+    let mut compile = Command::new("cc");
+    compile.current_dir(store.dir.path());
+    compile.args(["-fsanitize=thread", "racy.c", "-o", text(&racy)]);
+    let is_made = compile.output().is_ok_and(|made| made.status.success());
+    if !is_made || run(&mut Command::new(&racy)).stdout != "watched\n" {
+        skip("no -fsanitize=thread (Debian: libgcc-12-dev), or its programs do not start here");
+        return;
+    }
+    let (us, index) = (env!("CARGO_BIN_EXE_becalm"), store.index());
+    let session = |path: &Path, flags: &str, then: &str| {
+        let (path, index) = (text(path), text(&index));
+        let script = format!("eval \"$(PATH={path} {us} env {flags} --index {index})\"; {then}");
+        run(Command::new("sh").env_remove("GLIBC_TUNABLES").args(["-c", &script]))
+    };
+    let start = format!("exec {}", text(&racy));
+    let ran = session(&bin, "", &start);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "watched\n"), "{ran:?}");
+    // Threads with small stacks fail then: the user is told, and may choose.
+    assert!(ran.stderr.contains(text(&racy)) && ran.stderr.contains("--static-tls"), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    let ran = session(&bin, "--static-tls 8192", &start);
+    assert!(ran.stderr.contains("static TLS") && ran.stdout.is_empty(), "{ran:?}");
+    // A file that two names lead to is looked at once, a program that no name leads to not at all.
+    std::os::unix::fs::symlink(&racy, bin.join("again")).expect("linked");
+    assert_eq!(session(&bin, "", &start).stderr.lines().count(), 1);
+    let undo = format!(
+        "eval \"$(PATH={} {us} env --undo --index {})\"; echo ${{GLIBC_TUNABLES-unset}}",
+        text(&bin),
+        text(&index)
+    );
+    assert_eq!(session(&bin, "", &undo).stdout, "unset\n");
+    let without = session(&store.path("gone"), "", "echo $GLIBC_TUNABLES");
+    assert_eq!(without.stdout, "glibc.rtld.optional_static_tls=8192\n", "{without:?}");
 }
 
 #[test]

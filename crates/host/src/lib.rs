@@ -23,6 +23,7 @@ pub mod mount_namespace;
 pub mod oracle;
 pub mod os_fs;
 mod ranges;
+pub mod static_tls;
 pub mod trace;
 pub mod walk;
 pub mod write;

@@ -1,7 +1,10 @@
 //! `becalm env`: the lines that calm a session, and those that undo it.
 //!
-//! For a shell the values are those of the environment becalm was started in, with the index
+//! The session's static TLS covers the programs of the index and those that `PATH` names
+//! ([`session`]). For a shell the values are those of the environment becalm was started in, with the index
 //! put in or taken out; what is installed for later sessions adds to what it finds then.
+
+mod session;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,6 +13,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use self::session::Needs;
 use super::index::file::{self, Opened};
 use super::index::variables::{self, AUDIT, STATIC_TLS, TUNABLES};
 use super::index::{places, platforms, trust};
@@ -64,20 +68,26 @@ fn wanted(args: &EnvArgs) -> Result<Wanted> {
         let own = places::own().unwrap_or_else(|| PathBuf::from("index.so"));
         bail!("no index at {}; becalm index STORE... makes one", own.display());
     };
+    let needs = || match args.static_tls {
+        Some(bytes) => Needs::given(bytes),
+        None => Needs::of_path(is_for_all(args.dialect)),
+    };
     match file::open(&path) {
         Ok(index) => {
-            if !args.undo {
-                if is_for_all(args.dialect) {
-                    check_for_all(&index)?;
-                }
-                index.tell_of_age();
-                warn_of(&index, args.static_tls)?;
+            if !args.undo && is_for_all(args.dialect) {
+                check_for_all(&index)?;
             }
-            let static_tls = args.static_tls.map_or_else(|| index.session_static_tls(), Ok)?;
+            let needs = needs();
+            let static_tls = needs.value(Some(&index))?;
+            if !args.undo {
+                index.tell_of_age();
+                warn_of(&index, static_tls)?;
+                needs.warn(&index, static_tls)?;
+            }
             Ok(Wanted { module: platforms::audit_path(&index), static_tls })
         }
         Err(_) if args.undo => {
-            let static_tls = args.static_tls.unwrap_or(variables::SESSION_STATIC_TLS);
+            let static_tls = needs().value(None)?;
             Ok(Wanted { module: std::path::absolute(path)?.into(), static_tls })
         }
         Err(error) => Err(error),
@@ -107,8 +117,7 @@ fn check_for_all(index: &Opened) -> Result<()> {
 
 /// Names the programs of the index that do not start in the session. No module can help those that
 /// want an alignment: the loader lays out static TLS before it asks one.
-fn warn_of(index: &Opened, static_tls: Option<u64>) -> Result<()> {
-    let session = static_tls.map_or_else(|| index.session_static_tls(), Ok)?;
+fn warn_of(index: &Opened, session: u64) -> Result<()> {
     let needs = index.index.static_tls_of_all();
     for (program, need) in needs.with_context(|| index.path.display().to_string())? {
         if u64::from(need) > session {
@@ -121,10 +130,7 @@ fn warn_of(index: &Opened, static_tls: Option<u64>) -> Result<()> {
     }
     let programs = index.index.no_start().with_context(|| index.path.display().to_string())?;
     for program in &programs {
-        let why = "does not start in a session calmed so: a library of it wants thread-local \
-                   storage aligned as no loader under an audit module can; start it with \
-                   LD_AUDIT unset";
-        output::note(program.as_ref(), why);
+        output::note(program.as_ref(), session::NO_START);
     }
     Ok(())
 }

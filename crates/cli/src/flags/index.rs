@@ -94,8 +94,8 @@ pub(crate) struct EnvArgs {
 
     /// Bytes of static TLS for the libraries of every program
     ///
-    /// Without it what the programs of the index need, at least 8192. More makes threads with
-    /// small stacks fail: each thread's stack has to hold it.
+    /// Without it what the programs of the index and those that PATH names need, at least 8192.
+    /// More makes threads with small stacks fail: each thread's stack has to hold it.
     #[arg(long, value_name = "BYTES")]
     pub static_tls: Option<u64>,
 

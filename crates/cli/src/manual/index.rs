@@ -70,8 +70,9 @@ const INDEX_TRUTH: Section = Section {
         (
             "static TLS",
             "Under an audit module initial-exec thread-local storage of libraries must fit a \
-             surplus. becalm env raises it (glibc.rtld.optional_static_tls) to 8192 bytes, or to what \
-             the programs of the index need, 49152 at most; becalm run to what its program needs. The \
+             surplus. becalm env raises it (glibc.rtld.optional_static_tls) to 8192 bytes, to what the \
+             programs of the index need up to 49152, or to what a program that PATH names needs; \
+             becalm run to what its program needs. The \
              summary lists programs that need more than glibc's default.",
         ),
     ],

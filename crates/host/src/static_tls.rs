@@ -1,0 +1,83 @@
+//! What the programs of this machine need of static TLS, if they are started under an audit module.
+
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use becalm_core::closure::{self, Subject, SubjectKind};
+use becalm_core::facts::{Environment, Libc};
+use becalm_core::index::tls::{self, StaticTls};
+use bstr::BString;
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+
+use crate::{FactChoice, OsFs, Session, loader_facts};
+
+/// Programs that share one session of the file system.
+const CHUNK: usize = 64;
+
+/// Returns the programs in these directories (their own entries, links followed) that may need more
+/// static TLS than glibc has by default, with their need. Each file counts once, and so does each
+/// directory. Files whose start cannot be predicted, and those for other loaders than glibc's, are
+/// left out. `progress` is called with the number of files looked at.
+#[must_use]
+pub fn needs_of_programs(
+    os: &OsFs,
+    dirs: &[PathBuf],
+    environment: &Environment,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Vec<(BString, StaticTls)> {
+    let files = files_in(dirs);
+    let of_chunk = |chunk: &[PathBuf]| {
+        let session = os.session();
+        let need = |path: &PathBuf| need_of(os, &session, path, environment);
+        let needs: Vec<_> = chunk.iter().filter_map(need).collect();
+        progress(chunk.len());
+        needs
+    };
+    files.par_chunks(CHUNK).flat_map_iter(of_chunk).collect()
+}
+
+/// The regular files in directories, each by the first of its names.
+fn files_in(dirs: &[PathBuf]) -> Vec<PathBuf> {
+    let mut seen = FxHashSet::default();
+    let mut is_new = |path: &Path, is_dir: bool| {
+        path.metadata().is_ok_and(|facts| {
+            facts.is_dir() == is_dir
+                && (is_dir || facts.is_file())
+                && seen.insert((facts.dev(), facts.ino()))
+        })
+    };
+    let mut files = Vec::new();
+    for dir in dirs {
+        if !is_new(dir, true) {
+            continue;
+        }
+        let entries = dir.read_dir().into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths.sort();
+        files.extend(paths.into_iter().filter(|path| is_new(path, false)));
+    }
+    files
+}
+
+/// The need of one program; `None` if glibc's default covers it.
+fn need_of(
+    os: &OsFs,
+    session: &Session<'_>,
+    path: &Path,
+    environment: &Environment,
+) -> Option<(BString, StaticTls)> {
+    let path = BString::from(path.as_os_str().as_bytes());
+    let subject = Subject::open(session, path.as_ref()).ok()?;
+    let SubjectKind::Program { interpreter } = &subject.kind else { return None };
+    let interpreter = interpreter.clone();
+    let facts = loader_facts(os, interpreter.as_ref(), &FactChoice::default()).ok()?;
+    if !matches!(facts.libc, Libc::Glibc(_)) {
+        return None;
+    }
+    let closure =
+        closure::resolve(session, subject, interpreter.as_ref(), facts, environment).ok()?;
+    let need = tls::of_closure(&closure);
+    (need.impossible || need.tunable().is_some()).then_some((path, need))
+}
