@@ -245,7 +245,9 @@ pub(crate) fn definition() -> clap::Command {
 /// The flags of this process. A wrong one, `--help` and `--version` end it.
 #[must_use]
 pub(crate) fn parse() -> Cli {
-    let matches = definition().get_matches();
+    // The manual's sections are for the help alone: without them each start is quicker.
+    let matches = Cli::command().try_get_matches();
+    let matches = matches.unwrap_or_else(|_| definition().get_matches());
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 

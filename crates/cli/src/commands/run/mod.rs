@@ -21,7 +21,7 @@ use becalm_core::index::Start as Known;
 use becalm_core::search::Stores;
 
 use self::kept::{Kept, Place};
-use self::program::{Program, Start};
+use self::program::{Found, Program, Start};
 use super::index::file::{self, Opened};
 use super::index::{dirs_of, places, platforms, variables};
 use crate::exit_code::ExitStatus;
@@ -44,10 +44,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let [name, arguments @ ..] = args.command.as_slice() else {
         bail!("run: no command; becalm run [OPTIONS] -- CMD [ARGS]...");
     };
-    let path = program::find(name)?;
+    let found = program::find(name)?;
+    let path = found.path.clone();
     let mut command = Command::new(&path);
     command.arg0(name).args(arguments);
-    match calm(args, &path) {
+    match calm(args, found) {
         Ok(Some(calm)) => {
             set(&mut command, &calm);
             // To be closed by execve, which costs no call.
@@ -64,8 +65,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
 }
 
 /// What a program is to be started with; `None` for nothing.
-fn calm(args: &RunArgs, path: &Path) -> Result<Option<Calm>> {
-    let program = Program::look(path)?;
+fn calm(args: &RunArgs, found: Found) -> Result<Option<Calm>> {
+    let path = found.path.clone();
+    let program = Program::look(found)?;
     match &program.start {
         // Nothing to calm in it; what it starts may have.
         Start::Static => args.index.as_deref().map(|index| of_session(args, index)).transpose(),
@@ -75,7 +77,7 @@ fn calm(args: &RunArgs, path: &Path) -> Result<Option<Calm>> {
         Start::Secure => {
             if !args.quiet {
                 let why = "runs with other rights: its loader takes no LD_AUDIT; started as it is";
-                output::note(path_bytes(path).as_ref(), why);
+                output::note(path_bytes(&path).as_ref(), why);
             }
             Ok(None)
         }

@@ -3,17 +3,18 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 use becalm_core::elf;
 use becalm_core::index::Target;
 use bstr::{BString, ByteSlice};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, OFlags, access};
 
 use crate::commands::secure::is_started_secure;
 use crate::output::words;
@@ -48,25 +49,54 @@ pub(super) enum Start {
     Secure,
 }
 
-/// The file that a command name stands for, as `execvp` finds it.
+/// The file of a command.
+pub(super) struct Found {
+    /// Its path.
+    pub(super) path: PathBuf,
+    /// The file, if it was opened when it was found.
+    opened: Option<Opened>,
+}
+
+/// An open file and what `fstat` says of it.
+type Opened = (File, Metadata);
+
+/// Finds the file of a command name, as `execvp` does: with one call for each directory of `PATH`.
 ///
 /// # Errors
 /// If there is none.
-pub(super) fn find(name: &OsStr) -> Result<PathBuf> {
+pub(super) fn find(name: &OsStr) -> Result<Found> {
     if name.as_bytes().contains(&b'/') {
-        return Ok(name.into());
+        return Ok(Found { path: name.into(), opened: None });
     }
     let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-    let is_program = |file: &PathBuf| {
-        access(file, Access::EXEC_OK).is_ok() && file.metadata().is_ok_and(|facts| facts.is_file())
-    };
     let in_dir = |dir: PathBuf| {
         if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) }
     };
     env::split_paths(&path)
         .map(in_dir)
-        .find(is_program)
+        .find_map(program_at)
         .ok_or_else(|| anyhow!("{}: command not found", name.to_string_lossy()))
+}
+
+/// The program at a path, if there is one that may be executed.
+fn program_at(path: PathBuf) -> Option<Found> {
+    access(&path, Access::EXEC_OK).ok()?;
+    match open(&path) {
+        Ok(opened) => opened.1.is_file().then_some(Found { path, opened: Some(opened) }),
+        // It may be executed and not be read.
+        Err(_) => path
+            .metadata()
+            .is_ok_and(|facts| facts.is_file())
+            .then_some(Found { path, opened: None }),
+    }
+}
+
+/// Opens a file. Never blocks: what is no regular file is not read.
+fn open(path: &Path) -> io::Result<Opened> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let facts = file.metadata()?;
+    Ok((file, facts))
 }
 
 impl Program {
@@ -74,12 +104,11 @@ impl Program {
     ///
     /// # Errors
     /// If it cannot be read, or starts nothing.
-    pub(super) fn look(path: &Path) -> Result<Self> {
-        let mut path = path.to_owned();
+    pub(super) fn look(found: Found) -> Result<Self> {
+        let Found { mut path, mut opened } = found;
         for _ in 0..MAX_SCRIPTS {
             let failed = |error| anyhow!("{}: {}", path.display(), words(&error));
-            let file = File::open(&path).map_err(failed)?;
-            let facts = file.metadata().map_err(failed)?;
+            let (file, facts) = opened.take().map_or_else(|| open(&path), Ok).map_err(failed)?;
             if !facts.is_file() {
                 return Err(anyhow!("{}: not a program", path.display()));
             }
@@ -87,7 +116,7 @@ impl Program {
             let length = file.read_at(&mut head, 0).map_err(failed)?;
             head.truncate(length);
             if !head.starts_with(b"\x7fELF") {
-                path = interpreter_of(&head[..head.len().min(LINE)])?;
+                Found { path, opened } = interpreter_of(&head[..head.len().min(LINE)])?;
                 continue;
             }
             let real = real(&file).or_else(|| path.canonicalize().ok());
@@ -129,21 +158,20 @@ fn start(file: &File, head: &[u8]) -> Option<Start> {
 }
 
 /// The program that a script's first line names; behind `env`, the program that is named there.
-fn interpreter_of(start: &[u8]) -> Result<PathBuf> {
+fn interpreter_of(start: &[u8]) -> Result<Found> {
     let script = start.strip_prefix(b"#!").unwrap_or_default();
     let line = script.lines().next().unwrap_or_default();
     let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let words: Vec<&[u8]> = words.collect();
-    Ok(match words.as_slice() {
+    let unopened = |path: &[u8]| Found { path: OsStr::from_bytes(path).into(), opened: None };
+    match words.as_slice() {
         [env, rest @ ..] if env.ends_with(b"/env") => {
             let mut rest = rest.iter();
             let named = rest.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
-            named.map_or(Ok(PathBuf::from(OsStr::from_bytes(env))), |name| {
-                find(OsStr::from_bytes(name))
-            })?
+            named.map_or_else(|| Ok(unopened(env)), |name| find(OsStr::from_bytes(name)))
         }
-        [interpreter, ..] => PathBuf::from(OsStr::from_bytes(interpreter)),
+        [interpreter, ..] => Ok(unopened(interpreter)),
         // The shell takes it.
-        [] => PathBuf::from("/bin/sh"),
-    })
+        [] => Ok(unopened(b"/bin/sh")),
+    }
 }
