@@ -75,6 +75,61 @@ fn answer(log: &str) -> &str {
 }
 
 #[test]
+fn an_index_of_an_environment_answers_for_the_python_it_was_made_from() {
+    if support::store::nothing_to_test_with() {
+        return;
+    }
+    let environment = Environment::new();
+    let (at, dir) = (|name: &str| environment.path(name), environment.dir.path());
+    // The Python has a library of its own, and extension modules in its prefix.
+    for made in ["base/bin", "base/lib/python3.9/lib-dynload/a", "base/lib/python3.9/lib-dynload/b"]
+    {
+        fs::create_dir_all(at(made)).expect("made");
+    }
+    let modules = at("base/lib/python3.9/lib-dynload");
+    let (x, ext) = (modules.join("b/libx.so"), modules.join("ext.so"));
+    cc(dir, &["-shared", "-fPIC", "-Wl,-soname,libx.so", "x.c", "-o", text(&x)]);
+    let run_path = format!("-Wl,-rpath,{0}/a:{0}/b", text(&modules));
+    cc(dir, &["-shared", "-fPIC", "ext.c", "-o", text(&ext), text(&x), &run_path]);
+    let own = at("base/lib/libpython.so");
+    cc(dir, &["-shared", "-fPIC", "-Wl,-soname,libpython.so", "x.c", "-o", text(&own)]);
+    let run_path = format!("-Wl,-rpath,{0}/lib/python3.9:{0}/lib", text(&at("base")));
+    let python = at("base/bin/python3");
+    let needed = [text(&own), "-Wl,--no-as-needed", &run_path, "-ldl"];
+    cc(dir, &[&["python.c", "-o", text(&python), "-Wl,--no-as-needed"], &needed[..]].concat());
+    fs::write(at("venv/pyvenv.cfg"), format!("home = {}\n", text(&at("base/bin"))))
+        .expect("written");
+    support::store::let_the_clock_pass();
+    let (index, venv) = (at("venv.so"), at("venv"));
+    let becalm = |arguments: &[&str]| {
+        let mut command = becalm();
+        command.args(arguments).env("HOME", at("home"));
+        command.env_remove("XDG_CACHE_HOME").env_remove("XDG_DATA_HOME");
+        command
+    };
+    let answers = || {
+        let log = at("log");
+        let _ = fs::remove_file(&log);
+        let start = ["run", "--index", text(&index), "--", text(&python), text(&ext)];
+        let ran = run(becalm(&start).env("BECALM", format!("log:{}", text(&log))));
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(7), ""), "{ran:?}");
+        fs::read_to_string(log).unwrap_or_default()
+    };
+    let made = run(&mut becalm(&["index", text(&venv), "-o", text(&index)]));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let log = answers();
+    assert_eq!(answer(&log), text(&x), "{log}");
+    assert!(log.contains(text(&own)), "{log}");
+    // Brought up to date it still has them.
+    fs::create_dir(venv.join("lib/python3.9/site-packages/new")).expect("made");
+    support::store::let_the_clock_pass();
+    let made = run(&mut becalm(&["index", "--update", "-o", text(&index), "--json"]));
+    assert!(made.code == Some(0) && made.stdout.contains("\"written\":true"), "{made:?}");
+    let log = answers();
+    assert!(answer(&log) == text(&x) && log.contains(text(&own)), "{log}");
+}
+
+#[test]
 fn what_a_python_opens_at_run_time_is_answered_and_a_new_package_makes_another_index() {
     if support::store::nothing_to_test_with() {
         return;

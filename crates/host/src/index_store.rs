@@ -33,7 +33,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
 pub use fingerprints::OsFingerprints;
-pub use trees::{is_changed_in_place, package_dirs, trees_beside};
+pub use trees::{is_changed_in_place, package_dirs, python_of, trees_beside};
 pub use update::update_stores;
 
 use rpath::ListedDirs;
@@ -49,6 +49,8 @@ const CHUNK: usize = 256;
 pub struct IndexOptions<'a> {
     /// The stores: walked, and immutable unless they are [changed in place](is_changed_in_place).
     pub stores: &'a [PathBuf],
+    /// Further objects, by their real paths.
+    pub files: &'a [PathBuf],
     /// Trees that are walked too and are changed in place, whatever they look like.
     pub trees: &'a [PathBuf],
     /// Further immutable prefixes, which are not walked; those that are not there do not count.
@@ -101,26 +103,21 @@ pub struct Indexed {
 #[must_use]
 pub fn index_stores(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
     let trees = options.stores.iter().chain(options.trees);
-    index_walked(os, &[], trees.map(|path| real(path)).collect(), options)
+    index_walked(os, trees.map(|path| real(path)).collect(), options)
 }
 
-/// Indexes the objects given, by their real paths, those of the trees, and those that their answers
-/// name. What lies below a store or prefix of the options is immutable.
+/// Indexes the files of the options, the objects of its trees, and those that their answers name.
+/// What lies below a store or prefix of the options is immutable.
 #[must_use]
-pub fn index_files(os: &OsFs, files: &[PathBuf], options: IndexOptions<'_>) -> Indexed {
-    index_walked(os, files, options.trees.iter().map(|path| real(path)).collect(), options)
+pub fn index_files(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
+    index_walked(os, options.trees.iter().map(|path| real(path)).collect(), options)
 }
 
-fn index_walked(
-    os: &OsFs,
-    files: &[PathBuf],
-    roots: Vec<PathBuf>,
-    options: IndexOptions<'_>,
-) -> Indexed {
+fn index_walked(os: &OsFs, roots: Vec<PathBuf>, options: IndexOptions<'_>) -> Indexed {
     // An object is asked for by its path: of a file with several names each counts.
     let walk = WalkOptions { progress: options.progress, every_name: true, folders: true };
     let walked = find_objects(&roots, walk);
-    let mut paths: Vec<BString> = files.iter().map(|path| bytes_of(&real(path))).collect();
+    let mut paths: Vec<BString> = options.files.iter().map(|path| bytes_of(&real(path))).collect();
     paths.extend(elf_paths(&walked.objects, &roots));
     paths.sort_unstable();
     paths.dedup();

@@ -126,8 +126,9 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
     let programs = old.programs.iter().map(|program| &program.path);
     let paths = canonical.map(|object| &object.path).chain(programs);
     let files: Vec<PathBuf> = paths.map(|path| path_of(path.as_ref())).collect();
-    let options = IndexOptions { stores: &stores, dirs: &dirs, ..IndexOptions::default() };
-    let indexed = index_files(&OsFs::new(), &files, options);
+    let files = &files;
+    let options = IndexOptions { stores: &stores, dirs: &dirs, files, ..IndexOptions::default() };
+    let indexed = index_files(&OsFs::new(), options);
     let new = indexed.machines.into_iter().find(|machine| machine.target == target);
     let new = new.map(|machine| machine.index).unwrap_or_default();
     let problems = indexed.errors.iter().map(words_of_host);

@@ -2,6 +2,8 @@
 //! conda. They are indexed like stores, but nothing in them is immutable: each directory that a
 //! search passes is a condition of its answer.
 
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -58,6 +60,31 @@ pub fn trees_beside(named: &Path, real: &Path) -> Vec<PathBuf> {
     trees
 }
 
+/// The Python that a virtual environment was made from (PEP 405: `home` of its `pyvenv.cfg`): its
+/// program by the real path, and the trees that it loads extension modules from. `None` for a tree
+/// that is no virtual environment, or if its Python is not there.
+#[must_use]
+pub fn python_of(tree: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
+    /// Bytes of the file that are read; `venv` writes a few hundred.
+    const LONGEST: u64 = 64 * 1024;
+    let mut text = String::new();
+    File::open(tree.join("pyvenv.cfg")).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
+    let settings = text.lines().filter_map(|line| line.split_once('='));
+    let home = settings.map(|(key, value)| (key.trim(), value.trim()));
+    let home = home.filter(|(key, _)| key.eq_ignore_ascii_case("home")).map(|(_, home)| home);
+    let home = home.map(Path::new).find(|home| home.is_absolute())?;
+    // The environment's own program is a link to it, or a copy.
+    let tree = tree.canonicalize().ok()?;
+    let candidates = [tree.join("bin/python"), tree.join("bin/python3")];
+    let linked = candidates.iter().filter_map(|path| path.canonicalize().ok());
+    let mut linked = linked.filter(|program| !program.starts_with(&tree));
+    let in_home =
+        || ["python3", "python"].iter().find_map(|name| home.join(name).canonicalize().ok());
+    let program = linked.next().or_else(in_home)?;
+    let trees = trees_beside(&home.join("python3"), &program);
+    Some((program, trees))
+}
+
 /// The directories of trees that packages are installed into, with the time (seconds,
 /// nanoseconds) of the last change: every installation makes or removes an entry there.
 #[must_use]
@@ -88,6 +115,33 @@ mod tests {
         let trees = ["venv", "conda", "py", "py/lib/python3.11", "store"];
         let found = trees.map(|tree| is_changed_in_place(&at(tree)));
         assert_eq!(found, [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn the_python_of_an_environment_is_the_one_it_was_made_from() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        for made in ["venv/bin", "venv/lib/python3.9", "base/bin", "base/lib/python3.9", "plain"] {
+            fs::create_dir_all(at(made)).unwrap();
+        }
+        for program in ["base/bin/python3.9", "base/bin/python3.8"] {
+            fs::write(at(program), "").unwrap();
+        }
+        symlink("python3.8", at("base/bin/python3")).unwrap();
+        let home =
+            format!("include-system-site-packages = false\nHome= {}/base/bin\n", root.display());
+        fs::write(at("venv/pyvenv.cfg"), home).unwrap();
+        let trees = vec![at("base/lib/python3.9")];
+        // A copy says nothing; a link does.
+        fs::write(at("venv/bin/python"), "").unwrap();
+        assert_eq!(python_of(&at("venv")), Some((at("base/bin/python3.8"), trees.clone())));
+        symlink(at("base/bin/python3.9"), at("venv/bin/python3")).unwrap();
+        assert_eq!(python_of(&at("venv")), Some((at("base/bin/python3.9"), trees)));
+        assert_eq!(python_of(&at("plain")), None);
+        fs::write(at("venv/pyvenv.cfg"), "home = /nowhere\n").unwrap();
+        fs::remove_file(at("venv/bin/python3")).unwrap();
+        assert_eq!(python_of(&at("venv")), None);
     }
 
     #[test]

@@ -185,6 +185,7 @@ impl<'a> Before<'a> {
         let walk = WalkOptions { progress: options.progress, every_name: true, folders: true };
         let found = find_objects(&new, walk);
         paths.extend(elf_paths(&found.objects, &roots));
+        paths.extend(options.files.iter().map(|path| bytes_of(&real(path))));
         folders.extend(found.folders.iter().map(|folder| bytes_of(folder)));
         errors.extend(found.errors);
         Some(Walk { paths, folders, errors })

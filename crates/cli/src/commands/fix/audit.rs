@@ -73,8 +73,8 @@ fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Seale
     let objects = closure.load.objects.iter();
     let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
     let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
-    let sealed =
-        Modules::new(None).and_then(|modules| modules.seal(index_files(os, &files, options)));
+    let options = IndexOptions { files: &files, ..options };
+    let sealed = Modules::new(None).and_then(|modules| modules.seal(index_files(os, options)));
     sealed.map_err(|error| format!("{error:#}"))
 }
 

@@ -22,7 +22,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::index::Index;
 use becalm_core::search::Stores;
 use becalm_host::OsFs;
-use becalm_host::index_store::{IndexOptions, Indexed, MachineIndex, index_stores, update_stores};
+use becalm_host::index_store::{
+    IndexOptions, Indexed, MachineIndex, index_stores, python_of, update_stores,
+};
 use bstr::{BString, ByteSlice};
 
 use self::file::Whole;
@@ -69,7 +71,8 @@ pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
     {
         return tell_current(args, &path, old, color);
     }
-    let (stores, dirs) = what(args, old.as_ref().map(|old| &old.index))?;
+    let (mut stores, dirs) = what(args, old.as_ref().map(|old| &old.index))?;
+    let files = add_pythons(&mut stores);
     jobs::limit(args.jobs)?;
     // Those that were immutable for it and hold answers.
     let known: Vec<PathBuf> = old
@@ -77,8 +80,9 @@ pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
         .flat_map(|old| current::roots(&old.index).map(|condition| path_of(condition.path())))
         .collect();
     let all = [prefixes(&args.store), known.clone()].concat();
+    let (stores, files) = (&stores, &files);
     let options =
-        IndexOptions { stores: &stores, prefixes: &all, dirs: &dirs, ..IndexOptions::default() };
+        IndexOptions { stores, files, prefixes: &all, dirs: &dirs, ..IndexOptions::default() };
     super::run::make_wanted();
     let report = make(&path, &modules, old.as_ref().map(|old| (old, &known[..])), options)?;
     tell(args, &report, color)?;
@@ -166,6 +170,19 @@ fn what(args: &IndexArgs, old: Option<&Index>) -> Result<(Vec<PathBuf>, Vec<Path
         *store = absolute.with_context(|| store.display().to_string())?;
     }
     Ok((stores, dirs))
+}
+
+/// Adds to the virtual environments among the stores the trees of the Pythons that they were made
+/// from. Returns the programs of these.
+fn add_pythons(stores: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut programs = Vec::new();
+    for (program, trees) in stores.clone().iter().filter_map(|store| python_of(store)) {
+        programs.push(program);
+        let is_below = |tree: &PathBuf| stores.iter().any(|store| tree.starts_with(store));
+        let new: Vec<PathBuf> = trees.into_iter().filter(|tree| !is_below(tree)).collect();
+        stores.extend(new);
+    }
+    programs
 }
 
 /// The prefixes of `--store`, as they are named.

@@ -125,9 +125,10 @@ fn make(place: &Place, request: &Request) -> Result<()> {
     let stores: Vec<PathBuf> = request.stores.iter().map(|path| path_of(path.as_bstr())).collect();
     let trees: Vec<PathBuf> = request.trees.iter().map(|path| path_of(path.as_bstr())).collect();
     let dirs = request.dirs();
-    let (stores, trees) = (&stores, &trees);
-    let options = IndexOptions { prefixes: stores, trees, dirs: &dirs, ..IndexOptions::default() };
-    let sealed = Modules::new(None)?.seal(index_files(&os, &files, options))?;
+    let (stores, trees, files) = (&stores, &trees, &files);
+    let options =
+        IndexOptions { prefixes: stores, trees, files, dirs: &dirs, ..IndexOptions::default() };
+    let sealed = Modules::new(None)?.seal(index_files(&os, options))?;
     file::write(&place.path(), &sealed)
 }
 
