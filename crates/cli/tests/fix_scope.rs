@@ -119,6 +119,29 @@ fn a_cache_for_one_program_does_not_answer_another_of_its_package() {
 }
 
 #[test]
+fn a_cache_that_answers_for_another_program_stays_when_one_is_restored() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let package = store.root().join("ccc-app");
+    fs::copy(store.app(), package.join("bin/second")).expect("copied");
+    let before = store.content();
+    let cache = package.join("etc/ld.so.cache");
+    assert_eq!(store.on(&fix(&["ldcache"], &[]), &package).code, Some(0));
+    for target in [store.app(), package.join("bin/second")] {
+        let ran = store.on(&["undo"], &target);
+        let line = format!("kept  {}: answers for 1 other object", cache.display());
+        assert_eq!((ran.code, ran.stdout.contains(&line)), (Some(0), true), "{ran:?}");
+        assert!(cache.exists());
+    }
+    let kept = json(&store.on(&["undo", "--json"], &store.app()));
+    assert_eq!(kept["kept"][0]["others"], 1, "{kept}");
+    assert_eq!(store.on(&["undo"], &package.join("bin")).code, Some(0));
+    assert_eq!(changed(&before, &store.content()), Vec::<PathBuf>::new());
+}
+
+#[test]
 fn the_closure_is_changed_when_asked_for_and_the_same_path_restores_it() {
     if no_compiler() {
         return;

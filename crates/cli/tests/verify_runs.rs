@@ -3,11 +3,13 @@
 mod support;
 
 use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 use support::chain::Store;
+use support::store::{Store as IndexedStore, nothing_to_test_with, text};
 use support::{Ran, becalm, cc, no_compiler, run, skip};
 
 /// `e_machine`, and the machine of Alpha there (gABI, chapter 4).
@@ -74,6 +76,69 @@ fn a_long_file_is_not_read_to_see_that_it_is_no_index() {
     command.args(["-c", "ulimit -v 2000000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_becalm")]);
     let ran = run(command.args(["verify", "--store"]).arg(store.root()).arg(store.app()));
     assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn the_original_of_a_long_edited_program_is_read_in_ranges() {
+    /// Where the section headers go: the bytes before them are a hole.
+    const FAR: u64 = 5 << 30;
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let mut bytes = fs::read(&app).expect("readable");
+    // `e_shoff`, and the headers, which end the file.
+    let at = u64::from_le_bytes(bytes[40..48].try_into().expect("eight bytes")) as usize;
+    if bytes[4] != 2 || cfg!(target_endian = "big") {
+        skip("not a 64-bit little-endian machine");
+        return;
+    }
+    let headers = bytes.split_off(at);
+    bytes[40..48].copy_from_slice(&FAR.to_le_bytes());
+    fs::write(&app, bytes).expect("written");
+    let file = OpenOptions::new().write(true).open(&app).expect("opened");
+    file.write_all_at(&headers, FAR).expect("written");
+    drop(file);
+    // A process that may have less memory than the file is long.
+    let limited = |arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -v 2000000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_becalm")]);
+        command.args(arguments).arg("--store").arg(store.root());
+        run(command.arg(store.app()))
+    };
+    let ran = limited(&["fix", "--with", "absolute", "--in-place"]);
+    assert_eq!((ran.code, ran.stdout.contains("1 file")), (Some(0), true), "{ran:?}");
+    let ran = limited(&["verify", "--load"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("app: loads the same"), "{ran:?}");
+}
+
+#[test]
+fn other_names_in_a_directory_of_a_dt_rpath_are_found() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = IndexedStore::new();
+    let (one, two, app) = (store.one("libone.so"), store.two("libtwo.so"), store.app());
+    let dirs = [&two, &one].map(|library| text(library.parent().expect("a folder")));
+    let run_path = format!("-Wl,--disable-new-dtags,-rpath,{}:{}", dirs[0], dirs[1]);
+    let link = ["app.c", "-o", text(&app), &run_path, "-Wl,--no-as-needed", text(&one), text(&two)];
+    cc(store.dir.path(), &link);
+    store.make_index(&[]);
+    let index = store.index();
+    let verify = || run(&mut store.becalm(&["verify", "--json", text(&index)]));
+    let ran = verify();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    fs::copy(&two, store.two("libnew.so")).expect("copied");
+    let ran = verify();
+    let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let difference = &report["indexes"][0]["differences"][0];
+    assert_eq!(
+        (ran.code, &difference["kind"], &difference["path"]),
+        (Some(1), &"names".into(), &dirs[0].into()),
+        "{ran:?}"
+    );
 }
 
 #[test]

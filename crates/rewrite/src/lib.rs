@@ -45,6 +45,7 @@ mod tests;
 mod versions;
 
 use becalm_core::edit::Edit;
+use becalm_core::elf::{self, ObjectView};
 use becalm_core::patch::Patch;
 use bstr::BString;
 use object::ReadRef;
@@ -281,6 +282,21 @@ pub fn undo<'data, R: ReadRef<'data>>(data: R) -> Result<Patch, RewriteError> {
         return Err(RewriteError::ChangedSince);
     }
     Ok(history.undo())
+}
+
+/// The object that a file was before its edits; `None` if becalm has not edited it. The file is read
+/// in ranges, however long it is.
+///
+/// # Errors
+/// If something else has changed the file since, or the original is no ELF file.
+pub fn original<'data, R: ReadRef<'data>>(data: R) -> Result<Option<ObjectView>, RewriteError> {
+    if state(data)? == State::Untouched {
+        return Ok(None);
+    }
+    let Patch { writes, length } = undo(data)?;
+    let original = Overlay::new(data, &writes, length);
+    let view = elf::parse(&original);
+    view.map(Some).map_err(|_| RewriteError::Malformed("what its record gives is no ELF file"))
 }
 
 impl History {

@@ -41,6 +41,9 @@ pub(crate) struct Report {
     pub files: Vec<(BString, Done)>,
     /// What became of each directory of links and loader cache.
     pub removed: Vec<(BString, Done)>,
+    /// Loader caches that stay, because they answer for other objects of their package than those
+    /// named, with the number of these.
+    pub kept: Vec<(BString, usize)>,
     /// What could not be looked at.
     pub problems: Vec<Problem>,
     /// Whether a signal ended the work early.
@@ -54,6 +57,8 @@ struct Found {
     objects: Vec<(PathBuf, bool)>,
     /// Loader caches.
     caches: Vec<PathBuf>,
+    /// As in [`Report::kept`].
+    kept: Vec<(PathBuf, usize)>,
     problems: Vec<Problem>,
     /// Where the packages have their farms.
     farms: Vec<PathBuf>,
@@ -77,8 +82,9 @@ pub(crate) fn run(args: &UndoArgs, color: When) -> Result<ExitStatus> {
         editor.clean(&found.littered);
     }
     found.add_listed();
+    let kept = found.kept.iter().map(|(cache, others)| (path_bytes(cache), *others)).collect();
     let mut report =
-        Report { dry_run: args.dry_run, problems: found.problems, ..Report::default() };
+        Report { dry_run: args.dry_run, problems: found.problems, kept, ..Report::default() };
     let paths: Vec<PathBuf> = found.objects.iter().map(|(path, _)| path.clone()).collect();
     // The run path is restored with the rest, so it is read before.
     let before: Vec<Made> = paths.par_iter().map(|path| Made::of(path)).collect();
@@ -172,6 +178,25 @@ fn names(element: &Path, farm: &Path) -> bool {
 }
 
 impl Found {
+    /// Keeps the caches that answer for objects which are not named: a cache belongs to its
+    /// package.
+    fn keep_caches_of_others(&mut self, named: &[PathBuf]) {
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let named: Vec<PathBuf> = named.iter().map(real).collect();
+        let is_named = |path: &Path| named.iter().any(|named| path.starts_with(named));
+        self.caches.retain(|cache| {
+            let package = cache.parent().and_then(Path::parent).map(Path::to_owned);
+            let package = package.filter(|_| !is_named(&real(cache)));
+            let walked = find_objects(package.as_slice(), WalkOptions::default());
+            let others = walked.objects.iter().map(|object| &object.path);
+            let others = others.filter(|path| !is_named(&real(path)) && has_run_path(path)).count();
+            if others > 0 {
+                self.kept.push((cache.clone(), others));
+            }
+            others == 0
+        });
+    }
+
     /// Adds the objects whose run paths were changed to name the farms of the objects found and
     /// of the packages found: those of `becalm fix --closure`.
     fn add_listed(&mut self) {
@@ -233,6 +258,7 @@ fn find(paths: &[PathBuf]) -> Found {
     }
     found.caches.sort();
     found.caches.dedup();
+    found.keep_caches_of_others(paths);
     found
 }
 
@@ -270,6 +296,14 @@ fn add_folder(folder: &Path, found: &mut Found) {
             found.caches.push(cache);
         }
     }
+}
+
+/// True for an object that the loader takes answers for from its package's cache.
+fn has_run_path(object: &Path) -> bool {
+    let view = fs::File::open(object).ok();
+    let view = view.and_then(|file| elf::parse(&object::ReadCache::new(file)).ok());
+    let dynamic = view.and_then(|view| view.dynamic);
+    dynamic.is_some_and(|dynamic| dynamic.runpath.is_some() || dynamic.rpath.is_some())
 }
 
 /// The directories of links of becalm's that an object's run path names.

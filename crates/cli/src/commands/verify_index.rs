@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use becalm_core::index::{Edge, Index, Object, Program, Target};
+use becalm_core::index::{Edge, Index, Object, Program, SearchDir, Target};
 use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, OsFingerprints, index_files};
 use bstr::{BStr, BString};
@@ -76,6 +76,8 @@ pub(crate) enum What {
     },
     /// The program's start loads other objects, or in another order.
     LoadOrder,
+    /// A directory that a `DT_RPATH` names has other names that answer, or under other conditions.
+    Names,
     /// A directory, file or absence that answers rest on is not as it was: the module leaves
     /// those questions to the loader.
     Changed,
@@ -137,6 +139,7 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
     let mut believed: FxHashSet<u32> = answers.flat_map(|edge| edge.conditions.clone()).collect();
     let snapshots = old.directories.iter().filter(|directory| directory.names.is_some());
     believed.extend(snapshots.map(|directory| directory.condition));
+    believed.extend(old.search_dirs.iter().flat_map(|dir| dir.conditions.clone()));
     let fingerprints = OsFingerprints::default();
     let mut differences = differences(&old, &new);
     for (at, condition) in old.conditions.iter().enumerate() {
@@ -171,7 +174,22 @@ fn differences(old: &Index, new: &Index) -> Vec<Difference> {
         }
     }
     of_programs(old, new, &mut found);
+    of_search_dirs(old, new, &mut found);
     found
+}
+
+/// The directories of each `DT_RPATH`, which answer whoever is loaded below.
+fn of_search_dirs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
+    let now: FxHashMap<&BStr, &SearchDir> =
+        new.search_dirs.iter().map(|dir| (dir.path.as_ref(), dir)).collect();
+    // What the guards say is looked at by itself.
+    let says = |dir: &SearchDir| (dir.names.clone(), dir.look, dir.conditions.len());
+    for was in &old.search_dirs {
+        let path: &BStr = was.path.as_ref();
+        if now.get(path).is_none_or(|now| says(now) != says(was)) {
+            found.push(Difference { path: was.path.clone(), what: What::Names });
+        }
+    }
 }
 
 fn of_object(was: &Object, now: &Object, add: &mut impl FnMut(What)) {

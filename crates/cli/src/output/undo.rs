@@ -48,6 +48,14 @@ impl<'a> DoneJson<'a> {
     }
 }
 
+/// A loader cache that stays.
+#[derive(Serialize)]
+struct KeptJson<'a> {
+    #[serde(serialize_with = "lossy")]
+    path: &'a BString,
+    others: usize,
+}
+
 #[derive(Serialize)]
 struct UndoJson<'a> {
     schema: &'static str,
@@ -55,6 +63,7 @@ struct UndoJson<'a> {
     interrupted: bool,
     files: Vec<DoneJson<'a>>,
     removed: Vec<DoneJson<'a>>,
+    kept: Vec<KeptJson<'a>>,
     errors: Vec<super::json::ErrorJson<'a>>,
 }
 
@@ -69,6 +78,7 @@ pub(crate) fn json(out: &mut impl Write, report: &Report) -> io::Result<()> {
         interrupted: report.interrupted,
         files: report.files.iter().map(DoneJson::of).collect(),
         removed: report.removed.iter().map(DoneJson::of).collect(),
+        kept: report.kept.iter().map(|(path, others)| KeptJson { path, others: *others }).collect(),
         errors: super::json::errors(&report.problems),
     };
     out.write_all(&as_json(&json))?;
@@ -94,6 +104,14 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
         for (path, _) in all {
             writeln!(out, "{would}removed  {}", shown(path.as_ref()))?;
         }
+    }
+    for (path, others) in &report.kept {
+        let others = counted(*others as u64, "other object", "other objects");
+        let cache = shown(path.as_ref());
+        writeln!(
+            out,
+            "kept  {cache}: answers for {others} of its package; becalm undo of the package removes it"
+        )?;
     }
     let unchanged = count(&report.files, |outcome| *outcome == Outcome::Unchanged);
     if unchanged > 0 {

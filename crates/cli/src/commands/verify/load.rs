@@ -17,7 +17,6 @@ use becalm_core::facts::Environment;
 use becalm_core::fs::{FileId, FileSystem, Overlay};
 use becalm_core::loader::load::Role;
 use becalm_host::oracle::{self, Start, Way};
-use becalm_rewrite::State;
 use bstr::{BStr, BString};
 use object::ReadCache;
 
@@ -110,12 +109,5 @@ fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>, S
 fn original(path: &BStr) -> Result<Option<elf::ObjectView>, String> {
     let file = File::open(Path::new(OsStr::from_bytes(path))).map_err(|error| words(&error))?;
     let about = |error: becalm_rewrite::RewriteError| format!("{path}: {error}");
-    let cache = ReadCache::new(file);
-    if becalm_rewrite::state(&cache).map_err(about)? == State::Untouched {
-        return Ok(None);
-    }
-    let patch = becalm_rewrite::undo(&cache).map_err(about)?;
-    let bytes = fs::read(Path::new(OsStr::from_bytes(path))).map_err(|error| words(&error))?;
-    let view = elf::parse(patch.applied_to(&bytes).as_slice());
-    view.map(Some).map_err(|error| format!("{path}: {error}"))
+    becalm_rewrite::original(&ReadCache::new(file)).map_err(about)
 }
