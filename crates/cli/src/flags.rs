@@ -1,32 +1,44 @@
 //! The command line: the one definition behind parsing, help, manual and completions.
 
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
-
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
-use clap_complete::Shell;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::manual;
 
+pub(crate) use crate::output::look::When;
+
 mod assume;
 mod bench;
+mod check;
 mod compare;
+mod demo;
+mod env;
 mod fix;
+mod generate;
 mod index;
 mod loader;
 mod report;
+mod run;
 mod trace;
+mod undo;
+mod verify;
+mod writing;
 
-pub(crate) use self::assume::{AssumeArgs, Readable, ReadsArg, Secure, StoreArg};
+pub(crate) use self::assume::{AssumeArgs, Readable, ReadsArg, Secure, StoreArg, Until};
 pub(crate) use self::bench::{BenchArgs, Export, Form};
-pub(crate) use self::compare::{CompareArgs, Compared, DemoArgs};
-pub(crate) use self::fix::{
-    Compat, FixArgs, HardlinksArg, Resolve, Strategy, UndoArgs, VerifyArgs, WritingArgs,
-};
-pub(crate) use self::index::{Dialect, EnvArgs, IndexArgs, RunArgs};
+pub(crate) use self::check::CheckArgs;
+pub(crate) use self::compare::{CompareArgs, Compared};
+pub(crate) use self::demo::DemoArgs;
+pub(crate) use self::env::{Dialect, EnvArgs};
+pub(crate) use self::fix::{Compat, FixArgs, Resolve, Strategy};
+pub(crate) use self::generate::GenerateArgs;
+pub(crate) use self::index::IndexArgs;
 pub(crate) use self::loader::{BuildArgs, LoaderArgs, TryArgs};
 pub(crate) use self::report::ReportArgs;
-pub(crate) use self::trace::{TraceArgs, Until};
+pub(crate) use self::run::RunArgs;
+pub(crate) use self::trace::TraceArgs;
+pub(crate) use self::undo::UndoArgs;
+pub(crate) use self::verify::VerifyArgs;
+pub(crate) use self::writing::{HardlinksArg, WritingArgs};
 
 /// Ends the dynamic loader's stat storm
 ///
@@ -151,92 +163,11 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
 }
 
-/// When to do something that only some readers of the output want.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum When {
-    /// Where the output is a terminal.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
-
-/// The flags of `becalm check`.
-#[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
-    /// Programs, libraries, or folders of them
-    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
-    pub paths: Vec<PathBuf>,
-
-    /// Show who needs what and where each answer comes from
-    #[arg(long, conflicts_with_all = ["probes", "json"], help_heading = "Output")]
-    pub tree: bool,
-
-    /// Show every probe, one a line, in the loader's order
-    ///
-    /// Each line has the call, the outcome, the search source, the asking object and
-    /// the path. With --json, the probes become part of the object.
-    #[arg(long, help_heading = "Output")]
-    pub probes: bool,
-
-    /// Write one JSON object, schema becalm/check/1
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-
-    /// Exit with 1 where a program has more than N failing opens and stats
-    ///
-    /// The budget holds for each program by itself; stderr names those over it.
-    #[arg(long, value_name = "N", help_heading = "Output")]
-    pub max_misses: Option<u64>,
-
-    /// Show the prediction beside what `becalm trace --json` recorded in FILE
-    ///
-    /// One program is checked; the differences are listed, and the exit code is 1 where
-    /// there are any.
-    #[arg(
-        long,
-        value_name = "FILE",
-        value_hint = ValueHint::FilePath,
-        conflicts_with_all = ["tree", "probes", "max_misses"],
-        help_heading = "Output"
-    )]
-    pub against: Option<PathBuf>,
-
-    /// What loaders read.
-    #[command(flatten)]
-    pub reads: ReadsArg,
-
-    /// What is assumed of the machine.
-    #[command(flatten)]
-    pub assume: AssumeArgs,
-
-    /// Programs to work on at once; without it, as many as there are CPUs
-    #[arg(short, long, value_name = "N")]
-    pub jobs: Option<NonZeroUsize>,
-}
-
-/// What to generate.
-#[derive(Debug, Subcommand)]
-pub(crate) enum GenerateArgs {
-    /// Write the manual pages
-    Man {
-        /// Where to
-        #[arg(value_hint = ValueHint::DirPath)]
-        dir: PathBuf,
-    },
-    /// Write the completions of a shell to stdout
-    Completions {
-        /// Which shell
-        shell: Shell,
-    },
-}
-
 /// The definition, with the sections of the manual that no flag explains.
 #[must_use]
 pub(crate) fn definition() -> clap::Command {
     let with_manual = |command: clap::Command| {
-        let sections = manual::as_help(manual::of(command.get_name()));
+        let sections = manual::as_help(manual_of(command.get_name()));
         command.after_long_help(sections)
     };
     with_manual(Cli::command()).mut_subcommands(with_manual)
@@ -249,6 +180,41 @@ pub(crate) fn parse() -> Cli {
     let matches = Cli::command().try_get_matches();
     let matches = matches.unwrap_or_else(|_| definition().get_matches());
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+const FIRST: manual::Section = manual::Section {
+    title: "First steps",
+    entries: &[
+        ("becalm check /usr/bin/git", "What its start costs and what would help; nothing is run."),
+        ("becalm report git -o git.html", "The same as a page with a picture."),
+        ("becalm trace -- git --version", "What its loader does in a real start."),
+        ("becalm run -- git --version", "The same start with an index: no file is changed."),
+        ("becalm check /opt/store/*/bin", "All programs of a store, those that miss most first."),
+    ],
+};
+
+/// What ends the help and the page of becalm itself.
+const COMMON: &[&manual::Section] = &[&FIRST, &manual::EXIT_STATUS, &manual::ENVIRONMENT];
+
+/// What ends the help and the page of a command, by its name.
+#[must_use]
+pub(crate) fn manual_of(command: &str) -> &'static [&'static manual::Section] {
+    match command {
+        "bench" => crate::manual::bench::BENCH,
+        "check" => crate::manual::check::CHECK,
+        "compare" => crate::manual::compare::COMPARE,
+        "demo" => crate::manual::demo::DEMO,
+        "env" => crate::manual::env::ENV,
+        "fix" => crate::manual::fix::FIX,
+        "index" => crate::manual::index::INDEX,
+        "loader" => crate::manual::loader::LOADER,
+        "report" => crate::manual::report::REPORT,
+        "run" => crate::manual::run::RUN,
+        "trace" => crate::manual::trace::TRACE,
+        "undo" => crate::manual::undo::UNDO,
+        "verify" => crate::manual::verify::VERIFY,
+        _ => COMMON,
+    }
 }
 
 #[cfg(test)]
@@ -279,5 +245,25 @@ mod tests {
         let Command::Check(check) = flags.command else { panic!("check") };
         assert_eq!(check.assume.library_path, Some(OsString::new()));
         assert_eq!(check.assume.preload, None);
+    }
+
+    #[test]
+    fn no_entry_begins_like_a_roff_request() {
+        let definition = definition();
+        let commands = definition.get_subcommands().map(clap::Command::get_name);
+        for section in commands.chain(["becalm"]).flat_map(manual_of) {
+            for (term, meaning) in section.entries {
+                assert!(!term.starts_with(['.', '\'']), "{term}");
+                assert!(!meaning.starts_with(['.', '\'']), "{meaning}");
+                assert!(!meaning.contains('\n'), "{meaning}");
+            }
+        }
+    }
+
+    #[test]
+    fn help_stays_within_its_width() {
+        let widest =
+            manual::as_help(manual_of("check")).lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(manual::HELP_WIDTH), "{widest:?}");
     }
 }

@@ -20,7 +20,7 @@ use crate::flags::{Cli, Command};
 
 fn main() -> ExitCode {
     let flags = flags::parse();
-    match run(&flags) {
+    match dispatch(&flags) {
         Ok(status) => status.into(),
         Err(error) if output::is_broken_pipe(&error) => ExitStatus::BROKEN_PIPE.into(),
         Err(error) => {
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(flags: &Cli) -> Result<ExitStatus> {
+fn dispatch(flags: &Cli) -> Result<ExitStatus> {
     match &flags.command {
         Command::Check(args) => commands::check::run(args, flags.color),
         Command::Trace(args) => commands::trace::run(args, flags.color),

@@ -1,14 +1,19 @@
 //! The sections of the manual that no flag explains: they end `--help` and every
 //! manual page.
 
-mod bench;
-mod check;
-mod compare;
-mod fix;
-mod index;
-mod loader;
-mod report;
-mod trace;
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod compare;
+pub(crate) mod demo;
+pub(crate) mod env;
+pub(crate) mod fix;
+pub(crate) mod index;
+pub(crate) mod loader;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod trace;
+pub(crate) mod undo;
+pub(crate) mod verify;
 
 use std::fmt::Write;
 
@@ -21,7 +26,7 @@ pub(crate) struct Section {
     pub entries: &'static [(&'static str, &'static str)],
 }
 
-const EXIT_STATUS: Section = Section {
+pub(crate) const EXIT_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
         ("0", "All is well."),
@@ -41,7 +46,7 @@ const EXIT_STATUS: Section = Section {
     ],
 };
 
-const ENVIRONMENT: Section = Section {
+pub(crate) const ENVIRONMENT: Section = Section {
     title: "Environment",
     entries: &[
         (
@@ -59,43 +64,8 @@ const ENVIRONMENT: Section = Section {
     ],
 };
 
-const FIRST: Section = Section {
-    title: "First steps",
-    entries: &[
-        ("becalm check /usr/bin/git", "What its start costs and what would help; nothing is run."),
-        ("becalm report git -o git.html", "The same as a page with a picture."),
-        ("becalm trace -- git --version", "What its loader does in a real start."),
-        ("becalm run -- git --version", "The same start with an index: no file is changed."),
-        ("becalm check /opt/store/*/bin", "All programs of a store, those that miss most first."),
-    ],
-};
-
-/// What ends the help and the page of becalm itself.
-const COMMON: &[&Section] = &[&FIRST, &EXIT_STATUS, &ENVIRONMENT];
-
-/// What ends the help and the page of a command, by its name.
-#[must_use]
-pub(crate) fn of(command: &str) -> &'static [&'static Section] {
-    match command {
-        "bench" => bench::BENCH,
-        "check" => check::CHECK,
-        "compare" => compare::COMPARE,
-        "demo" => compare::DEMO,
-        "env" => index::ENV,
-        "fix" => fix::FIX,
-        "index" => index::INDEX,
-        "loader" => loader::LOADER,
-        "report" => report::REPORT,
-        "run" => index::RUN,
-        "trace" => trace::TRACE,
-        "undo" => fix::UNDO,
-        "verify" => fix::VERIFY,
-        _ => COMMON,
-    }
-}
-
 /// Columns of wrapped help text.
-const HELP_WIDTH: usize = 80;
+pub(crate) const HELP_WIDTH: usize = 80;
 
 /// The sections as help text.
 #[must_use]
@@ -148,28 +118,4 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_entry_begins_like_a_roff_request() {
-        let definition = crate::flags::definition();
-        let commands = definition.get_subcommands().map(clap::Command::get_name);
-        for section in commands.chain(["becalm"]).flat_map(of) {
-            for (term, meaning) in section.entries {
-                assert!(!term.starts_with(['.', '\'']), "{term}");
-                assert!(!meaning.starts_with(['.', '\'']), "{meaning}");
-                assert!(!meaning.contains('\n'), "{meaning}");
-            }
-        }
-    }
-
-    #[test]
-    fn help_stays_within_its_width() {
-        let widest = as_help(of("check")).lines().map(|line| line.chars().count()).max();
-        assert!(widest <= Some(HELP_WIDTH), "{widest:?}");
-    }
 }

@@ -31,9 +31,9 @@ fn manual_pages(dir: &Path) -> Result<()> {
     root.build();
     for command in root.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         let name = format!("becalm-{}", command.get_name());
-        manual_page(dir, &name, command.clone(), manual::of(command.get_name()))?;
+        manual_page(dir, &name, command.clone(), flags::manual_of(command.get_name()))?;
     }
-    manual_page(dir, "becalm", root, manual::of("becalm"))
+    manual_page(dir, "becalm", root, flags::manual_of("becalm"))
 }
 
 fn manual_page(

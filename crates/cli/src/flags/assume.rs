@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use becalm_core::loader::Libc;
 use clap::{Args, ValueEnum, ValueHint};
@@ -112,4 +113,23 @@ pub(crate) struct StoreArg {
         help_heading = "What is assumed"
     )]
     pub store: OsString,
+}
+
+/// How long to watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Until {
+    /// To the end of the program.
+    Exit,
+    /// To its entry point: the loader's work alone.
+    Entry,
+}
+
+/// A number of seconds, with or without a fraction; at the most a day.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    const DAY: f64 = 86_400.0;
+    let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if !(number > 0.0 && number <= DAY) {
+        return Err("not between 0 and a day".to_owned());
+    }
+    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
 }

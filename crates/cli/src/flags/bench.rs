@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::Until;
+use super::assume::seconds;
 
 /// The flags of `becalm bench`.
 #[derive(Debug, Args)]
@@ -154,16 +155,6 @@ impl FromStr for Export {
         };
         Ok(Self { form, file })
     }
-}
-
-/// A number of seconds, with or without a fraction; at the most a day.
-pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    const DAY: f64 = 86_400.0;
-    let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    if !(number > 0.0 && number <= DAY) {
-        return Err("not between 0 and a day".to_owned());
-    }
-    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

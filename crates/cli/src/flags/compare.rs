@@ -1,4 +1,4 @@
-//! The flags of `becalm compare` and `becalm demo`.
+//! The arguments of `becalm compare`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::StoreArg;
-use super::bench::seconds;
+use super::assume::seconds;
 
 /// A carrier as the table has it: one column each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
@@ -105,20 +105,4 @@ pub(crate) struct CompareArgs {
     /// The store prefixes.
     #[command(flatten)]
     pub store: StoreArg,
-}
-
-/// The flags of `becalm demo`.
-#[derive(Debug, Args)]
-pub(crate) struct DemoArgs {
-    /// The program; without it, the one of /usr/bin with the most libraries
-    #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
-    pub program: Option<PathBuf>,
-
-    /// The arguments it is run with; without them, `--version`
-    #[arg(last = true, requires = "program", value_name = "ARGS")]
-    pub args: Vec<OsString>,
-
-    /// Kill a run that takes longer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
-    pub time_limit: Duration,
 }

@@ -1,4 +1,4 @@
-//! The flags of `becalm fix`, `becalm undo` and `becalm verify`.
+//! The arguments of `becalm fix`.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use becalm_core::fs::Mapping;
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::AssumeArgs;
+use super::{AssumeArgs, HardlinksArg, WritingArgs};
 
 /// The way a resolution reaches the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -37,17 +37,6 @@ pub(crate) enum Resolve {
 pub(crate) enum Compat {
     /// Exactly what patchelf 0.19.3 `--build-resolution-cache` writes.
     Patchelf,
-}
-
-/// What to do about a file with several names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum HardlinksArg {
-    /// Leave it as it is, and say so.
-    Refuse,
-    /// Change the name given, and leave the other names with the old file.
-    Break,
-    /// Change the file in place, under all its names.
-    Keep,
 }
 
 /// The flags of `becalm fix`.
@@ -155,85 +144,6 @@ impl FixArgs {
             jobs: None,
         }
     }
-}
-
-/// How files are written.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct WritingArgs {
-    /// Write into the file itself instead of putting a new one in its place
-    ///
-    /// Keeps the inode, for files that have several names or are open. What stood there is
-    /// written behind the file and synced before the first byte is changed, so that `becalm
-    /// undo` can take back what a crash left half done.
-    #[arg(long, help_heading = "Writing")]
-    pub in_place: bool,
-
-    /// What to do about files with several names
-    #[arg(long, value_name = "WHAT", default_value = "refuse", help_heading = "Writing")]
-    pub hardlinks: HardlinksArg,
-
-    /// Change set-id files as well
-    #[arg(long, help_heading = "Writing")]
-    pub setuid: bool,
-
-    /// Keep the times of the last access and change
-    #[arg(long, help_heading = "Writing")]
-    pub keep_times: bool,
-
-    /// Do not wait until the disk has it
-    ///
-    /// For scratch stores and images: after a power failure files may be damaged.
-    #[arg(long, help_heading = "Writing")]
-    pub no_sync: bool,
-}
-
-/// The flags of `becalm undo`.
-#[derive(Debug, Args)]
-pub(crate) struct UndoArgs {
-    /// Files that `becalm fix` changed, or folders of them
-    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
-    pub paths: Vec<PathBuf>,
-
-    /// Show what would be restored; write nothing
-    #[arg(short = 'n', long, help_heading = "Output")]
-    pub dry_run: bool,
-
-    /// Write one JSON object, schema becalm/undo/1
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-
-    /// How files are written.
-    #[command(flatten)]
-    pub writing: WritingArgs,
-
-    /// Files to work on at once; without it, as many as there are CPUs
-    #[arg(short, long, value_name = "N")]
-    pub jobs: Option<NonZeroUsize>,
-}
-
-/// The flags of `becalm verify`.
-#[derive(Debug, Args)]
-pub(crate) struct VerifyArgs {
-    /// Objects with a note, absolute needed strings, a farm or a loader cache, or folders of
-    /// them
-    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
-    pub paths: Vec<PathBuf>,
-
-    /// Have the real loader load each program with and without its carrier, and compare
-    #[arg(long)]
-    pub load: bool,
-
-    /// Write one JSON object, schema becalm/verify/1
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-
-    /// What is assumed of the machine.
-    #[command(flatten)]
-    pub assume: AssumeArgs,
-
-    /// Files to work on at once; without it, as many as there are CPUs
-    #[arg(short, long, value_name = "N")]
-    pub jobs: Option<NonZeroUsize>,
 }
 
 fn prefix_map(text: &str) -> Result<Mapping, String> {

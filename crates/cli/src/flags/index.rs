@@ -1,10 +1,10 @@
-//! The flags of `becalm index`, `becalm run` and `becalm env`.
+//! The arguments of `becalm index`.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 
 use super::StoreArg;
 
@@ -48,74 +48,4 @@ pub(crate) struct IndexArgs {
     /// Files to work on at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-}
-
-/// The flags of `becalm run`.
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    /// The program to run, and its arguments
-    #[arg(
-        trailing_var_arg = true,
-        value_name = "CMD",
-        value_hint = ValueHint::CommandWithArguments
-    )]
-    pub command: Vec<OsString>,
-
-    /// The index to use
-    ///
-    /// Without it the default index if the program is in one of its stores, else one that is made
-    /// for this program and kept in the cache directory.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub index: Option<PathBuf>,
-
-    /// Fail rather than start the program without an index; if one has to be made, wait for it
-    #[arg(long)]
-    pub strict: bool,
-
-    /// Say nothing if the program is started without an index
-    #[arg(short, long, conflicts_with = "strict")]
-    pub quiet: bool,
-
-    /// The store prefixes, for an index made for the program.
-    #[command(flatten)]
-    pub store: StoreArg,
-}
-
-/// The flags of `becalm env`.
-#[derive(Debug, Args)]
-pub(crate) struct EnvArgs {
-    /// The index to use; without it the default one
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub index: Option<PathBuf>,
-
-    /// What the lines are for
-    #[arg(long = "for", value_name = "WHAT", default_value = "sh")]
-    pub dialect: Dialect,
-
-    /// Bytes of static TLS for the libraries of every program
-    ///
-    /// Without it what the programs of the index and those that PATH names need, at least 8192.
-    /// More makes threads with small stacks fail: each thread's stack has to hold it.
-    #[arg(long, value_name = "BYTES")]
-    pub static_tls: Option<u64>,
-
-    /// Print what undoes them instead
-    #[arg(long)]
-    pub undo: bool,
-}
-
-/// Who reads the lines of `becalm env`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Dialect {
-    /// A POSIX shell: eval "$(becalm env)".
-    Sh,
-    /// fish: becalm env --for fish | source.
-    Fish,
-    /// A drop-in for a service or for a manager of services.
-    Systemd,
-    /// A NixOS module.
-    Nixos,
-    /// A file below /etc/profile.d, for every login shell.
-    #[value(name = "profile.d")]
-    ProfileD,
 }

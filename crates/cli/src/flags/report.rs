@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::AssumeArgs;
-use super::bench::seconds;
+use super::assume::seconds;
 
 /// The flags of `becalm report`.
 #[derive(Debug, Args)]

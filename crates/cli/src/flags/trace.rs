@@ -3,18 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 
-use super::{ReadsArg, StoreArg};
-
-/// How long to watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Until {
-    /// To the end of the program.
-    Exit,
-    /// To its entry point: the loader's work alone.
-    Entry,
-}
+use super::{ReadsArg, StoreArg, Until};
 
 /// The flags of `becalm trace`.
 #[derive(Debug, Args)]

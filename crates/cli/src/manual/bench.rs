@@ -3,7 +3,7 @@
 use super::Section;
 
 /// What ends the help and the page of `becalm bench`.
-pub(super) const BENCH: &[&Section] =
+pub(crate) const BENCH: &[&Section] =
     &[&BENCH_STATUS, &BENCH_FIGURES, &BENCH_JSON, &BENCH_EXAMPLES];
 
 const BENCH_STATUS: Section = Section {

@@ -3,7 +3,7 @@
 use super::{ENVIRONMENT, EXIT_STATUS, Section};
 
 /// What ends the help and the page of `becalm check`.
-pub(super) const CHECK: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
+pub(crate) const CHECK: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
 
 const JSON: Section = Section {
     title: "JSON",

@@ -3,7 +3,7 @@
 use super::Section;
 
 /// What ends the help and the page of `becalm compare`.
-pub(super) const COMPARE: &[&Section] = &[
+pub(crate) const COMPARE: &[&Section] = &[
     &COMPARE_STATUS,
     &COMPARE_COLUMNS,
     &COMPARE_FIGURES,
@@ -12,9 +12,6 @@ pub(super) const COMPARE: &[&Section] = &[
     &COMPARE_JSON,
     &COMPARE_EXAMPLES,
 ];
-
-/// What ends the help and the page of `becalm demo`.
-pub(super) const DEMO: &[&Section] = &[&DEMO_STATUS, &DEMO_EXAMPLES];
 
 const COMPARE_STATUS: Section = Section {
     title: "Exit status",
@@ -133,22 +130,5 @@ const COMPARE_EXAMPLES: Section = Section {
             "becalm compare emacs --carriers absolute,index --run '--batch --eval t' --markdown",
             "Two carriers, with arguments, for a page.",
         ),
-    ],
-};
-
-const DEMO_STATUS: Section = Section {
-    title: "Exit status",
-    entries: &[
-        ("0", "It was shown."),
-        ("2", "It could not be: no such program, no room, no C library that audits."),
-        ("130", "Interrupted (SIGINT). Nothing is left behind."),
-    ],
-};
-
-const DEMO_EXAMPLES: Section = Section {
-    title: "Examples",
-    entries: &[
-        ("becalm demo", "With the program of /usr/bin that has the most libraries."),
-        ("becalm demo git", "With git."),
     ],
 };

@@ -3,16 +3,10 @@
 use super::Section;
 
 /// What ends the help and the page of `becalm fix`.
-pub(super) const FIX: &[&Section] =
+pub(crate) const FIX: &[&Section] =
     &[&FIX_STATUS, &FIX_CARRIERS, &FIX_WRITING, &FIX_JSON, &FIX_EXAMPLES];
 
-/// What ends the help and the page of `becalm undo`.
-pub(super) const UNDO: &[&Section] = &[&FIX_STATUS, &FIX_WRITING, &FIX_JSON, &FIX_EXAMPLES];
-
-/// What ends the help and the page of `becalm verify`.
-pub(super) const VERIFY: &[&Section] = &[&VERIFY_STATUS, &FIX_JSON, &FIX_EXAMPLES];
-
-const FIX_STATUS: Section = Section {
+pub(crate) const FIX_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
         (
@@ -69,7 +63,7 @@ const FIX_CARRIERS: Section = Section {
     ],
 };
 
-const FIX_WRITING: Section = Section {
+pub(crate) const FIX_WRITING: Section = Section {
     title: "Writing",
     entries: &[
         (
@@ -103,7 +97,7 @@ const FIX_WRITING: Section = Section {
     ],
 };
 
-const FIX_JSON: Section = Section {
+pub(crate) const FIX_JSON: Section = Section {
     title: "JSON",
     entries: &[
         (
@@ -127,20 +121,7 @@ const FIX_JSON: Section = Section {
     ],
 };
 
-const VERIFY_STATUS: Section = Section {
-    title: "Exit status",
-    entries: &[
-        ("0", "Every answer is what the plain search gives, or there is none."),
-        (
-            "1",
-            "An answer is stale or missing, a note cannot be read, or, with --load, a program \
-             loads other objects than without its carriers.",
-        ),
-        ("2", "A file could not be looked at."),
-    ],
-};
-
-const FIX_EXAMPLES: Section = Section {
+pub(crate) const FIX_EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
         (

@@ -3,7 +3,7 @@
 use super::Section;
 
 /// What ends the help and the page of `becalm loader`.
-pub(super) const LOADER: &[&Section] =
+pub(crate) const LOADER: &[&Section] =
     &[&STATUS, &BUILDING, &LOADER_ENVIRONMENT, &LOADER_FILES, &LOADER_JSON, &LOADER_EXAMPLES];
 
 const STATUS: Section = Section {

@@ -3,7 +3,7 @@
 use super::{ENVIRONMENT, Section};
 
 /// What ends the help and the page of `becalm report`.
-pub(super) const REPORT: &[&Section] =
+pub(crate) const REPORT: &[&Section] =
     &[&REPORT_STATUS, &REPORT_FIGURES, &ENVIRONMENT, &REPORT_EXAMPLES];
 
 const REPORT_STATUS: Section = Section {

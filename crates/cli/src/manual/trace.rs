@@ -3,7 +3,7 @@
 use super::{ENVIRONMENT, Section};
 
 /// What ends the help and the page of `becalm trace`.
-pub(super) const TRACE: &[&Section] =
+pub(crate) const TRACE: &[&Section] =
     &[&TRACE_STATUS, &TRACE_STREAMS, &TRACE_WATCHING, &ENVIRONMENT, &TRACE_JSON, &TRACE_EXAMPLES];
 
 const TRACE_STATUS: Section = Section {

@@ -5,7 +5,18 @@ use std::os::fd::AsFd;
 
 use anstyle::{AnsiColor, Style};
 
-use crate::flags::When;
+use clap::ValueEnum;
+
+/// When to do something that only some readers of the output want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// Where the output is a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
 
 /// How results are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod beside;
+pub(crate) mod check_json;
 pub(crate) mod compare;
 pub(crate) mod comparison;
 pub(crate) mod fix;

@@ -9,7 +9,7 @@ use becalm_core::macho::{MachO, NameClass};
 use bstr::BString;
 
 use super::Look;
-use super::json::count;
+use super::check_json::count;
 use super::look::{counted, grouped};
 use crate::commands::advice::Scope;
 use crate::commands::check::{Gap, Kind, Program};

@@ -17,7 +17,7 @@ use crate::commands::beside::{Beside, Scope};
 use crate::commands::targets::{Target, Targets};
 use crate::exit_code::ExitStatus;
 use crate::flags::{CheckArgs, When};
-use crate::output::{self, Look, Stdout, beside, json};
+use crate::output::{self, Look, Stdout, beside, check_json as json};
 use crate::sanitize::shown;
 
 const SCHEMA: &str = "becalm/trace/1";

@@ -20,7 +20,7 @@ use super::jobs;
 use super::targets::{self, Problem, Target, Targets};
 use crate::exit_code::ExitStatus;
 use crate::flags::{AssumeArgs, CheckArgs, When};
-use crate::output::{self, Look, Stdout, json, probes, table, text, tree};
+use crate::output::{self, Look, Stdout, check_json as json, probes, table, text, tree};
 use crate::progress::Progress;
 
 pub(crate) use self::program::{Gap, Kind, Program, Verdict, by_newer_glibc, check};

@@ -1,0 +1,44 @@
+//! The arguments of `becalm env`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+/// The flags of `becalm env`.
+#[derive(Debug, Args)]
+pub(crate) struct EnvArgs {
+    /// The index to use; without it the default one
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub index: Option<PathBuf>,
+
+    /// What the lines are for
+    #[arg(long = "for", value_name = "WHAT", default_value = "sh")]
+    pub dialect: Dialect,
+
+    /// Bytes of static TLS for the libraries of every program
+    ///
+    /// Without it what the programs of the index and those that PATH names need, at least 8192.
+    /// More makes threads with small stacks fail: each thread's stack has to hold it.
+    #[arg(long, value_name = "BYTES")]
+    pub static_tls: Option<u64>,
+
+    /// Print what undoes them instead
+    #[arg(long)]
+    pub undo: bool,
+}
+
+/// Who reads the lines of `becalm env`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dialect {
+    /// A POSIX shell: eval "$(becalm env)".
+    Sh,
+    /// fish: becalm env --for fish | source.
+    Fish,
+    /// A drop-in for a service or for a manager of services.
+    Systemd,
+    /// A NixOS module.
+    Nixos,
+    /// A file below /etc/profile.d, for every login shell.
+    #[value(name = "profile.d")]
+    ProfileD,
+}
