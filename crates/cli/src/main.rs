@@ -1,30 +1,52 @@
 //! becalm: predicts, without running anything, every probe of the dynamic loader.
 //!
-//! The main path: [`flags`] says what was asked, one of [`commands`] does it with
-//! `becalm-host` and `becalm-core`, [`output`] tells it, [`exit_code`] sums it up.
+//! Each command is a folder: `args` and `manual` are its arguments and their help, `run` does the
+//! work with `becalm-lib`, `becalm-host` and `becalm-core`, `text`, `json`, `csv`, `markdown` and `html`
+//! print the result. [`args`] joins the commands' arguments, [`terminal`] has what all outputs share.
 
-mod commands;
-mod exit_code;
-mod flags;
-mod manual;
-mod output;
-mod progress;
-mod sanitize;
+pub(crate) mod advice;
+pub(crate) mod args;
+pub(crate) mod assume;
+pub(crate) mod bench;
+pub(crate) mod beside;
+pub(crate) mod check;
+pub(crate) mod common_args;
+pub(crate) mod compare;
+pub(crate) mod demo;
+pub(crate) mod env;
+pub(crate) mod exit_code;
+pub(crate) mod fix;
+pub(crate) mod follow;
+pub(crate) mod generate;
+pub(crate) mod index;
+pub(crate) mod jobs;
+pub(crate) mod loaded_index;
+pub(crate) mod loader;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod scratch;
+pub(crate) mod secure;
+pub(crate) mod targets;
+pub(crate) mod terminal;
+pub(crate) mod trace;
+pub(crate) mod undo;
+pub(crate) mod verify;
+pub(crate) mod writing;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 
+use crate::args::{Cli, Command};
 use crate::exit_code::ExitStatus;
-use crate::flags::{Cli, Command};
 
 fn main() -> ExitCode {
-    let flags = flags::parse();
+    let flags = args::parse();
     match dispatch(&flags) {
         Ok(status) => status.into(),
-        Err(error) if output::is_broken_pipe(&error) => ExitStatus::BROKEN_PIPE.into(),
+        Err(error) if terminal::is_broken_pipe(&error) => ExitStatus::BROKEN_PIPE.into(),
         Err(error) => {
-            output::complain(&error);
+            terminal::complain(&error);
             ExitStatus::Failure.into()
         }
     }
@@ -32,19 +54,19 @@ fn main() -> ExitCode {
 
 fn dispatch(flags: &Cli) -> Result<ExitStatus> {
     match &flags.command {
-        Command::Check(args) => commands::check::run(args, flags.color),
-        Command::Trace(args) => commands::trace::run(args, flags.color),
-        Command::Fix(args) => commands::fix::run(args, flags.color),
-        Command::Undo(args) => commands::undo::run(args, flags.color),
-        Command::Verify(args) => commands::verify::run(args, flags.color),
-        Command::Bench(args) => commands::bench::run(args, flags.color),
-        Command::Compare(args) => commands::compare::run(args, flags.color),
-        Command::Demo(args) => commands::demo::run(args, flags.color),
-        Command::Report(args) => commands::report::run(args),
-        Command::Loader(args) => commands::loader::run(args),
-        Command::Index(args) => commands::index::run(args, flags.color),
-        Command::Run(args) => commands::run::run(args),
-        Command::Env(args) => commands::env::run(args),
-        Command::Generate(args) => commands::generate::run(args),
+        Command::Check(args) => check::run::run(args, flags.color),
+        Command::Trace(args) => trace::run::run(args, flags.color),
+        Command::Fix(args) => fix::run::run(args, flags.color),
+        Command::Undo(args) => undo::run::run(args, flags.color),
+        Command::Verify(args) => verify::run::run(args, flags.color),
+        Command::Bench(args) => bench::run::run(args, flags.color),
+        Command::Compare(args) => compare::run::run(args, flags.color),
+        Command::Demo(args) => demo::run::run(args, flags.color),
+        Command::Report(args) => report::run::run(args),
+        Command::Loader(args) => loader::run::run(args),
+        Command::Index(args) => index::run::run(args, flags.color),
+        Command::Run(args) => run::run::run(args),
+        Command::Env(args) => env::run::run(args),
+        Command::Generate(args) => generate::run::run(args),
     }
 }

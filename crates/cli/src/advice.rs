@@ -1,0 +1,280 @@
+//! What each strategy would leave of one program's storm, predicted: the plans of `becalm fix`
+//! judged as for a dry run, and an index of the program's own start. Nothing is written or run.
+
+use becalm_core::closure::{Closure, SubjectKind};
+use becalm_core::cost::Storm;
+use becalm_core::facts::Readers;
+use becalm_core::loader::load::Role;
+use bstr::{BStr, BString, ByteSlice};
+use serde::Serialize;
+
+use crate::assume::Assumptions;
+use crate::common_args::AssumeArgs;
+use crate::fix::args::{FixArgs, Strategy};
+use crate::fix::{audit, run};
+use crate::follow::{Followed, follow_where};
+use crate::index::run::prefixes;
+use crate::targets::Target;
+
+/// The strategies for one program and what each would leave.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Advice {
+    /// Misses as it is, under an empty environment: what strategies are planned by.
+    pub before: u64,
+    /// A store that was taken as named, since the program searches below it and `--store` names
+    /// nothing that it searches.
+    #[serde(serialize_with = "crate::terminal::json::lossy_option")]
+    pub assumed_store: Option<BString>,
+    /// One for each strategy and scope.
+    pub options: Vec<Choice>,
+}
+
+/// One strategy on one set of files.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Choice {
+    /// The strategy.
+    pub strategy: &'static str,
+    /// Which files change.
+    pub scope: Scope,
+    /// True for one that takes a loader which reads notes or package caches, and this program's
+    /// does not.
+    pub needs_reader: bool,
+    /// Misses that are left; none where the strategy cannot be applied.
+    pub misses: Option<u64>,
+    /// Why not.
+    pub refused: Option<String>,
+}
+
+/// Which files a strategy changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Scope {
+    /// None: what is written is beside them.
+    Nothing,
+    /// The program alone.
+    Program,
+    /// The program and the libraries it loads.
+    Closure,
+}
+
+/// What `becalm fix` can do, by name, with `--leaf` told apart.
+const OF_FIX: [(&str, Strategy, bool); 6] = [
+    ("audit", Strategy::Audit, false),
+    ("farm", Strategy::Farm, false),
+    ("farm --leaf", Strategy::Farm, true),
+    ("absolute", Strategy::Absolute, false),
+    ("note", Strategy::Note, false),
+    ("ldcache", Strategy::Ldcache, false),
+];
+
+impl Advice {
+    /// Predicts each strategy for the program of a closure. `None` where there is nothing to
+    /// calm: no program, or no misses.
+    #[must_use]
+    pub(crate) fn of(
+        assume: &AssumeArgs,
+        assumed: &Assumptions,
+        target: &Target,
+        closure: &Closure,
+    ) -> Option<Self> {
+        if !matches!(closure.subject.kind, SubjectKind::Program { .. }) {
+            return None;
+        }
+        let reads = closure.facts.as_ref().map(|facts| facts.reads.clone())?;
+        let alone = undisturbed(assumed, target)?;
+        let before = Storm::of(&alone.load).misses();
+        if before == 0 {
+            return None;
+        }
+        let assumed_store = store_of(assumed, &alone);
+        let mut assume = assume.clone();
+        if let Some(store) = &assumed_store {
+            assume.store.store = store.to_os_str_lossy().into_owned();
+        }
+        // What is planned goes by the stores that are assumed, and by no reader found.
+        let named = assumed_store.as_ref().map(|_| Assumptions::new(&assume)).transpose().ok()?;
+        let assumed = named.as_ref().unwrap_or(assumed);
+        let forecast = Forecast { assume, assumed, target, closure: &alone, reads };
+        Some(Self { before, assumed_store, options: forecast.options() })
+    }
+
+    /// The option that leaves least and can be had with the program's own loader. Of two that
+    /// leave the same, the one that comes first: it changes less.
+    #[must_use]
+    pub(crate) fn best(&self, scope: Scope) -> Option<(&Choice, u64)> {
+        let in_scope = self.options.iter().filter(|option| option.scope == scope);
+        let usable = in_scope.filter(|option| !option.needs_reader);
+        usable.filter_map(|option| Some((option, option.misses?))).min_by_key(|(_, left)| *left)
+    }
+}
+
+/// The start in an empty environment, which strategies are planned for.
+fn undisturbed(assumed: &Assumptions, target: &Target) -> Option<Closure> {
+    let environment = becalm_core::loader::Environment {
+        reads: assumed.environment.reads.clone(),
+        ..Default::default()
+    };
+    let session = assumed.fs.session();
+    match follow_where(assumed, &session, target, &environment, |_| true) {
+        Ok(Followed::Elf(closure, _)) => Some(*closure),
+        _ => None,
+    }
+}
+
+/// One program's strategies, planned.
+struct Forecast<'a> {
+    assume: AssumeArgs,
+    assumed: &'a Assumptions,
+    target: &'a Target,
+    closure: &'a Closure,
+    reads: Readers,
+}
+
+impl Forecast<'_> {
+    fn options(&self) -> Vec<Choice> {
+        let mut options = vec![self.index()];
+        let alone = std::slice::from_ref(self.target);
+        let all = self.targets();
+        for (scope, files) in [(Scope::Program, alone), (Scope::Closure, &all)] {
+            for (name, with, leaf) in OF_FIX {
+                // The entry is the program's, and a farm of the graph changes all its objects.
+                let is_for = match with {
+                    Strategy::Audit => scope == Scope::Program,
+                    Strategy::Farm if !leaf => scope == Scope::Closure,
+                    _ => true,
+                };
+                if is_for {
+                    options.push(self.of_fix((name, with, leaf), scope, files));
+                }
+            }
+        }
+        options
+    }
+
+    fn index(&self) -> Choice {
+        let prefixes = prefixes(&self.assume.store);
+        let by = (&prefixes[..], &self.assumed.choice);
+        let left = audit::left_by_index(&self.assumed.fs, self.closure, by);
+        let (misses, refused) = match left {
+            Ok(storm) => (Some(storm.misses()), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        Choice { strategy: "index", scope: Scope::Nothing, needs_reader: false, misses, refused }
+    }
+
+    fn of_fix(
+        &self,
+        (strategy, with, leaf): (&'static str, Strategy, bool),
+        scope: Scope,
+        files: &[Target],
+    ) -> Choice {
+        let args = FixArgs::dry_run(with, leaf, self.assume.clone());
+        // A farm of the graph is asked for by the program and changes its libraries as well.
+        let files = match with {
+            Strategy::Farm if !leaf => std::slice::from_ref(self.target),
+            _ => files,
+        };
+        let foreseen = run::foresee(&args, self.assumed, files);
+        let (starts, problems) = foreseen.unwrap_or_default();
+        let start = starts.into_iter().find(|start| start.path == self.target.shown);
+        let misses = start.and_then(|start| start.after).map(|storm| storm.misses());
+        let problem = problems.into_iter().find(|problem| problem.path == self.target.shown);
+        let refused = problem.map(|problem| problem.reason);
+        let needs_reader = match with {
+            Strategy::Note => !self.reads.note,
+            Strategy::Ldcache => self.reads.package_caches.is_empty(),
+            _ => false,
+        };
+        let misses = misses.filter(|_| refused.is_none());
+        let unsaid = || "becalm fix --dry-run refuses the plan and says why".to_owned();
+        let refused = if misses.is_none() { refused.or_else(|| Some(unsaid())) } else { None };
+        Choice { strategy, scope, needs_reader, misses, refused }
+    }
+
+    /// The program and its libraries, each once.
+    fn targets(&self) -> Vec<Target> {
+        let mut targets = vec![self.target.clone()];
+        let objects = self.closure.load.objects.iter();
+        for object in objects.filter(|object| object.role == Role::Library && object.namespace == 0)
+        {
+            let Ok(host) = self.assumed.fs.host_path(object.path.as_ref()) else { continue };
+            let (shown, inside) = (object.path.clone(), object.path.clone());
+            targets.push(Target { shown, inside, host, named: true });
+        }
+        targets
+    }
+}
+
+/// The store that a program's packages lie in, where none of the directories that it searches in
+/// vain is below a store that is named: the deepest directory that holds them all, each in a
+/// directory of its own there (`PACKAGE/lib`).
+fn store_of(assumed: &Assumptions, closure: &Closure) -> Option<BString> {
+    let load = &closure.load;
+    let missed = load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
+    let mut dirs: Vec<&BStr> = missed.map(|probe| probe.dir).collect();
+    dirs.sort_unstable();
+    dirs.dedup();
+    let facts = closure.facts.as_ref()?;
+    let is_system =
+        |dir: &BStr| facts.system_dirs.iter().any(|s| s.trim_end_with(|c| c == '/') == dir);
+    let is_own = |dir: &&BStr| dir.starts_with(b"/") && !is_system(dir);
+    dirs.retain(is_own);
+    let first = dirs.first()?;
+    if dirs.len() < 2 || dirs.iter().any(|dir| assumed.stores.contain(dir) || has_dots(dir)) {
+        return None;
+    }
+    let is_below = |dir: &BStr, store: &[u8]| {
+        let below = dir.strip_prefix(store).and_then(|below| below.strip_prefix(b"/"));
+        below.is_some_and(|below| below.contains(&b'/'))
+    };
+    let mut store = parent(first);
+    while !store.is_empty() && !dirs.iter().all(|dir| is_below(dir, store)) {
+        store = parent(store);
+    }
+    let package = |dir: &BStr| dir[store.len()..].split_str("/").nth(1).map(ToOwned::to_owned);
+    // One package alone is a bundle: its own directories are no store.
+    let is_one = dirs.iter().all(|dir| package(dir) == package(first));
+    let holds = |dir: &BString| dir.starts_with(store) && dir.get(store.len()) == Some(&b'/');
+    let is_store = !store.is_empty() && !is_one && !facts.system_dirs.iter().any(holds);
+    is_store.then(|| store.into())
+}
+
+/// The directory that holds a path; empty for what is in the root, and of nothing.
+fn parent(path: &[u8]) -> &[u8] {
+    &path[..path.rfind_byte(b'/').unwrap_or(0)]
+}
+
+fn has_dots(dir: &BStr) -> bool {
+    dir.split_str("/").any(|name| name == b".." || name == b".")
+}
+
+impl Choice {
+    /// The command that applies it, for a program and its store as a shell takes them.
+    #[must_use]
+    pub(crate) fn command(&self, program: &str, store: Option<&str>) -> String {
+        let named = store.map_or_else(String::new, |store| format!("--store {store} "));
+        match self.scope {
+            Scope::Nothing => format!("becalm run {named}-- {program}"),
+            Scope::Closure if self.strategy != "farm" => {
+                let files = store.map_or_else(|| format!("{program} LIBRARIES…"), str::to_owned);
+                format!("becalm fix --with {} {named}{files}", self.strategy)
+            }
+            Scope::Program | Scope::Closure => {
+                let closure = if self.strategy == "farm" { "--closure " } else { "" };
+                format!("becalm fix --with {} {closure}{named}{program}", self.strategy)
+            }
+        }
+    }
+}
+
+impl Scope {
+    /// What changes, for a reader.
+    #[must_use]
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "no file",
+            Self::Program => "the program",
+            Self::Closure => "the program and its libraries",
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What a prediction assumes beyond the file itself: the root, the environment, the
+//! loader.
+
+use std::env;
+use std::ffi::OsString;
+
+use anyhow::{Result, anyhow};
+use becalm_core::fs::FileSystem;
+use becalm_core::loader::{Environment, LoaderFacts, Readers, facts};
+use becalm_core::search::Stores;
+use becalm_host::{FactChoice, OsFs};
+use bstr::{BString, ByteSlice};
+
+use crate::common_args::{AssumeArgs, Readable, ReadsArg, Secure, StoreArg};
+use crate::index::variables::TUNABLES;
+use crate::loaded_index::Indexes;
+use crate::targets::Target;
+use crate::terminal::words::words_of_host;
+
+/// What is the same for every file of one run.
+#[derive(Debug)]
+pub(crate) struct Assumptions {
+    /// The file system programs are started in.
+    pub fs: OsFs,
+    /// The environment they are started with.
+    pub environment: Environment,
+    /// `GLIBC_TUNABLES`, where what loaders read is found out and not that of `environment`.
+    pub finds_readers: Option<BString>,
+    /// What the user says of the loader.
+    pub choice: FactChoice,
+    /// The loader to assume, as a path inside the root.
+    pub loader: Option<BString>,
+    /// Whether they are started in secure-execution mode.
+    pub secure: Secure,
+    /// The stores (`--store`), in either spelling.
+    pub stores: Stores,
+    /// True if `BECALM=off` keeps indexes from answering.
+    pub module_is_off: bool,
+    /// The indexes that programs are started with.
+    pub indexes: Indexes,
+}
+
+impl Assumptions {
+    /// What the flags and the environment say.
+    ///
+    /// # Errors
+    /// Where the sysroot is no directory that can be used as one.
+    pub(crate) fn new(args: &AssumeArgs) -> Result<Self> {
+        let fs = match &args.sysroot {
+            None => OsFs::new(),
+            Some(dir) => OsFs::in_root(dir).map_err(|error| {
+                let (path, reason) = words_of_host(&error);
+                anyhow!("{}: {reason}", crate::terminal::escape::shown(path.as_bstr()))
+            })?,
+        };
+        let is_here = args.sysroot.is_none();
+        let variable = |flag: &Option<OsString>, name: &str| -> Option<BString> {
+            let value = match flag {
+                Some(value) => Some(value.clone()),
+                None if is_here => env::var_os(name),
+                None => None,
+            };
+            // The loaders take an empty variable for none.
+            value.as_ref().map(bytes).filter(|value| !value.is_empty())
+        };
+        let environment = Environment {
+            library_path: variable(&args.library_path, "LD_LIBRARY_PATH"),
+            preload: variable(&args.preload, "LD_PRELOAD"),
+            audit: variable(&args.audit, "LD_AUDIT"),
+            secure: false,
+            ..Environment::default()
+        };
+        let loader = args.loader.as_ref().map(|path| fs.inside(path));
+        let choice = FactChoice { libc: args.libc, cpu: args.cpu.clone() };
+        let stores = stores(&args.store, &fs.session());
+        let secure = args.secure;
+        let finds_readers = None;
+        let module_is_off = is_here && is_off(env::var_os("BECALM").as_ref().map(bytes));
+        let indexes = Indexes::default();
+        Ok(Self {
+            fs,
+            environment,
+            finds_readers,
+            choice,
+            loader,
+            secure,
+            stores,
+            module_is_off,
+            indexes,
+        })
+    }
+
+    /// Takes loaders to read these carriers; where none is named, those that their files tell,
+    /// as `tunables` switches them.
+    pub(crate) fn reads(&mut self, args: &ReadsArg, tunables: BString) {
+        let has = |strategy| args.reads.contains(&strategy);
+        self.finds_readers = args.reads.is_empty().then_some(tunables);
+        self.environment.reads = Readers {
+            note: has(Readable::Note),
+            package_caches: if has(Readable::Ldcache) { self.stores.to_vec() } else { Vec::new() },
+            stores: self.stores.to_vec(),
+        };
+    }
+
+    /// What a loader reads, if that is found out. In secure-execution mode tunables do not
+    /// count.
+    #[must_use]
+    pub(crate) fn found_readers(&self, loader: &LoaderFacts, secure: bool) -> Option<Readers> {
+        let tunables = self.finds_readers.as_ref()?;
+        let reads = loader.reads.clone();
+        Some(if secure { reads } else { facts::switched(reads, tunables.as_ref()) })
+    }
+
+    /// Whether a file is inside a store.
+    #[must_use]
+    pub(crate) fn is_immutable(&self, target: &Target) -> bool {
+        self.stores.contain_file(&self.fs.session(), target.inside.as_ref())
+    }
+}
+
+/// Whether a value of `BECALM` switches the audit module off.
+#[must_use]
+pub(crate) fn is_off(value: Option<BString>) -> bool {
+    value.is_some_and(|value| value == "off")
+}
+
+/// `GLIBC_TUNABLES` of the environment, where programs are started in it.
+#[must_use]
+pub(crate) fn tunables(args: &AssumeArgs) -> BString {
+    let value = env::var_os(TUNABLES).filter(|_| args.sysroot.is_none());
+    value.as_ref().map(bytes).unwrap_or_default()
+}
+
+/// The stores of `--store`, in either spelling of a prefix that has links in its path.
+#[must_use]
+pub(crate) fn stores(flag: &StoreArg, fs: &dyn FileSystem) -> Stores {
+    Stores::parse(bytes(&flag.store).as_ref()).resolved(fs)
+}
+
+/// The bytes of an argument.
+pub(crate) fn bytes(text: &OsString) -> BString {
+    // On Unix an OsString is its bytes.
+    <[u8]>::from_os_str(text).unwrap_or_default().into()
+}

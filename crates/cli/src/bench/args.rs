@@ -1,0 +1,178 @@
+//! The flags of `becalm bench`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+
+use crate::common_args::{Until, seconds};
+
+/// The flags of `becalm bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// The program whose start is measured: a path, or a name to be found along PATH
+    #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
+    pub program: PathBuf,
+
+    /// The arguments of every variant; without them and --run, `--version`
+    #[arg(last = true, value_name = "ARGS")]
+    pub args: Vec<OsString>,
+
+    /// The arguments as one line, taken apart as a shell would; '' for none
+    #[arg(
+        long,
+        value_name = "LINE",
+        allow_hyphen_values = true,
+        conflicts_with = "args",
+        help_heading = "What is run"
+    )]
+    pub run: Option<String>,
+
+    /// Another program to compare with the first; may be given again
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName, help_heading = "What is run")]
+    pub against: Vec<PathBuf>,
+
+    /// The first program with a variable set, as another variant; may be given again
+    ///
+    /// NAME= sets it to nothing, NAME alone takes it away. Several variables are one variant
+    /// as lines of a shell, `export A=1 B=2` and `unset C`, which is what becalm env prints.
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "What is run")]
+    pub env: Vec<OsString>,
+
+    /// Where the clock stops
+    ///
+    /// `exit` is the whole run of the program. `entry` is the loader's work alone: from
+    /// the execve to the entry point, where the program is killed.
+    #[arg(long, value_name = "WHEN", default_value = "exit", help_heading = "How it is measured")]
+    pub until: Until,
+
+    /// Rounds; in each, every variant is started once
+    ///
+    /// Without it, as many as fit into --time: 10 to 2,000.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=2000),
+        help_heading = "How it is measured"
+    )]
+    pub rounds: Option<u16>,
+
+    /// How long to measure, in seconds
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "5",
+        conflicts_with = "rounds",
+        value_parser = seconds,
+        help_heading = "How it is measured"
+    )]
+    pub time: Duration,
+
+    /// Rounds before those, which warm the caches and are not counted
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "2",
+        value_parser = clap::value_parser!(u16).range(1..=2000),
+        help_heading = "How it is measured"
+    )]
+    pub warmup: u16,
+
+    /// Drop the kernel's caches of files and directories before each start
+    ///
+    /// Those of the whole machine, which needs root and slows all of it down for a while.
+    #[arg(long, help_heading = "How it is measured")]
+    pub cold: bool,
+
+    /// Kill a start that takes longer, in seconds, and give up
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "60",
+        value_parser = seconds,
+        help_heading = "How it is measured"
+    )]
+    pub timeout: Duration,
+
+    /// Where the order of the variants in each round comes from
+    #[arg(long, value_name = "N", default_value = "0", help_heading = "How it is measured")]
+    pub seed: u64,
+
+    /// Measure programs that fail as well
+    ///
+    /// Without it, an exit code other than 0 ends the measurement.
+    #[arg(short, long, help_heading = "How it is measured")]
+    pub ignore_failure: bool,
+
+    /// Write what was measured as json, csv (one row a start) or md, to FILE or stdout
+    ///
+    /// May be given again. Without a FILE it replaces the text on stdout.
+    #[arg(long, value_name = "FORM[:FILE]", help_heading = "Output")]
+    pub export: Vec<Export>,
+
+    /// Write one JSON object, schema becalm/bench/1; the same as --export json
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+/// One form to be written, and where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Export {
+    /// The form.
+    pub form: Form,
+    /// The file; `None` for stdout.
+    pub file: Option<PathBuf>,
+}
+
+/// What can be written of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `becalm/bench/1`.
+    Json,
+    /// One row a start.
+    Csv,
+    /// A table for a page.
+    Markdown,
+}
+
+impl FromStr for Export {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (form, file) = match text.split_once(':') {
+            Some((_, "")) => return Err("no file behind the colon".to_owned()),
+            Some((form, file)) => (form, Some(PathBuf::from(file))),
+            None => (text, None),
+        };
+        let form = match form {
+            "json" => Form::Json,
+            "csv" => Form::Csv,
+            "md" => Form::Markdown,
+            _ => return Err("not one of json, csv, md".to_owned()),
+        };
+        Ok(Self { form, file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_may_name_its_file() {
+        let file = |text: &str| text.parse::<Export>().map(|export| export.file);
+        assert_eq!(file("csv:a:b.csv"), Ok(Some("a:b.csv".into())));
+        assert_eq!(file("md"), Ok(None));
+        assert!(file("csv:").is_err() && file("xml").is_err() && file("").is_err());
+    }
+
+    #[test]
+    fn seconds_that_no_clock_has_are_refused() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["0", "-1", "NaN", "inf", "1e30", "x", ""] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

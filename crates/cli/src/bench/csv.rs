@@ -1,0 +1,48 @@
+//! Every start of a measurement as a row (RFC 4180).
+
+use std::fmt::Write;
+
+use crate::bench::run::Report;
+
+/// The rows, under a heading.
+pub(crate) fn report(report: &Report) -> String {
+    let mut text = "round,variant,control,wall_ns,cpu_ns\r\n".to_owned();
+    for round in 0..report.measured.rounds {
+        for timed in &report.measured.variants {
+            if let Some(run) = timed.runs.get(round) {
+                let name = quoted(&timed.name);
+                // Writing to a String cannot fail.
+                let _ = write!(
+                    text,
+                    "{},{name},{},{},{}\r\n",
+                    round + 1,
+                    timed.control,
+                    run.wall_ns,
+                    run.cpu_ns
+                );
+            }
+        }
+    }
+    text
+}
+
+/// A field that a comma or a quote does not end.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_comma_or_quote_in_a_name_makes_no_further_field() {
+        assert_eq!(quoted("a,b"), "\"a,b\"");
+        assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
+        assert_eq!(quoted("plain"), "plain");
+    }
+}

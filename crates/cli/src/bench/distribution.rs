@@ -1,0 +1,96 @@
+//! A distribution as one line of blocks: all variants on one axis.
+
+use becalm_host::bench::{Measured, Timed};
+
+/// Heights of a block.
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Where the lines of all variants begin and end, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Axis {
+    /// The least time of all.
+    pub from: f64,
+    /// The greatest time that is no outlier (Tukey's fences); what lies beyond is in the
+    /// last bin.
+    pub to: f64,
+}
+
+impl Axis {
+    /// For all variants.
+    pub(crate) fn of(measured: &Measured) -> Self {
+        let spreads = || measured.variants.iter().map(|timed| timed.spread);
+        let from = spreads().map(|spread| spread.least).fold(f64::INFINITY, f64::min);
+        let fence = |high: f64, low: f64| high + 1.5 * (high - low);
+        let to = spreads().map(|s| s.most.min(fence(s.high, s.low))).fold(from, f64::max);
+        Self { from, to }
+    }
+
+    /// How many starts lie in each of so many bins.
+    pub(crate) fn bins(self, timed: &Timed, bins: usize) -> Vec<usize> {
+        let mut counts = vec![0; bins];
+        let width = (self.to - self.from) / bins as f64;
+        for run in &timed.runs {
+            let place = if width > 0.0 { (run.wall_ns as f64 - self.from) / width } else { 0.0 };
+            // A cast of what is out of range stays in range.
+            let at = (place as usize).min(bins.saturating_sub(1));
+            if let Some(count) = counts.get_mut(at) {
+                *count += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// The counts as blocks, the highest of them full; empty bins are blank.
+pub(crate) fn blocks(counts: &[usize]) -> String {
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    counts
+        .iter()
+        .map(|&count| match count {
+            0 => ' ',
+            count => BLOCKS[(count * BLOCKS.len()).div_ceil(most).clamp(1, BLOCKS.len()) - 1],
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use becalm_host::bench::Taken;
+    use becalm_host::bench::stats::Spread;
+
+    use super::*;
+
+    fn timed(times: &[u64]) -> Timed {
+        let walls: Vec<f64> = times.iter().map(|&ns| ns as f64).collect();
+        Timed {
+            name: String::new(),
+            control: false,
+            runs: times.iter().map(|&wall_ns| Taken { wall_ns, cpu_ns: 0 }).collect(),
+            spread: Spread::of(&walls),
+            ratio: None,
+        }
+    }
+
+    #[test]
+    fn every_start_is_in_one_bin_and_an_outlier_in_the_last() {
+        let timed = timed(&[10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 5000]);
+        let measured = Measured { variants: vec![timed.clone()], rounds: 11 };
+        let axis = Axis::of(&measured);
+        assert!(axis.to < 100.0, "{axis:?}");
+        let bins = axis.bins(&timed, 5);
+        assert_eq!(bins.iter().sum::<usize>(), 11);
+        assert!(bins[4] >= 1);
+    }
+
+    #[test]
+    fn equal_times_make_one_block() {
+        let timed = timed(&[7; 4]);
+        let axis = Axis::of(&Measured { variants: vec![timed.clone()], rounds: 4 });
+        assert_eq!(blocks(&axis.bins(&timed, 3)), "█  ");
+    }
+
+    #[test]
+    fn a_bin_with_anything_in_it_is_never_blank() {
+        assert_eq!(blocks(&[1, 0, 1000]), "▁ █");
+    }
+}

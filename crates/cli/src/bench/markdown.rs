@@ -1,0 +1,49 @@
+//! The measurement as a table for a page.
+
+use std::fmt::Write;
+
+use crate::bench::output::{milliseconds, name, ratio_words, setting, warnings};
+use crate::bench::run::Report;
+
+/// The table, under a line that says how it was measured.
+pub(crate) fn report(report: &Report) -> String {
+    let mut text = format!("{}.\n\n", setting(report));
+    text.push_str("| variant | median, ms | quartiles, ms | times the first |\n");
+    text.push_str("| --- | ---: | ---: | ---: |\n");
+    for timed in &report.measured.variants {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} to {} | {} |",
+            escaped(&name(timed)),
+            milliseconds(timed.spread.median),
+            milliseconds(timed.spread.low),
+            milliseconds(timed.spread.high),
+            ratio_words(timed.ratio),
+        );
+    }
+    for warning in warnings(report) {
+        let _ = write!(text, "\nNote: {warning}.\n");
+    }
+    text
+}
+
+/// A name that ends no cell and is no markup: as code, with a fence longer than any in it.
+fn escaped(name: &str) -> String {
+    let longest = name.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let pad = if name.starts_with('`') || name.ends_with('`') { " " } else { "" };
+    format!("{fence}{pad}{}{pad}{fence}", name.replace('|', "\\|"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn a_name_is_no_markup_and_ends_no_cell() {
+        assert_eq!(escaped("a|<b>"), "`a\\|<b>`");
+        assert_eq!(escaped("x`y"), "``x`y``");
+        assert_eq!(escaped("`"), "`` ` ``");
+    }
+}

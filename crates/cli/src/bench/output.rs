@@ -1,0 +1,97 @@
+//! What a measurement is told as: text with distributions, or one of the forms that
+//! other programs read.
+
+use becalm_host::bench::stats::Ratio;
+use becalm_host::bench::{Timed, Until};
+
+use crate::bench::args::Form;
+use crate::bench::run::Report;
+use crate::bench::{csv, json, markdown};
+use crate::terminal::style::counted;
+
+/// The measurement in one of the forms for other programs.
+#[must_use]
+pub(crate) fn exported(form: Form, report: &Report) -> String {
+    match form {
+        Form::Json => json::report(report),
+        Form::Csv => csv::report(report),
+        Form::Markdown => markdown::report(report),
+    }
+}
+
+/// How it was measured, in one line.
+pub(crate) fn setting(report: &Report) -> String {
+    let options = &report.options;
+    let span = match options.until {
+        Until::Exit => "whole start",
+        Until::Entry => "execve to entry point",
+    };
+    let caches = if options.cold { "cold" } else { "warm" };
+    let rounds = counted(report.measured.rounds as u64, "round", "rounds");
+    format!("{span}, {caches}, {rounds}, medians; ratios with their 95 % interval")
+}
+
+/// A variant's name; the control says what it is.
+pub(crate) fn name(timed: &Timed) -> String {
+    if timed.control { "the first again (control)".to_owned() } else { timed.name.clone() }
+}
+
+/// Nanoseconds as milliseconds, with as many digits as mean something.
+pub(crate) fn milliseconds(ns: f64) -> String {
+    let ms = ns / 1e6;
+    let digits = match ms {
+        ms if ms < 10.0 => 2,
+        ms if ms < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{ms:.digits$}")
+}
+
+/// A ratio, and its interval where there is one, apart.
+#[must_use]
+pub(crate) fn ratio_parts(ratio: Ratio) -> (String, Option<String>) {
+    let digits = if ratio.ratio < 0.1 { 3 } else { 2 };
+    let interval = ratio.interval.map(|(from, to)| format!("{from:.digits$}–{to:.digits$}"));
+    (format!("{:.digits$}", ratio.ratio), interval)
+}
+
+/// A ratio with its interval.
+pub(crate) fn ratio_words(ratio: Option<Ratio>) -> String {
+    let Some(Ratio { ratio, interval }) = ratio else { return "1".to_owned() };
+    let digits = if ratio < 0.1 { 3 } else { 2 };
+    match interval {
+        Some((from, to)) => format!("{ratio:.digits$} ({from:.digits$} to {to:.digits$})"),
+        None => format!("{ratio:.digits$}"),
+    }
+}
+
+/// What a reader should know before believing the figures.
+pub(crate) fn warnings(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let control = report.measured.variants.iter().find(|timed| timed.control);
+    if let Some(ratio) = control.and_then(|timed| timed.ratio) {
+        if ratio.interval.is_none() {
+            warnings.push("fewer than 6 rounds: no interval".to_owned());
+        } else if !ratio.holds_one() {
+            warnings.push(
+                "the control differs from what it controls: something else was at work; \
+                 measure again, with more rounds"
+                    .to_owned(),
+            );
+        }
+    }
+    let outliers: usize = report.measured.variants.iter().map(|timed| timed.spread.outliers).sum();
+    let starts: usize = report.measured.variants.iter().map(|timed| timed.runs.len()).sum();
+    if outliers * 10 > starts {
+        warnings.push(format!("{outliers} of {starts} starts are outliers: a busy machine"));
+    }
+    if let Some(load) = report.machine.load
+        && load > report.machine.cpus as f64
+    {
+        warnings.push(format!(
+            "load {load:.1} on {} when it began",
+            counted(report.machine.cpus as u64, "processor", "processors")
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,199 @@
+//! `becalm bench`: how long a program takes to start, beside others.
+//!
+//! [`variants`] makes the commands of the flags; the host measures them in paired rounds
+//! ([`becalm_host::bench`]); [`crate::bench::output`] tells it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, anyhow, bail};
+use becalm_host::bench::{self, BenchError, Measured, Options, Rounds, Until, Variant};
+use bstr::ByteSlice;
+
+use crate::bench::args::{BenchArgs, Export, Form};
+use crate::bench::{output, text, variants};
+use crate::common_args;
+use crate::exit_code::ExitStatus;
+use crate::terminal::escape::shown;
+use crate::terminal::progress::Progress;
+use crate::terminal::style::{Look, When};
+use crate::terminal::{Stdout, words};
+
+/// A finished measurement and all that is told of it.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// The commands that were measured, without the control.
+    pub variants: Vec<Variant>,
+    /// What they took, the control last.
+    pub measured: Measured,
+    /// How it was measured.
+    pub options: Options,
+    /// Where it was measured.
+    pub machine: Machine,
+}
+
+/// Where a measurement was made, as far as it bears on it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Machine {
+    /// System, release and machine of the kernel.
+    pub kernel: String,
+    /// Processors that may be used.
+    pub cpus: usize,
+    /// Processes that waited for one, on average over the last minute, when it began.
+    pub load: Option<f64>,
+    /// Seconds since 1970 when it began.
+    pub began: u64,
+}
+
+/// Measures and tells.
+///
+/// # Errors
+/// A variant cannot be measured, or what was measured cannot be written.
+pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
+    let mut places = Places::open(args)?;
+    let variants = variants::of(args)?;
+    let options = options(args);
+    let machine = Machine::here();
+    let measured = measure(&variants, &options)?;
+    let report = Report { variants, measured, options, machine };
+    places.tell(&report, color)?;
+    Ok(ExitStatus::Fine)
+}
+
+/// Measures, with a bar on a terminal.
+///
+/// # Errors
+/// One line, fit for a terminal.
+pub(crate) fn measure(variants: &[Variant], options: &Options) -> Result<Measured> {
+    let mut progress: Option<Progress> = None;
+    let measured = bench::measure(variants, options, &mut |_, of| {
+        progress.get_or_insert_with(|| Progress::new(of)).tick();
+    });
+    if let Some(progress) = &progress {
+        progress.finish();
+    }
+    measured.map_err(|error| in_words(&error))
+}
+
+/// An error of the measurement, its programs' own words made fit for a terminal.
+fn in_words(error: &BenchError) -> anyhow::Error {
+    let mut text = shown(error.to_string().as_bytes().as_bstr());
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let words = error.downcast_ref().map_or_else(|| error.to_string(), words::words);
+        text = format!("{text}: {}", shown(words.as_bytes().as_bstr()));
+        cause = error.source();
+    }
+    if matches!(error, BenchError::Failed { .. }) {
+        text.push_str(" (other arguments: --run; measure it all the same: --ignore-failure)");
+    }
+    anyhow!(text)
+}
+
+fn options(args: &BenchArgs) -> Options {
+    Options {
+        until: match args.until {
+            common_args::Until::Exit => Until::Exit,
+            common_args::Until::Entry => Until::Entry,
+        },
+        rounds: match args.rounds {
+            Some(rounds) => Rounds::Exactly(rounds.into()),
+            None => Rounds::Within(args.time),
+        },
+        warmup: args.warmup.into(),
+        cold: args.cold,
+        timeout: args.timeout,
+        seed: args.seed,
+        accept_failure: args.ignore_failure,
+    }
+}
+
+impl Machine {
+    fn here() -> Self {
+        let uname = rustix::system::uname();
+        let text = |part: &std::ffi::CStr| shown(part.to_bytes().as_bstr());
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Self {
+            kernel: [uname.sysname(), uname.release(), uname.machine()].map(text).join(" "),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            load: load.split(' ').next().and_then(|first| first.parse().ok()),
+            began: since.unwrap_or(Duration::ZERO).as_secs(),
+        }
+    }
+}
+
+/// Where it is told: opened before anything is started.
+struct Places {
+    stdout: Option<Form>,
+    files: Vec<Place>,
+}
+
+/// A file that is written when all is measured; what it held stays until then.
+struct Place {
+    form: Form,
+    file: File,
+    path: PathBuf,
+    /// True for a file that was not there before and holds nothing yet.
+    is_new: bool,
+}
+
+impl Places {
+    fn open(args: &BenchArgs) -> Result<Self> {
+        let mut places = Self { stdout: args.json.then_some(Form::Json), files: Vec::new() };
+        for Export { form, file } in &args.export {
+            match file {
+                Some(path) => {
+                    places.files.push(Place::open(*form, path)?);
+                }
+                None if places.stdout.is_some_and(|other| other != *form) => {
+                    bail!("two forms for stdout; name a file for one: --export FORM:FILE");
+                }
+                None => places.stdout = Some(*form),
+            }
+        }
+        Ok(places)
+    }
+
+    fn tell(&mut self, report: &Report, color: When) -> Result<()> {
+        let text = match self.stdout {
+            Some(form) => output::exported(form, report),
+            None => text::text(Look::of_stdout(color), report),
+        };
+        let mut stdout = Stdout::new();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()?;
+        self.files.iter_mut().try_for_each(|place| place.tell(report))
+    }
+}
+
+impl Place {
+    fn open(form: Form, path: &Path) -> Result<Self> {
+        let is_new = !path.exists();
+        let opened = File::options().write(true).create(true).truncate(false).open(path);
+        let file = opened.with_context(|| shown(words::path_bytes(path).as_bstr()))?;
+        Ok(Self { form, file, path: path.to_owned(), is_new })
+    }
+
+    fn tell(&mut self, report: &Report) -> Result<()> {
+        let text = output::exported(self.form, report);
+        // A pipe or a device has no length.
+        let is_file = self.file.metadata().is_ok_and(|about| about.is_file());
+        let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
+        let written = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
+        written.with_context(|| shown(words::path_bytes(&self.path).as_bstr()))?;
+        self.is_new = false;
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    /// Of a measurement that failed no empty file is left.
+    fn drop(&mut self) {
+        if self.is_new {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

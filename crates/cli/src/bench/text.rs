@@ -1,0 +1,88 @@
+//! The measurement for a reader at a terminal.
+
+use std::fmt::Write;
+
+use crate::bench::distribution::{Axis, blocks};
+use crate::bench::output::{milliseconds, name, ratio_words, setting, warnings};
+use crate::bench::run::Report;
+use crate::terminal::escape::shortened;
+use crate::terminal::style::Look;
+
+/// Columns of a distribution.
+const BINS: usize = 40;
+
+/// Names are cut to so many columns.
+const WIDEST: usize = 48;
+
+/// The text.
+#[must_use]
+pub(crate) fn text(look: Look, report: &Report) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{}\n", look.strong(&setting(report)));
+    table(&mut text, look, report);
+    distributions(&mut text, look, report);
+    for warning in warnings(report) {
+        let _ = writeln!(text, "\n{}", look.costly(&format!("note: {warning}")));
+    }
+    text
+}
+
+fn names(report: &Report) -> Vec<String> {
+    report.measured.variants.iter().map(|timed| shortened(&name(timed), WIDEST)).collect()
+}
+
+fn width(names: &[String]) -> usize {
+    names.iter().map(|name| name.chars().count()).max().unwrap_or(0)
+}
+
+fn table(text: &mut String, look: Look, report: &Report) {
+    let names = names(report);
+    let width = width(&names);
+    let timed_cpu = report.measured.variants.iter().any(|timed| timed.cpu_median_ns().is_some());
+    let cpu_column = |text: &str| if timed_cpu { format!("{text:>9}  ") } else { String::new() };
+    let heading = format!(
+        "{:>10}  {:>17}  {}times the first",
+        "median ms",
+        "quartiles",
+        cpu_column("CPU ms")
+    );
+    let _ = writeln!(text, "  {:<width$}  {}", "", look.strong(&heading));
+    for (timed, name) in report.measured.variants.iter().zip(&names) {
+        let spread = timed.spread;
+        let quartiles = format!("{} – {}", milliseconds(spread.low), milliseconds(spread.high));
+        let cpu = cpu_column(&timed.cpu_median_ns().map_or_else(String::new, milliseconds));
+        let words = ratio_words(timed.ratio);
+        let ratio = match timed.ratio {
+            Some(ratio) if timed.control || ratio.holds_one() => words,
+            Some(ratio) if ratio.ratio < 1.0 => look.good(&words),
+            Some(_) => look.costly(&words),
+            None => words,
+        };
+        let _ = writeln!(
+            text,
+            "  {name:<width$}  {:>10}  {quartiles:>17}  {cpu}{ratio}",
+            milliseconds(spread.median)
+        );
+    }
+}
+
+fn distributions(text: &mut String, look: Look, report: &Report) {
+    let names = names(report);
+    let width = width(&names);
+    let axis = Axis::of(&report.measured);
+    let ends = format!(
+        "{:<half$}{:>half$}",
+        format!("{} ms", milliseconds(axis.from)),
+        format!("{} ms", milliseconds(axis.to)),
+        half = BINS / 2
+    );
+    let _ = writeln!(text, "\n  {:<width$}  {}", "", look.faint(&ends));
+    for (timed, name) in report.measured.variants.iter().zip(&names) {
+        let blocks = blocks(&axis.bins(timed, BINS));
+        let beyond = timed.runs.iter().filter(|run| run.wall_ns as f64 > axis.to).count();
+        let beyond = if beyond > 0 { format!(" {beyond} beyond") } else { String::new() };
+        let line = format!("  {name:<width$}  {}{}", look.origin(&blocks), look.faint(&beyond));
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}

@@ -1,0 +1,206 @@
+//! The flags → the commands that are compared.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use becalm_host::bench::Variant;
+use becalm_host::trace::Command;
+use bstr::{BStr, BString, ByteSlice};
+
+use crate::bench::args::BenchArgs;
+use crate::terminal::escape::shown;
+use crate::terminal::words::path_bytes;
+
+/// What a program is started with where nothing is said: it ends by itself.
+const DEFAULT_ARGUMENT: &str = "--version";
+
+/// The variants: the program, the others, the program in other environments.
+///
+/// # Errors
+/// A `--run` line that is not closed, an `--env` that cannot be parsed, a folder.
+pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
+    let program_args = arguments(args.run.as_deref(), &args.args)?;
+    let named = |program: &Path| -> Result<Variant> {
+        let name = shown(path_bytes(program).as_bstr());
+        if program.is_dir() {
+            bail!("{name}: a directory, not a program");
+        }
+        Ok(Variant {
+            name,
+            command: Command::new(program, program_args.iter().cloned()),
+            mount_namespace: None,
+        })
+    };
+    let first = named(&args.program)?;
+    let mut variants = vec![first.clone()];
+    for program in &args.against {
+        variants.push(named(program)?);
+    }
+    for text in &args.env {
+        let settings = settings(text.as_bytes().as_bstr())?;
+        let names: Vec<BString> = settings.iter().map(Setting::text).collect();
+        let name = shown(bstr::join(" ", names).as_bstr());
+        let command = Command { env: Some(environment(&settings)), ..first.command.clone() };
+        variants.push(Variant { name, command, mount_namespace: None });
+    }
+    Ok(variants)
+}
+
+/// The arguments of a `--run` line, of `-- ARGS`, or the usual one.
+///
+/// # Errors
+/// The line has a quote that is not closed.
+pub(crate) fn arguments(run: Option<&str>, program_args: &[OsString]) -> Result<Vec<OsString>> {
+    match run {
+        Some(line) => words(line),
+        None if program_args.is_empty() => Ok(vec![DEFAULT_ARGUMENT.into()]),
+        None => Ok(program_args.to_vec()),
+    }
+}
+
+/// A line of arguments, taken apart as a shell would: quotes and backslashes count,
+/// variables and wildcards do not.
+fn words(line: &str) -> Result<Vec<OsString>> {
+    match shlex::split(line) {
+        Some(words) => Ok(words.into_iter().map(OsString::from).collect()),
+        None => bail!("--run {}: a quote is not closed", shown(line.as_bytes().as_bstr())),
+    }
+}
+
+/// One variable of a variant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    name: BString,
+    /// `None` takes the variable away.
+    value: Option<BString>,
+}
+
+impl Setting {
+    /// Parses `NAME=VALUE`, or `NAME` for a variable that is taken away.
+    fn parse(text: &BStr) -> Result<Self> {
+        let (name, value) = match text.split_once_str("=") {
+            Some((name, value)) => (name, Some(value.into())),
+            None => (text.as_bytes(), None),
+        };
+        if name.is_empty() {
+            bail!("--env {}: no name", shown(text));
+        }
+        Ok(Self { name: name.into(), value })
+    }
+
+    /// The setting as the flag takes it.
+    fn text(&self) -> BString {
+        match &self.value {
+            Some(value) => [self.name.as_slice(), value].join(&b'=').into(),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// The settings of one `--env`: a single one, or the `export` and `unset` lines of a shell.
+///
+/// # Errors
+/// A setting has no name, a quote is not closed, or a command is neither of the two.
+fn settings(text: &BStr) -> Result<Vec<Setting>> {
+    let text = text.trim_ascii();
+    if ![&b"export"[..], b"unset"].iter().any(|verb| is_command(text, verb)) {
+        return Ok(vec![Setting::parse(text.as_bstr())?]);
+    }
+    let Some(words) = shlex::bytes::split(text) else {
+        bail!("--env {}: a quote is not closed", shown(text.as_bstr()));
+    };
+    let mut settings = Vec::new();
+    let mut exports = true;
+    for word in words {
+        match word.as_slice() {
+            b"export" => exports = true,
+            b"unset" => exports = false,
+            word => {
+                let setting = Setting::parse(word.as_bstr())?;
+                if setting.value.is_some() != exports {
+                    let verb = if exports { "export" } else { "unset" };
+                    bail!("--env: {verb} {}: not a setting", shown(word.as_bstr()));
+                }
+                settings.push(setting);
+            }
+        }
+    }
+    Ok(settings)
+}
+
+/// True for a line that begins with a command and a space behind it.
+fn is_command(line: &[u8], command: &[u8]) -> bool {
+    line.strip_prefix(command).and_then(<[u8]>::first).is_some_and(u8::is_ascii_whitespace)
+}
+
+/// Our environment with variables set, or taken away.
+fn environment(settings: &[Setting]) -> Vec<(OsString, OsString)> {
+    let mut all: BTreeMap<OsString, OsString> = env::vars_os().collect();
+    for Setting { name, value } in settings {
+        let name = OsStr::from_bytes(name).to_owned();
+        match value {
+            Some(value) => all.insert(name, OsStr::from_bytes(value).into()),
+            None => all.remove(&name),
+        };
+    }
+    all.into_iter().collect()
+}
+
+/// In what a command's environment differs from ours; `None` for a variable it lacks.
+#[must_use]
+pub(crate) fn changed_variables(command: &Command) -> Vec<(OsString, Option<OsString>)> {
+    let Some(own) = &command.env else { return Vec::new() };
+    let set = own
+        .iter()
+        .filter(|(name, value)| env::var_os(name).as_ref() != Some(value))
+        .map(|(name, value)| (name.clone(), Some(value.clone())));
+    let taken = env::vars_os()
+        .filter(|(name, _)| own.iter().all(|(other, _)| other != name))
+        .map(|(name, _)| (name, None));
+    set.chain(taken).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_taken_apart_as_a_shell_would() {
+        assert_eq!(words(r#"-e "a b" 'c d' e\ f"#).expect("whole"), ["-e", "a b", "c d", "e f"]);
+        assert_eq!(words("").expect("whole"), Vec::<OsString>::new());
+        assert!(words("'open").is_err());
+    }
+
+    #[test]
+    fn a_variable_is_set_emptied_or_taken_away() {
+        let value = |text: &str| {
+            let variables = environment(&settings(text.into()).expect("a name"));
+            let found: Vec<_> = variables.into_iter().filter(|(name, _)| name == "PATH").collect();
+            assert!(found.len() <= 1);
+            found.into_iter().next().map(|(_, value)| value)
+        };
+        assert_eq!(value("PATH=/x=y"), Some("/x=y".into()));
+        assert_eq!(value("PATH="), Some("".into()));
+        assert_eq!(value("PATH"), None);
+        assert!(settings("=x".into()).is_err());
+    }
+
+    #[test]
+    fn the_lines_of_a_shell_are_one_variant_of_several_variables() {
+        let texts = |text: &str| -> Vec<BString> {
+            settings(text.into()).expect("lines").iter().map(Setting::text).collect()
+        };
+        assert_eq!(texts("A=1 B=2"), ["A=1 B=2"], "one value with a space in it");
+        assert_eq!(texts("exported=1"), ["exported=1"]);
+        assert_eq!(texts("export A=1 B='2 3'"), ["A=1", "B=2 3"]);
+        let printed = "export LD_AUDIT='/i/it'\\''s.so.d/$PLATFORM'\nunset B\nexport C=x:y\n";
+        assert_eq!(texts(printed), ["LD_AUDIT=/i/it's.so.d/$PLATFORM", "B", "C=x:y"]);
+        for wrong in ["export A", "unset A=1", "export 'A=1", "export =1", "export A=1; ls"] {
+            assert!(settings(wrong.into()).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Prediction beside observation: how far the two agree, and every place where they
+//! part. `becalm trace` has both from one run, `becalm check --against` reads the one.
+
+pub(crate) mod text;
+
+use becalm_core::closure::Closure;
+use becalm_core::cost::Storm;
+use becalm_core::observe::Attributed;
+use becalm_core::probe::{Call, LoggedProbe, Outcome, Probe, SearchSource};
+use becalm_core::record::compare::is_loader_cache_file;
+use serde::Serialize;
+
+/// The two, step by step.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Beside {
+    /// True where there are no differences.
+    pub equal: bool,
+    /// Counts of the prediction.
+    pub predicted: Storm,
+    /// Counts of the observation.
+    pub observed: Storm,
+    /// The places where they part, in order.
+    pub differences: Vec<Differing>,
+    /// Predicted probes that were not made because the start ended before them.
+    pub not_reached: usize,
+}
+
+/// One place where prediction and observation part.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Differing {
+    /// How.
+    pub how: How,
+    /// How many observed probes come before it.
+    pub at: usize,
+    /// The probe; its outcome is the observed one, where it was observed.
+    pub probe: Probe,
+    /// What was predicted to come of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted_outcome: Option<Outcome>,
+}
+
+/// How prediction and observation part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum How {
+    /// Predicted, and not seen.
+    Unobserved,
+    /// Seen, and not predicted.
+    Unpredicted,
+    /// Both, with another outcome.
+    Outcome,
+}
+
+/// What an observation can tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope {
+    /// False where the start ended before the program was reached: what is predicted
+    /// beyond its last probe is no difference.
+    pub reached_entry: bool,
+    /// True where it tells opens alone (`LD_DEBUG=libs`).
+    pub opens_alone: bool,
+}
+
+impl Beside {
+    /// Puts the two side by side.
+    #[must_use]
+    pub(crate) fn of(attributed: &Attributed, closure: &Closure, scope: Scope) -> Self {
+        let model: Vec<LoggedProbe<'_>> = closure.load.probes.iter().collect();
+        let unseen = |at: usize, probe: &LoggedProbe<'_>| {
+            Differing::new(How::Unobserved, at, closure.probe(probe), None)
+        };
+        let mut differences = Vec::new();
+        let mut next = 0;
+        for (at, (seen, index)) in attributed.probes.iter().zip(&attributed.predicted).enumerate() {
+            let Some(index) = *index else {
+                differences.push(Differing::new(How::Unpredicted, at, seen.clone(), None));
+                continue;
+            };
+            for passed in model.get(next..index).unwrap_or_default() {
+                differences.push(unseen(at, passed));
+            }
+            let predicted = model[index].outcome;
+            if !agree(predicted, seen.outcome) {
+                differences.push(Differing::new(How::Outcome, at, seen.clone(), Some(predicted)));
+            }
+            next = index + 1;
+        }
+        let rest = model.get(next..).unwrap_or_default();
+        let end = attributed.probes.len();
+        if scope.reached_entry {
+            differences.extend(rest.iter().map(|probe| unseen(end, probe)));
+        }
+        if scope.opens_alone {
+            differences.retain(|d| d.how != How::Unobserved || is_told_by_ld_debug(&d.probe));
+        }
+        Beside {
+            equal: differences.is_empty(),
+            predicted: Storm::of(&closure.load),
+            observed: attributed.storm,
+            differences,
+            not_reached: if scope.reached_entry { 0 } else { rest.len() },
+        }
+    }
+}
+
+impl Differing {
+    fn new(how: How, at: usize, probe: Probe, predicted_outcome: Option<Outcome>) -> Self {
+        Differing { how, at, probe, predicted_outcome }
+    }
+}
+
+/// True where a call can have given the observed outcome: of a file that was opened, the
+/// call alone does not say what the loader thought of it.
+fn agree(predicted: Outcome, observed: Outcome) -> bool {
+    match (predicted.is_failed_call(), observed.is_failed_call()) {
+        (false, false) => true,
+        (true, true) => predicted == observed,
+        _ => false,
+    }
+}
+
+/// `LD_DEBUG` names neither the stats nor an open of the loader cache.
+fn is_told_by_ld_debug(probe: &Probe) -> bool {
+    probe.call == Call::Open && probe.source != SearchSource::Direct && !is_loader_cache_file(probe)
+}

@@ -1,0 +1,62 @@
+//! The arguments of `becalm check`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::common_args::{AssumeArgs, ReadsArg};
+
+/// The flags of `becalm check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Programs, libraries, or folders of them
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+
+    /// Show who needs what and where each answer comes from
+    #[arg(long, conflicts_with_all = ["probes", "json"], help_heading = "Output")]
+    pub tree: bool,
+
+    /// Show every probe, one a line, in the loader's order
+    ///
+    /// Each line has the call, the outcome, the search source, the asking object and
+    /// the path. With --json, the probes become part of the object.
+    #[arg(long, help_heading = "Output")]
+    pub probes: bool,
+
+    /// Write one JSON object, schema becalm/check/1
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// Exit with 1 where a program has more than N failing opens and stats
+    ///
+    /// The budget holds for each program by itself; stderr names those over it.
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub max_misses: Option<u64>,
+
+    /// Show the prediction beside what `becalm trace --json` recorded in FILE
+    ///
+    /// One program is checked; the differences are listed, and the exit code is 1 where
+    /// there are any.
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["tree", "probes", "max_misses"],
+        help_heading = "Output"
+    )]
+    pub against: Option<PathBuf>,
+
+    /// What loaders read.
+    #[command(flatten)]
+    pub reads: ReadsArg,
+
+    /// What is assumed of the machine.
+    #[command(flatten)]
+    pub assume: AssumeArgs,
+
+    /// Programs to work on at once; without it, as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}

@@ -1,0 +1,74 @@
+//! The manual's sections of `becalm check`.
+
+use crate::terminal::manual::{ENVIRONMENT, EXIT_STATUS, Section};
+
+/// What ends the help and the page of `becalm check`.
+pub(crate) const CHECK: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
+
+const JSON: Section = Section {
+    title: "JSON",
+    entries: &[
+        (
+            "schema becalm/check/1",
+            "One object: schema, programs (one element a file, in order of path), total (the \
+             storms added up) and errors (path and reason of each file that could not be \
+             checked).",
+        ),
+        (
+            "program",
+            "path, kind (program, library, static, mach-o), machine, libc, interpreter, secure, \
+             immutable, storm, newer_glibc (libc and storm of the same start by the first glibc \
+             without legacy hwcaps subdirectories, where that differs), advice (of one program: \
+             before, assumed_store, options), unresolved (needed strings), stop (why the loader would give up, or \
+             null), over_budget (with --max-misses), probes (with --probes), slices (of a Mach-O \
+             file).",
+        ),
+        (
+            "storm",
+            "Counts: objects, search_dirs, probes, hits, missed_opens, missed_stats, \
+             hwcaps_misses (of both kinds, those in hwcaps subdirectories).",
+        ),
+        (
+            "option",
+            "strategy, scope (what changes: nothing, program, closure), needs_reader (true where \
+             the program's loader does not read it), misses (left; null where it cannot be \
+             applied), refused (why).",
+        ),
+        (
+            "probe",
+            "needed_by, needed, source (direct, rpath, library-path, runpath, loader-cache, \
+             system; where the loader reads them: note, package-cache), path, call (open, stat), outcome (hit, miss, not-a-directory, denied, loop, \
+             name-too-long, failed, wrong-class, wrong-machine, not-elf, refused, no-directory).",
+        ),
+        ("text", "Bytes of a path that are no UTF-8 become U+FFFD."),
+    ],
+};
+
+const EXAMPLES: Section = Section {
+    title: "Examples",
+    entries: &[
+        ("becalm check /usr/bin/git", "What starting git costs."),
+        (
+            "becalm check --tree ./result/bin/magick",
+            "Where each library comes from, and at what cost.",
+        ),
+        (
+            "becalm check --max-misses 100 ./result",
+            "Fail a package's tests when its programs search too much.",
+        ),
+        (
+            "becalm check --library-path /opt/lib: prog",
+            "What it costs with another LD_LIBRARY_PATH.",
+        ),
+        ("becalm check --sysroot ~/arm64 /usr/bin", "All programs of another machine's file tree."),
+        (
+            "becalm check --reads note,ldcache --store /opt/store prog",
+            "What is left of it by a loader that becalm loader build made.",
+        ),
+        ("becalm check --json --probes prog", "Every probe, for another program to read."),
+        (
+            "becalm check --against run.json prog",
+            "The prediction beside what `becalm trace --json` saw.",
+        ),
+    ],
+};

@@ -1,0 +1,11 @@
+//! `becalm check`: predicts what the start of each program searches and loads.
+
+pub(crate) mod against;
+pub(crate) mod args;
+pub(crate) mod json;
+pub(crate) mod manual;
+pub(crate) mod program;
+pub(crate) mod run;
+pub(crate) mod table;
+pub(crate) mod text;
+pub(crate) mod tree;

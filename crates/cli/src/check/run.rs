@@ -1,0 +1,258 @@
+//! `becalm check`: what starting each program would try and load.
+//!
+//! [`crate::targets`] finds the files, [`crate::assume`] holds what is the same for all of them,
+//! [`program`] follows the start of one; here they are brought together with the
+//! [`crate::terminal`] that was asked for.
+
+use std::io::Write;
+
+use anyhow::Result;
+use becalm_core::closure::Closure;
+use becalm_host::Session;
+use rayon::prelude::*;
+
+use crate::advice::Advice;
+use crate::assume::{self, Assumptions};
+use crate::check::args::CheckArgs;
+use crate::check::program::{self, Program, Verdict};
+use crate::check::{against, json, table, text, tree};
+use crate::common_args::AssumeArgs;
+use crate::exit_code::ExitStatus;
+use crate::jobs;
+use crate::targets::{self, Problem, Target, Targets};
+use crate::terminal::progress::Progress;
+use crate::terminal::style::{Look, When};
+use crate::terminal::{self, Stdout, probes};
+
+/// Programs followed before what they gave is written, where each gives much.
+const BATCH: usize = 64;
+/// Programs followed with one look at the directories they share. A change on disk is
+/// seen by those that come after; they take a few milliseconds.
+const MOST_IN_A_SESSION: usize = 32;
+/// Pieces of work a thread gets at the least, so that none waits long for another.
+const PIECES_A_THREAD: usize = 4;
+
+/// The form of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum View {
+    /// One screen about one program.
+    Screen,
+    /// One row a program.
+    Table,
+    Tree,
+    Probes,
+    Json {
+        probes: bool,
+    },
+}
+
+/// Checks what the flags ask for.
+///
+/// # Errors
+/// Where nothing can be checked at all (an unusable sysroot), or the output cannot be
+/// written. What is wrong with single files is told on stderr and in the status.
+pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
+    let mut assumed = Assumptions::new(&args.assume)?;
+    assumed.reads(&args.reads, assume::tunables(&args.assume));
+    jobs::limit(args.jobs)?;
+    let targets = targets::find(&assumed, &args.paths);
+    if let Some(record) = &args.against {
+        return against::run(args, &assumed, targets, record, color);
+    }
+    let view = View::of(args, &targets);
+    let look = Look::of_stdout(if args.json { When::Never } else { color });
+    let advises = targets.is_one_file && matches!(view, View::Screen | View::Json { .. });
+    let advises = advises.then(|| args.assume.clone());
+    let follower = Follower { view, look, assumed, max_misses: args.max_misses, advises };
+    let mut run = Run::new(follower);
+    run.check(targets)?;
+    run.out.flush()?;
+    Ok(run.status)
+}
+
+impl View {
+    fn of(args: &CheckArgs, targets: &Targets) -> Self {
+        match (args.json, args.probes, args.tree) {
+            (true, probes, _) => Self::Json { probes },
+            (_, true, _) => Self::Probes,
+            (_, _, true) => Self::Tree,
+            _ if targets.is_one_file => Self::Screen,
+            _ => Self::Table,
+        }
+    }
+
+    /// True where what is written of one program is so much that it must not be kept
+    /// for all of them.
+    fn is_long(self) -> bool {
+        matches!(self, Self::Tree | Self::Probes | Self::Json { probes: true })
+    }
+}
+
+/// What each thread needs to follow a start and to tell it.
+struct Follower {
+    view: View,
+    look: Look,
+    assumed: Assumptions,
+    max_misses: Option<u64>,
+    /// The flags that plans go by, where advice is given.
+    advises: Option<AssumeArgs>,
+}
+
+/// What is kept of one target: the verdict, and what is written of it.
+type Told = (Verdict, Vec<u8>);
+
+impl Follower {
+    /// Follows the starts of some files; one alone in this thread, so that no others
+    /// are made for it.
+    fn follow(&self, files: &[Target], progress: &Progress) -> Vec<Told> {
+        let some = |targets: &[Target]| {
+            let session = self.assumed.fs.session();
+            let one = |target| {
+                let told = self.follow_one(&session, target);
+                progress.tick();
+                told
+            };
+            targets.iter().map(one).collect::<Vec<_>>()
+        };
+        match files {
+            [_] => some(files),
+            _ => {
+                let share = files.len() / (PIECES_A_THREAD * rayon::current_num_threads());
+                files.par_chunks(share.clamp(1, MOST_IN_A_SESSION)).flat_map_iter(some).collect()
+            }
+        }
+    }
+
+    fn follow_one(&self, session: &Session<'_>, target: &Target) -> Told {
+        let (mut verdict, closure) = program::check(&self.assumed, session, target);
+        let Verdict::Checked(program) = &mut verdict else { return (verdict, Vec::new()) };
+        program.over_budget = self.max_misses.map(|most| program.storm.misses() > most);
+        let closure = closure.as_ref();
+        if let Some(closure) = closure {
+            self.add_more(session, target, (program, closure));
+        }
+        let written = match self.view {
+            View::Screen => text::screen(self.look, program, closure),
+            View::Table => Vec::new(),
+            View::Tree => tree::of(self.look, program, closure),
+            View::Probes => probes::lines(self.look, closure),
+            View::Json { probes } => json::program(program, closure, probes),
+        };
+        (verdict, written)
+    }
+}
+
+impl Follower {
+    /// Adds what costs further walks, where it is written: what a newer glibc would do, and of
+    /// one program alone the advice.
+    fn add_more(
+        &self,
+        session: &Session<'_>,
+        target: &Target,
+        (program, closure): (&mut Program, &Closure),
+    ) {
+        if matches!(self.view, View::Screen | View::Json { .. }) {
+            program.newer_glibc =
+                program::by_newer_glibc(&self.assumed, session, (program, closure));
+        }
+        if let Some(assume) = self.advises.as_ref().filter(|_| program.calmed_by.is_none()) {
+            program.advice = Advice::of(assume, &self.assumed, target, closure);
+        }
+    }
+}
+
+/// One run of the command: what was found and written so far.
+struct Run {
+    follower: Follower,
+    out: Stdout,
+    status: ExitStatus,
+    programs: Vec<Program>,
+    errors: Vec<Problem>,
+}
+
+impl Run {
+    fn new(follower: Follower) -> Self {
+        let (programs, errors) = (Vec::new(), Vec::new());
+        Self { follower, out: Stdout::new(), status: ExitStatus::Fine, programs, errors }
+    }
+
+    fn check(&mut self, targets: Targets) -> Result<()> {
+        for folder in &targets.empty_folders {
+            terminal::note(folder.as_ref(), "no ELF files in this folder");
+        }
+        for problem in targets.problems {
+            self.report(problem);
+        }
+        let view = self.follower.view;
+        if let View::Json { .. } = view {
+            json::begin(&mut self.out)?;
+        }
+        self.check_files(&targets.files)?;
+        match view {
+            View::Table => {
+                table::write(&mut self.out, self.follower.look, std::mem::take(&mut self.programs))?
+            }
+            View::Json { .. } => json::end(&mut self.out, &self.programs, &self.errors)?,
+            View::Screen | View::Tree | View::Probes => {}
+        }
+        Ok(())
+    }
+
+    fn check_files(&mut self, files: &[Target]) -> Result<()> {
+        let progress = Progress::new(files.len());
+        let batch = if self.follower.view.is_long() { BATCH } else { files.len().max(1) };
+        for files in files.chunks(batch) {
+            let all = self.follower.follow(files, &progress);
+            progress.pause();
+            for (verdict, written) in all {
+                match verdict {
+                    Verdict::Skipped => {}
+                    Verdict::Problem(problem) => self.report(problem),
+                    Verdict::Checked(program) => {
+                        self.judge(&program);
+                        self.write_one(&written)?;
+                        self.programs.push(*program);
+                    }
+                }
+            }
+        }
+        progress.finish();
+        Ok(())
+    }
+
+    /// Writes what there is to write of one program, apart from the one before.
+    fn write_one(&mut self, written: &[u8]) -> Result<()> {
+        let between: &[u8] = match self.follower.view {
+            _ if self.programs.is_empty() => b"",
+            View::Json { .. } => b",\n",
+            View::Tree | View::Screen => b"\n",
+            View::Table | View::Probes => b"",
+        };
+        self.out.write_all(between)?;
+        self.out.write_all(written)?;
+        Ok(())
+    }
+
+    fn report(&mut self, problem: Problem) {
+        terminal::note(problem.path.as_ref(), &problem.reason);
+        self.status = self.status.and(ExitStatus::Failure);
+        self.errors.push(problem);
+    }
+
+    /// What a program's storm means for the exit status.
+    fn judge(&mut self, program: &Program) {
+        let path = program.path.as_ref();
+        if let (Some(true), Some(most)) = (program.over_budget, self.follower.max_misses) {
+            let misses = program.storm.misses();
+            terminal::note(path, &format!("{misses} misses, over the budget of {most}"));
+            self.status = self.status.and(ExitStatus::Finding);
+        }
+        if program.incomplete {
+            terminal::note(path, "more probes than becalm follows; the counts are a part");
+            self.status = self.status.and(ExitStatus::Failure);
+        }
+        if !program.unresolved.is_empty() || program.stop.is_some() {
+            self.status = self.status.and(ExitStatus::Finding);
+        }
+    }
+}

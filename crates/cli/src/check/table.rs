@@ -1,0 +1,95 @@
+//! Several programs: one row each, the worst first, and the total.
+
+use std::io::{self, Write};
+
+use becalm_core::cost::Storm;
+
+use crate::check::program::{Kind, Program};
+use crate::terminal::escape::shown;
+use crate::terminal::style::{Look, counted, grouped};
+
+const HEADINGS: [&str; 5] = ["misses", "opens", "stats", "libraries", "dirs"];
+
+/// One row: its numbers as text.
+type Cells = [String; 5];
+
+/// Writes the table; the programs are sorted by misses, ties by path.
+///
+/// # Errors
+/// Where the output cannot be written.
+pub(crate) fn write(
+    out: &mut impl Write,
+    look: Look,
+    mut programs: Vec<Program>,
+) -> io::Result<()> {
+    if programs.is_empty() {
+        return Ok(());
+    }
+    programs
+        .sort_by(|a, b| b.storm.misses().cmp(&a.storm.misses()).then_with(|| a.path.cmp(&b.path)));
+    let mut total = Storm::default();
+    let mut libraries = 0;
+    for program in &programs {
+        total.add(&program.storm);
+        libraries += program.libraries;
+    }
+    let sum = cells(&total, libraries);
+    // The sums are the widest numbers.
+    let widths: [usize; 5] = std::array::from_fn(|at| HEADINGS[at].len().max(sum[at].len()));
+    let used = widths.iter().map(|width| width + 2).sum::<usize>();
+    let heading = aligned(&HEADINGS.map(str::to_owned), &widths);
+    writeln!(out, "{}", look.strong(&format!("{heading}  path")))?;
+    for program in &programs {
+        write_row(out, look, program, &widths, used)?;
+    }
+    let files = counted(programs.len() as u64, "file", "files");
+    writeln!(out, "{}", look.strong(&format!("{}  total of {files}", aligned(&sum, &widths))))
+}
+
+fn write_row(
+    out: &mut impl Write,
+    look: Look,
+    program: &Program,
+    widths: &[usize; 5],
+    used: usize,
+) -> io::Result<()> {
+    let remark = remark(program);
+    let numbers = aligned(&cells(&program.storm, program.libraries), widths);
+    let numbers = match program.over_budget {
+        Some(true) => look.bad(&numbers),
+        _ => numbers,
+    };
+    let path = look.fitted(&shown(program.path.as_ref()), used + remark.chars().count());
+    writeln!(out, "{numbers}  {path}{}", look.bad(&remark))
+}
+
+fn cells(storm: &Storm, libraries: usize) -> Cells {
+    [
+        grouped(storm.misses()),
+        grouped(storm.missed_opens),
+        grouped(storm.missed_stats),
+        grouped(libraries as u64),
+        grouped(storm.search_dirs),
+    ]
+}
+
+fn aligned(cells: &Cells, widths: &[usize; 5]) -> String {
+    let cells: Vec<String> =
+        cells.iter().zip(widths).map(|(cell, &width)| format!("{cell:>width$}")).collect();
+    cells.join("  ")
+}
+
+/// What a row says beyond its numbers.
+fn remark(program: &Program) -> String {
+    let mut remarks = Vec::new();
+    if matches!(program.kind, Kind::MachO(_)) {
+        remarks.push("Mach-O".to_owned());
+    }
+    if !program.unresolved.is_empty() {
+        remarks.push(format!("{} unresolved", grouped(program.unresolved.len() as u64)));
+    }
+    if program.stop.is_some() {
+        remarks.push("does not start".to_owned());
+    }
+    if remarks.is_empty() { String::new() } else { format!("  ({})", remarks.join(", ")) }
+}

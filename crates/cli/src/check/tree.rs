@@ -1,0 +1,200 @@
+//! Who needs what: each object below the one that made the loader load it.
+//!
+//! Every object is expanded where it was loaded, and elsewhere only named, so the tree
+//! is as large as the closure however its needed strings run in circles.
+
+use std::fmt::Write;
+
+use becalm_core::closure::Closure;
+use becalm_core::elf::DependencyKind;
+use becalm_core::loader::load::{Answer, Load, Reason, Resolution};
+use becalm_core::probe::SearchSource;
+
+use crate::check::program::{Kind, Program};
+use crate::check::text;
+use crate::terminal::escape::shown;
+use crate::terminal::style::{Look, counted};
+
+/// Levels that are indented; a longer chain of objects is numbered instead.
+const DEEPEST: usize = 48;
+
+/// The tree of one file.
+#[must_use]
+pub(crate) fn of(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
+    let mut text = text::heading(look, program);
+    match (&program.kind, closure) {
+        (Kind::MachO(file), _) => text::slices(&mut text, file),
+        (_, Some(closure)) => Tree::new(look, &closure.load).draw(&mut text),
+        _ => {}
+    }
+    if let Some(stop) = &program.stop {
+        let _ = writeln!(text, "{} {stop}", look.bad("the loader would give up at"));
+    }
+    text.into_bytes()
+}
+
+struct Tree<'a> {
+    look: Look,
+    load: &'a Load,
+    /// The questions of each object, in order.
+    lookups_by_object: Vec<Vec<usize>>,
+    /// The misses of each question.
+    misses: Vec<u64>,
+}
+
+/// An object that is being expanded.
+struct Level {
+    object: usize,
+    next: usize,
+    /// Length of the indentation of its children.
+    indent: usize,
+}
+
+impl<'a> Tree<'a> {
+    fn new(look: Look, load: &'a Load) -> Self {
+        let mut lookups_by_object = vec![Vec::new(); load.objects.len()];
+        for (at, resolution) in load.resolutions.iter().enumerate() {
+            lookups_by_object[resolution.needed_by].push(at);
+        }
+        let mut misses = vec![0; load.resolutions.len()];
+        for probe in load.probes.iter().filter(|probe| probe.outcome.is_failed_call()) {
+            misses[probe.resolution] += 1;
+        }
+        Self { look, load, lookups_by_object, misses }
+    }
+
+    fn draw(&self, text: &mut String) {
+        if self.load.objects.is_empty() {
+            return;
+        }
+        let mut expanded = vec![false; self.load.objects.len()];
+        expanded[0] = true;
+        let mut indent = String::new();
+        let mut levels = vec![Level { object: 0, next: 0, indent: 0 }];
+        while let Some(level) = levels.last_mut() {
+            let lookups = &self.lookups_by_object[level.object];
+            let Some(&at) = lookups.get(level.next) else {
+                levels.pop();
+                continue;
+            };
+            level.next += 1;
+            let is_last = level.next == lookups.len();
+            indent.truncate(level.indent);
+            let depth = levels.len();
+            self.line(text, &indent, depth, is_last, at, &expanded);
+            let loaded = match self.load.resolutions[at].answer {
+                Answer::Loaded(object, _) if !expanded[object] => object,
+                _ => continue,
+            };
+            expanded[loaded] = true;
+            if depth < DEEPEST {
+                indent.push_str(if is_last { "    " } else { "│   " });
+            }
+            levels.push(Level { object: loaded, next: 0, indent: indent.len() });
+        }
+    }
+
+    fn line(
+        &self,
+        text: &mut String,
+        indent: &str,
+        depth: usize,
+        is_last: bool,
+        at: usize,
+        expanded: &[bool],
+    ) {
+        let branch = if is_last { "└── " } else { "├── " };
+        let _ = write!(text, "{}", self.look.faint(&format!("{indent}{branch}")));
+        let mut used = indent.chars().count() + 4;
+        if depth > DEEPEST {
+            let number = format!("({depth}) ");
+            used += number.len();
+            text.push_str(&number);
+        }
+        let answer = self.answer(&self.load.resolutions[at], self.misses[at], expanded, used);
+        let _ = writeln!(text, "{answer}");
+    }
+
+    /// A question and its answer, `used` columns being taken already.
+    fn answer(
+        &self,
+        resolution: &Resolution,
+        misses: u64,
+        expanded: &[bool],
+        used: usize,
+    ) -> String {
+        let look = self.look;
+        let needed = shown(resolution.needed.as_ref());
+        let kind = kind_of(resolution.reason);
+        let cost = match misses {
+            0 => String::new(),
+            misses => format!("  {}", counted(misses, "miss", "misses")),
+        };
+        let found = |object: usize, source: SearchSource, same: bool| {
+            let origin = format!("[{}]", name_of(source));
+            let same = if same { " same file as above" } else { "" };
+            let used = used + needed.chars().count() + kind.len() + origin.len() + cost.len() + 5;
+            let path = shown(self.load.objects[object].path.as_ref());
+            let path = if path == needed {
+                String::new()
+            } else {
+                format!(" => {}", look.fitted(&path, used))
+            };
+            format!(
+                "{}{kind}{path} {}{same}{}",
+                look.strong(&needed),
+                look.origin(&origin),
+                look.costly(&cost)
+            )
+        };
+        match &resolution.answer {
+            Answer::Loaded(object, source) => found(*object, *source, false),
+            Answer::SameFile(object, source) => found(*object, *source, true),
+            Answer::AlreadyLoaded(object) => {
+                let pointer = match (self.lookups_by_object[*object].is_empty(), expanded[*object])
+                {
+                    (true, _) => "",
+                    (false, true) => " ↑ shown above",
+                    (false, false) => " ↓ shown below",
+                };
+                format!("{needed}{kind} {}", look.faint(&format!("[already loaded]{pointer}")))
+            }
+            Answer::Vdso => format!("{needed}{kind} {}", look.faint("[vdso]")),
+            Answer::Skipped => format!("{needed}{kind} {}", look.faint("[passed over]")),
+            Answer::Missing if !resolution.is_unresolved() => {
+                format!("{needed}{kind} {}{}", look.faint("[not there]"), look.costly(&cost))
+            }
+            Answer::Missing => {
+                format!("{}{}", look.bad(&format!("{needed}{kind} not found")), look.costly(&cost))
+            }
+            Answer::Refused(refusal) => {
+                format!("{}{}", look.bad(&format!("{needed}{kind} {refusal}")), look.costly(&cost))
+            }
+        }
+    }
+}
+
+/// What is said of a question that is no `DT_NEEDED` entry.
+fn kind_of(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Dependency(DependencyKind::Needed) => "",
+        Reason::Dependency(DependencyKind::Filter) => " (filter)",
+        Reason::Dependency(DependencyKind::Auxiliary) => " (auxiliary)",
+        Reason::Preload => " (preload)",
+        Reason::Audit => " (audit)",
+    }
+}
+
+/// Where an answer came from, by the name its reader knows.
+fn name_of(source: SearchSource) -> &'static str {
+    match source {
+        SearchSource::Direct => "direct",
+        SearchSource::Rpath => "rpath",
+        SearchSource::LibraryPath => "LD_LIBRARY_PATH",
+        SearchSource::Note => "note",
+        SearchSource::PackageCache => "package cache",
+        SearchSource::Runpath => "runpath",
+        SearchSource::LoaderCache => "ld.so.cache",
+        SearchSource::System => "system",
+    }
+}

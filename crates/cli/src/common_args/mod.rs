@@ -1,0 +1,137 @@
+//! The flags by which a user says what to assume of the machine that programs start on;
+//! the same on every command that predicts.
+
+pub(crate) mod writing;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use becalm_core::loader::Libc;
+use clap::{Args, ValueEnum, ValueHint};
+
+/// Whether programs are taken as started in secure-execution mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Secure {
+    /// Where the kernel would: set-id files of another user or group, and, for an
+    /// ordinary user, files with capabilities.
+    Auto,
+    /// Always.
+    Yes,
+    /// Never.
+    No,
+}
+
+/// What a loader may have been taught to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Readable {
+    /// Neither.
+    None,
+    /// The notes of objects.
+    Note,
+    /// The loader caches of packages below the store prefixes.
+    Ldcache,
+}
+
+/// What is assumed of the machine.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AssumeArgs {
+    /// Take DIR for the root directory, as for another machine or architecture
+    ///
+    /// Absolute links inside DIR lead to places inside DIR, and nothing leads out of
+    /// it. A PATH may be written from either root. The environment's LD_ variables are
+    /// then left out of account.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "What is assumed")]
+    pub sysroot: Option<PathBuf>,
+
+    /// The LD_LIBRARY_PATH to assume; '' for none
+    ///
+    /// Without it, that of the environment; none with --sysroot.
+    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
+    pub library_path: Option<OsString>,
+
+    /// The LD_PRELOAD to assume; '' for none
+    ///
+    /// Without it, that of the environment; none with --sysroot.
+    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
+    pub preload: Option<OsString>,
+
+    /// The LD_AUDIT to assume; '' for none
+    ///
+    /// Without it, that of the environment; none with --sysroot.
+    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
+    pub audit: Option<OsString>,
+
+    /// The loader to assume, for libraries and instead of the one a program names
+    #[arg(long, value_name = "LD.SO", value_hint = ValueHint::FilePath, help_heading = "What is assumed")]
+    pub loader: Option<PathBuf>,
+
+    /// The C library whose rules apply: glibc-2.31 to glibc-2.43, or musl
+    #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
+    pub libc: Option<Libc>,
+
+    /// The CPU whose hwcaps subdirectories are searched
+    ///
+    /// A level (x86-64-v3), a generation (haswell, power9, z14) or `baseline` for what
+    /// every CPU of the architecture has. A wrong name is answered with the known ones.
+    #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
+    pub cpu: Option<String>,
+
+    /// Whether programs start in secure-execution mode, without LD_LIBRARY_PATH
+    ///
+    /// `auto` predicts it as the kernel decides it: for set-id files of another user
+    /// or group, and, for an ordinary user, files with capabilities.
+    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "What is assumed")]
+    pub secure: Secure,
+
+    /// The store prefixes.
+    #[command(flatten)]
+    pub store: StoreArg,
+}
+
+/// Which carriers loaders read.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ReadsArg {
+    /// What loaders are taken to read beyond what released ones do: notes, package caches, or both
+    ///
+    /// Without it, what the loader's own file says: one with becalm's patch names its store
+    /// prefixes there, and GLIBC_TUNABLES (glibc.rtld.resolution) is obeyed; of any other,
+    /// nothing. Of ldcache: caches of packages below --store.
+    #[arg(long, value_name = "CARRIER", value_delimiter = ',', help_heading = "What is assumed")]
+    pub reads: Vec<Readable>,
+}
+
+/// Which directories are immutable.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StoreArg {
+    /// Prefixes of stores: directories below one never change once made
+    ///
+    /// An answer may skip only such directories. What lies below one is marked as immutable
+    /// in the JSON.
+    #[arg(
+        long,
+        value_name = "A:B",
+        default_value = "/nix/store:/gnu/store",
+        help_heading = "What is assumed"
+    )]
+    pub store: OsString,
+}
+
+/// How long to watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Until {
+    /// To the end of the program.
+    Exit,
+    /// To its entry point: the loader's work alone.
+    Entry,
+}
+
+/// A number of seconds, with or without a fraction; at the most a day.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    const DAY: f64 = 86_400.0;
+    let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if !(number > 0.0 && number <= DAY) {
+        return Err("not between 0 and a day".to_owned());
+    }
+    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
+}

@@ -1,0 +1,298 @@
+//! A column of the table: a carrier put on a copy of the program's packages, which lies in
+//! their place in a room of its own.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use becalm_host::mount_namespace::{Bind, MountNamespace};
+
+use crate::compare::apply::{Kind, Site, Variables, alone, apply, finish, last_line};
+use crate::compare::program::Program;
+use crate::scratch::{Entry, How, copy_tree, entries};
+use crate::terminal::words::words_of_chain;
+
+/// A carrier on a copy of the program's packages.
+#[derive(Debug)]
+pub(crate) struct Column {
+    /// What it is about.
+    pub kind: Kind,
+    /// The program's file; another than the program for a static build.
+    pub program: PathBuf,
+    /// Where it is run.
+    pub mount_namespace: MountNamespace,
+    /// What it is run with.
+    pub variables: Variables,
+    /// What it took to put the carrier on.
+    pub applied: Duration,
+    /// What it changed.
+    pub changes: Changes,
+    /// What a reader should know.
+    pub remark: Option<String>,
+    tree: PathBuf,
+    index: PathBuf,
+}
+
+/// What a carrier did to a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    /// Bytes that files and links have now and had not before.
+    pub bytes: i64,
+    /// Files that are others now.
+    pub changed: usize,
+    /// Files and links that were not there.
+    pub made: usize,
+}
+
+/// The untouched copies that the others are made from.
+pub(crate) struct Stock {
+    /// Where they are.
+    pub tree: PathBuf,
+    entries: Vec<Entry>,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// What undoing leads back to: another state where becalm edited the originals before.
+    original: PathBuf,
+}
+
+impl Stock {
+    /// Copies the packages of a program below a directory, one after the other.
+    ///
+    /// # Errors
+    /// There is no room, or something cannot be read.
+    pub(crate) fn copy(
+        program: &Program,
+        below: &Path,
+        us: &Path,
+        step: impl Fn(),
+    ) -> Result<Self> {
+        let mut bytes = 0;
+        for package in &program.packages {
+            bytes += entries(package)?.iter().map(|entry| entry.bytes).sum::<u64>();
+        }
+        crate::scratch::check_mount_namespace(below, bytes)?;
+        let tree = below.join("stock");
+        for (at, package) in program.packages.iter().enumerate() {
+            copy_tree(package, &tree.join(at.to_string()), How::Copied)?;
+            step();
+        }
+        let original = below.join("original");
+        copy_tree(&tree, &original, How::Linked)?;
+        finish(
+            alone(us, Some(below))
+                .args(["undo", "--hardlinks", "break", "--setuid", "--"])
+                .arg(&original),
+        )?;
+        let entries = entries(&tree)?;
+        Ok(Self { tree, entries, bytes, original })
+    }
+}
+
+impl Column {
+    /// Puts a carrier on copies of the program's packages.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub(crate) fn make(
+        kind: Kind,
+        program: &Program,
+        stock: &Stock,
+        below: &Path,
+        becalm: &Path,
+    ) -> Result<Self> {
+        let tree = below.join(kind.name());
+        copy_tree(&stock.tree, &tree, How::Linked)?;
+        let packages = program.packages.iter().enumerate();
+        let binds: Vec<Bind> = packages
+            .map(|(at, package)| Bind { from: tree.join(at.to_string()), to: package.clone() })
+            .collect();
+        let mount_namespace = MountNamespace::new(&binds).map_err(|error| in_words(&error))?;
+        let index = below.join(format!("{}-index.so", kind.name()));
+        let inside: Vec<PathBuf> = program
+            .objects
+            .iter()
+            .filter(|object| program.packages.iter().any(|package| object.starts_with(package)))
+            .cloned()
+            .collect();
+        let site = Site {
+            becalm,
+            programs: std::slice::from_ref(&program.path),
+            objects: &inside,
+            prefixes: &program.prefixes,
+            stores: &program.stores,
+            index: index.clone(),
+        };
+        let began = Instant::now();
+        let done = mount_namespace.run(|| apply(kind, &site)).map_err(|error| in_words(&error))?;
+        let applied = began.elapsed();
+        let (variables, remark) = done?;
+        let mut changes = changes(&stock.entries, &entries(&tree)?);
+        if let Ok(about) = index.metadata() {
+            changes.bytes += i64::try_from(about.len()).unwrap_or(i64::MAX);
+            changes.made += 1;
+        }
+        let path = program.path.clone();
+        mount_namespace.set_read_only(&program.packages, true).map_err(|error| in_words(&error))?;
+        Ok(Self {
+            kind,
+            program: path,
+            mount_namespace,
+            variables,
+            applied,
+            changes,
+            remark,
+            tree,
+            index,
+        })
+    }
+
+    /// A static build, in a room where everything is as it is.
+    ///
+    /// # Errors
+    /// The room cannot be made.
+    pub(crate) fn of_static(file: &Path) -> Result<Self> {
+        let program = crate::compare::program::found(file)?;
+        let bytes = i64::try_from(program.metadata()?.len()).unwrap_or(i64::MAX);
+        Ok(Self {
+            kind: Kind::Static,
+            program,
+            mount_namespace: MountNamespace::new(&[]).map_err(|error| in_words(&error))?,
+            variables: Vec::new(),
+            applied: Duration::ZERO,
+            changes: Changes { bytes, changed: 0, made: 1 },
+            remark: None,
+            tree: PathBuf::new(),
+            index: PathBuf::new(),
+        })
+    }
+
+    /// The files of audit modules that becalm has the program load.
+    pub(crate) fn own_modules(&self) -> Vec<PathBuf> {
+        let mut own = vec![crate::fix::audit::index_beside(&self.program)];
+        own.extend(self.index.canonicalize());
+        own
+    }
+
+    /// Puts another loader, and the C library beside it, into the places of the program's.
+    ///
+    /// # Errors
+    /// There is no C library beside it, or the program's cannot be told.
+    pub(crate) fn set_loader(&self, program: &Program, loader: &Path) -> Result<()> {
+        let name = Path::new("libc.so.6");
+        let libc = loader.with_file_name(name);
+        let libc = libc.canonicalize().with_context(|| libc.display().to_string())?;
+        let own = program.objects.iter().find(|object| {
+            object
+                .file_name()
+                .is_some_and(|file| file == name || file.as_encoded_bytes().starts_with(b"libc-2."))
+        });
+        let own = own.ok_or_else(|| anyhow!("the program loads no libc.so.6"))?;
+        let binds = [
+            Bind { from: loader.to_owned(), to: program.interpreter.clone() },
+            Bind { from: libc, to: own.clone() },
+        ];
+        self.mount_namespace.add(&binds).map_err(|error| in_words(&error))
+    }
+
+    /// Takes the carrier back by `becalm undo`; `Err` says what is not as it was.
+    ///
+    /// # Errors
+    /// The command cannot be run.
+    pub(crate) fn undo(
+        &self,
+        program: &Program,
+        stock: &Stock,
+        us: &Path,
+    ) -> Result<Result<(), String>> {
+        let failed = |error| in_words(&error);
+        self.mount_namespace.set_read_only(&program.packages, false).map_err(failed)?;
+        let said = self.mount_namespace.run(|| {
+            let mut command = alone(us, self.tree.parent());
+            command.args(["undo", "--hardlinks", "break", "--setuid", "--"]);
+            finish(command.args(&program.packages))
+        });
+        let said = said.map_err(failed)??;
+        if !said.status.success() {
+            return Ok(Err(last_line(&said.stderr)));
+        }
+        same_bytes(&stock.original, &self.tree)
+    }
+}
+
+/// Whether a tree holds what another does, byte for byte.
+fn same_bytes(original: &Path, tree: &Path) -> Result<Result<(), String>> {
+    let (before, now) = (entries(original)?, entries(tree)?);
+    let paths = |all: &[Entry]| -> Vec<PathBuf> { all.iter().map(|e| e.path.clone()).collect() };
+    let (had, has) = (paths(&before), paths(&now));
+    if let Some(more) = has.iter().find(|path| had.binary_search(path).is_err()) {
+        return Ok(Err(format!("{} is left", more.display())));
+    }
+    for (old, new) in before.iter().zip(&now) {
+        if old.path != new.path {
+            return Ok(Err(format!("{} is gone", old.path.display())));
+        }
+        if (old.ino, &old.target) == (new.ino, &new.target) || old.is_dir && new.is_dir {
+            continue;
+        }
+        if old.target.is_some() || new.target.is_some() || old.is_dir || new.is_dir {
+            return Ok(Err(format!("{} differs", old.path.display())));
+        }
+        let read = |root: &Path| std::fs::read(root.join(&old.path));
+        if read(original)? != read(tree)? {
+            return Ok(Err(format!("{} differs", old.path.display())));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// What differs between two states of a tree, both in order of path.
+fn changes(before: &[Entry], after: &[Entry]) -> Changes {
+    let mut changes = Changes::default();
+    let sum = |entries: &[Entry]| -> i64 {
+        entries.iter().map(|entry| i64::try_from(entry.bytes).unwrap_or(i64::MAX)).sum()
+    };
+    changes.bytes = sum(after) - sum(before);
+    for entry in after.iter().filter(|entry| !entry.is_dir) {
+        match before.binary_search_by(|old| old.path.cmp(&entry.path)) {
+            Ok(at) => {
+                let old = &before[at];
+                let same = (old.ino, &old.target) == (entry.ino, &entry.target);
+                changes.changed += usize::from(!same);
+            }
+            Err(_) => changes.made += 1,
+        }
+    }
+    changes
+}
+
+/// An error of the host, with its cause.
+pub(crate) fn in_words(error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
+    anyhow!(words_of_chain(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_to_a_directory_is_compared_by_where_it_leads() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+        std::fs::create_dir_all(one.join("sub")).unwrap();
+        std::fs::write(one.join("file"), "x").unwrap();
+        std::os::unix::fs::symlink("sub", one.join("link")).unwrap();
+        copy_tree(&one, &two, How::Linked).unwrap();
+        let changed = || changes(&entries(&one).unwrap(), &entries(&two).unwrap());
+        assert_eq!(changed(), Changes::default());
+        assert_eq!(same_bytes(&one, &two).unwrap(), Ok(()));
+
+        std::fs::remove_file(two.join("file")).unwrap();
+        std::fs::write(two.join("file"), "yz").unwrap();
+        std::fs::write(two.join("more"), "1").unwrap();
+        assert_eq!(changed(), Changes { bytes: 2, changed: 1, made: 1 });
+        assert_eq!(same_bytes(&one, &two).unwrap(), Err("more is left".to_owned()));
+        std::fs::remove_file(two.join("more")).unwrap();
+        assert_eq!(same_bytes(&one, &two).unwrap(), Err("file differs".to_owned()));
+        assert_eq!(std::fs::read(one.join("file")).unwrap(), b"x");
+    }
+}

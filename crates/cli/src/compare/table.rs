@@ -1,0 +1,256 @@
+//! What was measured and tried, as a table of carriers beside each other.
+
+use becalm_host::bench::{Measured, Timed};
+
+use crate::bench::output::{milliseconds, ratio_parts};
+use crate::compare::apply::Kind;
+use crate::compare::args::{CompareArgs, Compared};
+use crate::compare::column::{Column, Stock};
+use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
+use crate::compare::program::Program;
+use crate::compare::run::Outcome;
+use crate::terminal::escape::shown;
+use crate::terminal::style::grouped;
+use crate::terminal::words::path_bytes;
+
+/// The row whose `no` is worth an exit status.
+const SAME: &str = "same-objects";
+
+/// Puts the table together.
+pub(crate) fn made(
+    args: &CompareArgs,
+    program: &Program,
+    stock: &Stock,
+    outcomes: &[Outcome],
+    measured: &Measured,
+) -> Comparison {
+    let mut rows = figures(outcomes);
+    rows.extend(times(outcomes, measured));
+    rows.extend(costs(outcomes));
+    rows.extend(shown_by_the_program(outcomes, stock));
+    Comparison {
+        schema: SCHEMA.to_owned(),
+        program: shown(path_bytes(&program.path).as_ref()),
+        columns: outcomes.iter().map(|outcome| outcome.kind.name().to_owned()).collect(),
+        rows,
+        notes: notes(args, program, measured),
+    }
+}
+
+/// Whether a carrier made the program load something else.
+pub(crate) fn is_finding(comparison: &Comparison) -> bool {
+    let row = comparison.rows.iter().find(|row| row.id == SAME);
+    row.is_some_and(|row| row.cells.iter().any(|cell| cell.verdict == Some(Verdict::No)))
+}
+
+pub(crate) fn row(id: &str, title: &str, kind: RowKind, cells: Vec<Cell>) -> Row {
+    Row { id: id.to_owned(), title: title.to_owned(), kind, cells }
+}
+
+/// A number.
+fn number(value: u64) -> Cell {
+    Cell { value: Some(value as f64), text: grouped(value), ..Cell::default() }
+}
+
+/// A number that was not measured.
+fn none(why: &str) -> Cell {
+    Cell { text: "–".to_owned(), note: Some(why.to_owned()), ..Cell::default() }
+}
+
+/// An answer.
+pub(crate) fn answer(verdict: Verdict, note: Option<String>) -> Cell {
+    let text = match verdict {
+        Verdict::Yes => "yes",
+        Verdict::No => "no",
+        Verdict::NotTried => "not tried",
+        Verdict::Other => "see note",
+    };
+    Cell { verdict: Some(verdict), text: text.to_owned(), note, ..Cell::default() }
+}
+
+fn figures(outcomes: &[Outcome]) -> Vec<Row> {
+    let of = |id: &str, title: &str, value: &dyn Fn(&crate::compare::figures::Figures) -> u64| {
+        let cell = |outcome: &Outcome| match &outcome.figures {
+            Ok(figures) => number(value(figures)),
+            Err(why) => none(why),
+        };
+        row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
+    };
+    vec![
+        of("objects", "libraries loaded", &|figures| figures.objects.len() as u64),
+        of("missed-opens", "missed opens", &|figures| figures.missed_opens),
+        of("missed-stats", "missed stats", &|figures| figures.missed_stats),
+        of("hwcaps-misses", "of both, for hwcaps subdirectories", &|figures| figures.hwcaps),
+    ]
+}
+
+fn times(outcomes: &[Outcome], measured: &Measured) -> Vec<Row> {
+    let timed = |outcome: &Outcome| -> Option<&Timed> {
+        let name = outcome.kind.name();
+        let is_control = outcome.kind == Kind::Control;
+        let mut all = measured.variants.iter();
+        // The control's ratio is that of its second time.
+        all.find(|timed| timed.name == name && timed.control == is_control)
+    };
+    let missing = |outcome: &Outcome| none(outcome.figures.as_ref().err().map_or("", |why| why));
+    let start = |outcome: &Outcome| match timed(outcome) {
+        Some(timed) => {
+            let median = timed.spread.median;
+            Cell { value: Some(median / 1e6), text: milliseconds(median), ..Cell::default() }
+        }
+        None => missing(outcome),
+    };
+    let ratio = |outcome: &Outcome| match timed(outcome).and_then(|timed| timed.ratio) {
+        Some(ratio) => {
+            let (text, _) = ratio_parts(ratio);
+            Cell { value: Some(ratio.ratio), text, ..Cell::default() }
+        }
+        None => missing(outcome),
+    };
+    let interval = |outcome: &Outcome| match timed(outcome)
+        .and_then(|timed| timed.ratio)
+        .map(|ratio| ratio_parts(ratio).1)
+    {
+        Some(Some(text)) => Cell { text, ..Cell::default() },
+        Some(None) => none("fewer than 6 rounds"),
+        None => missing(outcome),
+    };
+    let all = |of: &dyn Fn(&Outcome) -> Cell| outcomes.iter().map(of).collect();
+    vec![
+        row("start-ms", "whole start, median, ms", RowKind::Measure, all(&start)),
+        row("start-ratio", "whole start, times the control", RowKind::Measure, all(&ratio)),
+        row("start-interval", "its 95 % interval", RowKind::Measure, all(&interval)),
+    ]
+}
+
+fn costs(outcomes: &[Outcome]) -> Vec<Row> {
+    let of = |id: &str, title: &str, cell: &dyn Fn(&Column) -> Cell| {
+        let cell = |outcome: &Outcome| match &outcome.column {
+            Ok(column) => Cell { note: column.remark.clone(), ..cell(column) },
+            Err(why) => none(why),
+        };
+        row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
+    };
+    let bytes = |column: &Column| {
+        let bytes = column.changes.bytes;
+        let sign = if bytes < 0 { "-" } else { "" };
+        let text = format!("{sign}{}", grouped(bytes.unsigned_abs()));
+        Cell { value: Some(bytes as f64), text, ..Cell::default() }
+    };
+    let took = |column: &Column| {
+        let ns = column.applied.as_secs_f64() * 1e9;
+        match column.kind {
+            Kind::Strategy(_) => {
+                Cell { value: Some(ns / 1e6), text: milliseconds(ns), ..Cell::default() }
+            }
+            _ => Cell { text: "–".to_owned(), ..Cell::default() },
+        }
+    };
+    vec![
+        of("bytes-added", "bytes added", &bytes),
+        of("files-changed", "files changed", &|column| number(column.changes.changed as u64)),
+        of("files-made", "files and links made", &|column| number(column.changes.made as u64)),
+        of("apply-ms", "time to apply, ms", &took),
+    ]
+}
+
+/// What the program itself shows of the properties.
+fn shown_by_the_program(outcomes: &[Outcome], stock: &Stock) -> Vec<Row> {
+    let control = outcomes.first().and_then(|outcome| outcome.figures.as_ref().ok());
+    let same = |outcome: &Outcome| match (&outcome.figures, outcome.kind, control) {
+        (_, Kind::Static, _) => {
+            answer(Verdict::Other, Some("it has its libraries in itself".to_owned()))
+        }
+        (Ok(figures), _, Some(control)) => same_objects(figures, control),
+        (Err(why), ..) if outcome.column.is_err() || outcome.kind.wants_patched_loader() => {
+            answer(Verdict::NotTried, Some(why.clone()))
+        }
+        (Err(why), ..) => answer(Verdict::No, Some(format!("it does not start: {why}"))),
+        (Ok(_), _, None) => answer(Verdict::NotTried, None),
+    };
+    let cheap = |outcome: &Outcome| match &outcome.column {
+        Ok(column) => cheap(column.changes.bytes, stock.bytes),
+        Err(why) => answer(Verdict::NotTried, Some(why.clone())),
+    };
+    let undo = |outcome: &Outcome| match (&outcome.undone, outcome.kind) {
+        (Some(Ok(())), _) => answer(Verdict::Yes, None),
+        (Some(Err(why)), _) => answer(Verdict::No, Some(why.clone())),
+        (None, Kind::Strategy(Compared::Index)) => {
+            answer(Verdict::Yes, Some("no file of the store was changed".to_owned()))
+        }
+        (None, Kind::Strategy(_)) => {
+            answer(Verdict::NotTried, outcome.column.as_ref().err().cloned())
+        }
+        (None, _) => answer(Verdict::NotTried, Some("nothing was done".to_owned())),
+    };
+    let all = |of: &dyn Fn(&Outcome) -> Cell| outcomes.iter().map(of).collect();
+    vec![
+        row(SAME, "loads the same, in the same order", RowKind::Property, all(&same)),
+        row("cheap", "cheap on disk (below 5 %)", RowKind::Property, all(&cheap)),
+        row("undo", "undo gives the same bytes", RowKind::Property, all(&undo)),
+    ]
+}
+
+/// Whether a start loaded what the untouched one did.
+fn same_objects(
+    figures: &crate::compare::figures::Figures,
+    control: &crate::compare::figures::Figures,
+) -> Cell {
+    let name = |path: &std::path::PathBuf| {
+        shown(path_bytes(path.file_name().unwrap_or_default().as_ref()).as_ref())
+    };
+    let lacks = |of: &crate::compare::figures::Figures, from: &crate::compare::figures::Figures| {
+        from.objects.iter().find(|path| !of.objects.contains(path)).map(name)
+    };
+    let what = match (lacks(figures, control), lacks(control, figures)) {
+        (None, None) if figures.objects == control.objects => None,
+        (None, None) => Some("the same, in another order".to_owned()),
+        (Some(lost), None) => Some(format!("{lost} is not loaded")),
+        (None, Some(more)) => Some(format!("{more} is loaded as well")),
+        (Some(lost), Some(other)) => Some(format!("{other} instead of {lost}")),
+    };
+    match what {
+        None => answer(Verdict::Yes, None),
+        what => answer(Verdict::No, what),
+    }
+}
+
+/// Whether so many bytes are few beside those of the packages.
+fn cheap(added: i64, of: u64) -> Cell {
+    let share = added as f64 / (of.max(1) as f64);
+    let verdict = if share < 0.05 { Verdict::Yes } else { Verdict::No };
+    answer(verdict, Some(format!("{:.2} % of the packages' bytes", share * 100.0)))
+}
+
+fn notes(args: &CompareArgs, program: &Program, measured: &Measured) -> Vec<String> {
+    let mut notes = vec![
+        format!("{} rounds, warm, in an order drawn anew for each", measured.rounds),
+        format!(
+            "{} objects in {} packages; {}",
+            program.objects.len(),
+            program.packages.len(),
+            program.facts.libc
+        ),
+    ];
+    if program.outside > 0 {
+        notes.push(format!(
+            "{} of the objects lie in no store and were left as they are",
+            program.outside
+        ));
+    }
+    if args.loader.is_some() {
+        notes.push(
+            "note and ldcache ran on the loader that was given, as did the control named patched; \
+             its share in their times is that control's"
+                .to_owned(),
+        );
+    }
+    let control = measured.variants.iter().find(|timed| timed.control);
+    if control.and_then(|timed| timed.ratio).is_some_and(|r| r.interval.is_some() && !r.holds_one())
+    {
+        notes.push(
+            "the control differs from itself: something else was at work; measure again".to_owned(),
+        );
+    }
+    notes
+}

@@ -1,0 +1,80 @@
+//! The comparison for a reader at a terminal.
+
+use std::fmt::Write;
+
+use crate::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
+use crate::compare::output::Footnotes;
+use crate::terminal::style::Look;
+
+/// The tables, what their numbers refer to, and the notes. Writing to a String cannot fail.
+pub(crate) fn table(look: Look, comparison: &Comparison) -> String {
+    let mut text = format!("{}\n", look.strong(&comparison.program));
+    let mut footnotes = Footnotes::default();
+    for kind in [RowKind::Measure, RowKind::Property] {
+        let rows: Vec<&Row> = comparison.rows.iter().filter(|row| row.kind == kind).collect();
+        if !rows.is_empty() {
+            part(&mut text, look, comparison, &rows, &mut footnotes);
+        }
+    }
+    text.push('\n');
+    for (at, note) in footnotes.0.iter().enumerate() {
+        let _ = writeln!(text, "  {:>4} {note}", format!("[{}]", at + 1));
+    }
+    for note in &comparison.notes {
+        let _ = writeln!(text, "       {}", look.faint(note));
+    }
+    text
+}
+
+/// Rows under the names of the columns.
+fn part<'a>(
+    text: &mut String,
+    look: Look,
+    comparison: &Comparison,
+    rows: &[&'a Row],
+    footnotes: &mut Footnotes<'a>,
+) {
+    let cells: Vec<Vec<(&Cell, String)>> = rows
+        .iter()
+        .map(|row| row.cells.iter().map(|cell| (cell, words(cell, footnotes))).collect())
+        .collect();
+    let title = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = comparison
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(at, name)| {
+            let cells = cells.iter().filter_map(|row| row.get(at)).map(|(_, t)| t.chars().count());
+            cells.chain([name.chars().count()]).max().unwrap_or(0)
+        })
+        .collect();
+    let heading: Vec<String> =
+        comparison.columns.iter().zip(&widths).map(|(name, &w)| format!("{name:>w$}")).collect();
+    let _ = writeln!(text, "\n  {:title$}  {}", "", look.strong(&heading.join("  ")));
+    for (row, cells) in rows.iter().zip(&cells) {
+        let _ = write!(text, "  {:title$}", row.title);
+        for ((cell, words), &width) in cells.iter().zip(&widths) {
+            let pad = " ".repeat(2 + width.saturating_sub(words.chars().count()));
+            let _ = write!(text, "{pad}{}", painted(look, cell, words));
+        }
+        text.push('\n');
+    }
+}
+
+/// What a cell says, with the number of its note.
+fn words<'a>(cell: &'a Cell, footnotes: &mut Footnotes<'a>) -> String {
+    let text = if cell.verdict == Some(Verdict::NotTried) { "–" } else { cell.text.as_str() };
+    match footnotes.of(cell) {
+        Some(number) => format!("{text} [{number}]"),
+        None => text.to_owned(),
+    }
+}
+
+fn painted(look: Look, cell: &Cell, words: &str) -> String {
+    match cell.verdict {
+        Some(Verdict::Yes) => look.good(words),
+        Some(Verdict::No) => look.bad(words),
+        Some(_) => look.faint(words),
+        None => words.to_owned(),
+    }
+}

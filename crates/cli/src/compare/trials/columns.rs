@@ -1,0 +1,215 @@
+//! All properties of all columns.
+
+use std::path::Path;
+
+use becalm_host::mount_namespace::{Bind, MountNamespace};
+
+use crate::compare::apply::{Kind, alone};
+use crate::compare::args::Compared;
+use crate::compare::column::in_words;
+use crate::compare::comparison::{Cell, Row, RowKind, Verdict};
+use crate::compare::program::Program;
+use crate::compare::table::{answer, row};
+use crate::compare::trials::experiments::TRIALS;
+use crate::compare::trials::lab::Lab;
+use crate::compare::trials::put::Put;
+use crate::compare::trials::static_build::StaticBuild;
+use crate::compare::trials::{Applied, Seen, foreign, judged, see_all};
+
+/// What trials are made with.
+pub(crate) struct Bench<'a> {
+    /// becalm itself.
+    pub becalm: &'a Path,
+    /// A directory for labs.
+    pub place: &'a Path,
+    /// The program of the table: its loader's variants, its store.
+    pub program: &'a Program,
+    /// A loader that reads notes and caches.
+    pub loader: Option<&'a Path>,
+}
+
+/// The rows of the properties; `step` is told after each column.
+pub(crate) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(Kind)) -> Vec<Row> {
+    let stock = Stage::new(bench, "stock", None);
+    let patched = bench.loader.map(|loader| Patched::new(bench, loader));
+    let columns: Vec<Vec<Cell>> = kinds
+        .iter()
+        .map(|&kind| {
+            step(kind);
+            column(bench, kind, &stock, patched.as_ref())
+        })
+        .collect();
+    let foreign = kinds.iter().map(|&kind| foreign::cell(bench, kind)).collect();
+    let mut rows: Vec<Row> = TRIALS
+        .iter()
+        .enumerate()
+        .map(|(at, trial)| {
+            let cells = columns.iter().map(|column| column[at].clone()).collect();
+            row(trial.id, trial.title, RowKind::Property, cells)
+        })
+        .collect();
+    let title = "applies to a foreign architecture";
+    rows.insert(1, row("foreign", title, RowKind::Property, foreign));
+    rows
+}
+
+/// A lab, and what its untouched store shows; or why there is none.
+struct Stage {
+    lab: Result<Lab, String>,
+    control: Vec<Seen>,
+}
+
+impl Stage {
+    fn new(bench: &Bench<'_>, name: &str, loader: Option<&Path>) -> Self {
+        let place = bench.place.join(name);
+        Self::at(bench, &place, &place.join("store"), loader)
+    }
+
+    fn at(bench: &Bench<'_>, place: &Path, store: &Path, loader: Option<&Path>) -> Self {
+        let hwcap = bench.program.facts.hwcaps.last().map(|name| format!("glibc-hwcaps/{name}"));
+        let made = std::fs::create_dir_all(place.join("store")).map_err(Into::into);
+        let lab = made.and_then(|()| Lab::build(place, store, hwcap.as_deref(), loader));
+        let lab = lab.map_err(|error| format!("{error:#}"));
+        let control = match &lab {
+            Ok(lab) => see_all(lab, &mut Put::new(Kind::Control, bench.becalm), |_| true),
+            Err(why) => TRIALS.iter().map(|_| Err(why.clone())).collect(),
+        };
+        Self { lab, control }
+    }
+
+    /// The answers for a carrier.
+    fn cells(&self, bench: &Bench<'_>, kind: Kind, stock_loader: Option<bool>) -> Vec<Cell> {
+        let wanted = |trial: &crate::compare::trials::experiments::Trial| {
+            stock_loader.is_none_or(|is| trial.stock_loader == is)
+        };
+        let seen = match &self.lab {
+            Ok(lab) => see_all(lab, &mut Put::new(kind, bench.becalm), wanted),
+            Err(why) => TRIALS.iter().map(|_| Err(why.clone())).collect(),
+        };
+        let all = TRIALS.iter().zip(&self.control).zip(&seen);
+        all.map(|((trial, control), seen)| judged(trial, control, seen)).collect()
+    }
+}
+
+/// One column's answers, in the order of the trials.
+fn column(bench: &Bench<'_>, kind: Kind, stock: &Stage, patched: Option<&Patched>) -> Vec<Cell> {
+    let not_tried = |why: &str| -> Vec<Cell> {
+        TRIALS.iter().map(|_| answer(Verdict::NotTried, Some(why.to_owned()))).collect()
+    };
+    match (kind, patched) {
+        (Kind::Static, _) => static_column(stock),
+        (Kind::PatchedControl, Some(patched)) => {
+            patched.stage.control.iter().map(untouched).collect()
+        }
+        (Kind::Control, _) => stock.control.iter().map(untouched).collect(),
+        (kind, patched) if kind.wants_patched_loader() => {
+            let own = stock.cells(bench, kind, Some(true));
+            let on_patched = match patched {
+                None => not_tried("no loader that reads it was given (--loader)"),
+                Some(patched) => patched.cells(bench, kind).unwrap_or_else(|why| not_tried(&why)),
+            };
+            let both = TRIALS.iter().zip(own).zip(on_patched);
+            both.map(|((trial, own), patched)| if trial.stock_loader { own } else { patched })
+                .collect()
+        }
+        _ => stock.cells(bench, kind, None),
+    }
+}
+
+/// The answers for the programs linked statically.
+fn static_column(stock: &Stage) -> Vec<Cell> {
+    let Ok(lab) = &stock.lab else { return stock.control.iter().map(untouched).collect() };
+    let mut build = StaticBuild::default();
+    let ready = lab.renew().and_then(|()| build.apply(lab));
+    let cell = |(trial, control): (&crate::compare::trials::experiments::Trial, &Seen)| {
+        if let Err(why) = &ready {
+            return answer(Verdict::NotTried, Some(format!("{why:#}")));
+        }
+        if trial.id == "keeps-libraries" {
+            return answer(Verdict::Other, Some("it has its libraries in itself".to_owned()));
+        }
+        let seen = (trial.see)(lab, &build).map_err(|error| format!("{error:#}"));
+        judged(trial, control, &seen)
+    };
+    TRIALS.iter().zip(&stock.control).map(cell).collect()
+}
+
+/// What the untouched program shows is what the others are held against.
+fn untouched(seen: &Seen) -> Cell {
+    match seen {
+        Ok(_) => Cell { text: "–".to_owned(), ..answer(Verdict::Other, None) },
+        Err(why) => answer(Verdict::NotTried, Some(why.clone())),
+    }
+}
+
+/// A lab for the loader that was given. Where that may be, it takes the place of the store: there
+/// alone do loaders believe a package's cache, and a note in secure-execution mode.
+struct Patched {
+    mount_namespace: Option<MountNamespace>,
+    stage: Stage,
+    /// Why it does not lie in the store.
+    elsewhere: Option<String>,
+}
+
+impl Patched {
+    fn new(bench: &Bench<'_>, loader: &Path) -> Self {
+        match Self::in_store(bench, loader) {
+            Ok((mount_namespace, stage)) => {
+                Self { mount_namespace: Some(mount_namespace), stage, elsewhere: None }
+            }
+            Err(why) => {
+                let stage = Stage::new(bench, "patched", Some(loader));
+                Self { mount_namespace: None, stage, elsewhere: Some(why) }
+            }
+        }
+    }
+
+    fn in_store(bench: &Bench<'_>, loader: &Path) -> Result<(MountNamespace, Stage), String> {
+        let Some(prefix) = bench.program.prefixes.first() else {
+            return Err("the program lies in no store".to_owned());
+        };
+        if loader.starts_with(prefix) || bench.place.starts_with(prefix) {
+            return Err("the loader or the scratch directory lies in the store".to_owned());
+        }
+        let place = bench.place.join("in-store");
+        let backing = place.join("store");
+        std::fs::create_dir_all(&backing).map_err(|error| crate::terminal::words::words(&error))?;
+        let words = |error| format!("{:#}", in_words(&error));
+        let mount_namespace =
+            MountNamespace::new(&[Bind { from: backing, to: prefix.clone() }]).map_err(words)?;
+        let stage = mount_namespace.run(|| {
+            reads_caches(bench, loader, prefix)?;
+            Ok(Stage::at(bench, &place, prefix, Some(loader)))
+        });
+        let stage: Result<Stage, String> = stage.map_err(words)?;
+        Ok((mount_namespace, stage?))
+    }
+
+    /// The answers for a carrier, but for those about the machine's own loader.
+    fn cells(&self, bench: &Bench<'_>, kind: Kind) -> Result<Vec<Cell>, String> {
+        if let (Kind::Strategy(Compared::Ldcache), Some(why)) = (kind, &self.elsewhere) {
+            return Err(why.clone());
+        }
+        let cells = || self.stage.cells(bench, kind, Some(false));
+        match &self.mount_namespace {
+            None => Ok(cells()),
+            Some(mount_namespace) => {
+                mount_namespace.run(cells).map_err(|error| format!("{:#}", in_words(&error)))
+            }
+        }
+    }
+}
+
+/// Whether a loader believes caches in a store, where one is made to see.
+fn reads_caches(bench: &Bench<'_>, loader: &Path, prefix: &Path) -> Result<(), String> {
+    let mut command = alone(bench.becalm, Some(bench.place));
+    command.args(["loader", "check"]).arg(loader).arg("--store").arg(prefix);
+    let said = command.output().map_err(|error| crate::terminal::words::words(&error))?;
+    let reads = String::from_utf8_lossy(&said.stdout).lines().any(|line| line == "caches  read");
+    match reads {
+        true => Ok(()),
+        false => {
+            Err(format!("the loader that was given believes no caches in {}", prefix.display()))
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The trials: what is done, what shows that it can tell, how it is judged.
+
+use std::ffi::OsString;
+
+use anyhow::{Result, anyhow, ensure};
+
+use crate::compare::apply::{last_line, plain};
+use crate::compare::comparison::Verdict;
+use crate::compare::trials::Applied;
+use crate::compare::trials::lab::{Lab, Ran};
+
+/// An answer, and what happened where that is more.
+type Judged = (Verdict, Option<String>);
+
+/// One property.
+pub(crate) struct Trial {
+    /// Its name for programs.
+    pub id: &'static str,
+    /// Its name for readers.
+    pub title: &'static str,
+    /// Whether it is about the machine's own loader, whichever else there is.
+    pub stock_loader: bool,
+    /// Tries it; the numbers mean what `judge` takes them for.
+    pub see: fn(&Lab, &dyn Applied) -> Result<Vec<i64>>,
+    /// Whether the numbers of the untouched store show that the trial can tell.
+    pub tells: fn(&[i64]) -> bool,
+    /// The answer, from the numbers of the untouched store and those under a carrier.
+    pub judge: fn(&[i64], &[i64]) -> Judged,
+}
+
+/// All of them, in the order of the table. The last one changes the store.
+pub(crate) const TRIALS: &[Trial] = &[
+    Trial {
+        id: "stock-glibc",
+        title: "no glibc fork needed",
+        stock_loader: true,
+        see: |lab, applied| Ok(searched(&run(lab, applied, "plain", &[])?, "libone.so.1")),
+        tells: |seen| seen[0] == 1 && seen[1] > 1,
+        judge: calmed,
+    },
+    Trial {
+        id: "library-path",
+        title: "LD_LIBRARY_PATH still wins",
+        stock_loader: false,
+        see: |lab, applied| {
+            let over = [("LD_LIBRARY_PATH", lab.outside("over").into_os_string())];
+            values(lab, applied, &[("plain", &[]), ("plain", &over)])
+        },
+        tells: |seen| seen == [1, 9],
+        judge: |control, seen| as_ever(control, seen, "LD_LIBRARY_PATH is passed over"),
+    },
+    Trial {
+        id: "preload",
+        title: "LD_PRELOAD still first",
+        stock_loader: false,
+        see: |lab, applied| {
+            let library = lab.outside("over").join("libpreload.so");
+            let preload = [("LD_PRELOAD", library.into_os_string())];
+            values(lab, applied, &[("plain", &[]), ("plain", &preload)])
+        },
+        tells: |seen| seen == [1, 7],
+        judge: |control, seen| {
+            as_ever(control, seen, "another library comes before the preloaded one")
+        },
+    },
+    Trial {
+        id: "driver-swap",
+        title: "driver swap of the glvnd kind works",
+        stock_loader: false,
+        see: |lab, applied| {
+            let driver = [("LD_LIBRARY_PATH", lab.outside("driver").into_os_string())];
+            let stack = [("LD_LIBRARY_PATH", lab.outside("stack").into_os_string())];
+            values(lab, applied, &[("draw", &[]), ("draw", &driver), ("draw", &stack)])
+        },
+        tells: |seen| seen == [1, 6, 8],
+        judge: |control, seen| {
+            as_ever(control, seen, "another driver or GL stack than the named one is loaded")
+        },
+    },
+    Trial {
+        id: "two-builds",
+        title: "two builds of one soname stay apart",
+        stock_loader: false,
+        see: |lab, applied| values(lab, applied, &[("ab", &[]), ("ba", &[])]),
+        tells: |seen| seen == [11, 22],
+        judge: |control, seen| as_ever(control, seen, "one build takes the place of the other"),
+    },
+    Trial {
+        id: "keeps-libraries",
+        title: "libraries that nothing refers to stay",
+        stock_loader: false,
+        see: |lab, applied| {
+            let ran = run(lab, applied, "plain", &[])?;
+            Ok(vec![ran.value, i64::from(ran.has("libquiet.so.1"))])
+        },
+        tells: |seen| seen == [1, 1],
+        judge: |control, seen| as_ever(control, seen, "a library is not loaded any more"),
+    },
+    Trial {
+        id: "hwcaps-floor",
+        title: "hwcaps floor gone",
+        stock_loader: false,
+        see: |lab, applied| {
+            let ran = run(lab, applied, "plain", &[])?;
+            let is_plain = |path: &&String| path.ends_with("/lib/libone.so.1");
+            let plain = ran.tried.iter().filter(is_plain).count() as i64;
+            Ok(vec![ran.value, ran.tries("libone.so.1") - plain])
+        },
+        tells: |seen| seen[0] == 1 && seen[1] > 0,
+        judge: |control, seen| match seen {
+            [value, _] if *value != control[0] => wrong(*value),
+            [_, 0] => (Verdict::Yes, None),
+            [_, left] => (Verdict::No, Some(format!("{left} tries of {} left", control[1]))),
+            _ => (Verdict::Other, None),
+        },
+    },
+    Trial {
+        id: "hwcaps-variants",
+        title: "hwcaps variants still chosen",
+        stock_loader: false,
+        see: |lab, applied| {
+            ensure!(lab.has_variant(), "this machine's loader looks for no variants");
+            values(lab, applied, &[("hw", &[])])
+        },
+        tells: |seen| seen == [2],
+        judge: |control, seen| as_ever(control, seen, "another variant is loaded"),
+    },
+    Trial {
+        id: "later-library",
+        title: "library added later to an earlier directory wins",
+        stock_loader: false,
+        see: later,
+        tells: |seen| seen == [1, 5],
+        judge: |control, seen| as_ever(control, seen, "the added library is passed over"),
+    },
+    Trial {
+        id: "dlopen",
+        title: "library opened by name at run time calmed",
+        stock_loader: false,
+        see: |lab, applied| Ok(searched(&run(lab, applied, "opens", &[])?, "libone.so.1")),
+        tells: |seen| seen[0] == 1 && seen[1] > 1,
+        judge: calmed,
+    },
+    Trial {
+        id: "dlopen-needed",
+        title: "what a plugin needs calmed",
+        stock_loader: false,
+        see: |lab, applied| Ok(searched(&run(lab, applied, "plugs", &[])?, "libone.so.1")),
+        tells: |seen| seen[0] == 1 && seen[1] > 1,
+        judge: calmed,
+    },
+    Trial {
+        id: "static-tls",
+        title: "static TLS unharmed",
+        stock_loader: false,
+        see: |lab, applied| {
+            let mut seen = searched(&run(lab, applied, "tls", &[])?, "libtls.so.1");
+            seen.push(i64::from(bare_audit_starts(lab)?));
+            Ok(seen)
+        },
+        // Where any audit module has room, the trial could tell nothing.
+        tells: |seen| seen[0] == 3 && seen[1] > 1 && seen[2] == 0,
+        judge: |control, seen| match seen {
+            [value, ..] if *value != control[0] => wrong(*value),
+            [_, tries, _] if tries >= &control[1] => {
+                (Verdict::Yes, Some("by leaving such a program as it is".to_owned()))
+            }
+            _ => (Verdict::Yes, None),
+        },
+    },
+    Trial {
+        id: "set-uid",
+        title: "works set-uid",
+        stock_loader: false,
+        see: secure,
+        tells: |seen| seen == [1, 1, 1],
+        judge: |control, seen| match seen {
+            [value, secure, _] if [*value, *secure] != control[..2] => wrong(*value),
+            [.., 0] => (Verdict::Yes, None),
+            _ => (Verdict::Other, Some("starts as ever; is searched for as ever".to_owned())),
+        },
+    },
+    Trial {
+        id: "strip",
+        title: "survives strip",
+        stock_loader: false,
+        see: stripped,
+        tells: |seen| seen[0] == seen[2] && seen[4] > 0,
+        judge: |_, seen| match seen {
+            [before, tries, after, tries_after, _] if before == after && tries == tries_after => {
+                (Verdict::Yes, None)
+            }
+            [before, _, after, ..] if before != after => wrong(*after),
+            _ => (Verdict::No, Some("it is searched for again".to_owned())),
+        },
+    },
+];
+
+/// The same numbers as without the carrier; `unlike` says what it means where they are not.
+fn as_ever(control: &[i64], seen: &[i64], unlike: &str) -> Judged {
+    match seen {
+        seen if control == seen => (Verdict::Yes, None),
+        seen if seen.contains(&-1) => wrong(-1),
+        _ => (Verdict::No, Some(unlike.to_owned())),
+    }
+}
+
+/// The same value, and fewer tries.
+fn calmed(control: &[i64], seen: &[i64]) -> Judged {
+    match seen {
+        [value, _] if *value != control[0] => wrong(*value),
+        [_, tries] if *tries <= 1 => (Verdict::Yes, None),
+        [_, tries] if *tries < control[1] => {
+            (Verdict::Yes, Some(format!("{tries} tries instead of {}", control[1])))
+        }
+        [_, tries] => (Verdict::No, Some(format!("{tries} tries, {} without", control[1]))),
+        _ => (Verdict::Other, None),
+    }
+}
+
+fn wrong(value: i64) -> Judged {
+    let why = match value {
+        -1 => "it does not start, or lacks a library".to_owned(),
+        value => format!("it loads another library ({value})"),
+    };
+    (Verdict::No, Some(why))
+}
+
+fn run(
+    lab: &Lab,
+    applied: &dyn Applied,
+    program: &str,
+    variables: &[(&str, OsString)],
+) -> Result<Ran> {
+    lab.start(applied.start(&lab.program(program), variables)?)
+}
+
+/// A program's value, and how often a library of it was tried.
+fn searched(ran: &Ran, soname: &str) -> Vec<i64> {
+    vec![ran.value, ran.tries(soname)]
+}
+
+/// The values of several starts.
+fn values(
+    lab: &Lab,
+    applied: &dyn Applied,
+    starts: &[(&str, &[(&str, OsString)])],
+) -> Result<Vec<i64>> {
+    starts.iter().map(|(program, with)| Ok(run(lab, applied, program, with)?.value)).collect()
+}
+
+/// Before and after a library appears in a directory that is searched first.
+fn later(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
+    let before = run(lab, applied, "later", &[])?.value;
+    let place = lab.outside("later").join("libone.so.1");
+    std::fs::copy(lab.outside("kept").join("libone.so.1"), &place)?;
+    let after = run(lab, applied, "later", &[]);
+    std::fs::remove_file(place)?;
+    Ok(vec![before, after?.value])
+}
+
+/// The value, secure-execution mode, and whether the library had to be searched for: one try
+/// at least went to a directory of the run path that has it not. The loader tells nothing in
+/// this mode, so that directory is closed to see whether it is asked for.
+fn secure(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "it takes root to give a program to another user"
+    );
+    let ran = run(lab, applied, "suid", &[])?;
+    ensure!(ran.secure, "set-uid programs get no rights here (nosuid)");
+    let trap = Trap::set(lab)?;
+    let trapped = run(lab, applied, "suid", &[])?.value != ran.value;
+    trap.lift()?;
+    Ok(vec![ran.value, i64::from(ran.secure), i64::from(trapped)])
+}
+
+/// A file that ends the search with an error, where the searched library is not yet.
+struct Trap(std::path::PathBuf);
+
+impl Trap {
+    fn set(lab: &Lab) -> Result<Self> {
+        let file = lab.first_searched().join("libone.so.1");
+        // Long enough for an ELF header, and none: the loader gives up at it.
+        std::fs::write(&file, [b'x'; 1024])?;
+        Ok(Self(file))
+    }
+
+    fn lift(self) -> Result<()> {
+        Ok(std::fs::remove_file(self.0)?)
+    }
+}
+
+/// The value and the tries before and after `strip` of all objects, and the bytes it saved.
+fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
+    let before = run(lab, applied, "plain", &[])?;
+    let size = |paths: &[std::path::PathBuf]| -> Result<i64> {
+        let lengths = paths.iter().map(|path| Ok(path.metadata()?.len() as i64));
+        lengths.sum()
+    };
+    let mut objects = lab.objects();
+    // One that could not be linked statically is not there.
+    objects.retain(|path| path.exists());
+    let had = size(&objects)?;
+    let mut command = std::process::Command::new("strip");
+    plain(&mut command);
+    let said = command.args(&objects).output().map_err(|_| anyhow!("no strip here"))?;
+    ensure!(said.status.success(), "strip: {}", last_line(&said.stderr));
+    let after = run(lab, applied, "plain", &[])?;
+    let tries = |ran: &Ran| ran.tries("libone.so.1");
+    Ok(vec![before.value, tries(&before), after.value, tries(&after), had - size(&objects)?])
+}
+
+/// Whether the program with much static TLS starts under an audit module that nobody made room
+/// for.
+fn bare_audit_starts(lab: &Lab) -> Result<bool> {
+    let mut command = std::process::Command::new(lab.program("tls"));
+    plain(&mut command);
+    command.env("LD_AUDIT", lab.audit_module());
+    Ok(lab.start(command)?.value == 3)
+}

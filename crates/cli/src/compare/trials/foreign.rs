@@ -1,0 +1,111 @@
+//! The trial of a foreign architecture: a program of a few hundred bytes for a machine that
+//! this one is not, so that nothing of it could be run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use becalm_core::elf::{Class, Endian, Ident, ident};
+
+use crate::compare::apply::{self, Kind, Site};
+use crate::compare::args::Compared;
+use crate::compare::comparison::{Cell, Verdict};
+use crate::compare::table::answer;
+use crate::compare::trials::columns::Bench;
+use crate::loader::fixture::{Object, object};
+
+/// `EM_S390`, of the other byte order than most.
+const S390: u16 = 22;
+/// `EM_AARCH64`.
+const AARCH64: u16 = 183;
+
+/// What a loader is told by: its release, and the directories compiled into it.
+const LOADER: &[u8] =
+    b"\0GNU C Library (trial) stable release version 2.36.\0/lib64/\0/usr/lib64/\0";
+
+/// The answer for a column.
+pub(crate) fn cell(bench: &Bench<'_>, kind: Kind) -> Cell {
+    if !matches!(kind, Kind::Strategy(_)) {
+        return Cell { text: "–".to_owned(), ..answer(Verdict::Other, None) };
+    }
+    match tried(bench, kind) {
+        Ok((before, after)) if after < before => answer(Verdict::Yes, None),
+        Ok((before, after)) => {
+            answer(Verdict::No, Some(format!("{after} misses are foreseen, {before} without")))
+        }
+        Err(why) => answer(Verdict::No, Some(format!("{why:#}"))),
+    }
+}
+
+/// The misses foreseen before and after.
+fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64)> {
+    let store = bench.place.join("foreign").join(kind.name());
+    let package = |name: &str| store.join(format!("{:032}-{name}-1", 0));
+    let target = target()?;
+    let write = |path: &Path, what: &Object<'_>| -> Result<()> {
+        fs::create_dir_all(path.parent().unwrap_or(path))?;
+        fs::write(path, object(&target, what)).with_context(|| path.display().to_string())
+    };
+    let loader = package("libc").join("lib/ld64.so.1");
+    write(&loader, &Object { soname: Some("ld64.so.1"), ..Object::default() })?;
+    let mut bytes = fs::read(&loader)?;
+    bytes.extend_from_slice(LOADER);
+    fs::write(&loader, bytes)?;
+    let library = package("one").join("lib/libone.so.1");
+    write(&library, &Object { soname: Some("libone.so.1"), ..Object::default() })?;
+    for empty in ["two", "three"] {
+        fs::create_dir_all(package(empty).join("lib"))?;
+    }
+    let dirs = ["two", "three", "one"].map(|name| package(name).join("lib").display().to_string());
+    let runpath = dirs.join(":");
+    let program = package("app").join("bin/app");
+    let text = loader.display().to_string();
+    let app = Object {
+        needed: Some("libone.so.1"),
+        runpath: Some(&runpath),
+        interpreter: Some(&text),
+        ..Object::default()
+    };
+    write(&program, &app)?;
+    let site = Site {
+        becalm: bench.becalm,
+        programs: std::slice::from_ref(&program),
+        objects: std::slice::from_ref(&program),
+        prefixes: std::slice::from_ref(&store),
+        stores: store.as_os_str(),
+        index: bench.place.join("foreign.so"),
+    };
+    if kind == Kind::Strategy(Compared::AbsoluteLoader) {
+        bail!("the loader cannot be asked: it does not run here");
+    }
+    foreseen(kind, &site, &program)
+}
+
+/// Puts the carrier on and asks what it made of the start.
+fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64)> {
+    let before = fs::read(program)?;
+    let (_, told) = apply::put(kind, site, &["--libc", "glibc-2.36", "--cpu", "baseline"])?;
+    if let Some(why) = told.as_ref().map(apply::refusals).and_then(|all| all.into_iter().next()) {
+        bail!("{why}");
+    }
+    let count = |when: &str| -> Option<u64> {
+        let storm = &told.as_ref()?["programs"][0][when];
+        Some(storm["missed_opens"].as_u64()? + storm["missed_stats"].as_u64()?)
+    };
+    let (Some(was), Some(is)) = (count("before"), count("after")) else {
+        bail!("nothing is foreseen of it");
+    };
+    if kind != Kind::Strategy(Compared::Ldcache) && fs::read(program)? == before {
+        bail!("the program was left as it is");
+    }
+    Ok((was, is))
+}
+
+/// A machine that this one is not.
+fn target() -> Result<Ident> {
+    let base = fs::read("/proc/self/exe")?;
+    let own = ident(&base).context("this program")?;
+    let machine = if own.machine == S390 { AARCH64 } else { S390 };
+    let endian = if machine == S390 { Endian::Big } else { Endian::Little };
+    Ok(Ident { class: Class::Elf64, endian, machine, flags: 0, ..own })
+}

@@ -1,0 +1,345 @@
+//! A store built for the trials, made anew for each carrier, and starts of its programs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io::{Read, Seek};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use becalm_host::child::status_within;
+use bstr::ByteSlice;
+use rustc_hash::FxHasher;
+
+use crate::compare::apply::{last_line, plain};
+use crate::compare::trials::sources::{AUDIT, EMPTY, OBJECTS, OUTSIDE, Object, SHOW};
+use crate::scratch::{How, copy_tree};
+
+/// Longer than any of the programs takes.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Longer than the grain of a file system's clock: what changed a moment ago is not trusted
+/// by indexes.
+const GRAIN: Duration = Duration::from_millis(300);
+
+/// The owner of the set-id program: nobody, on all systems of this kind.
+const NOBODY: u32 = 65_534;
+
+/// A store for trials.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    /// Where everything is that does not lie in the store.
+    place: PathBuf,
+    /// The store, as the programs know it.
+    store: PathBuf,
+    /// The hwcaps subdirectory that this machine's loader looks into last.
+    hwcap: Option<String>,
+    /// The loader that the programs name, instead of the compiler's.
+    loader: Option<PathBuf>,
+}
+
+/// What a start showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ran {
+    /// The number the program printed; -1 where it did not get so far.
+    pub value: i64,
+    /// Whether it ran in secure-execution mode.
+    pub secure: bool,
+    /// The files of its objects.
+    pub objects: Vec<String>,
+    /// What the loader tried, in order (`LD_DEBUG=libs`).
+    pub tried: Vec<String>,
+}
+
+impl Ran {
+    /// How often a library was tried.
+    pub(crate) fn tries(&self, soname: &str) -> i64 {
+        let is_it = |path: &&String| path.ends_with(&format!("/{soname}"));
+        self.tried.iter().filter(is_it).count() as i64
+    }
+
+    /// Whether an object of that file name was loaded.
+    pub(crate) fn has(&self, soname: &str) -> bool {
+        self.objects.iter().any(|path| path.ends_with(&format!("/{soname}")))
+    }
+}
+
+impl Lab {
+    /// Builds the store at `store`, a directory that is there and empty, with what belongs to
+    /// it below `place`.
+    ///
+    /// # Errors
+    /// There is no C compiler, or it fails.
+    pub(crate) fn build(
+        place: &Path,
+        store: &Path,
+        hwcap: Option<&str>,
+        loader: Option<&Path>,
+    ) -> Result<Self> {
+        let lab = Self {
+            place: place.to_owned(),
+            store: store.to_owned(),
+            hwcap: hwcap.map(str::to_owned),
+            loader: loader.map(Path::to_owned),
+        };
+        for dir in ["later", "golden"] {
+            fs::create_dir_all(lab.outside(dir))?;
+        }
+        for package in EMPTY {
+            fs::create_dir_all(lab.package(package).join("lib"))?;
+        }
+        for object in OBJECTS {
+            lab.compile(object)?;
+        }
+        for (dir, file, source) in OUTSIDE {
+            let path = lab.outside(dir).join(file);
+            lab.cc(&path, source, &["-shared".into(), "-fPIC".into(), soname(&path)])?;
+        }
+        lab.cc(&lab.audit_module(), AUDIT, &["-shared".into(), "-fPIC".into()])?;
+        let golden = lab.outside("golden");
+        fs::remove_dir(&golden)?;
+        copy_tree(&lab.store, &golden, How::Copied)?;
+        Ok(lab)
+    }
+
+    /// The store as it was built, and nothing of what was done to it since.
+    ///
+    /// # Errors
+    /// Files cannot be removed or copied.
+    pub(crate) fn renew(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.store)? {
+            fs::remove_dir_all(entry?.path())?;
+        }
+        let _ = fs::remove_file(self.outside("later").join("libone.so.1"));
+        let golden = self.outside("golden");
+        for entry in fs::read_dir(&golden)? {
+            let name = entry?.file_name();
+            copy_tree(&golden.join(&name), &self.store.join(&name), How::Copied)?;
+        }
+        self.give_away()?;
+        std::thread::sleep(GRAIN);
+        Ok(())
+    }
+
+    /// The set-id program's owner and mode, where we may give files away.
+    fn give_away(&self) -> Result<()> {
+        if rustix::process::geteuid().is_root() {
+            let suid = self.program("suid");
+            if std::os::unix::fs::chown(&suid, Some(NOBODY), None).is_ok() {
+                fs::set_permissions(&suid, fs::Permissions::from_mode(0o4755))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &Path {
+        &self.store
+    }
+
+    /// A directory outside the store.
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        self.place.join(name)
+    }
+
+    /// An audit module that does nothing.
+    pub(crate) fn audit_module(&self) -> PathBuf {
+        self.outside("audit.so")
+    }
+
+    /// The directory that the long run paths have first; nothing is in it.
+    pub(crate) fn first_searched(&self) -> PathBuf {
+        self.package("none").join("lib")
+    }
+
+    /// Whether there is a variant for this machine's CPU.
+    pub(crate) fn has_variant(&self) -> bool {
+        self.hwcap.is_some()
+    }
+
+    /// A program of the store.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.package(&format!("app-{name}")).join("bin").join(name)
+    }
+
+    /// All programs.
+    pub(crate) fn programs(&self) -> Vec<PathBuf> {
+        self.files(|object| object.path.contains("/bin/"))
+    }
+
+    /// Libraries that programs open by their paths.
+    pub(crate) fn plugins(&self) -> Vec<PathBuf> {
+        self.files(|object| object.path.ends_with("/plugin.so"))
+    }
+
+    /// All objects.
+    pub(crate) fn objects(&self) -> Vec<PathBuf> {
+        self.files(|_| true)
+    }
+
+    fn files(&self, which: impl Fn(&Object) -> bool) -> Vec<PathBuf> {
+        let all = OBJECTS.iter().filter(|object| which(object));
+        all.filter_map(|object| self.path(object.path)).collect()
+    }
+
+    /// Where a path of [`OBJECTS`] is; `None` for a variant that this machine has not.
+    fn path(&self, path: &str) -> Option<PathBuf> {
+        let (package, rest) = path.split_once('/').unwrap_or((path, ""));
+        let rest = match &self.hwcap {
+            Some(hwcap) => rest.replace("HWCAP", hwcap),
+            None if rest.contains("HWCAP") => return None,
+            None => rest.to_owned(),
+        };
+        Some(self.package(package).join(rest))
+    }
+
+    /// The directory of a package, named as in the stores of Nix and Guix.
+    fn package(&self, name: &str) -> PathBuf {
+        let mut hasher = FxHasher::default();
+        name.hash(&mut hasher);
+        self.store.join(format!("{0:016x}{0:016x}-{name}-1", hasher.finish()))
+    }
+
+    /// Links each program again, with the sources of all that it needs and nothing shared; gives
+    /// those that cannot be linked so.
+    ///
+    /// # Errors
+    /// There is no static C library, or no compiler.
+    pub(crate) fn link_statically(&self) -> Result<Vec<(PathBuf, String)>> {
+        let trial = self.outside("static-trial");
+        let source = "int main(void) { return 0; }";
+        self.cc(&trial, source, &["-static".into()]).map_err(|_| anyhow!("no static C library"))?;
+        let mut failed = Vec::new();
+        for object in OBJECTS.iter().filter(|object| object.path.contains("/bin/")) {
+            let Some(out) = self.path(object.path) else { continue };
+            let mut arguments: Vec<OsString> = vec!["-static".into()];
+            for (at, needed) in closure(object).into_iter().enumerate() {
+                let file = self.outside(&format!("part-{at}.c"));
+                fs::write(&file, needed.source)?;
+                arguments.push(file.into());
+            }
+            // Its mode and owner stay those of the dynamic one.
+            if let Err(error) = self.cc(&out, &self.source(object), &arguments) {
+                failed.push((out, format!("{error:#}")));
+            }
+        }
+        self.give_away()?;
+        Ok(failed)
+    }
+
+    /// The source of a program, with what all of them have.
+    fn source(&self, object: &Object) -> String {
+        let mut source = SHOW.to_owned();
+        match object.source.split_once('@') {
+            None => source.push_str(object.source),
+            Some((before, rest)) => {
+                let (package, rest) = rest.split_once('/').unwrap_or((rest, ""));
+                let package = self.package(package).display().to_string();
+                source.extend([before, &package, "/", rest]);
+            }
+        }
+        source
+    }
+
+    fn compile(&self, object: &Object) -> Result<()> {
+        let Some(out) = self.path(object.path) else { return Ok(()) };
+        let is_program = object.path.contains("/bin/");
+        let source = if is_program { self.source(object) } else { object.source.to_owned() };
+        let mut arguments: Vec<OsString> = Vec::new();
+        match (is_program, &self.loader) {
+            (false, _) => arguments.extend(["-shared".into(), "-fPIC".into(), soname(&out)]),
+            (true, loader) => {
+                let named = loader.as_ref().map(|loader| option("-Wl,--dynamic-linker=", loader));
+                arguments.extend(named);
+            }
+        }
+        arguments.extend(object.needs.iter().filter_map(|path| self.path(path)).map(Into::into));
+        let dirs = object.run_path.iter().map(|dir| match dir.strip_prefix('/') {
+            Some(outside) => self.outside(outside),
+            None => self.package(dir).join("lib"),
+        });
+        let dirs: Vec<String> = dirs.map(|dir| dir.display().to_string()).collect();
+        if !dirs.is_empty() {
+            arguments.push(format!("-Wl,--enable-new-dtags,-rpath,{}", dirs.join(":")).into());
+        }
+        arguments.extend(object.flags.iter().map(OsString::from));
+        self.cc(&out, &source, &arguments)
+    }
+
+    fn cc(&self, out: &Path, source: &str, arguments: &[OsString]) -> Result<()> {
+        let file = self.place.join("source.c");
+        fs::create_dir_all(out.parent().unwrap_or(out))?;
+        fs::write(&file, source)?;
+        let mut command = Command::new("cc");
+        plain(&mut command);
+        command.args(["-w", "-O1", "-Wl,--no-as-needed", "-o"]).arg(out).arg(&file).args(arguments);
+        let said = command.output().map_err(|_| anyhow!("no C compiler (cc)"))?;
+        let twice = said.stderr.contains_str("multiple definition");
+        ensure!(!twice, "two libraries define the same");
+        ensure!(said.status.success(), "cc: {}", last_line(&said.stderr));
+        Ok(())
+    }
+
+    /// Starts a program, and has its loader say what it tries.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not end.
+    pub(crate) fn start(&self, mut command: Command) -> Result<Ran> {
+        let log = tempfile::tempdir_in(&self.place)?;
+        command.env("LD_DEBUG", "libs").env("LD_DEBUG_OUTPUT", log.path().join("log"));
+        let mut out = tempfile::tempfile_in(&self.place)?;
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(Stdio::null());
+        let mut child = command.spawn().context("a program built for it")?;
+        status_within(&mut child, LIMIT)?.context("did not end")?;
+        let mut text = String::new();
+        out.rewind()?;
+        out.read_to_string(&mut text)?;
+        let after =
+            |word: &'static str| text.lines().filter_map(move |line| line.strip_prefix(word));
+        let value = after("value ").next().and_then(|number| number.parse().ok());
+        Ok(Ran {
+            value: value.unwrap_or(-1),
+            secure: after("secure ").next() == Some("1"),
+            objects: after("object ").map(str::to_owned).collect(),
+            tried: tried(log.path())?,
+        })
+    }
+}
+
+/// All that an object needs, each once.
+fn closure(object: &Object) -> Vec<&'static Object> {
+    let mut all: Vec<&Object> = Vec::new();
+    let mut left: Vec<&str> = object.needs.to_vec();
+    while let Some(path) = left.pop() {
+        let Some(needed) = OBJECTS.iter().find(|other| other.path == path) else { continue };
+        if !all.iter().any(|known| known.path == path) {
+            all.push(needed);
+            left.extend(needed.needs);
+        }
+    }
+    all
+}
+
+/// What loaders wrote into a folder of logs.
+fn tried(logs: &Path) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(logs)? {
+        let text = fs::read_to_string(entry?.path())?;
+        let paths = text.lines().filter_map(|line| line.split_once("trying file="));
+        all.extend(paths.map(|(_, path)| path.to_owned()));
+    }
+    Ok(all)
+}
+
+fn soname(path: &Path) -> OsString {
+    option("-Wl,-soname,", Path::new(path.file_name().unwrap_or_default()))
+}
+
+fn option(name: &str, value: &Path) -> OsString {
+    let mut option = OsString::from(name);
+    option.push(value);
+    option
+}

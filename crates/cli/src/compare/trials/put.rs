@@ -1,0 +1,54 @@
+//! becalm's own carriers, as trials see them: put on by becalm's own commands.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::compare::apply::{self, Kind, Site, Variables};
+use crate::compare::args::Compared;
+use crate::compare::trials::Applied;
+use crate::compare::trials::lab::Lab;
+
+/// A carrier, or the untouched store.
+pub(crate) struct Put<'a> {
+    kind: Kind,
+    becalm: &'a Path,
+    variables: Variables,
+}
+
+impl<'a> Put<'a> {
+    /// One that is not put on yet.
+    pub(crate) fn new(kind: Kind, becalm: &'a Path) -> Self {
+        Self { kind, becalm, variables: Vec::new() }
+    }
+}
+
+impl Applied for Put<'_> {
+    fn apply(&mut self, lab: &Lab) -> Result<()> {
+        let mut programs = lab.programs();
+        if self.kind == Kind::Strategy(Compared::Farm) {
+            programs.extend(lab.plugins());
+        }
+        let site = Site {
+            becalm: self.becalm,
+            programs: &programs,
+            objects: &lab.objects(),
+            prefixes: &[lab.store().to_owned()],
+            stores: lab.store().as_os_str(),
+            index: lab.outside("index.so"),
+        };
+        // What is left as it is shows in the trials.
+        (self.variables, _) = apply::apply(self.kind, &site)?;
+        Ok(())
+    }
+
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command> {
+        let mut command = Command::new(program);
+        apply::plain(&mut command);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        Ok(command)
+    }
+}

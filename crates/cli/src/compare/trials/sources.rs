@@ -1,0 +1,179 @@
+//! The programs and libraries that properties are tried on: C sources, where each object
+//! lies, and what it searches.
+
+/// What every program ends with: the objects it has, whether it runs in secure-execution
+/// mode, and its own number.
+pub(crate) const SHOW: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+static int show_one(struct dl_phdr_info *info, size_t size, void *data) {
+  (void) size; (void) data;
+  printf("object %s\n", info->dlpi_name);
+  return 0;
+}
+static int show(int value) {
+  dl_iterate_phdr(show_one, 0);
+  printf("secure %d\nvalue %d\n", getauxval(AT_SECURE) != 0, value);
+  return 0;
+}
+"#;
+
+/// One object of the store.
+pub(crate) struct Object {
+    /// `PACKAGE/DIR/NAME`; `HWCAP` stands for a hwcaps subdirectory.
+    pub path: &'static str,
+    /// Its C source; programs get [`SHOW`] before it. `@PACKAGE` stands for the directory of
+    /// a package.
+    pub source: &'static str,
+    /// What it is linked with, as `path` above, in order.
+    pub needs: &'static [&'static str],
+    /// Its run path: packages, whose `lib` is meant, and `/NAME` for a directory that may
+    /// change, outside the store.
+    pub run_path: &'static [&'static str],
+    /// Further arguments of the compiler.
+    pub flags: &'static [&'static str],
+}
+
+const PLAIN: Object = Object { path: "", source: "", needs: &[], run_path: &[], flags: &[] };
+
+/// A run path that has to be searched for long.
+const LONG: &[&str] = &["none", "two", "gl", "la", "lb", "one"];
+
+/// A library that says it is opened at run time (the FDO dlopen note, systemd's
+/// ELF_DLOPEN_METADATA: owner `FDO`, type 0x407c0c0a, JSON).
+const OPENS: &str = r#"
+__asm__(".section .note.dlopen,\"a\",%note\n .balign 4\n .long 4, 2f - 1f, 0x407c0c0a\n"
+  ".asciz \"FDO\"\n 1: .asciz \"[{\\\"soname\\\":[\\\"libone.so.1\\\"],\\\"feature\\\":\\\"one\\\",\\\"description\\\":\\\"one\\\",\\\"priority\\\":\\\"required\\\"}]\"\n"
+  "2: .balign 4\n .previous");
+int main(void) {
+  void *l = dlopen("libone.so.1", RTLD_NOW);
+  return show(l ? ((int (*)(void)) dlsym(l, "one"))() : -1);
+}"#;
+
+/// All objects, those before others that these need. The sonames are the file names.
+pub(crate) const OBJECTS: &[Object] = &[
+    Object { path: "one/lib/libone.so.1", source: "int one(void) { return 1; }", ..PLAIN },
+    Object { path: "one/lib/libquiet.so.1", source: "int quiet(void) { return 0; }", ..PLAIN },
+    Object { path: "two/lib/libx.so.1", source: "int x(void) { return 2; }", ..PLAIN },
+    Object { path: "three/lib/libx.so.1", source: "int x(void) { return 1; }", ..PLAIN },
+    Object {
+        path: "la/lib/liba.so.1",
+        source: "int x(void); int a(void) { return x(); }",
+        needs: &["three/lib/libx.so.1"],
+        run_path: &["three"],
+        ..PLAIN
+    },
+    Object {
+        path: "lb/lib/libb.so.1",
+        source: "int x(void); int b(void) { return x(); }",
+        needs: &["two/lib/libx.so.1"],
+        run_path: &["two"],
+        ..PLAIN
+    },
+    Object { path: "gl/lib/libGLdriver.so.0", source: "int draw(void) { return 1; }", ..PLAIN },
+    Object {
+        path: "glvnd/lib/libGL.so.1",
+        source: "#include <dlfcn.h>\nint gl(void) { void *l = dlopen(\"libGLdriver.so.0\", RTLD_NOW);\n\
+                 return l ? ((int (*)(void)) dlsym(l, \"draw\"))() : -1; }",
+        run_path: &["none", "gl"],
+        ..PLAIN
+    },
+    Object { path: "hw/lib/libhw.so.1", source: "int hw(void) { return 1; }", ..PLAIN },
+    Object { path: "hw/lib/HWCAP/libhw.so.1", source: "int hw(void) { return 2; }", ..PLAIN },
+    Object {
+        path: "tls/lib/libtls.so.1",
+        source: "__thread char block[3000] __attribute__((tls_model(\"initial-exec\"))) = {3};\n\
+                 int tls(void) { return block[0]; }",
+        flags: &["-ftls-model=initial-exec"],
+        ..PLAIN
+    },
+    Object {
+        path: "plug/lib/plugin.so",
+        source: "int one(void); int plugin(void) { return one(); }",
+        needs: &["one/lib/libone.so.1"],
+        run_path: LONG,
+        ..PLAIN
+    },
+    Object {
+        path: "app-plain/bin/plain",
+        source: "int one(void); int main(void) { return show(one()); }",
+        needs: &["one/lib/libone.so.1", "one/lib/libquiet.so.1"],
+        run_path: LONG,
+        ..PLAIN
+    },
+    Object {
+        path: "app-suid/bin/suid",
+        source: "int one(void); int main(void) { return show(one()); }",
+        needs: &["one/lib/libone.so.1"],
+        run_path: LONG,
+        ..PLAIN
+    },
+    Object {
+        path: "app-later/bin/later",
+        source: "int one(void); int main(void) { return show(one()); }",
+        needs: &["one/lib/libone.so.1"],
+        run_path: &["/later", "none", "one"],
+        ..PLAIN
+    },
+    Object {
+        path: "app-ab/bin/ab",
+        source: "int a(void), b(void); int main(void) { return show(10 * a() + b()); }",
+        needs: &["la/lib/liba.so.1", "lb/lib/libb.so.1"],
+        run_path: &["none", "la", "lb"],
+        flags: &["-Wl,--allow-shlib-undefined"],
+    },
+    Object {
+        path: "app-ba/bin/ba",
+        source: "int a(void), b(void); int main(void) { return show(10 * a() + b()); }",
+        needs: &["lb/lib/libb.so.1", "la/lib/liba.so.1"],
+        run_path: &["none", "la", "lb"],
+        flags: &["-Wl,--allow-shlib-undefined"],
+    },
+    Object {
+        path: "app-draw/bin/draw",
+        source: "int gl(void); int main(void) { return show(gl()); }",
+        needs: &["glvnd/lib/libGL.so.1"],
+        run_path: &["none", "glvnd"],
+        ..PLAIN
+    },
+    Object {
+        path: "app-hw/bin/hw",
+        source: "int hw(void); int main(void) { return show(hw()); }",
+        needs: &["hw/lib/libhw.so.1"],
+        run_path: &["none", "hw"],
+        ..PLAIN
+    },
+    Object {
+        path: "app-tls/bin/tls",
+        source: "int tls(void); int main(void) { return show(tls()); }",
+        needs: &["tls/lib/libtls.so.1"],
+        run_path: &["none", "tls"],
+        ..PLAIN
+    },
+    Object { path: "app-opens/bin/opens", source: OPENS, run_path: LONG, ..PLAIN },
+    Object {
+        path: "app-plugs/bin/plugs",
+        source: "int main(void) { void *l = dlopen(\"@plug/lib/plugin.so\", RTLD_NOW);\n\
+                 return show(l ? ((int (*)(void)) dlsym(l, \"plugin\"))() : -1); }",
+        run_path: &["none"],
+        ..PLAIN
+    },
+];
+
+/// Libraries outside the store: directory, file, source.
+pub(crate) const OUTSIDE: &[(&str, &str, &str)] = &[
+    ("over", "libone.so.1", "int one(void) { return 9; }"),
+    ("over", "libpreload.so", "int one(void) { return 7; }"),
+    ("driver", "libGLdriver.so.0", "int draw(void) { return 6; }"),
+    ("stack", "libGL.so.1", "int gl(void) { return 8; }"),
+    ("kept", "libone.so.1", "int one(void) { return 5; }"),
+];
+
+/// Packages without any object, which are searched in vain.
+pub(crate) const EMPTY: &[&str] = &["none"];
+
+/// An audit module that does nothing.
+pub(crate) const AUDIT: &str = "unsigned la_version(unsigned version) { return version; }";

@@ -1,0 +1,39 @@
+//! The programs of the trials linked statically: what `--static` is about, tried on what can be
+//! built here.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, anyhow};
+
+use crate::compare::apply::plain;
+use crate::compare::trials::Applied;
+use crate::compare::trials::lab::Lab;
+
+/// Static programs in the place of the dynamic ones.
+#[derive(Default)]
+pub(crate) struct StaticBuild {
+    /// Those that cannot be linked so, and why.
+    unlinked: BTreeMap<PathBuf, String>,
+}
+
+impl Applied for StaticBuild {
+    fn apply(&mut self, lab: &Lab) -> Result<()> {
+        for (program, error) in lab.link_statically()? {
+            self.unlinked.insert(program, error);
+        }
+        Ok(())
+    }
+
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command> {
+        if let Some(why) = self.unlinked.get(program) {
+            return Err(anyhow!("it cannot be linked so: {why}"));
+        }
+        let mut command = Command::new(program);
+        plain(&mut command);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        Ok(command)
+    }
+}

@@ -1,0 +1,175 @@
+//! Carriers that break something on purpose: the right trial catches each, and a carrier that
+//! breaks nothing is caught by none.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+use becalm_core::edit::Edit;
+use becalm_host::{FactChoice, OsFs, loader_facts};
+
+use crate::compare::apply::plain;
+use crate::compare::comparison::Verdict;
+use crate::compare::trials::experiments::TRIALS;
+use crate::compare::trials::lab::Lab;
+use crate::compare::trials::{Applied, Seen, judged, see_all};
+use crate::terminal::words::path_bytes;
+
+/// Trials that say whether what is loaded is what was loaded.
+const FAITH: [&str; 8] = [
+    "library-path",
+    "preload",
+    "driver-swap",
+    "two-builds",
+    "keeps-libraries",
+    "hwcaps-variants",
+    "later-library",
+    "static-tls",
+];
+
+/// A program, and an edit of it.
+type Change = (&'static str, Box<dyn Fn(&Lab) -> Edit>);
+
+/// Edits of files, and what becomes of a program's environment.
+#[derive(Default)]
+struct Strategy {
+    edits: Vec<Change>,
+    passes_over: Option<&'static str>,
+}
+
+impl Applied for Strategy {
+    fn apply(&mut self, lab: &Lab) -> Result<()> {
+        for (program, edit) in &self.edits {
+            let path = lab.program(program);
+            let bytes = fs::read(&path)?;
+            let edited = becalm_rewrite::edit(bytes.as_slice(), &[edit(lab)])?;
+            let patch = edited.patch.expect("there is something to change");
+            fs::write(&path, patch.applied_to(&bytes))?;
+        }
+        Ok(())
+    }
+
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command> {
+        let mut command = Command::new(program);
+        plain(&mut command);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        if let Some(name) = self.passes_over {
+            command.env_remove(name);
+        }
+        Ok(command)
+    }
+}
+
+/// The needed string of a program, replaced by a path.
+fn absolute(
+    program: &'static str,
+    needed: &'static str,
+    path: fn(&Lab) -> std::path::PathBuf,
+) -> Change {
+    let edit =
+        move |lab: &Lab| Edit::ReplaceNeeded { from: needed.into(), to: path_bytes(&path(lab)) };
+    (program, Box::new(edit))
+}
+
+/// A library that the lab built, whatever its package is called.
+fn library(lab: &Lab, ending: &str) -> std::path::PathBuf {
+    let objects = lab.objects();
+    objects.into_iter().find(|path| path.ends_with(ending)).expect("it was built")
+}
+
+struct Scene {
+    _dir: tempfile::TempDir,
+    lab: Lab,
+    control: Vec<Seen>,
+}
+
+/// `None` where nothing can be built or tried.
+fn scene() -> Option<Scene> {
+    let skip = |why: &str| {
+        assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|v| v != "1"), "skipped: {why}");
+        eprintln!("skipped: {why}");
+        None
+    };
+    if Command::new("cc").arg("--version").output().is_err() {
+        return skip("no C compiler");
+    }
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let place = dir.path().canonicalize().expect("is there");
+    let store = place.join("store");
+    fs::create_dir(&store).expect("made");
+    // The lowest level, which a loader of this kind looks into on every machine that has any.
+    let shell = OsFs::new();
+    let subject = becalm_core::closure::Subject::open(&shell.session(), "/bin/sh".into());
+    let interpreter = subject.expect("a shell").interpreter().map(ToOwned::to_owned);
+    let facts = interpreter
+        .and_then(|path| loader_facts(&shell, path.as_ref(), &FactChoice::default()).ok());
+    let Some(facts) = facts else { return skip("no loader to try with") };
+    let hwcap = facts.hwcaps.last().map(|name| format!("glibc-hwcaps/{name}"));
+    let lab = Lab::build(&place, &store, hwcap.as_deref(), None).expect("built");
+    let control = see_all(&lab, &mut Strategy::default(), |_| true);
+    Some(Scene { _dir: dir, lab, control })
+}
+
+impl Scene {
+    /// The trials of [`FAITH`] that say no.
+    fn caught(&self, mut strategy: Strategy) -> Vec<&'static str> {
+        let seen = see_all(&self.lab, &mut strategy, |trial| FAITH.contains(&trial.id));
+        let all = TRIALS.iter().zip(&self.control).zip(&seen);
+        all.filter(|((trial, _), _)| FAITH.contains(&trial.id))
+            .filter(|((trial, control), seen)| {
+                judged(trial, control, seen).verdict == Some(Verdict::No)
+            })
+            .map(|((trial, _), _)| trial.id)
+            .collect()
+    }
+}
+
+#[test]
+fn each_kind_of_broken_strategy_is_caught_by_its_trial() {
+    let Some(scene) = scene() else { return };
+    // What the untouched store shows is what each trial needs to be able to tell.
+    for (trial, control) in TRIALS.iter().zip(&scene.control) {
+        let tells = control.as_ref().is_ok_and(|seen| (trial.tells)(seen));
+        let may_lack = ["hwcaps-variants", "set-uid", "strip"].contains(&trial.id);
+        assert!(tells || may_lack, "{}: {control:?}", trial.id);
+    }
+    assert_eq!(scene.caught(Strategy::default()), Vec::<&str>::new());
+
+    let drops = Strategy {
+        edits: vec![("plain", Box::new(|_| Edit::RemoveNeeded("libquiet.so.1".into())))],
+        ..Strategy::default()
+    };
+    assert_eq!(scene.caught(drops), ["keeps-libraries"]);
+
+    let deaf = Strategy { passes_over: Some("LD_LIBRARY_PATH"), ..Strategy::default() };
+    assert_eq!(scene.caught(deaf), ["library-path", "driver-swap"]);
+
+    let late = Strategy { passes_over: Some("LD_PRELOAD"), ..Strategy::default() };
+    assert_eq!(scene.caught(late), ["preload"]);
+
+    let stale = absolute("later", "libone.so.1", |lab| library(lab, "lib/libone.so.1"));
+    let stale = Strategy { edits: vec![stale], ..Strategy::default() };
+    assert_eq!(scene.caught(stale), ["later-library"]);
+
+    let fixed = absolute("draw", "libGL.so.1", |lab| library(lab, "lib/libGL.so.1"));
+    let fixed = Strategy { edits: vec![fixed], ..Strategy::default() };
+    assert_eq!(scene.caught(fixed), ["driver-swap"]);
+
+    // The order of a program's libraries decides which of two builds it gets.
+    let mixed = absolute("ab", "liba.so.1", |lab| library(lab, "lib/libb.so.1"));
+    let mixed = Strategy { edits: vec![mixed], ..Strategy::default() };
+    assert_eq!(scene.caught(mixed), ["two-builds"]);
+}
+
+#[test]
+fn a_strategy_that_does_nothing_removes_no_miss() {
+    let Some(scene) = scene() else { return };
+    let seen = see_all(&scene.lab, &mut Strategy::default(), |_| true);
+    for id in ["stock-glibc", "hwcaps-floor", "dlopen", "dlopen-needed"] {
+        let at = TRIALS.iter().position(|trial| trial.id == id).expect("there is one");
+        let cell = judged(&TRIALS[at], &scene.control[at], &seen[at]);
+        assert_eq!(cell.verdict, Some(Verdict::No), "{id}: {cell:?}");
+    }
+}

@@ -1,0 +1,5 @@
+//! `becalm demo`: shows the search, an index and what is left, in a scratch store.
+
+pub(crate) mod args;
+pub(crate) mod manual;
+pub(crate) mod run;

@@ -1,0 +1,18 @@
+//! `becalm env`.
+
+use crate::index::manual::INDEX_FILES;
+use crate::terminal::manual::{EXIT_STATUS, Section};
+
+/// What ends the help and the page of `becalm env`.
+pub(crate) const ENV: &[&Section] = &[&EXIT_STATUS, &INDEX_FILES, &ENV_EXAMPLES];
+
+const ENV_EXAMPLES: Section = Section {
+    title: "Examples",
+    entries: &[
+        ("eval \"$(becalm env)\"", "Calm this shell and what it starts."),
+        ("eval \"$(becalm env --undo)\"", "And back."),
+        ("becalm env --for fish | source", "The same in fish."),
+        ("becalm env --for profile.d > /etc/profile.d/becalm.sh", "Every login shell."),
+        ("becalm env --for systemd", "A drop-in; its first lines say where it goes."),
+    ],
+};

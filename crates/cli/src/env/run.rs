@@ -1,0 +1,301 @@
+//! `becalm env`: the lines that calm a session, and those that undo it.
+//!
+//! The session's static TLS covers the programs of the index and those that `PATH` names
+//! ([`session`]). For a shell the values are those of the environment becalm was started in, with the index
+//! put in or taken out; what is installed for later sessions adds to what it finds then.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::env::args::{Dialect, EnvArgs};
+use crate::env::session::{self, Needs};
+use crate::exit_code::ExitStatus;
+use crate::index::file::{self, Opened};
+use crate::index::variables::{self, AUDIT, STATIC_TLS, TUNABLES};
+use crate::index::{places, platforms, trust};
+use crate::terminal::{self, Stdout};
+
+/// What the lines set.
+struct Wanted {
+    /// The element of `LD_AUDIT`.
+    module: OsString,
+    /// The static TLS of the session.
+    static_tls: u64,
+}
+
+/// Prints the lines.
+///
+/// # Errors
+/// Where there is no index, or it is none.
+pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
+    let wanted = wanted(args)?;
+    let text = match (args.dialect, args.undo) {
+        (Dialect::Sh, undo) => shell(&wanted, undo, sh_line),
+        (Dialect::Fish, undo) => shell(&wanted, undo, fish_line),
+        (Dialect::ProfileD, false) => profile(&wanted),
+        (Dialect::Systemd, false) => systemd(&wanted),
+        (Dialect::Nixos, false) => nixos(&wanted),
+        (Dialect::ProfileD, true) => {
+            "rm /etc/profile.d/becalm.sh\n# then log in again\n".to_owned()
+        }
+        (Dialect::Systemd, true) => "\
+rm /etc/systemd/system.conf.d/becalm.conf /etc/systemd/user.conf.d/becalm.conf
+systemctl daemon-reexec
+# running services keep their environment until they are restarted
+"
+        .to_owned(),
+        (Dialect::Nixos, true) => {
+            "# take the module out of your configuration, then: nixos-rebuild switch\n".to_owned()
+        }
+    };
+    let mut out = Stdout::new();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(ExitStatus::Fine)
+}
+
+fn wanted(args: &EnvArgs) -> Result<Wanted> {
+    let path = args.index.clone().or_else(places::found);
+    // What undoes is wanted most where the index is gone or damaged.
+    let path = path.or_else(|| places::own().filter(|_| args.undo));
+    let Some(path) = path else {
+        let own = places::own().unwrap_or_else(|| PathBuf::from("index.so"));
+        bail!("no index at {}; becalm index STORE... makes one", own.display());
+    };
+    let needs = || match args.static_tls {
+        Some(bytes) => Needs::given(bytes),
+        None => Needs::of_path(is_for_all(args.dialect)),
+    };
+    match file::open(&path) {
+        Ok(index) => {
+            if !args.undo && is_for_all(args.dialect) {
+                check_for_all(&index)?;
+            }
+            let needs = needs();
+            let static_tls = needs.value(Some(&index))?;
+            if !args.undo {
+                index.tell_of_age();
+                warn_of(&index, static_tls)?;
+                needs.warn(&index, static_tls)?;
+            }
+            Ok(Wanted { module: platforms::audit_path(&index), static_tls })
+        }
+        Err(_) if args.undo => {
+            let static_tls = needs().value(None)?;
+            Ok(Wanted { module: std::path::absolute(path)?.into(), static_tls })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// True for what programs of other users will read.
+fn is_for_all(dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::Sh | Dialect::Fish => false,
+        Dialect::Systemd | Dialect::Nixos | Dialect::ProfileD => true,
+    }
+}
+
+/// The loader of a program whose user cannot read the index says so on stderr at every start; one
+/// that follows another user's index gives that user its rights.
+fn check_for_all(index: &Opened) -> Result<()> {
+    trust::check_for_all(&index.path).map_err(|why| {
+        anyhow!(
+            "{}: not for the programs of all users: {why}; make one for all with becalm index \
+             STORE... -o {}",
+            index.path.display(),
+            places::SYSTEM
+        )
+    })
+}
+
+/// Names the programs of the index that do not start in the session. No module can help those that
+/// want an alignment: the loader lays out static TLS before it asks one.
+fn warn_of(index: &Opened, session: u64) -> Result<()> {
+    let needs = index.index.static_tls_of_all();
+    for (program, need) in needs.with_context(|| index.path.display().to_string())? {
+        if u64::from(need) > session {
+            let what = format!(
+                "may not start in this session: its libraries take {need} bytes of static TLS; \
+                 becalm run starts it, as does becalm env --static-tls {need}"
+            );
+            terminal::note(program.as_ref(), &what);
+        }
+    }
+    let programs = index.index.no_start().with_context(|| index.path.display().to_string())?;
+    for program in &programs {
+        terminal::note(program.as_ref(), session::NO_START);
+    }
+    Ok(())
+}
+
+/// One line of a shell: a variable's new value, or `None` to unset it.
+type Line = fn(&str, Option<&OsStr>) -> String;
+
+fn shell(wanted: &Wanted, undo: bool, line: Line) -> String {
+    let now = |name: &str| env::var_os(name);
+    let (audit, tunables) = (now(AUDIT), now(TUNABLES));
+    let mut text = String::new();
+    if undo {
+        let index = platforms::index_of(&wanted.module);
+        let left = variables::without_index(audit.as_deref(), &index);
+        text.push_str(&line(AUDIT, left.as_deref()));
+        let left = variables::without_static_tls(tunables.as_deref(), wanted.static_tls);
+        text.push_str(&line(TUNABLES, left.as_deref()));
+        return text;
+    }
+    let with = variables::with_module(audit.as_deref(), &wanted.module);
+    text.push_str(&line(AUDIT, Some(&with)));
+    let with = variables::with_static_tls(tunables.as_deref(), wanted.static_tls);
+    text.push_str(&line(TUNABLES, Some(&with)));
+    text
+}
+
+fn sh_line(name: &str, value: Option<&OsStr>) -> String {
+    match value {
+        Some(value) => format!("export {name}={}\n", quoted(value)),
+        None => format!("unset {name}\n"),
+    }
+}
+
+fn fish_line(name: &str, value: Option<&OsStr>) -> String {
+    match value {
+        // In single quotes fish takes a backslash and a quote with a backslash before them.
+        Some(value) => {
+            let text = value.to_string_lossy().replace('\\', "\\\\").replace('\'', "\\'");
+            format!("set -gx {name} '{text}'\n")
+        }
+        None => format!("set -e {name}\n"),
+    }
+}
+
+/// In single quotes for a POSIX shell.
+fn quoted(text: &OsStr) -> String {
+    format!("'{}'", text.to_string_lossy().replace('\'', "'\\''"))
+}
+
+/// Adds to what other files of the folder have set, once.
+fn profile(wanted: &Wanted) -> String {
+    let module = quoted(&wanted.module);
+    let index = quoted(platforms::index_of(&wanted.module).as_os_str());
+    let mut text = format!(
+        "# /etc/profile.d/becalm.sh: programs find their libraries by becalm's index\n\
+         if [ -r {index} ]; then\n\
+         \x20 becalm_module={module}\n\
+         \x20 case \":${{{AUDIT}-}}:\" in\n\
+         \x20   *\":$becalm_module:\"*) ;;\n\
+         \x20   *) export {AUDIT}=\"${{{AUDIT}:+${AUDIT}:}}$becalm_module\" ;;\n\
+         \x20 esac\n\
+         \x20 unset becalm_module\n"
+    );
+    text.push_str(&format!(
+        "\x20 case \":${{{TUNABLES}-}}:\" in\n\
+         \x20   *:{STATIC_TLS}=*) ;;\n\
+         \x20   *) export {TUNABLES}=\"${{{TUNABLES}:+${TUNABLES}:}}{STATIC_TLS}={}\" ;;\n\
+         \x20 esac\n",
+        wanted.static_tls
+    ));
+    text.push_str("fi\n");
+    text
+}
+
+/// `man 5 systemd-system.conf`: quotes and percent signs mean something there, a dollar sign
+/// does not.
+fn systemd(wanted: &Wanted) -> String {
+    let value = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    let module = value(&wanted.module.to_string_lossy());
+    let static_tls = wanted.static_tls;
+    let assignments = format!("\"{AUDIT}={module}\" \"{TUNABLES}={STATIC_TLS}={static_tls}\"");
+    format!(
+        "# /etc/systemd/user.conf.d/becalm.conf for user services and sessions,\n\
+         # /etc/systemd/system.conf.d/becalm.conf for system services; then: systemctl daemon-reexec\n\
+         # One service alone: systemctl edit NAME, with [Service] and Environment= instead.\n\
+         [Manager]\n\
+         DefaultEnvironment={assignments}\n"
+    )
+}
+
+/// What NixOS puts into shell variables is read by a shell in double quotes.
+fn nixos(wanted: &Wanted) -> String {
+    let in_shell = |text: &str| {
+        let mut escaped = String::new();
+        for c in text.chars() {
+            if matches!(c, '\\' | '"' | '$' | '`') {
+                escaped.push('\\');
+            }
+            escaped.push(c);
+        }
+        escaped
+    };
+    let in_nix = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace("${", "\\${");
+    let module = in_nix(&in_shell(&wanted.module.to_string_lossy()));
+    format!(
+        "# A NixOS module; make the index anew after each rebuild (becalm index --update).\n\
+         {{\n  environment.variables.{AUDIT} = \"{module}\";\n\
+         \x20 environment.variables.{TUNABLES} = \"{STATIC_TLS}={}\";\n}}\n",
+        wanted.static_tls
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted() -> Wanted {
+        Wanted { module: "/i/it's.so.d/$PLATFORM".into(), static_tls: 4096 }
+    }
+
+    #[test]
+    fn shells_take_the_path_literally() {
+        assert_eq!(
+            sh_line(AUDIT, Some(&wanted().module)),
+            "export LD_AUDIT='/i/it'\\''s.so.d/$PLATFORM'\n"
+        );
+        assert_eq!(
+            fish_line(AUDIT, Some(&wanted().module)),
+            "set -gx LD_AUDIT '/i/it\\'s.so.d/$PLATFORM'\n"
+        );
+        assert_eq!((sh_line(AUDIT, None), fish_line(AUDIT, None)).0, "unset LD_AUDIT\n");
+    }
+
+    #[test]
+    fn nixos_keeps_the_token_from_its_shells() {
+        let text = nixos(&wanted());
+        assert!(text.contains("/i/it's.so.d/\\\\$PLATFORM\""), "{text}");
+        assert!(text.contains("glibc.rtld.optional_static_tls=4096"), "{text}");
+    }
+
+    /// A shell reads what Nix makes of the string, as it reads NixOS's `set-environment`.
+    #[test]
+    fn a_shell_on_nixos_gets_the_path_with_the_token() {
+        let text = nixos(&wanted());
+        let line = text.lines().find(|line| line.contains(AUDIT)).expect("a line");
+        let string = line.split_once(" = \"").expect("a string").1.trim_end_matches("\";");
+        // In a Nix string a backslash stands before a character that is meant literally.
+        let mut characters = string.chars();
+        let mut value = String::new();
+        while let Some(c) = characters.next() {
+            value.push(if c == '\\' { characters.next().expect("a character") } else { c });
+        }
+        let script = format!("export {AUDIT}=\"{value}\"; printf %s \"${AUDIT}\"");
+        let mut sh = std::process::Command::new("sh");
+        // The shell itself is not to be audited.
+        let ran = sh.env_remove(AUDIT).args(["-c", &script]).output().expect("sh runs");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), wanted().module.to_string_lossy());
+    }
+
+    #[test]
+    fn systemd_has_both_variables_on_one_line() {
+        let text = systemd(&wanted());
+        let line = text.lines().last().expect("lines");
+        assert_eq!(
+            line,
+            "DefaultEnvironment=\"LD_AUDIT=/i/it's.so.d/$PLATFORM\" \
+             \"GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096\""
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! The arguments of `becalm fix`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use becalm_core::fs::Mapping;
+use clap::{Args, ValueEnum, ValueHint};
+
+use crate::common_args::AssumeArgs;
+use crate::common_args::writing::{HardlinksArg, WritingArgs};
+
+/// The way a resolution reaches the loader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Strategy {
+    /// A note in each object, for a loader that reads notes.
+    Note,
+    /// Absolute paths for needed strings, for any loader.
+    Absolute,
+    /// One directory of links an object, for any loader.
+    Farm,
+    /// A loader cache in each package, for a loader that reads those.
+    Ldcache,
+    /// A DT_AUDIT entry in a program, and an index of its start beside it, for glibc 2.32 on.
+    Audit,
+}
+
+/// Where the answers of the absolute carrier come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Resolve {
+    /// The static walk: works for any architecture, runs nothing.
+    Static,
+    /// The loader's own answer: the program's loader is run to list its objects.
+    Loader,
+}
+
+/// Whose byte sequence a note is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compat {
+    /// Exactly what patchelf 0.19.3 `--build-resolution-cache` writes.
+    Patchelf,
+}
+
+/// The flags of `becalm fix`.
+#[derive(Debug, Args)]
+pub(crate) struct FixArgs {
+    /// Programs, libraries, or folders of them
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+
+    /// The way the answers are to reach the loader
+    #[arg(long, value_name = "CARRIER")]
+    pub with: Strategy,
+
+    /// Show what would be written and what would be left; write nothing
+    #[arg(short = 'n', long, help_heading = "Output")]
+    pub dry_run: bool,
+
+    /// Write one JSON object, schema becalm/fix/1
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// absolute: where the paths come from
+    #[arg(long, value_name = "HOW", default_value = "static", help_heading = "Carrier")]
+    pub resolve: Resolve,
+
+    /// absolute: a further needed string that stays short, such as libcuda.so.1
+    ///
+    /// The C library, the loader and the GL stack stay short always.
+    #[arg(long, value_name = "NEEDED", help_heading = "Carrier")]
+    pub keep: Vec<String>,
+
+    /// farm: give each object a directory of links to what it needs itself (the default)
+    #[arg(long, conflicts_with = "closure", help_heading = "Carrier")]
+    pub leaf: bool,
+
+    /// Answer for all that a program loads; farm: this changes libraries outside PATH
+    ///
+    /// farm: one directory of links for the program and its libraries. Only one program at a
+    /// time can have it. Every library of the program that is in a store is changed, also
+    /// outside the named paths; those are printed. `becalm undo` of the same path restores them.
+    ///
+    /// ldcache: the cache of the program's package also answers for its libraries, as Guix's
+    /// loader asks it. Nothing outside the named paths is changed.
+    #[arg(long, conflicts_with = "prefix_map", help_heading = "Carrier")]
+    pub closure: bool,
+
+    /// Carry out a plan also if a start makes more failing calls with it
+    #[arg(long, help_heading = "Carrier")]
+    pub allow_more_misses: bool,
+
+    /// note: a name that the object opens at run time, to be answered as well
+    ///
+    /// What a .note.dlopen names is answered without asking.
+    #[arg(long, value_name = "SONAME", help_heading = "Carrier")]
+    pub dlopen: Vec<String>,
+
+    /// note: write exactly what another tool would
+    #[arg(long, value_name = "TOOL", help_heading = "Carrier")]
+    pub compat: Option<Compat>,
+
+    /// A package in its build directory, and where it will be: run paths and answers below
+    /// FINAL are looked for below BUILD
+    #[arg(long, value_name = "BUILD=FINAL", value_parser = prefix_map, help_heading = "Carrier")]
+    pub prefix_map: Vec<Mapping>,
+
+    /// How files are written.
+    #[command(flatten)]
+    pub writing: WritingArgs,
+
+    /// What is assumed of the machine.
+    #[command(flatten)]
+    pub assume: AssumeArgs,
+
+    /// Files to work on at once; without it, as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}
+
+impl FixArgs {
+    /// Those of a dry run with a strategy, everything else as it is by default. It names no
+    /// paths: what is planned is handed over apart.
+    #[must_use]
+    pub(crate) fn dry_run(with: Strategy, leaf: bool, assume: AssumeArgs) -> Self {
+        Self {
+            paths: Vec::new(),
+            with,
+            dry_run: true,
+            json: false,
+            resolve: Resolve::Static,
+            keep: Vec::new(),
+            leaf,
+            closure: with == Strategy::Farm && !leaf,
+            allow_more_misses: false,
+            dlopen: Vec::new(),
+            compat: None,
+            prefix_map: Vec::new(),
+            writing: WritingArgs {
+                in_place: false,
+                hardlinks: HardlinksArg::Refuse,
+                setuid: false,
+                keep_times: false,
+                no_sync: false,
+            },
+            assume,
+            jobs: None,
+        }
+    }
+}
+
+fn prefix_map(text: &str) -> Result<Mapping, String> {
+    Mapping::parse(text.into()).ok_or_else(|| "not BUILD=FINAL, both absolute paths".to_owned())
+}

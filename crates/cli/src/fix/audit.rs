@@ -1,0 +1,200 @@
+//! `--with audit`: a `DT_AUDIT` entry of a program's own, and an index of its start beside it.
+//!
+//! The loader honours the entry from glibc 2.32 on (`elf/rtld.c` `dl_main`,
+//! `audit_list_add_dynamic_tag`) and takes its strings as they are: `$ORIGIN` there would be
+//! the loader's own directory, so the path is absolute. Nothing can set a tunable for the
+//! program, so one whose libraries need more static TLS than there is by default is refused.
+
+use std::path::{Path, PathBuf};
+
+use becalm_core::closure::{Closure, SubjectKind};
+use becalm_core::cost::{Storm, is_of_hwcaps};
+use becalm_core::edit::Edit;
+use becalm_core::facts::{GlibcVersion, Libc};
+use becalm_core::index::{Index, tls};
+use becalm_core::loader::load::Role;
+use becalm_core::probe::{Call, Outcome};
+use becalm_core::strategy::{Creation, FilePlan, Plan, PlannedAnswer};
+use becalm_host::index_store::{IndexOptions, index_files};
+use becalm_host::{FactChoice, OsFs};
+use bstr::{BStr, ByteSlice};
+use rustc_hash::FxHashSet;
+
+use crate::index::module::{Modules, Sealed};
+use crate::index::run::path_of;
+use crate::terminal::words::path_bytes;
+
+/// The first release whose loader honours `DT_AUDIT` of a program.
+const FIRST_GLIBC: GlibcVersion = GlibcVersion { major: 2, minor: 32 };
+
+/// What a program's index is called beside it.
+const SUFFIX: &[u8] = b".becalm.so";
+
+/// The place of the index of a program.
+#[must_use]
+pub(crate) fn index_beside(program: &Path) -> PathBuf {
+    let mut path = path_bytes(program);
+    path.extend_from_slice(SUFFIX);
+    path_of(path.as_ref())
+}
+
+/// Plans the entry and the index of a program. `prefixes` are immutable.
+///
+/// # Errors
+/// Why the program is refused, in words.
+pub(crate) fn plan_audit(
+    os: &OsFs,
+    closure: &Closure,
+    prefixes: &[PathBuf],
+) -> Result<Plan, String> {
+    check(os, closure)?;
+    let program = path_of(closure.subject.path.as_ref());
+    let program = program.canonicalize().map_err(|error| crate::terminal::words::words(&error))?;
+    let place = index_beside(&program);
+    let element = path_bytes(&place);
+    if element.find_byteset(b":$").is_some() {
+        return Err("its path has a colon or a dollar sign, which DT_AUDIT cannot name".to_owned());
+    }
+    let sealed = seal(os, closure, IndexOptions { prefixes, ..IndexOptions::default() })?;
+    let mut files = answers(closure, &sealed.machine.index);
+    let path = path_bytes(&program);
+    let edits = edits(closure, element.as_ref());
+    match files.iter_mut().find(|file| file.path == path) {
+        Some(file) => file.edits = edits,
+        None => files.push(FilePlan { path, edits, answers: Vec::new() }),
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let creations = vec![Creation::File { path: element, bytes: sealed.file }];
+    Ok(Plan { files, creations, findings: Vec::new() })
+}
+
+/// The index of all objects of a start.
+fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Sealed, String> {
+    let objects = closure.load.objects.iter();
+    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
+    let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
+    let options = IndexOptions { files: &files, ..options };
+    let sealed = Modules::new(None).and_then(|modules| modules.seal(index_files(os, options)));
+    sealed.map_err(|error| format!("{error:#}"))
+}
+
+/// What an index of the start's own objects would leave of its storm, nothing being written.
+///
+/// # Errors
+/// Why there can be no such index, in words.
+pub(crate) fn left_by_index(
+    os: &OsFs,
+    closure: &Closure,
+    (prefixes, facts): (&[PathBuf], &FactChoice),
+) -> Result<Storm, String> {
+    check_root(os)?;
+    if tls::of_closure(closure).impossible {
+        return Err("its libraries need more static TLS than an audited start can have".to_owned());
+    }
+    let options = IndexOptions { prefixes, facts: Some(facts), ..IndexOptions::default() };
+    let sealed = seal(os, closure, options)?;
+    let files = answers(closure, &sealed.machine.index);
+    let plan = Plan { files, ..Plan::default() };
+    Ok(Answered::of(&plan).storm_left(closure))
+}
+
+fn check_root(os: &OsFs) -> Result<(), String> {
+    match os.is_real_root() {
+        true => Ok(()),
+        false => Err("an index is made on the machine it is for, not with --sysroot".to_owned()),
+    }
+}
+
+fn check(os: &OsFs, closure: &Closure) -> Result<(), String> {
+    check_root(os)?;
+    if !matches!(closure.subject.kind, SubjectKind::Program { .. }) {
+        return Err("no program: the loader reads DT_AUDIT of programs alone".to_owned());
+    }
+    match closure.facts.as_ref().map(|facts| facts.libc) {
+        Some(Libc::Glibc(version)) if version >= FIRST_GLIBC => {}
+        Some(libc) => return Err(format!("{libc} knows no DT_AUDIT; it takes glibc-2.32")),
+        None => return Err("it has no loader".to_owned()),
+    }
+    let need = tls::of_closure(closure);
+    if need.impossible || need.tunable().is_some() {
+        return Err(format!(
+            "its libraries need {} bytes of static TLS, more than there are under an audit module; \
+             becalm run can raise that, DT_AUDIT cannot",
+            need.all
+        ));
+    }
+    Ok(())
+}
+
+/// The entry: the program's own modules, then the index; nothing where it is there.
+fn edits(closure: &Closure, element: &BStr) -> Vec<Edit> {
+    let dynamic = closure.subject.view.dynamic.as_ref();
+    let now = dynamic.and_then(|dynamic| dynamic.audit.clone()).unwrap_or_default();
+    if now.split_str(":").any(|known| known == element.as_bytes()) {
+        return Vec::new();
+    }
+    let mut list = now;
+    if !list.is_empty() {
+        list.push(b':');
+    }
+    list.extend_from_slice(element);
+    vec![Edit::Audit(Some(list))]
+}
+
+/// What the index answers, by object of the closure.
+fn answers(closure: &Closure, index: &Index) -> Vec<FilePlan> {
+    let loaded: FxHashSet<&BStr> =
+        closure.load.objects.iter().map(|object| object.path.as_ref()).collect();
+    let asking = index.objects.iter().filter(|object| loaded.contains(object.path.as_bstr()));
+    let file = |object: &becalm_core::index::Object| {
+        let mut answers: Vec<PlannedAnswer> = object
+            .edges
+            .iter()
+            .map(|edge| PlannedAnswer {
+                needed: edge.needed().to_owned(),
+                exact: Some(edge.path.clone()),
+                hints: Vec::new(),
+            })
+            .collect();
+        answers.sort_by(|a, b| a.needed.cmp(&b.needed));
+        FilePlan { path: object.path.clone(), edits: Vec::new(), answers }
+    };
+    asking.map(file).collect()
+}
+
+/// The questions that the indexes of a plan answer: who asks, and for what.
+pub(crate) struct Answered<'p>(FxHashSet<(&'p BStr, &'p BStr)>);
+
+impl<'p> Answered<'p> {
+    /// Those of a plan, for all programs.
+    pub(crate) fn of(plan: &'p Plan) -> Self {
+        let questions = plan.files.iter().flat_map(|file| {
+            let path: &BStr = file.path.as_ref();
+            file.answers.iter().map(move |answer| (path, answer.needed.as_ref()))
+        });
+        Self(questions.collect())
+    }
+
+    /// The storm that is left of a start: that of the questions that no index answers.
+    pub(crate) fn storm_left(&self, closure: &Closure) -> Storm {
+        let mut storm = Storm { probes: 0, hits: 0, ..Storm::of(&closure.load) };
+        (storm.missed_opens, storm.missed_stats, storm.hwcaps_misses) = (0, 0, 0);
+        let logged = closure.load.probes.iter();
+        for (probe, logged) in closure.probes().zip(logged) {
+            let question: (&BStr, &BStr) = (probe.needed_by.as_ref(), probe.needed.as_ref());
+            let failed = probe.outcome.is_failed_call();
+            if failed && self.0.contains(&question) {
+                continue;
+            }
+            storm.probes += 1;
+            storm.hits += u64::from(probe.outcome == Outcome::Hit);
+            storm.hwcaps_misses += u64::from(failed && is_of_hwcaps(&logged));
+            match probe.call {
+                Call::Open if failed => storm.missed_opens += 1,
+                Call::Stat if failed => storm.missed_stats += 1,
+                Call::Open | Call::Stat => {}
+            }
+        }
+        storm
+    }
+}

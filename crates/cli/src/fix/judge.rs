@@ -1,0 +1,232 @@
+//! Each program's start as it would be with the plan carried out: what would be left of its
+//! storm, and whether it would load the same objects. What would change a program is taken out
+//! of the plan.
+
+use becalm_core::closure::Closure;
+use becalm_core::cost::{Storm, misses_by_object};
+use becalm_core::fs::FileSystem;
+use becalm_core::strategy::planned::{Outlook, Planned as Foreseen, planned};
+use becalm_core::strategy::{Creation, Finding, Plan, What};
+use bstr::BString;
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+
+use crate::fix::args::Strategy;
+use crate::fix::audit::Answered;
+use crate::fix::loader::loader;
+use crate::fix::plan::{Planned, Planner, Program};
+use crate::fix::run::Start;
+use crate::follow::{Followed, follow_where};
+use crate::terminal::progress::Progress;
+
+/// How often a plan is cut back before it is given up: taking an object's edits out may bring
+/// to light that another's hung on them.
+const ATTEMPTS: usize = 8;
+
+/// Programs followed with one look at the directories they share.
+const IN_A_SESSION: usize = 16;
+
+/// Where a package has its loader cache, with the slash that ends the package's path.
+const CACHE: &[u8] = b"etc/ld.so.cache";
+
+/// What was foreseen of one program.
+enum Verdict {
+    /// It loads the same.
+    Same(Storm),
+    /// It does not, or it would search longer: the files to blame, links resolved, and why.
+    Changed(FxHashSet<BString>, Finding),
+}
+
+/// Judges the plan by every program among the targets, and cuts it back to what harms none.
+pub(crate) fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
+    let unseen = planner.unseen(all);
+    let programs = all.programs.len();
+    all.programs.extend(unseen);
+    let mut refused: Vec<Finding> = Vec::new();
+    let mut afters: Vec<Option<Storm>> = Vec::new();
+    for attempt in 1..=ATTEMPTS {
+        let mut guilty: FxHashSet<BString> = FxHashSet::default();
+        afters.clear();
+        for verdict in foresee(planner, &all.plan, &all.programs) {
+            afters.push(match verdict {
+                Verdict::Same(storm) => Some(storm),
+                Verdict::Changed(files, finding) => {
+                    guilty.extend(files);
+                    refused.push(finding);
+                    None
+                }
+            });
+        }
+        if afters.iter().all(Option::is_some) {
+            break;
+        }
+        // Where nothing of it can be blamed for the change, or not to the end, none of it is.
+        if attempt == ATTEMPTS || !cut(&mut all.plan, &guilty) {
+            all.plan.withdraw(|_| true);
+            all.plan.creations.clear();
+            afters.fill(None);
+            break;
+        }
+    }
+    all.plan.findings.extend(refused);
+    all.programs.truncate(programs);
+    starts(&all.programs, afters)
+}
+
+/// The programs' starts as they are now that a part of the plan has been written. `planner` looks
+/// at the files anew.
+pub(crate) fn measure(planner: &Planner<'_>, programs: &[Program]) -> Vec<Start> {
+    let session = planner.assumed.fs.session();
+    let fs = planner.mapped(&session);
+    let now = programs.iter().map(|program| {
+        let environment = planner.environment(true);
+        let followed = follow_where(planner.assumed, &fs, &program.target, &environment, |_| true);
+        match followed {
+            Ok(Followed::Elf(closure, _)) => Some(Storm::of(&closure.load)),
+            _ => None,
+        }
+    });
+    starts(programs, now.collect())
+}
+
+fn starts(programs: &[Program], afters: Vec<Option<Storm>>) -> Vec<Start> {
+    let start = |(program, after): (&Program, Option<Storm>)| {
+        let path = program.target.shown.clone();
+        Start { path, before: program.storm, after }
+    };
+    programs.iter().zip(afters).map(start).collect()
+}
+
+/// Takes the edits of the files out of a plan; where they have none, the loader caches of
+/// their packages. False where there was nothing to take out.
+fn cut(plan: &mut Plan, guilty: &FxHashSet<BString>) -> bool {
+    if plan.withdraw(|file| guilty.contains(file)) {
+        return true;
+    }
+    let before = plan.creations.len();
+    let is_read = |creation: &Creation| {
+        let root = creation.path().strip_suffix(CACHE);
+        let of_package = |file: &BString| root.is_some_and(|root| file.starts_with(root));
+        matches!(creation, Creation::File { .. }) && guilty.iter().any(of_package)
+    };
+    plan.creations.retain(|creation| !is_read(creation));
+    plan.creations.len() < before
+}
+
+fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verdict> {
+    if planner.args.with == Strategy::Audit {
+        // The model knows no answers of an audit module: those of the index are the search's.
+        let answered = Answered::of(plan);
+        let left = |program: &Program| Verdict::Same(answered.storm_left(&program.closure));
+        return programs.par_iter().map(left).collect();
+    }
+    let progress = Progress::new(programs.len());
+    let session = planner.assumed.fs.session();
+    let outlook = Outlook::of(&planner.mapped(&session), plan);
+    let some = |programs: &[Program]| -> Vec<Verdict> {
+        let session = planner.assumed.fs.session();
+        let fs = planner.mapped(&session);
+        let after = outlook.over(&fs);
+        let one = |program: &Program| {
+            let verdict = of_program(planner, plan, (&fs, &after), program);
+            progress.tick();
+            verdict
+        };
+        programs.iter().map(one).collect()
+    };
+    let verdicts = programs.par_chunks(IN_A_SESSION).flat_map_iter(some).collect();
+    progress.finish();
+    verdicts
+}
+
+/// Follows one program's start, on the files as they are and as they would be.
+fn of_program(
+    planner: &Planner<'_>,
+    plan: &Plan,
+    (fs, after): (&dyn FileSystem, &dyn FileSystem),
+    program: &Program,
+) -> Verdict {
+    let Program { target, closure, storm, .. } = program;
+    let Some(interpreter) = loader(closure) else { return Verdict::Same(*storm) };
+    match planned(fs, after, closure, interpreter, &planner.environment(true)) {
+        Ok(foreseen) => match foreseen.finding() {
+            None => longer(planner, plan, fs, program, &foreseen)
+                .unwrap_or_else(|| Verdict::Same(Storm::of(&foreseen.after.load))),
+            Some(finding) => Verdict::Changed(files(fs, closure, &foreseen), finding),
+        },
+        Err(error) => {
+            let path = target.inside.clone();
+            let what = What::LoadedSetChanges(error.to_string());
+            let objects = closure.load.objects.iter();
+            let files = objects.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok());
+            Verdict::Changed(files.collect(), Finding { path, needed: None, what })
+        }
+    }
+}
+
+/// The verdict on a start that would make more failing calls. The files to blame are the edited
+/// ones that would make more in their own lookups; if there is none, all of the start.
+fn longer(
+    planner: &Planner<'_>,
+    plan: &Plan,
+    fs: &dyn FileSystem,
+    program: &Program,
+    foreseen: &Foreseen,
+) -> Option<Verdict> {
+    let (before, after) = (program.storm.misses(), Storm::of(&foreseen.after.load).misses());
+    if after <= before || planner.args.allow_more_misses {
+        return None;
+    }
+    let now = misses_by_object(&foreseen.after.load);
+    let objects = foreseen.after.load.objects.iter().zip(now).zip(&program.misses);
+    let worse = objects.filter(|((_, now), before)| now > *before).map(|((object, _), _)| object);
+    let worse = worse.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok());
+    let mut guilty: FxHashSet<BString> = plan.edited_of(worse.collect()).into_iter().collect();
+    if guilty.is_empty() {
+        guilty = files(fs, &program.closure, foreseen);
+    }
+    let path = foreseen.after.subject.path.clone();
+    let what = What::MoreMisses { before, after };
+    Some(Verdict::Changed(guilty, Finding { path, needed: None, what }))
+}
+
+/// The files of a program's start, as it is and as it would be.
+fn files(fs: &dyn FileSystem, before: &Closure, foreseen: &Foreseen) -> FxHashSet<BString> {
+    let objects = before.load.objects.iter().chain(&foreseen.after.load.objects);
+    objects.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use becalm_core::edit::Edit;
+    use becalm_core::strategy::FilePlan;
+
+    use super::*;
+
+    fn cache(package: &str) -> Creation {
+        Creation::File { path: format!("{package}/etc/ld.so.cache").into(), bytes: Vec::new() }
+    }
+
+    fn edited(path: &str) -> FilePlan {
+        let edits = vec![Edit::ResolutionNote(None)];
+        FilePlan { path: path.into(), edits, answers: Vec::new() }
+    }
+
+    fn start(files: &[&str]) -> FxHashSet<BString> {
+        files.iter().map(|&file| file.into()).collect()
+    }
+
+    #[test]
+    fn edits_are_blamed_before_caches_and_those_of_a_start_alone() {
+        let files = vec![edited("/s/a/lib/liba.so"), edited("/s/b/lib/libb.so")];
+        let creations = vec![cache("/s/a"), cache("/s/ab")];
+        let mut plan = Plan { files, creations, ..Plan::default() };
+        let guilty = start(&["/s/a/lib/liba.so", "/s/p/bin/prog"]);
+        assert!(cut(&mut plan, &guilty));
+        assert_eq!(plan.files.iter().map(|f| f.edits.len()).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(plan.creations.len(), 2);
+        assert!(cut(&mut plan, &guilty));
+        assert_eq!(plan.creations, [cache("/s/ab")], "a package whose name begins alike stays");
+        assert!(!cut(&mut plan, &guilty), "nothing is left to blame");
+    }
+}

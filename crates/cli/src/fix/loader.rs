@@ -1,0 +1,57 @@
+//! `--resolve loader`: what the real loader says it opens for a file, by a run of that loader
+//! which ends before the program is reached.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use becalm_core::closure::{Closure, SubjectKind};
+use becalm_core::loader::load::Role;
+use becalm_core::strategy::absolute::Told;
+use becalm_host::oracle::{self, Start, Way};
+use bstr::BStr;
+
+use crate::targets::Target;
+use crate::terminal::words::words_of_chain;
+
+/// The loader's answers, with an empty environment.
+///
+/// # Errors
+/// Why the loader cannot be asked, in words.
+pub(crate) fn answers(target: &Target, closure: &Closure) -> Result<Vec<Told>, String> {
+    let way = match closure.subject.kind {
+        SubjectKind::Program { .. } => Way::Trace,
+        SubjectKind::Library { .. } | SubjectKind::Static => {
+            let loader = loader(closure).ok_or("no loader to ask")?;
+            Way::TraceBy { loader: path(loader) }
+        }
+    };
+    let record = oracle::ld_debug(&Start::new(&target.host, way))
+        .map_err(|error| format!("--resolve loader: {}", words_of_chain(&error)))?;
+    if let Some(fatal) = record.fatal {
+        return Err(format!("--resolve loader: the loader gives up: {fatal}"));
+    }
+    let searches = record.searches.into_iter();
+    let mapped = searches.filter(|search| search.mapped && !search.at_run_time);
+    let told: Vec<Told> = mapped
+        .filter_map(|mut search| {
+            let last = search.tries.pop()?;
+            Some(Told { needed_by: search.needed_by?, needed: search.needed, path: last.path })
+        })
+        .collect();
+    let asks = closure.subject.view.needed().next().is_some();
+    if told.is_empty() && asks {
+        return Err("--resolve loader: its loader keeps no record (LD_DEBUG)".to_owned());
+    }
+    Ok(told)
+}
+
+/// The loader of a closure, by the path it was found by.
+pub(crate) fn loader(closure: &Closure) -> Option<&BStr> {
+    let objects = &closure.load.objects;
+    objects.iter().find(|object| object.role == Role::Loader).map(|loader| loader.path.as_ref())
+}
+
+fn path(bytes: &BStr) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}

@@ -1,0 +1,390 @@
+//! The files asked for → what the carrier proposes for them, in parallel.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use becalm_core::closure::{Closure, Subject, SubjectKind};
+use becalm_core::cost::{Storm, misses_by_object};
+use becalm_core::edit::Edit;
+use becalm_core::facts::{Environment, Libc};
+use becalm_core::fs::{FileKind, FileSystem, MappedFs, Mapping};
+use becalm_core::probe::ProbeLog;
+use becalm_core::strategy::{
+    FilePlan, Finding, Names, Plan, Settings, Severity, What, absolute, farm, ldcache, note,
+    patchelf,
+};
+use becalm_host::{HostError, WalkOptions, find_objects};
+use bstr::{BStr, BString, ByteSlice};
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+
+use crate::assume::{Assumptions, bytes};
+use crate::fix::args::{Compat, FixArgs, Resolve, Strategy};
+use crate::follow::{Followed, follow_where};
+use crate::targets::{Problem, Target};
+use crate::terminal::words::words_of_host;
+
+/// Files planned with one look at the directories they share.
+const IN_A_SESSION: usize = 64;
+
+/// What every file's plan goes by.
+pub(crate) struct Planner<'a> {
+    pub(crate) args: &'a FixArgs,
+    pub(crate) assumed: &'a Assumptions,
+    settings: Settings,
+    mappings: Vec<Mapping>,
+}
+
+/// What was proposed for all files.
+#[derive(Debug, Default)]
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    /// The programs among the targets, as they start now.
+    pub(crate) programs: Vec<Program>,
+    pub(crate) problems: Vec<Problem>,
+    /// One for each file, before they are gathered.
+    parts: Vec<Plan>,
+    /// The objects, where a carrier plans them together.
+    subjects: Vec<Subject>,
+    /// The libraries among the targets.
+    libraries: Vec<Target>,
+}
+
+/// A program among the targets, and its start as it is now.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) target: Target,
+    /// Without its probes where nothing but their number is asked for.
+    pub(crate) closure: Closure,
+    pub(crate) storm: Storm,
+    /// Failing calls by object of the closure.
+    pub(crate) misses: Vec<u64>,
+}
+
+impl<'a> Planner<'a> {
+    pub(crate) fn new(args: &'a FixArgs, assumed: &'a Assumptions) -> Self {
+        let mut keep = Names::kept_short();
+        for name in &args.keep {
+            keep.add(name.as_str());
+        }
+        let stores = assumed.stores.clone();
+        let glibc_minor = match assumed.choice.libc {
+            Some(Libc::Glibc(version)) => Some(version.minor),
+            _ => None,
+        };
+        let dlopen = args.dlopen.iter().map(|name| BString::from(name.as_str())).collect();
+        let mappings = args.prefix_map.clone();
+        let session = assumed.fs.session();
+        let mapped = MappedFs::new(&session, mappings.clone());
+        let folder = |path: &PathBuf| {
+            let real = session.canonicalize(assumed.fs.inside(path).as_ref()).ok()?;
+            (session.stat(real.as_ref()) == Ok(FileKind::Directory))
+                .then(|| mapped.planned(real.as_ref()))
+        };
+        let folders = args.paths.iter().filter_map(folder).collect();
+        let settings = Settings { stores, folders, keep, dlopen, glibc_minor };
+        Self { args, assumed, settings, mappings }
+    }
+
+    /// What programs are started in, as far as a plan goes: nothing that is set here and now,
+    /// but the list of `--library-path`. With `reads`, by a loader that reads what the carrier
+    /// writes.
+    pub(crate) fn environment(&self, reads: bool) -> Environment {
+        let library_path = self.args.assume.library_path.as_ref().map(bytes);
+        let library_path = library_path.filter(|list| !list.is_empty());
+        let mut environment = Environment { library_path, ..Environment::default() };
+        environment.reads.stores = self.settings.stores.to_vec();
+        match self.args.with {
+            Strategy::Note => environment.reads.note = reads,
+            Strategy::Ldcache if reads => {
+                environment.reads.package_caches = environment.reads.stores.clone();
+            }
+            _ => {}
+        }
+        environment
+    }
+
+    /// The files under the names they will have.
+    pub(crate) fn mapped<'f>(&self, fs: &'f dyn FileSystem) -> MappedFs<'f> {
+        MappedFs::new(fs, self.mappings.clone())
+    }
+
+    /// The place of a file of a plan on this machine.
+    ///
+    /// # Errors
+    /// Why the root that is assumed has no such place, in words.
+    pub(crate) fn host_path(&self, path: &BStr) -> Result<PathBuf, String> {
+        let session = self.assumed.fs.session();
+        let here = self.mapped(&session).real(path);
+        let os = &self.assumed.fs;
+        let place = os.host_path(here.as_ref()).or_else(|error| {
+            // What is to be made is not there yet, but its directory is.
+            let at = here.rfind_byte(b'/').ok_or(error)?;
+            let dir = os.host_path(here[..at.max(1)].as_bstr())?;
+            Ok(dir.join(OsStr::from_bytes(&here[at + 1..])))
+        });
+        place.map_err(|error: HostError| words_of_host(&error).1)
+    }
+
+    /// Plans all files; one that several paths lead to once.
+    ///
+    /// # Errors
+    /// Returns an error if the programs among them cannot have one farm each (`--closure`).
+    pub(crate) fn plan(&self, files: &[Target]) -> Result<Planned> {
+        let progress = crate::terminal::progress::Progress::new(files.len());
+        let some = |files: &[Target]| {
+            let session = self.assumed.fs.session();
+            let fs = self.mapped(&session);
+            let mut planned = Planned::default();
+            for target in files {
+                self.one(&fs, target, &mut planned);
+                progress.tick();
+            }
+            planned
+        };
+        let planned: Vec<Planned> = files.par_chunks(IN_A_SESSION).map(some).collect();
+        progress.finish();
+        let mut all = Planned::default();
+        for part in planned {
+            all.parts.extend(part.parts);
+            all.programs.extend(part.programs);
+            all.problems.extend(part.problems);
+            all.subjects.extend(part.subjects);
+            all.libraries.extend(part.libraries);
+        }
+        let session = self.assumed.fs.session();
+        let fs = self.mapped(&session);
+        if self.args.with == Strategy::Ldcache {
+            let subjects = std::mem::take(&mut all.subjects);
+            let programs = all.programs.iter().filter(|_| self.args.closure);
+            let closures: Vec<&Closure> = programs.map(|program| &program.closure).collect();
+            all.parts.push(self.caches(&fs, subjects, &closures));
+        }
+        all.plan = Plan::gather(std::mem::take(&mut all.parts));
+        if self.args.with == Strategy::Farm && self.args.closure {
+            self.finish_closures(&fs, &mut all)?;
+        }
+        Ok(all)
+    }
+
+    /// Plans the caches of the targets' packages. A cache answers for every object of its package,
+    /// so those that are no targets are asked as well, and it has no answer that one of them
+    /// contradicts.
+    fn caches(&self, fs: &MappedFs<'_>, mut subjects: Vec<Subject>, closures: &[&Closure]) -> Plan {
+        let real = |path: &BString| fs.canonicalize(path.as_ref()).unwrap_or_else(|_| path.clone());
+        let mut known: FxHashSet<BString> = subjects.iter().map(|s| real(&s.path)).collect();
+        let targets = known.clone();
+        let root =
+            |path: &BString| self.settings.stores.package_of(path.as_ref()).map(BStr::to_owned);
+        let roots: FxHashSet<BString> = targets.iter().filter_map(root).collect();
+        let here: Vec<PathBuf> =
+            roots.iter().filter_map(|root| self.host_path(root.as_ref()).ok()).collect();
+        for found in find_objects(&here, WalkOptions::default()).objects {
+            let inside = fs.planned(self.assumed.fs.inside(&found.path).as_ref());
+            if let (true, Ok(subject)) =
+                (known.insert(real(&inside)), Subject::open(fs, inside.as_ref()))
+            {
+                subjects.push(subject);
+            }
+        }
+        let mut plan = ldcache::plan_with_closures(fs, &subjects, closures, &self.settings);
+        let is_told = |path: &BString| targets.contains(path) || !known.contains(path);
+        plan.files.retain(|file| is_told(&file.path));
+        for root in roots.iter().filter(|root| self.is_outside(root)) {
+            plan.creations.retain(|creation| !is_in(creation.path(), root));
+            let (path, what) = (root.clone(), What::OutsidePaths);
+            plan.findings.push(Finding { path, needed: None, what });
+        }
+        let is_grave = |finding: &Finding| finding.what.severity() >= Severity::Conflict;
+        plan.findings.retain(|finding| is_grave(finding) || is_told(&finding.path));
+        plan
+    }
+
+    /// True for a package of which a part alone was named.
+    fn is_outside(&self, root: &BString) -> bool {
+        let folders = || self.settings.folders.iter();
+        let covers = |folder: &BString| folder == root || is_in(root.as_ref(), folder);
+        folders().any(|folder| is_in(folder.as_ref(), root)) && !folders().any(covers)
+    }
+
+    /// Gives a farm of its own to each library that no program of the targets loads.
+    ///
+    /// # Errors
+    /// Returns an error if two programs load the same library, whose run path can begin with
+    /// the farm of one of them only.
+    fn finish_closures(&self, fs: &dyn FileSystem, all: &mut Planned) -> Result<()> {
+        if all.plan.findings.iter().any(|finding| finding.what == What::TwoPlans) {
+            bail!(
+                "--closure: {} programs share libraries, and a library can have the farm of one \
+                 program only; name one program, or give each object its own farm (--leaf)",
+                all.programs.len()
+            );
+        }
+        let planned: FxHashSet<BString> =
+            all.plan.files.iter().map(|file| file.path.clone()).collect();
+        let subjects = std::mem::take(&mut all.subjects);
+        let is_left = |subject: &&Subject| {
+            let path = subject.path.as_ref();
+            !planned.contains(&fs.canonicalize(path).unwrap_or_else(|_| path.to_owned()))
+        };
+        let left = subjects.iter().filter(is_left);
+        let leaves = left.map(|subject| farm::leaf(fs, subject, &self.settings));
+        let graphs = std::mem::take(&mut all.plan);
+        all.plan = Plan::gather([graphs].into_iter().chain(leaves));
+        Ok(())
+    }
+
+    fn one(&self, fs: &MappedFs<'_>, target: &Target, planned: &mut Planned) {
+        let target = Target { inside: fs.planned(target.inside.as_ref()), ..target.clone() };
+        let environment = self.environment(false);
+        let walks =
+            |kind: &_| self.needs_closure(&target) || matches!(kind, SubjectKind::Program { .. });
+        let closure = match follow_where(self.assumed, fs, &target, &environment, walks) {
+            Ok(Followed::Elf(closure, _)) => *closure,
+            Ok(Followed::MachO(_)) if target.named => {
+                let reason = "a Mach-O file; carriers are for ELF files".to_owned();
+                return planned.problems.push(Problem { path: target.shown, reason });
+            }
+            Ok(Followed::MachO(_) | Followed::Nothing) => return,
+            Err(reason) => {
+                return planned.problems.push(Problem { path: target.shown, reason });
+            }
+        };
+        let is_program = matches!(closure.subject.kind, SubjectKind::Program { .. });
+        // Planned after the programs, if none of them loads it.
+        let is_later =
+            self.args.with == Strategy::Farm && self.args.closure && !is_program && !target.named;
+        if self.args.with == Strategy::Ldcache || is_later {
+            planned.subjects.push(closure.subject.clone());
+        }
+        if !is_later {
+            let plan = self.of_closure(fs, &target, &closure, &mut planned.problems);
+            planned.parts.push(plan);
+        }
+        if !is_program {
+            planned.libraries.push(target);
+        } else {
+            planned.programs.push(self.program(target, closure));
+        }
+    }
+
+    /// A program to be judged by. Of its probes the counts are kept, for those of a store's
+    /// programs would fill the memory; what an index leaves is counted from the probes.
+    fn program(&self, target: Target, mut closure: Closure) -> Program {
+        let storm = Storm::of(&closure.load);
+        let misses = misses_by_object(&closure.load);
+        if self.args.with != Strategy::Audit {
+            closure.load.probes = ProbeLog::default();
+        }
+        Program { target, closure, storm, misses }
+    }
+
+    /// The libraries with edits that no program of the targets loads, as starts of their own. A
+    /// farm adds a directory to the search, which may cost more than it saves.
+    pub(crate) fn unseen(&self, all: &Planned) -> Vec<Program> {
+        if self.args.with != Strategy::Farm {
+            return Vec::new();
+        }
+        let session = self.assumed.fs.session();
+        let fs = self.mapped(&session);
+        let real = |path: &BString| fs.canonicalize(path.as_ref()).unwrap_or_else(|_| path.clone());
+        let objects = all.programs.iter().flat_map(|program| &program.closure.load.objects);
+        let seen: FxHashSet<BString> = objects.map(|object| real(&object.path)).collect();
+        let files = all.plan.files.iter().filter(|file| !file.edits.is_empty());
+        let edited: FxHashSet<&BString> = files.map(|file| &file.path).collect();
+        let is_unseen = |target: &&Target| {
+            let path = real(&target.inside);
+            edited.contains(&path) && !seen.contains(&path)
+        };
+        let unseen: Vec<&Target> = all.libraries.iter().filter(is_unseen).collect();
+        let start = |target: &&Target| {
+            let session = self.assumed.fs.session();
+            let fs = self.mapped(&session);
+            let environment = self.environment(false);
+            match follow_where(self.assumed, &fs, target, &environment, |_| true) {
+                Ok(Followed::Elf(closure, _)) => {
+                    Some(self.program(Target::clone(target), *closure))
+                }
+                // Without its loader here it cannot be followed.
+                _ => None,
+            }
+        };
+        unseen.par_iter().filter_map(start).collect()
+    }
+
+    /// True where a library's plan asks what its whole start would load. What is planned
+    /// for each object alone needs programs' starts only, to be held against each other.
+    fn needs_closure(&self, target: &Target) -> bool {
+        match self.args.with {
+            Strategy::Note | Strategy::Ldcache => false,
+            Strategy::Farm => self.args.closure && target.named,
+            Strategy::Absolute | Strategy::Audit => true,
+        }
+    }
+
+    fn of_closure(
+        &self,
+        fs: &MappedFs<'_>,
+        target: &Target,
+        closure: &Closure,
+        problems: &mut Vec<Problem>,
+    ) -> Plan {
+        match self.args.with {
+            Strategy::Note => match self.args.compat {
+                None => note::plan(fs, &closure.subject, &self.settings),
+                Some(Compat::Patchelf) => as_patchelf(fs, closure),
+            },
+            Strategy::Absolute => {
+                let told = match self.args.resolve {
+                    Resolve::Static => None,
+                    Resolve::Loader => match crate::fix::loader::answers(target, closure) {
+                        Ok(told) => Some(told),
+                        Err(reason) => {
+                            problems.push(Problem { path: target.shown.clone(), reason });
+                            return Plan::default();
+                        }
+                    },
+                };
+                let scope = absolute::Scope::Subject;
+                absolute::plan(fs, closure, scope, told.as_deref(), &self.settings)
+            }
+            Strategy::Farm if self.args.closure => farm::graph(fs, closure, &self.settings),
+            Strategy::Farm => farm::leaf(fs, &closure.subject, &self.settings),
+            Strategy::Audit => {
+                let stores = crate::index::run::prefixes(&self.args.assume.store);
+                match crate::fix::audit::plan_audit(&self.assumed.fs, closure, &stores) {
+                    Ok(plan) => plan,
+                    Err(reason) => {
+                        if target.named {
+                            problems.push(Problem { path: target.shown.clone(), reason });
+                        }
+                        Plan::default()
+                    }
+                }
+            }
+            // A package's objects are planned together.
+            Strategy::Ldcache => Plan::default(),
+        }
+    }
+}
+
+fn is_in(path: &BStr, folder: &BString) -> bool {
+    path.strip_prefix(folder.as_slice()).is_some_and(|below| below.starts_with(b"/"))
+}
+
+/// What patchelf would write, as a plan.
+fn as_patchelf(fs: &dyn FileSystem, closure: &Closure) -> Plan {
+    let subject = &closure.subject;
+    let path = fs.canonicalize(subject.path.as_ref()).unwrap_or_else(|_| subject.path.clone());
+    let Some(descriptor) = patchelf::descriptor(fs, subject) else {
+        let what = What::NoRunPath;
+        return Plan { findings: vec![Finding { path, needed: None, what }], ..Plan::default() };
+    };
+    let edits = match subject.view.notes.resolution.as_ref() == Some(&descriptor) {
+        true => Vec::new(),
+        false => vec![Edit::ResolutionNote(Some(descriptor))],
+    };
+    Plan { files: vec![FilePlan { path, edits, answers: Vec::new() }], ..Plan::default() }
+}

@@ -1,0 +1,78 @@
+//! `becalm generate`: what packagers install beside the program.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::args;
+use crate::exit_code::ExitStatus;
+use crate::generate::args::GenerateArgs;
+use crate::terminal::manual::{self, Section};
+
+/// Writes what is asked for.
+///
+/// # Errors
+/// Where the output cannot be written.
+pub(crate) fn run(args: &GenerateArgs) -> Result<ExitStatus> {
+    match args {
+        GenerateArgs::Man { dir } => manual_pages(dir)?,
+        GenerateArgs::Completions { shell } => completions(*shell)?,
+    }
+    Ok(ExitStatus::Fine)
+}
+
+/// `becalm.1` and one page a command.
+fn manual_pages(dir: &Path) -> Result<()> {
+    // `becalm help` has no page of its own.
+    let mut root = args::definition().disable_help_subcommand(true);
+    root.build();
+    for command in root.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
+        let name = format!("becalm-{}", command.get_name());
+        manual_page(dir, &name, command.clone(), args::manual_of(command.get_name()))?;
+    }
+    manual_page(dir, "becalm", root, args::manual_of("becalm"))
+}
+
+fn manual_page(
+    dir: &Path,
+    name: &str,
+    command: clap::Command,
+    sections: &[&Section],
+) -> Result<()> {
+    let path = dir.join(format!("{name}.1"));
+    let write = || -> io::Result<()> {
+        let mut out = BufWriter::new(File::create(&path)?);
+        let has_commands = command.get_subcommands().any(|c| !c.is_hide_set());
+        // clap_mangen takes a version for granted here.
+        let has_version = command.get_version().is_some();
+        let man = Man::new(command).manual("becalm").section("1");
+        man.render_title(&mut out)?;
+        man.render_name_section(&mut out)?;
+        man.render_synopsis_section(&mut out)?;
+        man.render_description_section(&mut out)?;
+        man.render_options_section(&mut out)?;
+        if has_commands {
+            man.render_subcommands_section(&mut out)?;
+        }
+        out.write_all(manual::as_roff(sections).as_bytes())?;
+        if has_version {
+            man.render_version_section(&mut out)?;
+        }
+        out.flush()
+    };
+    write().with_context(|| path.display().to_string())
+}
+
+fn completions(shell: Shell) -> Result<()> {
+    // The generator panics where it cannot write; memory always can be written to.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut args::definition(), "becalm", &mut script);
+    let mut out = io::stdout().lock();
+    out.write_all(&script)?;
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! The arguments of `becalm index`.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::common_args::StoreArg;
+
+/// The flags of `becalm index`.
+#[derive(Debug, Args)]
+pub(crate) struct IndexArgs {
+    /// Stores: folders below which nothing changes once it is there
+    ///
+    /// With --update the stores of the index, unless others are named.
+    #[arg(value_name = "STORE", required_unless_present = "update", value_hint = ValueHint::DirPath)]
+    pub stores: Vec<PathBuf>,
+
+    /// Directories that LD_LIBRARY_PATH names, as separate arguments or as a list; may be
+    /// repeated
+    ///
+    /// Their names are kept in the index, so that what is not in them costs nothing. One that
+    /// has changed since is searched as always.
+    #[arg(long, value_name = "A:B", help_heading = "What is indexed")]
+    pub dirs: Vec<OsString>,
+
+    /// Further prefixes of immutable directories, which are not walked
+    #[command(flatten)]
+    pub store: StoreArg,
+
+    /// Where to write the index; without it, where `becalm run` and `becalm env` look for one
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Option<PathBuf>,
+
+    /// Look again only at what has changed since the index was made
+    #[arg(long, help_heading = "What is indexed")]
+    pub update: bool,
+
+    /// The audit module to put the table into, instead of the built-in one
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub module: Option<PathBuf>,
+
+    /// Write one JSON object, schema becalm/index/1
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// Files to work on at once; without it, as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}

@@ -1,0 +1,53 @@
+//! Whether an index still says what indexing the same stores again would give: by the stamps
+//! it holds, without reading any object.
+
+use std::path::PathBuf;
+
+use becalm_core::index::{Condition, Fingerprint, Folder, Index, Object};
+use becalm_host::index_store::OsFingerprints;
+use bstr::{BStr, BString};
+
+use crate::index::run::path_of;
+
+/// The guards of the stores' own directories.
+pub(crate) fn roots(index: &Index) -> impl Iterator<Item = &Condition> {
+    index.roots.iter().filter_map(|&root| index.conditions.get(root as usize))
+}
+
+/// The stores that were walked; all where that is not known.
+pub(crate) fn stores(index: &Index) -> Vec<PathBuf> {
+    let is_walked = |path: &BStr| index.folders.iter().any(|f| f.walked && f.path == path);
+    let (walked, others): (Vec<&BStr>, Vec<&BStr>) =
+        roots(index).map(Condition::path).partition(|path| is_walked(path));
+    let stores = if walked.is_empty() { others } else { walked };
+    stores.into_iter().map(path_of).collect()
+}
+
+/// The directories that were snapshotted for `LD_LIBRARY_PATH`.
+pub(crate) fn snapshotted(index: &Index) -> Vec<PathBuf> {
+    let named = index.directories.iter().filter(|directory| directory.names.is_some());
+    named.map(|directory| path_of(directory.path.as_ref())).collect()
+}
+
+/// True where every stamp of the index holds, those of the objects included, and one stands
+/// for each store: the directory itself where packages come and go in it, else all in it.
+pub(crate) fn is_current(index: &Index) -> bool {
+    let fingerprints = OsFingerprints::default();
+    let zero = Fingerprint::default();
+    let is_watched = |root: &BString| index.folders.iter().any(|f| f.walked && f.path == *root);
+    let is_root = |at: usize| index.roots.contains(&(at as u32));
+    let holds = |(at, condition): (usize, &Condition)| match condition {
+        Condition::Directory(path, fingerprint) if is_root(at) && *fingerprint == zero => {
+            is_watched(path)
+        }
+        condition => fingerprints.hold(condition),
+    };
+    let is_seen = |path: &BString, seen: u32| fingerprints.is_as_seen(path.as_ref(), seen);
+    let is_named = |object: &&Object| !object.path.is_empty();
+    // One that others only lie in says nothing.
+    let counts = |folder: &&Folder| folder.walked || folder.digest != Folder::UNKNOWN;
+    index.conditions.iter().enumerate().all(holds)
+        && index.folders.iter().filter(counts).all(|folder| fingerprints.is_as_it_was(folder))
+        && index.objects.iter().filter(is_named).all(|object| is_seen(&object.path, object.seen))
+        && index.programs.iter().all(|program| is_seen(&program.path, program.seen))
+}

@@ -1,0 +1,125 @@
+//! An audit module that declines: `la_version` gives 0, upon which the loader unloads the
+//! module without a word (glibc 2.36 `elf/rtld.c` `load_audit_module`).
+//!
+//! Programs of a machine's 32-bit sibling inherit `LD_AUDIT`, and their loader complains on
+//! stderr of an object that is not there or of the other class. `$PLATFORM` in the path leads
+//! it to this one instead. It is small enough to be written here, byte by byte, for machines
+//! whose compiler is seldom at hand.
+
+/// The machine of a declining module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sibling {
+    /// i386, beside x86_64.
+    I386,
+    /// 32-bit ARM, beside aarch64.
+    Arm,
+}
+
+impl Sibling {
+    /// `e_machine`.
+    fn machine(self) -> u16 {
+        match self {
+            Sibling::I386 => 3,
+            Sibling::Arm => 40,
+        }
+    }
+
+    /// `e_flags`: `EF_ARM_EABI_VER5`.
+    fn flags(self) -> u32 {
+        match self {
+            Sibling::I386 => 0,
+            Sibling::Arm => 0x0500_0000,
+        }
+    }
+
+    /// A function that returns 0.
+    fn code(self) -> &'static [u8] {
+        match self {
+            // xor %eax,%eax; ret
+            Sibling::I386 => &[0x31, 0xc0, 0xc3, 0x90],
+            // mov r0, #0; bx lr
+            Sibling::Arm => &[0x00, 0x00, 0xa0, 0xe3, 0x1e, 0xff, 0x2f, 0xe1],
+        }
+    }
+}
+
+const HEADER: u32 = 52;
+const PROGRAM_HEADERS: u32 = 4;
+const PROGRAM_HEADER: u32 = 32;
+const HASH: u32 = HEADER + PROGRAM_HEADERS * PROGRAM_HEADER;
+/// Two counts, one bucket, two chain words (gABI, `DT_HASH`).
+const HASH_SIZE: u32 = 5 * 4;
+const SYMBOLS: u32 = HASH + HASH_SIZE;
+const SYMBOL: u32 = 16;
+const STRINGS: u32 = SYMBOLS + 2 * SYMBOL;
+const NAMES: &[u8] = b"\0la_version\0";
+const CODE: u32 = (STRINGS + NAMES.len() as u32).next_multiple_of(16);
+/// Distance in memory of the dynamic section, which the loader writes to: a page of any size.
+const APART: u32 = 0x1_0000;
+
+/// The bytes of the module: an ELF32 shared object of one function, little-endian.
+pub(crate) fn module(sibling: Sibling) -> Vec<u8> {
+    let code = sibling.code();
+    let dynamic = (CODE + code.len() as u32).next_multiple_of(16);
+    let entries: [u32; 12] =
+        [4, HASH, 5, STRINGS, 6, SYMBOLS, 10, NAMES.len() as u32, 11, SYMBOL, 0, 0];
+    let dynamic_size = 4 * entries.len() as u32;
+
+    let mut file = Bytes::default();
+    file.0.extend_from_slice(b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0");
+    file.halves(&[3, sibling.machine()]);
+    file.words(&[1, 0, HEADER, 0, sibling.flags()]);
+    file.halves(&[HEADER as u16, PROGRAM_HEADER as u16, PROGRAM_HEADERS as u16, 40, 0, 0]);
+    let (load, dynamic_header, stack) = (1, 2, 0x6474_e551);
+    let (read, read_write, read_execute) = (4, 6, 5);
+    file.words(&[load, 0, 0, 0, dynamic, dynamic, read_execute, APART]);
+    let at = dynamic + APART;
+    file.words(&[load, dynamic, at, at, dynamic_size, dynamic_size, read_write, APART]);
+    file.words(&[dynamic_header, dynamic, at, at, dynamic_size, dynamic_size, read, 4]);
+    file.words(&[stack, 0, 0, 0, 0, 0, read_write, 16]);
+    // One bucket, which holds symbol 1.
+    file.words(&[1, 2, 1, 0, 0]);
+    file.words(&[0; 4]);
+    file.words(&[1, CODE, code.len() as u32]);
+    // A global function of a section: any but the undefined one.
+    file.0.extend_from_slice(&[0x12, 0]);
+    file.halves(&[1]);
+    file.0.extend_from_slice(NAMES);
+    file.0.resize(CODE as usize, 0);
+    file.0.extend_from_slice(code);
+    file.0.resize(dynamic as usize, 0);
+    file.words(&entries);
+    file.0
+}
+
+/// Little-endian numbers.
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    fn halves(&mut self, values: &[u16]) {
+        self.0.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    }
+
+    fn words(&mut self, values: &[u32]) {
+        self.0.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use becalm_core::elf;
+
+    use super::*;
+
+    #[test]
+    fn a_declining_module_is_a_library_of_its_machine() {
+        for (sibling, name) in [(Sibling::I386, "i386"), (Sibling::Arm, "arm")] {
+            let bytes = module(sibling);
+            let view = elf::parse(&bytes[..]).expect("an object");
+            assert_eq!(view.ident.machine_name(), name);
+            assert_eq!(view.needed().count(), 0);
+            assert!(view.has_load && view.dynamic.is_some());
+        }
+    }
+}

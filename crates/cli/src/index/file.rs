@@ -1,0 +1,208 @@
+//! Index files: read with suspicion, written beside and renamed.
+
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, anyhow, bail};
+use becalm_core::index::{Index, Ranged, Table, Target, extent, module_is_whole, split};
+use becalm_host::write::{WriteOptions, Writer};
+
+use crate::index::module::Sealed;
+use crate::index::trust::{self, TrustedFile};
+use crate::index::{platforms, variables};
+use crate::terminal;
+use crate::terminal::words::{path_bytes, words};
+
+/// An index that programs are to be started with.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Its header, and what is read of the rest.
+    pub index: Ranged<TrustedFile>,
+    /// When it was written, or last compared with the files.
+    pub modified: Option<SystemTime>,
+}
+
+impl Opened {
+    /// What `glibc.rtld.optional_static_tls` is in a session with this index: what its programs
+    /// need, but for those that need more than [`variables::LARGEST_STATIC_TLS`].
+    ///
+    /// # Errors
+    /// If the file is damaged.
+    pub(crate) fn session_static_tls(&self) -> Result<u64> {
+        let shown = || self.path.display().to_string();
+        let largest = u64::from(self.index.static_tls().with_context(shown)?);
+        if largest <= variables::LARGEST_STATIC_TLS {
+            return Ok(largest.max(variables::SESSION_STATIC_TLS));
+        }
+        let needs = self.index.static_tls_of_all().with_context(shown)?;
+        let needs = needs.into_iter().map(|(_, need)| u64::from(need));
+        let covered = needs.filter(|&need| need <= variables::LARGEST_STATIC_TLS).max();
+        Ok(covered.unwrap_or(0).max(variables::SESSION_STATIC_TLS))
+    }
+
+    /// Says once that an index of an older version should be made again.
+    pub(crate) fn tell_of_age(&self) {
+        if !self.index.is_current() {
+            let what = "an index of an older version, used as it is; becalm index --update makes \
+                        it anew";
+            terminal::note(path_bytes(&self.path).as_ref(), what);
+        }
+    }
+}
+
+/// Opens an index that programs are to be started with. Of its contents the header and what is
+/// asked for are checked, not the whole.
+///
+/// # Errors
+/// If it is not there, is no index, or somebody else may have written it ([`trust`]).
+pub(crate) fn open(path: &Path) -> Result<Opened> {
+    let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    let file = trust::open(&path)?;
+    opened(path, file)
+}
+
+/// As [`open`], of an absolute path; `None` if nothing is there.
+///
+/// # Errors
+/// If what is there is no index, or somebody else may have written it.
+pub(crate) fn open_if_there(path: &Path) -> Result<Option<Opened>> {
+    match trust::open(path) {
+        Err(error) if error.is_missing() => Ok(None),
+        file => opened(path.to_owned(), file?).map(Some),
+    }
+}
+
+fn opened(path: PathBuf, file: TrustedFile) -> Result<Opened> {
+    let shown = path.display().to_string();
+    // The loader splits LD_AUDIT at colons and replaces tokens in it.
+    if shown.contains([':', '$']) {
+        bail!("{shown}: LD_AUDIT cannot name a path with a colon or a dollar sign");
+    }
+    let (length, modified) = (file.facts.len(), file.facts.modified().ok());
+    let index = Ranged::open(file, length).with_context(|| shown)?;
+    Ok(Opened { path, index, modified })
+}
+
+/// The table of a whole index, and its bytes.
+fn table_of(file: &[u8]) -> Result<(Table<'_>, &[u8])> {
+    let (_, bytes) = split(file)?;
+    let table = Table::read(bytes)?;
+    if !module_is_whole(file)? {
+        bail!("the index is damaged: its module's check does not fit");
+    }
+    Ok((table, bytes))
+}
+
+/// All that an index file holds.
+pub(crate) struct Whole {
+    /// The machine.
+    pub target: Target,
+    /// What it says.
+    pub index: Index,
+    /// True for the version of the format that is written today.
+    pub is_current_version: bool,
+    /// The file's bytes.
+    pub bytes: Vec<u8>,
+    /// The table alone.
+    pub table: Vec<u8>,
+}
+
+/// Reads an index file.
+///
+/// # Errors
+/// Where it is not there or is no whole index.
+pub(crate) fn read(path: &Path) -> Result<Whole> {
+    let bytes = fs::read(path).map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
+    whole(path, bytes)
+}
+
+/// Reads an index file to build upon: one that nobody but root and this user may have written.
+///
+/// # Errors
+/// If it is not there, is not trusted, or is no whole index.
+pub(crate) fn read_trusted(path: &Path) -> Result<Whole> {
+    let absolute = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    let mut bytes = Vec::new();
+    let read = trust::open(&absolute)?.file.read_to_end(&mut bytes);
+    read.map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
+    whole(path, bytes)
+}
+
+fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole> {
+    let read = || -> Result<Whole> {
+        let (table, of_table) = table_of(&bytes)?;
+        Ok(Whole {
+            target: table.target(),
+            index: table.index()?,
+            is_current_version: table.is_current(),
+            table: of_table.to_vec(),
+            bytes: Vec::new(),
+        })
+    };
+    let whole = read().with_context(|| path.display().to_string())?;
+    Ok(Whole { bytes, ..whole })
+}
+
+/// Bytes from the beginning of a file that hold its ELF header and program headers.
+const HEAD: u64 = 4096;
+
+/// True where the file is an index, whole or not.
+pub(crate) fn is_index(path: &Path) -> bool {
+    path.is_file() && read_as_index(path).is_some_and(|bytes| split(&bytes).is_ok())
+}
+
+/// The bytes of a file up to the end of its last segment, if by its first bytes it may be an
+/// index. Others are not read, however long they are.
+fn read_as_index(path: &Path) -> Option<Vec<u8>> {
+    let mut file = fs::File::open(path).ok()?;
+    let mut bytes = Vec::new();
+    Read::by_ref(&mut file).take(HEAD).read_to_end(&mut bytes).ok()?;
+    let length = usize::try_from(file.metadata().ok()?.len()).ok()?;
+    let rest = extent(&bytes, length)?.saturating_sub(bytes.len()) as u64;
+    file.take(rest).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// That an index can be written there: before the work, not after it.
+///
+/// # Errors
+/// Where it cannot, or something else is there.
+pub(crate) fn check_place(path: &Path) -> Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)
+        .map_err(|errno| anyhow!("{}: {}", dir.display(), words(&errno.into())))?;
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(anyhow!("{}: {}", path.display(), words(&error))),
+        Ok(_) if is_index(path) => Ok(()),
+        Ok(_) => {
+            bail!("{}: there is something else than an index; not overwritten", path.display())
+        }
+    }
+}
+
+/// Writes an index beside its place and renames it, so that processes keep the one they have. The
+/// directory for `LD_AUDIT` is there before the index has its name: whoever finds the index finds
+/// all of it. Of several that write the same index at the same time the last one wins.
+///
+/// # Errors
+/// Where that cannot be done; then the old one is still there.
+pub(crate) fn write(path: &Path, sealed: &Sealed) -> Result<()> {
+    // A link to an index stays one.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let writer = Writer::new(WriteOptions::default());
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let new = path.with_file_name(name);
+    platforms::make(&writer, &path, sealed.machine.target)?;
+    writer.write_new(&new, &sealed.file, 0o644, |_| true)?;
+    if let Err(error) = fs::rename(&new, &path) {
+        let _ = fs::remove_file(&new);
+        bail!("{}: {}", path.display(), words(&error));
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! The manual's sections of `becalm index`, `run` and `env`.
+
+use crate::terminal::manual::{EXIT_STATUS, Section};
+
+/// What ends the help and the page of `becalm index`.
+pub(crate) const INDEX: &[&Section] =
+    &[&EXIT_STATUS, &INDEX_TRUTH, &INDEX_FILES, &INDEX_JSON, &INDEX_EXAMPLES];
+
+pub(crate) const INDEX_FILES: Section = Section {
+    title: "Files",
+    entries: &[
+        (
+            "$XDG_DATA_HOME/becalm/index.so",
+            "The user's index ($HOME/.local/share where XDG_DATA_HOME is not set): written by \
+             becalm index without -o, and used by becalm run and becalm env without --index.",
+        ),
+        ("/var/lib/becalm/index.so", "The system's index, used where the user has none."),
+        (
+            "$XDG_CACHE_HOME/becalm/programs/",
+            "Indexes of single programs, made for becalm run ($HOME/.cache if XDG_CACHE_HOME is \
+             not set): the hundred used last. Beside one, .lock while it is made, .failed with the \
+             reason why none can be made, .wanted if the next becalm index is to make it. Any of \
+             them may be removed at any time.",
+        ),
+        (
+            "INDEX.d/",
+            "Beside an index: what LD_AUDIT names through $PLATFORM, so that 32-bit programs meet \
+             a module of theirs, which declines, and print no error. It goes where the index goes.",
+        ),
+    ],
+};
+
+const INDEX_TRUTH: Section = Section {
+    title: "What an index answers",
+    entries: &[
+        (
+            "stores",
+            "What lies below a STORE or a --store prefix counts as immutable: an answer there \
+             stands, and a package that was absent is searched once it comes. In stores laid out as those of Nix and Guix one look at the store tells whether \
+             a package has come or gone; in others, and after that, each answer is looked at once.",
+        ),
+        (
+            "other directories",
+            "A directory of a run path outside the stores is watched: once it changes (inode, \
+             times), the loader searches as always. One that changed within the clock's grain \
+             before it was indexed is not trusted at all.",
+        ),
+        (
+            "LD_LIBRARY_PATH",
+            "Comes first, as always. What --dirs names is answered from its snapshot while the \
+             directory is unchanged.",
+        ),
+        (
+            "not answered",
+            "Needed strings with a slash, run paths with $LIB or $PLATFORM, answers that depend on \
+             the CPU (hwcaps subdirectories) or on a DT_RPATH of another object: the summary counts \
+             them by reason.",
+        ),
+        (
+            "BECALM=off",
+            "In the environment of a calmed program: the module answers nothing. BECALM=log:FILE \
+             writes down each question and answer; becalm trace --from FILE shows them.",
+        ),
+        (
+            "static TLS",
+            "Under an audit module initial-exec thread-local storage of libraries must fit a \
+             surplus. becalm env raises it (glibc.rtld.optional_static_tls) to 8192 bytes, to what the \
+             programs of the index need up to 49152, or to what a program that PATH names needs; \
+             becalm run to what its program needs. The \
+             summary lists programs that need more than glibc's default.",
+        ),
+    ],
+};
+
+const INDEX_JSON: Section = Section {
+    title: "JSON",
+    entries: &[(
+        "schema becalm/index/1",
+        "One object: schema, index, written, machine, stores, objects, edges, bytes, \
+             table_bytes, directories (watched, snapshotted, not_snapshotted), left (reason, \
+             questions), static_tls (path, optional_static_tls or null), other_machines, errors.",
+    )],
+};
+
+const INDEX_EXAMPLES: Section = Section {
+    title: "Examples",
+    entries: &[
+        ("becalm index /nix/store", "The user's index of all that Nix has installed."),
+        ("becalm index --update", "Bring it up to date: after a rebuild, by a hook or a timer."),
+        (
+            "becalm index /apps -o /var/lib/becalm/index.so --dirs \"$LD_LIBRARY_PATH\"",
+            "A module tree, with the directories of the loaded modules.",
+        ),
+    ],
+};

@@ -1,0 +1,91 @@
+//! The audit module that a table is put into: one that was built with becalm, or one given.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use becalm_core::elf;
+use becalm_core::index::{Target, embed, encode};
+use becalm_host::index_store::{Indexed, MachineIndex};
+use becalm_lib::index::MODULES;
+
+use crate::index::file::Whole;
+
+/// Where modules come from.
+pub(crate) struct Modules {
+    given: Option<(Target, Vec<u8>)>,
+}
+
+/// An index in its final form.
+pub(crate) struct Sealed {
+    /// What it says.
+    pub machine: MachineIndex,
+    /// Its bytes: the module with the table.
+    pub file: Vec<u8>,
+    /// Bytes of the table alone.
+    pub table: usize,
+    /// The machines that were met and left out, with the number of their objects.
+    pub others: Vec<(Target, usize)>,
+}
+
+impl Modules {
+    /// The module at `path`, or the built-in ones.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or is no object.
+    pub(crate) fn new(path: Option<&Path>) -> Result<Self> {
+        let Some(path) = path else { return Ok(Self { given: None }) };
+        let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+        let ident = elf::ident(&bytes).with_context(|| format!("{}: no module", path.display()))?;
+        Ok(Self { given: Some((Target::of(&ident), bytes)) })
+    }
+
+    /// The module of a machine.
+    fn of(&self, target: Target) -> Option<Cow<'_, [u8]>> {
+        match &self.given {
+            Some((given, bytes)) => (*given == target).then_some(Cow::Borrowed(bytes)),
+            None => MODULES
+                .iter()
+                .find(|(_, module)| elf::ident(module).is_some_and(|i| Target::of(&i) == target))
+                .map(|(_, module)| Cow::Borrowed(*module)),
+        }
+    }
+
+    /// True where sealing the table of a file again would give the same file: the module in it
+    /// is the one there is now.
+    pub(crate) fn has_sealed(&self, whole: &Whole) -> bool {
+        let module = self.of(whole.target);
+        module.is_some_and(|module| embed(&module, &whole.table).as_ref() == Ok(&whole.bytes))
+    }
+
+    /// The index of the machine with most objects of those that there is a module for.
+    ///
+    /// # Errors
+    /// Where there is none for any, or the index does not fit the format.
+    pub(crate) fn seal(&self, indexed: Indexed) -> Result<Sealed> {
+        let mut machines = indexed.machines;
+        if machines.is_empty() {
+            bail!("nothing to index: no ELF object with a loader");
+        }
+        let counted = |machine: &MachineIndex| (machine.target, machine.index.objects.len());
+        let Some(at) = machines.iter().position(|machine| self.of(machine.target).is_some()) else {
+            let name = elf::machine_name(machines[0].target.machine);
+            match &self.given {
+                Some((given, _)) => {
+                    let given = elf::machine_name(given.machine);
+                    bail!("the module is for {given}, the objects are for {name}")
+                }
+                None => bail!(
+                    "no audit module for {name} is built in; becalm index takes one with --module"
+                ),
+            }
+        };
+        let machine = machines.remove(at);
+        let module = self.of(machine.target).unwrap_or_default();
+        let table = encode(&machine.index, machine.target)?;
+        let file = embed(&module, &table)?;
+        let others = machines.iter().map(counted).chain(indexed.without_loader).collect();
+        Ok(Sealed { machine, file, table: table.len(), others })
+    }
+}

@@ -1,0 +1,132 @@
+//! The directory beside an index that `LD_AUDIT` names: one entry for each value that
+//! `$PLATFORM` may have, the index itself for those of its machine, a [`declining`] module
+//! for those of its 32-bit sibling.
+//!
+//! `index.so.d/x86_64 -> ../index.so`, `index.so.d/i686`, and so on. The loader replaces
+//! `$PLATFORM` in elements of `LD_AUDIT` that have a slash (glibc 2.36 `elf/dl-load.c`
+//! `_dl_map_object`, `expand_dynamic_string_token`).
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use becalm_core::index::Target;
+use becalm_host::write::Writer;
+
+use crate::index::declining::{self, Sibling};
+use crate::index::file::Opened;
+use crate::index::trust;
+
+/// The values of `$PLATFORM` on a machine, and on its 32-bit sibling.
+struct Platforms {
+    own: &'static [&'static str],
+    sibling: Sibling,
+    siblings: &'static [&'static str],
+}
+
+/// `EM_X86_64`: the kernel's `AT_PLATFORM`, which glibc replaces by the CPU's generation on
+/// some (`sysdeps/x86/cpu-features.c`, 2.31 to 2.43).
+const X86_64: Platforms = Platforms {
+    own: &["x86_64", "haswell", "xeon_phi"],
+    sibling: Sibling::I386,
+    siblings: &["i386", "i486", "i586", "i686"],
+};
+
+/// `EM_AARCH64`: `v8l` and its like are what the kernel tells 32-bit programs.
+const AARCH64: Platforms = Platforms {
+    own: &["aarch64"],
+    sibling: Sibling::Arm,
+    siblings: &["v5l", "v6l", "v7l", "v8l", "aarch32"],
+};
+
+/// What stands for `$PLATFORM`.
+const TOKEN: &str = "$PLATFORM";
+
+fn of(target: Target) -> Option<&'static Platforms> {
+    match object::elf::Machine(target.machine) {
+        object::elf::EM_X86_64 => Some(&X86_64),
+        object::elf::EM_AARCH64 => Some(&AARCH64),
+        _ => None,
+    }
+}
+
+/// The directory beside an index.
+pub(crate) fn dir_of(index: &Path) -> PathBuf {
+    let mut name = index.file_name().unwrap_or_default().to_owned();
+    name.push(".d");
+    index.with_file_name(name)
+}
+
+/// Makes the directory, or completes one; nothing for a machine whose 32-bit sibling is not
+/// run beside it. What else lies in it stays.
+///
+/// # Errors
+/// Where something cannot be made.
+pub(crate) fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> {
+    let Some(platforms) = of(target) else { return Ok(()) };
+    let dir = dir_of(index);
+    writer.make_dir(&dir)?;
+    let goal = Path::new("..").join(index.file_name().unwrap_or_default());
+    for name in platforms.own {
+        let link = dir.join(name);
+        if fs::read_link(&link).is_ok_and(|there| there == goal) {
+            continue;
+        }
+        let temporary = dir.join(format!(".{name}.{}", std::process::id()));
+        let made = symlink(&goal, &temporary).and_then(|()| fs::rename(&temporary, &link));
+        made.with_context(|| link.display().to_string())?;
+    }
+    let module = declining::module(platforms.sibling);
+    for name in platforms.siblings {
+        let file = dir.join(name);
+        // What is there already may be in the hands of another becalm.
+        if fs::read(&file).is_ok_and(|there| there == module) {
+            continue;
+        }
+        let temporary = dir.join(format!(".{name}.{}", std::process::id()));
+        writer.write_new(&temporary, &module, 0o644, |_| true)?;
+        fs::rename(&temporary, &file).with_context(|| file.display().to_string())?;
+    }
+    writer.settle_dir(&dir)?;
+    Ok(())
+}
+
+/// What `LD_AUDIT` has to name for an index: through the directory beside it if that is complete
+/// and nobody else may write it, else the index itself. A directory is complete once [`make`] has
+/// settled it, and its links are relative: they lead to the index beside it.
+pub(crate) fn audit_path(index: &Opened) -> OsString {
+    const ON_ITS_WAY: u32 = 0o1000;
+    let dir = dir_of(&index.path);
+    let is_complete = |facts: fs::Metadata| {
+        facts.is_dir() && facts.mode() & ON_ITS_WAY == 0 && trust::check(&dir, &facts).is_ok()
+    };
+    if of(index.index.target()).is_some() && dir.symlink_metadata().is_ok_and(is_complete) {
+        dir.join(TOKEN).into()
+    } else {
+        index.path.clone().into()
+    }
+}
+
+/// The index that an element of `LD_AUDIT` made by [`audit_path`] stands for.
+pub(crate) fn index_of(element: &OsStr) -> PathBuf {
+    let path = Path::new(element);
+    let dir = path.parent().filter(|_| path.file_name() == Some(OsStr::new(TOKEN)));
+    let index = dir.and_then(|dir| {
+        let name = dir.file_name()?.to_str()?.strip_suffix(".d")?;
+        Some(dir.with_file_name(name))
+    });
+    index.unwrap_or_else(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_with_the_token_stands_for_the_index_beside() {
+        assert_eq!(index_of(OsStr::new("/x/index.so.d/$PLATFORM")), Path::new("/x/index.so"));
+        assert_eq!(index_of(OsStr::new("/x/index.so")), Path::new("/x/index.so"));
+    }
+}

@@ -1,0 +1,270 @@
+//! `becalm index`: stores → one file that calms their programs without touching them.
+//!
+//! The host walks the stores and asks the core's questions, [`module`] puts the table into
+//! the audit module, [`file`] writes it; [`crate::index::text`] tells it. What `becalm run`,
+//! `becalm env` and `becalm verify` need of an index is here as well.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use becalm_core::index::Index;
+use becalm_core::search::Stores;
+use becalm_host::OsFs;
+use becalm_host::index_store::{
+    IndexOptions, Indexed, MachineIndex, index_stores, python_of, update_stores,
+};
+use bstr::{BString, ByteSlice};
+
+use crate::assume::bytes;
+use crate::common_args::StoreArg;
+use crate::exit_code::ExitStatus;
+use crate::index::args::IndexArgs;
+use crate::index::file::{self, Whole};
+use crate::index::module::{Modules, Sealed};
+use crate::index::{current, places, text, trust};
+use crate::jobs;
+use crate::targets::Problem;
+use crate::terminal::progress::Count;
+use crate::terminal::style::{Look, When};
+use crate::terminal::words::{path_bytes, words, words_of_host};
+use crate::terminal::{self, Stdout};
+
+/// All that is told of a run.
+pub(crate) struct Report {
+    /// The file.
+    pub path: BString,
+    /// The index in it.
+    pub sealed: Sealed,
+    /// The stores.
+    pub stores: Vec<BString>,
+    /// Objects whose answers are those of the index that was brought up to date.
+    pub kept: usize,
+    /// Directories that were to be snapshotted and are not: they changed a moment ago, are not
+    /// there, or have hwcaps subdirectories.
+    pub unsnapshotted: Vec<BString>,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+}
+
+/// Indexes and writes.
+///
+/// # Errors
+/// Where a store is not there, nothing could be indexed, or the index cannot be written.
+pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
+    let path = place(args)?;
+    let modules = Modules::new(args.module.as_deref())?;
+    let old = old(args, &path)?;
+    if let Some(old) = &old
+        && old.is_current_version
+        && args.stores.is_empty()
+        && is_of(args, old)
+        && modules.has_sealed(old)
+        && current::is_current(&old.index)
+    {
+        return tell_current(args, &path, old, color);
+    }
+    let (mut stores, dirs) = what(args, old.as_ref().map(|old| &old.index))?;
+    let files = add_pythons(&mut stores);
+    jobs::limit(args.jobs)?;
+    // Those that were immutable for it and hold answers.
+    let known: Vec<PathBuf> = old
+        .iter()
+        .flat_map(|old| current::roots(&old.index).map(|condition| path_of(condition.path())))
+        .collect();
+    let all = [prefixes(&args.store), known.clone()].concat();
+    let (stores, files) = (&stores, &files);
+    let options =
+        IndexOptions { stores, files, prefixes: &all, dirs: &dirs, ..IndexOptions::default() };
+    crate::run::making::make_wanted();
+    let report = make(&path, &modules, old.as_ref().map(|old| (old, &known[..])), options)?;
+    tell(args, &report, color)?;
+    let failed = !report.problems.is_empty();
+    Ok(if failed { ExitStatus::Failure } else { ExitStatus::Fine })
+}
+
+/// The index to bring up to date. One that somebody else may have written is told of and not
+/// read: neither its answers nor its list of stores count.
+fn old(args: &IndexArgs, path: &Path) -> Result<Option<Whole>> {
+    if !args.update || !path.exists() {
+        return Ok(None);
+    }
+    match file::read_trusted(path) {
+        Err(error) if error.is::<trust::Untrusted>() => {
+            if args.stores.is_empty() {
+                bail!("{error}; name the stores, and it is made anew from their files");
+            }
+            terminal::note(path_bytes(path).as_ref(), &format!("{error}; made anew"));
+            Ok(None)
+        }
+        old => old.map(Some),
+    }
+}
+
+/// Where the index goes; the default place is made.
+fn place(args: &IndexArgs) -> Result<PathBuf> {
+    let path = match &args.output {
+        Some(path) => path.clone(),
+        None => {
+            let path = places::own().context("no home directory; name the index with -o")?;
+            let dir = path.parent().unwrap_or(Path::new("/"));
+            let made = std::fs::create_dir_all(dir);
+            made.map_err(|error| anyhow!("{}: {}", dir.display(), words(&error)))?;
+            path
+        }
+    };
+    file::check_place(&path)?;
+    Ok(path)
+}
+
+/// True where the directories asked for are those of the index.
+fn is_of(args: &IndexArgs, old: &Whole) -> bool {
+    let (mut wanted, mut known) = (dirs_of(&args.dirs), current::snapshotted(&old.index));
+    wanted.sort();
+    wanted.dedup();
+    known.sort();
+    wanted.is_empty() || wanted == known
+}
+
+fn tell_current(args: &IndexArgs, path: &Path, old: &Whole, color: When) -> Result<ExitStatus> {
+    let mut out = Stdout::new();
+    if args.json {
+        text::json_current(&mut out, path, old)?;
+    } else {
+        text::text_current(&mut out, Look::of_stdout(color), path)?;
+    }
+    out.flush()?;
+    Ok(ExitStatus::Fine)
+}
+
+/// The stores to walk and the directories to snapshot: those named, else those of the index
+/// that is brought up to date.
+fn what(args: &IndexArgs, old: Option<&Index>) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let mut stores = args.stores.clone();
+    let mut dirs = dirs_of(&args.dirs);
+    if let Some(old) = old {
+        if stores.is_empty() {
+            stores.extend(current::stores(old));
+        }
+        if dirs.is_empty() {
+            dirs.extend(current::snapshotted(old));
+        }
+    }
+    if stores.is_empty() {
+        bail!("nothing to update: name the stores");
+    }
+    for store in &mut stores {
+        let absolute = std::path::absolute(&*store);
+        let facts = store.metadata();
+        let facts = facts.map_err(|error| anyhow!("{}: {}", store.display(), words(&error)))?;
+        if !facts.is_dir() {
+            bail!("{}: not a folder", store.display());
+        }
+        *store = absolute.with_context(|| store.display().to_string())?;
+    }
+    Ok((stores, dirs))
+}
+
+/// Adds to the virtual environments among the stores the trees of the Pythons that they were made
+/// from. Returns the programs of these.
+fn add_pythons(stores: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut programs = Vec::new();
+    for (program, trees) in stores.clone().iter().filter_map(|store| python_of(store)) {
+        programs.push(program);
+        let is_below = |tree: &PathBuf| stores.iter().any(|store| tree.starts_with(store));
+        let new: Vec<PathBuf> = trees.into_iter().filter(|tree| !is_below(tree)).collect();
+        stores.extend(new);
+    }
+    programs
+}
+
+/// The prefixes of `--store`, as they are named.
+pub(crate) fn prefixes(flag: &StoreArg) -> Vec<PathBuf> {
+    Stores::parse(bytes(&flag.store).as_ref()).iter().map(path_of).collect()
+}
+
+/// The directories of `--dirs`: each argument a list as in `LD_LIBRARY_PATH`.
+pub(crate) fn dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
+    let elements = lists.iter().flat_map(|list| list.as_ref().as_bytes().split_str(":"));
+    // An empty element is the current directory, which nothing can be kept of.
+    elements.filter(|element| element.starts_with(b"/")).map(|e| path_of(e.as_bstr())).collect()
+}
+
+/// Indexes the stores, with what still holds of an old index, and writes the file. Of the old one
+/// the prefixes go with it that are known to have been immutable for it: `--store` may have been
+/// another then.
+fn make(
+    path: &Path,
+    modules: &Modules,
+    old: Option<(&Whole, &[PathBuf])>,
+    options: IndexOptions<'_>,
+) -> Result<Report> {
+    let IndexOptions { stores, dirs, .. } = options;
+    let count = Count::new("files looked at");
+    let tick = |files: usize| count.add(files);
+    let options = IndexOptions { progress: Some(&tick), ..options };
+    let os = OsFs::new();
+    let updated = old.and_then(|(old, known)| {
+        let of_old = IndexOptions { prefixes: known, ..options };
+        let ways = [options, of_old].into_iter();
+        // An older version has not all that is kept.
+        let mut ways = ways.filter(|_| old.is_current_version);
+        ways.find_map(|way| update_stores(&os, &old.index, old.target, way))
+    });
+    let kept = updated.as_ref().map(kept_of);
+    let mut indexed = updated.unwrap_or_else(|| index_stores(&os, options));
+    count.finish();
+    let errors = std::mem::take(&mut indexed.errors);
+    let problems = errors.iter().map(words_of_host);
+    let problems: Vec<Problem> = problems.map(|(path, reason)| Problem { path, reason }).collect();
+    if indexed.machines.is_empty() {
+        tell_of(&problems);
+    }
+    let sealed = modules.seal(indexed)?;
+    file::write(path, &sealed)?;
+    let known = &sealed.machine.index.directories;
+    let snapshotted =
+        |dir: &BString| known.iter().any(|known| known.path == *dir && known.names.is_some());
+    let mut unsnapshotted: Vec<BString> = dirs.iter().map(|dir| path_bytes(dir)).collect();
+    unsnapshotted.retain(|dir| !snapshotted(dir));
+    Ok(Report {
+        path: path_bytes(path),
+        stores: stores.iter().map(|store| path_bytes(store)).collect(),
+        kept: kept.unwrap_or(0),
+        unsnapshotted,
+        problems,
+        sealed,
+    })
+}
+
+fn kept_of(updated: &Indexed) -> usize {
+    let objects = |machine: &MachineIndex| {
+        let named = machine.index.objects.iter().filter(|object| !object.path.is_empty());
+        named.count().saturating_sub(machine.read)
+    };
+    updated.machines.iter().map(objects).sum()
+}
+
+fn tell_of(problems: &[Problem]) {
+    for problem in problems {
+        terminal::note(problem.path.as_ref(), &problem.reason);
+    }
+}
+
+fn tell(args: &IndexArgs, report: &Report, color: When) -> Result<()> {
+    tell_of(&report.problems);
+    let mut out = Stdout::new();
+    if args.json {
+        text::json(&mut out, report)?;
+    } else {
+        text::text(&mut out, Look::of_stdout(color), report)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+pub(crate) fn path_of(bytes: &bstr::BStr) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}

@@ -1,0 +1,186 @@
+//! Whether a file was put where it is by root or by the user who runs becalm, and by nobody else.
+//!
+//! Whoever can write an index, or a directory on the way to it, chooses the libraries of the
+//! programs that are started with it.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
+
+use becalm_core::index::ReadAt;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use thiserror::Error;
+
+use crate::terminal::words::words;
+
+/// Links followed on the way to a file (Linux `MAXSYMLINKS`).
+const MAX_LINKS: usize = 40;
+/// Group and others may write.
+const WRITABLE: u32 = 0o022;
+/// In a directory others may add entries, and remove or rename none but their own.
+const STICKY: u32 = 0o1000;
+
+/// Why a file is not used.
+#[derive(Debug, Error)]
+pub(crate) enum Untrusted {
+    /// It cannot be looked at.
+    #[error("{}: {}", .path.display(), words(.source))]
+    Io { path: PathBuf, source: io::Error },
+    /// Another user owns it or a directory on the way to it.
+    #[error("not used: {} belongs to user {owner}", .path.display())]
+    Owner { path: PathBuf, owner: u32 },
+    /// Others may write it or a directory on the way to it.
+    #[error("not used: others than its owner may write {}", .path.display())]
+    Writable { path: PathBuf },
+    /// Users other than its owner may not read it or search a directory on the way to it.
+    #[error("other users may not read {}", .path.display())]
+    Private { path: PathBuf },
+    /// It is a directory, FIFO, socket or device.
+    #[error("not used: {} is no regular file", .path.display())]
+    NoFile { path: PathBuf },
+    /// More links than the kernel follows.
+    #[error("{}: too many links", .path.display())]
+    Links { path: PathBuf },
+}
+
+impl Untrusted {
+    /// True if the file or a directory on the way to it is not there.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// A trusted file, open for reading.
+#[derive(Debug)]
+pub(crate) struct TrustedFile {
+    /// The file.
+    pub file: File,
+    /// What `fstat` says of it.
+    pub facts: Metadata,
+}
+
+impl ReadAt for TrustedFile {
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Option<()> {
+        std::os::unix::fs::FileExt::read_exact_at(&self.file, into, at).ok()
+    }
+}
+
+/// Opens a file that nobody but root and this user could have put there: its owner and mode, and
+/// those of every directory and link that lead to it, are checked. Never blocks.
+///
+/// # Errors
+/// [`Untrusted`] if it cannot be opened or is not trusted.
+pub(crate) fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
+    let io = |source| Untrusted::Io { path: path.to_owned(), source };
+    let open = |flags: OFlags| {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(flags.bits().cast_signed()).open(path)
+    };
+    // A file that is opened without a link is looked at by `fstat` alone.
+    let (file, way) = match open(OFlags::NONBLOCK | OFlags::NOFOLLOW) {
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            (open(OFlags::NONBLOCK).map_err(io)?, Some(path))
+        }
+        file => (file.map_err(io)?, path.parent()),
+    };
+    check_way(way.unwrap_or(path), check)?;
+    let facts = file.metadata().map_err(io)?;
+    check(path, &facts)?;
+    if !facts.is_file() {
+        return Err(Untrusted::NoFile { path: path.to_owned() });
+    }
+    Ok(TrustedFile { file, facts })
+}
+
+/// Checks that a file is for all users of the machine: root alone could have put it there, and
+/// everybody may read it.
+///
+/// # Errors
+/// [`Untrusted`] if it is not.
+pub(crate) fn check_for_all(path: &Path) -> Result<(), Untrusted> {
+    const READ: u32 = 0o004;
+    const SEARCH: u32 = 0o001;
+    check_way(path, |path, facts| {
+        check(path, facts)?;
+        let wanted = if facts.is_dir() { SEARCH } else { READ };
+        if facts.uid() != 0 {
+            return Err(Untrusted::Owner { path: path.to_owned(), owner: facts.uid() });
+        }
+        if facts.mode() & wanted == 0 && !facts.is_symlink() {
+            return Err(Untrusted::Private { path: path.to_owned() });
+        }
+        Ok(())
+    })
+}
+
+/// Follows an absolute path as the kernel does, from the root on, and checks the file, each directory and each link.
+fn check_way(
+    path: &Path,
+    check: impl Fn(&Path, &Metadata) -> Result<(), Untrusted>,
+) -> Result<(), Untrusted> {
+    let mut way: VecDeque<OsString> = names(path).collect();
+    let mut at = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(name) = way.pop_front() {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        at.push(name);
+        let facts = look(&at)?;
+        check(&at, &facts)?;
+        if facts.is_symlink() {
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Untrusted::Links { path: path.to_owned() });
+            }
+            let target = at.read_link();
+            let target = target.map_err(|source| Untrusted::Io { path: at.clone(), source })?;
+            if target.is_absolute() {
+                at = PathBuf::from("/");
+            } else {
+                at.pop();
+            }
+            names(&target).rev().for_each(|name| way.push_front(name));
+        }
+    }
+    Ok(())
+}
+
+/// The components of a path, but for the root and `.`.
+fn names(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsStr::new("..").to_owned()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    })
+}
+
+/// The effective user, who stays the same.
+fn user() -> u32 {
+    static USER: OnceLock<u32> = OnceLock::new();
+    *USER.get_or_init(|| geteuid().as_raw())
+}
+
+fn look(path: &Path) -> Result<Metadata, Untrusted> {
+    path.symlink_metadata().map_err(|source| Untrusted::Io { path: path.to_owned(), source })
+}
+
+/// Checks owner and mode of one directory, file or link. The mode of a link says nothing.
+pub(crate) fn check(path: &Path, facts: &Metadata) -> Result<(), Untrusted> {
+    let path = || path.to_owned();
+    if facts.uid() != 0 && facts.uid() != user() {
+        return Err(Untrusted::Owner { path: path(), owner: facts.uid() });
+    }
+    let is_shared = facts.is_dir() && facts.mode() & STICKY != 0;
+    if facts.mode() & WRITABLE != 0 && !facts.is_symlink() && !is_shared {
+        return Err(Untrusted::Writable { path: path() });
+    }
+    Ok(())
+}

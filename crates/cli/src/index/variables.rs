@@ -1,0 +1,116 @@
+//! The two variables that calm a process and what it starts, put together with what the user
+//! already has in them, and taken out again.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use bstr::ByteSlice;
+
+use crate::index::platforms;
+
+/// The name of the list of audit modules.
+pub(crate) const AUDIT: &str = "LD_AUDIT";
+/// The name of the list of tunables.
+pub(crate) const TUNABLES: &str = "GLIBC_TUNABLES";
+/// The tunable that says how much of the static TLS surplus libraries may take.
+pub(crate) const STATIC_TLS: &str = "glibc.rtld.optional_static_tls";
+/// The tunable's value in every session: the most with which a thread with the smallest stack
+/// (`PTHREAD_STACK_MIN`, 16 KiB) still starts, for glibc takes the surplus from each thread's
+/// stack (2.36 `nptl/allocatestack.c`). glibc's own default is 512.
+pub(crate) const SESSION_STATIC_TLS: u64 = 8192;
+/// The most that a session gets for programs of its index. With more than this, threads with a
+/// stack of 64 KiB, which are common, would not start in any program.
+pub(crate) const LARGEST_STATIC_TLS: u64 = 49_152;
+
+/// The list with a module at its end, so that the user's own modules are asked with what the
+/// loader asks; as it is where the module is in it.
+#[must_use]
+pub(crate) fn with_module(list: Option<&OsStr>, module: &OsStr) -> OsString {
+    let mut elements = elements(list);
+    if !elements.contains(&module.as_bytes()) {
+        elements.push(module.as_bytes());
+    }
+    joined(&elements)
+}
+
+/// The list without what names an index, itself or by [`platforms::audit_path`]; `None` where
+/// nothing is left.
+#[must_use]
+pub(crate) fn without_index(list: Option<&OsStr>, index: &Path) -> Option<OsString> {
+    let mut elements = elements(list);
+    elements.retain(|element| platforms::index_of(OsStr::from_bytes(element)) != index);
+    (!elements.is_empty()).then(|| joined(&elements))
+}
+
+/// The tunables with room for at least `bytes` of static TLS; as they are where there is.
+#[must_use]
+pub(crate) fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
+    let mut elements: Vec<Vec<u8>> = elements(list).iter().map(|e| e.to_vec()).collect();
+    let known = elements.iter().filter_map(|element| static_tls_of(element)).max();
+    if known.is_none_or(|known| known < bytes) {
+        elements.retain(|element| static_tls_of(element).is_none());
+        elements.push(format!("{STATIC_TLS}={bytes}").into_bytes());
+    }
+    OsString::from_vec(elements.join(&b':'))
+}
+
+/// The tunables without what [`with_static_tls`] adds; `None` where nothing is left.
+#[must_use]
+pub(crate) fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> {
+    let mut elements = elements(list);
+    elements.retain(|element| static_tls_of(element) != Some(bytes));
+    (!elements.is_empty()).then(|| joined(&elements))
+}
+
+fn static_tls_of(element: &[u8]) -> Option<u64> {
+    let value = element.strip_prefix(STATIC_TLS.as_bytes())?.strip_prefix(b"=")?;
+    value.to_str().ok()?.parse().ok()
+}
+
+fn elements(list: Option<&OsStr>) -> Vec<&[u8]> {
+    let list = list.map(OsStr::as_bytes).unwrap_or_default();
+    list.split_str(":").filter(|element| !element.is_empty()).collect()
+}
+
+fn joined(elements: &[&[u8]]) -> OsString {
+    OsString::from_vec(elements.join(&b':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn os(text: &str) -> &OsStr {
+        OsStr::new(text)
+    }
+
+    #[test]
+    fn the_users_own_audit_modules_stay_and_are_asked_first() {
+        assert_eq!(with_module(Some(os("/theirs.so")), os("/ours.so")), "/theirs.so:/ours.so");
+        assert_eq!(with_module(None, os("/ours.so")), "/ours.so");
+        assert_eq!(with_module(Some(os("/ours.so:/x")), os("/ours.so")), "/ours.so:/x");
+    }
+
+    #[test]
+    fn undoing_gives_back_what_was_there() {
+        let list = with_module(Some(os("/theirs.so")), os("/ours.so"));
+        assert_eq!(without_index(Some(&list), Path::new("/ours.so")), Some("/theirs.so".into()));
+        let by_platform = os("/ours.so.d/$PLATFORM");
+        assert_eq!(without_index(Some(by_platform), Path::new("/ours.so")), None);
+    }
+
+    #[test]
+    fn a_larger_value_of_the_user_stays() {
+        let theirs = "glibc.malloc.check=1:glibc.rtld.optional_static_tls=9000";
+        assert_eq!(with_static_tls(Some(os(theirs)), 2048), theirs);
+        assert_eq!(
+            with_static_tls(Some(os("glibc.malloc.check=1")), 2048),
+            "glibc.malloc.check=1:glibc.rtld.optional_static_tls=2048"
+        );
+        assert_eq!(
+            with_static_tls(Some(os("glibc.rtld.optional_static_tls=10")), 2048),
+            "glibc.rtld.optional_static_tls=2048"
+        );
+    }
+}

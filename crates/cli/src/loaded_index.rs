@@ -1,0 +1,71 @@
+//! The start of a program whose audit modules include an index: the index by its file, and the
+//! start with its answers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use becalm_core::closure::Closure;
+use becalm_core::fs::FileSystem;
+use becalm_core::index::answers::answers;
+use becalm_core::index::{Index, Target};
+use becalm_core::loader::Environment;
+use becalm_core::loader::load::Role;
+use becalm_host::Session;
+use becalm_host::index_store::OsFingerprints;
+use bstr::{BStr, BString};
+
+use crate::assume::Assumptions;
+use crate::index::file;
+use crate::index::run::path_of;
+
+/// The indexes that were read, and the files that are none, by path.
+#[derive(Debug, Default)]
+pub(crate) struct Indexes(Mutex<HashMap<BString, Option<Arc<Read>>>>);
+
+/// An index as a whole.
+#[derive(Debug)]
+struct Read {
+    target: Target,
+    index: Index,
+}
+
+impl Indexes {
+    fn read(&self, path: &BString) -> Option<Arc<Read>> {
+        let Ok(mut known) = self.0.lock() else { return None };
+        let read = || {
+            let place = path_of(path.as_ref());
+            let file::Whole { target, index, .. } =
+                file::is_index(&place).then(|| file::read(&place).ok())??;
+            Some(Arc::new(Read { target, index }))
+        };
+        known.entry(path.clone()).or_insert_with(read).clone()
+    }
+}
+
+/// The index that a start loads as an audit module, and the environment in which its answers
+/// count. `None` if there is none, or if it is switched off.
+pub(crate) fn by_index(
+    assumed: &Assumptions,
+    session: &Session<'_>,
+    plain: &Closure,
+) -> Option<(BString, Environment)> {
+    if assumed.module_is_off || !assumed.fs.is_real_root() {
+        return None;
+    }
+    let modules = plain.load.objects.iter().filter(|object| object.role == Role::Audit);
+    let target = Target::of(&plain.subject.view.ident);
+    // LD_AUDIT names an index through a link for each platform.
+    let file =
+        |path: &BString| session.canonicalize(path.as_ref()).unwrap_or_else(|_| path.clone());
+    let (path, read) = modules
+        .map(|module| file(&module.path))
+        .filter_map(|path| Some((path.clone(), assumed.indexes.read(&path)?)))
+        .find(|(_, read)| read.target == target)?;
+    let fingerprints = OsFingerprints::default();
+    let loader = plain.load.objects.iter().find(|object| object.role == Role::Loader);
+    let loader: &BStr = loader.map(|loader| loader.path.as_ref()).unwrap_or_default();
+    let holds = |condition: &_| fingerprints.hold_for(condition, loader);
+    let environment = &assumed.environment;
+    let audit_answers = answers(&read.index, (session, plain), environment, &holds);
+    Some((path, Environment { audit_answers, ..environment.clone() }))
+}

@@ -1,0 +1,223 @@
+//! `becalm loader build`: source, patches, configure, make, install.
+//!
+//! Each build has a folder of its own in the cache, named by the release and by
+//! everything that goes into it. What it leaves there is `image`, the installed files
+//! below their prefix; that there is one says that only copying is left to do. The log
+//! stays, source and objects go once they are of no more use.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::exit_code::ExitStatus;
+use crate::loader::args::BuildArgs;
+use crate::loader::steps::Steps;
+use crate::loader::{minimal, needs, source};
+
+/// Builds and installs.
+pub(crate) fn run(args: &BuildArgs) -> Result<ExitStatus> {
+    check(args)?;
+    let release = &args.glibc;
+    let folder = cache_folder()?.join(format!("{}-{:016x}", release.version, key(args)));
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let _lock = lock(&folder)?;
+    let image = folder.join("image");
+    if !image.is_dir() {
+        // A folder with an image needs no tools.
+        needs::check(args.source.is_none())?;
+    }
+    let steps = Steps::new(folder.join("build.log"))?;
+    if !image.is_dir() {
+        let tree = prepare(&steps, args, &folder)?;
+        let objects = folder.join("objects");
+        configure(&steps, args, &tree, &objects)?;
+        make(&steps, args, &objects, &folder.join("unfinished"))?;
+        fs::rename(folder.join("unfinished"), &image)?;
+        clear(&folder, release.version)?;
+    }
+    steps.now(format!("installing into {}", args.prefix.display()));
+    fs::create_dir_all(&args.prefix).with_context(|| args.prefix.display().to_string())?;
+    let installed = image.join(args.prefix.strip_prefix("/")?).join(".");
+    // A file in use keeps its old contents.
+    let mut copy = Command::new("cp");
+    steps.run(copy.args(["-a", "--remove-destination"]).arg(installed).arg(&args.prefix))?;
+    steps.finish();
+    println!("{}", loader_in(&args.prefix)?.display());
+    Ok(ExitStatus::Fine)
+}
+
+/// Waits until nobody else builds the same.
+fn lock(folder: &Path) -> Result<fs::File> {
+    let path = folder.join("lock");
+    let file = fs::File::create(&path).with_context(|| path.display().to_string())?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
+        .with_context(|| path.display().to_string())?;
+    Ok(file)
+}
+
+/// Objects → what is to be installed, below `image`.
+fn make(steps: &Steps, args: &BuildArgs, objects: &Path, image: &Path) -> Result<()> {
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok());
+    let jobs = format!("-j{}", jobs.map_or(1, NonZeroUsize::get));
+    let mut make = Command::new("make");
+    make.arg(jobs).current_dir(objects);
+    if args.minimal {
+        make.args(minimal::TARGET);
+    }
+    steps.now("building");
+    steps.run(&mut make)?;
+    if args.minimal {
+        return minimal::install(objects, &image.join(args.prefix.strip_prefix("/")?));
+    }
+    let mut install = Command::new("make");
+    install.arg("install").arg(format!("DESTDIR={}", image.display()));
+    steps.run(install.current_dir(objects))
+}
+
+/// Takes away what a build needs and its result does not, or what a broken-off one left.
+fn clear(folder: &Path, version: &str) -> Result<()> {
+    for left in ["package", "objects", "unfinished", &format!("glibc-{version}")] {
+        let path = folder.join(left);
+        if path.exists() {
+            fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// What can be known to be wrong before anything is fetched.
+fn check(args: &BuildArgs) -> Result<()> {
+    ensure!(args.prefix.is_absolute(), "{}: not absolute", args.prefix.display());
+    // Its letters are appended to those of another folder.
+    let is_dots = args.prefix.components().any(|part| part == Component::ParentDir);
+    ensure!(!is_dots, "{}: a prefix without .. is wanted", args.prefix.display());
+    for plain in ["/", "/usr", "/usr/local"] {
+        ensure!(args.prefix != Path::new(plain), "{plain}: a prefix of its own is wanted");
+    }
+    // It becomes a string in a C header, by way of a shell script.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/:._+-".contains(c);
+    ensure!(args.store.chars().all(is_plain), "--store {}: not a list of paths", args.store);
+    for prefix in args.store.split(':').filter(|prefix| !prefix.is_empty()) {
+        ensure!(prefix.starts_with('/'), "--store {prefix}: not absolute");
+    }
+    Ok(())
+}
+
+/// The patched tree.
+fn prepare(steps: &Steps, args: &BuildArgs, folder: &Path) -> Result<PathBuf> {
+    let deb = match &args.source {
+        Some(deb) => deb.clone(),
+        None => {
+            let packages = cache_folder()?.join(format!("glibc-source-{}", args.glibc.suite));
+            fs::create_dir_all(&packages).with_context(|| packages.display().to_string())?;
+            source::fetch(steps, &args.glibc, &packages)?
+        }
+    };
+    clear(folder, args.glibc.version)?;
+    let tree = source::unpack(steps, &args.glibc, &deb, folder)?;
+    if !args.unpatched {
+        steps.now("applying becalm's patch");
+        let patch = folder.join("resolution.patch");
+        fs::write(&patch, args.glibc.patch)?;
+        steps.patch(&tree, &patch)?;
+    }
+    Ok(tree)
+}
+
+fn configure(steps: &Steps, args: &BuildArgs, tree: &Path, objects: &Path) -> Result<()> {
+    steps.now("configuring");
+    fs::create_dir(objects).with_context(|| objects.display().to_string())?;
+    steps.run(
+        Command::new(tree.join("configure"))
+            .arg(format!("--prefix={}", args.prefix.display()))
+            .arg(format!("--with-store-prefixes={}", args.store))
+            .args(["--disable-werror", "--disable-nscd"])
+            .current_dir(objects),
+    )
+}
+
+/// Where builds are kept.
+fn cache_folder() -> Result<PathBuf> {
+    let base = match std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()) {
+        Some(dir) => PathBuf::from(dir),
+        None => Path::new(&std::env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME")?)
+            .join(".cache"),
+    };
+    Ok(base.join("becalm/loader"))
+}
+
+/// A number for everything that makes one build another (FNV-1a, 64 bits).
+fn key(args: &BuildArgs) -> u64 {
+    let prefix = args.prefix.to_string_lossy();
+    let extent = if args.minimal { "minimal" } else { "all" };
+    let patch = if args.unpatched { "" } else { args.glibc.patch };
+    let parts = [args.glibc.version, patch, &args.store, &prefix, extent];
+    parts
+        .iter()
+        .flat_map(|part| part.bytes().chain([0]))
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+}
+
+/// The loader that was installed.
+fn loader_in(prefix: &Path) -> Result<PathBuf> {
+    for folder in ["lib", "lib64"] {
+        let Ok(entries) = fs::read_dir(prefix.join(folder)) else { continue };
+        let found = entries.filter_map(Result::ok).map(|entry| entry.path()).find(|path| {
+            path.file_name().is_some_and(|name| {
+                let name = name.to_string_lossy();
+                name.starts_with("ld-linux") || name.starts_with("ld64.so") || name == "ld.so.1"
+            })
+        });
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
+    bail!("{}: no loader was installed", prefix.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(prefix: &str, store: &str) -> BuildArgs {
+        BuildArgs {
+            glibc: "2.36".parse().expect("known"),
+            prefix: prefix.into(),
+            store: store.into(),
+            source: Some("x.deb".into()),
+            minimal: false,
+            unpatched: false,
+            jobs: None,
+        }
+    }
+
+    #[test]
+    fn everything_compiled_in_makes_another_build() {
+        let one = key(&flags("/opt/a", "/s"));
+        assert_ne!(one, key(&flags("/opt/b", "/s")));
+        assert_ne!(one, key(&flags("/opt/a", "/s:/t")));
+        assert_ne!(one, key(&BuildArgs { minimal: true, ..flags("/opt/a", "/s") }));
+        assert_ne!(one, key(&BuildArgs { unpatched: true, ..flags("/opt/a", "/s") }));
+        assert_eq!(one, key(&flags("/opt/a", "/s")));
+    }
+
+    #[test]
+    fn a_prefix_of_the_running_system_is_refused() {
+        for prefix in ["/usr", "/", "relative", "/opt/../usr"] {
+            assert!(check(&flags(prefix, "/s")).is_err(), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_is_more_than_paths_is_refused() {
+        for store in ["/s\"", "/s $(x)", "s", "/s:t"] {
+            let error = check(&flags("/opt/a", store)).expect_err(store);
+            assert!(error.to_string().starts_with("--store"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The smallest objects that a loader resolves: bytes for any class and byte order.
+//!
+//! One `PT_LOAD` over the whole file (gABI, "Program Header"), writable because loaders
+//! of before 2.35 write into the dynamic section; a `PT_DYNAMIC`; a `PT_NOTE` where
+//! there is a note.
+
+use becalm_core::elf::{Class, Endian, Ident};
+
+const PT_LOAD: u64 = 1;
+const PT_DYNAMIC: u64 = 2;
+const PT_INTERP: u64 = 3;
+const PT_NOTE: u64 = 4;
+const DT_NEEDED: u64 = 1;
+const DT_STRTAB: u64 = 5;
+const DT_SYMTAB: u64 = 6;
+const DT_STRSZ: u64 = 10;
+const DT_SYMENT: u64 = 11;
+const DT_SONAME: u64 = 14;
+const DT_RUNPATH: u64 = 29;
+/// Larger than the pages of any machine.
+const ALIGN: u64 = 0x1_0000;
+/// The type of a resolution note.
+const NOTE_TYPE: u64 = 0x63a8_6cb6;
+/// Where the first of the parts begins, behind the headers.
+const PARTS: usize = 0x200;
+
+/// What an object says.
+#[derive(Debug, Default)]
+pub(crate) struct Object<'a> {
+    pub soname: Option<&'a str>,
+    pub needed: Option<&'a str>,
+    pub runpath: Option<&'a str>,
+    /// The one pair of its note.
+    pub note: Option<(&'a str, &'a str)>,
+    /// What makes it a program.
+    pub interpreter: Option<&'a str>,
+}
+
+/// Writes numbers as a target reads them.
+struct Out<'a> {
+    target: &'a Ident,
+    bytes: Vec<u8>,
+}
+
+impl Out<'_> {
+    fn number(&mut self, value: u64, size: usize) {
+        let little = value.to_le_bytes();
+        let mut part = little[..size].to_vec();
+        if self.target.endian == Endian::Big {
+            part.reverse();
+        }
+        self.bytes.extend(part);
+    }
+
+    fn halves(&mut self, values: &[u64]) {
+        values.iter().for_each(|&value| self.number(value, 2));
+    }
+
+    fn words(&mut self, values: &[u64]) {
+        values.iter().for_each(|&value| self.number(value, 4));
+    }
+
+    /// Numbers of the size of an address.
+    fn addresses(&mut self, values: &[u64]) {
+        let size = self.address();
+        values.iter().for_each(|&value| self.number(value, size));
+    }
+
+    fn address(&self) -> usize {
+        if self.target.class == Class::Elf64 { 8 } else { 4 }
+    }
+
+    fn strings(&mut self, values: &[&str]) {
+        for value in values {
+            self.bytes.extend(value.bytes().chain([0]));
+        }
+    }
+
+    fn pad(&mut self, multiple: usize) -> u64 {
+        self.bytes.resize(self.bytes.len().next_multiple_of(multiple), 0);
+        self.bytes.len() as u64
+    }
+
+    fn header(&mut self, count: u64) {
+        let is_64 = self.target.class == Class::Elf64;
+        let endian = if self.target.endian == Endian::Little { 1 } else { 2 };
+        self.bytes.extend([0x7f, b'E', b'L', b'F', 1 + u8::from(is_64), endian, 1]);
+        self.pad(16);
+        self.halves(&[3, self.target.machine.into()]);
+        self.words(&[1]);
+        let (size, entry) = if is_64 { (64, 56) } else { (52, 32) };
+        self.addresses(&[0, size, 0]);
+        self.words(&[self.target.flags.into()]);
+        self.halves(&[size, entry, count, 0, 0, 0]);
+    }
+
+    fn segment(&mut self, kind: u64, at: u64, size: u64, align: u64) {
+        let flags = if matches!(kind, PT_NOTE | PT_INTERP) { 4 } else { 6 };
+        if self.target.class == Class::Elf64 {
+            self.words(&[kind, flags]);
+            self.addresses(&[at, at, at, size, size, align]);
+        } else {
+            self.words(&[kind, at, at, at, size, size, flags, align]);
+        }
+    }
+}
+
+/// The bytes of an object for the loader that `target` identifies.
+pub(crate) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
+    let mut parts = Out { target, bytes: vec![0; PARTS] };
+    let strings = parts.bytes.len() as u64;
+    let mut entries = Vec::new();
+    parts.bytes.push(0);
+    for (tag, text) in
+        [(DT_SONAME, object.soname), (DT_NEEDED, object.needed), (DT_RUNPATH, object.runpath)]
+    {
+        if let Some(text) = text {
+            entries.extend([tag, parts.bytes.len() as u64 - strings]);
+            parts.strings(&[text]);
+        }
+    }
+    let strings_size = parts.bytes.len() as u64 - strings;
+    let symbols = parts.pad(8);
+    parts.bytes.resize(parts.bytes.len() + 24, 0);
+    let note = parts.pad(8);
+    if let Some((needed, list)) = object.note {
+        let size = needed.len() + list.len() + 3;
+        parts.words(&[6, size as u64, NOTE_TYPE]);
+        parts.strings(&["NixOS", "", "", needed, list, ""]);
+    }
+    let note_size = parts.pad(4) - note;
+    let interpreter = parts.pad(8);
+    let interpreter_size = object.interpreter.map_or(0, |path| path.len() as u64 + 1);
+    parts.strings(object.interpreter.as_slice());
+    let dynamic = parts.pad(8);
+    let symbol_size = if target.class == Class::Elf64 { 24 } else { 16 };
+    entries.extend([DT_STRTAB, strings, DT_SYMTAB, symbols, DT_STRSZ, strings_size]);
+    entries.extend([DT_SYMENT, symbol_size, 0, 0]);
+    parts.addresses(&entries);
+    let size = parts.bytes.len() as u64;
+
+    let mut head = Out { target, bytes: Vec::new() };
+    let parts_of = [object.note.is_some(), object.interpreter.is_some()];
+    head.header(2 + parts_of.map(u64::from).iter().sum::<u64>());
+    // The interpreter comes before what is loaded (gABI, "Program Header").
+    if object.interpreter.is_some() {
+        head.segment(PT_INTERP, interpreter, interpreter_size, 1);
+    }
+    head.segment(PT_LOAD, 0, size, ALIGN);
+    head.segment(PT_DYNAMIC, dynamic, size - dynamic, 8);
+    if object.note.is_some() {
+        head.segment(PT_NOTE, note, note_size, 4);
+    }
+    parts.bytes[..head.bytes.len()].copy_from_slice(&head.bytes);
+    parts.bytes
+}
+
+/// A loader cache (glibc `struct cache_file_new`) that has `path` for `soname`, with
+/// the flags of every ABI, of which a loader takes its own.
+pub(crate) fn cache(target: &Ident, soname: &str, path: &str) -> Vec<u8> {
+    const ABIS: u64 = 0x20;
+    let start = 48 + 24 * ABIS;
+    let mut out = Out { target, bytes: b"glibc-ld.so.cache1.1".to_vec() };
+    out.words(&[ABIS, (soname.len() + path.len() + 2) as u64]);
+    out.bytes.push(if target.endian == Endian::Little { 2 } else { 3 });
+    out.bytes.resize(48, 0);
+    for abi in 0..ABIS {
+        out.words(&[abi << 8 | 3, start, start + soname.len() as u64 + 1, 0]);
+        out.number(0, 8);
+    }
+    out.strings(&[soname, path]);
+    out.bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use becalm_core::elf;
+
+    use super::*;
+
+    fn targets() -> Vec<Ident> {
+        let make = |class, endian, machine| {
+            let base = std::fs::read("/proc/self/exe").expect("this program");
+            Ident { class, endian, machine, ..elf::ident(&base).expect("an object") }
+        };
+        vec![make(Class::Elf64, Endian::Little, 62), make(Class::Elf32, Endian::Big, 8)]
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_in_both_classes_and_byte_orders() {
+        for target in targets() {
+            let bytes = object(
+                &target,
+                &Object {
+                    soname: Some("liba.so"),
+                    needed: Some("libb.so"),
+                    runpath: Some("/r"),
+                    note: Some(("libb.so", "=/b")),
+                    interpreter: Some("/ld.so"),
+                },
+            );
+            let view = elf::parse(bytes.as_slice()).expect("an object");
+            let dynamic = view.dynamic.expect("dynamic");
+            assert_eq!(dynamic.soname.expect("soname"), "liba.so");
+            assert_eq!(dynamic.runpath.expect("run path"), "/r");
+            let note = view.notes.resolution.expect("note");
+            assert_eq!(note, b"libb.so\0=/b\0\0");
+            assert_eq!(view.interpreter.expect("a program"), "/ld.so");
+        }
+    }
+}

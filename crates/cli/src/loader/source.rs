@@ -1,0 +1,186 @@
+//! Debian's `glibc-source` of a suite → a tree; Debian's patches are in it already.
+//!
+//! apt is run with configuration, lists and cache of its own, so that nothing of this
+//! machine's package state changes. Mirror and keys are those the machine uses already:
+//! its first source that has a component `main`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use becalm_lib::loader::Release;
+
+use crate::loader::steps::Steps;
+
+/// A mirror, as a one-line source of apt begins.
+#[derive(Debug, PartialEq, Eq)]
+struct Mirror {
+    uri: String,
+    signed_by: Option<String>,
+}
+
+/// Downloads the package into `folder`; the file.
+pub(crate) fn fetch(steps: &Steps, release: &Release, folder: &Path) -> Result<PathBuf> {
+    if let Some(deb) = package_in(folder) {
+        return Ok(deb);
+    }
+    let mirror = mirror_of_machine(Path::new("/etc/apt"))
+        .context("no source with the component main is set up in /etc/apt")?;
+    for below in ["lists/partial", "archives/partial"] {
+        fs::create_dir_all(folder.join(below))?;
+    }
+    let signed = mirror.signed_by.map(|key| format!(" [signed-by={key}]")).unwrap_or_default();
+    let line = format!("deb{signed} {} {} main\n", mirror.uri, release.suite);
+    fs::write(folder.join("sources.list"), line)?;
+    let apt = |args: &[&str]| {
+        let mut command = Command::new("apt-get");
+        for (name, value) in [
+            ("Dir::Etc::SourceList", folder.join("sources.list")),
+            ("Dir::Etc::SourceParts", "/dev/null".into()),
+            ("Dir::State::Lists", folder.join("lists")),
+            ("Dir::State::Status", "/dev/null".into()),
+            ("Dir::Cache", folder.to_path_buf()),
+        ] {
+            command.arg("-o").arg(format!("{name}={}", value.display()));
+        }
+        command.args(["-o", "APT::Sandbox::User=root"]).args(args).current_dir(folder);
+        command
+    };
+    steps.now(format!("fetching the package list of {}", release.suite));
+    steps.run(&mut apt(&["update"]))?;
+    steps.now("fetching glibc-source");
+    steps.run(&mut apt(&["download", "glibc-source"]))?;
+    // Larger than the package, and fetched anew where another package is wanted.
+    for done in ["lists", "archives"] {
+        fs::remove_dir_all(folder.join(done))?;
+    }
+    package_in(folder).context("apt-get download left no package")
+}
+
+/// The package that is in a folder.
+fn package_in(folder: &Path) -> Option<PathBuf> {
+    fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path()).find(|path| {
+        path.extension().is_some_and(|end| end == "deb")
+            && path
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("glibc-source_"))
+    })
+}
+
+/// Unpacks the package in `folder`; the tree.
+pub(crate) fn unpack(
+    steps: &Steps,
+    release: &Release,
+    deb: &Path,
+    folder: &Path,
+) -> Result<PathBuf> {
+    steps.now("unpacking");
+    steps.run(Command::new("dpkg-deb").arg("--extract").arg(deb).arg(folder.join("package")))?;
+    let archive = folder.join(format!("package/usr/src/glibc/glibc-{}.tar.xz", release.version));
+    if !archive.is_file() {
+        bail!("{}: not the source of glibc {}", deb.display(), release.version);
+    }
+    steps.run(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(folder))?;
+    Ok(folder.join(format!("glibc-{}", release.version)))
+}
+
+/// A mirror of apt's configuration in `etc`: the first that is Debian's by its path, or else the
+/// first at all; others (of vendors, of security updates) have the component too.
+fn mirror_of_machine(etc: &Path) -> Option<Mirror> {
+    let mut mirrors = mirrors(etc);
+    let of_debian = mirrors
+        .iter()
+        .position(|mirror| mirror.uri.trim_end_matches('/').rsplit('/').next() == Some("debian"));
+    (!mirrors.is_empty()).then(|| mirrors.swap_remove(of_debian.unwrap_or(0)))
+}
+
+/// All mirrors with a component `main`.
+fn mirrors(etc: &Path) -> Vec<Mirror> {
+    let mut files = vec![etc.join("sources.list")];
+    if let Ok(entries) = fs::read_dir(etc.join("sources.list.d")) {
+        let mut parts: Vec<_> = entries.filter_map(Result::ok).map(|e| e.path()).collect();
+        parts.sort();
+        files.append(&mut parts);
+    }
+    let mut mirrors = Vec::new();
+    for file in files {
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        match file.extension().and_then(|end| end.to_str()) {
+            Some("sources") => mirrors.extend(text.split("\n\n").filter_map(deb822)),
+            Some("list") => mirrors.extend(text.lines().filter_map(one_line)),
+            _ => {}
+        }
+    }
+    mirrors
+}
+
+/// A paragraph of a `.sources` file.
+fn deb822(paragraph: &str) -> Option<Mirror> {
+    let field = |name: &str| {
+        paragraph.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    };
+    let has = |name: &str, word: &str| {
+        field(name).is_some_and(|value| value.split_whitespace().any(|other| other == word))
+    };
+    if !has("Types", "deb") || !has("Components", "main") || has("Enabled", "no") {
+        return None;
+    }
+    Some(Mirror {
+        uri: field("URIs")?.split_whitespace().next()?.to_owned(),
+        signed_by: field("Signed-By").filter(|key| key.starts_with('/')).map(str::to_owned),
+    })
+}
+
+/// A line of a `.list` file.
+fn one_line(line: &str) -> Option<Mirror> {
+    let rest = line.split('#').next()?.trim().strip_prefix("deb ")?.trim_start();
+    let (options, rest) = match rest.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => ("", rest),
+    };
+    let mut words = rest.split_whitespace();
+    let uri = words.next()?.to_owned();
+    words.skip(1).find(|&component| component == "main")?;
+    let signed_by = options.split_whitespace().find_map(|o| o.strip_prefix("signed-by="));
+    Some(Mirror { uri, signed_by: signed_by.map(str::to_owned) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debian_s_mirror_is_taken_and_not_a_vendor_s_that_is_named_first() {
+        let etc = tempfile::tempdir().expect("a folder");
+        let parts = etc.path().join("sources.list.d");
+        fs::create_dir(&parts).expect("a folder");
+        fs::write(parts.join("a.list"), "deb http://vendor/apt x main\n").expect("a file");
+        fs::write(parts.join("b.list"), "deb http://m/debian-security x main\n").expect("a file");
+        let uri = || mirror_of_machine(etc.path()).map(|mirror| mirror.uri);
+        assert_eq!(uri().as_deref(), Some("http://vendor/apt"));
+        fs::write(parts.join("c.list"), "deb http://m/debian/ x main\n").expect("a file");
+        assert_eq!(uri().as_deref(), Some("http://m/debian/"));
+    }
+
+    #[test]
+    fn both_forms_of_a_source_give_the_mirror_and_its_key() {
+        let mirror = |key: Option<&str>| {
+            Some(Mirror { uri: "http://m/debian".into(), signed_by: key.map(str::to_owned) })
+        };
+        let text = "Types: deb\nURIs: http://m/debian\nSuites: x\nComponents: main contrib\n\
+            Signed-By: /k.gpg\n";
+        assert_eq!(deb822(text), mirror(Some("/k.gpg")));
+        assert_eq!(deb822(&text.replace("main", "universe")), None);
+        assert_eq!(one_line("deb http://m/debian x main"), mirror(None));
+        assert_eq!(
+            one_line("deb [arch=a signed-by=/k] http://m/debian x main"),
+            mirror(Some("/k"))
+        );
+        assert_eq!(one_line("# deb http://m/debian x main"), None);
+        assert_eq!(one_line("deb-src http://m/debian x main"), None);
+    }
+}

@@ -1,7 +1,0 @@
-//! `becalm undo`.
-
-use super::fix::{FIX_EXAMPLES, FIX_JSON, FIX_STATUS, FIX_WRITING};
-use crate::manual::Section;
-
-/// What ends the help and the page of `becalm undo`.
-pub(crate) const UNDO: &[&Section] = &[&FIX_STATUS, &FIX_WRITING, &FIX_JSON, &FIX_EXAMPLES];

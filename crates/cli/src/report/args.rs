@@ -1,0 +1,56 @@
+//! The flags of `becalm report`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+
+use crate::common_args::{AssumeArgs, seconds};
+
+/// The flags of `becalm report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The program: a file, a name to be found along PATH, or what `becalm trace --json`
+    /// recorded of it
+    #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
+    pub program: PathBuf,
+
+    /// The arguments it is run with; without them and --run, `--version`
+    #[arg(last = true, value_name = "ARGS")]
+    pub args: Vec<OsString>,
+
+    /// Where the page goes
+    #[arg(short, long, required = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: PathBuf,
+
+    /// What is shown beside it: the calmed program, or a record of its start
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::FilePath, help_heading = "Content")]
+    pub after: Option<PathBuf>,
+
+    /// The table that `becalm compare --json` wrote, as part of the page
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Content")]
+    pub compare: Option<PathBuf>,
+
+    /// Run nothing: the prediction alone, without a timeline
+    #[arg(long, conflicts_with_all = ["run", "args"], help_heading = "Content")]
+    pub no_run: bool,
+
+    /// The arguments it is run with as one line, taken apart as a shell would; '' for none
+    #[arg(
+        long,
+        value_name = "LINE",
+        allow_hyphen_values = true,
+        conflicts_with = "args",
+        help_heading = "Content"
+    )]
+    pub run: Option<String>,
+
+    /// Kill a run that takes longer, in seconds, and leave the timeline out
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, help_heading = "Content")]
+    pub timeout: Duration,
+
+    /// What is assumed of the machine.
+    #[command(flatten)]
+    pub assume: AssumeArgs,
+}

@@ -1,0 +1,112 @@
+//! What would help one program: a sentence about its storm, and each strategy before and after.
+
+use crate::advice::{Advice, Choice, Scope};
+use crate::check::text::share;
+use crate::report::html::view::{percent, quoted};
+use crate::report::snapshot::Snapshot;
+use crate::terminal::escape::shown;
+use crate::terminal::style::grouped;
+
+/// The strategies for one program, those that leave least first.
+#[derive(Debug)]
+pub(crate) struct AdviceView {
+    /// Misses as it is.
+    pub before: String,
+    /// The store that was assumed.
+    pub store: Option<String>,
+    /// Each strategy that can be applied.
+    pub rows: Vec<AdviceRow>,
+    /// Why others cannot.
+    pub refused: Vec<String>,
+    /// The commands of the best strategy that changes no file.
+    pub beside: Option<String>,
+    /// The command of the best strategy in files, and its scope.
+    pub in_files: Option<(String, &'static str)>,
+}
+
+/// One strategy.
+#[derive(Debug)]
+pub(crate) struct AdviceRow {
+    pub strategy: &'static str,
+    pub changes: &'static str,
+    pub left: String,
+    /// What is left, in per cent of what there is.
+    pub share: String,
+    pub is_best: bool,
+    pub needs_reader: bool,
+}
+
+impl AdviceView {
+    /// Of a program that a shell is told by `program`.
+    pub(crate) fn of(advice: &Advice, program: &str) -> Self {
+        let store = advice.assumed_store.as_ref().map(|store| shown(store.as_ref()));
+        let named = store.as_deref().map(quoted);
+        let best = [Scope::Nothing, Scope::Program, Scope::Closure].map(|scope| advice.best(scope));
+        let least = best.iter().flatten().map(|(_, left)| *left).min();
+        let is_best = |choice: &Choice| {
+            !choice.needs_reader && choice.misses.is_some() && choice.misses == least
+        };
+        let mut usable: Vec<(&Choice, u64)> =
+            advice.options.iter().filter_map(|o| Some((o, o.misses?))).collect();
+        usable.sort_by_key(|(choice, left)| (choice.needs_reader, *left));
+        let row = |(choice, left): &(&Choice, u64)| AdviceRow {
+            strategy: choice.strategy,
+            changes: choice.scope.words(),
+            left: grouped(*left),
+            share: percent(*left, advice.before),
+            is_best: is_best(choice),
+            needs_reader: choice.needs_reader,
+        };
+        let refused = advice.options.iter().filter_map(|choice| {
+            let reason = choice.refused.as_ref()?;
+            Some(format!("{} of {}: {}", choice.strategy, choice.scope.words(), reason))
+        });
+        let command = |choice: &Choice| choice.command(program, named.as_deref());
+        let in_files = best[1..].iter().flatten().min_by_key(|(_, left)| *left);
+        Self {
+            before: grouped(advice.before),
+            rows: usable.iter().map(row).collect(),
+            refused: refused.collect(),
+            beside: best[0].map(|(choice, _)| command(choice)),
+            in_files: in_files.map(|(choice, _)| (command(choice), choice.scope.words())),
+            store,
+        }
+    }
+}
+
+/// A release as a reader writes it: glibc 2.36.
+fn release(libc: &str) -> String {
+    libc.replacen('-', " ", 1)
+}
+
+/// The storm of a program in one sentence.
+pub(crate) fn verdict(name: &str, side: &Snapshot) -> String {
+    let storm = &side.storm;
+    let misses = storm.misses();
+    if misses == 0 {
+        return format!("The loader finds all that {name} needs without a miss.");
+    }
+    let tries = match misses {
+        1 => "1 path that is not there".to_owned(),
+        misses => format!("{} paths that are not there", grouped(misses)),
+    };
+    let mut text = format!("Before {name} starts, its loader tries {tries}");
+    if storm.hwcaps_misses > 0 {
+        let libc = side.libc.as_deref().map_or_else(|| "its loader".to_owned(), release);
+        text.push_str(&format!(
+            ", {}\u{a0}% of them in hwcaps subdirectories that {libc} looks for",
+            share(storm)
+        ));
+        if let Some((newer, left)) = &side.newer_glibc {
+            let newer = release(newer);
+            text.push_str(&format!(" ({newer} and later would try {})", grouped(*left)));
+        }
+    }
+    let best = side.advice.as_ref().and_then(|advice| advice.best(Scope::Nothing));
+    if let Some((_, left)) = best {
+        let left = if left == 0 { "none of them".to_owned() } else { grouped(left) };
+        text.push_str(&format!("; an index would leave {left} and change no file"));
+    }
+    text.push('.');
+    text
+}

@@ -1,0 +1,82 @@
+//! The search for what a program opens at run time, drawn as that of its start.
+
+use std::collections::BTreeMap;
+
+use becalm_core::probe::Outcome;
+use bstr::{BString, ByteSlice};
+
+use crate::report::html::grid::{Axes, Grid};
+use crate::report::html::view::{Picture, Worst, worst};
+use crate::report::snapshot::{Snapshot, Try};
+use crate::terminal::escape::shown;
+
+/// What one program opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) id: &'static str,
+    pub(crate) heading: &'static str,
+    /// Of the text that names a cell.
+    pub(crate) told: String,
+    pub(crate) picture: Option<Picture>,
+    pub(crate) lists: Vec<List>,
+}
+
+/// What costs most, of one kind.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) title: &'static str,
+    pub(crate) worst: Vec<Worst>,
+}
+
+/// Misses of `dlopen` in the run of a program.
+pub(crate) fn misses(side: &Snapshot) -> u64 {
+    tries(side).iter().filter(|one| one.outcome.is_failed_call()).count() as u64
+}
+
+fn tries(side: &Snapshot) -> &[Try] {
+    side.observed.as_ref().map_or(&[], |seen| &seen.dlopens)
+}
+
+/// A view of each program; none where no run missed anything.
+pub(crate) fn views(sides: &[(&'static str, &'static str, &Snapshot)]) -> Vec<Opened> {
+    if sides.iter().all(|(_, _, side)| misses(side) == 0) {
+        return Vec::new();
+    }
+    let axes = Axes::of(sides.iter().flat_map(|(_, _, side)| tries(side)));
+    sides.iter().map(|&(id, heading, side)| Opened::of(id, heading, tries(side), &axes)).collect()
+}
+
+impl Opened {
+    fn of(id: &'static str, heading: &'static str, tries: &[Try], axes: &Axes<'_>) -> Self {
+        let grid = Grid::of(tries, axes);
+        let by = |of: fn(&Try) -> &BString| counts(tries, of);
+        let lists = [
+            ("Directories that cost most", by(|one| one.dir.as_ref().unwrap_or(&one.needed))),
+            ("Needed strings that cost most", by(|one| &one.needed)),
+            ("Objects that cost most", by(|one| &one.needed_by)),
+        ];
+        let list = |(title, counts): (&'static str, BTreeMap<String, u64>)| List {
+            title,
+            worst: worst(counts.iter().map(|(name, misses)| (name.as_str(), *misses)).collect()),
+        };
+        Self {
+            id,
+            heading,
+            told: format!("dlopen-{id}"),
+            picture: grid.rows.iter().any(Option::is_some).then(|| Picture::of(&grid, axes)),
+            lists: lists.into_iter().map(list).filter(|list| !list.worst.is_empty()).collect(),
+        }
+    }
+}
+
+/// Misses by a name of each probe.
+fn counts(tries: &[Try], of: fn(&Try) -> &BString) -> BTreeMap<String, u64> {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for one in tries.iter().filter(|one| Outcome::is_failed_call(one.outcome)) {
+        let name = of(one);
+        let name =
+            if name.is_empty() { "the call of dlopen".to_owned() } else { shown(name.as_bstr()) };
+        *counts.entry(name).or_default() += 1;
+    }
+    counts
+}

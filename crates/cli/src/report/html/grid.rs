@@ -1,0 +1,278 @@
+//! The storm as a picture: needed strings down, search directories across, a cell for
+//! each pair in which the loader missed or hit.
+//!
+//! Cells of one kind are one path of an SVG, runs of them one rectangle, so that tens of
+//! thousands cost the browser a few elements. What a cell stands for goes along as JSON.
+
+use std::fmt::Write;
+
+use becalm_core::probe::{Call, Outcome, SearchSource};
+use bstr::{BStr, ByteSlice};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::report::snapshot::Try;
+use crate::terminal::escape::shown;
+
+/// Rows and columns that are drawn; what is beyond is counted.
+const MOST: usize = 600;
+
+/// Misses of a cell from which on it is drawn as heavier.
+const HEAVIER: [u64; 2] = [2, 6];
+
+/// Width and height of a cell in the picture's own units.
+const CELL: usize = 10;
+
+/// The kinds of cells, and the style of each: how often was missed there, and, drawn into it,
+/// that it was found there.
+pub(crate) const KINDS: [&str; 4] = ["m1", "m2", "m3", "hit"];
+/// The last of them.
+const HIT: usize = KINDS.len() - 1;
+/// How far within its cell a hit is drawn, so that the misses of the same cell are seen.
+const INSET: usize = 2;
+
+/// What the pictures of a page have in common: a needed string has the same row and a
+/// directory the same column in all of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Axes<'a> {
+    rows: FxHashMap<&'a BStr, usize>,
+    columns: FxHashMap<&'a BStr, usize>,
+    /// Needed strings, in the order in which they were asked for.
+    needed: Vec<String>,
+    /// Search directories, in the order in which they were tried.
+    dirs: Vec<String>,
+}
+
+/// A picture.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Grid {
+    /// What was asked for, by row; none where only another picture has the row.
+    pub rows: Vec<Option<RowOf>>,
+    /// What was tried, by column.
+    pub columns: Vec<ColumnOf>,
+    /// By row and column.
+    cells: Vec<((usize, usize), Cell)>,
+    /// Misses that have no place in the picture, for it would be too large.
+    pub left_out: u64,
+}
+
+/// A needed string.
+#[derive(Clone, Debug)]
+pub(crate) struct RowOf {
+    /// The string.
+    pub needed: String,
+    /// Who asked first.
+    pub by: String,
+    /// All misses for it.
+    pub misses: u64,
+    /// Where it was found.
+    pub answer: Option<String>,
+}
+
+/// A search directory.
+#[derive(Clone, Debug)]
+pub(crate) struct ColumnOf {
+    /// Its path.
+    pub name: String,
+    /// All misses in it.
+    pub misses: u64,
+    /// Hits in it.
+    pub hits: u64,
+}
+
+/// What was tried for one string in one directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cell {
+    opens: u64,
+    stats: u64,
+    hits: u64,
+    /// Of the misses, those in hwcaps subdirectories.
+    of_hwcaps: u64,
+}
+
+/// What the page's script reads.
+#[derive(Serialize)]
+struct Data<'a> {
+    needed: Vec<&'a str>,
+    /// None where nothing asks for it in this picture.
+    by: Vec<Option<&'a str>>,
+    dirs: Vec<&'a str>,
+    /// Row, column, failed opens, failed stats, hits, misses in hwcaps subdirectories; six
+    /// numbers a cell.
+    cells: Vec<u64>,
+}
+
+impl Cell {
+    fn misses(self) -> u64 {
+        self.opens + self.stats
+    }
+
+    fn is(self, kind: usize) -> bool {
+        let misses = self.misses();
+        match kind {
+            HIT => self.hits > 0,
+            kind => misses > 0 && HEAVIER.iter().filter(|from| misses >= **from).count() == kind,
+        }
+    }
+}
+
+impl<'a> Axes<'a> {
+    /// Of all that has a place in any of the pictures.
+    pub(crate) fn of(tries: impl Iterator<Item = &'a Try>) -> Self {
+        let mut axes = Self::default();
+        for one in tries.filter(|one| one.counts() != (0, 0)) {
+            axes.rows.entry(key(one)).or_insert_with(|| {
+                axes.needed.push(shown(one.needed.as_bstr()));
+                axes.needed.len() - 1
+            });
+            axes.columns.entry(place(one)).or_insert_with(|| {
+                axes.dirs.push(shown(place(one)));
+                axes.dirs.len() - 1
+            });
+        }
+        axes
+    }
+}
+
+impl Try {
+    /// Misses and hits of this probe.
+    fn counts(&self) -> (u64, u64) {
+        let hit = self.call == Call::Open && self.outcome == Outcome::Hit;
+        (u64::from(self.outcome.is_failed_call()), u64::from(hit))
+    }
+}
+
+impl Grid {
+    /// Of all probes of one start, all of which the axes know.
+    pub(crate) fn of(tries: &[Try], axes: &Axes<'_>) -> Self {
+        let mut grid = Self { rows: vec![None; axes.needed.len()], ..Self::default() };
+        grid.columns.extend(axes.dirs.iter().map(|dir| ColumnOf {
+            name: dir.clone(),
+            misses: 0,
+            hits: 0,
+        }));
+        let mut cells: FxHashMap<(usize, usize), Cell> = FxHashMap::default();
+        for one in tries {
+            let (missed, hit) = one.counts();
+            let at = (axes.rows.get(key(one)), axes.columns.get(place(one)));
+            let ((Some(&row), Some(&column)), true) = (at, missed + hit > 0) else { continue };
+            let own = grid.rows[row].get_or_insert_with(|| RowOf::new(one));
+            own.misses += missed;
+            if hit > 0 && own.answer.is_none() {
+                own.answer = Some(shown(place(one)));
+            }
+            grid.columns[column].misses += missed;
+            grid.columns[column].hits += hit;
+            let cell = cells.entry((row, column)).or_default();
+            cell.hits += hit;
+            cell.of_hwcaps += if one.of_hwcaps { missed } else { 0 };
+            match one.call {
+                Call::Open => cell.opens += missed,
+                Call::Stat => cell.stats += missed,
+            }
+        }
+        let is_inside = |at: &(usize, usize)| at.0 < MOST && at.1 < MOST;
+        grid.left_out =
+            cells.iter().filter(|(at, _)| !is_inside(at)).map(|(_, cell)| cell.misses()).sum();
+        grid.cells = cells.into_iter().filter(|(at, _)| is_inside(at)).collect();
+        grid.cells.sort_unstable_by_key(|(at, _)| *at);
+        grid
+    }
+
+    /// Rows and columns of the picture.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.rows.len().min(MOST), self.columns.len().min(MOST))
+    }
+
+    /// Width and height in the picture's own units.
+    pub(crate) fn extent(&self) -> (usize, usize) {
+        let (rows, columns) = self.size();
+        (columns * CELL, rows * CELL)
+    }
+
+    /// All misses of the picture.
+    pub(crate) fn misses(&self) -> u64 {
+        self.cells.iter().map(|(_, cell)| cell.misses()).sum()
+    }
+
+    /// The outline of all cells of one kind.
+    pub(crate) fn path(&self, kind: usize) -> String {
+        let mut path = String::new();
+        let mut at = 0;
+        while let Some(((row, column), cell)) = self.cells.get(at) {
+            at += 1;
+            if !cell.is(kind) {
+                continue;
+            }
+            if kind == HIT {
+                let (x, y) = (column * CELL + INSET, row * CELL + INSET);
+                let (width, height) = (CELL - 2 * INSET, CELL - 2 * INSET - 1);
+                // Writing to a String cannot fail.
+                let _ = write!(path, "M{x} {y}h{width}v{height}h-{width}z");
+                continue;
+            }
+            let mut run = 1;
+            while self
+                .cells
+                .get(at)
+                .is_some_and(|(next, cell)| *next == (*row, column + run) && cell.is(kind))
+            {
+                run += 1;
+                at += 1;
+            }
+            let (x, y, width) = (column * CELL, row * CELL, run * CELL);
+            let _ = write!(path, "M{x} {y}h{width}v{}h-{width}z", CELL - 1);
+        }
+        path
+    }
+
+    /// What the script reads, fit to stand inside a `script` element: no `<` is left that
+    /// could end it.
+    pub(crate) fn json(&self, axes: &Axes<'_>) -> String {
+        let (rows, columns) = self.size();
+        let rows = || self.rows[..rows].iter().zip(&axes.needed);
+        let data = Data {
+            needed: rows()
+                .map(|(row, other)| row.as_ref().map_or(other, |row| &row.needed).as_str())
+                .collect(),
+            by: rows().map(|(row, _)| row.as_ref().map(|row| row.by.as_str())).collect(),
+            dirs: self.columns[..columns].iter().map(|column| column.name.as_str()).collect(),
+            cells: self
+                .cells
+                .iter()
+                .flat_map(|((row, column), cell)| {
+                    let at = [*row as u64, *column as u64];
+                    at.into_iter().chain([cell.opens, cell.stats, cell.hits, cell.of_hwcaps])
+                })
+                .collect(),
+        };
+        let text = serde_json::to_string(&data).unwrap_or_else(|_| "null".to_owned());
+        text.replace('<', "\\u003c")
+    }
+}
+
+impl RowOf {
+    fn new(first: &Try) -> Self {
+        Self {
+            needed: shown(first.needed.as_bstr()),
+            by: shown(first.needed_by.as_bstr()),
+            misses: 0,
+            answer: None,
+        }
+    }
+}
+
+/// The row of a probe: what is needed, by its file name, so that a string which became a
+/// path stays where it was.
+fn key(one: &Try) -> &BStr {
+    BStr::new(one.needed.rsplit_str("/").next().unwrap_or_default())
+}
+
+/// The column of a probe: its search directory, or what stands for none.
+fn place(one: &Try) -> &BStr {
+    match (&one.dir, one.source) {
+        (Some(dir), _) => dir.as_bstr(),
+        (None, SearchSource::LoaderCache) => BStr::new("the loader cache"),
+        (None, _) => BStr::new("the path itself, no search"),
+    }
+}

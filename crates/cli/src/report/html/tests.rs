@@ -1,0 +1,292 @@
+//! The page's parts on small storms, and names that try to be markup.
+
+use becalm_core::cost::Storm;
+use becalm_core::probe::{Call, Outcome, SearchSource};
+
+use crate::advice::{Advice, Choice, Scope};
+use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
+use crate::report::html::grid::{Axes, Grid, KINDS};
+use crate::report::html::tree::{Step, steps};
+use crate::report::html::*;
+use crate::report::snapshot::{Answered, Node, Observed, Snapshot, Try};
+
+/// A name that would be an element, an attribute's end, a script's end.
+const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}";
+
+fn one(needed: &str, dir: &str, call: Call, outcome: Outcome) -> Try {
+    Try {
+        needed_by: "/p".into(),
+        needed: needed.into(),
+        dir: Some(dir.into()),
+        source: SearchSource::Runpath,
+        call,
+        outcome,
+        of_hwcaps: false,
+    }
+}
+
+fn missed(needed: &str, dir: &str) -> Try {
+    one(needed, dir, Call::Open, Outcome::Miss)
+}
+
+fn found(needed: &str, dir: &str) -> Try {
+    one(needed, dir, Call::Open, Outcome::Hit)
+}
+
+fn side(tries: Vec<Try>) -> Snapshot {
+    let nodes = vec![Node { path: "/p".into(), children: Vec::new() }];
+    Snapshot {
+        path: "/p".to_owned(),
+        about: Vec::new(),
+        storm: Storm::default(),
+        libc: None,
+        newer_glibc: None,
+        advice: None,
+        is_record: false,
+        faults: Vec::new(),
+        tries,
+        nodes,
+        observed: Err("not run".to_owned()),
+    }
+}
+
+fn report(before: Snapshot) -> Report {
+    Report { before, after: None, comparison: None }
+}
+
+#[test]
+fn a_run_of_cells_is_one_rectangle_and_every_miss_has_a_cell() {
+    let tries = [
+        missed("a", "/1"),
+        missed("a", "/2"),
+        one("a", "/2/x", Call::Stat, Outcome::Miss),
+        found("a", "/3"),
+    ];
+    let axes = Axes::of(tries.iter());
+    let grid = Grid::of(&tries, &axes);
+    assert_eq!(grid.misses(), 3);
+    assert_eq!(grid.path(0), "M0 0h30v9h-30z");
+    assert_eq!(grid.path(KINDS.len() - 1), "M32 2h6v5h-6z");
+}
+
+#[test]
+fn a_directory_that_exists_is_neither_miss_nor_hit() {
+    let tries = [one("a", "/1", Call::Stat, Outcome::Hit)];
+    let axes = Axes::of(tries.iter());
+    assert!(Grid::of(&tries, &axes).rows.is_empty());
+}
+
+#[test]
+fn a_string_that_became_a_path_keeps_its_row() {
+    let before = [missed("other", "/1"), missed("liba.so", "/1"), found("liba.so", "/2")];
+    let after = [Try { dir: None, ..found("/2/liba.so", "") }];
+    let axes = Axes::of(before.iter().chain(&after));
+    let grid = Grid::of(&after, &axes);
+    let rows: Vec<Option<&str>> =
+        grid.rows.iter().map(|row| row.as_ref().map(|row| row.needed.as_str())).collect();
+    assert_eq!(rows, [None, Some("/2/liba.so")]);
+}
+
+#[test]
+fn what_is_too_large_for_a_picture_is_counted() {
+    let tries: Vec<Try> = (0..700).map(|n| missed("a", &format!("/{n}"))).collect();
+    let axes = Axes::of(tries.iter());
+    let grid = Grid::of(&tries, &axes);
+    assert_eq!((grid.size(), grid.left_out), ((1, 600), 100));
+    assert!(page(&report(side(tries))).expect("made").contains("Another 100 misses"));
+}
+
+#[test]
+fn an_object_is_expanded_once_though_needs_run_in_a_circle() {
+    let child = |answer| crate::report::snapshot::Child { needed: "x".into(), answer, misses: 0 };
+    let loaded = |at| child(Answered::Loaded(at, SearchSource::Runpath));
+    let nodes = [
+        Node { path: "/p".into(), children: vec![loaded(1)] },
+        Node { path: "/a".into(), children: vec![loaded(2), child(Answered::Missing)] },
+        Node { path: "/b".into(), children: vec![child(Answered::Before(1)), loaded(1)] },
+    ];
+    let steps = steps(&nodes);
+    let begun = steps.iter().filter(|step| matches!(step, Step::Begin { .. })).count();
+    let ended = steps.iter().filter(|step| matches!(step, Step::End)).count();
+    assert_eq!((begun, ended), (3, 3));
+    assert!(steps.iter().any(|step| matches!(step, Step::Leaf(item) if item.missing)));
+}
+
+#[test]
+fn a_long_chain_of_objects_is_nested_no_deeper_than_browsers_bear() {
+    let chain = |at: usize| {
+        let answer = Answered::Loaded(at + 1, SearchSource::Runpath);
+        let child = crate::report::snapshot::Child { needed: "x".into(), answer, misses: 0 };
+        Node { path: "/x".into(), children: vec![child] }
+    };
+    let mut nodes: Vec<Node> = (0..5000).map(chain).collect();
+    nodes.push(Node { path: "/end".into(), children: Vec::new() });
+    let mut deepest = 0_usize;
+    let mut depth = 0_usize;
+    for step in steps(&nodes) {
+        match step {
+            Step::Begin { .. } => depth += 1,
+            Step::End => depth -= 1,
+            Step::Leaf(_) => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    assert!(deepest <= 40, "{deepest}");
+}
+
+/// Every place that a name of a file, a record or a table can get to.
+fn hostile() -> Report {
+    let observed = Observed {
+        command: HOSTILE.to_owned(),
+        classes: vec![(HOSTILE.to_owned(), 1)],
+        notes: vec![HOSTILE.to_owned()],
+        ..Observed::default()
+    };
+    let child = crate::report::snapshot::Child {
+        needed: HOSTILE.into(),
+        answer: Answered::Loaded(1, SearchSource::Runpath),
+        misses: 1,
+    };
+    let node = |children| Node { path: HOSTILE.into(), children };
+    let mut tries = vec![missed(HOSTILE, HOSTILE), found(HOSTILE, "/x")];
+    tries[0].needed_by = HOSTILE.into();
+    let bad = Snapshot {
+        path: HOSTILE.to_owned(),
+        about: vec![HOSTILE.to_owned()],
+        faults: vec![HOSTILE.to_owned()],
+        nodes: vec![node(vec![child.clone()]), node(vec![child])],
+        observed: Ok(observed),
+        ..side(tries)
+    };
+    let cell = Cell {
+        text: HOSTILE.to_owned(),
+        note: Some(HOSTILE.to_owned()),
+        verdict: Some(Verdict::No),
+        ..Cell::default()
+    };
+    let row = Row {
+        id: HOSTILE.to_owned(),
+        title: HOSTILE.to_owned(),
+        kind: RowKind::Property,
+        cells: vec![cell],
+    };
+    let comparison = Comparison {
+        schema: SCHEMA.to_owned(),
+        program: HOSTILE.to_owned(),
+        columns: vec![HOSTILE.to_owned()],
+        rows: vec![row],
+        notes: vec![HOSTILE.to_owned()],
+    };
+    let after = Snapshot { observed: Err(HOSTILE.to_owned()), ..bad.clone() };
+    Report { before: bad, after: Some(after), comparison: Some(comparison) }
+}
+
+#[test]
+fn a_hostile_name_is_text_wherever_it_gets_to() {
+    let page = page(&hostile()).expect("made");
+    assert!(!page.contains("<img"), "an element came of a name");
+    let plain = crate::report::html::page(&report(side(vec![missed("a", "/1")]))).expect("made");
+    let scripts = |page: &str| page.matches("</script>").count();
+    // One more picture, and nothing else that ends a script.
+    assert_eq!(scripts(&page), scripts(&plain) + 1);
+    assert!(page.contains("&#60;img src=x") || page.contains("&lt;img src=x"));
+}
+
+fn advice() -> Advice {
+    let choice = |strategy, scope, misses: Option<u64>| Choice {
+        strategy,
+        scope,
+        needs_reader: strategy == "note",
+        misses,
+        refused: misses.is_none().then(|| HOSTILE.to_owned()),
+    };
+    Advice {
+        before: 1_000,
+        assumed_store: Some("/s x".into()),
+        options: vec![
+            choice("index", Scope::Nothing, Some(1)),
+            choice("audit", Scope::Program, None),
+            choice("absolute", Scope::Program, Some(999)),
+            choice("note", Scope::Program, Some(0)),
+            choice("farm --leaf", Scope::Program, Some(500)),
+        ],
+    }
+}
+
+#[test]
+fn the_strategy_that_leaves_least_by_the_programs_own_loader_is_named() {
+    let storm =
+        Storm { missed_opens: 600, missed_stats: 400, hwcaps_misses: 770, ..Storm::default() };
+    let newer_glibc = Some(("glibc-2.37".to_owned(), 230));
+    let libc = Some("glibc-2.36".to_owned());
+    let page = page(&report(Snapshot {
+        advice: Some(advice()),
+        storm,
+        libc,
+        newer_glibc,
+        ..side(Vec::new())
+    }));
+    let page = page.expect("made");
+    let verdict = page.split("class=\"verdict\">").nth(1).expect("a verdict");
+    let verdict = verdict.split("</p>").next().expect("its end");
+    for part in [
+        "1,000 paths",
+        "77\u{a0}%",
+        "that glibc 2.36 looks for",
+        "(glibc 2.37 and later would try 230)",
+        "leave 1 and",
+    ] {
+        assert!(verdict.contains(part), "{part}: {verdict}");
+    }
+    assert_eq!(verdict.matches('.').count() - 2, 1, "one sentence: {verdict}");
+    let best = page.split("class=\"best\"").nth(1).expect("the best");
+    assert!(best.split("</tr>").next().expect("its end").contains("index"), "{best}");
+    let rows: Vec<&str> = page
+        .split("<th scope=\"row\"><code>")
+        .skip(1)
+        .map(|row| row.split('<').next().unwrap_or_default())
+        .collect();
+    assert_eq!(rows, ["index", "farm --leaf", "absolute", "note"]);
+    assert!(!page.contains("<img"), "a reason became an element");
+}
+
+#[test]
+fn a_command_to_be_copied_holds_the_path_as_one_word() {
+    let page = |path: &str| {
+        let side = Snapshot { path: path.to_owned(), advice: Some(advice()), ..side(Vec::new()) };
+        page(&report(side)).expect("made")
+    };
+    for command in ["becalm run --store &#39;/s x&#39; -- ", "becalm fix --with farm --leaf"] {
+        assert!(page("/opt/x").contains(command), "{command}");
+    }
+    assert!(page("/opt/x").contains(" /opt/x<"));
+    assert!(page("/a b; rm -rf ~").contains(" &#39;/a b; rm -rf ~&#39;<"));
+    assert!(page("/odd\\nname").contains(" PROGRAM<"));
+}
+
+#[test]
+fn the_page_names_nothing_that_would_have_to_be_fetched() {
+    let page = page(&hostile()).expect("made");
+    assert!(page.contains("default-src 'none'"));
+    for fetching in ["src=\"", "<link rel=\"stylesheet\"", "@import", "url(", "https://"] {
+        assert!(!page.contains(fetching), "{fetching}");
+    }
+}
+
+#[test]
+fn a_row_with_too_few_cells_shifts_no_other() {
+    let row =
+        |cells| Row { id: "r".to_owned(), title: "r".to_owned(), kind: RowKind::Measure, cells };
+    let comparison = Comparison {
+        schema: SCHEMA.to_owned(),
+        program: "p".to_owned(),
+        columns: vec!["a".to_owned(), "b".to_owned()],
+        rows: vec![row(Vec::new()), row(vec![Cell::default(); 5])],
+        notes: Vec::new(),
+    };
+    let page = page(&Report { comparison: Some(comparison), ..report(side(Vec::new())) });
+    let page = page.expect("made");
+    let table = page.split("class=\"compare\"").nth(1).expect("the table");
+    let table = table.split("</table>").next().expect("its end");
+    assert_eq!(table.matches("<td><span").count(), 4);
+}

@@ -1,0 +1,106 @@
+//! The closure as nested lists: each object below the one that made the loader load it.
+//!
+//! Every object is expanded where it was loaded and only named elsewhere, so the tree is as
+//! large as the closure. A template cannot recurse, so what it gets is a list of openings
+//! and closings.
+
+use becalm_core::probe::SearchSource;
+use bstr::ByteSlice;
+
+use crate::report::snapshot::{Answered, Node};
+use crate::terminal::escape::shown;
+
+/// Levels that are nested; browsers give up on deep ones.
+const DEEPEST: usize = 40;
+
+/// Levels that are open at first.
+const OPEN: usize = 1;
+
+/// One step of drawing the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// An object that asks for others; they follow.
+    Begin {
+        /// The object.
+        item: Item,
+        /// Whether its children are shown at first.
+        open: bool,
+    },
+    /// The end of those.
+    End,
+    /// An object or a string with nothing below it.
+    Leaf(Item),
+}
+
+/// One line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Item {
+    /// The needed string; the path for the program.
+    pub name: String,
+    /// The file that answers.
+    pub path: String,
+    /// The rule that found it, or what else is to be said.
+    pub note: String,
+    /// Misses before it was found.
+    pub misses: u64,
+    /// Nothing answers.
+    pub missing: bool,
+}
+
+/// The steps for all objects.
+pub(crate) fn steps(nodes: &[Node]) -> Vec<Step> {
+    let Some(program) = nodes.first() else { return Vec::new() };
+    let mut steps = Vec::new();
+    let item = Item { name: shown(program.path.as_bstr()), ..Item::default() };
+    steps.push(Step::Begin { item, open: true });
+    // Objects being expanded, and how far.
+    let mut levels = vec![(0, 0)];
+    let mut expanded = vec![false; nodes.len()];
+    expanded[0] = true;
+    while let Some((object, next)) = levels.last_mut() {
+        let Some(child) = nodes[*object].children.get(*next) else {
+            levels.pop();
+            steps.push(Step::End);
+            continue;
+        };
+        *next += 1;
+        let mut item =
+            Item { name: shown(child.needed.as_bstr()), misses: child.misses, ..Item::default() };
+        match child.answer {
+            Answered::Loaded(at, source) => {
+                item.path = shown(nodes[at].path.as_bstr());
+                item.note = rule(source).to_owned();
+                let deeper = !expanded[at] && !nodes[at].children.is_empty();
+                expanded[at] = true;
+                if deeper && levels.len() < DEEPEST {
+                    let open = levels.len() < OPEN;
+                    steps.push(Step::Begin { item, open });
+                    levels.push((at, 0));
+                    continue;
+                }
+            }
+            Answered::Before(_) => item.note = "loaded already".to_owned(),
+            Answered::Missing => {
+                item.note = "not found".to_owned();
+                item.missing = true;
+            }
+            Answered::None => item.note = "goes without".to_owned(),
+        }
+        steps.push(Step::Leaf(item));
+    }
+    steps
+}
+
+/// The rule that found an object, in words.
+pub(crate) fn rule(source: SearchSource) -> &'static str {
+    match source {
+        SearchSource::Direct => "by its path",
+        SearchSource::Rpath => "rpath",
+        SearchSource::LibraryPath => "LD_LIBRARY_PATH",
+        SearchSource::Note => "note",
+        SearchSource::PackageCache => "package cache",
+        SearchSource::Runpath => "runpath",
+        SearchSource::LoaderCache => "loader cache",
+        SearchSource::System => "system directory",
+    }
+}

@@ -1,0 +1,421 @@
+//! What was found → the text and numbers of the page.
+
+use askama::Template;
+use becalm_core::cost::Storm;
+
+use crate::bench::output::milliseconds;
+use crate::compare::comparison::{Cell, Comparison, RowKind, Verdict};
+use crate::report::html::advice::{AdviceView, verdict};
+use crate::report::html::dlopen::{self, Opened};
+use crate::report::html::grid::{Axes, Grid, KINDS};
+use crate::report::html::tree::{Step, steps};
+use crate::report::run::Report;
+use crate::report::snapshot::{Observed, Snapshot};
+use crate::terminal::style::grouped;
+
+/// Rows of the lists of what costs most.
+const WORST: usize = 12;
+
+/// The page.
+#[derive(Debug, Template)]
+#[template(path = "report.html")]
+pub(crate) struct Page {
+    title: String,
+    program: String,
+    version: &'static str,
+    style: &'static str,
+    script: &'static str,
+    verdict: String,
+    figures: Vec<Figure>,
+    advice: Option<AdviceView>,
+    has_after: bool,
+    sides: Vec<SnapshotView>,
+    timeline: Vec<Lane>,
+    opened: Vec<Opened>,
+    comparison: Option<Table>,
+}
+
+/// One figure, before and after.
+#[derive(Debug)]
+struct Figure {
+    id: &'static str,
+    title: &'static str,
+    before: String,
+    after: Option<String>,
+    change: String,
+}
+
+/// One program.
+#[derive(Debug)]
+struct SnapshotView {
+    id: &'static str,
+    heading: &'static str,
+    path: String,
+    about: Vec<String>,
+    how: &'static str,
+    faults: Vec<String>,
+    picture: Option<Picture>,
+    directories: Vec<Worst>,
+    needed: Vec<Worst>,
+    tree: Vec<Step>,
+}
+
+/// The storm of one program.
+#[derive(Debug)]
+pub(crate) struct Picture {
+    width: usize,
+    height: usize,
+    /// The widest the picture gets, in pixels.
+    widest: usize,
+    label: String,
+    layers: Vec<(&'static str, String)>,
+    data: String,
+    left_out: Option<String>,
+    rows: Vec<NeededRow>,
+}
+
+/// A line of the table that says what the picture shows.
+#[derive(Debug)]
+struct NeededRow {
+    needed: String,
+    by: String,
+    misses: String,
+    answer: String,
+}
+
+/// A directory or needed string and its misses.
+#[derive(Debug)]
+pub(crate) struct Worst {
+    name: String,
+    misses: String,
+    /// Of the worst, in per cent.
+    share: String,
+}
+
+/// The timeline of one program.
+#[derive(Debug)]
+struct Lane {
+    id: &'static str,
+    heading: &'static str,
+    why_not: Option<String>,
+    command: String,
+    total: String,
+    parts: Vec<Part>,
+    classes: Vec<(String, String)>,
+    notes: Vec<String>,
+}
+
+/// A part of the timeline.
+#[derive(Debug)]
+struct Part {
+    style: &'static str,
+    title: &'static str,
+    ms: String,
+    /// Of the longest timeline, in per cent.
+    width: String,
+}
+
+/// The carriers beside each other.
+#[derive(Debug)]
+struct Table {
+    program: String,
+    columns: Vec<String>,
+    rows: Vec<TableRow>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct TableRow {
+    title: String,
+    is_first_property: bool,
+    cells: Vec<TableCell>,
+}
+
+#[derive(Debug)]
+struct TableCell {
+    style: &'static str,
+    text: String,
+    note: Option<String>,
+}
+
+impl Page {
+    /// The page of a report.
+    pub(crate) fn of(report: &Report) -> Self {
+        let sides = || sides(report);
+        let axes = Axes::of(sides().flat_map(|(_, _, side)| &side.tries));
+        let name = report.before.path.rsplit('/').next().unwrap_or_default();
+        Self {
+            title: format!("{name}: the loader's search"),
+            program: name.to_owned(),
+            version: env!("CARGO_PKG_VERSION"),
+            style: include_str!("report.css"),
+            script: include_str!("report.js"),
+            verdict: verdict(name, &report.before),
+            advice: report
+                .before
+                .advice
+                .as_ref()
+                .map(|advice| AdviceView::of(advice, quoted(&report.before.path).as_str())),
+            figures: figures(report),
+            has_after: report.after.is_some(),
+            sides: sides()
+                .map(|(id, heading, side)| SnapshotView::of(id, heading, side, &axes))
+                .collect(),
+            timeline: timeline(report),
+            opened: dlopen::views(&sides().collect::<Vec<_>>()),
+            comparison: report.comparison.as_ref().map(Table::of),
+        }
+    }
+}
+
+/// A path as a shell takes it for one word; what is made fit to be shown is no longer
+/// that path, and has to be typed in.
+pub(crate) fn quoted(path: &str) -> String {
+    match shlex::try_quote(path) {
+        Ok(path) if !path.contains('\\') => path.into_owned(),
+        _ => "PROGRAM".to_owned(),
+    }
+}
+
+/// What is before, and what is after.
+fn sides(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, &Snapshot)> {
+    let heading = if report.after.is_some() { "Before" } else { "As it is" };
+    let after = report.after.as_ref().map(|side| ("after", "After", side));
+    [("before", heading, &report.before)].into_iter().chain(after)
+}
+
+fn figures(report: &Report) -> Vec<Figure> {
+    let figure = |id, title, of: fn(&Snapshot) -> u64| {
+        let (before, after) = (of(&report.before), report.after.as_ref().map(of));
+        Figure {
+            id,
+            title,
+            before: grouped(before),
+            after: after.map(grouped),
+            change: after.map(|after| change(before, after)).unwrap_or_default(),
+        }
+    };
+    let mut figures = vec![
+        figure("misses", "misses", |side| side.storm.misses()),
+        figure("missed_opens", "failing opens", |side| side.storm.missed_opens),
+        figure("missed_stats", "failing stats", |side| side.storm.missed_stats),
+        figure("hwcaps_misses", "misses in hwcaps subdirectories", |side| side.storm.hwcaps_misses),
+        figure("search_dirs", "search directories", |side| side.storm.search_dirs),
+        figure("objects", "objects loaded", |side| side.storm.objects),
+    ];
+    if sides(report).any(|(_, _, side)| dlopen::misses(side) > 0) {
+        figures.push(figure("dlopen_misses", "misses in dlopen, after the start", dlopen::misses));
+    }
+    figures
+}
+
+/// What became of a count, in words.
+fn change(before: u64, after: u64) -> String {
+    match (before, after) {
+        (before, after) if before == after => "unchanged".to_owned(),
+        (0, _) => "more".to_owned(),
+        (_, 0) => "all gone".to_owned(),
+        (before, after) => {
+            let percent = 100.0 * (after as f64 - before as f64) / before as f64;
+            format!("{percent:+.0}\u{a0}%").replace('-', "−")
+        }
+    }
+}
+
+impl SnapshotView {
+    fn of(id: &'static str, heading: &'static str, side: &Snapshot, axes: &Axes<'_>) -> Self {
+        let grid = Grid::of(&side.tries, axes);
+        let columns = grid.columns.iter().map(|column| (column.name.as_str(), column.misses));
+        let rows = grid.rows.iter().flatten().map(|row| (row.needed.as_str(), row.misses));
+        Self {
+            id,
+            heading,
+            path: side.path.clone(),
+            about: side.about.clone(),
+            how: if side.is_record { "observed" } else { "predicted" },
+            faults: side.faults.clone(),
+            directories: worst(columns.collect()),
+            needed: worst(rows.collect()),
+            picture: grid.rows.iter().any(Option::is_some).then(|| Picture::of(&grid, axes)),
+            tree: steps(&side.nodes),
+        }
+    }
+}
+
+impl Picture {
+    pub(crate) fn of(grid: &Grid, axes: &Axes<'_>) -> Self {
+        let (width, height) = grid.extent();
+        let rows = grid.rows.iter().flatten().count();
+        let columns = grid.columns.iter().filter(|column| column.misses + column.hits > 0).count();
+        let layers = KINDS.iter().enumerate().map(|(kind, style)| (*style, grid.path(kind)));
+        Self {
+            width,
+            height,
+            label: format!(
+                "{} needed strings against {} places to search: {} misses",
+                grouped(rows as u64),
+                grouped(columns as u64),
+                grouped(grid.misses()),
+            ),
+            layers: layers.filter(|(_, path)| !path.is_empty()).collect(),
+            data: grid.json(axes),
+            widest: grid.size().1 * cell_px(grid.size().1),
+            left_out: (grid.left_out > 0).then(|| grouped(grid.left_out)),
+            rows: grid
+                .rows
+                .iter()
+                .flatten()
+                .map(|row| NeededRow {
+                    needed: row.needed.clone(),
+                    by: row.by.clone(),
+                    misses: grouped(row.misses),
+                    answer: row.answer.clone().unwrap_or_else(|| "not found".to_owned()),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// How large a cell gets at the most, in pixels: few columns are no reason for large ones.
+fn cell_px(columns: usize) -> usize {
+    match columns {
+        0..20 => 16,
+        20..60 => 12,
+        _ => 8,
+    }
+}
+
+pub(crate) fn worst(mut all: Vec<(&str, u64)>) -> Vec<Worst> {
+    all.retain(|(_, misses)| *misses > 0);
+    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    let most = all.first().map_or(1, |(_, misses)| *misses);
+    let line = |(name, misses): &(&str, u64)| Worst {
+        name: (*name).to_owned(),
+        misses: grouped(*misses),
+        share: percent(*misses, most),
+    };
+    all.iter().take(WORST).map(line).collect()
+}
+
+/// A share of a whole for a style: per cent with one digit.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    format!("{:.1}", 100.0 * part as f64 / whole.max(1) as f64)
+}
+
+fn timeline(report: &Report) -> Vec<Lane> {
+    let total = |seen: &Observed| seen.loader_ns.saturating_add(seen.program_ns);
+    let seen = sides(report).filter_map(|(_, _, side)| side.observed.as_ref().ok());
+    let longest = seen.map(total).max().unwrap_or(0);
+    sides(report)
+        .map(|(id, heading, side)| match &side.observed {
+            Ok(seen) => Lane::of(id, heading, seen, &side.storm, longest),
+            Err(why) => Lane::without(id, heading, why),
+        })
+        .collect()
+}
+
+impl Lane {
+    fn of(
+        id: &'static str,
+        heading: &'static str,
+        seen: &Observed,
+        storm: &Storm,
+        longest: u64,
+    ) -> Self {
+        let part = |style, title, ns: u64| Part {
+            style,
+            title,
+            ms: milliseconds(ns as f64),
+            width: percent(ns, longest),
+        };
+        let loader_rest = seen.loader_ns.saturating_sub(seen.storm_ns);
+        let program_rest = seen.program_ns.saturating_sub(seen.dlopen_ns);
+        let parts = [
+            part("storm", "loader: failing opens and stats", seen.storm_ns),
+            part("loader", "loader: the rest", loader_rest),
+            part("dlopen", "dlopen: failing opens and stats", seen.dlopen_ns),
+            part("program", "program, from its entry point on", program_rest),
+        ];
+        let parts = parts.into_iter().filter(|part| part.style != "dlopen" || seen.dlopen_ns > 0);
+        let mut notes = seen.notes.clone();
+        if seen.as_predicted == Some(false) {
+            notes.push(format!(
+                "the run made {} failing opens and {} failing stats where {} and {} were predicted",
+                grouped(seen.storm.missed_opens),
+                grouped(seen.storm.missed_stats),
+                grouped(storm.missed_opens),
+                grouped(storm.missed_stats),
+            ));
+        }
+        Self {
+            id,
+            heading,
+            why_not: None,
+            command: seen.command.clone(),
+            total: milliseconds(seen.loader_ns.saturating_add(seen.program_ns) as f64),
+            parts: parts.collect(),
+            classes: seen.classes.iter().map(|(name, n)| (name.clone(), grouped(*n))).collect(),
+            notes,
+        }
+    }
+
+    fn without(id: &'static str, heading: &'static str, why: &str) -> Self {
+        Self {
+            id,
+            heading,
+            why_not: Some(why.to_owned()),
+            command: String::new(),
+            total: String::new(),
+            parts: Vec::new(),
+            classes: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Table {
+    fn of(comparison: &Comparison) -> Self {
+        let text = |text: &String| crate::terminal::escape::shown(text.as_bytes().into());
+        let first = comparison.rows.iter().position(|row| row.kind == RowKind::Property);
+        let width = comparison.columns.len();
+        let rows = comparison.rows.iter().enumerate().map(|(at, row)| TableRow {
+            title: text(&row.title),
+            is_first_property: Some(at) == first && at > 0,
+            // A row with too few or too many cells must not shift the others.
+            cells: (0..width)
+                .map(|column| TableCell::of(row.cells.get(column).unwrap_or(&Cell::default())))
+                .collect(),
+        });
+        Self {
+            program: text(&comparison.program),
+            columns: comparison.columns.iter().map(text).collect(),
+            rows: rows.collect(),
+            notes: comparison.notes.iter().map(text).collect(),
+        }
+    }
+}
+
+impl TableCell {
+    fn of(cell: &Cell) -> Self {
+        let own = crate::terminal::escape::shown(cell.text.as_bytes().into());
+        let (style, word) = match cell.verdict {
+            Some(Verdict::Yes) => ("yes", "yes"),
+            Some(Verdict::No) => ("no", "no"),
+            Some(Verdict::NotTried) => ("untried", "not tried"),
+            Some(Verdict::Other) => ("other", "see note"),
+            None => ("", "–"),
+        };
+        Self {
+            style,
+            text: match (own.is_empty(), cell.value) {
+                (false, _) => own,
+                (true, Some(value)) => value.to_string(),
+                (true, None) => word.to_owned(),
+            },
+            note: cell
+                .note
+                .as_ref()
+                .map(|note| crate::terminal::escape::shown(note.as_bytes().into())),
+        }
+    }
+}

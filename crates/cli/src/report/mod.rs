@@ -1,0 +1,9 @@
+//! `becalm report`: makes one page about a program's start.
+
+pub(crate) mod args;
+pub(crate) mod html;
+pub(crate) mod manual;
+pub(crate) mod observe;
+pub(crate) mod record;
+pub(crate) mod run;
+pub(crate) mod snapshot;

@@ -1,0 +1,294 @@
+//! What `becalm trace --json` wrote, read again: a run of the program on the page, or the
+//! whole of one that is shown without its file.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use becalm_core::cost::Storm;
+use becalm_core::observe::DlopenProbe;
+use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
+use becalm_core::search::hwcaps::search_dir;
+use bstr::{BStr, BString, ByteSlice};
+use serde::Deserialize;
+
+use crate::report::run::name;
+use crate::report::snapshot::{Answered, Child, Node, Observed, Snapshot, Try};
+use crate::terminal::escape::shown;
+
+const SCHEMA: &str = "becalm/trace/1";
+
+/// What is read of a record.
+#[derive(Debug, Deserialize)]
+struct Record {
+    schema: String,
+    #[serde(default)]
+    command: Vec<String>,
+    images: Vec<Image>,
+    #[serde(default)]
+    opens_alone: bool,
+    #[serde(default)]
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Image {
+    path: String,
+    #[serde(default)]
+    machine: Option<String>,
+    #[serde(default)]
+    libc: Option<String>,
+    #[serde(default)]
+    interpreter: Option<String>,
+    storm: Storm,
+    #[serde(default)]
+    storm_ns: u64,
+    #[serde(default)]
+    loader: Share,
+    #[serde(default)]
+    program: Share,
+    #[serde(default)]
+    classes: Vec<Class>,
+    #[serde(default)]
+    dlopen: Dlopen,
+    #[serde(default)]
+    prediction: Option<Prediction>,
+    #[serde(default)]
+    probes: Vec<Probe>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Share {
+    net_ns: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Class {
+    class: String,
+    missed: Missed,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Missed {
+    opens: u64,
+    stats: u64,
+    others: u64,
+    #[serde(default)]
+    ns: u64,
+}
+
+/// What the loader searched after the entry point; empty in a record of an older becalm.
+#[derive(Debug, Default, Deserialize)]
+struct Dlopen {
+    #[serde(default)]
+    missed: Missed,
+    #[serde(default)]
+    probes: Vec<DlopenProbe>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Prediction {
+    equal: bool,
+}
+
+/// True where a file begins like an object of JSON.
+pub(crate) fn is_one(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
+    read.is_ok() && head.trim_ascii_start().starts_with(b"{")
+}
+
+/// What a record shows, without the file it is about.
+///
+/// # Errors
+/// It is no record of a traced run, or of none that a loader took part in.
+pub(crate) fn snapshot(path: &Path) -> Result<Snapshot> {
+    let record = read(path).with_context(|| name(path))?;
+    let Some(image) = record.images.last() else { bail!("{}: no program in it", name(path)) };
+    let text = |text: &String| shown(text.as_bytes().as_bstr());
+    let tries: Vec<Try> = image.probes.iter().map(a_try).collect();
+    // A record that was made before the field was there has no such count.
+    let missed = tries.iter().filter(|one| one.of_hwcaps && one.outcome.is_failed_call());
+    let of_hwcaps = image.storm.hwcaps_misses.max(missed.count() as u64);
+    let about = [&image.machine, &image.libc, &image.interpreter];
+    Ok(Snapshot {
+        path: text(&image.path),
+        about: about.into_iter().flatten().map(text).collect(),
+        storm: Storm { hwcaps_misses: of_hwcaps, ..image.storm },
+        libc: image.libc.as_ref().map(text),
+        newer_glibc: None,
+        advice: None,
+        is_record: true,
+        faults: Vec::new(),
+        tries,
+        nodes: nodes(image.path.as_bytes().as_bstr(), &image.probes),
+        observed: told(&record, image),
+    })
+}
+
+/// What a record shows of the run itself.
+///
+/// # Errors
+/// It is no record of a traced run.
+pub(crate) fn observed(path: &Path) -> Result<Observed> {
+    let record = read(path)?;
+    let image = record.images.last().context("no program in it")?;
+    told(&record, image).map_err(anyhow::Error::msg)
+}
+
+fn read(path: &Path) -> Result<Record> {
+    let file = File::open(path)?;
+    let record: Record = serde_json::from_reader(BufReader::new(file))
+        .context("not what becalm trace --json writes")?;
+    if record.schema != SCHEMA {
+        bail!("not of schema {SCHEMA}");
+    }
+    Ok(record)
+}
+
+fn told(record: &Record, image: &Image) -> Result<Observed, String> {
+    if record.opens_alone {
+        let why = record.notes.first().map(|note| shown(note.as_bytes().as_bstr()));
+        return Err(why.unwrap_or_else(|| "no times were taken".to_owned()));
+    }
+    let others = image.classes.iter().filter(|class| class.class != "dlopen");
+    let classes = others.map(|class| {
+        let missed = &class.missed;
+        let misses = missed.opens.saturating_add(missed.stats).saturating_add(missed.others);
+        (shown(class.class.as_bytes().as_bstr()), misses)
+    });
+    Ok(Observed {
+        command: shown(record.command.join(" ").as_bytes().as_bstr()),
+        loader_ns: image.loader.net_ns,
+        storm_ns: image.storm_ns.min(image.loader.net_ns),
+        program_ns: image.program.net_ns,
+        storm: image.storm,
+        as_predicted: image.prediction.as_ref().map(|prediction| prediction.equal),
+        classes: classes.filter(|(_, misses)| *misses > 0).collect(),
+        dlopen_ns: image.dlopen.missed.ns.min(image.program.net_ns),
+        dlopens: image.dlopen.probes.iter().map(dlopen_try).collect(),
+        notes: record.notes.iter().map(|note| shown(note.as_bytes().as_bstr())).collect(),
+    })
+}
+
+fn a_try(probe: &Probe) -> Try {
+    let dir = directory(probe);
+    Try {
+        needed_by: probe.needed_by.clone(),
+        needed: probe.needed.clone(),
+        of_hwcaps: dir.as_ref().is_some_and(|dir| is_below(dir, &probe.path, probe.call)),
+        dir,
+        source: probe.source,
+        call: probe.call,
+        outcome: probe.outcome,
+    }
+}
+
+fn dlopen_try(probe: &DlopenProbe) -> Try {
+    Try {
+        needed_by: probe.needed_by.clone(),
+        needed: probe.needed.clone(),
+        dir: Some(probe.directory.clone()),
+        of_hwcaps: is_below(&probe.directory, &probe.path, probe.call),
+        source: SearchSource::Direct,
+        call: probe.call,
+        outcome: probe.outcome,
+    }
+}
+
+/// True where what was tried is not in the search directory itself but in one below it, or is
+/// such a one.
+fn is_below(dir: &BString, path: &BString, call: Call) -> bool {
+    let whole = match call {
+        Call::Open => path.rfind_byte(b'/').map_or(0, |end| end.max(1)),
+        Call::Stat => path.trim_end_with(|c| c == '/').len(),
+    };
+    dir != "." && dir.len() < whole
+}
+
+/// The search directory of a probe: its path without the needed string and without a
+/// hwcaps subdirectory, as far as a path alone can tell.
+fn directory(probe: &Probe) -> Option<BString> {
+    if matches!(probe.source, SearchSource::Direct | SearchSource::LoaderCache) {
+        return None;
+    }
+    let path: &[u8] = match probe.call {
+        Call::Open => probe.path.strip_suffix(probe.needed.as_slice()).unwrap_or(&probe.path),
+        Call::Stat => &probe.path,
+    };
+    let dir = search_dir(path.as_bstr());
+    Some(if dir.is_empty() { ".".into() } else { dir.to_owned() })
+}
+
+/// The objects that the hits tell of; what was loaded already left no trace.
+fn nodes(program: &BStr, probes: &[Probe]) -> Vec<Node> {
+    let mut nodes = vec![Node { path: program.to_owned(), children: Vec::new() }];
+    let mut numbers: HashMap<BString, usize> = HashMap::from([(program.to_owned(), 0)]);
+    let mut misses: HashMap<(&BStr, &BStr), u64> = HashMap::new();
+    for probe in probes {
+        let question = (probe.needed_by.as_bstr(), probe.needed.as_bstr());
+        if probe.outcome.is_failed_call() {
+            *misses.entry(question).or_default() += 1;
+        }
+        if probe.call != Call::Open || probe.outcome != Outcome::Hit {
+            continue;
+        }
+        let by = numbers.get(&probe.needed_by).copied().unwrap_or(0);
+        let answer = match numbers.get(&probe.path) {
+            Some(object) => Answered::Before(*object),
+            None => {
+                numbers.insert(probe.path.clone(), nodes.len());
+                nodes.push(Node { path: probe.path.clone(), children: Vec::new() });
+                Answered::Loaded(nodes.len() - 1, probe.source)
+            }
+        };
+        let misses = misses.remove(&question).unwrap_or(0);
+        nodes[by].children.push(Child { needed: probe.needed.clone(), answer, misses });
+    }
+    nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(path: &str, call: Call, outcome: Outcome) -> Probe {
+        Probe {
+            needed_by: "/p".into(),
+            needed: "libx.so".into(),
+            source: SearchSource::Runpath,
+            path: path.into(),
+            call,
+            outcome,
+        }
+    }
+
+    #[test]
+    fn hwcaps_subdirectories_belong_to_their_search_directory() {
+        let dir = |path: &str, call| directory(&probe(path, call, Outcome::Miss));
+        assert_eq!(dir("/a/glibc-hwcaps/x86-64-v3/libx.so", Call::Open), Some("/a".into()));
+        assert_eq!(dir("/a/tls/haswell/x86_64", Call::Stat), Some("/a".into()));
+        assert_eq!(dir("/a/libx.so", Call::Open), Some("/a".into()));
+        assert_eq!(dir("libx.so", Call::Open), Some(".".into()));
+        let inside = |path: &str, call| a_try(&probe(path, call, Outcome::Miss)).of_hwcaps;
+        assert!(inside("/a/glibc-hwcaps/x86-64-v3/libx.so", Call::Open));
+        assert!(inside("/a/tls/haswell/x86_64", Call::Stat));
+        assert!(!inside("/a/libx.so", Call::Open) && !inside("/a", Call::Stat));
+        assert!(!inside("/libx.so", Call::Open) && !inside("libx.so", Call::Open));
+    }
+
+    #[test]
+    fn hits_make_a_tree_and_misses_are_charged_to_them() {
+        let probes = [
+            probe("/a/libx.so", Call::Open, Outcome::Miss),
+            probe("/a", Call::Stat, Outcome::Miss),
+            probe("/b/libx.so", Call::Open, Outcome::Hit),
+        ];
+        let nodes = nodes("/p".into(), &probes);
+        assert_eq!(nodes.len(), 2);
+        assert_eq!(nodes[0].children[0].misses, 2);
+        assert_eq!(nodes[0].children[0].answer, Answered::Loaded(1, SearchSource::Runpath));
+    }
+}

@@ -1,0 +1,70 @@
+//! `becalm report`: one page that shows a program's storm, and what is left of it.
+//!
+//! [`snapshot`] is what is told of one program (or of a record of its start), [`observe`] runs
+//! it once for the timeline, [`record`] reads what such a run left; [`crate::report::html`]
+//! makes the page.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use bstr::ByteSlice;
+
+use crate::assume::{self, Assumptions};
+use crate::common_args::ReadsArg;
+use crate::compare::comparison::{Comparison, SCHEMA};
+use crate::exit_code::ExitStatus;
+use crate::report::args::ReportArgs;
+use crate::report::html;
+use crate::report::snapshot::{self, Snapshot};
+use crate::terminal::escape::shown;
+use crate::terminal::words::path_bytes;
+
+/// More than any table of ours has.
+const MAX_COMPARISON: u64 = 64 << 20;
+
+/// All that the page shows.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// The program as it is.
+    pub before: Snapshot,
+    /// The calmed one.
+    pub after: Option<Snapshot>,
+    /// The carriers side by side.
+    pub comparison: Option<Comparison>,
+}
+
+/// Makes the page.
+///
+/// # Errors
+/// The program or what is shown beside it cannot be read, or the page cannot be written.
+pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
+    let mut assumed = Assumptions::new(&args.assume)?;
+    assumed.reads(&ReadsArg::default(), assume::tunables(&args.assume));
+    let before = snapshot::of(&args.program, args, &assumed)?;
+    let after = args.after.as_deref().map(|path| snapshot::of(path, args, &assumed)).transpose()?;
+    let comparison = args.compare.as_deref().map(comparison).transpose()?;
+    let page = html::page(&Report { before, after, comparison })?;
+    fs::write(&args.output, page).with_context(|| name(&args.output))?;
+    Ok(ExitStatus::Fine)
+}
+
+/// Reads a `becalm/compare/1` object.
+fn comparison(path: &Path) -> Result<Comparison> {
+    let length = fs::metadata(path).with_context(|| name(path))?.len();
+    if length > MAX_COMPARISON {
+        bail!("{}: too large for a comparison", name(path));
+    }
+    let text = fs::read(path).with_context(|| name(path))?;
+    let comparison: Comparison = serde_json::from_slice(&text)
+        .with_context(|| format!("{}: not what becalm compare --json writes", name(path)))?;
+    if comparison.schema != SCHEMA {
+        bail!("{}: not of schema {SCHEMA}", name(path));
+    }
+    Ok(comparison)
+}
+
+/// A path as it is told to the user.
+pub(crate) fn name(path: &Path) -> String {
+    shown(path_bytes(path).as_bstr())
+}

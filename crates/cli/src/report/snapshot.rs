@@ -1,0 +1,260 @@
+//! One program of the page: what its loader would try and load, and what a run of it
+//! showed.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use becalm_core::closure::Closure;
+use becalm_core::cost::{Storm, is_of_hwcaps};
+use becalm_core::loader::load::{Answer, Load, Role};
+use becalm_core::probe::{Call, LoggedProbe, Outcome, SearchSource};
+use becalm_host::trace::Command;
+use bstr::{BString, ByteSlice};
+
+use crate::advice::Advice;
+use crate::assume::Assumptions;
+use crate::check::program::{Program, Verdict, by_newer_glibc, check};
+use crate::report::args::ReportArgs;
+use crate::report::run::name;
+use crate::report::{observe, record};
+use crate::targets::{self, Target};
+use crate::terminal::escape::shown;
+
+/// What is told of one program. Text is fit to be shown, but not escaped.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    /// The program's path.
+    pub path: String,
+    /// Machine, C library and interpreter, as far as known.
+    pub about: Vec<String>,
+    /// What the search costs.
+    pub storm: Storm,
+    /// The C library's release, where it is known.
+    pub libc: Option<String>,
+    /// What the same start would cost by a glibc without legacy hwcaps subdirectories: its name
+    /// and the misses.
+    pub newer_glibc: Option<(String, u64)>,
+    /// What each strategy would leave; none for a record, whose files may not be here.
+    pub advice: Option<Advice>,
+    /// True where that was observed, not predicted.
+    pub is_record: bool,
+    /// What is wrong: unresolved strings, a start that the loader gives up.
+    pub faults: Vec<String>,
+    /// The probes, in the loader's order.
+    pub tries: Vec<Try>,
+    /// The objects, the program first.
+    pub nodes: Vec<Node>,
+    /// What a run showed, or why there was none.
+    pub observed: Result<Observed, String>,
+}
+
+/// One probe, and where in the picture it belongs.
+#[derive(Clone, Debug)]
+pub(crate) struct Try {
+    /// Path of the asking object.
+    pub needed_by: BString,
+    /// The needed string.
+    pub needed: BString,
+    /// The search directory; none where no directory was searched.
+    pub dir: Option<BString>,
+    /// The rule that supplied it.
+    pub source: SearchSource,
+    /// Which call.
+    pub call: Call,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// True in a hwcaps subdirectory of the search directory.
+    pub of_hwcaps: bool,
+}
+
+/// One object of the closure.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Node {
+    /// Its path.
+    pub path: BString,
+    /// What it asks for.
+    pub children: Vec<Child>,
+}
+
+/// One needed string of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Child {
+    /// The string.
+    pub needed: BString,
+    /// What answers.
+    pub answer: Answered,
+    /// The misses before that.
+    pub misses: u64,
+}
+
+/// What answers a needed string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// This object, loaded for it.
+    Loaded(usize, SearchSource),
+    /// This object, loaded before.
+    Before(usize),
+    /// Nothing.
+    Missing,
+    /// Nothing, and nothing has to.
+    None,
+}
+
+/// What one traced run showed. Times in nanoseconds, the tracer's own share subtracted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observed {
+    /// The command line.
+    pub command: String,
+    /// From the `execve` to the entry point.
+    pub loader_ns: u64,
+    /// Of that, the failed opens and stats of the search.
+    pub storm_ns: u64,
+    /// From the entry point to the end.
+    pub program_ns: u64,
+    /// What was observed of the loader.
+    pub storm: Storm,
+    /// Whether each probe was predicted; none where there was no prediction.
+    pub as_predicted: Option<bool>,
+    /// Who looked for what was not there after the entry point, the loader left out: class and
+    /// misses.
+    pub classes: Vec<(String, u64)>,
+    /// Of `program_ns`, the failed opens and stats of `dlopen`.
+    pub dlopen_ns: u64,
+    /// The probes of `dlopen`, in the loader's order.
+    pub dlopens: Vec<Try>,
+    /// What a reader should know of the run.
+    pub notes: Vec<String>,
+}
+
+/// What is told of a program, or of a record of its start.
+///
+/// # Errors
+/// It is neither, or cannot be read.
+pub(crate) fn of(path: &Path, args: &ReportArgs, assumed: &Assumptions) -> Result<Snapshot> {
+    if record::is_one(path) {
+        return record::snapshot(path);
+    }
+    let path = found(path, args);
+    let target = target(&path, assumed)?;
+    let session = assumed.fs.session();
+    match check(assumed, &session, &target) {
+        (Verdict::Checked(mut program), Some(closure)) => {
+            program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
+            if program.calmed_by.is_none() {
+                program.advice = Advice::of(&args.assume, assumed, &target, &closure);
+            }
+            let mut snapshot = Snapshot::predicted(&program, &closure);
+            snapshot.observed = observe::run(&target.host, args);
+            if let Ok(observed) = &snapshot.observed
+                && observed.as_predicted == Some(false)
+            {
+                snapshot
+                    .faults
+                    .push("the run did not go as predicted; see the timeline".to_owned());
+            }
+            Ok(snapshot)
+        }
+        (Verdict::Problem(problem), _) => {
+            bail!("{}: {}", shown(problem.path.as_bstr()), problem.reason)
+        }
+        _ => bail!("{}: not a program of Linux", name(&path)),
+    }
+}
+
+/// The path itself, or what `PATH` has of that name.
+fn found(path: &Path, args: &ReportArgs) -> PathBuf {
+    let is_name = path.components().count() == 1 && !path.exists();
+    if is_name && args.assume.sysroot.is_none() {
+        return Command::new(path, []).file().unwrap_or_else(|_| path.to_owned());
+    }
+    path.to_owned()
+}
+
+fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target> {
+    let mut targets = targets::find(assumed, std::slice::from_ref(path));
+    if let Some(problem) = targets.problems.first() {
+        bail!("{}: {}", shown(problem.path.as_bstr()), problem.reason);
+    }
+    match targets.files.pop() {
+        Some(target) if target.named && targets.files.is_empty() => Ok(target),
+        _ => bail!("{}: a directory, not a program", name(path)),
+    }
+}
+
+impl Snapshot {
+    /// What the model says.
+    fn predicted(program: &Program, closure: &Closure) -> Self {
+        let load = &closure.load;
+        let text = |path: &BString| shown(path.as_bstr());
+        let mut about = vec![program.machine.to_owned()];
+        about.extend(program.libc.map(|libc| libc.to_string()));
+        about.extend(program.interpreter.as_ref().map(text));
+        let mut faults: Vec<String> = closure
+            .unresolved()
+            .iter()
+            .map(|needed| format!("{}: nothing answers", shown(needed)))
+            .collect();
+        faults.extend(program.stop.as_ref().map(|stop| format!("the loader gives up at {stop}")));
+        Self {
+            path: text(&program.path),
+            about,
+            storm: program.storm,
+            libc: program.libc.map(|libc| libc.to_string()),
+            newer_glibc: program
+                .newer_glibc
+                .map(|newer| (newer.libc.to_string(), newer.storm.misses())),
+            advice: program.advice.clone(),
+            is_record: false,
+            faults,
+            tries: load.probes.iter().map(|probe| a_try(load, &probe)).collect(),
+            nodes: nodes(load),
+            observed: Ok(Observed::default()),
+        }
+    }
+}
+
+fn a_try(load: &Load, probe: &LoggedProbe<'_>) -> Try {
+    let resolution = &load.resolutions[probe.resolution];
+    let is_searched = !matches!(probe.source, SearchSource::Direct | SearchSource::LoaderCache);
+    let dir = match probe.dir {
+        dir if dir.is_empty() => BString::from("."),
+        dir => dir.to_owned(),
+    };
+    Try {
+        needed_by: load.objects[resolution.needed_by].path.clone(),
+        needed: resolution.needed.clone(),
+        dir: is_searched.then_some(dir),
+        source: probe.source,
+        call: probe.call,
+        outcome: probe.outcome,
+        of_hwcaps: is_of_hwcaps(probe),
+    }
+}
+
+fn nodes(load: &Load) -> Vec<Node> {
+    let mut misses = vec![0; load.resolutions.len()];
+    for probe in load.probes.iter().filter(|probe| probe.outcome.is_failed_call()) {
+        misses[probe.resolution] += 1;
+    }
+    let mut nodes: Vec<Node> = load
+        .objects
+        .iter()
+        .map(|object| Node { path: object.path.clone(), children: Vec::new() })
+        .collect();
+    for (resolution, misses) in load.resolutions.iter().zip(misses) {
+        let answer = match resolution.answer {
+            // The kernel maps it for a program before anything is asked for.
+            Answer::Loaded(object, _) if load.objects[object].role == Role::Loader => {
+                Answered::Before(object)
+            }
+            Answer::Loaded(object, source) => Answered::Loaded(object, source),
+            Answer::AlreadyLoaded(object) | Answer::SameFile(object, _) => Answered::Before(object),
+            Answer::Vdso | Answer::Skipped => Answered::None,
+            Answer::Missing | Answer::Refused(_) if resolution.is_unresolved() => Answered::Missing,
+            Answer::Missing | Answer::Refused(_) => Answered::None,
+        };
+        let child = Child { needed: resolution.needed.clone(), answer, misses };
+        nodes[resolution.needed_by].children.push(child);
+    }
+    nodes
+}

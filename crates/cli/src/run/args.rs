@@ -1,0 +1,39 @@
+//! The arguments of `becalm run`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::common_args::StoreArg;
+
+/// The flags of `becalm run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The program to run, and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+
+    /// The index to use
+    ///
+    /// Without it the default index if the program is in one of its stores, else one that is made
+    /// for this program and kept in the cache directory.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub index: Option<PathBuf>,
+
+    /// Fail rather than start the program without an index; if one has to be made, wait for it
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Say nothing if the program is started without an index
+    #[arg(short, long, conflicts_with = "strict")]
+    pub quiet: bool,
+
+    /// The store prefixes, for an index made for the program.
+    #[command(flatten)]
+    pub store: StoreArg,
+}

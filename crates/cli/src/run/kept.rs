@@ -1,0 +1,220 @@
+//! The indexes of single programs, which `becalm run` keeps in the cache directory.
+//!
+//! An index's name says who the program is (path, inode, times), the directories that
+//! `LD_LIBRARY_PATH` names, and the store prefixes; for a Python also when packages were last
+//! installed. It knows the objects of the start and, for a Python, those of the trees that it loads
+//! extension modules from; `becalm index` knows whole stores. Beside it may be, by the same name:
+//! `.lock`, held while it is made; `.failed`, which says why none can be made; `.wanted`, which says
+//! for whom one is to be made by the next `becalm index`. The cache keeps so many indexes, those
+//! used last; a process whose index goes keeps what it has mapped.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, FileTimes, OpenOptions};
+use std::hash::{Hash, Hasher};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, anyhow};
+use becalm_host::index_store::{package_dirs, trees_beside};
+use rustc_hash::FxHasher;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::common_args::StoreArg;
+use crate::index::file::{self, Opened};
+use crate::index::trust::{self, Untrusted};
+use crate::index::{places, platforms};
+use crate::run::program::Program;
+use crate::terminal::words::words;
+
+/// Indexes of programs that are kept: some hundred kilobytes each.
+const KEPT: usize = 100;
+/// After this long an index is compared with the files again, and a failure is tried again.
+const FRESH: Duration = Duration::from_secs(3600);
+/// Part of the name: an index of another format is another file.
+const FORMAT: u32 = 2;
+
+/// The place of a program's index.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    folder: PathBuf,
+    name: String,
+}
+
+/// What is in that place.
+pub(crate) enum Kept {
+    /// An index; `is_stale` if it should be compared with the files again.
+    Index { index: Box<Opened>, is_stale: bool },
+    /// Nothing yet.
+    Nothing,
+    /// None can be made, for this reason.
+    Failed(String),
+}
+
+impl Place {
+    /// The place for a program, started with these directories in `LD_LIBRARY_PATH`.
+    ///
+    /// # Errors
+    /// If the environment has no home directory.
+    pub(crate) fn of(program: &Program, dirs: &[PathBuf], store: &StoreArg) -> Result<Self> {
+        let folder = places::cache().context("no home directory for the cache of indexes")?;
+        let mut hasher = FxHasher::default();
+        (env!("CARGO_PKG_VERSION"), FORMAT).hash(&mut hasher);
+        store.store.hash(&mut hasher);
+        dirs.hash(&mut hasher);
+        program.real.hash(&mut hasher);
+        let facts = &program.facts;
+        let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
+        (facts.dev(), facts.ino(), times).hash(&mut hasher);
+        for (dir, changed) in package_dirs(&trees_beside(&program.path, &program.real)) {
+            (dir, changed).hash(&mut hasher);
+        }
+        let file = program.real.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let file: String = file.chars().map(plain).take(80).collect();
+        Ok(Self { folder, name: format!("{file}-{:016x}.so", hasher.finish()) })
+    }
+
+    /// The path of the index.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
+
+    fn beside(&self, what: &str) -> PathBuf {
+        self.folder.join(format!("{}.{what}", self.name))
+    }
+
+    /// What is there.
+    ///
+    /// # Errors
+    /// If an index there is not trusted.
+    pub(crate) fn look(&self) -> Result<Kept> {
+        match file::open_if_there(&self.path()) {
+            Ok(Some(index)) => {
+                let is_stale = index.modified.is_none_or(is_old);
+                Ok(Kept::Index { index: Box::new(index), is_stale })
+            }
+            Ok(None) => Ok(self.failure().map_or(Kept::Nothing, Kept::Failed)),
+            Err(error) if error.is::<Untrusted>() => Err(error),
+            // A damaged one is made anew.
+            Err(_) => Ok(Kept::Nothing),
+        }
+    }
+
+    /// Why none can be made, as far as that is known and not long ago.
+    fn failure(&self) -> Option<String> {
+        let mut found = trust::open(&self.beside("failed")).ok()?;
+        let is_recent = found.facts.modified().is_ok_and(|time| !is_old(time));
+        let mut why = String::new();
+        found.file.read_to_string(&mut why).ok()?;
+        is_recent.then_some(why)
+    }
+
+    /// The right to make the index: a lock that nobody else has; `None` if somebody has.
+    ///
+    /// # Errors
+    /// If the cache cannot be written.
+    pub(crate) fn lock(&self) -> Result<Option<OwnedFd>> {
+        let path = self.beside("lock");
+        let open = || {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(false).mode(0o644).open(&path)
+        };
+        let file = match open() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                make_dir(&self.folder)?;
+                open()
+            }
+            file => file,
+        };
+        let file = file.map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file.into())),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(anyhow!("{}: {}", path.display(), words(&errno.into()))),
+        }
+    }
+
+    /// Says that the index was compared with the files and used now.
+    pub(crate) fn touch(&self) {
+        let times = FileTimes::new().set_modified(SystemTime::now());
+        // Where that cannot be said it is only the sooner gone.
+        let _ = File::open(self.path()).and_then(|file| file.set_times(times));
+    }
+
+    /// Keeps the reason why none can be made, or forgets it.
+    pub(crate) fn set_failure(&self, why: Option<&str>) {
+        let path = self.beside("failed");
+        let _ = match why {
+            Some(why) => write(&path, why.as_bytes()),
+            None => fs::remove_file(path),
+        };
+    }
+
+    /// Leaves word for the next `becalm index`.
+    ///
+    /// # Errors
+    /// If the cache cannot be written.
+    pub(crate) fn want(&self, request: &[u8]) -> Result<()> {
+        let path = self.beside("wanted");
+        write(&path, request).map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))
+    }
+
+    /// Removes the lock's name and the word left; to be called by who holds the lock.
+    pub(crate) fn finish(&self) {
+        for what in ["wanted", "lock"] {
+            let _ = fs::remove_file(self.beside(what));
+        }
+        make_room(&self.folder);
+    }
+
+    /// The places for which [`Self::want`] left word, with the word.
+    pub(crate) fn wanted() -> Vec<(Self, Vec<u8>)> {
+        let Some(folder) = places::cache() else { return Vec::new() };
+        let Ok(entries) = folder.read_dir() else { return Vec::new() };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let place = |name: String| {
+            let name = name.strip_suffix(".wanted")?.to_owned();
+            let place = Self { folder: folder.clone(), name };
+            let mut request = Vec::new();
+            trust::open(&place.beside("wanted")).ok()?.file.read_to_end(&mut request).ok()?;
+            Some((place, request))
+        };
+        names.filter_map(place).collect()
+    }
+}
+
+/// Makes a directory of the user's, and those above it: whatever the umask, only the user may
+/// write it, for others could choose the libraries of programs.
+fn make_dir(folder: &Path) -> Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(folder);
+    made.map_err(|error| anyhow!("{}: {}", folder.display(), words(&error)))
+}
+
+/// Writes a small file that only the user may write, whatever the umask.
+fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o644).open(path)?;
+    file.write_all(bytes)
+}
+
+fn is_old(time: SystemTime) -> bool {
+    time.elapsed().is_ok_and(|age| age > FRESH)
+}
+
+/// Takes away the indexes used longest ago, so that [`KEPT`] are left. What cannot be taken away
+/// stays: the next one tries again.
+fn make_room(folder: &Path) {
+    let Ok(entries) = folder.read_dir() else { return };
+    let is_index = |path: &PathBuf| path.extension() == Some(OsStr::new("so"));
+    let used = |path: PathBuf| Some((path.metadata().ok()?.modified().ok()?, path));
+    let paths = entries.flatten().map(|entry| entry.path()).filter(is_index);
+    let mut indexes: Vec<(SystemTime, PathBuf)> = paths.filter_map(used).collect();
+    indexes.sort();
+    for (_, path) in indexes.iter().rev().skip(KEPT) {
+        let _ = fs::remove_file(path);
+        let _ = fs::remove_dir_all(platforms::dir_of(path));
+    }
+}

@@ -1,0 +1,182 @@
+//! Making the index of a program: in another process, or by the next `becalm index`.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use becalm_core::closure::{self, Closure, Subject};
+use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
+use becalm_core::index::{Start as Known, tls};
+use becalm_core::loader::load::Role;
+use becalm_host::detached::{Detached, detached};
+use becalm_host::index_store::{IndexOptions, index_files, trees_beside};
+use becalm_host::{FactChoice, OsFs, loader_facts};
+use bstr::{BString, ByteSlice};
+use serde::{Deserialize, Serialize};
+
+use crate::common_args::StoreArg;
+use crate::index::module::Modules;
+use crate::index::run::{dirs_of, path_of, prefixes};
+use crate::index::{current, file};
+use crate::jobs;
+use crate::run::kept::Place;
+use crate::run::program::Program;
+use crate::terminal::words::{path_bytes, words_of_chain, words_of_host};
+
+/// What an index is made for: bytes, for paths need not be UTF-8.
+#[derive(Debug, Serialize, Deserialize)]
+struct Request {
+    program: Vec<u8>,
+    library_path: Option<Vec<u8>>,
+    preload: Option<Vec<u8>>,
+    stores: Vec<Vec<u8>>,
+    /// The trees that the program opens libraries from at run time.
+    #[serde(default)]
+    trees: Vec<Vec<u8>>,
+}
+
+impl Request {
+    fn of(program: &Program, store: &StoreArg) -> Self {
+        let variable = |name: &str| env::var_os(name).map(OsString::into_vec);
+        let bytes = |path: PathBuf| path.into_os_string().into_vec();
+        Self {
+            program: bytes(program.real.clone()),
+            library_path: variable("LD_LIBRARY_PATH"),
+            preload: variable("LD_PRELOAD"),
+            stores: prefixes(store).into_iter().map(bytes).collect(),
+            trees: trees_beside(&program.path, &program.real).into_iter().map(bytes).collect(),
+        }
+    }
+
+    fn dirs(&self) -> Vec<PathBuf> {
+        let list = self.library_path.clone().map(OsString::from_vec);
+        list.iter().flat_map(|list| dirs_of(&[list])).collect()
+    }
+}
+
+/// Has another process make the index, or compare it with the files. If somebody is at it already
+/// there is nothing to do.
+///
+/// # Errors
+/// If the cache cannot be written, or no process can be made.
+pub(crate) fn elsewhere(place: &Place, program: &Program, store: &StoreArg) -> Result<()> {
+    let request = Request::of(program, store);
+    let Some(lock) = place.lock()? else { return Ok(()) };
+    let made = detached(lock, |lock| {
+        // One thread: the program has the machine.
+        let _ = jobs::limit(std::num::NonZeroUsize::new(1));
+        let _ = locked(place, &request, lock);
+    });
+    match made {
+        Ok(Detached::Yes) => Ok(()),
+        Ok(Detached::WouldBeAChild) | Err(_) => place.want(&serde_json::to_vec(&request)?),
+    }
+}
+
+/// Makes the index in this process.
+///
+/// # Errors
+/// If it cannot be made or kept.
+pub(crate) fn here(place: &Place, program: &Program, store: &StoreArg) -> Result<()> {
+    match place.lock()? {
+        Some(lock) => locked(place, &Request::of(program, store), lock),
+        None => bail!("{}: another process is making it", place.path().display()),
+    }
+}
+
+/// Makes the indexes for which word was left.
+pub(crate) fn make_wanted() {
+    for (place, request) in Place::wanted() {
+        let request: Option<Request> = serde_json::from_slice(&request).ok();
+        if let (Some(request), Ok(Some(lock))) = (request, place.lock()) {
+            let _ = locked(&place, &request, lock);
+        }
+    }
+}
+
+/// Makes the index, unless the one that is there is current, while the lock is held.
+fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
+    let path = place.path();
+    let is_current =
+        || file::read_trusted(&path).is_ok_and(|whole| current::is_current(&whole.index));
+    let made = if is_current() { Ok(()) } else { make(place, request) };
+    match &made {
+        Ok(()) => {
+            place.set_failure(None);
+            place.touch();
+        }
+        Err(error) => place.set_failure(Some(&words_of_chain(error.as_ref()))),
+    }
+    place.finish();
+    drop(lock);
+    made
+}
+
+fn make(place: &Place, request: &Request) -> Result<()> {
+    let os = OsFs::new();
+    let program = path_of(request.program.as_bstr());
+    let closure = closure(&os, &program, request)?;
+    let objects = closure.load.objects.iter();
+    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
+    let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
+    let stores: Vec<PathBuf> = request.stores.iter().map(|path| path_of(path.as_bstr())).collect();
+    let trees: Vec<PathBuf> = request.trees.iter().map(|path| path_of(path.as_bstr())).collect();
+    let dirs = request.dirs();
+    let (stores, trees, files) = (&stores, &trees, &files);
+    let options =
+        IndexOptions { prefixes: stores, trees, files, dirs: &dirs, ..IndexOptions::default() };
+    let sealed = Modules::new(None)?.seal(index_files(&os, options))?;
+    file::write(&place.path(), &sealed)
+}
+
+/// What the start of the program of a request loads.
+fn closure(os: &OsFs, program: &std::path::Path, request: &Request) -> Result<Closure> {
+    let shown = || program.display().to_string();
+    let subject = Subject::open(&os.session(), path_bytes(program).as_ref())?;
+    let interpreter = subject.interpreter().unwrap_or_default().to_owned();
+    let facts = loader_facts(os, interpreter.as_ref(), &FactChoice::default());
+    let facts = facts.map_err(|error| {
+        let (path, reason) = words_of_host(&error);
+        anyhow!("{}: interpreter {}: {reason}", shown(), path.as_bstr())
+    })?;
+    match facts.libc {
+        Libc::Musl => bail!("{}: musl's loader knows no audit modules", shown()),
+        Libc::Glibc(version) if version < GLIBC_RANGE.0 => bail!(
+            "{}: {} is too old for the audit module, which needs {}",
+            shown(),
+            facts.libc,
+            Libc::Glibc(GLIBC_RANGE.0)
+        ),
+        Libc::Glibc(_) => {}
+    }
+    let variable = |value: &Option<Vec<u8>>| {
+        value.clone().filter(|value| !value.is_empty()).map(BString::from)
+    };
+    let environment = Environment {
+        library_path: variable(&request.library_path),
+        preload: variable(&request.preload),
+        ..Environment::default()
+    };
+    Ok(closure::resolve(
+        &os.session(),
+        subject,
+        interpreter.as_ref(),
+        Arc::clone(&facts),
+        &environment,
+    )?)
+}
+
+/// What a program needs that no index knows; nothing if its start cannot be followed.
+pub(crate) fn need(program: &Program, store: &StoreArg) -> Known {
+    let request = Request::of(program, store);
+    let Ok(closure) = closure(&OsFs::new(), &program.real, &request) else {
+        return Known::default();
+    };
+    let need = tls::of_closure(&closure);
+    let static_tls = need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
+    Known { static_tls, no_start: need.impossible }
+}

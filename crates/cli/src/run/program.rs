@@ -1,0 +1,177 @@
+//! How the kernel starts a command: by which file, with which loader, with which rights. A few
+//! system calls; nothing is run and no library looked for.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow};
+use becalm_core::elf;
+use becalm_core::index::Target;
+use bstr::{BString, ByteSlice};
+use rustix::fs::{Access, OFlags, access};
+
+use crate::secure::is_started_secure;
+use crate::terminal::words::words;
+
+/// Scripts that are interpreted by scripts, followed at the most (Linux `BINPRM_MAX_RECURSION`).
+const MAX_SCRIPTS: usize = 4;
+/// Where a linker puts the program headers, and mostly the interpreter.
+const HEAD: usize = 4096;
+/// The length of a script's first line that the kernel reads (`BINPRM_BUF_SIZE`).
+const LINE: usize = 256;
+
+/// The program that a command starts: itself, or the interpreter of a script.
+pub(crate) struct Program {
+    /// Its path, as the kernel is given it.
+    pub(crate) path: PathBuf,
+    /// Its path with links resolved.
+    pub(crate) real: PathBuf,
+    /// What `fstat` says of it.
+    pub(crate) facts: Metadata,
+    /// How it starts.
+    pub(crate) start: Start,
+}
+
+/// How a program starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// By an interpreter.
+    Loader { target: Target, interpreter: BString },
+    /// By the kernel alone.
+    Static,
+    /// In secure-execution mode.
+    Secure,
+}
+
+/// The file of a command.
+pub(crate) struct Found {
+    /// Its path.
+    pub(crate) path: PathBuf,
+    /// The file, if it was opened when it was found.
+    opened: Option<Opened>,
+}
+
+/// An open file and what `fstat` says of it.
+type Opened = (File, Metadata);
+
+/// Finds the file of a command name, as `execvp` does: with one call for each directory of `PATH`.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn find(name: &OsStr) -> Result<Found> {
+    if name.as_bytes().contains(&b'/') {
+        return Ok(Found { path: name.into(), opened: None });
+    }
+    let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+    let in_dir = |dir: PathBuf| {
+        if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) }
+    };
+    env::split_paths(&path)
+        .map(in_dir)
+        .find_map(program_at)
+        .ok_or_else(|| anyhow!("{}: command not found", name.to_string_lossy()))
+}
+
+/// The program at a path, if there is one that may be executed.
+fn program_at(path: PathBuf) -> Option<Found> {
+    access(&path, Access::EXEC_OK).ok()?;
+    match open(&path) {
+        Ok(opened) => opened.1.is_file().then_some(Found { path, opened: Some(opened) }),
+        // It may be executed and not be read.
+        Err(_) => path
+            .metadata()
+            .is_ok_and(|facts| facts.is_file())
+            .then_some(Found { path, opened: None }),
+    }
+}
+
+/// Opens a file. Never blocks: what is no regular file is not read.
+fn open(path: &Path) -> io::Result<Opened> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let facts = file.metadata()?;
+    Ok((file, facts))
+}
+
+impl Program {
+    /// Looks at what a path starts, behind scripts and `env`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or starts nothing.
+    pub(crate) fn look(found: Found) -> Result<Self> {
+        let Found { mut path, mut opened } = found;
+        for _ in 0..MAX_SCRIPTS {
+            let failed = |error| anyhow!("{}: {}", path.display(), words(&error));
+            let (file, facts) = opened.take().map_or_else(|| open(&path), Ok).map_err(failed)?;
+            if !facts.is_file() {
+                return Err(anyhow!("{}: not a program", path.display()));
+            }
+            let mut head = vec![0; HEAD];
+            let length = file.read_at(&mut head, 0).map_err(failed)?;
+            head.truncate(length);
+            if !head.starts_with(b"\x7fELF") {
+                Found { path, opened } = interpreter_of(&head[..head.len().min(LINE)])?;
+                continue;
+            }
+            let real = real(&file).or_else(|| path.canonicalize().ok());
+            let real = real.ok_or_else(|| anyhow!("{}: its path is unknown", path.display()))?;
+            let start = if is_started_secure(&real, facts.mode()) {
+                Start::Secure
+            } else {
+                start(&file, &head).ok_or_else(|| anyhow!("{}: not a program", path.display()))?
+            };
+            // To be closed by execve, which costs no call.
+            let _ = file.into_raw_fd();
+            return Ok(Self { path, real, facts, start });
+        }
+        Err(anyhow!("{}: too many interpreters", path.display()))
+    }
+}
+
+/// The path of an open file, in one call instead of one for each of its directories.
+fn real(file: &File) -> Option<PathBuf> {
+    let path = Path::new("/proc/self/fd").join(file.as_raw_fd().to_string()).read_link().ok()?;
+    (path.is_absolute() && !path.as_os_str().as_bytes().ends_with(b" (deleted)")).then_some(path)
+}
+
+fn start(file: &File, head: &[u8]) -> Option<Start> {
+    let elf::Head { ident, interpreter } = elf::head(head)?;
+    let Some((offset, size)) = interpreter else { return Some(Start::Static) };
+    let size = usize::try_from(size).ok().filter(|&size| size <= HEAD)?;
+    let within = usize::try_from(offset).ok().and_then(|at| head.get(at..at.checked_add(size)?));
+    let name = match within {
+        Some(name) => name.to_vec(),
+        None => {
+            let mut name = vec![0; size];
+            file.read_exact_at(&mut name, offset).ok()?;
+            name
+        }
+    };
+    let interpreter = name.split(|&byte| byte == 0).next().unwrap_or_default().into();
+    Some(Start::Loader { target: Target::of(&ident), interpreter })
+}
+
+/// The program that a script's first line names; behind `env`, the program that is named there.
+fn interpreter_of(start: &[u8]) -> Result<Found> {
+    let script = start.strip_prefix(b"#!").unwrap_or_default();
+    let line = script.lines().next().unwrap_or_default();
+    let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let words: Vec<&[u8]> = words.collect();
+    let unopened = |path: &[u8]| Found { path: OsStr::from_bytes(path).into(), opened: None };
+    match words.as_slice() {
+        [env, rest @ ..] if env.ends_with(b"/env") => {
+            let mut rest = rest.iter();
+            let named = rest.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
+            named.map_or_else(|| Ok(unopened(env)), |name| find(OsStr::from_bytes(name)))
+        }
+        [interpreter, ..] => Ok(unopened(interpreter)),
+        // The shell takes it.
+        [] => Ok(unopened(b"/bin/sh")),
+    }
+}

@@ -1,0 +1,175 @@
+//! A program of this machine in a store of its own, one library to a directory as Nix, Guix
+//! and Spack have them: copies, whose run paths and interpreter are set by becalm's own
+//! editor. For `becalm demo`, and for `becalm compare` of a program that lies in no store.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use becalm_core::closure::Closure;
+use becalm_core::edit::{Edit, RunPathKind};
+use becalm_core::loader::is_of_c_library;
+use becalm_core::loader::load::Role;
+use bstr::BString;
+use rustc_hash::FxHasher;
+
+use crate::index::run::path_of;
+use crate::scratch::check_mount_namespace;
+use crate::terminal::words::{path_bytes, words};
+
+/// One object on its way into the store.
+struct Object {
+    /// Where it is.
+    original: PathBuf,
+    /// Where it goes.
+    place: PathBuf,
+    /// Further names that it is asked for by.
+    names: Vec<BString>,
+    /// Where what it needs goes, in order of need.
+    run_path: Vec<PathBuf>,
+    is_program: bool,
+}
+
+/// Puts a program and all that its start loads into a store, which is made; the program's
+/// file there.
+///
+/// # Errors
+/// There is no room, or an object cannot be read or edited.
+pub(crate) fn import(closure: &Closure, interpreter: &Path, store: &Path) -> Result<PathBuf> {
+    let objects = placed(closure, store)?;
+    let length = |path: &Path| path.metadata().map(|about| about.len()).unwrap_or(0);
+    let bytes = objects.iter().map(|object| length(&object.original)).sum();
+    fs::create_dir_all(store).with_context(|| store.display().to_string())?;
+    // Each file may be there twice, before and after it is edited.
+    check_mount_namespace(store, bytes)?;
+    let libc = store.join(package("c-library")).join("lib");
+    let loader = libc.join(interpreter.file_name().unwrap_or_default());
+    put(&loader, &read(interpreter)?)?;
+    for object in &objects {
+        let mut bytes = read(&object.original)?;
+        let edits = object.edits(&loader);
+        // The C library is no one's to edit, and needs nothing but its loader.
+        if !object.place.starts_with(&libc) {
+            let edited = becalm_rewrite::edit(bytes.as_slice(), &edits)
+                .map_err(|error| anyhow!("{}: {error}", object.original.display()))?;
+            if let Some(patch) = edited.patch {
+                bytes = patch.applied_to(&bytes);
+            }
+        }
+        put(&object.place, &bytes)?;
+        for name in &object.names {
+            let link = object.place.with_file_name(path_of(name.as_ref()));
+            let target = object.place.file_name().unwrap_or_default();
+            symlink(target, &link).with_context(|| link.display().to_string())?;
+        }
+    }
+    let program = objects.into_iter().find(|object| object.is_program);
+    Ok(program.context("no program in its own closure")?.place)
+}
+
+impl Object {
+    fn edits(&self, loader: &Path) -> Vec<Edit> {
+        let dirs: Vec<BString> = self.run_path.iter().map(|dir| path_bytes(dir)).collect();
+        let value = (!dirs.is_empty()).then(|| bstr::join(":", &dirs).into());
+        let mut edits = vec![Edit::RunPath { kind: RunPathKind::Runpath, value }];
+        if self.is_program {
+            edits.push(Edit::Interpreter(path_bytes(loader)));
+        }
+        edits
+    }
+}
+
+/// The objects of a closure, each with its place.
+fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>> {
+    let load = &closure.load;
+    let mut places: BTreeMap<usize, PathBuf> = BTreeMap::new();
+    let mut originals: BTreeMap<usize, PathBuf> = BTreeMap::new();
+    for (at, object) in load.objects.iter().enumerate() {
+        let path = path_of(object.path.as_ref());
+        let real = path.canonicalize().map_err(|e| anyhow!("{}: {}", path.display(), words(&e)))?;
+        let place = match object.role {
+            Role::Program => store.join(package(&file_name(&real))).join("bin"),
+            Role::Library => {
+                let name = file_name(&path);
+                let is_of_libc = is_of_c_library(name.as_bytes());
+                store.join(package(if is_of_libc { "c-library" } else { &name })).join("lib")
+            }
+            _ => continue,
+        };
+        let name = if object.role == Role::Program { &real } else { &path };
+        places.insert(at, place.join(name.file_name().unwrap_or_default()));
+        originals.insert(at, real);
+    }
+    let one = |(&at, place): (&usize, &PathBuf)| {
+        let mut object = Object {
+            original: originals[&at].clone(),
+            place: place.clone(),
+            names: Vec::new(),
+            run_path: Vec::new(),
+            is_program: load.objects[at].role == Role::Program,
+        };
+        for resolution in &load.resolutions {
+            let Some(answer) = resolution.answer.object() else { continue };
+            let is_short = !resolution.needed.contains(&b'/');
+            let own = path_bytes(Path::new(place.file_name().unwrap_or_default()));
+            if answer == at && is_short && resolution.needed != own {
+                object.names.push(resolution.needed.clone());
+            }
+            let dir = places.get(&answer).and_then(|place| place.parent());
+            if let (true, Some(dir)) = (resolution.needed_by == at && is_short, dir)
+                && !object.run_path.iter().any(|known| known == dir)
+            {
+                object.run_path.push(dir.to_owned());
+            }
+        }
+        object.names.sort();
+        object.names.dedup();
+        object
+    };
+    Ok(places.iter().map(one).collect())
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The directory of a package: 32 hex digits and a name without what ends the element of a
+/// search path or begins a token.
+fn package(name: &str) -> String {
+    let mut hasher = FxHasher::default();
+    name.hash(&mut hasher);
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || ".-_+".contains(c) { c } else { '_' })
+        .collect();
+    format!("{0:016x}{1:016x}-{plain}", hasher.finish(), !hasher.finish())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))
+}
+
+/// Writes a file that may be executed, and the directories to it.
+fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || {
+        fs::create_dir_all(path.parent().unwrap_or(path))?;
+        fs::write(path, bytes)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+    };
+    write().map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_has_nothing_that_a_search_path_would_take_apart() {
+        let name = package("a:b$c;d.so.1");
+        assert!(name.ends_with("-a_b_c_d.so.1") && name.find('-') == Some(32), "{name}");
+        assert_ne!(package("a"), package("b"));
+    }
+}

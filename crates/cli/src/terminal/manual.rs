@@ -1,0 +1,107 @@
+//! The sections of the manual that no flag explains: they end `--help` and every
+//! manual page.
+
+use std::fmt::Write;
+
+/// One section.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// Its heading.
+    pub title: &'static str,
+    /// What it explains, a term and its meaning each.
+    pub entries: &'static [(&'static str, &'static str)],
+}
+
+pub(crate) const EXIT_STATUS: Section = Section {
+    title: "Exit status",
+    entries: &[
+        ("0", "All is well."),
+        (
+            "1",
+            "Something was found: a needed string that nothing answers, a start that the \
+             loader would refuse, a program over --max-misses.",
+        ),
+        (
+            "2",
+            "Something could not be done: a path that is not there or is no ELF file, a \
+             malformed file, a wrong flag. What else was asked for is done all the same. \
+             A folder without ELF files is no failure.",
+        ),
+        ("130", "Interrupted (SIGINT), as shells tell it."),
+        ("128+N", "Ended by signal N; 141 where the reader of the output went away."),
+    ],
+};
+
+pub(crate) const ENVIRONMENT: Section = Section {
+    title: "Environment",
+    entries: &[
+        (
+            "LD_LIBRARY_PATH",
+            "Predicted with, as it would take effect for a program started here; not with \
+             --sysroot. --library-path overrides it.",
+        ),
+        ("LD_PRELOAD", "Likewise; --preload overrides it."),
+        ("LD_AUDIT", "Likewise; --audit overrides it."),
+        (
+            "GLIBC_TUNABLES",
+            "Likewise of glibc.rtld.resolution, for a loader that has it; --reads overrides it.",
+        ),
+        ("NO_COLOR", "Where set and not empty, nothing is coloured unless --color=always."),
+    ],
+};
+
+/// Columns of wrapped help text.
+pub(crate) const HELP_WIDTH: usize = 80;
+
+/// The sections as help text.
+#[must_use]
+pub(crate) fn as_help(sections: &[&Section]) -> String {
+    let mut text = String::new();
+    for section in sections {
+        let _ = writeln!(text, "{}:", section.title);
+        for (term, meaning) in section.entries {
+            let _ = writeln!(text, "  {term}");
+            for line in wrapped(meaning, HELP_WIDTH - 10) {
+                let _ = writeln!(text, "          {line}");
+            }
+        }
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The sections in the language of manual pages (man(7)).
+#[must_use]
+pub(crate) fn as_roff(sections: &[&Section]) -> String {
+    let mut text = String::new();
+    for section in sections {
+        let _ = writeln!(text, ".SH \"{}\"", section.title.to_uppercase());
+        for (term, meaning) in section.entries {
+            let _ = writeln!(text, ".TP\n\\fB{}\\fR\n{}", escaped(term), escaped(meaning));
+        }
+    }
+    text
+}
+
+/// Text that roff takes literally: no line of ours starts with a dot or a quote.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-")
+}
+
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}

@@ -1,0 +1,68 @@
+//! What becalm tells: results on stdout in the forms of the modules here, what is
+//! wrong on stderr, one line each.
+
+pub(crate) mod escape;
+pub(crate) mod json;
+pub(crate) mod manual;
+pub(crate) mod probes;
+pub(crate) mod progress;
+pub(crate) mod style;
+pub(crate) mod words;
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use bstr::BStr;
+
+use crate::terminal::escape::shown;
+
+pub(crate) use crate::terminal::words::words;
+
+/// Standard output, written in large pieces.
+#[derive(Debug)]
+pub(crate) struct Stdout(BufWriter<StdoutLock<'static>>);
+
+impl Stdout {
+    /// Standard output, for this run alone.
+    #[must_use]
+    pub(crate) fn new() -> Self {
+        Self(BufWriter::with_capacity(64 * 1024, io::stdout().lock()))
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// One line on stderr about a file: `becalm: <path>: <what>`.
+pub(crate) fn note(path: &BStr, what: &str) {
+    say(&format!("{}: {what}", shown(path)));
+}
+
+/// One line on stderr: what went wrong, and why, and why that.
+pub(crate) fn complain(error: &anyhow::Error) {
+    let chain: Vec<String> = error
+        .chain()
+        .map(|cause| cause.downcast_ref::<io::Error>().map_or_else(|| cause.to_string(), words))
+        .collect();
+    say(&chain.join(": "));
+}
+
+fn say(what: &str) {
+    // Where stderr is gone there is nowhere left to say so.
+    let _ = writeln!(io::stderr(), "becalm: {what}");
+}
+
+/// True where an error means that nobody reads our output any more.
+#[must_use]
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

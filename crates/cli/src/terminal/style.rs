@@ -1,0 +1,166 @@
+//! Colours and width: how much the reader of the output can see.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
+
+/// When to do something that only some readers of the output want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// Where the output is a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How results are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    colour: bool,
+    width: Option<usize>,
+}
+
+impl Look {
+    /// Without colours, as wide as it comes.
+    #[cfg(test)]
+    pub(crate) const PLAIN: Self = Self { colour: false, width: None };
+
+    /// What suits standard output; colours as `when` says.
+    #[must_use]
+    pub(crate) fn of_stdout(when: When) -> Self {
+        Self::of(&io::stdout(), when)
+    }
+
+    /// What suits standard error.
+    #[must_use]
+    pub(crate) fn of_stderr(when: When) -> Self {
+        Self::of(&io::stderr(), when)
+    }
+
+    /// What suits a file.
+    #[must_use]
+    pub(crate) fn of_file(when: When) -> Self {
+        Self { colour: when == When::Always, width: None }
+    }
+
+    fn of(stream: &(impl anstream::stream::RawStream + AsFd), when: When) -> Self {
+        let colour = match when {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never,
+        };
+        // No terminal, no width.
+        let width = rustix::termios::tcgetwinsize(stream)
+            .ok()
+            .map(|size| usize::from(size.ws_col))
+            .filter(|&columns| columns > 0);
+        Self { colour, width }
+    }
+
+    /// The text cut to what is left of the line after `used` columns. Uncut where
+    /// nobody looks: a pipe wants the whole path.
+    #[must_use]
+    pub(crate) fn fitted(self, text: &str, used: usize) -> String {
+        /// Less than this says nothing.
+        const LEAST: usize = 16;
+        match self.width {
+            Some(width) => {
+                crate::terminal::escape::shortened(text, width.saturating_sub(used).max(LEAST))
+            }
+            None => text.to_owned(),
+        }
+    }
+
+    /// Headings and names.
+    #[must_use]
+    pub(crate) fn strong(self, text: &str) -> String {
+        self.painted(Style::new().bold(), text)
+    }
+
+    /// What matters less.
+    #[must_use]
+    pub(crate) fn faint(self, text: &str) -> String {
+        self.painted(Style::new().dimmed(), text)
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub(crate) fn bad(self, text: &str) -> String {
+        self.painted(AnsiColor::Red.on_default().bold(), text)
+    }
+
+    /// What costs.
+    #[must_use]
+    pub(crate) fn costly(self, text: &str) -> String {
+        self.painted(AnsiColor::Yellow.on_default(), text)
+    }
+
+    /// What is as it should be.
+    #[must_use]
+    pub(crate) fn good(self, text: &str) -> String {
+        self.painted(AnsiColor::Green.on_default(), text)
+    }
+
+    /// Where something comes from.
+    #[must_use]
+    pub(crate) fn origin(self, text: &str) -> String {
+        self.painted(AnsiColor::Cyan.on_default(), text)
+    }
+
+    fn painted(self, style: Style, text: &str) -> String {
+        if self.colour && !text.is_empty() {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// A number with its thousands set apart: 12,345.
+#[must_use]
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number and its noun, in the plural where it is not one.
+#[must_use]
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        let texts = [0, 999, 1000, 1_234_567].map(grouped);
+        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn a_path_is_cut_on_a_narrow_terminal_only() {
+        let path = "/nix/store/abcdefghijklmnopqrstuvwxyz012345-package-1.0/lib";
+        let narrow = Look { colour: false, width: Some(40) };
+        assert_eq!(narrow.fitted(path, 10).chars().count(), 30);
+        assert_eq!(Look::PLAIN.fitted(path, 10), path);
+    }
+
+    #[test]
+    fn without_colours_text_stays_as_it_is() {
+        assert_eq!(Look::PLAIN.bad("x"), "x");
+        assert!(Look { colour: true, width: None }.bad("x").contains("\x1b["));
+    }
+}

@@ -1,0 +1,83 @@
+//! The flags of `becalm trace`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::common_args::{ReadsArg, StoreArg, Until};
+
+/// The flags of `becalm trace`.
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    /// The program to run, and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+
+    /// Run nothing: show what the audit module wrote down (BECALM=log:FILE)
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["command", "syscalls", "follow", "until", "predict", "log", "reads"]
+    )]
+    pub from: Option<PathBuf>,
+
+    /// Stop at every system call, for a histogram of all of them
+    ///
+    /// Without it only the calls that look for files stop, and all others run at full
+    /// speed.
+    #[arg(long, help_heading = "What is watched")]
+    pub syscalls: bool,
+
+    /// Count the processes that the program starts as well, each apart
+    #[arg(long, help_heading = "What is watched")]
+    pub follow: bool,
+
+    /// When to stop watching
+    ///
+    /// `entry` ends the watch at the entry point of the first program: the report is
+    /// given there, and the program goes on untraced.
+    #[arg(long, value_name = "WHEN", default_value = "exit", help_heading = "What is watched")]
+    pub until: Until,
+
+    /// Write one JSON object, schema becalm/trace/1
+    ///
+    /// It goes to stdout when the program has ended, on a line of its own behind what the
+    /// program itself wrote there; -o keeps the two apart.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// Show the loader's probes, one a line, in the order in which they were made
+    ///
+    /// Each line has the call, the outcome, the search source, the asking object and
+    /// the path, as those of `becalm check --probes`. The JSON has them always.
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    pub probes: bool,
+
+    /// Show what was predicted beside what was observed, with the differences
+    #[arg(long, conflicts_with_all = ["json", "probes"], help_heading = "Output")]
+    pub predict: bool,
+
+    /// Write the report to FILE, not to stderr (the JSON: not to stdout)
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Option<PathBuf>,
+
+    /// Write the lines of --probes to FILE as well
+    ///
+    /// The file is made before the program is started.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub log: Option<PathBuf>,
+
+    /// What loaders read.
+    #[command(flatten)]
+    pub reads: ReadsArg,
+
+    /// The store prefixes.
+    #[command(flatten)]
+    pub store: StoreArg,
+}

@@ -1,0 +1,49 @@
+//! Programs of another architecture: where the kernel runs them at all, it runs an
+//! emulator, whose own calls say nothing of the loader inside.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use becalm_host::trace::Command;
+
+use crate::trace::refused::machine;
+
+/// Why the command had better not be traced; `None` where it can be.
+#[must_use]
+pub(crate) fn why_untraced(command: &Command) -> Option<String> {
+    let machine = machine(&found(command)?)?;
+    let runs_here = match env::consts::ARCH {
+        "x86_64" => matches!(machine, "x86_64" | "i386" | "i686" | "x86"),
+        "aarch64" => matches!(machine, "aarch64" | "arm"),
+        native => machine == native,
+    };
+    (!runs_here).then(|| format!("a program for {machine}, which runs under an emulator"))
+}
+
+fn found(command: &Command) -> Option<PathBuf> {
+    let name = Path::new(&command.program);
+    if name.components().count() > 1 || name.is_absolute() {
+        return Some(name.to_owned());
+    }
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_for_another_machine_is_left_to_its_emulator() {
+        let own = env::current_exe().expect("our own program");
+        assert_eq!(why_untraced(&Command::new(&own, [])), None);
+        let mut image = std::fs::read(&own).expect("read");
+        // EM_PPC64 in the byte order of the file: no machine with a tracer runs it.
+        image[18..20].copy_from_slice(&21_u16.to_le_bytes());
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let alien = dir.path().join("alien");
+        std::fs::write(&alien, image).expect("written");
+        let why = why_untraced(&Command::new(&alien, []));
+        assert!(why.as_ref().is_some_and(|why| why.contains("under an emulator")), "{why:?}");
+    }
+}

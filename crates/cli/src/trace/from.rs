@@ -1,0 +1,80 @@
+//! `becalm trace --from`: what the audit module wrote down of a run, in place of a run.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use becalm_core::probe::Probe;
+use becalm_core::record::audit_log::{self, AuditedProcess};
+use bstr::BString;
+
+use crate::exit_code::ExitStatus;
+use crate::terminal::Stdout;
+use crate::terminal::style::{Look, When};
+use crate::terminal::words::words;
+use crate::trace::args::TraceArgs;
+use crate::trace::logged;
+
+/// One process of a log.
+#[derive(Debug)]
+pub(crate) struct Logged {
+    /// Its program, where it asked anything.
+    pub path: BString,
+    /// Its process id.
+    pub pid: u32,
+    /// Questions it asked.
+    pub questions: usize,
+    /// Questions the index answered.
+    pub answered: usize,
+    /// The attempts.
+    pub probes: Vec<Probe>,
+}
+
+impl Logged {
+    fn of(process: &AuditedProcess) -> Self {
+        let first = process.lookups.first();
+        Self {
+            path: first.map(|question| question.needed_by.clone()).unwrap_or_default(),
+            pid: process.pid,
+            questions: process.lookups.len(),
+            answered: process.lookups.iter().filter(|q| q.answer.is_some()).count(),
+            probes: process.probes(),
+        }
+    }
+
+    /// Attempts that found nothing.
+    pub(crate) fn misses(&self) -> usize {
+        self.probes.iter().filter(|probe| probe.outcome.is_failed_call()).count()
+    }
+}
+
+/// Shows a log.
+///
+/// # Errors
+/// Where it cannot be read, holds no line of the module's, or the report cannot be written.
+pub(crate) fn run(args: &TraceArgs, log: &Path, color: When) -> Result<ExitStatus> {
+    let shown = log.display();
+    let bytes = fs::read(log).map_err(|error| anyhow!("{shown}: {}", words(&error)))?;
+    let processes: Vec<Logged> = audit_log::parse(&bytes).iter().map(Logged::of).collect();
+    if processes.is_empty() {
+        bail!("{shown}: not a log of the audit module (BECALM=log:FILE)");
+    }
+    let look = match args.output {
+        Some(_) => Look::of_file(color),
+        None => Look::of_stdout(color),
+    };
+    let text = logged::logged(look, args, &processes);
+    match &args.output {
+        Some(path) => {
+            let written = File::create(path).and_then(|mut file| file.write_all(&text));
+            written.with_context(|| path.display().to_string())?;
+        }
+        None => {
+            let mut out = Stdout::new();
+            out.write_all(&text)?;
+            out.flush()?;
+        }
+    }
+    Ok(ExitStatus::Fine)
+}

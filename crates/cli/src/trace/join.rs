@@ -1,0 +1,129 @@
+//! Observation and prediction together: the probes of each image are attributed by what
+//! the model says of the same start.
+
+use becalm_core::closure::Closure;
+use becalm_core::cost::{Miss, Offenders, Storm};
+use becalm_core::observe::{self, Dlopens, Lookup, attribute};
+use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
+use becalm_host::OsFs;
+use becalm_host::trace::Image;
+use bstr::{BStr, BString, ByteSlice};
+
+use crate::beside::{Beside, Scope};
+use crate::check::program::Program;
+use crate::trace::predict::{self, Answer, Answers, Assumed};
+use crate::trace::run::Seen;
+
+/// The images joined with their predictions. The program, which is the last image of the
+/// first process, comes last.
+#[must_use]
+pub(crate) fn images(images: Vec<Image>, mut answers: Answers, assumed: &Assumed) -> Vec<Seen> {
+    let first = images.first().map(|image| image.pid);
+    let joined = |(index, image)| join(image, answers.remove(&index), assumed);
+    let mut seen: Vec<Seen> = images.into_iter().enumerate().map(joined).collect();
+    let program = seen.iter().rposition(|seen| Some(seen.image.pid) == first);
+    if let Some(at) = program {
+        let program = seen.remove(at);
+        seen.push(program);
+    }
+    seen
+}
+
+/// `answer` is missing for a fork, for an image among very many, and where no thread
+/// could be had.
+fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
+    if image.forked {
+        let path = predict::shown_path(&image);
+        return Seen::unpredicted(image, path, "a fork: no loader was at work".to_owned());
+    }
+    let Answer { path, said } = answer.unwrap_or_else(|| Answer::about(&image, assumed));
+    match said {
+        Ok((program, closure)) => predicted(image, path, program, &closure),
+        Err(why) => Seen::unpredicted(image, path, why),
+    }
+}
+
+fn predicted(image: Image, path: BString, program: Program, closure: &Closure) -> Seen {
+    let attributed = attribute(&image.lookups, closure);
+    let scope = Scope { reached_entry: image.reached_entry, opens_alone: false };
+    let complete = image.dropped == 0;
+    Seen {
+        beside: complete.then(|| Beside::of(&attributed, closure, scope)),
+        worst: attributed.offenders(closure),
+        dlopens: dlopens(&image, Some(closure)),
+        storm: attributed.storm,
+        storm_ns: storm_ns(&image),
+        probes: attributed.probes,
+        image,
+        path,
+        program: Ok(program),
+    }
+}
+
+/// What the loader searched after the entry point.
+#[must_use]
+pub(crate) fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
+    const CACHE: &str = "/etc/ld.so.cache";
+    let facts = closure.and_then(|closure| closure.facts.as_ref());
+    let cache = facts.and_then(|facts| facts.cache_path.as_ref());
+    let cache = cache.map_or(CACHE.into(), |path| path.as_bstr());
+    observe::dlopens(&image.dlopens, cache, &OsFs::new().session())
+}
+
+/// What the loader's failed opens and stats took.
+#[must_use]
+pub(crate) fn storm_ns(image: &Image) -> u64 {
+    if image.dropped > 0 {
+        return image.loader.missed.ns;
+    }
+    let of_storm =
+        |lookup: &&Lookup| lookup.by_loader && lookup.is_miss() && lookup.attempt().is_some();
+    image.lookups.iter().filter(of_storm).map(|lookup| lookup.ns).sum()
+}
+
+/// The loader's lookups as probes that nobody is known to have asked for.
+#[must_use]
+pub(crate) fn raw_probes(lookups: &[Lookup]) -> Vec<Probe> {
+    let attempts = lookups.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt);
+    let probe = |attempt: becalm_core::record::strace::Attempt| Probe {
+        needed_by: BString::default(),
+        needed: attempt.path.rsplit_str("/").next().unwrap_or_default().into(),
+        source: SearchSource::Direct,
+        path: attempt.path,
+        call: attempt.call,
+        outcome: attempt.outcome,
+    };
+    attempts.map(probe).collect()
+}
+
+/// Their counts, as far as calls alone can tell.
+#[must_use]
+pub(crate) fn raw_storm(probes: &[Probe]) -> Storm {
+    let failed = |call: Call| {
+        let missed = |p: &&Probe| p.call == call && p.outcome.is_failed_call();
+        probes.iter().filter(missed).count() as u64
+    };
+    Storm {
+        probes: probes.len() as u64,
+        hits: probes.iter().filter(|probe| probe.outcome == Outcome::Hit).count() as u64,
+        missed_opens: failed(Call::Open),
+        missed_stats: failed(Call::Stat),
+        ..Storm::default()
+    }
+}
+
+/// Their misses, charged to the directories and names of their paths.
+#[must_use]
+pub(crate) fn raw_offenders(probes: &[Probe]) -> Offenders {
+    let failed = probes.iter().filter(|probe| probe.outcome.is_failed_call());
+    Offenders::charge(failed.map(|probe| {
+        let dir = probe.path.rfind_byte(b'/').map(|end| BStr::new(&probe.path[..end]));
+        Miss {
+            directory: dir,
+            needed: probe.needed.as_ref(),
+            object: probe.needed_by.as_ref(),
+            source: probe.source,
+            call: probe.call,
+        }
+    }))
+}

@@ -1,0 +1,126 @@
+//! The manual's sections of `becalm trace`.
+
+use crate::terminal::manual::{ENVIRONMENT, Section};
+
+/// What ends the help and the page of `becalm trace`.
+pub(crate) const TRACE: &[&Section] =
+    &[&TRACE_STATUS, &TRACE_STREAMS, &TRACE_WATCHING, &ENVIRONMENT, &TRACE_JSON, &TRACE_EXAMPLES];
+
+const TRACE_STATUS: Section = Section {
+    title: "Exit status",
+    entries: &[
+        ("the program's", "Its own exit code; 128+N where signal N ended it."),
+        (
+            "2",
+            "The program was not started (no command, not found, not executable, a directory, no \
+             interpreter, another architecture, a --log or -o file that cannot be made), or what \
+             was seen could not be written (a full disk); a line on stderr says which.",
+        ),
+    ],
+};
+
+const TRACE_STREAMS: Section = Section {
+    title: "Streams",
+    entries: &[
+        (
+            "the program's",
+            "Its stdin, stdout, stderr, terminal, process group and signals are those it has \
+             without becalm.",
+        ),
+        (
+            "report",
+            "On stderr, when the program has ended; with -o in a file. With --until entry as soon \
+             as the entry point is reached.",
+        ),
+        (
+            "--json",
+            "On stdout, one line, the last there; what the program wrote comes before it. Name a \
+             file with -o where the program writes to stdout as well.",
+        ),
+    ],
+};
+
+const TRACE_WATCHING: Section = Section {
+    title: "Being watched",
+    entries: &[
+        (
+            "becalm ends early",
+            "The program outlives it: signals that ask becalm to end are handed on, and what \
+             SIGKILL ends is a process that stands before the tracer. A SIGKILL of the tracer \
+             itself makes a watched program's next lookup fail (ENOSYS).",
+        ),
+        (
+            "set-id programs",
+            "The kernel gives no set-id or capability rights to a program that an ordinary user \
+             traces; a note says so. Without CAP_SYS_ADMIN the program runs under no_new_privs.",
+        ),
+        ("ptrace", "A program that wants to trace is told EPERM, as under any tracer."),
+        (
+            "no tracing",
+            "Where ptrace is not allowed (containers, Yama), and for programs that an emulator \
+             runs, the loader's own record (LD_DEBUG=libs) is used: opens alone, no stats, no \
+             times, no system calls, nothing after the entry point. A note says so.",
+        ),
+        (
+            "times",
+            "The tracer's own cost is measured before the run and subtracted; both are shown.",
+        ),
+    ],
+};
+
+const TRACE_JSON: Section = Section {
+    title: "JSON",
+    entries: &[
+        (
+            "schema becalm/trace/1",
+            "One object: schema, command, images, exit (code or signal; null where it still \
+             runs), overhead (call_ns, cycle_ns, samples), all_syscalls, opens_alone, notes.",
+        ),
+        (
+            "image",
+            "One for each successful execve, the last one being the program; with --follow also \
+             one for each process: path, file, asked, pid, forked, interpreter, machine, libc, \
+             secure, immutable, reached_entry, storm, storm_ns, loader and program (the two \
+             shares), syscalls, classes, worst, dlopen, prediction, no_prediction (why there is none), \
+             initialisers, dropped, environment, probes.",
+        ),
+        ("storm, probe", "As those of becalm check; of the loader's share alone."),
+        ("share", "net_ns, wall_ns, tracer_ns, calls, hits, missed, syscalls."),
+        (
+            "syscalls",
+            "name, count, errors, total_ns, max_ns; the most time first. Without --syscalls only \
+             the calls that look for files.",
+        ),
+        (
+            "class",
+            "class (dlopen, python, perl, guile, ocaml, ruby, node, gconv, locale, nss, \
+             fontconfig, xdg, terminfo, path-lookup, other), hits, missed, dirs.",
+        ),
+        (
+            "dlopen",
+            "The loader's search after the entry point: missed, hits, found_misses (of names that \
+             were found), directories, needed (with found), objects, probes, dropped.",
+        ),
+        (
+            "prediction",
+            "equal, predicted and observed (storms), differences (how, at, probe, \
+             predicted_outcome), not_reached.",
+        ),
+    ],
+};
+
+const TRACE_EXAMPLES: Section = Section {
+    title: "Examples",
+    entries: &[
+        ("becalm trace -- inkscape --version", "How much of the start is the loader's search."),
+        (
+            "becalm trace --until entry -- emacs",
+            "The loader's work alone; the program goes on untraced.",
+        ),
+        ("becalm trace --syscalls -- python3 -c pass", "Every system call, by time."),
+        (
+            "becalm trace --json -o run.json -- prog; becalm check --against run.json ./prog",
+            "Is the prediction what happened?",
+        ),
+    ],
+};

@@ -1,0 +1,54 @@
+//! What a reader should know of a run, in words.
+
+use becalm_host::trace::Note;
+use bstr::BString;
+
+use crate::terminal::escape::shown;
+use crate::terminal::style::counted;
+use crate::terminal::words::errno_words;
+
+/// The notes, a sentence each. `filtered` where processes that are left need the tracer.
+#[must_use]
+pub(crate) fn in_words(notes: &[Note], filtered: bool) -> Vec<String> {
+    notes.iter().map(|note| words(note, filtered)).collect()
+}
+
+fn words(note: &Note, filtered: bool) -> String {
+    let name = |path: &BString| shown(path.as_ref());
+    match note {
+        Note::PrivilegesDropped { path } => {
+            format!(
+                "{}: its set-id or file-capability rights are dropped under a tracer",
+                name(path)
+            )
+        }
+        Note::TracesItself { pid } => {
+            format!("process {pid} wanted to trace (ptrace) and was told that it may not")
+        }
+        Note::NoFilter { errno } => format!(
+            "no seccomp filter ({}): every system call stopped, at more cost",
+            errno_words(becalm_core::fs::Errno(*errno))
+        ),
+        Note::NoNewPrivileges => {
+            "run under no_new_privs, as the seccomp filter needs without CAP_SYS_ADMIN".to_owned()
+        }
+        Note::LoaderAsProgram { path } => {
+            format!(
+                "{}: a loader run as a program; its work is counted as the program's",
+                name(path)
+            )
+        }
+        Note::ThirtyTwoBit { path } => format!("{}: a 32-bit program", name(path)),
+        Note::Undecoded { arch } => {
+            format!("calls of another architecture ({arch:#x}) were not counted")
+        }
+        Note::LeftRunning { processes } => {
+            let still = counted(*processes as u64, "process still runs", "processes still run");
+            let need = " and can look for files only while this becalm lives";
+            format!("{still}{}", if filtered { need } else { "" })
+        }
+        Note::NoEntry { path } => {
+            format!("{}: its entry point cannot be watched; all is the program's share", name(path))
+        }
+    }
+}

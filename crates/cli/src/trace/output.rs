@@ -1,0 +1,20 @@
+//! What a traced run is told as: a screen, its probes, or one JSON object.
+
+use crate::terminal::probes;
+use crate::terminal::style::Look;
+use crate::trace::args::TraceArgs;
+use crate::trace::run::Report;
+use crate::trace::{json, text};
+
+/// The report in the form that was asked for.
+#[must_use]
+pub(crate) fn report(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
+    if args.json {
+        return json::report(report);
+    }
+    if args.probes {
+        let images = report.images.iter();
+        return images.map(|seen| probes::observed(look, &seen.probes)).collect::<String>().into();
+    }
+    text::of(look, report, args.predict).into_bytes()
+}

@@ -1,0 +1,128 @@
+//! Where a report goes. What is to be written is opened before the program is started,
+//! so that a file that cannot be made stops nothing half-way.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::terminal::probes;
+use crate::terminal::style::{Look, When};
+use crate::trace::args::TraceArgs;
+use crate::trace::output;
+use crate::trace::run::Report;
+
+/// The files of a run.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// `-o`.
+    output: Option<(PathBuf, File)>,
+    /// `--log`.
+    log: Option<(PathBuf, File)>,
+    json: bool,
+    look: Look,
+}
+
+impl Places {
+    /// Makes the files.
+    ///
+    /// # Errors
+    /// Where one cannot be made.
+    pub(crate) fn open(args: &TraceArgs, color: When) -> Result<Self> {
+        let output = args.output.as_deref().map(create).transpose()?;
+        let log = args.log.as_deref().map(create).transpose()?;
+        let look = match (&output, args.json) {
+            (Some(_), _) => Look::of_file(color),
+            (None, true) => Look::of_file(When::Never),
+            (None, false) => Look::of_stderr(color),
+        };
+        Ok(Places { output, log, json: args.json, look })
+    }
+
+    /// True where the object goes to the stream that the program writes to as well.
+    #[must_use]
+    pub(crate) fn json_on_stdout(&self) -> bool {
+        self.json && self.output.is_none()
+    }
+
+    /// Writes the log and the report; both are tried.
+    ///
+    /// # Errors
+    /// Where one cannot be written.
+    pub(crate) fn tell(&mut self, args: &TraceArgs, report: &Report) -> Result<()> {
+        let logged = self.write_log(report);
+        let text = output::report(self.look, args, report);
+        let told = match &self.output {
+            Some((path, file)) => write(file, &text).with_context(|| path.display().to_string()),
+            None if self.json => to_stdout(&text),
+            None => {
+                let mut stderr = io::stderr().lock();
+                stderr.write_all(&text).context("stderr")
+            }
+        };
+        logged.and(told)
+    }
+
+    fn write_log(&self, report: &Report) -> Result<()> {
+        let Some((path, file)) = &self.log else { return Ok(()) };
+        write_lines(file, report).with_context(|| path.display().to_string())
+    }
+}
+
+fn write_lines(file: &File, report: &Report) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    for seen in &report.images {
+        let lines = probes::observed(Look::of_file(When::Never), &seen.probes);
+        out.write_all(lines.as_bytes())?;
+    }
+    out.flush()
+}
+
+fn create(path: &Path) -> Result<(PathBuf, File)> {
+    let file = File::create(path).with_context(|| path.display().to_string())?;
+    Ok((path.to_owned(), file))
+}
+
+fn write(mut file: &File, text: &[u8]) -> io::Result<()> {
+    file.write_all(text)?;
+    file.flush()
+}
+
+/// Writes behind what the program wrote, on a line of its own as far as can be seen.
+fn to_stdout(text: &[u8]) -> Result<()> {
+    let mut out = io::stdout().lock();
+    if !is_at_line_start() {
+        out.write_all(b"\n")?;
+    }
+    out.write_all(text)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// False where stdout is a file that does not end with a line end.
+fn is_at_line_start() -> bool {
+    let last = || -> io::Result<u8> {
+        // Opened anew, for what is given may be open for writing alone.
+        let file = File::open("/proc/self/fd/1")?;
+        let about = file.metadata()?;
+        let mut last = [b'\n'];
+        if about.file_type().is_file() && about.size() > 0 {
+            file.read_exact_at(&mut last, about.size() - 1)?;
+        }
+        Ok(last[0])
+    };
+    let is_file = rustix::fs::fstat(io::stdout())
+        .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file());
+    !is_file || last().is_ok_and(|byte| byte == b'\n')
+}
+
+/// Lets go of the streams, so that whoever reads them sees their end.
+pub(crate) fn let_go_of_streams() {
+    let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") else { return };
+    // Where this fails they stay open, and a reader waits.
+    let _ = rustix::stdio::dup2_stdin(&nothing);
+    let _ = rustix::stdio::dup2_stdout(&nothing);
+    let _ = rustix::stdio::dup2_stderr(&nothing);
+}

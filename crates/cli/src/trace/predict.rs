@@ -1,0 +1,183 @@
+//! What the model says of each image: the answer of `becalm check` for the same program in
+//! the same environment, worked out in a thread of its own while the program runs.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use becalm_core::closure::Closure;
+use becalm_core::loader::Environment;
+use becalm_core::search::Stores;
+use becalm_host::trace::{self, Image, Listener};
+use becalm_host::{FactChoice, OsFs};
+use bstr::BString;
+
+use crate::assume::{Assumptions, is_off, stores};
+use crate::check::program::{Program, Verdict, check};
+use crate::common_args::{ReadsArg, Secure};
+use crate::index::variables::TUNABLES;
+use crate::loaded_index::Indexes;
+use crate::targets::Target;
+use crate::terminal::words::path_bytes;
+use crate::trace::args::TraceArgs;
+
+/// Images about which the model is asked while the program runs. Answers are kept until
+/// its end; of what comes later one is asked for at a time.
+const AHEAD: usize = 64;
+
+/// What is said of one image.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The program's path, as it is shown.
+    pub(crate) path: BString,
+    /// The prediction, or why there is none.
+    pub(crate) said: Result<(Program, Closure), String>,
+}
+
+/// What is the same for all images.
+#[derive(Clone, Debug)]
+pub(crate) struct Assumed {
+    stores: Stores,
+    /// What loaders read.
+    reads: ReadsArg,
+}
+
+/// An image and its index.
+type Asked = (usize, Image);
+
+/// Answers by the index of their image.
+pub(crate) type Answers = HashMap<usize, Answer>;
+
+impl Answer {
+    /// Asks the model.
+    #[must_use]
+    pub(crate) fn about(image: &Image, assumed: &Assumed) -> Self {
+        let path = shown_path(image);
+        let said = predict(image, &path, assumed);
+        Answer { path, said }
+    }
+}
+
+/// A thread that asks the model about the first images, each from its beginning on. It has to be
+/// started before the run: from then on the thread that traces shares one processor
+/// with the program, and new threads would too.
+#[derive(Debug)]
+pub(crate) struct Predictor {
+    /// `None` where no thread could be had.
+    thread: Option<(Sender<Asked>, JoinHandle<Answers>)>,
+    /// The thread's id, once it runs; 0 again once it has its place.
+    id: Arc<AtomicI32>,
+}
+
+impl Predictor {
+    /// Starts the thread.
+    #[must_use]
+    pub(crate) fn start(assumed: &Assumed) -> Self {
+        let (images, exec_path) = channel();
+        let assumed = assumed.clone();
+        let id = Arc::new(AtomicI32::new(0));
+        let own = Arc::clone(&id);
+        let answer = move || {
+            own.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+            answer_all(&exec_path, &assumed)
+        };
+        let thread = thread::Builder::new().name("predictor".to_owned()).spawn(answer);
+        Predictor { thread: thread.ok().map(|thread| (images, thread)), id }
+    }
+
+    /// Leaves the processor that the tracer shares with the program to these two, before the
+    /// thread is woken there.
+    fn make_room(&self) {
+        let id = self.id.swap(0, Ordering::Relaxed);
+        rustix::process::Pid::from_raw(id).into_iter().for_each(trace::keep_off_this_processor);
+    }
+
+    /// The answers. Waits for those that are still to come.
+    #[must_use]
+    pub(crate) fn answers(self) -> Answers {
+        let Some((images, thread)) = self.thread else { return Answers::new() };
+        drop(images);
+        thread.join().unwrap_or_default()
+    }
+}
+
+impl Listener for Predictor {
+    fn began(&mut self, index: usize, image: &Image) {
+        if let Some((images, _)) = self.thread.as_ref().filter(|_| index < AHEAD) {
+            self.make_room();
+            // A thread that is gone gives no answers; the model is asked later then.
+            let _ = images.send((index, image.clone()));
+        }
+    }
+}
+
+fn answer_all(exec_path: &Receiver<Asked>, assumed: &Assumed) -> Answers {
+    exec_path.iter().map(|(index, image)| (index, Answer::about(&image, assumed))).collect()
+}
+
+/// The path a program was asked for by, where it leads to the program: that of a script
+/// leads to the script.
+pub(crate) fn shown_path(image: &Image) -> BString {
+    let real = |path: &BString| Path::new(OsStr::from_bytes(path)).canonicalize().ok();
+    let leads_there =
+        real(&image.exec_path).is_some_and(|exec_path| path_bytes(&exec_path) == image.path);
+    if leads_there { image.exec_path.clone() } else { image.path.clone() }
+}
+
+/// What `becalm check` says of an image.
+pub(crate) fn predict(
+    image: &Image,
+    path: &BString,
+    assumed: &Assumed,
+) -> Result<(Program, Closure), String> {
+    let assumed = assumed.of(image);
+    let host = Path::new(OsStr::from_bytes(path));
+    let inside = assumed.fs.inside(host);
+    let target = Target { shown: path.clone(), inside, host: host.to_owned(), named: true };
+    match check(&assumed, &assumed.fs.session(), &target) {
+        (Verdict::Checked(program), Some(closure)) => Ok((*program, closure)),
+        (Verdict::Problem(problem), _) => Err(problem.reason),
+        _ => Err("nothing that a loader starts".to_owned()),
+    }
+}
+
+impl Assumed {
+    /// What the flags say.
+    #[must_use]
+    pub(crate) fn new(exec_path: &TraceArgs) -> Self {
+        let stores = stores(&exec_path.store, &OsFs::new().session());
+        Assumed { stores, reads: exec_path.reads.clone() }
+    }
+
+    /// With what the image was started with.
+    fn of(&self, image: &Image) -> Assumptions {
+        let variable = |name: &str| {
+            let found = image.environment.iter().find(|(key, _)| key == name);
+            found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+        };
+        let mut assumed = Assumptions {
+            fs: OsFs::new(),
+            environment: Environment {
+                library_path: variable("LD_LIBRARY_PATH"),
+                preload: variable("LD_PRELOAD"),
+                audit: variable("LD_AUDIT"),
+                secure: image.secure,
+                ..Environment::default()
+            },
+            finds_readers: None,
+            choice: FactChoice::default(),
+            loader: None,
+            secure: if image.secure { Secure::Yes } else { Secure::No },
+            stores: self.stores.clone(),
+            module_is_off: is_off(variable("BECALM")),
+            indexes: Indexes::default(),
+        };
+        assumed.reads(&self.reads, variable(TUNABLES).unwrap_or_default());
+        assumed
+    }
+}

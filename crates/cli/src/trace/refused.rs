@@ -1,0 +1,95 @@
+//! Why a command was not started, in words a user can do something with.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use anyhow::{Error, anyhow};
+use becalm_core::closure::Subject;
+use becalm_host::OsFs;
+use becalm_host::trace::TraceError;
+use bstr::{BStr, ByteSlice};
+
+use crate::terminal::escape::shown;
+
+/// The error as one line.
+#[must_use]
+pub(crate) fn in_words(error: TraceError) -> Error {
+    match &error {
+        TraceError::Exec { command, source } => match reason(command, source) {
+            Some(reason) => {
+                anyhow!("{}: {reason}", shown(command.as_os_str().as_bytes().as_bstr()))
+            }
+            None => error.into(),
+        },
+        _ => error.into(),
+    }
+}
+
+/// What the system's own words leave open.
+fn reason(command: &Path, source: &io::Error) -> Option<String> {
+    let about = fs::metadata(command).ok()?;
+    if about.is_dir() {
+        return Some("a directory, not a program".to_owned());
+    }
+    match source.raw_os_error() {
+        Some(libc_errno::ENOENT) => Some(missing_interpreter(command)?),
+        Some(libc_errno::ENOEXEC) => Some(not_executable(command)),
+        Some(libc_errno::EACCES) => Some("not executable: Permission denied".to_owned()),
+        _ => None,
+    }
+}
+
+/// Linux's numbers, the same on every architecture.
+mod libc_errno {
+    pub(crate) const ENOENT: i32 = 2;
+    pub(crate) const ENOEXEC: i32 = 8;
+    pub(crate) const EACCES: i32 = 13;
+}
+
+/// The file is there, so what is not there is what runs it.
+fn missing_interpreter(command: &Path) -> Option<String> {
+    let head = head(command)?;
+    let name = match head.strip_prefix(b"#!") {
+        Some(line) => {
+            let line = line.lines().next().unwrap_or_default();
+            let mut words = line.split(|byte| matches!(byte, b' ' | b'\t'));
+            words.find(|word| !word.is_empty()).unwrap_or_default().to_vec()
+        }
+        None => interpreter(command)?,
+    };
+    Some(format!("its interpreter {} is not there", shown(name.as_bstr())))
+}
+
+fn not_executable(command: &Path) -> String {
+    let Some(head) = head(command) else { return "cannot be executed".to_owned() };
+    if !head.starts_with(b"\x7fELF") {
+        return "neither a program nor a script that names its interpreter (#!)".to_owned();
+    }
+    match machine(command) {
+        Some(machine) => format!("a program for {machine}, which does not run here"),
+        None => "a broken ELF file".to_owned(),
+    }
+}
+
+fn head(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path).ok()?.take(256).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn subject(path: &Path) -> Option<Subject> {
+    let fs = OsFs::new();
+    Subject::open(&fs.session(), BStr::new(path.as_os_str().as_bytes())).ok()
+}
+
+fn interpreter(path: &Path) -> Option<Vec<u8>> {
+    Some(subject(path)?.interpreter()?.to_vec())
+}
+
+/// The machine of a program.
+#[must_use]
+pub(crate) fn machine(path: &Path) -> Option<&'static str> {
+    Some(subject(path)?.view.ident.machine_name())
+}

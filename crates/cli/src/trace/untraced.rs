@@ -1,0 +1,94 @@
+//! A run that nobody could trace, told by the loader's own record (`LD_DEBUG`).
+
+use std::os::unix::ffi::OsStrExt;
+
+use becalm_core::fs::Errno;
+use becalm_core::observe::{Dlopens, Kind, Lookup, attribute};
+use becalm_core::probe::Probe;
+use becalm_host::trace::{Image, Untraced};
+use bstr::BString;
+
+use crate::beside::{Beside, Scope};
+use crate::index::variables::TUNABLES;
+use crate::trace::args::TraceArgs;
+use crate::trace::predict;
+use crate::trace::run::{Report, Seen};
+
+/// What is lost.
+const LOST: &str = "told by LD_DEBUG=libs: opens alone; no stats, no times, no system calls, \
+                    nothing after the entry point; the program sees LD_DEBUG in its environment";
+
+/// The report of such a run.
+#[must_use]
+pub(crate) fn report(args: &TraceArgs, ran: Untraced, why: &str) -> Report {
+    let mut notes = vec![format!("{why}; {LOST}")];
+    if ran.record.is_none() {
+        notes.push("the loader wrote no record: a static or set-id program, or musl".to_owned());
+    }
+    let exit = ran.exit;
+    Report {
+        command: args.command.clone(),
+        images: vec![seen(args, ran)],
+        exit,
+        overhead: None,
+        notes,
+        all_syscalls: false,
+        opens_alone: true,
+    }
+}
+
+fn seen(args: &TraceArgs, ran: Untraced) -> Seen {
+    let path: BString = ran.path.as_os_str().as_bytes().into();
+    let environment = std::env::vars_os()
+        .map(|(name, value)| (name.as_bytes().into(), value.as_bytes().into()))
+        .filter(|(name, _): &(BString, BString)| name.starts_with(b"LD_") || name == TUNABLES)
+        .collect();
+    let mut image = Image {
+        path: path.clone(),
+        exec_path: path.clone(),
+        pid: ran.pid,
+        reached_entry: true,
+        environment,
+        ..Image::default()
+    };
+    let record = ran.record.unwrap_or(becalm_core::record::ld_debug::ProcessRecord {
+        pid: ran.pid,
+        searches: Vec::new(),
+    });
+    match predict::predict(&image, &path, &predict::Assumed::new(args)) {
+        Ok((program, closure)) => {
+            let missing: Vec<BString> = closure.unresolved().into_iter().map(Into::into).collect();
+            let lookups: Vec<Lookup> = record.probes(&missing).iter().map(lookup).collect();
+            let attributed = attribute(&lookups, &closure);
+            let scope = Scope { reached_entry: missing.is_empty(), opens_alone: true };
+            Seen {
+                beside: Some(Beside::of(&attributed, &closure, scope)),
+                worst: attributed.offenders(&closure),
+                // The record does not show where the start ends.
+                dlopens: Dlopens::default(),
+                storm: attributed.storm,
+                storm_ns: 0,
+                probes: attributed.probes,
+                image,
+                path,
+                program: Ok(program),
+            }
+        }
+        Err(why) => {
+            image.lookups = record.probes(&[]).iter().map(lookup).collect();
+            Seen::unpredicted(image, path, why)
+        }
+    }
+}
+
+/// A try of the record as the call it was.
+fn lookup(probe: &Probe) -> Lookup {
+    Lookup {
+        kind: Kind::Open,
+        path: probe.path.clone(),
+        at_cwd: true,
+        errno: probe.outcome.is_failed_call().then_some(Errno::NOENT),
+        ns: 0,
+        by_loader: true,
+    }
+}

@@ -1,0 +1,32 @@
+//! The arguments of `becalm undo`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::common_args::writing::WritingArgs;
+
+/// The flags of `becalm undo`.
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// Files that `becalm fix` changed, or folders of them
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+
+    /// Show what would be restored; write nothing
+    #[arg(short = 'n', long, help_heading = "Output")]
+    pub dry_run: bool,
+
+    /// Write one JSON object, schema becalm/undo/1
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// How files are written.
+    #[command(flatten)]
+    pub writing: WritingArgs,
+
+    /// Files to work on at once; without it, as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}

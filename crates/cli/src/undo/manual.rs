@@ -1,0 +1,7 @@
+//! `becalm undo`.
+
+use crate::fix::manual::{FIX_EXAMPLES, FIX_JSON, FIX_STATUS, FIX_WRITING};
+use crate::terminal::manual::Section;
+
+/// What ends the help and the page of `becalm undo`.
+pub(crate) const UNDO: &[&Section] = &[&FIX_STATUS, &FIX_WRITING, &FIX_JSON, &FIX_EXAMPLES];

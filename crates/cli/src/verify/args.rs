@@ -1,0 +1,33 @@
+//! The arguments of `becalm verify`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::common_args::AssumeArgs;
+
+/// The flags of `becalm verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Objects with a note, absolute needed strings, a farm or a loader cache, or folders of
+    /// them
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+
+    /// Have the real loader load each program with and without its carrier, and compare
+    #[arg(long)]
+    pub load: bool,
+
+    /// Write one JSON object, schema becalm/verify/1
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// What is assumed of the machine.
+    #[command(flatten)]
+    pub assume: AssumeArgs,
+
+    /// Files to work on at once; without it, as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}

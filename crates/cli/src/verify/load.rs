@@ -1,0 +1,113 @@
+//! `--load`: the objects that the real loader loads for a program as it stands, beside those of
+//! the same start with every edit of becalm's taken back.
+//!
+//! The first are the loader's own word, from a run that ends before the program is reached. The
+//! second cannot be had by running without writing to the store: they are predicted, from the
+//! original bytes that each file's trailer holds.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use becalm_core::closure::{self, Closure, Subject};
+use becalm_core::elf;
+use becalm_core::facts::Environment;
+use becalm_core::fs::{FileId, FileSystem, Overlay};
+use becalm_core::loader::load::Role;
+use becalm_host::oracle::{self, Start, Way};
+use bstr::{BStr, BString};
+use object::ReadCache;
+
+use crate::assume::Assumptions;
+use crate::targets::Target;
+use crate::terminal::words::{words, words_of_chain};
+
+/// The two load sets, apart from what they share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Loads {
+    /// Objects that the loader loads.
+    pub objects: usize,
+    /// Loaded with the carriers, and not without.
+    pub gained: Vec<BString>,
+    /// Loaded without the carriers, and not with.
+    pub lost: Vec<BString>,
+    /// The same objects in another order.
+    pub reordered: bool,
+}
+
+impl Loads {
+    /// True where the carriers change nothing.
+    #[must_use]
+    pub(crate) fn is_equal(&self) -> bool {
+        self.gained.is_empty() && self.lost.is_empty() && !self.reordered
+    }
+}
+
+/// Runs the loader and compares.
+///
+/// # Errors
+/// Why the two cannot be had, in words.
+pub(crate) fn compare(
+    fs: &dyn FileSystem,
+    assumed: &Assumptions,
+    target: &Target,
+    closure: &Closure,
+) -> Result<Loads, String> {
+    if !assumed.fs.is_real_root() {
+        return Err("--load: nothing of another root is run".to_owned());
+    }
+    let record = oracle::ld_debug(&Start::new(&target.host, Way::Trace))
+        .map_err(|error| format!("--load: {}", words_of_chain(&error)))?;
+    // The loader's own list, for an audit module answers searches that LD_DEBUG then does not show.
+    let objects = closure.load.objects.iter();
+    let mut loaders = objects.filter(|object| object.role == Role::Loader);
+    let loader = loaders.next().and_then(|loader| identified(loader.path.clone()));
+    let listed = record.listed.into_iter().filter_map(identified);
+    let with: Vec<(FileId, BString)> =
+        listed.filter(|(id, _)| loader.as_ref().is_none_or(|(loader, _)| loader != id)).collect();
+    let without = plain(fs, closure)?;
+    let missing_in = |here: &[(FileId, BString)], there: &[(FileId, BString)]| -> Vec<BString> {
+        let is_missing = |(id, _): &&(FileId, BString)| there.iter().all(|(other, _)| other != id);
+        here.iter().filter(is_missing).map(|(_, path)| path.clone()).collect()
+    };
+    let (gained, lost) = (missing_in(&with, &without), missing_in(&without, &with));
+    let ids = |list: &[(FileId, BString)]| list.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+    let reordered = gained.is_empty() && lost.is_empty() && ids(&with) != ids(&without);
+    Ok(Loads { objects: with.len(), gained, lost, reordered })
+}
+
+fn identified(path: BString) -> Option<(FileId, BString)> {
+    let about = fs::metadata(Path::new(OsStr::from_bytes(&path))).ok()?;
+    Some((FileId { dev: about.dev(), ino: about.ino() }, path))
+}
+
+/// The libraries of the start with each edit taken back, in load order.
+fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>, String> {
+    let mut overlay = Overlay::new(fs);
+    for object in &now.load.objects {
+        if let Some(view) = original(object.path.as_ref())? {
+            overlay.set_object(object.id, view);
+        }
+    }
+    let words = |error: closure::ClosureError| error.to_string();
+    let subject = Subject::open(&overlay, now.subject.path.as_ref()).map_err(words)?;
+    let loader = now.load.objects.iter().find(|object| object.role == Role::Loader);
+    let (Some(loader), Some(facts)) = (loader, &now.facts) else { return Ok(Vec::new()) };
+    let environment = Environment::default();
+    let interpreter = loader.path.as_ref();
+    let facts = std::sync::Arc::clone(facts);
+    let closure =
+        closure::resolve(&overlay, subject, interpreter, facts, &environment).map_err(words)?;
+    let objects = closure.load.objects.into_iter();
+    let libraries = objects.filter(|object| object.role == Role::Library);
+    Ok(libraries.map(|object| (object.id, object.path)).collect())
+}
+
+/// The object as it was before becalm edited it; `None` where it never did.
+fn original(path: &BStr) -> Result<Option<elf::ObjectView>, String> {
+    let file = File::open(Path::new(OsStr::from_bytes(path))).map_err(|error| words(&error))?;
+    let about = |error: becalm_rewrite::RewriteError| format!("{path}: {error}");
+    becalm_rewrite::original(&ReadCache::new(file)).map_err(about)
+}

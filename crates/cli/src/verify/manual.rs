@@ -1,0 +1,20 @@
+//! `becalm verify`.
+
+use crate::fix::manual::{FIX_EXAMPLES, FIX_JSON};
+use crate::terminal::manual::Section;
+
+/// What ends the help and the page of `becalm verify`.
+pub(crate) const VERIFY: &[&Section] = &[&VERIFY_STATUS, &FIX_JSON, &FIX_EXAMPLES];
+
+const VERIFY_STATUS: Section = Section {
+    title: "Exit status",
+    entries: &[
+        ("0", "Every answer is what the plain search gives, or there is none."),
+        (
+            "1",
+            "An answer is stale or missing, a note cannot be read, or, with --load, a program \
+             loads other objects than without its carriers.",
+        ),
+        ("2", "A file could not be looked at."),
+    ],
+};

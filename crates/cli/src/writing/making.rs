@@ -1,0 +1,161 @@
+//! What a plan makes anew: directories of links, loader caches, and the directories they lie
+//! in.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use becalm_core::strategy::{Creation, farm, ldcache};
+use becalm_host::write::Existing;
+use bstr::{BStr, BString, ByteSlice};
+
+use crate::writing::{Done, Editor, Outcome, reason};
+
+/// Mode of a file that is made: for everyone to read.
+const MODE: u32 = 0o644;
+
+/// The links to make, by their directory.
+type Farms<'a> = BTreeMap<&'a BStr, Vec<(OsString, PathBuf)>>;
+
+/// Makes all of `creations`, in order; `host` gives the path on this machine. A directory and
+/// the links in it are made as one.
+pub(crate) fn make(
+    editor: &Editor,
+    creations: &[Creation],
+    host: impl Fn(&BStr) -> Result<PathBuf, String>,
+) -> Vec<(BString, Done)> {
+    let mut farms = farms(creations);
+    let mut all = Vec::new();
+    for creation in creations {
+        let path = place_of(creation);
+        let links = farms.remove(path);
+        // The other links of a directory were made with the first.
+        if matches!(creation, Creation::Link { .. }) && links.is_none() {
+            continue;
+        }
+        if editor.is_interrupted() {
+            all.push((path.to_owned(), done(Outcome::NotReached)));
+            continue;
+        }
+        let result = host(path).and_then(|here| {
+            let made = one(editor, creation, &here, links)?;
+            if !matches!(creation, Creation::Directory(_)) {
+                // Also what a killed run had made.
+                settle(editor, made_above(&here));
+            }
+            Ok(made)
+        });
+        let outcome = match result {
+            Ok((true, length)) => Outcome::Written { old_length: 0, new_length: length as u64 },
+            Ok((false, _)) => Outcome::Unchanged,
+            Err(why) => Outcome::Refused(why),
+        };
+        all.push((path.to_owned(), done(outcome)));
+    }
+    all
+}
+
+/// The path that a creation is made and reported by: the directory of a link.
+pub(crate) fn place_of(creation: &Creation) -> &BStr {
+    match creation {
+        Creation::Link { path, .. } => parent(path.as_ref()),
+        other => other.path(),
+    }
+}
+
+/// Those of the directories that hold something stay: they lose the mark of being on their way.
+pub(crate) fn settle<'a>(editor: &Editor, dirs: impl Iterator<Item = &'a Path>) {
+    let holds = |dir: &&Path| fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
+    for dir in dirs.filter(holds) {
+        // The mark of one that cannot be settled harms nobody.
+        let _ = editor.writer().settle_dir(dir);
+    }
+}
+
+/// The directories above a path that becalm makes where they are missing.
+pub(crate) fn made_above(path: &Path) -> impl Iterator<Item = &Path> {
+    path.ancestors().skip(1).take_while(|dir| is_made(dir))
+}
+
+/// True for a directory that becalm makes where it is missing.
+fn is_made(dir: &Path) -> bool {
+    let farms = Path::new(farm::FARMS);
+    let is_above = || farms.parent().is_some_and(|above| dir.ends_with(above));
+    lies_in_farms(dir) || dir.ends_with(farms) || is_above() || dir.ends_with("etc")
+}
+
+fn one(
+    editor: &Editor,
+    creation: &Creation,
+    here: &Path,
+    links: Option<Vec<(OsString, PathBuf)>>,
+) -> Result<(bool, usize), String> {
+    let writer = editor.writer();
+    let made = match (creation, links) {
+        (Creation::File { bytes, .. }, _) => {
+            let ours = |existing: &Existing| is_our_cache(existing) || is_our_index(existing);
+            writer.write_new(here, bytes, MODE, ours).map(|made| (made, bytes.len()))
+        }
+        (_, None) => writer.make_dir(here).map(|made| (made, 0)),
+        (_, Some(links)) => {
+            let links = with_those_there(here, links);
+            let ours = |existing: &Existing| is_our_farm(here, existing);
+            writer.make_links(here, &links, ours).map(|made| (made, 0))
+        }
+    };
+    made.map_err(|error| reason(&error, here))
+}
+
+fn farms(creations: &[Creation]) -> Farms<'_> {
+    let mut farms = Farms::new();
+    for creation in creations {
+        if let Creation::Link { path, target } = creation {
+            let dir = parent(path.as_ref());
+            let name = OsStr::from_bytes(&path[dir.len() + 1..]).to_owned();
+            let target = PathBuf::from(OsStr::from_bytes(target));
+            farms.entry(dir).or_default().push((name, target));
+        }
+    }
+    farms
+}
+
+/// The links that are to be in a directory: a plan names only those that are not there yet.
+fn with_those_there(dir: &Path, wanted: Vec<(OsString, PathBuf)>) -> Vec<(OsString, PathBuf)> {
+    let there = fs::read_dir(dir).into_iter().flatten().flatten();
+    let there = there.filter_map(|entry| Some((entry.file_name(), entry.path().read_link().ok()?)));
+    let mut all: BTreeMap<OsString, PathBuf> = there.collect();
+    all.extend(wanted);
+    all.into_iter().collect()
+}
+
+fn parent(path: &BStr) -> &BStr {
+    path[..path.rfind_byte(b'/').unwrap_or(0)].as_bstr()
+}
+
+fn done(outcome: Outcome) -> Done {
+    Done { outcome, warnings: Vec::new() }
+}
+
+/// True for a loader cache that becalm wrote.
+pub(crate) fn is_our_cache(existing: &Existing) -> bool {
+    matches!(existing, Existing::File(bytes) if ldcache::is_ours(Arc::from(bytes.as_slice())))
+}
+
+/// True for an index, which nobody else makes.
+pub(crate) fn is_our_index(existing: &Existing) -> bool {
+    matches!(existing, Existing::File(bytes) if becalm_core::index::split(bytes).is_ok())
+}
+
+/// True for a directory of links where only becalm makes one.
+pub(crate) fn is_our_farm(path: &Path, existing: &Existing) -> bool {
+    matches!(existing, Existing::Links(_)) && lies_in_farms(path)
+}
+
+/// True for what lies below the place that becalm has in a package.
+pub(crate) fn lies_in_farms(path: &Path) -> bool {
+    let place = format!("/{}/", farm::FARMS);
+    path.as_os_str().as_bytes().contains_str(place)
+}

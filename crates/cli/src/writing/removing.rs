@@ -1,0 +1,130 @@
+//! Removing what becalm made: directories of links, loader caches, indexes, and the directories
+//! that were made for them.
+
+use std::ffi::OsStr;
+use std::fs::{self, ReadDir};
+use std::iter;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use becalm_core::strategy::farm;
+use becalm_host::write::Existing;
+use bstr::{BString, ByteSlice};
+use rustc_hash::FxHashSet;
+
+use crate::terminal::words::path_bytes;
+use crate::writing::making::{is_our_farm, lies_in_farms, made_above, settle};
+use crate::writing::{Done, Editor, Outcome, reason};
+
+/// Removes what becalm made, and keeps what became of each.
+pub(crate) struct Remover<'a> {
+    editor: &'a Editor,
+    dry_run: bool,
+    /// What became of each path; one that was not there is left out.
+    pub(crate) removed: Vec<(BString, Done)>,
+}
+
+impl<'a> Remover<'a> {
+    /// A remover that writes by `editor`, or, for a `dry_run`, not at all.
+    pub(crate) fn new(editor: &'a Editor, dry_run: bool) -> Self {
+        Self { editor, dry_run, removed: Vec::new() }
+    }
+
+    /// Removes a file or a directory of links if it is one of becalm's, and the directories made
+    /// for it that are empty then.
+    pub(crate) fn remove(&mut self, path: &Path, ours: impl FnOnce(&Existing) -> bool) {
+        if !self.dry_run && !self.editor.is_interrupted() {
+            self.mark_parents(path);
+        }
+        let result = match (self.dry_run, self.editor.is_interrupted()) {
+            (_, true) => Ok(Outcome::NotReached),
+            (true, _) => Ok(Outcome::Written { old_length: 0, new_length: 0 }),
+            _ => self.editor.writer().remove_made(path, ours).map(|removed| match removed {
+                true => Outcome::Written { old_length: 0, new_length: 0 },
+                false => Outcome::Unchanged,
+            }),
+        };
+        let outcome = result.unwrap_or_else(|error| Outcome::Refused(reason(&error, path)));
+        if outcome != Outcome::Unchanged {
+            self.removed.push((path_bytes(path), Done { outcome, warnings: Vec::new() }));
+        }
+        if !self.dry_run {
+            self.remove_empty_parents(path);
+        }
+    }
+
+    /// Removes a farm, the farms that it is split into, and its list of changed objects.
+    pub(crate) fn remove_farm(&mut self, farm: &Path) {
+        let parts = folders_in(farm);
+        let list = list_of(farm).filter(|list| list.is_dir());
+        let whole = if parts.is_empty() { vec![farm.to_owned()] } else { parts };
+        for dir in whole.into_iter().chain(list) {
+            self.remove(&dir, |existing| is_our_farm(&dir, existing));
+        }
+    }
+
+    /// Removes what a killed run made and no object came to name: all farms below a directory
+    /// but those that are `in_use`.
+    pub(crate) fn sweep(&mut self, dir: &Path, in_use: &FxHashSet<PathBuf>) {
+        for below in folders_in(dir) {
+            self.sweep(&below, in_use);
+        }
+        let is_free = lies_in_farms(dir) && !in_use.contains(dir) && dir.is_dir();
+        if is_free && folders_in(dir).is_empty() && !self.is_removed(dir) {
+            self.remove(dir, |existing| is_our_farm(dir, existing));
+        }
+    }
+
+    /// Removes a place for farms, or for what else is made, that never came to hold any.
+    pub(crate) fn remove_if_empty(&self, dir: &Path) {
+        if !self.dry_run {
+            // Where it cannot be removed it harms nobody.
+            let _ = self.editor.writer().remove_empty_dir(dir);
+            settle(self.editor, iter::once(dir));
+        }
+    }
+
+    fn is_removed(&self, dir: &Path) -> bool {
+        let path = path_bytes(dir);
+        self.removed.iter().any(|(removed, _)| *removed == path)
+    }
+
+    /// Marks the directories that hold nothing but `path`, which go with it: killed in between,
+    /// the next run knows them by that.
+    fn mark_parents(&self, path: &Path) {
+        let mut held = path;
+        for dir in made_above(path) {
+            let holds_more = |entries: ReadDir| entries.flatten().any(|it| it.path() != held);
+            if fs::read_dir(dir).map_or(true, holds_more) {
+                return;
+            }
+            // Where that fails, an empty directory may stay.
+            let _ = self.editor.writer().unsettle_dir(dir);
+            held = dir;
+        }
+    }
+
+    /// The directories that were made for what is gone: up to the place of the farms or of the
+    /// cache in its package.
+    fn remove_empty_parents(&self, path: &Path) {
+        for here in made_above(path).take_while(|_| !self.editor.is_interrupted()) {
+            // Not empty: something else lies there.
+            if !self.editor.writer().remove_empty_dir(here).unwrap_or(false) {
+                break;
+            }
+        }
+        settle(self.editor, made_above(path));
+    }
+}
+
+/// The list of the objects that were changed to name a farm.
+pub(crate) fn list_of(farm: &Path) -> Option<PathBuf> {
+    let list = farm::list_of(farm.as_os_str().as_bytes().as_bstr())?;
+    Some(PathBuf::from(OsStr::from_bytes(&list)))
+}
+
+pub(crate) fn folders_in(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.map(|entry| entry.path()).collect()
+}
