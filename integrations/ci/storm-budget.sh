@@ -1,6 +1,6 @@
 #!/bin/sh
-# A package's CI: fails where a program of the package searches for too long, or where what
-# becalm wrote is no longer true.
+# For a package's CI. Fails if a program of the package has more than MISSES misses, or if an answer
+# that becalm wrote is no longer right.
 #
 #   storm-budget.sh MISSES STORE PREFIX
 set -eu

@@ -1,5 +1,5 @@
-# For $CONDA_PREFIX/etc/conda/activate.d: programs of the environment start calmed, by an index
-# that is made at the first activation and kept up to date by the next ones.
+# Copy this file into $CONDA_PREFIX/etc/conda/activate.d. Programs of the environment then start with
+# an index. The first activation makes the index; each further one brings it up to date.
 _becalm_index="$CONDA_PREFIX/var/becalm/index.so"
 if command -v becalm >/dev/null; then
   mkdir -p "${_becalm_index%/*}"

@@ -1,12 +1,11 @@
 #!/bin/sh
-# Calms installed prefixes, one a line on standard input:
+# Runs `becalm fix` on installed prefixes. Standard input has one prefix per line:
 #
 #   spack find --format '{prefix}' | calm-prefixes.sh "$(spack location -r)/opt/spack" [FLAG…]
 #
-# The first argument is the tree that Spack installs into; further ones are flags of becalm fix,
-# --with farm without any. Only files of the prefix at hand are changed. A plan that makes a
-# program search longer is not carried out: with DT_RPATH, Spack's default, that is often so for
-# a farm.
+# The first argument is the tree that Spack installs into. Further arguments are flags of becalm fix;
+# the default is --with farm. Each run changes only files of its prefix. becalm fix does not carry out a
+# plan that makes a program search longer. With DT_RPATH, Spack's default, farms often do.
 set -eu
 store=$1
 shift
@@ -15,7 +14,7 @@ status=0
 while IFS= read -r prefix; do
   [ -d "$prefix" ] || continue
   becalm fix "$@" --store "$store" "$prefix" || {
-    # 1: something is left to the plain search.
+    # Exit code 1: the loader still searches for some needed strings.
     [ $? -eq 1 ] || status=2
   }
 done

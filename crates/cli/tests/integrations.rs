@@ -54,7 +54,7 @@ fn the_hook_for_nix_calms_an_output_in_its_fixup_phase() {
     let (before, prefix) = (misses(&store), package(&store));
     // As stdenv calls it: for each output, with `prefix` set.
     let script =
-        "fixupOutputHooks=(); source \"$hook\"; becalmCarrier=absolute; becalmMaxMisses=$budget
+        "fixupOutputHooks=(); source \"$hook\"; becalmStrategy=absolute; becalmMaxMisses=$budget
                   for hook in \"${fixupOutputHooks[@]}\"; do prefix=$output; $hook; done";
     let root = store.root();
     let hook = integration("nix/becalm-hook.sh");
@@ -87,7 +87,7 @@ fn the_phase_for_guix_calms_every_output() {
     let (module, root) = (integration("guix"), store.root());
     let call = format!(
         "(use-modules (becalm)) (exit (calm #:outputs '((\"out\" . \"{}\") (\"gone\" . \"/nonexistent\")) \
-         #:store \"{}\" #:carrier \"absolute\"))",
+         #:store \"{}\" #:strategy \"absolute\"))",
         package(&store).display(),
         root.display()
     );
