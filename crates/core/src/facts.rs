@@ -29,7 +29,7 @@ pub struct GlibcVersion {
 
 /// A `--libc` value that names no C library known here.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown C library '{0}' (glibc-2.31 to glibc-2.43, or musl)")]
+#[error("unknown C library '{0}' (glibc-2.31 to glibc-2.44, or musl)")]
 pub struct UnknownLibc(pub String);
 
 /// The releases the models are proven for.

@@ -66,7 +66,7 @@ pub(crate) struct AssumeArgs {
     #[arg(long, value_name = "LD.SO", value_hint = ValueHint::FilePath, help_heading = "What is assumed")]
     pub loader: Option<PathBuf>,
 
-    /// The C library whose rules apply: glibc-2.31 to glibc-2.43, or musl
+    /// The C library whose rules apply: glibc-2.31 to glibc-2.44, or musl
     #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
     pub libc: Option<Libc>,
 

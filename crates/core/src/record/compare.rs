@@ -68,9 +68,10 @@ pub fn with_strace(predicted: &[Probe], observed: &[Attempt]) -> Option<Differen
     first_difference(predicted, observed, same, describe, show)
 }
 
-/// The attempts that are probes: without the files a loader reads for itself (the
-/// loader cache and the preload list where they are there, `/proc`, `/sys`), and
-/// without those on `own`, the object that was handed to the loader by name.
+/// The attempts that are probes: without the files that a loader reads for itself (the
+/// loader cache if it opens, the preload list, `/proc`, `/sys`), and without the first attempt on
+/// `own`, the object that was given to the loader by name. From glibc 2.44 on the loader reads
+/// tunables from its cache (`_dl_load_cache_tunables`): the first `stat` of the cache is for them.
 #[must_use]
 pub fn candidates(
     attempts: Vec<Attempt>,
@@ -78,6 +79,7 @@ pub fn candidates(
     own: Option<&BStr>,
 ) -> Vec<Attempt> {
     let mut own = own;
+    let mut is_for_tunables = true;
     attempts
         .into_iter()
         .filter(|attempt| {
@@ -85,6 +87,10 @@ pub fn candidates(
             let opened = attempt.call == Call::Open && attempt.outcome == Outcome::Hit;
             if opened && own == Some(path) {
                 own = None;
+                return false;
+            }
+            if attempt.call == Call::Stat && Some(path) == cache && is_for_tunables {
+                is_for_tunables = false;
                 return false;
             }
             let loaders_own = opened && Some(path) == cache

@@ -2,7 +2,7 @@
 //!
 //! Each line of the loader starts with the process id, right-justified in ten
 //! columns, a colon and a tab (glibc `elf/dl-printf.c` `_dl_debug_vdprintf`, the
-//! same from 2.31 to 2.43). Only line ends of the message itself are followed by a
+//! same from 2.31 to 2.44). Only line ends of the message itself are followed by a
 //! new tag, so a line without one continues a name that holds a newline.
 //!
 //! What the record tells: every candidate path tried in a search, in order; with

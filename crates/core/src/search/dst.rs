@@ -1,7 +1,7 @@
 //! Dynamic string tokens: `$ORIGIN`, `$LIB`, `$PLATFORM`.
 //!
 //! Mirrors `is_dst`, `_dl_dst_count` and `_dl_dst_substitute` of glibc's
-//! `elf/dl-load.c`, which have the same rules from 2.31 to 2.43 except where
+//! `elf/dl-load.c`, which have the same rules from 2.31 to 2.44 except where
 //! [`Secure`] says so.
 
 use bstr::{BStr, BString};

@@ -182,12 +182,28 @@ impl Process<'_> {
         self.open_path(search, &dirs, SearchSource::System)
     }
 
-    /// `_dl_load_cache_lookup`'s first half. A cache that cannot be opened costs one
-    /// failed open in the whole start.
+    /// The first half of `_dl_load_cache_lookup`. Up to 2.43 the loader opens the cache once a start.
+    /// From 2.44 on it calls `stat` on the cache in each lookup that reaches it
+    /// (`_dl_check_ldsocache_needs_loading`), and opens it again until it is read.
     fn loader_cache(&mut self, search: &Search<'_>) -> Result<Option<Rc<LoaderCache>>, Ended> {
+        let facts = self.facts;
+        if self.version >= CACHE_IS_LOOKED_AT_EACH_TIME
+            && let Some(path) = &facts.cache_path
+        {
+            let found = self.fs.stat(path.as_ref());
+            let outcome = found.map_or_else(Outcome::from, |_| Outcome::Hit);
+            let tried = (SearchSource::LoaderCache, Call::Stat, outcome);
+            self.probe(search.resolution, tried, path, 0)?;
+            if let Err(errno) = found {
+                self.errno = errno;
+                return Ok(None);
+            }
+            if let CacheState::Absent = self.cache {
+                self.cache = CacheState::Unread;
+            }
+        }
         if let CacheState::Unread = self.cache {
             self.cache = CacheState::Absent;
-            let facts = self.facts;
             if let Some(path) = &facts.cache_path {
                 match self.fs.read(path.as_ref()) {
                     Ok(bytes) => {
@@ -323,3 +339,6 @@ impl Process<'_> {
 /// The release from which audit modules are also looked for along the program's
 /// `DT_RUNPATH`.
 const AUDIT_ALONG_RUNPATH: GlibcVersion = GlibcVersion { major: 2, minor: 32 };
+
+/// The release from which a changed loader cache is noticed between two lookups.
+const CACHE_IS_LOOKED_AT_EACH_TIME: GlibcVersion = GlibcVersion { major: 2, minor: 44 };

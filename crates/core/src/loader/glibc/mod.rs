@@ -1,4 +1,4 @@
-//! The glibc model: what `ld.so` of glibc 2.31 to 2.43 tries and loads.
+//! The glibc model: what `ld.so` of glibc 2.31 to 2.44 tries and loads.
 //!
 //! The order of a start (`elf/rtld.c`, `dl_main`): audit modules, preloads, then the
 //! needed strings breadth first ([`deps`]). Each needed string is resolved by

@@ -370,6 +370,31 @@ fn an_absent_loader_cache_costs_one_failed_open() {
 }
 
 #[test]
+fn from_2_44_on_each_lookup_that_reaches_the_loader_cache_calls_stat_on_it() {
+    let fs = base()
+        .object("/bin/prog", program().needed("liba.so").needed("libb.so"))
+        .object("/lib/liba.so", ObjectBuilder::library("liba.so"))
+        .object("/lib/libb.so", ObjectBuilder::library("libb.so"));
+    let mut facts = facts(44);
+    facts.cache_path = Some(BString::from("/etc/ld.so.cache"));
+    let missing = walk(&fs, facts.clone(), &Environment::default());
+    assert_eq!(
+        probes(&missing),
+        [
+            "stat:miss /etc/ld.so.cache",
+            "open:hit /lib/liba.so",
+            "stat:miss /etc/ld.so.cache",
+            "open:hit /lib/libb.so",
+        ]
+    );
+    let there = fs.file("/etc/ld.so.cache", "no cache");
+    assert_eq!(
+        probes(&walk(&there, facts, &Environment::default()))[..2],
+        ["stat:hit /etc/ld.so.cache", "open:hit /lib/liba.so"]
+    );
+}
+
+#[test]
 fn gap_a_fifo_is_refused_where_the_loader_would_wait() {
     let fs =
         base().object("/bin/prog", program().needed("liba.so").runpath("/a")).fifo("/a/liba.so");
