@@ -3,6 +3,7 @@
 //! [`case`] builds the fixtures of `tests/cases/` and holds the model against the
 //! loader on each; [`differential`] does so for the programs of a machine, of lab
 //! stores and of foreign sysroots; [`predict`] is the model's side of both.
+//! [`binding_differential`] compares predicted symbol bindings with the memory of real starts.
 //! [`edit_trial`] edits many real files and holds each against its original.
 //! [`environment_trial`] compares starts in random environments with the model.
 //! [`foreign_trial`] edits roots of other machines and starts their programs.
@@ -10,6 +11,7 @@
 //! what imports of wheels miss.
 
 pub mod audit_trial;
+pub mod binding_differential;
 pub mod case;
 pub mod check_patches;
 pub mod crash_trial;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::audit_trial;
+use xtask::binding_differential;
 use xtask::case::{Case, Predictor};
 use xtask::check_patches;
 use xtask::crash_trial;
@@ -33,6 +34,8 @@ struct Arguments {
 enum Chore {
     /// Hold the model against the real loader on many objects.
     Differential(Options),
+    /// Compare predicted symbol bindings with the memory of real starts.
+    BindingDifferential(binding_differential::Options),
     /// Edit many real files in every way and hold each against its original.
     EditTrial(edit_trial::Options),
     /// Start programs in random environments and compare with the model.
@@ -70,6 +73,7 @@ enum Chore {
 fn main() -> Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Differential(options) => differential::run(&options),
+        Chore::BindingDifferential(options) => binding_differential::run(&options),
         Chore::AuditTrial(options) => audit_trial::run(&options),
         Chore::CrashTrial(options) => crash_trial::run(&options),
         Chore::EditTrial(options) => edit_trial::run(&options),

@@ -33,5 +33,5 @@ mod test_user;
 
 pub use ask::{FactChoice, loader_facts};
 pub use error::HostError;
-pub use os_fs::{OsFs, Session};
+pub use os_fs::{OsFs, OsSymbols, Session};
 pub use walk::{Format, Found, WalkOptions, Walked, find_objects};

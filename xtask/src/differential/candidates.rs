@@ -15,42 +15,60 @@ use becalm_core::loader::facts::from_diagnostics;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, ByteSlice};
 
-use super::Options;
+/// Where to look for objects.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct PlaceArgs {
+    /// A folder of this machine to look for objects in [default: /usr].
+    #[arg(long, value_name = "DIR")]
+    folder: Vec<PathBuf>,
+    /// A lab store: every object of it.
+    #[arg(long, value_name = "DIR")]
+    store: Vec<PathBuf>,
+    /// A folder of sysroots, one a folder, each with its emulator at its top.
+    #[arg(long, value_name = "DIR")]
+    sysroots: Option<PathBuf>,
+    /// The sysroots of that folder to take [default: all].
+    #[arg(long, value_name = "NAME", requires = "sysroots")]
+    only: Vec<String>,
+    /// Leave this machine's own objects out.
+    #[arg(long)]
+    no_system: bool,
+}
 
 /// A root with loaders that may be run.
-pub(super) struct Place {
+pub(crate) struct Place {
     /// What the place is called in the summary.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// The file system.
-    pub(super) fs: OsFs,
+    pub(crate) fs: OsFs,
     /// Another root.
-    pub(super) root: Option<PathBuf>,
+    pub(crate) root: Option<PathBuf>,
     /// The emulator inside it.
-    pub(super) emulator: Option<PathBuf>,
+    pub(crate) emulator: Option<PathBuf>,
     /// The one loader for all objects (musl); else each object's own.
-    pub(super) loader: Option<PathBuf>,
+    pub(crate) loader: Option<PathBuf>,
     /// Facts of the loaders by path, where they had to be asked for under the emulator.
     facts: Vec<(PathBuf, LoaderFacts)>,
     /// All objects are taken, not a sample.
-    pub(super) whole: bool,
+    pub(crate) whole: bool,
     /// Folders to look in, as paths of this machine.
     folders: Vec<PathBuf>,
 }
 
 /// One object that can be started.
-pub(super) struct Object {
+pub(crate) struct Object {
     /// Its path inside the root.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The loader at work.
-    pub(super) loader: PathBuf,
+    pub(crate) loader: PathBuf,
     /// True for a program that the kernel can start under its own loader.
-    pub(super) starts: bool,
+    pub(crate) starts: bool,
     /// Name of its machine.
-    pub(super) machine: String,
+    pub(crate) machine: String,
 }
 
-/// The places that the options name.
-pub(super) fn places(options: &Options) -> Result<Vec<Place>> {
+/// The places that the options name; `musl` adds this machine's objects under musl's loader.
+pub(crate) fn places(options: &PlaceArgs, with_musl: bool) -> Result<Vec<Place>> {
     let real = |label: &str, folders: &[PathBuf], whole| Place {
         label: label.to_owned(),
         fs: OsFs::new(),
@@ -67,7 +85,7 @@ pub(super) fn places(options: &Options) -> Result<Vec<Place>> {
     if !options.no_system {
         places.push(real("system", folders, false));
     }
-    if options.musl {
+    if with_musl {
         let mut musl = real("musl", folders, false);
         musl.loader = Some("/lib/ld-musl-x86_64.so.1".into());
         places.push(musl);
@@ -111,7 +129,7 @@ fn foreign(name: &str, root: &Path) -> Result<Place> {
 impl Place {
     /// The objects below its folders that can be started, sorted by path, and how many
     /// other ELF files there are, by the reason why they cannot.
-    pub(super) fn find(&self) -> Result<(Vec<Object>, BTreeMap<String, usize>)> {
+    pub(crate) fn find(&self) -> Result<(Vec<Object>, BTreeMap<String, usize>)> {
         let mut files = Vec::new();
         for folder in &self.folders {
             collect(folder, &mut files)?;
@@ -170,9 +188,17 @@ impl Place {
         is_loader && known
     }
 
+    /// Where on this machine a path inside the root lies.
+    pub(crate) fn path_here(&self, path: &Path) -> PathBuf {
+        match &self.root {
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+            None => path.to_owned(),
+        }
+    }
+
     /// Asks the loaders of the objects to describe themselves, where that takes the
     /// emulator: what the processor is like is the emulator's business.
-    pub(super) fn learn(&mut self, objects: &[Object]) {
+    pub(crate) fn learn(&mut self, objects: &[Object]) {
         for object in objects {
             if self.facts_of(&object.loader).is_none() {
                 let asked = self.emulated_facts(&object.loader);
@@ -183,12 +209,12 @@ impl Place {
     }
 
     /// What was learned of a loader.
-    pub(super) fn facts_of(&self, loader: &Path) -> Option<&LoaderFacts> {
+    pub(crate) fn facts_of(&self, loader: &Path) -> Option<&LoaderFacts> {
         self.facts.iter().find(|(path, _)| path == loader).map(|(_, facts)| facts)
     }
 
     /// The variable that makes the emulator the processor of [`Place::told_facts`].
-    pub(super) fn emulated_cpu(&self) -> Option<(&'static str, &'static str)> {
+    pub(crate) fn emulated_cpu(&self) -> Option<(&'static str, &'static str)> {
         let emulator = self.emulator.as_ref()?;
         emulator.ends_with("qemu-arm-static").then_some(("QEMU_CPU", "cortex-a8"))
     }
@@ -246,7 +272,7 @@ fn is_elf(path: &Path) -> bool {
 }
 
 /// `count` of the objects, drawn by a hash of seed and path, in their order.
-pub(super) fn sample(mut objects: Vec<Object>, count: usize, seed: u64) -> Vec<Object> {
+pub(crate) fn sample(mut objects: Vec<Object>, count: usize, seed: u64) -> Vec<Object> {
     let draw = |object: &Object| {
         let mut hasher = DefaultHasher::new();
         (seed, object.path.as_os_str().as_bytes()).hash(&mut hasher);

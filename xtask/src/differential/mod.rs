@@ -5,19 +5,18 @@
 //! `LD_LIBRARY_PATH`, predicted, and compared in sequence ([`trial`]); [`summary`]
 //! adds up and prints.
 
-mod candidates;
+pub(crate) mod candidates;
 mod summary;
 mod trial;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 use rayon::prelude::*;
 
-use candidates::Place;
+use candidates::{Place, PlaceArgs};
 use summary::Summary;
 use trial::{Trial, Verdict};
 
@@ -33,21 +32,8 @@ pub struct Options {
     /// What the sample is drawn by: the same seed, the same objects.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// A folder of this machine to look for objects in [default: /usr].
-    #[arg(long, value_name = "DIR")]
-    folder: Vec<PathBuf>,
-    /// A lab store: every object of it.
-    #[arg(long, value_name = "DIR")]
-    store: Vec<PathBuf>,
-    /// A folder of sysroots, one a folder, each with its emulator at its top.
-    #[arg(long, value_name = "DIR")]
-    sysroots: Option<PathBuf>,
-    /// The sysroots of that folder to take [default: all].
-    #[arg(long, value_name = "NAME", requires = "sysroots")]
-    only: Vec<String>,
-    /// Leave this machine's own objects out.
-    #[arg(long)]
-    no_system: bool,
+    #[command(flatten)]
+    places: PlaceArgs,
     /// Have musl's loader list a sample of this machine's objects as well.
     #[arg(long)]
     musl: bool,
@@ -71,7 +57,7 @@ pub struct Options {
 /// A folder cannot be read or an emulated loader does not describe itself.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let empty = tempfile::tempdir()?;
-    let mut places = candidates::places(options)?;
+    let mut places = candidates::places(&options.places, options.musl)?;
     let mut objects = Vec::new();
     for place in &mut places {
         let found = place.objects(options)?;

@@ -16,6 +16,9 @@ use super::{Class, ElfError, Endian, Ident};
 /// Entries read of one `PT_DYNAMIC` at most; real ones have some thirty.
 const MAX_ENTRIES: u64 = 1 << 16;
 
+/// Bytes of one table at most. The largest real ones, of browsers, have a tenth of it.
+const MAX_BYTES: u64 = 256 << 20;
+
 /// The memory image of an object before relocation, read from ranges of its file.
 pub struct Image<'data, R> {
     ident: Ident,
@@ -112,11 +115,12 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
         self.memory.file_range(address).map_or(0, |(_, in_file)| in_file)
     }
 
-    /// `size` bytes at `address`; `None` unless they are all in one segment and in the file.
+    /// `size` bytes at `address`; `None` unless they are all in one segment and in the file, and
+    /// for more than 256 MiB.
     #[must_use]
     pub fn bytes(&self, address: u64, size: u64) -> Option<&'data [u8]> {
         let (offset, in_file) = self.memory.file_range(address)?;
-        if size > in_file {
+        if size > in_file.min(MAX_BYTES) {
             return None;
         }
         self.source.bytes(offset, size)

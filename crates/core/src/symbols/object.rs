@@ -239,6 +239,15 @@ impl ObjectSymbols {
         &self.dynamic
     }
 
+    /// Bytes of memory that the tables take, about.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let Relocations { relr, relative, symbolic } = &self.relocations;
+        let relatives = (relr.len() + relative.len()) * size_of::<Relative>();
+        let rest = symbolic.len() * size_of::<Relocation>();
+        self.symbols.len() * 2 + self.strings.len() + relatives + rest
+    }
+
     /// How many symbols the table has, as far as hash table and relocations tell.
     #[must_use]
     pub fn symbol_count(&self) -> u32 {

@@ -25,6 +25,7 @@ mod object_file;
 mod root;
 mod session;
 mod shards;
+mod symbols;
 
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,7 @@ use shards::Shards;
 pub(crate) use interpreter::{Interpreter, OpenInterpreter};
 pub(crate) use root::proc_path;
 pub use session::Session;
+pub use symbols::OsSymbols;
 
 /// One root of the real file system and what has been learned of it. Shared by any
 /// number of threads; each closure walk takes its own [`OsFs::session`].

@@ -1,0 +1,78 @@
+//! Symbol tables of files, read once for each state of a file.
+
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use becalm_core::fs::{FileId, FileKind};
+use becalm_core::loader::load::LoadedObject;
+use becalm_core::symbols::{ObjectSymbols, SymbolFileError, SymbolFiles};
+use object::ReadCache;
+use rustc_hash::FxHashMap;
+
+use super::fingerprint::{Fingerprint, Stat, now};
+use super::root;
+use super::{OsFs, object_file};
+
+/// Bytes of tables kept between starts.
+const MAX_KEPT: usize = 256 << 20;
+
+/// Reads symbol tables from the files of an [`OsFs`] and keeps them for the next start that loads
+/// the same files. Shared by any number of threads.
+#[derive(Debug)]
+pub struct OsSymbols<'a> {
+    fs: &'a OsFs,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    tables: FxHashMap<FileId, (Fingerprint, Arc<ObjectSymbols>)>,
+    bytes: usize,
+}
+
+impl OsFs {
+    /// The symbol tables of the files of this root.
+    #[must_use]
+    pub fn symbols(&self) -> OsSymbols<'_> {
+        OsSymbols { fs: self, kept: Mutex::default() }
+    }
+}
+
+impl SymbolFiles for OsSymbols<'_> {
+    fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, SymbolFileError> {
+        let unreadable = SymbolFileError::Unreadable;
+        let file = self.fs.root.open_to_read(&object.path).map_err(unreadable)?;
+        let found = rustix::fs::fstat(&file).map_err(|error| unreadable(root::errno(error)))?;
+        let stat = Stat::new(&found);
+        if stat.kind != FileKind::File {
+            return Err(unreadable(object_file::not_a_file(&stat)));
+        }
+        if let Some(known) = self.known(&stat) {
+            return Ok(known);
+        }
+        let started = now();
+        let cache = ReadCache::new(File::from(file));
+        let tables = Arc::new(ObjectSymbols::read(&cache)?);
+        if !stat.fingerprint.may_change_unseen(started) {
+            self.keep(&stat, &tables);
+        }
+        Ok(tables)
+    }
+}
+
+impl OsSymbols<'_> {
+    fn known(&self, stat: &Stat) -> Option<Arc<ObjectSymbols>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let (fingerprint, tables) = kept.tables.get(&stat.id)?;
+        (*fingerprint == stat.fingerprint).then(|| Arc::clone(tables))
+    }
+
+    fn keep(&self, stat: &Stat, tables: &Arc<ObjectSymbols>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.bytes > MAX_KEPT {
+            *kept = Kept::default();
+        }
+        kept.bytes += tables.memory();
+        kept.tables.insert(stat.id, (stat.fingerprint, Arc::clone(tables)));
+    }
+}

@@ -1,0 +1,135 @@
+//! The predicted bindings against real starts: every relocated slot of each program.
+//!
+//! Candidates are the dynamic programs of this machine, of lab stores and of foreign sysroots
+//! (those of [`crate::differential`]). Each is started with a [`recorder`] as audit module and
+//! `LD_BIND_NOW=1`; the recorder serves the memory of the relocated process and ends it before a
+//! constructor or `main` runs. [`compare`] compares each slot with the model's, [`lookups`] what
+//! `LD_DEBUG=bindings` says of each lookup.
+
+mod compare;
+mod lookups;
+mod recorder;
+mod summary;
+mod trial;
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Result;
+use becalm_core::loader::is_of_c_library;
+use rayon::prelude::*;
+
+use crate::differential::candidates::{self, Object, Place, PlaceArgs};
+use summary::Summary;
+use trial::{Trial, Verdict, has_capabilities};
+
+/// What to compare.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// Every program, not a sample.
+    #[arg(long)]
+    all: bool,
+    /// How many programs of each place to take.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    sample: usize,
+    /// What the sample is drawn by: the same seed, the same programs.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    places: PlaceArgs,
+    /// How many differences to print.
+    #[arg(long, value_name = "K", default_value_t = 40)]
+    show: usize,
+    /// How many starts at a time.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    threads: usize,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Compares; exit code 1 if anything differs.
+///
+/// # Errors
+/// Returns an error if a folder cannot be read or a recorder cannot be built.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let scratch = tempfile::Builder::new().prefix("binding-differential").tempdir()?;
+    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;
+    let mut places = candidates::places(&options.places, false)?;
+    let mut programs = Vec::new();
+    let mut recorders: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for place in &mut places {
+        let found = chosen(place, options)?;
+        place.learn(&found);
+        for program in &found {
+            if !recorders.contains_key(&program.machine) {
+                let built = recorder::build(&program.machine, scratch.path())?;
+                recorders.insert(program.machine.clone(), built);
+            }
+        }
+        programs.push(found);
+    }
+    let symbols: Vec<_> = places.iter().map(|place| place.fs.symbols()).collect();
+    let mut trials = Vec::new();
+    for ((place, symbols), found) in places.iter().zip(&symbols).zip(&programs) {
+        for object in found {
+            let recorder = recorders[&object.machine].as_path();
+            trials.push(Trial { place, symbols, object, recorder });
+        }
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let verdicts = pool.install(|| run_all(&trials));
+    let summary = Summary::of(&trials, &verdicts);
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&summary.json(options.show))?);
+    } else {
+        print!("{}", summary.text(options.show));
+    }
+    Ok(if summary.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The programs of a place that the recorder can stop.
+fn chosen(place: &Place, options: &Options) -> Result<Vec<Object>> {
+    let (found, _) = place.find()?;
+    let can_start = |object: &Object| {
+        let path = place.path_here(&object.path);
+        object.starts && !has_capabilities(&path) && !is_c_library(&path)
+    };
+    let found: Vec<Object> = found.into_iter().filter(can_start).collect();
+    eprintln!("{}: {} programs to start", place.label, found.len());
+    if options.all || place.whole {
+        return Ok(found);
+    }
+    Ok(candidates::sample(found, options.sample, options.seed))
+}
+
+/// `libc.so.6` names an interpreter, but under any audit module the loader fails an assertion of
+/// its own when it is started (`_dl_allocate_tls_init`).
+fn is_c_library(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| is_of_c_library(name.as_encoded_bytes()))
+}
+
+/// Every trial, with a counter on a terminal.
+fn run_all(trials: &[Trial<'_>]) -> Vec<Verdict> {
+    let done = AtomicUsize::new(0);
+    let terminal = std::io::stderr().is_terminal();
+    let verdicts = trials
+        .par_iter()
+        .map(|trial| {
+            let verdict = trial.run();
+            let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if terminal && (count.is_multiple_of(25) || count == trials.len()) {
+                eprint!("\r{count} of {} starts", trials.len());
+            }
+            verdict
+        })
+        .collect();
+    if terminal && !trials.is_empty() {
+        eprintln!();
+    }
+    verdicts
+}
