@@ -1,6 +1,5 @@
-//! What watching one call costs on this machine, measured on a child that calls `getppid`
-//! and has not become a program yet: the kernel's own work on that is a fraction of a
-//! microsecond.
+//! Measures the cost of tracing one call on this machine. A child that has not called `execve` yet
+//! calls `getppid`, on which the kernel itself spends a fraction of a microsecond.
 
 use std::io;
 use std::time::Instant;
@@ -10,13 +9,13 @@ use super::spawn::{Body, CALLS, Failed, Spawned, spawn};
 use super::stopped::{self, Until, Waited, Why};
 use super::sys::AtCall;
 
-/// Lets the child go and measures on its first calls; it then runs on.
+/// Starts the child and measures its first calls. The child keeps running afterwards.
 ///
 /// # Errors
-/// It cannot be watched, or was killed.
+/// Returns an error if the child cannot be traced or was killed.
 pub(super) fn measure(child: &mut Spawned) -> io::Result<Calibration> {
     let mut clocks = Clocks::default();
-    // Stopped before it is let go, it stops at each call from its first one on.
+    // Interrupted before it starts, the child stops at each call from its first one on.
     stopped::interrupt(child.pid);
     child.go()?;
     loop {
@@ -35,7 +34,8 @@ pub(super) fn measure(child: &mut Spawned) -> io::Result<Calibration> {
         let now = Instant::now();
         let at = task.call()?.at();
         if matches!(at, AtCall::Entry { .. }) {
-            // Read as a path would be; the child is a copy of this process.
+            // A traced lookup also reads its path. The child is a copy of this process, so it has
+            // the same string at the same address.
             task.string(c"/a/path/as/long/as/those/of/libraries/libsomething.so.6".as_ptr() as u64);
         }
         clocks.note(at, now);
@@ -47,7 +47,7 @@ pub(super) fn measure(child: &mut Spawned) -> io::Result<Calibration> {
     }
 }
 
-/// Measures on a child of its own, wherever the kernel puts it.
+/// Measures a child of its own on whatever processor the scheduler chooses.
 pub(super) fn apart() -> Result<Calibration, Failed> {
     let mut child = spawn(&Body::End, false)?;
     let measured = measure(&mut child).map_err(Failed::Seize);
@@ -55,10 +55,11 @@ pub(super) fn apart() -> Result<Calibration, Failed> {
     measured
 }
 
-/// The times of the calls.
+/// The measured times of the calls.
 #[derive(Default)]
 struct Clocks {
-    /// When the last call was seen to begin, and when it was let go.
+    /// The time at which the last call's start was seen, and the time at which the task was
+    /// resumed.
     began: Option<(Instant, Instant)>,
     in_call: bool,
     samples: Vec<u64>,
@@ -66,7 +67,7 @@ struct Clocks {
 }
 
 impl Clocks {
-    /// A call begins or ends; `now` is when that was seen.
+    /// Records the start or the end of a call, seen at `now`.
     fn note(&mut self, at: AtCall, now: Instant) {
         match at {
             AtCall::Entry { number, .. } if i64::from(number) == libc::SYS_getppid => {
@@ -92,14 +93,14 @@ impl Clocks {
     }
 }
 
-/// What watching a call costs, in nanoseconds; see [`Calibration`].
+/// Cost of tracing a call, in nanoseconds; see [`Calibration`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub(super) call_ns: u64,
     pub(super) cycle_ns: u64,
 }
 
-/// Nanoseconds from one moment to another.
+/// Returns the nanoseconds between two times.
 pub(super) fn nanos(from: Instant, to: Instant) -> u64 {
     u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,36 +1,36 @@
-//! Which system calls look for files, and where among their arguments the path is.
+//! System calls that look for files, and the positions of their path arguments.
 
 use becalm_core::observe::{Kind, Lookup};
 use bstr::BString;
 
 use super::stopped::Stopped;
 
-/// What a call means to the tracer.
+/// Role of a call for the tracer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
-    /// It looks for a file.
+pub(super) enum Role {
+    /// Looks for a file.
     Lookup {
-        /// What it asks.
+        /// Kind of the lookup.
         kind: Kind,
-        /// Index of the directory descriptor, where it takes one; the path follows it.
-        /// Else the path is the first argument.
+        /// True if the first argument is a directory descriptor and the second the path. If false,
+        /// the first argument is the path.
         at: bool,
     },
-    /// It watches a process.
+    /// Traces a process.
     Ptrace,
-    /// It asks where the program may run: tracer and program must not be kept together while it
-    /// is answered.
-    AsksPlacement,
-    /// It says where the program may run, or makes what inherits that: tracer and program must
-    /// no longer be kept together.
-    Placement,
-    /// Anything else.
+    /// Reads the program's CPU affinity. Tracer and program must not share a processor during this
+    /// call.
+    ReadsAffinity,
+    /// Sets the program's CPU affinity, or creates a task that inherits it. Tracer and program must
+    /// not share a processor after this call.
+    SetsAffinity,
+    /// Any other call.
     Other,
 }
 
-/// The calls that look for files and the others to stop at, by name. A 32-bit name says the same as
-/// its 64-bit one.
-const MEANINGS: [(&str, Meaning); 28] = [
+/// The calls at which the filter stops, by name. A 32-bit name has the same role as its 64-bit
+/// equivalent.
+const ROLES: [(&str, Role); 28] = [
     ("open", path(Kind::Open)),
     ("creat", path(Kind::Open)),
     ("openat", at(Kind::Open)),
@@ -52,34 +52,34 @@ const MEANINGS: [(&str, Meaning); 28] = [
     ("execve", path(Kind::Exec)),
     ("execveat", at(Kind::Exec)),
     ("uselib", path(Kind::Open)),
-    ("ptrace", Meaning::Ptrace),
-    ("clone", Meaning::Placement),
-    ("clone3", Meaning::Placement),
-    ("fork", Meaning::Placement),
-    ("vfork", Meaning::Placement),
-    ("sched_getaffinity", Meaning::AsksPlacement),
-    ("sched_setaffinity", Meaning::Placement),
+    ("ptrace", Role::Ptrace),
+    ("clone", Role::SetsAffinity),
+    ("clone3", Role::SetsAffinity),
+    ("fork", Role::SetsAffinity),
+    ("vfork", Role::SetsAffinity),
+    ("sched_getaffinity", Role::ReadsAffinity),
+    ("sched_setaffinity", Role::SetsAffinity),
 ];
 
-const fn path(kind: Kind) -> Meaning {
-    Meaning::Lookup { kind, at: false }
+const fn path(kind: Kind) -> Role {
+    Role::Lookup { kind, at: false }
 }
 
-const fn at(kind: Kind) -> Meaning {
-    Meaning::Lookup { kind, at: true }
+const fn at(kind: Kind) -> Role {
+    Role::Lookup { kind, at: true }
 }
 
-/// The meaning of a call by its name.
-pub(super) fn meaning(name: &str) -> Meaning {
-    let known = MEANINGS.iter().find(|(known, _)| *known == name);
-    known.map_or(Meaning::Other, |(_, meaning)| *meaning)
+/// Returns the role of a call by its name.
+pub(super) fn role(name: &str) -> Role {
+    let known = ROLES.iter().find(|(known, _)| *known == name);
+    known.map_or(Role::Other, |(_, role)| *role)
 }
 
 /// `AT_EMPTY_PATH`.
 pub(super) const AT_EMPTY_PATH: u32 = 0x1000;
 
-/// Index of the flags among the arguments of a stat that may be one of a descriptor:
-/// glibc's `fstat` is `newfstatat(fd, "", …, AT_EMPTY_PATH)`.
+/// Returns the index of the flags argument of a stat call that also accepts a descriptor: glibc's
+/// `fstat` is `newfstatat(fd, "", …, AT_EMPTY_PATH)`.
 pub(super) fn stat_flags(name: &str) -> Option<usize> {
     match name {
         "newfstatat" | "fstatat64" => Some(3),
@@ -88,19 +88,19 @@ pub(super) fn stat_flags(name: &str) -> Option<usize> {
     }
 }
 
-/// True for a stat of a descriptor, which looks for no file.
+/// Returns true for a stat of a descriptor, which looks for no file.
 pub(super) fn is_of_descriptor(stat_flags: Option<usize>, args: &[u64; 6]) -> bool {
     let flagged = stat_flags.is_some_and(|at| args[at] as u32 & AT_EMPTY_PATH != 0);
     flagged && !is_cwd(args[0])
 }
 
-/// True where a descriptor argument stands for the current directory: `AT_FDCWD` in
-/// the lower half, whatever a program left in the upper one.
+/// Returns true if a descriptor argument is `AT_FDCWD`. The kernel reads only the lower half, so
+/// the upper half may have any value.
 fn is_cwd(argument: u64) -> bool {
     argument as u32 == libc::AT_FDCWD as u32
 }
 
-/// Reads a lookup's arguments.
+/// Reads the arguments of a lookup.
 pub(super) fn lookup(
     task: &Stopped,
     kind: Kind,

@@ -1,4 +1,4 @@
-//! One image while it runs: its two shares, counted call by call.
+//! Counts the calls of one running image, by phase.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -14,11 +14,11 @@ use super::exec::Program;
 use super::sys::Pid;
 use super::{Image, Phase, Share};
 
-/// One image while it runs.
+/// A running image and its counts.
 #[derive(Debug)]
 pub(super) struct Counting {
     image: Image,
-    /// Which side of the entry point it is on.
+    /// The phase that the image is in.
     pub(super) phase: Phase,
     began: Instant,
     entered: Option<Instant>,
@@ -30,27 +30,29 @@ pub(super) struct Counting {
     max_lookups: usize,
 }
 
-/// A call that is over.
+/// A call that has ended.
 #[derive(Debug)]
 pub(super) struct Call {
     /// Its name.
     pub(super) name: Cow<'static, str>,
-    /// The side it began on.
+    /// The phase in which it began.
     pub(super) phase: Phase,
-    /// True where it failed.
+    /// True if it failed.
     pub(super) failed: bool,
-    /// How long it took, the tracer's cost subtracted.
+    /// Its duration without the tracer's cost, in nanoseconds.
     pub(super) ns: u64,
-    /// The tracer's cost, the whole of it.
+    /// The tracer's full cost for it, in nanoseconds.
     pub(super) tracer_ns: u64,
-    /// What it looked for, if it did.
+    /// The lookup, if the call looks for a file.
     pub(super) lookup: Option<Lookup>,
 }
 
 impl Counting {
-    /// An image that has just begun in a process.
+    /// Creates the counts of an image that has just started in a process.
     pub(super) fn new(pid: Pid, program: Program, max_lookups: usize) -> Counting {
         let name = |path: &BStr| path.rsplit_str("/").next().unwrap_or_default().to_owned();
+        // In musl the loader is the C library itself, so its code also runs on behalf of the
+        // program.
         let interpreter = program.interpreter.as_ref();
         let loader_is_libc =
             interpreter.is_some_and(|path| name(path.as_bstr()).contains_str("musl"));
@@ -77,7 +79,7 @@ impl Counting {
         }
     }
 
-    /// A copy of this image that a fork began in another process.
+    /// Creates the counts of a copy of this image that a fork started in another process.
     pub(super) fn forked(&self, pid: Pid) -> Counting {
         let image = Image {
             path: self.image.path.clone(),
@@ -104,17 +106,17 @@ impl Counting {
         }
     }
 
-    /// What is known of the image so far.
+    /// Returns the image as known so far.
     pub(super) fn image(&self) -> &Image {
         &self.image
     }
 
-    /// The tracer kept the image waiting for this long.
+    /// Adds time for which the tracer delayed the image.
     pub(super) fn delayed(&mut self, ns: u64) {
         self.share().tracer_ns += ns;
     }
 
-    /// The share that the image is in.
+    /// Returns the share of the current phase.
     fn share(&mut self) -> &mut Share {
         match self.phase {
             Phase::Loader => &mut self.image.loader,
@@ -122,7 +124,7 @@ impl Counting {
         }
     }
 
-    /// True where code at `address` is the loader's; see [`Lookup::by_loader`].
+    /// Returns true if code at `address` belongs to the loader; see [`Lookup::by_loader`].
     pub(super) fn is_loader(&self, address: u64) -> bool {
         if self.loader_is_libc {
             return self.phase == Phase::Loader;
@@ -130,20 +132,21 @@ impl Counting {
         self.loader.contains(&address)
     }
 
-    /// The entry point is reached.
+    /// Records that the entry point was reached.
     pub(super) fn enter(&mut self) {
         self.phase = Phase::Program;
         self.entered = Some(Instant::now());
         self.image.reached_entry = true;
     }
 
-    /// The image is over.
+    /// Records the end of the image.
     pub(super) fn end(&mut self) {
         self.ended.get_or_insert_with(Instant::now);
     }
 
-    /// Counts a call; a lookup is kept or classed.
+    /// Counts a call. A lookup of the loader is kept, a lookup of the program is classified.
     pub(super) fn count(&mut self, call: Call) {
+        // Most names are known after a few calls, and `entry` would move the name on each of them.
         let rows = &mut self.rows[call.phase as usize];
         let row = match rows.get_mut(&call.name) {
             Some(row) => row,
@@ -185,7 +188,7 @@ impl Counting {
         }
     }
 
-    /// The finished image.
+    /// Completes the image and returns it.
     pub(super) fn finish(mut self) -> Image {
         self.end();
         let ended = self.ended.unwrap_or(self.began);

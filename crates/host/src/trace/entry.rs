@@ -1,5 +1,5 @@
-//! From the `execve` to the entry point, timed with next to no disturbance: the program
-//! runs under ptrace, but stops only at those two places.
+//! Measures the time from the `execve` to the entry point. The program runs under ptrace and stops
+//! only at those two places, so the measurement hardly disturbs it.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -11,25 +11,24 @@ use super::stopped::{self, Until, Waited, Why};
 use super::sys;
 use super::{Command, TraceError};
 
-/// What became of a start that was to be timed.
+/// Result of a timed start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entered {
-    /// The entry point was reached, so long after the `execve`.
+    /// The entry point was reached this long after the `execve`.
     After(Duration),
-    /// A static program: it begins at its entry point. Or one whose entry point cannot be
-    /// watched.
+    /// The program is static and begins at its entry point, or no breakpoint could be set there.
     NoLoader,
-    /// It ended before, because the loader gave up.
+    /// The program ended before its entry point, because the loader failed.
     Ended,
-    /// It took longer than it might.
+    /// The program did not reach its entry point within the limit.
     TooLong,
 }
 
-/// Starts a program, times it up to its entry point and kills it there. Of a wrapper that
-/// becomes another program it is the wrapper's own start.
+/// Starts a program, measures the time to its entry point and kills it there. For a wrapper that
+/// executes another program, this measures the wrapper's own start.
 ///
 /// # Errors
-/// The program could not be started or watched; nothing of it is left running.
+/// Returns an error if the program could not be started or traced. No process is left running.
 pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, TraceError> {
     let (exec, path) = Exec::new(command)?;
     let failed = |failed| match failed {
@@ -37,10 +36,11 @@ pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, Trac
         Failed::Seize(source) => TraceError::NotPermitted { command: path.clone(), source },
     };
     let mut child = spawn(&Body::Exec(exec), false).map_err(failed)?;
-    child.go().map_err(|source| Trouble::Wait(source).about(&path))?;
+    child.go().map_err(|source| Failure::Wait(source).about(&path))?;
     let pid = child.pid;
     let (ended, waiting) = channel::<()>();
     thread::scope(|scope| {
+        // `wait` has no time limit, so another thread kills the program when the limit is over.
         let too_long = scope.spawn(move || {
             let too_long = waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
             if too_long {
@@ -48,7 +48,7 @@ pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, Trac
             }
             too_long
         });
-        let entered = watch(child).map_err(|trouble| trouble.about(&path));
+        let entered = watch(child).map_err(|failure| failure.about(&path));
         drop(ended);
         match (entered, too_long.join()) {
             (Ok(Entered::Ended), Ok(true)) => Ok(Entered::TooLong),
@@ -57,17 +57,17 @@ pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, Trac
     })
 }
 
-/// Why nothing was timed.
-enum Trouble {
-    /// The child never became the program: this errno of `execve`, where it said one.
+/// Reason why nothing was measured.
+enum Failure {
+    /// The child did not execute the program; the errno of `execve`, if the child reported one.
     Exec(Option<i32>),
-    /// The directory could not be entered.
+    /// The child could not enter the directory.
     Directory(i32),
-    /// It cannot be waited for.
+    /// Waiting for the child failed.
     Wait(std::io::Error),
 }
 
-impl Trouble {
+impl Failure {
     fn about(self, path: &std::path::Path) -> TraceError {
         let command = path.to_owned();
         match self {
@@ -88,13 +88,13 @@ impl Trouble {
     }
 }
 
-/// Follows the child to its entry point, or to its end. It has ended when this returns.
-fn watch(mut child: Spawned) -> Result<Entered, Trouble> {
+/// Runs the child to its entry point or to its end. The child has ended when this returns.
+fn watch(mut child: Spawned) -> Result<Entered, Failure> {
     let mut running: Option<(Instant, Breakpoint)> = None;
     let mut entered = Entered::Ended;
     let mut is_program = false;
     loop {
-        match stopped::wait(Some(child.pid)).map_err(Trouble::Wait)? {
+        match stopped::wait(Some(child.pid)).map_err(Failure::Wait)? {
             Waited::End(..) if is_program => return Ok(entered),
             Waited::End(..) => return Err(never_started(&mut child)),
             Waited::Stop(task, Why::Exec) => {
@@ -127,11 +127,11 @@ fn watch(mut child: Spawned) -> Result<Entered, Trouble> {
     }
 }
 
-fn never_started(child: &mut Spawned) -> Trouble {
-    let told = child.reports().into_iter().find_map(|report| match report {
-        Report::Exec(errno) => Some(Trouble::Exec(Some(errno))),
-        Report::Directory(errno) => Some(Trouble::Directory(errno)),
+fn never_started(child: &mut Spawned) -> Failure {
+    let announced = child.reports().into_iter().find_map(|report| match report {
+        Report::Exec(errno) => Some(Failure::Exec(Some(errno))),
+        Report::Directory(errno) => Some(Failure::Directory(errno)),
         Report::NoFilter(_) | Report::NoNewPrivileges => None,
     });
-    told.unwrap_or(Trouble::Exec(None))
+    announced.unwrap_or(Failure::Exec(None))
 }

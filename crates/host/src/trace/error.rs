@@ -1,64 +1,64 @@
-//! Why a program could not be traced.
+//! Errors of a traced run.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a program could not be traced. Nothing is left running.
+/// Reason why a program could not be traced. No process is left running.
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// No file of that name, or none along `PATH`.
+    /// No file has that path, or none along `PATH` has that name.
     #[error("{}: command not found", command.display())]
     NotFound {
         /// The command.
         command: PathBuf,
     },
-    /// `execve` failed: a directory, no permission, no program, a script without
-    /// interpreter, another architecture (`ENOEXEC`).
+    /// `execve` failed, for example for a directory, a file without permission, a script without
+    /// interpreter, or another architecture (`ENOEXEC`).
     #[error("{}: cannot be executed", command.display())]
     Exec {
-        /// The command, as it was found.
+        /// The path of the command's file.
         command: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// The current directory asked for cannot be entered.
+    /// The requested current directory cannot be entered.
     #[error("{}: cannot be entered", dir.display())]
     Directory {
         /// The directory.
         dir: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// The command, an argument or the environment holds a NUL byte.
+    /// The command, an argument or the environment has a NUL byte.
     #[error("{}: a NUL byte in the command line", command.display())]
     Nul {
         /// The command.
         command: PathBuf,
     },
-    /// No process could be made.
-    #[error("{}: no process can be made for it", command.display())]
+    /// No process could be created.
+    #[error("{}: cannot create a process", command.display())]
     Fork {
         /// The command.
         command: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// ptrace is forbidden (Yama, a container's seccomp policy) or missing, or the
-    /// kernel is older than 5.3: `LD_DEBUG=libs` is what remains.
+    /// ptrace is forbidden (by Yama or a container's seccomp policy) or missing, or the kernel is
+    /// older than 5.3. `LD_DEBUG=libs` still works.
     #[error("{}: tracing is not permitted here", command.display())]
     NotPermitted {
         /// The command.
         command: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// This architecture has no decoder.
+    /// The tracer does not support this architecture.
     #[error("{}: no tracer for this architecture", command.display())]
     Architecture {
         /// The command.
@@ -69,9 +69,9 @@ pub enum TraceError {
     Tracer {
         /// The command.
         command: PathBuf,
-        /// What failed.
+        /// The system call that failed.
         call: &'static str,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },

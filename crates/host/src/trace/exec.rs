@@ -1,5 +1,5 @@
-//! What a program is, right after its `execve`: its file, its interpreter, its entry
-//! point, told by the kernel's auxiliary vector and the program's own headers.
+//! Reads a program's file, interpreter and entry point right after its `execve`, from the kernel's
+//! auxiliary vector and the program's own headers.
 
 use std::fs::File;
 use std::ops::Range;
@@ -15,28 +15,28 @@ use super::arch;
 use super::stopped::Stopped;
 use super::sys::Pid;
 
-/// What the tracer wants to know of a program.
+/// The tracer's facts about a program.
 #[derive(Debug, Default)]
 pub(super) struct Program {
-    /// The file, links resolved.
+    /// The file, with symbolic links resolved.
     pub(super) path: BString,
-    /// As it was handed to `execve` (`AT_EXECFN`).
+    /// The path passed to `execve` (`AT_EXECFN`).
     pub(super) exec_path: BString,
     /// `PT_INTERP`.
     pub(super) interpreter: Option<BString>,
-    /// Where the interpreter is mapped.
+    /// The address range of the mapped interpreter.
     pub(super) loader: Range<u64>,
-    /// `AT_ENTRY`, where a loader comes before it.
+    /// `AT_ENTRY`, if a loader runs before it.
     pub(super) entry: Option<u64>,
     /// `AT_SECURE`.
     pub(super) secure: bool,
-    /// A 32-bit program.
+    /// True for a 32-bit program.
     pub(super) is_32_bit: bool,
-    /// No interpreter, and itself one: `ld.so PROGRAM`.
+    /// True if the program is a loader itself: `ld.so PROGRAM`.
     pub(super) is_loader: bool,
-    /// Set-id bits that the kernel does not honour under a tracer.
+    /// True if the file has set-id bits or capabilities that the kernel ignores under a tracer.
     pub(super) drops_privileges: bool,
-    /// The variables a loader or a class looks at.
+    /// The variables that a loader or a class reads.
     pub(super) environment: Vec<(BString, BString)>,
 }
 
@@ -46,15 +46,16 @@ const AT_SECURE: u64 = 23;
 const AT_EXECFN: u64 = 31;
 const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;
-/// Program headers read of any one file.
+/// Maximum number of program headers read from a file.
 const MAX_HEADERS: usize = 128;
 
 impl Program {
-    /// Looks at a task that has just become a program. What cannot be read (a process
-    /// that is not dumpable) is left at its default.
+    /// Reads the facts of a task right after its `execve`. Facts that cannot be read (the process
+    /// is not dumpable) keep their defaults.
     pub(super) fn of(task: &Stopped) -> Program {
         let pid = task.pid();
         let mut program = Program::default();
+        // The link leads to the executed file itself, even if its path has been replaced since.
         let exe = format!("/proc/{pid}/exe");
         if let Ok(path) = std::fs::read_link(&exe) {
             program.path = path.as_os_str().as_bytes().into();
@@ -82,7 +83,7 @@ impl Program {
     }
 }
 
-/// True for the file name of a dynamic loader.
+/// Returns true for the file name of a dynamic loader.
 fn names_a_loader(path: &BString) -> bool {
     let name = path.rsplit_str("/").next().unwrap_or_default();
     name.starts_with(b"ld-linux")
@@ -92,8 +93,8 @@ fn names_a_loader(path: &BString) -> bool {
         || name.starts_with(b"ld64.so")
 }
 
-/// True where the file would give rights that a tracer without privileges takes away
-/// (`cap_bprm_creds_from_file`).
+/// Returns true if the file would give rights that the kernel withholds from a program with an
+/// unprivileged tracer (`cap_bprm_creds_from_file`).
 fn drops_privileges(file: &File) -> bool {
     if rustix::process::geteuid().is_root() {
         return false;
@@ -101,7 +102,7 @@ fn drops_privileges(file: &File) -> bool {
     let owned_by_another = |metadata: &std::fs::Metadata| {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         let set_uid = metadata.mode() & 0o4000 != 0 && metadata.uid() != uid.as_raw();
-        // A set-gid bit without group execution is a lock mark.
+        // A set-gid bit without group execution once marked mandatory locking; execve ignores it.
         let set_gid = metadata.mode() & 0o2010 == 0o2010 && metadata.gid() != gid.as_raw();
         set_uid || set_gid
     };
@@ -110,7 +111,8 @@ fn drops_privileges(file: &File) -> bool {
         || rustix::fs::fgetxattr(file, "security.capability", &mut capability[..]).is_ok()
 }
 
-/// A value of the auxiliary vector: pairs of words of the program's class.
+/// Returns a value of the auxiliary vector, which consists of pairs of words of the program's
+/// class.
 fn auxiliary(auxv: &[u8], is_64_bit: bool, key: u64) -> Option<u64> {
     let size = if is_64_bit { 8 } else { 4 };
     let word = |bytes: &[u8]| {
@@ -139,7 +141,7 @@ fn environment(pid: Pid) -> Vec<(BString, BString)> {
         .collect()
 }
 
-/// The program headers of a file, or of an object in memory.
+/// The program headers of a file or of an object in memory.
 struct Headers {
     is_64_bit: bool,
     rows: Vec<Row>,
@@ -155,7 +157,8 @@ struct Row {
 }
 
 impl Headers {
-    /// Reads them by a function that fills a buffer from an offset on and says how far.
+    /// Reads the headers through a function that fills a buffer from an offset and returns the
+    /// number of bytes.
     fn read(read: impl Fn(u64, &mut [u8]) -> usize) -> Option<Headers> {
         let mut ident = [0u8; 64];
         if read(0, &mut ident) < 52 || !ident.starts_with(b"\x7fELF") {
@@ -174,7 +177,7 @@ impl Headers {
         Some(Headers { is_64_bit, rows })
     }
 
-    /// The interpreter's path.
+    /// Returns the interpreter's path.
     fn interpreter(&self, file: &File) -> Option<BString> {
         let row = self.rows.iter().find(|row| row.kind == PT_INTERP)?;
         let mut path = vec![0u8; usize::try_from(row.file_size).ok()?.min(4096)];
@@ -184,7 +187,7 @@ impl Headers {
         Some(path.into())
     }
 
-    /// How far above its base an object reaches.
+    /// Returns the size of the object in memory.
     fn extent(&self) -> u64 {
         let loaded = self.rows.iter().filter(|row| row.kind == PT_LOAD);
         loaded.map(|row| row.address.saturating_add(row.memory_size)).max().unwrap_or(0)
@@ -206,7 +209,7 @@ impl Row {
     }
 }
 
-/// A little-endian number; both architectures with a tracer are little-endian.
+/// Reads a little-endian integer. Both architectures with a tracer are little-endian.
 fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
     let mut whole = [0u8; 8];
     whole[..size].copy_from_slice(&bytes[at..at + size]);
@@ -221,7 +224,7 @@ pub(super) struct Breakpoint {
 }
 
 impl Breakpoint {
-    /// Sets it.
+    /// Inserts the breakpoint.
     pub(super) fn set(task: &Stopped, entry: u64) -> Option<Breakpoint> {
         let mut bytes = [0u8; 8];
         if task.read(entry, &mut bytes) != 8 {
@@ -233,13 +236,13 @@ impl Breakpoint {
         Some(Breakpoint { entry, word })
     }
 
-    /// True where the task stands right after hitting it.
+    /// Returns true if the task has just hit the breakpoint.
     pub(super) fn is_hit(&self, task: &Stopped) -> bool {
         let at = task.call().map(|info| info.instruction_pointer);
         at.is_ok_and(|at| at == arch::after_breakpoint(self.entry))
     }
 
-    /// Takes it out and puts the task back to the instruction that was there.
+    /// Removes the breakpoint and moves the task back to the original instruction.
     pub(super) fn take_out(self, task: &Stopped) -> std::io::Result<()> {
         task.poke(self.entry, self.word)?;
         arch::rewind(task, self.entry)

@@ -1,21 +1,22 @@
-//! The seccomp filter: a short BPF program that makes the named calls of every known
-//! convention stop and lets all else run.
+//! Builds the seccomp filter: a short BPF program that stops the named calls of every known calling
+//! convention and allows all others.
 
 use super::arch::{self, Abi};
-use super::calls::{AT_EMPTY_PATH, Meaning, meaning, stat_flags};
+use super::calls::{AT_EMPTY_PATH, Role, role, stat_flags};
 
 /// `SECCOMP_RET_TRACE`.
 const TRACE: u32 = 0x7ff0_0000;
 /// `SECCOMP_RET_ALLOW`.
 const ALLOW: u32 = 0x7fff_0000;
 
-/// The filter's instructions. A call of an unknown convention is let pass.
+/// Returns the filter's instructions. Calls of an unknown calling convention are allowed.
 pub(super) fn program() -> Vec<libc::sock_filter> {
-    // struct seccomp_data: the number at 0, the convention at 4.
+    // struct seccomp_data has the call's number at offset 0 and the convention at 4.
     let mut program = vec![load(4)];
     for abi in arch::abis() {
         let block = block(abi);
-        // The blocks are far shorter than the 255 instructions a jump can pass.
+        // A jump offset is one byte; a test asserts that the blocks are shorter than 200
+        // instructions.
         let length = u8::try_from(block.len()).unwrap_or(u8::MAX);
         program.push(jump_equal(abi.arch, 0, length));
         program.extend(block);
@@ -24,9 +25,9 @@ pub(super) fn program() -> Vec<libc::sock_filter> {
     program
 }
 
-/// Loads the number and compares it with each that stops.
+/// Returns instructions that compare the call's number with each number that stops.
 fn block(abi: &Abi) -> Vec<libc::sock_filter> {
-    let stop = |row: &&(u32, &str)| meaning(row.1) != Meaning::Other;
+    let stop = |row: &&(u32, &str)| role(row.1) != Role::Other;
     let numbers: Vec<&(u32, &str)> = abi.names().iter().filter(stop).collect();
     let mut block = vec![load(0)];
     if abi.variant_bit != 0 {
@@ -37,8 +38,8 @@ fn block(abi: &Abi) -> Vec<libc::sock_filter> {
             0,
         ));
     }
-    // Behind the comparisons: let pass; stop; one look at the flags for each place
-    // they can be in.
+    // The code after the comparisons is: allow; trace; and for each position of the flags argument,
+    // a check of the flags.
     let answers = numbers.len();
     let stop = answers + 1;
     let look = |at: usize| if at == 3 { stop + 1 } else { stop + 1 + LOOK };
@@ -53,13 +54,13 @@ fn block(abi: &Abi) -> Vec<libc::sock_filter> {
     block
 }
 
-/// Length of [`unless_of_descriptor`].
+/// Number of instructions of [`unless_of_descriptor`].
 const LOOK: usize = 6;
 
-/// Lets a stat of a descriptor pass (`AT_EMPTY_PATH` and a descriptor that is not
-/// `AT_FDCWD`), stops at others. The flags are argument `at`.
+/// Allows a stat of a descriptor (`AT_EMPTY_PATH` and a descriptor other than `AT_FDCWD`) and
+/// traces any other. `at` is the index of the flags argument.
 fn unless_of_descriptor(at: u32) -> [libc::sock_filter; LOOK] {
-    /// The lower half of an argument, which comes first on a little-endian machine.
+    /// Offset of the lower half of an argument, which comes first on a little-endian machine.
     const fn argument(at: u32) -> u32 {
         16 + 8 * at
     }
@@ -86,7 +87,7 @@ fn answer(value: u32) -> libc::sock_filter {
 }
 
 fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
-    // The codes of classic BPF are all below 256.
+    // All codes of classic BPF are below 256.
     libc::sock_filter { code: code as u16, jt, jf, k }
 }
 
@@ -94,7 +95,7 @@ fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
 mod tests {
     use super::*;
 
-    /// Runs the filter as the kernel does.
+    /// Interprets the filter as the kernel does.
     fn run(program: &[libc::sock_filter], arch: u32, number: u32, args: [u64; 6]) -> u32 {
         let mut accumulator = 0;
         let mut at = 0;
@@ -121,7 +122,7 @@ mod tests {
         let program = program();
         for abi in arch::abis() {
             for (number, name) in abi.names() {
-                let expected = if meaning(name) == Meaning::Other { ALLOW } else { TRACE };
+                let expected = if role(name) == Role::Other { ALLOW } else { TRACE };
                 assert_eq!(run(&program, abi.arch, *number, [3; 6]), expected, "{name}");
                 let variant = number | abi.variant_bit;
                 assert_eq!(run(&program, abi.arch, variant, [3; 6]), expected, "{name}, variant");

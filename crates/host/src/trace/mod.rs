@@ -1,32 +1,29 @@
-//! The tracer: runs a program under ptrace and tells what it looked for.
+//! Runs a program under ptrace and records the files it looks for.
 //!
-//! A seccomp filter, installed between fork and exec, makes the calls that look for
-//! files stop and lets all others run at full speed; a breakpoint at the program's entry
-//! point tells the loader's share from the program's. Each successful `execve` is an
-//! image of its own.
+//! A seccomp filter, installed between fork and exec, stops the program at the calls that look for
+//! files. All other calls run at full speed. A breakpoint at the program's entry point separates
+//! the loader's share from the program's. Each successful `execve` starts a new image.
 //!
-//! # What happens when the tracer dies
+//! # If the tracer dies
 //!
-//! A filter cannot be taken back, and where nobody watches any more the kernel answers
-//! the calls it names with `ENOSYS`. So:
+//! A seccomp filter cannot be removed. If no tracer is attached, the kernel fails the filtered
+//! calls with `ENOSYS`. Four measures keep the program alive:
 //!
-//! - whatever asks *this* process to end (`SIGTERM`, `SIGHUP`, `SIGINT`, …) is handed on
-//!   to the program, and the tracer ends when the program does;
-//! - processes that outlive the program are served until they end ([`Rest`]);
-//! - [`Supervisor`] puts the tracer into a child of the process that the user started: killing
-//!   that one, by whatever signal, ends neither program nor tracer;
-//! - with [`Options::all_syscalls`] and [`Options::until_entry`] there is no filter, and
-//!   after the entry point nothing is left behind in the program.
+//! - The tracer forwards signals that would end it (`SIGTERM`, `SIGHUP`, `SIGINT`, …) to the
+//!   program. It ends when the program ends.
+//! - The tracer serves processes that outlive the program until they end ([`Rest`]).
+//! - [`Supervisor`] runs the tracer in a child of the process that the user started. Any signal,
+//!   `SIGKILL` included, can end the supervisor; the program and the tracer go on.
+//! - [`Options::all_syscalls`] and [`Options::until_entry`] install no filter. After the entry
+//!   point they leave nothing in the program.
 //!
-//! What remains: a `SIGKILL` aimed at the tracing process itself breaks a filtered
-//! program's next lookup, and a program that has not reached its entry point dies of the
-//! breakpoint there.
+//! One case remains. If the tracing process itself gets `SIGKILL`, the next lookup of a filtered
+//! program fails. A program that has not reached its entry point dies at the breakpoint.
 //!
 //! # Layers
 //!
-//! [`run`] → `tracer` (the event loop) → `stopped` (a stopped task, the only thing that
-//! can be asked or resumed) → `sys` (the system calls). `arch` holds what differs between
-//! machines.
+//! [`run`] → `tracer` (the event loop) → `stopped` (a stopped task; no other task can be inspected
+//! or resumed) → `sys` (the system calls). `arch` has the differences between architectures.
 
 mod arch;
 mod calibrate;
@@ -38,12 +35,13 @@ mod exec;
 mod filter;
 mod report;
 mod rest;
+mod shared_cpu;
 mod signals;
 mod spawn;
 mod stopped;
 mod supervisor;
 mod sys;
-mod together;
+mod task;
 mod tracer;
 mod untraced;
 
@@ -53,42 +51,43 @@ use std::path::PathBuf;
 use becalm_core::observe::Lookup;
 
 use count::Counting;
+use shared_cpu::SharedCpu;
 use spawn::{Body, Exec, Failed, spawn};
-use together::Together;
 use tracer::Tracer;
 
 pub use entry::{Entered, time_to_entry};
 pub use error::TraceError;
 pub use report::{Calibration, Exit, Image, Note, Share, Traced};
 pub use rest::Rest;
+pub use shared_cpu::keep_off_this_processor;
 pub use supervisor::Supervisor;
-pub use together::keep_off_this_processor;
 pub use untraced::{Untraced, run_untraced};
 
-/// The program to run. Its standard streams, terminal and process group are ours.
+/// A program to run. It shares this process's standard streams, terminal and process group.
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// A path, or a name to be looked for along `PATH`.
+    /// A path, or a name to search for along `PATH`.
     pub program: OsString,
     /// The arguments after the program's name.
     pub args: Vec<OsString>,
-    /// The whole environment; `None` for ours.
+    /// The whole environment; `None` inherits this process's.
     pub env: Option<Vec<(OsString, OsString)>>,
-    /// The current directory; `None` for ours.
+    /// The current directory; `None` inherits this process's.
     pub dir: Option<PathBuf>,
 }
 
 impl Command {
-    /// A command with our environment in our directory.
+    /// Creates a command that inherits the environment and the current directory.
     #[must_use]
     pub fn new(program: impl Into<OsString>, args: impl IntoIterator<Item = OsString>) -> Self {
         Command { program: program.into(), args: args.into_iter().collect(), env: None, dir: None }
     }
 
-    /// The file that is run: the program's path, or what `PATH` has of that name.
+    /// Returns the path of the file to execute, found along `PATH` if the name has no slash.
     ///
     /// # Errors
-    /// There is none, or none that may be executed.
+    /// Returns [`TraceError::NotFound`] if no such file exists, or [`TraceError::Exec`] if none of
+    /// the candidates is executable.
     pub fn file(&self) -> Result<PathBuf, TraceError> {
         match &self.env {
             Some(env) => spawn::find(self, env),
@@ -97,7 +96,7 @@ impl Command {
     }
 }
 
-/// What to watch.
+/// Options of a traced run.
 #[derive(Debug)]
 pub struct Options {
     /// Count the program's child processes too.
@@ -106,14 +105,14 @@ pub struct Options {
     pub all_syscalls: bool,
     /// Stop watching when the first image reaches its entry point.
     pub until_entry: bool,
-    /// Lookups of the loader kept for each image.
+    /// Maximum number of the loader's lookups kept for each image.
     pub max_lookups: usize,
-    /// The process that stands before this one, from [`Supervisor::enter`].
+    /// The supervisor process of this tracer, from [`Supervisor::enter`].
     pub supervisor: Option<Supervisor>,
 }
 
 impl Options {
-    /// True where a filter shall choose the calls that stop.
+    /// Returns true if a seccomp filter chooses the calls that stop.
     fn wants_filter(&self) -> bool {
         !self.all_syscalls && !self.until_entry
     }
@@ -131,38 +130,38 @@ impl Default for Options {
     }
 }
 
-/// Which side of the entry point a lookup is on.
+/// Position of a lookup relative to the entry point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Before it.
+    /// Before the entry point.
     Loader,
-    /// After it.
+    /// After the entry point.
     Program,
 }
 
-/// One lookup, as it happens.
+/// A lookup, reported when it ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     /// Process id.
     pub pid: u32,
     /// Index of the image among those of [`Traced::images`].
     pub image: usize,
-    /// Which side of the entry point.
+    /// Position relative to the entry point.
     pub phase: Phase,
     /// The lookup.
     pub lookup: &'a Lookup,
 }
 
-/// Who is told of what happens while it happens: in the middle of the run, so that what
-/// takes long had better be done by another thread.
+/// Receives the events of a run while the program runs. The program waits during each call, so slow
+/// work belongs on another thread.
 pub trait Listener {
-    /// A lookup of a counted process is over.
+    /// Called when a lookup of a counted process has ended.
     fn looked_up(&mut self, event: Event<'_>) {
         let _ = event;
     }
 
-    /// A program is about to begin, at this index among [`Traced::images`]; what is
-    /// known of it is known, and nothing counted.
+    /// Called before a program starts, with the image's index among [`Traced::images`]. The image
+    /// has its path and environment, and no counts yet.
     fn began(&mut self, index: usize, image: &Image) {
         let _ = (index, image);
     }
@@ -174,18 +173,18 @@ impl<F: FnMut(Event<'_>)> Listener for F {
     }
 }
 
-/// Runs a program and watches it to its end, or to its entry point.
+/// Runs a program and traces it to its end, or to its entry point.
 ///
 /// # Errors
-/// The program could not be started or watched; nothing of it is left running.
+/// Returns an error if the program could not be started or traced. No process is left running.
 pub fn run(command: &Command, options: Options) -> Result<Traced, TraceError> {
     run_with(command, options, &mut |_: Event<'_>| ())
 }
 
-/// As [`run`], and tells `listener` of what happens while it happens.
+/// Does the same as [`run`] and reports each event to `listener`.
 ///
 /// # Errors
-/// As [`run`].
+/// Returns the same errors as [`run`].
 pub fn run_with(
     command: &Command,
     options: Options,
@@ -196,12 +195,12 @@ pub fn run_with(
         Failed::Fork(source) => TraceError::Fork { command: path.clone(), source },
         Failed::Seize(source) => TraceError::NotPermitted { command: path.clone(), source },
     };
-    let together = Together::begin();
+    let shared_cpu = SharedCpu::begin();
     let mut child = spawn(&Body::Exec(exec), options.wants_filter()).map_err(failed)?;
-    let together = together.map(|together| together.with(child.pid));
-    let handing_on = signals::hand_on(child.pid);
+    let shared_cpu = shared_cpu.map(|shared_cpu| shared_cpu.with_child(child.pid));
+    let forwarding = signals::forward_to(child.pid);
     let overhead = match calibrate::measure(&mut child) {
-        Ok(measured) if together.is_none() => measured.with(measured),
+        Ok(measured) if shared_cpu.is_none() => measured.with(measured),
         Ok(measured) => measured,
         Err(error) => {
             child.abandon();
@@ -209,12 +208,12 @@ pub fn run_with(
         }
     };
     let dir = command.dir.clone().unwrap_or_default();
-    let mut tracer = Tracer::new(child, (path, dir), options, (overhead, together), listener);
+    let mut tracer = Tracer::new(child, (path, dir), options, (overhead, shared_cpu), listener);
     tracer.watch()?;
     let exit = tracer.exit.unwrap_or(Exit::Running);
     let rest = match exit {
-        Exit::Running => Some(Rest::new(Some(tracer.root()), handing_on)),
-        _ if tracer.leaves_filtered() => Some(Rest::new(None, handing_on)),
+        Exit::Running => Some(Rest::new(Some(tracer.root()), forwarding)),
+        _ if tracer.leaves_filtered() => Some(Rest::new(None, forwarding)),
         _ => None,
     };
     let supervisor = tracer.options.supervisor.take();

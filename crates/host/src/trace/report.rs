@@ -1,4 +1,4 @@
-//! What a traced run gives back: images, shares, how it ended, what to know about it.
+//! Result of a traced run: its images, their shares, its end and its notes.
 
 use becalm_core::observe::tally::{ClassTally, Missed};
 use becalm_core::observe::{Class, Lookup, SyscallRow};
@@ -7,35 +7,37 @@ use bstr::BString;
 /// A traced run.
 #[derive(Debug)]
 pub struct Traced {
-    /// One element for each successful `execve` of the program, in order; with
-    /// [`super::Options::follow`] those of all its processes, and one for each fork
+    /// One element for each successful `execve` of the program, in order. With
+    /// [`super::Options::follow`] this includes all child processes, and one element for each fork
     /// that ran without an `execve` of its own.
     pub images: Vec<Image>,
-    /// How the program ended.
+    /// The program's end.
     pub exit: Exit,
-    /// What watching costs on this machine.
+    /// The cost of tracing on this machine.
     pub overhead: Calibration,
-    /// What a reader should know of this run.
+    /// Facts that a reader of the result needs to know.
     pub notes: Vec<Note>,
-    /// What is still to be looked after; see [`super::Rest`].
+    /// The processes that still need this tracer; see [`super::Rest`].
     pub rest: Option<super::Rest>,
-    /// [`super::Options::supervisor`], to be let go when the report was given.
+    /// The supervisor from [`super::Options::supervisor`], to be released after the report was
+    /// printed.
     pub supervisor: Option<super::Supervisor>,
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// With this code.
+    /// Exited with this code.
     Code(u8),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
-    /// It still runs, no longer watched: [`super::Options::until_entry`].
+    /// Still running and no longer traced: [`super::Options::until_entry`].
     Running,
 }
 
 impl Exit {
-    /// The exit code a shell would report: 128+n for a signal; `None` while it runs.
+    /// Returns the exit code that a shell would report: 128+n for a signal, `None` for a running
+    /// program.
     #[must_use]
     pub fn code(self) -> Option<u8> {
         match self {
@@ -46,149 +48,147 @@ impl Exit {
     }
 }
 
-/// One program in one process: from an `execve` (or a fork) to the next or the end.
+/// One program in one process, from an `execve` or a fork to the next `execve` or the end.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
-    /// The file the kernel runs, links resolved; for a script that of its interpreter.
+    /// The file that the kernel executes, with symbolic links resolved. For a script this is its
+    /// interpreter.
     pub path: BString,
-    /// The path as it was handed to `execve`; that of a script is the script's.
+    /// The path passed to `execve`. For a script this is the script's path.
     pub exec_path: BString,
     /// Process id.
     pub pid: u32,
-    /// True where the image began with a fork and not with an `execve`.
+    /// True if the image began with a fork and not with an `execve`.
     pub forked: bool,
-    /// True where the entry point was reached: the loader is through.
+    /// True if the entry point was reached, so that the loader has finished.
     pub reached_entry: bool,
-    /// The interpreter's path, as the program names it; `None` for a static program.
+    /// The interpreter's path in the program's `PT_INTERP`; `None` for a static program.
     pub interpreter: Option<BString>,
-    /// From the `execve` to the entry point.
+    /// The share from the `execve` to the entry point.
     pub loader: Share,
-    /// From the entry point to the end of the image.
+    /// The share from the entry point to the end of the image.
     pub program: Share,
-    /// The lookups of the loader before the entry point, call by call, in order: what
-    /// is to be joined with the model by [`becalm_core::observe::attribute()`]. At most
+    /// The loader's lookups before the entry point, in order, for
+    /// [`becalm_core::observe::attribute()`] to join with the model. At most
     /// [`super::Options::max_lookups`].
     pub lookups: Vec<Lookup>,
-    /// Lookups of the loader beyond that.
+    /// Number of the loader's lookups beyond that limit.
     pub dropped: u64,
-    /// Lookups before the entry point that were not the loader's but of the
-    /// initialisers of libraries: counted in the loader's share, not kept.
+    /// Number of lookups before the entry point that initialisers of libraries made. They count in
+    /// the loader's share and are not kept.
     pub initialisers: u64,
-    /// The program's share by who searches, worst first.
+    /// The program's lookups by class, most misses first.
     pub classes: Vec<(Class, ClassTally)>,
-    /// The lookups of [`Class::Dlopen`], call by call, in order: what
-    /// [`becalm_core::observe::dlopens()`] finds the requesters of. At most
-    /// [`super::Options::max_lookups`].
+    /// The lookups of [`Class::Dlopen`], in order, for [`becalm_core::observe::dlopens()`] to
+    /// attribute to requesters. At most [`super::Options::max_lookups`].
     pub dlopens: Vec<Lookup>,
-    /// Lookups of that class beyond that.
+    /// Number of lookups of that class beyond that limit.
     pub dlopens_dropped: u64,
-    /// The program's environment, as far as a loader or a class looks at it: `LD_*`,
-    /// `GLIBC_TUNABLES`, `BECALM` and [`becalm_core::observe::classes::VARIABLES`].
+    /// The environment variables that a loader or a class reads: `LD_*`, `GLIBC_TUNABLES`, `BECALM`
+    /// and [`becalm_core::observe::classes::VARIABLES`].
     pub environment: Vec<(BString, BString)>,
-    /// `AT_SECURE`: the loader is in secure-execution mode.
+    /// `AT_SECURE`: the loader runs in secure-execution mode.
     pub secure: bool,
 }
 
-/// What one phase of an image cost.
+/// Calls and time of one phase of an image.
 #[derive(Clone, Debug, Default)]
 pub struct Share {
-    /// Calls by name, the most time first: those that look for files, or all of them
-    /// with [`super::Options::all_syscalls`].
+    /// Calls by name, ordered by total time, most first. Without [`super::Options::all_syscalls`]
+    /// only the calls that look for files.
     pub histogram: Vec<SyscallRow>,
-    /// Lookups that succeeded.
+    /// Number of lookups that succeeded.
     pub hits: u64,
-    /// Lookups that failed, and what they took.
+    /// Lookups that failed, and the time they took.
     pub missed: Missed,
-    /// Time from the first to the last moment of the phase in nanoseconds, as the clock
-    /// on the wall tells it, tracer and all.
+    /// Wall-clock time of the phase in nanoseconds, including the tracer's.
     pub wall_ns: u64,
-    /// How much of `wall_ns` was the tracer's, as far as [`Calibration`] can tell.
+    /// The tracer's part of `wall_ns`, estimated from [`Calibration`].
     pub tracer_ns: u64,
 }
 
 impl Share {
-    /// The time of the phase without the tracer, in nanoseconds.
+    /// Returns the time of the phase without the tracer's part, in nanoseconds.
     #[must_use]
     pub fn net_ns(&self) -> u64 {
         self.wall_ns.saturating_sub(self.tracer_ns)
     }
 }
 
-/// What watching costs, measured on calls of `getppid`: before the run with tracer and
-/// program on one processor, as they are while it starts; once they no longer are,
-/// wherever the kernel puts them.
+/// Cost of tracing, measured on calls of `getppid`. The first measurement is made before the run
+/// with tracer and program on one processor. The second is made once they no longer share a
+/// processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calibration {
-    /// The part of one call's measured time that is the tracer's, in nanoseconds: it
-    /// is subtracted from each.
+    /// The tracer's part of one call's measured duration, in nanoseconds. It is subtracted from
+    /// each call.
     pub call_ns: u64,
-    /// What a watched call costs more than one that is not watched, in nanoseconds.
+    /// Additional cost of a traced call over an untraced one, in nanoseconds.
     pub cycle_ns: u64,
-    /// As `call_ns`, wherever the two run; 0 where that was never needed.
+    /// `call_ns` for different processors; 0 if it was never needed.
     pub apart_call_ns: u64,
-    /// As `cycle_ns`, likewise.
+    /// `cycle_ns` for different processors; 0 if it was never needed.
     pub apart_cycle_ns: u64,
-    /// Calls measured, in each of the two.
+    /// Number of calls in each measurement.
     pub samples: u32,
 }
 
 impl Calibration {
-    /// This one, made on one processor, with one made anywhere.
+    /// Adds a measurement made on different processors to this one.
     pub(super) fn with(self, apart: Calibration) -> Calibration {
         Calibration { apart_call_ns: apart.call_ns, apart_cycle_ns: apart.cycle_ns, ..self }
     }
 
-    /// True once it was measured wherever the two run.
+    /// Returns true if the cost on different processors was measured.
     pub(super) fn has_apart(&self) -> bool {
         self.apart_cycle_ns != 0
     }
 }
 
-/// What a reader should know of a run.
+/// A fact that a reader of the result needs to know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Note {
-    /// The kernel gives no set-id or file-capability rights to a program that is
-    /// watched by one who has no right to watch it.
+    /// The kernel ignored the program's set-id bits or file capabilities, because the tracer has no
+    /// right to trace a privileged program.
     PrivilegesDropped {
         /// The program.
         path: BString,
     },
-    /// The program wanted to watch itself or another (`ptrace`); what is watched
-    /// already cannot be watched again, and it was told `EPERM`.
+    /// The program called `ptrace`. A traced process cannot be traced again, so the call failed
+    /// with `EPERM`.
     TracesItself {
         /// Its process id.
         pid: u32,
     },
-    /// No filter could be installed; every system call stopped, at more cost.
+    /// No filter could be installed. Every system call stopped, which costs more.
     NoFilter {
         /// Errno.
         errno: i32,
     },
-    /// The filter was installed under `no_new_privs`, as it has to be without
+    /// The filter was installed under `no_new_privs`, which the kernel requires without
     /// `CAP_SYS_ADMIN`.
     NoNewPrivileges,
-    /// The loader was started as a program (`ld.so PROGRAM`): its work is not told
-    /// apart from the program's.
+    /// The loader was started as a program (`ld.so PROGRAM`). Its work counts as the program's.
     LoaderAsProgram {
         /// The loader.
         path: BString,
     },
-    /// A 32-bit program.
+    /// The program is a 32-bit one.
     ThirtyTwoBit {
         /// The program.
         path: BString,
     },
-    /// Calls of an architecture that is not decoded were not counted.
+    /// The program made calls of an architecture that is not decoded. They were not counted.
     Undecoded {
         /// `AUDIT_ARCH_*` of `<linux/audit.h>`.
         arch: u32,
     },
-    /// Processes of the program still run; see [`super::Rest`].
+    /// Processes of the program are still running; see [`super::Rest`].
     LeftRunning {
         /// How many.
         processes: usize,
     },
-    /// The entry point could not be watched: all is in the program's share.
+    /// The breakpoint at the entry point could not be set. All calls count as the program's.
     NoEntry {
         /// The program.
         path: BString,

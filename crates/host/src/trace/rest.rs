@@ -1,35 +1,36 @@
-//! What is left when a run is over.
+//! Serves the processes that are left at the end of a run.
 
 use std::marker::PhantomData;
 
 use super::Exit;
-use super::signals::HandingOn;
+use super::signals::Forwarding;
 use super::stopped::{self, End, Until, Waited, Why};
 use super::sys::Pid;
 
-/// What is still to be looked after when a run is over: processes that outlived the
-/// program (the filter is theirs too), or the program itself when it is no longer
-/// watched. To be called after the report was given, in the thread of the run; dropping
-/// it leaves filtered processes without an answer.
+/// The processes that still need the tracer at the end of a run: processes that outlived the
+/// program and have its filter, or the program itself if it is no longer traced. Call
+/// [`Rest::finish`] after printing the report, in the thread of the run. If a `Rest` is dropped,
+/// lookups of the filtered processes fail.
 #[derive(Debug)]
 pub struct Rest {
     program: Option<Pid>,
-    handing_on: HandingOn,
-    // Only the thread that traces may serve.
+    forwarding: Forwarding,
+    // ptrace accepts requests only from the thread that attached.
     _thread: PhantomData<*const ()>,
 }
 
 impl Rest {
-    /// Processes with a filter, or a program that runs on by itself.
-    pub(super) fn new(program: Option<Pid>, handing_on: HandingOn) -> Rest {
-        Rest { program, handing_on, _thread: PhantomData }
+    /// Creates the rest of a run: filtered processes, or a program that runs without the tracer.
+    pub(super) fn new(program: Option<Pid>, forwarding: Forwarding) -> Rest {
+        Rest { program, forwarding, _thread: PhantomData }
     }
 
-    /// Serves them until the last has ended; how the program ended, where that was open.
+    /// Serves the processes until the last one has ended. Returns the program's end if it was still
+    /// running.
     #[must_use]
     pub fn finish(self) -> Option<Exit> {
         if self.program.is_none() {
-            self.handing_on.program_ended();
+            self.forwarding.program_ended();
         }
         let mut exit = None;
         while let Ok(waited) = stopped::wait(self.program) {

@@ -1,15 +1,15 @@
-//! Signals while a program is watched: those a terminal sends reach the program by
-//! themselves, those somebody sends to the tracer are handed on.
+//! Forwards signals to the traced program. A terminal's signals reach the program directly; signals
+//! sent to the tracer by another process are forwarded.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::sys::Pid;
 
-/// The process that signals are handed on to; 0 for none.
+/// The process that receives the signals; 0 for none.
 static TARGET: AtomicI32 = AtomicI32::new(0);
 
 /// Signals that would end or stop the tracer, or that a program may wait for.
-const HANDED_ON: [i32; 11] = [
+const FORWARDED: [i32; 11] = [
     libc::SIGINT,
     libc::SIGQUIT,
     libc::SIGTERM,
@@ -23,18 +23,18 @@ const HANDED_ON: [i32; 11] = [
     libc::SIGCONT,
 ];
 
-/// While it lives, signals are handed on.
+/// Forwards signals until it is dropped.
 #[derive(Debug)]
-pub(super) struct HandingOn {
+pub(super) struct Forwarding {
     before: Vec<(i32, libc::sighandler_t)>,
 }
 
-/// Hands signals on to `pid`. A signal that is ignored (`nohup`) stays ignored. Only
-/// one run of a process does this at a time: signals belong to the process.
-pub(super) fn hand_on(pid: Pid) -> HandingOn {
+/// Forwards signals to `pid`. An ignored signal (`nohup`) stays ignored. Only one run of a process
+/// forwards signals at a time, because handlers belong to the process.
+pub(super) fn forward_to(pid: Pid) -> Forwarding {
     let free = TARGET.compare_exchange(0, pid, Ordering::SeqCst, Ordering::SeqCst).is_ok();
     let mut before = Vec::new();
-    for signal in HANDED_ON.into_iter().filter(|_| free) {
+    for signal in FORWARDED.into_iter().filter(|_| free) {
         if let Some(old) = replace(signal, handler as *const () as libc::sighandler_t) {
             if old == libc::SIG_IGN {
                 replace(signal, libc::SIG_IGN);
@@ -44,12 +44,12 @@ pub(super) fn hand_on(pid: Pid) -> HandingOn {
         }
     }
     quiet_stops(free);
-    HandingOn { before }
+    Forwarding { before }
 }
 
-impl HandingOn {
-    /// The program is gone: there is nobody to hand signals on to, and they shall no
-    /// longer end the process that serves its children.
+impl Forwarding {
+    /// Stops forwarding because the program has ended. The handlers stay installed, so the signals
+    /// do not end this process while it serves the program's children.
     pub(super) fn program_ended(&self) {
         if !self.before.is_empty() {
             TARGET.store(-1, Ordering::SeqCst);
@@ -57,7 +57,7 @@ impl HandingOn {
     }
 }
 
-impl Drop for HandingOn {
+impl Drop for Forwarding {
     fn drop(&mut self) {
         if !self.before.is_empty() {
             for (signal, old) in &self.before {
@@ -69,11 +69,11 @@ impl Drop for HandingOn {
     }
 }
 
-/// Sets a signal's handler and gives the one before.
+/// Sets a signal's handler and returns the previous one.
 #[allow(unsafe_code, reason = "handlers have no safe form")]
 fn replace(signal: i32, handler: libc::sighandler_t) -> Option<libc::sighandler_t> {
-    // SAFETY: both structs are numbers all through, for which zeros are valid; the
-    // handler given is a function of the signature SA_SIGINFO asks for, or a constant.
+    // SAFETY: zeros are valid for both structs, which consist of integers. The handler is a
+    // constant or a function with the signature that SA_SIGINFO requires.
     unsafe {
         let mut new: libc::sigaction = std::mem::zeroed();
         let mut old: libc::sigaction = std::mem::zeroed();
@@ -83,13 +83,13 @@ fn replace(signal: i32, handler: libc::sighandler_t) -> Option<libc::sighandler_
     }
 }
 
-/// Whether the kernel shall leave out the signal about each stop of a child: the tracer
-/// waits for stops anyway, and a signal that nobody wants still takes its time. Whoever
-/// handles `SIGCHLD` keeps what was asked for.
+/// Turns off the kernel's `SIGCHLD` for each stop of a child, or turns it on again. The tracer
+/// waits for stops anyway, and each delivered signal costs time. If the process has a handler for
+/// `SIGCHLD`, nothing changes.
 #[allow(unsafe_code, reason = "dispositions have no safe form")]
 fn quiet_stops(quiet: bool) {
-    // SAFETY: the struct is numbers all through, for which zeros are valid, and is
-    // filled by the first call; the second changes a flag of a default disposition.
+    // SAFETY: zeros are valid for the struct, which consists of integers. The first call fills it;
+    // the second changes one flag of the default disposition.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let known = libc::sigaction(libc::SIGCHLD, std::ptr::null(), &mut action) == 0;
@@ -100,18 +100,20 @@ fn quiet_stops(quiet: bool) {
     }
 }
 
-/// Hands a signal on that a process sent. The kernel's own (a terminal's ^C, ^Z) went
-/// to the whole process group, program included; what the program sends us is not meant
-/// for itself.
+/// Forwards a signal that a process sent. The kernel sends a terminal's ^C and ^Z to the whole
+/// process group, which includes the program. A signal that the program sends to the tracer is not
+/// forwarded back.
 #[allow(unsafe_code, reason = "a signal handler reads what the kernel hands it")]
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: under SA_SIGINFO the kernel hands a valid siginfo; `kill` and errno's
-    // address may be used in handlers.
+    // SAFETY: under SA_SIGINFO the kernel passes a valid siginfo. `kill` and the address of errno
+    // are safe to use in a signal handler.
     unsafe {
         let target = TARGET.load(Ordering::SeqCst);
+        // A positive si_code (SI_KERNEL among them) marks a signal that the kernel sent.
         let by_a_process = (*info).si_code <= 0;
         if target > 0 && by_a_process && (*info).si_pid() != target {
             let errno = *libc::__errno_location();
+            // The interrupted code may be about to read errno.
             libc::kill(target, signal);
             *libc::__errno_location() = errno;
         }

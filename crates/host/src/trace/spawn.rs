@@ -1,7 +1,7 @@
-//! Fork, attach, filter, exec: a child that is watched from its first instruction on.
+//! Fork, attach, filter, exec: starts a child that is traced from its first instruction on.
 //!
-//! The child waits until it is attached, installs the filter and becomes the program;
-//! what goes wrong it reports through a pipe that a successful `execve` closes.
+//! The child waits until the tracer is attached, installs the filter and calls `execve`. It reports
+//! errors through a pipe that a successful `execve` closes.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use super::stopped;
 use super::sys::{self, Pid};
 use super::{Command, TraceError};
 
-/// A child that is attached and waits to be let go.
+/// A child that is attached and waits for the go-ahead.
 pub(super) struct Spawned {
     /// Its process id.
     pub(super) pid: Pid,
@@ -22,43 +22,43 @@ pub(super) struct Spawned {
     reports: io::PipeReader,
 }
 
-/// What a child says before it becomes the program.
+/// A report of the child before its `execve`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// There is no filter.
+    /// The filter could not be installed.
     NoFilter(i32),
     /// The filter needed `no_new_privs`.
     NoNewPrivileges,
-    /// The directory cannot be entered.
+    /// The child could not enter the directory.
     Directory(i32),
     /// `execve` failed.
     Exec(i32),
 }
 
-/// Calls of `getppid` that each child makes once it is let go, for
-/// [`super::calibrate`]. Enough for a steady median, few enough not to be felt.
+/// Number of `getppid` calls that each child makes when it starts, for [`super::calibrate`]. The
+/// number is enough for a stable median and small enough to cost no noticeable time.
 pub(super) const CALLS: usize = 16;
 
-/// What the child does after those.
+/// The child's work after those calls.
 pub(super) enum Body {
-    /// Becomes a program.
+    /// Executes a program.
     Exec(Exec),
-    /// Ends.
+    /// Exits.
     End,
 }
 
-/// The arguments of `execve`, all allocated before the fork.
+/// The arguments of `execve`, allocated before the fork.
 pub(super) struct Exec {
     path: CString,
     dir: Option<CString>,
-    // What the pointers point to.
+    // Owns the memory that `argv` and `envp` point to.
     _strings: Vec<CString>,
     argv: Vec<*const libc::c_char>,
     envp: Vec<*const libc::c_char>,
 }
 
 impl Exec {
-    /// Finds the program and lays out its arguments.
+    /// Finds the program and builds its argument and environment arrays.
     pub(super) fn new(command: &Command) -> Result<(Exec, PathBuf), TraceError> {
         let env = command.env.clone().unwrap_or_else(|| std::env::vars_os().collect());
         let path = find(command, &env)?;
@@ -89,8 +89,8 @@ impl Exec {
     }
 }
 
-/// The file that a shell would run: the name itself where it holds a slash, else the
-/// first executable file along `PATH`.
+/// Returns the file that a shell would execute: the name itself if it has a slash, or the first
+/// executable file along `PATH`.
 pub(super) fn find(command: &Command, env: &[(OsString, OsString)]) -> Result<PathBuf, TraceError> {
     let name = &command.program;
     let not_found = || TraceError::NotFound { command: name.into() };
@@ -123,23 +123,23 @@ pub(super) fn find(command: &Command, env: &[(OsString, OsString)]) -> Result<Pa
     }))
 }
 
-/// Why nothing was spawned.
+/// Reason why no child was started.
 pub(super) enum Failed {
-    /// No pipe, no process.
+    /// The pipe or the process could not be created.
     Fork(io::Error),
-    /// It may not be attached.
+    /// The tracer may not attach.
     Seize(io::Error),
 }
 
-/// Forks a child and attaches to it. Where `filtered`, it installs the filter before its
+/// Forks a child and attaches to it. If `filtered`, the child installs the filter before its
 /// `execve`.
 pub(super) fn spawn(body: &Body, filtered: bool) -> Result<Spawned, Failed> {
     let (wait, go) = io::pipe().map_err(Failed::Fork)?;
     let (reports, report) = io::pipe().map_err(Failed::Fork)?;
     let filter = filtered.then(filter::program);
     #[allow(unsafe_code, reason = "std can start no child that is to be attached first")]
-    // SAFETY: the child makes system calls on memory allocated before the fork and
-    // nothing else, then ends: no lock another thread may hold is taken.
+    // SAFETY: the child only makes system calls on memory allocated before the fork, and then
+    // exits. It takes no lock that another thread may hold.
     let pid = unsafe {
         match libc::fork() {
             0 => child(
@@ -155,7 +155,7 @@ pub(super) fn spawn(body: &Body, filtered: bool) -> Result<Spawned, Failed> {
         return Err(Failed::Fork(io::Error::last_os_error()));
     }
     if let Err(error) = stopped::seize(pid) {
-        // Without the byte it waits for, the child ends by itself.
+        // Without the go-ahead byte the child exits.
         drop(go);
         let _ = sys::wait(Some(pid));
         return Err(Failed::Seize(error));
@@ -164,12 +164,12 @@ pub(super) fn spawn(body: &Body, filtered: bool) -> Result<Spawned, Failed> {
 }
 
 impl Spawned {
-    /// Lets the child go.
+    /// Gives the child the go-ahead.
     pub(super) fn go(&mut self) -> io::Result<()> {
         self.go.take().map_or(Ok(()), |mut go| go.write_all(b"g"))
     }
 
-    /// Ends a child that has not become a program and shall not.
+    /// Kills a child that has not called `execve`.
     pub(super) fn abandon(self) {
         sys::kill(self.pid, libc::SIGKILL);
         while let Ok((_, status)) = sys::wait(Some(self.pid)) {
@@ -179,10 +179,10 @@ impl Spawned {
         }
     }
 
-    /// What the child said. To be called once it is a program or has ended.
+    /// Returns the child's reports. Call this after the child's `execve` or its end.
     pub(super) fn reports(&mut self) -> Vec<Report> {
         let mut bytes = Vec::new();
-        // A report that cannot be read is one that was not made.
+        // If the pipe cannot be read, there are no reports.
         let _ = (&mut self.reports).take(64).read_to_end(&mut bytes);
         bytes.chunks_exact(5).filter_map(report).collect()
     }
@@ -199,7 +199,7 @@ fn report(bytes: &[u8]) -> Option<Report> {
     })
 }
 
-/// The child between fork and exec.
+/// The child's code between fork and exec.
 #[allow(unsafe_code, reason = "only bare system calls are allowed here")]
 unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]) -> ! {
     let [wait, go, report] = fds;
@@ -209,6 +209,7 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
         let mut byte = 0u8;
         loop {
             match libc::read(wait, (&raw mut byte).cast(), 1) {
+                // A closed pipe means that the tracer could not attach or has died.
                 1 => break,
                 -1 if *libc::__errno_location() == libc::EINTR => {}
                 _ => libc::_exit(127),
@@ -217,12 +218,13 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
         for _ in 0..CALLS {
             libc::syscall(libc::SYS_getppid);
         }
-        // Rust's start-up ignores it; the program is to find what a shell gives.
+        // Rust's runtime ignores SIGPIPE, and execve keeps ignored signals. A shell would start the
+        // program with the default.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         if let Body::Exec(Exec { dir: Some(dir), .. }) = body
             && libc::chdir(dir.as_ptr()) != 0
         {
-            say(report, b'D');
+            write_report(report, b'D');
             libc::_exit(127);
         }
         if let Some(filter) = filter {
@@ -231,7 +233,7 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
         match body {
             Body::Exec(exec) => {
                 libc::execve(exec.path.as_ptr(), exec.argv.as_ptr(), exec.envp.as_ptr());
-                say(report, b'E');
+                write_report(report, b'E');
                 libc::_exit(127)
             }
             Body::End => libc::_exit(0),
@@ -239,18 +241,18 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
     }
 }
 
-/// Installs the filter, under `no_new_privs` where it has to be.
+/// Installs the filter, under `no_new_privs` if the kernel requires it.
 #[allow(unsafe_code, reason = "runs between fork and exec")]
 unsafe fn install(filter: &[libc::sock_filter], report: i32) {
-    /// `SECCOMP_FILTER_FLAG_SPEC_ALLOW`: the filter is no sandbox and shall not slow
-    /// the program down.
+    /// `SECCOMP_FILTER_FLAG_SPEC_ALLOW` keeps speculation enabled: the filter is no sandbox and
+    /// must not slow the program down.
     const SPEC_ALLOW: libc::c_ulong = 4;
     let program = libc::sock_fprog {
         len: filter.len() as libc::c_ushort,
         filter: filter.as_ptr().cast_mut(),
     };
     let set = |flags: libc::c_ulong| {
-        // SAFETY: the kernel reads `len` instructions, which are there.
+        // SAFETY: the kernel reads `len` instructions from an array of that length.
         unsafe {
             libc::syscall(
                 libc::SYS_seccomp,
@@ -260,26 +262,27 @@ unsafe fn install(filter: &[libc::sock_filter], report: i32) {
             ) == 0
         }
     };
-    // SAFETY: `prctl` with numbers, and writes to a pipe of this process.
+    // SAFETY: `prctl` takes integers, and the report goes to a pipe of this process.
     unsafe {
         if set(SPEC_ALLOW) {
             return;
         }
+        // EACCES means that the process has neither CAP_SYS_ADMIN nor no_new_privs.
         if *libc::__errno_location() == libc::EACCES {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
             if set(SPEC_ALLOW) {
-                say(report, b'N');
+                write_report(report, b'N');
                 return;
             }
         }
-        say(report, b'F');
+        write_report(report, b'F');
     }
 }
 
 /// Writes a report: a letter and errno.
 #[allow(unsafe_code, reason = "runs between fork and exec")]
-unsafe fn say(report: i32, what: u8) {
-    // SAFETY: five bytes of the stack are written to a pipe.
+unsafe fn write_report(report: i32, what: u8) {
+    // SAFETY: `write` reads five bytes of an array of that length.
     unsafe {
         let errno = (*libc::__errno_location()).to_ne_bytes();
         let bytes = [what, errno[0], errno[1], errno[2], errno[3]];

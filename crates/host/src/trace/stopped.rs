@@ -1,5 +1,5 @@
-//! A stopped task as a type: only it can be asked, and resuming consumes it, so that a
-//! request to a running task does not compile.
+//! Represents a stopped task as a type. Only a [`Stopped`] can be inspected, and resuming it
+//! consumes it, so a request to a running task does not compile.
 
 use std::io;
 
@@ -7,14 +7,14 @@ use bstr::BString;
 
 use super::sys::{self, Pid, Request, SyscallInfo};
 
-/// A task that is stopped and stays so until it is resumed.
+/// A task that is stopped until it is resumed.
 #[derive(Debug)]
 #[must_use = "a stopped task stands still until it is resumed"]
 pub(super) struct Stopped {
     pid: Pid,
 }
 
-/// What a wait gave.
+/// The result of a wait.
 #[derive(Debug)]
 pub(super) enum Waited {
     /// A task stopped.
@@ -23,47 +23,47 @@ pub(super) enum Waited {
     End(Pid, End),
 }
 
-/// How a task ended.
+/// The end of a task.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
-    /// With this code.
+    /// Exited with this code.
     Code(u8),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
 }
 
-/// Why a task stopped.
+/// Reason for a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The filter names the call it is about to make.
+    /// The task is about to make a call that the filter names.
     Filter,
     /// A call begins or ends.
     Call,
-    /// It made a process or thread.
+    /// The task created a process or a thread.
     Birth,
     /// `execve` succeeded.
     Exec,
-    /// It was stopped with its whole process, by this signal.
+    /// This signal stopped the task's whole process.
     Group(i32),
-    /// It has just been attached, or its process goes on after a stop.
+    /// The task has just been attached, or its process continues after a stop.
     Attention,
-    /// It is about to get this signal.
+    /// The kernel is about to deliver this signal to the task.
     Signal(i32),
 }
 
-/// How a task goes on.
+/// The next stop of a resumed task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// The next call the filter names.
+    /// The next call that the filter names.
     Filter,
     /// The beginning or end of the next call.
     Call,
 }
 
-/// The longest path the kernel takes.
+/// The longest path that the kernel accepts.
 const PATH_MAX: usize = 4096;
 
-/// Waits for any task of this thread, or for one.
+/// Waits for any task traced by this thread, or for one.
 pub(super) fn wait(only: Option<Pid>) -> io::Result<Waited> {
     let (pid, status) = sys::wait(only)?;
     if libc::WIFEXITED(status) {
@@ -74,6 +74,8 @@ pub(super) fn wait(only: Option<Pid>) -> io::Result<Waited> {
         return Ok(Waited::End(pid, End::Signal(libc::WTERMSIG(status))));
     }
     let signal = libc::WSTOPSIG(status);
+    // With PTRACE_O_TRACESYSGOOD, bit 7 of SIGTRAP marks a stop at a call; event stops put the
+    // event into the bits above the signal.
     let why = match status >> 16 {
         libc::PTRACE_EVENT_SECCOMP => Why::Filter,
         libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => Why::Birth,
@@ -87,7 +89,7 @@ pub(super) fn wait(only: Option<Pid>) -> io::Result<Waited> {
     Ok(Waited::Stop(Stopped { pid }, why))
 }
 
-/// Attaches to a running task, which goes on running, and to all it will start.
+/// Attaches to a running task and to every task that it will create. The task keeps running.
 pub(super) fn seize(pid: Pid) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACEEXEC
@@ -98,32 +100,33 @@ pub(super) fn seize(pid: Pid) -> io::Result<()> {
     sys::ptrace(Request::Seize, pid, 0, options as u64)
 }
 
-/// Asks a running task to stop; one that has ended cannot and need not.
+/// Requests a stop of a running task. A task that has ended cannot stop and needs no request.
 pub(super) fn interrupt(pid: Pid) {
     let _ = sys::ptrace(Request::Interrupt, pid, 0, 0);
 }
 
 impl Stopped {
-    /// Its id.
+    /// Returns the task's id.
     pub(super) fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// The system call it is at.
+    /// Returns the system call at which the task stopped.
     pub(super) fn call(&self) -> io::Result<SyscallInfo> {
         sys::syscall_info(self.pid)
     }
 
-    /// After [`Why::Exec`], the id the task had before.
+    /// Returns the id that the task had before [`Why::Exec`].
     pub(super) fn former_id(&self) -> Option<Pid> {
         Pid::try_from(sys::event_message(self.pid).ok()?).ok()
     }
 
-    /// Bytes of its memory, as many as there are from `addr` on.
+    /// Reads memory of the task from `addr` on and returns the number of bytes read.
     pub(super) fn read(&self, addr: u64, into: &mut [u8]) -> usize {
         if let Ok(read) = sys::read_memory(self.pid, addr, into) {
             return read;
         }
+        // A process that is not dumpable forbids process_vm_readv, but a tracer may still peek.
         let mut read = 0;
         for chunk in into.chunks_mut(8) {
             let Ok(word) = sys::peek(self.pid, addr.wrapping_add(read as u64)) else { break };
@@ -133,8 +136,8 @@ impl Stopped {
         read
     }
 
-    /// The string at `addr`, up to its NUL, as long as a path may be; no longer than
-    /// what can be read. Read page by page: the next page may not be there.
+    /// Reads the string at `addr` up to its NUL, at most `PATH_MAX` bytes and at most as many as
+    /// are readable. Reads do not cross a page, because the next page may be unmapped.
     pub(super) fn string(&self, addr: u64) -> BString {
         const PAGE: u64 = 4096;
         const BITE: usize = 256;
@@ -142,9 +145,9 @@ impl Stopped {
         let mut buffer = [0u8; BITE];
         while text.len() < PATH_MAX {
             let from = addr.wrapping_add(text.len() as u64);
-            // The peek that stands in for a forbidden read is slow: small bites.
-            let mount_namespace = (PAGE - from % PAGE).min(BITE as u64) as usize;
-            let read = self.read(from, &mut buffer[..mount_namespace]);
+            // `peek` reads eight bytes a call, so short reads avoid fetching far beyond the NUL.
+            let size = (PAGE - from % PAGE).min(BITE as u64) as usize;
+            let read = self.read(from, &mut buffer[..size]);
             let end = buffer[..read].iter().position(|byte| *byte == 0);
             text.extend_from_slice(&buffer[..end.unwrap_or(read)]);
             if end.is_some() || read == 0 {
@@ -155,19 +158,19 @@ impl Stopped {
         text.into()
     }
 
-    /// Overwrites a word of its memory, read-only or not.
+    /// Overwrites a word of the task's memory, including read-only memory.
     pub(super) fn poke(&self, addr: u64, word: u64) -> io::Result<()> {
         sys::ptrace(Request::PokeText, self.pid, addr, word)
     }
 
-    /// Overwrites a word of its `struct user`: a register.
+    /// Overwrites a word of the task's `struct user`, which has the registers.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn poke_user(&self, offset: u64, word: u64) -> io::Result<()> {
         sys::ptrace(Request::PokeUser, self.pid, offset, word)
     }
 
-    /// Lets it go on, with a signal or with none (0). One that was killed meanwhile
-    /// will say so by its end.
+    /// Resumes the task and delivers `signal`, or none if it is 0. If the task was killed
+    /// meanwhile, the next wait reports its end.
     pub(super) fn resume(self, until: Until, signal: i32) {
         let request = match until {
             Until::Filter => Request::Cont,
@@ -176,12 +179,12 @@ impl Stopped {
         let _ = sys::ptrace(request, self.pid, 0, signal as u64);
     }
 
-    /// Leaves it in the stop of its whole process until that ends.
+    /// Leaves the task stopped until its whole process continues.
     pub(super) fn listen(self) {
         let _ = sys::ptrace(Request::Listen, self.pid, 0, 0);
     }
 
-    /// Lets it go on, no longer watched.
+    /// Resumes the task and stops tracing it.
     pub(super) fn detach(self, signal: i32) {
         let _ = sys::ptrace(Request::Detach, self.pid, 0, signal as u64);
     }

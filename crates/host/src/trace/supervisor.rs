@@ -1,4 +1,4 @@
-//! The process before the tracer: see [`Supervisor`].
+//! Runs the tracer in a child of the process that the user started: see [`Supervisor`].
 
 #![allow(unsafe_code, reason = "fork, waitpid and _exit have no safe form")]
 
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::signals;
 use super::sys::{self, Pid};
 
-/// The process that the user started, when the tracer is a child of it. It passes
-/// signals on, stops and goes on as the program does, and ends with its exit code;
-/// killing it ends neither program nor tracer.
+/// The process that the user started, if the tracer runs in a child of it. The supervisor forwards
+/// signals, stops and continues together with the program, and exits with the program's exit code.
+/// Killing the supervisor ends neither the program nor the tracer.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     pid: Pid,
@@ -19,12 +19,12 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Forks; returns in the child. The parent stays in here and exits with the code
-    /// that [`Supervisor::release`] names, or with that of the child. To be called before any
-    /// thread is started.
+    /// Forks and returns in the child. The parent stays in this function and exits with the code
+    /// passed to [`Supervisor::release`], or with the child's exit code. Call this before starting
+    /// any thread.
     ///
     /// # Errors
-    /// No process could be made; the caller goes on without.
+    /// Returns the error of `socketpair` or `fork`. The caller can then trace without a supervisor.
     pub fn enter() -> io::Result<Supervisor> {
         let (ours, theirs) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
@@ -34,7 +34,8 @@ impl Supervisor {
         )?;
         // SAFETY: getpid takes nothing.
         let pid = unsafe { libc::getpid() };
-        // SAFETY: the caller has no other thread, so that the child is a whole process.
+        // SAFETY: the caller has no other thread, so the child inherits no lock that another thread
+        // holds.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -43,64 +44,65 @@ impl Supervisor {
             }
             tracer => {
                 drop(theirs);
-                stand_before(tracer, &ours)
+                supervise(tracer, &ours)
             }
         }
     }
 
-    /// Lets the front exit with this code now, while this process goes on (to serve what
-    /// is left, see [`super::Rest`]).
+    /// Makes the supervisor exit with `code` now, while this process keeps serving the remaining
+    /// processes (see [`super::Rest`]).
     pub fn release(&self, code: u8) {
-        // A front that is gone needs no code.
+        // If the supervisor has already ended, nobody waits for the code.
         let _ = rustix::net::send(&self.line, &[code], rustix::net::SendFlags::NOSIGNAL);
     }
 
-    /// The program was stopped: a shell is to see that.
+    /// Stops the supervisor because the program stopped, so that a shell sees the job as stopped.
     pub(super) fn stop(&self) {
-        if self.is_there() {
+        if self.is_alive() {
             sys::kill(self.pid, libc::SIGSTOP);
         }
     }
 
-    /// The program goes on.
+    /// Continues the supervisor because the program continues.
     pub(super) fn go_on(&self) {
-        if self.is_there() {
+        if self.is_alive() {
             sys::kill(self.pid, libc::SIGCONT);
         }
     }
 
-    /// False once the front is gone: its id may be another's by then.
-    fn is_there(&self) -> bool {
+    /// Returns true if the supervisor still runs. After it ended, its process id may belong to
+    /// another process.
+    fn is_alive(&self) -> bool {
         // SAFETY: getppid takes nothing.
         unsafe { libc::getppid() == self.pid }
     }
 }
 
-/// The life of the front: hands signals on until the tracer lets it go or ends. What a
-/// terminal sends reaches the tracer and the program by itself.
-fn stand_before(tracer: Pid, line: &OwnedFd) -> ! {
-    let _handing_on = signals::hand_on(tracer);
+/// Runs the supervisor: forwards signals until the tracer releases it or ends. A terminal's signals
+/// reach the tracer and the program directly, because they share a process group.
+fn supervise(tracer: Pid, line: &OwnedFd) -> ! {
+    let _forwarding = signals::forward_to(tracer);
     let mut code = [0u8];
-    let said = loop {
+    let received = loop {
         match rustix::net::recv(line, &mut code[..], rustix::net::RecvFlags::empty()) {
             Err(rustix::io::Errno::INTR) => {}
-            said => break said,
+            received => break received,
         }
     };
-    let code = match said {
+    let code = match received {
         Ok((1, _)) => code[0],
-        // The line's other end is gone, and with it the tracer.
-        _ => code_of(tracer),
+        // The other end of the socket is closed, so the tracer has ended.
+        _ => exit_code_of(tracer),
     };
-    // SAFETY: nothing of this process is to be run or written any more.
+    // SAFETY: `_exit` runs no destructor and flushes no buffer of this process.
     unsafe { libc::_exit(i32::from(code)) }
 }
 
-/// The code of the tracer, which has ended or is about to.
-fn code_of(tracer: Pid) -> u8 {
+/// Waits for the tracer to end and returns its exit code.
+fn exit_code_of(tracer: Pid) -> u8 {
     let mut status = 0;
     loop {
-        // SAFETY: one status is written to where there is one.
+        // SAFETY: the kernel writes one status to a variable of that type.
         let pid = unsafe { libc::waitpid(tracer, &raw mut status, 0) };
         if pid == tracer {
             break;

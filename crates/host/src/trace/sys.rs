@@ -1,5 +1,5 @@
-//! The system calls of the tracer, each with the one `unsafe` it needs. All take process
-//! ids as numbers; [`super::stopped`] is what makes their use safe.
+//! Wraps the tracer's system calls, each with the one `unsafe` block that it needs. All take
+//! process ids as integers; [`super::stopped`] makes their use safe.
 
 #![allow(unsafe_code, reason = "ptrace, wait4 and process_vm_readv have no safe form")]
 
@@ -27,10 +27,10 @@ pub(super) enum Request {
     Listen = 0x4208,
 }
 
-/// `ptrace` of a request that takes two numbers.
+/// Calls `ptrace` with a request that takes two integers.
 pub(super) fn ptrace(request: Request, pid: Pid, addr: u64, data: u64) -> io::Result<()> {
-    // SAFETY: the requests of the enum take numbers and write nothing in this process;
-    // what they change is the traced one.
+    // SAFETY: these requests take integers and write nothing in this process. They change only the
+    // traced one.
     let result = unsafe { libc::syscall(libc::SYS_ptrace, request as i64, pid, addr, data) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -49,7 +49,7 @@ pub(super) struct SyscallInfo {
     body: [u64; 8],
 }
 
-/// What a stop at a system call is about.
+/// The system call at which a task stopped.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AtCall {
     /// The call is about to be made.
@@ -59,22 +59,23 @@ pub(super) enum AtCall {
         /// Its arguments.
         args: [u64; 6],
     },
-    /// The call is over.
+    /// The call has ended.
     Exit {
-        /// What it gave: a value, or an errno made negative.
+        /// Its result: a value or a negative errno.
         value: i64,
-        /// True for an errno.
+        /// True if the result is an errno.
         is_error: bool,
     },
-    /// No call.
+    /// The stop is not at a call.
     None,
 }
 
 impl SyscallInfo {
-    /// Reads the union by its tag (`PTRACE_SYSCALL_INFO_*`).
+    /// Decodes the union by its tag (`PTRACE_SYSCALL_INFO_*`).
     pub(super) fn at(&self) -> AtCall {
         let body = &self.body;
         match self.op {
+            // Tag 3 is a seccomp stop, whose first seven words are those of an entry.
             1 | 3 => AtCall::Entry {
                 number: body[0] as u32,
                 args: [body[1], body[2], body[3], body[4], body[5], body[6]],
@@ -89,8 +90,8 @@ impl SyscallInfo {
 pub(super) fn syscall_info(pid: Pid) -> io::Result<SyscallInfo> {
     let mut info = SyscallInfo::default();
     let size = size_of::<SyscallInfo>();
-    // SAFETY: the kernel writes at most `size` bytes to a struct of that size, whose
-    // fields are numbers: any bytes are valid.
+    // SAFETY: the kernel writes at most `size` bytes to a struct of that size. All its fields are
+    // integers, so any bytes are valid.
     let result = unsafe {
         libc::syscall(libc::SYS_ptrace, PTRACE_GET_SYSCALL_INFO, pid, size, &raw mut info)
     };
@@ -100,40 +101,42 @@ pub(super) fn syscall_info(pid: Pid) -> io::Result<SyscallInfo> {
 /// `PTRACE_GETEVENTMSG`.
 pub(super) fn event_message(pid: Pid) -> io::Result<u64> {
     let mut message: libc::c_ulong = 0;
-    // SAFETY: the kernel writes one `unsigned long` to where one is.
+    // SAFETY: the kernel writes one `unsigned long` to a variable of that type.
     let result =
         unsafe { libc::syscall(libc::SYS_ptrace, 0x4201i64, pid, 0usize, &raw mut message) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(message as u64) }
 }
 
-/// `PTRACE_PEEKDATA`: one word. Works where [`read_memory`] is not allowed, on a
-/// process that is not dumpable.
+/// `PTRACE_PEEKDATA`: reads one word. It also works on a process that is not dumpable, for which
+/// [`read_memory`] fails.
 pub(super) fn peek(pid: Pid, addr: u64) -> io::Result<u64> {
     let mut word: libc::c_ulong = 0;
-    // SAFETY: the raw call writes one word to where one is.
+    // SAFETY: the raw system call writes one word to a variable of that type.
     let result = unsafe { libc::syscall(libc::SYS_ptrace, 2i64, pid, addr, &raw mut word) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(word as u64) }
 }
 
-/// `process_vm_readv`: how many bytes of `into` were read.
+/// `process_vm_readv`: reads memory of a process and returns the number of bytes read.
 pub(super) fn read_memory(pid: Pid, addr: u64, into: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: addr as *mut libc::c_void, iov_len: into.len() };
-    // SAFETY: `local` covers a slice that is ours to write; `remote` is never followed
-    // in this process.
+    // SAFETY: `local` covers a slice that this function may write. The kernel does not follow
+    // `remote` in this process.
     let read = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
 
-/// Waits for a task of this thread: `(pid, status)`. With `only`, for that one.
+/// Waits for a task traced by this thread, or for `only`. Returns its id and status.
 pub(super) fn wait(only: Option<Pid>) -> io::Result<(Pid, i32)> {
+    // __WALL includes threads, which are no children in the sense of a plain wait. __WNOTHREAD
+    // excludes children of other threads, which other runs may trace.
     let flags = libc::__WALL | libc::__WNOTHREAD;
     loop {
         let mut status = MaybeUninit::<libc::c_int>::uninit();
-        // SAFETY: the kernel writes one status to where there is room for one.
+        // SAFETY: the kernel writes one status to memory of that size.
         let pid = unsafe { libc::waitpid(only.unwrap_or(-1), status.as_mut_ptr(), flags) };
         if pid > 0 {
-            // SAFETY: a call that gives a process has written its status.
+            // SAFETY: a call that returns a process id has written its status.
             return Ok((pid, unsafe { status.assume_init() }));
         }
         let error = io::Error::last_os_error();
@@ -143,13 +146,13 @@ pub(super) fn wait(only: Option<Pid>) -> io::Result<(Pid, i32)> {
     }
 }
 
-/// Sends a signal; one who is gone needs none.
+/// Sends a signal. If the process has ended, nothing happens.
 pub(super) fn kill(pid: Pid, signal: i32) {
-    // SAFETY: `kill` takes numbers and touches no memory of this process.
+    // SAFETY: `kill` takes integers and touches no memory of this process.
     unsafe { libc::kill(pid, signal) };
 }
 
-/// A task's process and that one's parent, as `/proc` tells them.
+/// Returns a task's process and that process's parent, from `/proc`.
 pub(super) fn process_and_parent(pid: Pid) -> Option<(Pid, Pid)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {

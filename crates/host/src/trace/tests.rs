@@ -1,5 +1,5 @@
-//! Programs made here, each with one habit a tracer has to live with; and equality with
-//! `strace` and with the model.
+//! Traces small programs that these tests compile, and compares the tracer with `strace` and with
+//! the model.
 
 mod counting;
 mod fixture;

@@ -1,4 +1,4 @@
-//! The event loop: stops come in, calls are counted, tasks go on.
+//! The event loop: receives stops, counts calls and resumes tasks.
 
 use std::borrow::Cow;
 use std::io;
@@ -11,16 +11,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::arch;
 use super::calibrate::{Cost, nanos};
-use super::calls::{Meaning, is_of_descriptor, lookup};
+use super::calls::{Role, is_of_descriptor, lookup};
 use super::count::{Call, Counting};
 use super::exec::{Breakpoint, Program};
+use super::shared_cpu::{SharedCpu, names_status};
 use super::spawn::{Report, Spawned};
 use super::stopped::{self, End, Stopped, Until, Waited, Why};
 use super::sys::{self, AtCall, Pid, SyscallInfo};
-use super::together::{Together, names_status};
-use super::{Calibration, Event, Exit, Listener, Note, Options, Phase, TraceError, calibrate};
+use super::task::{Pending, Process, Task};
+use super::{Calibration, Event, Exit, Listener, Note, Options, TraceError, calibrate};
 
-/// Everything about one traced run.
+/// State of a traced run.
 pub(super) struct Tracer<'a> {
     pub(super) options: Options,
     pub(super) overhead: Calibration,
@@ -28,63 +29,35 @@ pub(super) struct Tracer<'a> {
     command: PathBuf,
     dir: PathBuf,
     child: Spawned,
-    /// True where every call stops: there is no filter.
+    /// True if every call stops because there is no filter.
     no_filter: bool,
     tasks: FxHashMap<Pid, Task>,
-    /// Tasks that showed up and were over before whoever made them said so: what is
-    /// said then is old news.
+    /// Tasks that appeared and ended before the stop of their creator. That stop must not add them
+    /// again.
     gone: FxHashSet<Pid>,
     processes: FxHashMap<Pid, Process>,
     pub(super) images: Vec<Counting>,
     pub(super) notes: Vec<Note>,
     pub(super) exit: Option<Exit>,
-    /// While the loader of the program searches.
-    together: Option<Together>,
-    /// Since when the two had been together, while the program is answered where it may run.
-    aside: Option<Instant>,
-    /// True while the program is stopped and its front has been told.
-    front_stopped: bool,
-}
-
-/// A thread of the program.
-#[derive(Debug, Default)]
-struct Task {
-    /// Its process; `None` until its first stop.
-    process: Option<Pid>,
-    call: Option<Pending>,
-    /// True once whoever made it has said so.
-    told: bool,
-}
-
-/// A process that is counted.
-#[derive(Debug)]
-struct Process {
-    image: usize,
-    breakpoint: Option<Breakpoint>,
-}
-
-/// A call that has begun.
-#[derive(Debug)]
-struct Pending {
-    name: Cow<'static, str>,
-    image: usize,
-    phase: Phase,
-    lookup: Option<Lookup>,
-    cost: Cost,
-    began: Instant,
+    /// Set while tracer and program share a processor.
+    shared_cpu: Option<SharedCpu>,
+    /// Time at which sharing began, while the program reads its CPU affinity.
+    shared_since: Option<Instant>,
+    /// True if the program is stopped and the supervisor was stopped with it.
+    supervisor_stopped: bool,
 }
 
 impl<'a> Tracer<'a> {
-    /// A run of `child`, which was started with a filter or without.
+    /// Creates the state for `child`, which was started with a filter or without.
     pub(super) fn new(
         child: Spawned,
         (command, dir): (PathBuf, PathBuf),
         options: Options,
-        (overhead, together): (Calibration, Option<Together>),
+        (overhead, shared_cpu): (Calibration, Option<SharedCpu>),
         listener: &'a mut dyn Listener,
     ) -> Tracer<'a> {
         let no_filter = !options.wants_filter();
-        let root = Task { process: Some(child.pid), call: None, told: true };
+        let root = Task { process: Some(child.pid), call: None, announced: true };
         Tracer {
             tasks: [(child.pid, root)].into_iter().collect(),
             options,
@@ -99,13 +72,13 @@ impl<'a> Tracer<'a> {
             images: Vec::new(),
             notes: Vec::new(),
             exit: None,
-            together,
-            aside: None,
-            front_stopped: false,
+            shared_cpu,
+            shared_since: None,
+            supervisor_stopped: false,
         }
     }
 
-    /// Watches until the program ends or is let go.
+    /// Traces until the program ends or is detached.
     pub(super) fn watch(&mut self) -> Result<(), TraceError> {
         while self.exit.is_none() {
             match stopped::wait(None) {
@@ -116,6 +89,7 @@ impl<'a> Tracer<'a> {
         }
         let processes: FxHashSet<Pid> =
             self.tasks.iter().map(|(pid, task)| task.process.unwrap_or(*pid)).collect();
+        // A filter cannot be removed, so only tasks without one may run on alone.
         if self.no_filter {
             self.let_go();
         }
@@ -125,12 +99,12 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// True where processes are left that have the filter.
+    /// Returns true if processes with the filter are still running.
     pub(super) fn leaves_filtered(&self) -> bool {
         !self.no_filter && !self.tasks.is_empty()
     }
 
-    /// The program's process id.
+    /// Returns the program's process id.
     pub(super) fn root(&self) -> Pid {
         self.child.pid
     }
@@ -146,6 +120,8 @@ impl<'a> Tracer<'a> {
     }
 
     fn stopped(&mut self, task: Stopped, why: Why) {
+        // A new task's first stop and its creator's stop come in either order. After execve the
+        // task takes over the process's id, which is known.
         let pid = task.pid();
         if why != Why::Exec && self.tasks.get(&pid).is_none_or(|task| task.process.is_none()) {
             self.appeared(pid);
@@ -154,18 +130,18 @@ impl<'a> Tracer<'a> {
             Why::Filter | Why::Call => self.at_call(task),
             Why::Exec => self.became_program(task),
             Why::Birth => {
-                self.made(task.former_id());
+                self.created(task.former_id());
                 self.go_on(task, 0);
             }
             Why::Group(_) => {
                 if pid == self.root() {
-                    self.front_stopped = true;
+                    self.supervisor_stopped = true;
                     self.options.supervisor.iter().for_each(super::Supervisor::stop);
                 }
                 task.listen();
             }
             Why::Attention => {
-                if pid == self.root() && std::mem::take(&mut self.front_stopped) {
+                if pid == self.root() && std::mem::take(&mut self.supervisor_stopped) {
                     self.options.supervisor.iter().for_each(super::Supervisor::go_on);
                 }
                 self.go_on(task, 0);
@@ -175,21 +151,21 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// A task says that it has made another, which may have been seen already.
-    fn made(&mut self, newborn: Option<Pid>) {
+    /// Adds a task that another has created, unless it has ended already.
+    fn created(&mut self, newborn: Option<Pid>) {
         if let Some(newborn) = newborn.filter(|newborn| !self.gone.remove(newborn)) {
-            self.tasks.entry(newborn).or_default().told = true;
+            self.tasks.entry(newborn).or_default().announced = true;
         }
     }
 
-    /// A task is over, or no longer watched.
+    /// Removes a task that has ended or is no longer traced.
     fn forget(&mut self, pid: Pid) {
-        if self.tasks.remove(&pid).is_some_and(|task| !task.told) {
+        if self.tasks.remove(&pid).is_some_and(|task| !task.announced) {
             self.gone.insert(pid);
         }
     }
 
-    /// A task shows up for the first time: a thread, or a process of its own.
+    /// Adds the process of a task that stops for the first time.
     fn appeared(&mut self, pid: Pid) {
         let (process, parent) = sys::process_and_parent(pid).unwrap_or((pid, 0));
         self.tasks.entry(pid).or_default().process = Some(process);
@@ -210,12 +186,12 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Lets a task go on in the way its process is watched.
+    /// Resumes a task until the next stop that its process needs.
     fn go_on(&mut self, task: Stopped, signal: i32) {
         let counted = self.process_of(task.pid()).is_some();
         match (counted, self.no_filter) {
             (true, true) => task.resume(Until::Call, signal),
-            // Before the first program there is nothing to count, but much to come.
+            // Before the first execve nothing is counted, but the program is still to come.
             (false, true) if task.pid() != self.root() => {
                 self.forget(task.pid());
                 task.detach(signal);
@@ -228,7 +204,7 @@ impl<'a> Tracer<'a> {
         self.processes.get(&self.tasks.get(&pid)?.process?)
     }
 
-    /// A call begins or ends.
+    /// Handles the start or the end of a call.
     fn at_call(&mut self, task: Stopped) {
         let began = self.tasks.get_mut(&task.pid()).and_then(|task| task.call.take());
         let now = Instant::now();
@@ -240,7 +216,7 @@ impl<'a> Tracer<'a> {
                     let errno = is_error.then(|| Errno(i32::try_from(-value).unwrap_or(0)));
                     self.call_ended(task.pid(), pending, errno, now);
                 }
-                self.together_again(task.pid());
+                self.share_cpu_again(task.pid());
                 self.go_on(task, 0);
             }
             AtCall::None => self.go_on(task, 0),
@@ -257,20 +233,22 @@ impl<'a> Tracer<'a> {
             return self.go_on(task, 0);
         };
         let known = abi.known(number);
-        let meaning = match known {
-            Some(known) if is_of_descriptor(known.stat_flags, &args) => Meaning::Other,
-            Some(known) => known.meaning,
-            None => Meaning::Other,
+        let role = match known {
+            Some(known) if is_of_descriptor(known.stat_flags, &args) => Role::Other,
+            Some(known) => known.role,
+            None => Role::Other,
         };
+        // The loader's calls come from its own code; those of an initialiser do not.
         let by_loader = self.images[image].is_loader(info.instruction_pointer);
-        let lookup = match meaning {
-            Meaning::Lookup { kind, at } => Some(lookup(&task, kind, at, &args, by_loader)),
-            Meaning::Ptrace | Meaning::AsksPlacement | Meaning::Placement | Meaning::Other => None,
+        let lookup = match role {
+            Role::Lookup { kind, at } => Some(lookup(&task, kind, at, &args, by_loader)),
+            Role::Ptrace | Role::ReadsAffinity | Role::SetsAffinity | Role::Other => None,
         };
-        self.heed(pid, meaning, lookup.as_ref());
+        self.note_call(pid, role, lookup.as_ref());
         if lookup.is_none() && !self.options.all_syscalls {
-            return match self.aside {
-                // Its end is to be seen.
+            return match self.shared_since {
+                // The end of this call must stop, so that tracer and program can share a processor
+                // again.
                 Some(_) => task.resume(Until::Call, 0),
                 None => self.go_on(task, 0),
             };
@@ -286,26 +264,28 @@ impl<'a> Tracer<'a> {
         task.resume(Until::Call, 0);
     }
 
-    /// Some calls are to be told of, some end the time together.
-    fn heed(&mut self, pid: Pid, meaning: Meaning, lookup: Option<&Lookup>) {
-        if meaning == Meaning::Ptrace {
+    /// Adds notes about a call and ends the sharing of a processor if the call requires that.
+    fn note_call(&mut self, pid: Pid, role: Role, lookup: Option<&Lookup>) {
+        if role == Role::Ptrace {
             self.note(Note::TracesItself { pid: pid.unsigned_abs() });
         }
-        if meaning == Meaning::AsksPlacement {
-            let together = self.together.take();
-            self.aside = together.filter(|_| self.tasks.len() == 1).map(|both| both.since());
+        // A second task would run at the same time, and sharing would slow it down.
+        if role == Role::ReadsAffinity {
+            let shared_cpu = self.shared_cpu.take();
+            self.shared_since =
+                shared_cpu.filter(|_| self.tasks.len() == 1).map(|shared| shared.since());
         }
         let of_status = lookup.is_some_and(|lookup| names_status(&lookup.path));
-        let over = self.together.as_ref().is_some_and(Together::is_over);
-        if meaning == Meaning::Placement || of_status || over {
-            self.together = None;
+        let over = self.shared_cpu.as_ref().is_some_and(SharedCpu::is_over);
+        if role == Role::SetsAffinity || of_status || over {
+            self.shared_cpu = None;
         }
     }
 
-    /// The program has been answered where it may run.
-    fn together_again(&mut self, pid: Pid) {
-        if let Some(since) = self.aside.take().filter(|_| self.tasks.len() == 1) {
-            self.together = Together::bring(pid).map(|both| both.begun(since));
+    /// Shares a processor again after the program has read its CPU affinity.
+    fn share_cpu_again(&mut self, pid: Pid) {
+        if let Some(since) = self.shared_since.take().filter(|_| self.tasks.len() == 1) {
+            self.shared_cpu = SharedCpu::move_here(pid).map(|shared| shared.with_since(since));
         }
     }
 
@@ -320,17 +300,17 @@ impl<'a> Tracer<'a> {
         Pending { name, image, phase, lookup, cost, began: Instant::now() }
     }
 
-    /// What a call of this image costs now. Apart, it is measured when first asked for,
-    /// which is the tracer's time.
+    /// Returns the current cost of a call of this image. The cost on different processors is
+    /// measured when it is first needed; that time counts as the tracer's.
     fn cost(&mut self, image: usize) -> Cost {
         let all = self.overhead;
-        // For one call that looks for nothing it is not measured.
-        if self.together.is_some() || self.aside.is_some() {
+        // Sharing resumes right after this call, so the second measurement is not worth its time.
+        if self.shared_cpu.is_some() || self.shared_since.is_some() {
             return Cost { call_ns: all.call_ns, cycle_ns: all.cycle_ns };
         }
         if !all.has_apart() {
             let began = Instant::now();
-            // Where no more processes can be made, what was measured must do.
+            // If no more processes can be created, the first measurement must do.
             let apart = calibrate::apart().unwrap_or(all);
             self.overhead = all.with(apart);
             self.images[image].delayed(nanos(began, Instant::now()));
@@ -357,15 +337,15 @@ impl<'a> Tracer<'a> {
         });
     }
 
-    /// `execve` succeeded: one image ends, another begins.
+    /// Handles a successful `execve`: one image ends and another begins.
     fn became_program(&mut self, task: Stopped) {
         let (pid, now) = (task.pid(), Instant::now());
         let former = task.former_id().unwrap_or(pid);
         let call = self.tasks.get_mut(&former).and_then(|task| task.call.take());
-        let told = self.tasks.get(&pid).is_some_and(|task| task.told);
-        // The threads are gone; the one that made the call has the process's id now.
+        let announced = self.tasks.get(&pid).is_some_and(|task| task.announced);
+        // execve has ended the other threads, and the calling thread now has the process's id.
         self.tasks.retain(|other, task| task.process != Some(pid) && *other != former);
-        self.tasks.insert(pid, Task { process: Some(pid), call: None, told });
+        self.tasks.insert(pid, Task { process: Some(pid), call: None, announced });
         if let Some(pending) = call {
             self.call_ended(pid, pending, None, now);
         }
@@ -391,6 +371,7 @@ impl<'a> Tracer<'a> {
         if program.is_loader {
             notes.push(Note::LoaderAsProgram { path: path() });
         }
+        // A static program has no loader phase, so it needs no breakpoint.
         let breakpoint = program.entry.and_then(|entry| Breakpoint::set(task, entry));
         if breakpoint.is_none() && program.interpreter.is_some() {
             program.entry = None;
@@ -400,23 +381,23 @@ impl<'a> Tracer<'a> {
             self.note(note);
         }
         if task.pid() == self.root() {
-            self.stay_together();
+            self.share_cpu();
         }
         let counting = Counting::new(task.pid(), program, self.options.max_lookups);
         self.listener.began(self.images.len(), counting.image());
         self.begin(task.pid(), counting, breakpoint);
     }
 
-    /// The program begins anew: while it is alone, it stays with us.
-    fn stay_together(&mut self) {
+    /// Shares a processor with a new program as long as it has one task.
+    fn share_cpu(&mut self) {
         if self.tasks.len() > 1 {
-            self.together = None;
-        } else if self.together.is_none() {
-            self.together = Together::bring(self.root());
+            self.shared_cpu = None;
+        } else if self.shared_cpu.is_none() {
+            self.shared_cpu = SharedCpu::move_here(self.root());
         }
     }
 
-    /// The first program runs: what did the child say on its way there?
+    /// Reads the child's reports when the first program starts.
     fn started(&mut self) {
         for report in self.child.reports() {
             match report {
@@ -430,7 +411,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// `SIGTRAP`: the entry point, or the program's own.
+    /// Handles `SIGTRAP`, from the breakpoint or from the program itself.
     fn trapped(&mut self, task: Stopped) {
         let process = self.tasks.get(&task.pid()).and_then(|task| task.process);
         let process = process.and_then(|pid| self.processes.get_mut(&pid));
@@ -438,12 +419,12 @@ impl<'a> Tracer<'a> {
         let hit = process.breakpoint.take_if(|breakpoint| breakpoint.is_hit(&task));
         let Some(breakpoint) = hit else { return self.go_on(task, libc::SIGTRAP) };
         let image = process.image;
-        // Should this fail the program would run on behind a missing instruction: it
-        // can only fail where the program was killed meanwhile.
+        // Removal fails only if the program was killed meanwhile. Otherwise it would run on after a
+        // missing instruction.
         let _ = breakpoint.take_out(&task);
         self.images[image].enter();
         if self.options.until_entry {
-            self.together = None;
+            self.shared_cpu = None;
             self.images[image].end();
             self.exit = Some(Exit::Running);
             self.tasks.remove(&task.pid());
@@ -460,7 +441,7 @@ impl<'a> Tracer<'a> {
         if pid != self.root() {
             return Ok(());
         }
-        self.together = None;
+        self.shared_cpu = None;
         if self.images.is_empty() {
             return Err(self.never_started());
         }
@@ -491,8 +472,9 @@ impl<'a> Tracer<'a> {
         self.failed("execve", io::ErrorKind::Interrupted.into())
     }
 
-    /// Detaches from all that is left, none of which has a filter.
+    /// Detaches from all remaining tasks. None of them has a filter.
     fn let_go(&mut self) {
+        // ptrace can detach only from a stopped task.
         for pid in self.tasks.keys() {
             stopped::interrupt(*pid);
         }
@@ -500,7 +482,7 @@ impl<'a> Tracer<'a> {
             match stopped::wait(None) {
                 Ok(Waited::Stop(task, why)) => {
                     if why == Why::Birth {
-                        self.made(task.former_id());
+                        self.created(task.former_id());
                     }
                     self.forget(task.pid());
                     let signal = match why {

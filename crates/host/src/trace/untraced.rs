@@ -1,5 +1,5 @@
-//! Where nobody may be traced: the program runs by itself, and its loader says what it
-//! tries (`LD_DEBUG`).
+//! Runs a program without a tracer and reads the loader's own log (`LD_DEBUG`), for machines that
+//! forbid tracing.
 
 use std::fs;
 use std::io;
@@ -13,38 +13,38 @@ use becalm_core::record::ld_debug::{ProcessRecord, parse};
 use super::spawn::Exec;
 use super::{Command, Exit, TraceError, signals};
 
-/// A program that ran by itself.
+/// A program that ran without a tracer.
 #[derive(Debug)]
 pub struct Untraced {
-    /// Its file, as it was found.
+    /// The path of the executed file.
     pub path: PathBuf,
     /// Process id.
     pub pid: u32,
-    /// How it ended.
+    /// The program's end.
     pub exit: Exit,
-    /// What its loader said; `None` for a static program, a set-id one and a loader
-    /// that is not glibc's.
+    /// The loader's log; `None` for a static program, a set-id program and a loader other than
+    /// glibc's.
     pub record: Option<ProcessRecord>,
 }
 
-/// Runs a program with `LD_DEBUG=libs,files` in its environment, and waits for it. Its
-/// streams are ours; signals are handed on as by [`super::run`].
+/// Runs a program with `LD_DEBUG=libs,files` in its environment and waits for it. It shares this
+/// process's streams. Signals are forwarded as in [`super::run`].
 ///
 /// # Errors
-/// The program could not be started.
+/// Returns an error if the program could not be started.
 pub fn run_untraced(command: &Command) -> Result<Untraced, TraceError> {
     let (_, path) = Exec::new(command)?;
     let failed =
         |source| TraceError::Tracer { command: path.clone(), call: "a scratch folder", source };
     let dir = tempfile::tempdir().map_err(failed)?;
-    // A program that changes its user is to write there as well.
+    // A program that changes its user must be able to write its log here.
     let open_to_all = fs::Permissions::from_mode(0o1777);
     fs::set_permissions(dir.path(), open_to_all).map_err(failed)?;
     let record = dir.path().join("record");
     let mut child = child(command, &path, &record)?;
-    let handing_on = signals::hand_on(child.id().cast_signed());
+    let forwarding = signals::forward_to(child.id().cast_signed());
     let status = child.wait().map_err(failed)?;
-    drop(handing_on);
+    drop(forwarding);
     let pid = child.id();
     let written = fs::read(dir.path().join(format!("record.{pid}"))).unwrap_or_default();
     let record = parse(&written).into_iter().find(|process| process.pid == pid);

@@ -1,5 +1,5 @@
-//! What differs between machines: numbers of system calls, the breakpoint instruction,
-//! where the program counter is. A folder an architecture.
+//! Differences between architectures: system call numbers, the breakpoint instruction, the program
+//! counter. Each architecture has a folder.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -8,7 +8,7 @@ mod x86_64;
 
 use std::sync::OnceLock;
 
-use super::calls::{self, Meaning};
+use super::calls::{self, Role};
 
 #[cfg(target_arch = "aarch64")]
 pub(super) use aarch64::{BREAKPOINT, BREAKPOINT_MASK, abis, after_breakpoint, rewind};
@@ -19,7 +19,7 @@ pub(super) use x86_64::{BREAKPOINT, BREAKPOINT_MASK, abis, after_breakpoint, rew
 pub(super) struct Abi {
     /// `AUDIT_ARCH_*` of `<linux/audit.h>`.
     pub(super) arch: u32,
-    /// A bit set in numbers of a variant with the same value (x32), to be ignored.
+    /// A bit to ignore in the numbers; a variant with the same `AUDIT_ARCH_*` value (x32) sets it.
     pub(super) variant_bit: u32,
     /// Lines of `number name`.
     table: &'static str,
@@ -32,8 +32,8 @@ pub(super) struct Abi {
 pub(super) struct Known {
     /// Its name.
     pub(super) name: &'static str,
-    /// What it means to the tracer.
-    pub(super) meaning: Meaning,
+    /// Its role for the tracer.
+    pub(super) role: Role,
     /// See [`super::calls::stat_flags`].
     pub(super) stat_flags: Option<usize>,
 }
@@ -43,12 +43,12 @@ impl Abi {
         Abi { arch, variant_bit, table, names: OnceLock::new(), by_number: OnceLock::new() }
     }
 
-    /// All numbers and names, by number.
+    /// Returns all numbers and names, ordered by number.
     pub(super) fn names(&self) -> &[(u32, &'static str)] {
         self.names.get_or_init(|| self.table.lines().filter_map(row).collect())
     }
 
-    /// The call of a number, its variant bit ignored.
+    /// Returns the call with a number, ignoring the variant bit.
     pub(super) fn known(&self, number: u32) -> Option<Known> {
         let known = self.by_number.get_or_init(|| self.lay_out());
         *known.get((number & !self.variant_bit) as usize)?
@@ -59,7 +59,7 @@ impl Abi {
         for (number, name) in self.names() {
             known.resize(*number as usize, None);
             let stat_flags = calls::stat_flags(name);
-            known.push(Some(Known { name, meaning: calls::meaning(name), stat_flags }));
+            known.push(Some(Known { name, role: calls::role(name), stat_flags }));
         }
         known
     }
@@ -70,7 +70,7 @@ fn row(line: &'static str) -> Option<(u32, &'static str)> {
     Some((number.parse().ok()?, name))
 }
 
-/// The convention with this `AUDIT_ARCH_*` value.
+/// Returns the calling convention with this `AUDIT_ARCH_*` value.
 pub(super) fn abi(arch: u32) -> Option<&'static Abi> {
     abis().iter().find(|abi| abi.arch == arch)
 }

@@ -1,4 +1,4 @@
-//! What is counted: every call, by name and class, and no more kept than is promised.
+//! Counts of calls by name and class, and the limits of kept lookups.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command as Host;
 
 use becalm_core::observe::{Class, Kind};
 
-use super::fixture::{trace, ways};
+use super::fixture::{option_sets, trace};
 use super::parent::program;
 use crate::test_user::skip;
 use crate::trace::{Command, Event, Exit, Note, Options, Phase, run, run_with};
@@ -32,7 +32,7 @@ fn a_million_lookups_are_counted_and_not_kept() {
 }
 
 #[test]
-fn all_system_calls_are_counted_when_asked_for() {
+fn all_syscalls_counts_every_system_call() {
     let fixture =
         program("int main(void) { for (int i = 0; i < 100; i++) syscall(SYS_getuid); return 0; }");
     let traced = trace(&fixture.program, Options { all_syscalls: true, ..Options::default() });
@@ -50,7 +50,7 @@ fn thirty_two_bit_programs_are_decoded() {
     }
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("small.s");
-    // open("/nonexistent-becalm", O_RDONLY), then exit(5), as i386 does it.
+    // open("/nonexistent-becalm", O_RDONLY), then exit(5), with i386 system calls.
     let text = ".globl _start\n_start: mov $5, %eax\n mov $path, %ebx\n xor %ecx, %ecx\n int $0x80\n\
         mov $1, %eax\n mov $5, %ebx\n int $0x80\n.data\npath: .asciz \"/nonexistent-becalm\"\n";
     std::fs::write(&source, text).unwrap();
@@ -63,7 +63,7 @@ fn thirty_two_bit_programs_are_decoded() {
     if Host::new(&program).status().is_err() {
         return skip("this kernel starts no 32-bit programs");
     }
-    for options in ways() {
+    for options in option_sets() {
         let traced = trace(&program, options);
         assert_eq!(traced.exit, Exit::Code(5));
         assert_eq!(traced.images[0].program.missed.opens, 1);
@@ -72,7 +72,7 @@ fn thirty_two_bit_programs_are_decoded() {
 }
 
 #[test]
-fn python_with_many_directories_is_classed_as_such() {
+fn lookups_of_python_get_its_class() {
     let python = Path::new("/usr/bin/python3");
     if !python.exists() {
         return skip("python3 is not installed");
@@ -90,7 +90,7 @@ fn python_with_many_directories_is_classed_as_such() {
 }
 
 #[test]
-fn perl_with_many_directories_is_classed_as_such() {
+fn lookups_of_perl_get_its_class() {
     let perl = Path::new("/usr/bin/perl");
     if !perl.exists() {
         return skip("perl is not installed");

@@ -1,11 +1,11 @@
-//! C programs, compiled when a test runs.
+//! Compiles C programs for the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Host;
 
 use crate::trace::{Command, Options, Traced, run};
 
-/// A program in a folder of its own.
+/// A compiled program in a folder of its own.
 pub(super) struct Fixture {
     /// The folder.
     pub(super) dir: tempfile::TempDir,
@@ -13,14 +13,14 @@ pub(super) struct Fixture {
     pub(super) program: PathBuf,
 }
 
-/// Compiles a program with these extra arguments.
+/// Compiles a program with additional compiler arguments.
 pub(super) fn compile(source: &str, arguments: &[&str]) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let program = build(dir.path(), "program", source, arguments);
     Fixture { dir, program }
 }
 
-/// Compiles `source` to a file of that name.
+/// Compiles `source` to the file `name` in `dir`.
 pub(super) fn build(dir: &Path, name: &str, source: &str, arguments: &[&str]) -> PathBuf {
     let file = dir.join(format!("{name}.c"));
     std::fs::write(&file, source).unwrap();
@@ -37,7 +37,7 @@ pub(super) fn trace(program: &Path, options: Options) -> Traced {
     trace_in(program, &[], options)
 }
 
-/// Traces a program with these variables.
+/// Traces a program with additional environment variables.
 pub(super) fn trace_in(program: &Path, env: &[(&str, &str)], options: Options) -> Traced {
     let env = [("PATH", "/usr/bin:/bin")].iter().chain(env);
     let env = env.map(|(name, value)| (name.into(), value.into())).collect();
@@ -45,8 +45,8 @@ pub(super) fn trace_in(program: &Path, env: &[(&str, &str)], options: Options) -
     run(&command, options).expect("a traced run")
 }
 
-/// The ways of watching that must all leave a program as it is.
-pub(super) fn ways() -> [Options; 4] {
+/// Returns the sets of options with which a program must behave as it does untraced.
+pub(super) fn option_sets() -> [Options; 4] {
     [
         Options::default(),
         Options { follow: true, ..Options::default() },

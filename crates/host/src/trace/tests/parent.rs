@@ -1,11 +1,12 @@
-//! Being a good parent: whatever a program does, it does the same when watched.
+//! A traced program behaves as it does untraced.
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command as Host;
+use std::process::{Command as Host, Stdio};
 use std::time::{Duration, Instant};
 
-use super::fixture::{build, compile, trace, trace_in, ways};
+use super::fixture::{build, compile, option_sets, trace, trace_in};
 use crate::test_user::skip;
 use crate::trace::{Command, Exit, Note, Options, TraceError, run};
 
@@ -37,7 +38,7 @@ pub(super) fn program(body: &str) -> super::fixture::Fixture {
 #[test]
 fn the_exit_code_is_the_programs() {
     let fixture = program("int main(void) { return 42; }");
-    for options in ways() {
+    for options in option_sets() {
         let traced = trace(&fixture.program, options);
         assert_eq!((traced.exit, traced.exit.code()), (Exit::Code(42), Some(42)));
         assert!(traced.rest.is_none());
@@ -48,9 +49,9 @@ fn the_exit_code_is_the_programs() {
 }
 
 #[test]
-fn a_deadly_signal_is_the_programs_too() {
+fn a_signal_that_ends_the_program_is_reported() {
     let fixture = program("int main(void) { raise(SIGSEGV); }");
-    for options in ways() {
+    for options in option_sets() {
         let traced = trace(&fixture.program, options);
         assert_eq!((traced.exit, traced.exit.code()), (Exit::Signal(11), Some(139)));
     }
@@ -66,13 +67,13 @@ fn real_time_signals_and_traps_of_its_own_reach_it() {
             return seen;
         }";
     let fixture = program(body);
-    for options in ways() {
+    for options in option_sets() {
         assert_eq!(trace(&fixture.program, options).exit, Exit::Code(12));
     }
 }
 
 #[test]
-fn every_way_of_making_a_process_works_and_children_count_only_when_followed() {
+fn every_call_that_creates_a_process_works_and_children_count_only_if_followed() {
     let child = opens_after_entry("/nonexistent-becalm/child");
     let body = format!(
         "static int run(void *unused) {{ return 0; }}
@@ -94,12 +95,12 @@ fn every_way_of_making_a_process_works_and_children_count_only_when_followed() {
         }}"
     );
     let fixture = program(&body);
-    for options in ways() {
+    for options in option_sets() {
         let follow = options.follow;
         let traced = trace(&fixture.program, options);
         assert_eq!(traced.exit, Exit::Code(0));
         let missed: u64 = traced.images.iter().map(|image| image.program.missed.opens).sum();
-        // Two forks that look themselves, and two programs.
+        // Two forks that open the file themselves, and two programs.
         assert_eq!(missed, if follow { 4 } else { 0 }, "{:?}", traced.images);
         let programs = traced.images.iter().filter(|image| !image.forked).count();
         assert_eq!(programs, if follow { 3 } else { 1 });
@@ -108,7 +109,7 @@ fn every_way_of_making_a_process_works_and_children_count_only_when_followed() {
 }
 
 #[test]
-fn threads_are_the_programs_own() {
+fn lookups_of_threads_count_in_their_process() {
     let look = opens_after_entry("/nonexistent-becalm/thread");
     let body = format!(
         "static void *run(void *unused) {{ for (int i = 0; i < 50; i++) {look}; return 0; }}
@@ -120,7 +121,7 @@ fn threads_are_the_programs_own() {
         }}"
     );
     let fixture = program(&body);
-    for options in ways() {
+    for options in option_sets() {
         let traced = trace(&fixture.program, options);
         assert_eq!(traced.exit, Exit::Code(0));
         assert_eq!(traced.images.len(), 1);
@@ -140,7 +141,7 @@ fn a_thread_that_execs_becomes_the_process() {
             for (;;) pause();
         }";
     let fixture = program(body);
-    for options in ways() {
+    for options in option_sets() {
         let traced = trace(&fixture.program, options);
         assert_eq!(traced.exit, Exit::Code(17));
         assert_eq!(traced.images.len(), 2);
@@ -171,13 +172,13 @@ fn make_executable(path: &Path) {
 }
 
 #[test]
-fn a_program_that_watches_itself_is_refused_and_said_so() {
+fn a_program_that_calls_ptrace_gets_eperm_and_a_note() {
     let fixture = program("int main(void) { return ptrace(PTRACE_TRACEME, 0, 0, 0) ? 7 : 0; }");
-    for options in ways() {
+    for options in option_sets() {
         let traced = trace(&fixture.program, options);
         assert_eq!(traced.exit, Exit::Code(7));
-        let told = |note: &Note| matches!(note, Note::TracesItself { .. });
-        assert!(traced.notes.iter().any(told), "{:?}", traced.notes);
+        let traces = |note: &Note| matches!(note, Note::TracesItself { .. });
+        assert!(traced.notes.iter().any(traces), "{:?}", traced.notes);
     }
 }
 
@@ -189,7 +190,7 @@ fn a_program_that_dies_in_the_loader_never_reaches_its_entry_point() {
     let main = "int gone(void); int main(void) { return gone(); }";
     let program = build(dir.path(), "program", main, &[library.to_str().unwrap()]);
     std::fs::remove_file(library).unwrap();
-    for options in ways() {
+    for options in option_sets() {
         let traced = trace(&program, options);
         assert_eq!(traced.exit, Exit::Code(127));
         assert!(!traced.images[0].reached_entry);
@@ -199,7 +200,7 @@ fn a_program_that_dies_in_the_loader_never_reaches_its_entry_point() {
 }
 
 #[test]
-fn the_program_never_sees_that_it_shares_a_processor() {
+fn a_program_never_sees_that_it_shares_a_processor() {
     let body = "static int mine(void) {
             cpu_set_t set; sched_getaffinity(0, sizeof set, &set); return CPU_COUNT(&set);
         }
@@ -218,7 +219,7 @@ fn the_program_never_sees_that_it_shares_a_processor() {
     let all = rustix::thread::sched_getaffinity(None).unwrap().count();
     let expected = Exit::Code(u8::try_from(all).unwrap());
     for env in [&[][..], &[("EARLY", "1")]] {
-        for options in ways() {
+        for options in option_sets() {
             assert_eq!(trace_in(&fixture.program, env, options).exit, expected);
         }
     }
@@ -226,22 +227,22 @@ fn the_program_never_sees_that_it_shares_a_processor() {
 }
 
 #[test]
-fn a_program_that_asks_for_its_processors_is_watched_from_its_own_afterwards() {
+fn a_program_that_reads_its_affinity_shares_a_processor_again_afterwards() {
     let body = "static int mine(void) {
             cpu_set_t set; sched_getaffinity(0, sizeof set, &set); return CPU_COUNT(&set);
         }
         int main(void) {
-            char line[256]; int words = 0, first = mine();
+            char line[256]; int differ = 0, first = mine();
             open(\"/proc/filesystems\", O_RDONLY); open(\"/nonexistent/a\", O_RDONLY);
             if (mine() != first) return 200;
             FILE *status = getenv(\"STATUS\") ? fopen(\"/proc/self/status\", \"r\") : 0;
             while (status && fgets(line, sizeof line, status)) {
                 unsigned long allowed;
                 if (sscanf(line, \"Cpus_allowed: %lx\", &allowed) == 1)
-                    words += __builtin_popcountl(allowed) != first;
+                    differ += __builtin_popcountl(allowed) != first;
             }
             open(\"/nonexistent/b\", O_RDONLY);
-            return words ? 201 : first;
+            return differ ? 201 : first;
         }";
     let fixture = program(body);
     let all = rustix::thread::sched_getaffinity(None).unwrap().count();
@@ -250,16 +251,16 @@ fn a_program_that_asks_for_its_processors_is_watched_from_its_own_afterwards() {
         return;
     }
     let expected = Exit::Code(u8::try_from(all).unwrap());
-    for options in ways() {
+    for options in option_sets() {
         let traced = trace_in(&fixture.program, &[], options);
         assert_eq!(traced.exit, expected);
-        // What a call costs apart is measured once a lookup comes after they have parted.
-        assert!(!traced.overhead.has_apart(), "they parted");
+        // The cost on different processors is measured at the first lookup made there.
+        assert!(!traced.overhead.has_apart(), "the program no longer shared a processor");
     }
-    // That file names the processors too, and may be read at any time.
+    // That file shows the affinity too, and the program may read it at any later time.
     let traced = trace_in(&fixture.program, &[("STATUS", "1")], Options::default());
     assert_eq!(traced.exit, expected);
-    assert!(traced.overhead.has_apart(), "they stayed together");
+    assert!(traced.overhead.has_apart(), "the program still shared a processor");
 }
 
 #[test]
@@ -274,22 +275,23 @@ fn a_static_program_has_no_loader_share() {
 }
 
 #[test]
-fn stopping_and_going_on_is_the_programs_own_business() {
+fn a_program_can_be_stopped_and_continued() {
     let body = "int main(void) {
-            pid_t me = getpid(); int status;
-            if (fork() == 0) { usleep(30000); kill(me, SIGCONT); _exit(0); }
+            pid_t me = getpid(), child; int status;
+            if ((child = fork()) == 0) for (;;) { kill(me, SIGCONT); usleep(1000); }
             raise(SIGSTOP);
+            kill(child, SIGKILL);
             wait(&status);
             return 23;
         }";
     let fixture = program(body);
-    for options in ways() {
+    for options in option_sets() {
         assert_eq!(trace(&fixture.program, options).exit, Exit::Code(23));
     }
 }
 
 #[test]
-fn after_the_entry_point_nobody_watches_and_lookups_still_work() {
+fn after_the_entry_point_the_program_runs_untraced_and_its_lookups_work() {
     let body = "int main(void) {
             char line[256]; int traced = -1;
             FILE *f = fopen(\"/proc/self/status\", \"r\");
@@ -308,8 +310,9 @@ fn after_the_entry_point_nobody_watches_and_lookups_still_work() {
 #[test]
 fn children_that_outlive_the_program_are_served_to_their_end() {
     let body = "int main(int argc, char **argv) {
+            pid_t parent = getpid();
             if (fork() == 0) {
-                usleep(50000);
+                while (getppid() == parent) usleep(1000);
                 FILE *f = fopen(\"/proc/self/status\", \"r\");
                 FILE *out = fopen(\"orphan\", \"w\");
                 fputs(f ? \"fine\" : \"blind\", out);
@@ -319,7 +322,7 @@ fn children_that_outlive_the_program_are_served_to_their_end() {
             return 0;
         }";
     let fixture = program(body);
-    for options in ways() {
+    for options in option_sets() {
         let orphan = fixture.dir.path().join("orphan");
         let filtered = !options.all_syscalls;
         let mut command = Command::new(&fixture.program, []);
@@ -335,7 +338,7 @@ fn children_that_outlive_the_program_are_served_to_their_end() {
     }
 }
 
-/// Reads a file that somebody is about to write.
+/// Waits until another process has written this file, and reads it.
 pub(super) fn wait_for(path: &Path) -> String {
     let began = Instant::now();
     loop {
@@ -351,7 +354,7 @@ pub(super) fn wait_for(path: &Path) -> String {
 
 #[test]
 fn output_and_input_pass_through() {
-    // The fixture's own process traces, so that its streams can be looked at.
+    // A process of its own traces, so that this test can read and write its streams.
     let Some(text) = again_with("output_and_input_pass_through", "one\ntwo\n") else {
         let traced = trace_in(Path::new("/bin/cat"), &[], Options::default());
         assert_eq!(traced.exit, Exit::Code(0));
@@ -360,7 +363,8 @@ fn output_and_input_pass_through() {
     assert!(text.contains("one\ntwo\n"), "{text}");
 }
 
-/// Runs the named test again in a process of its own with this input; `None` in there.
+/// Runs the named test again in a process of its own with this input and returns its output.
+/// Returns `None` in that process.
 fn again_with(test: &str, input: &str) -> Option<String> {
     use std::io::Write;
     if std::env::var_os("BECALM_TEST_AGAIN").is_some() {
@@ -369,8 +373,8 @@ fn again_with(test: &str, input: &str) -> Option<String> {
     let mut child = Host::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("trace::tests::parent::{test}"), "--nocapture"])
         .env("BECALM_TEST_AGAIN", "1")
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -380,25 +384,28 @@ fn again_with(test: &str, input: &str) -> Option<String> {
 }
 
 #[test]
-fn signals_sent_to_the_tracer_are_handed_on() {
+fn signals_sent_to_the_tracer_are_forwarded() {
     let body = "static void on(int s) { _exit(s == SIGTERM ? 33 : 1); }
         int main(void) { signal(SIGTERM, on); kill(atoi(getenv(\"SENDER\")), SIGCONT); for (;;) pause(); }";
     let fixture = program(body);
     // A sender that is neither the program nor the tracer.
     let mut sender = Host::new("sh")
-        .args(["-c", "trap 'kill -TERM $PPID; exit' CONT; while :; do sleep 0.02; done"])
+        .args(["-c", "trap 'kill -TERM $PPID; exit' CONT; echo; while :; do sleep 0.02; done"])
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(50));
+    // The line says that the shell has set its trap.
+    let mut line = String::new();
+    BufReader::new(sender.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let id = sender.id().to_string();
     let traced = trace_in(&fixture.program, &[("SENDER", &id)], Options::default());
     assert_eq!(traced.exit, Exit::Code(33));
-    // The tracer waits for all children of its thread: the sender's end may be known.
+    // The tracer waits for all children of its thread, so it may have reaped the sender.
     let _ = sender.wait();
 }
 
 #[test]
-fn what_cannot_be_started_is_an_error_and_leaves_nothing_behind() {
+fn a_failed_start_is_an_error_and_leaves_no_process() {
     let dir = tempfile::tempdir().unwrap();
     let plain = dir.path().join("plain");
     std::fs::write(&plain, "no program").unwrap();
@@ -441,8 +448,9 @@ fn assert_rights_are_dropped(tree: &Path) {
 }
 
 #[test]
-fn a_program_with_capabilities_runs_without_them_and_said_so() {
-    let name = "trace::tests::parent::a_program_with_capabilities_runs_without_them_and_said_so";
+fn a_program_with_capabilities_runs_without_them_and_gets_a_note() {
+    let name =
+        "trace::tests::parent::a_program_with_capabilities_runs_without_them_and_gets_a_note";
     if let Some(tree) = std::env::var_os("BECALM_TEST_TREE") {
         return assert_rights_are_dropped(Path::new(&tree));
     }
@@ -450,7 +458,7 @@ fn a_program_with_capabilities_runs_without_them_and_said_so() {
         return skip("only root can give capabilities to a file");
     }
     use std::os::unix::fs::PermissionsExt;
-    // Whether it has any, its own status tells.
+    // CapEff of its own status shows whether it has any.
     let body = "int main(void) {
             char line[256]; unsigned long long effective = 1;
             FILE *f = fopen(\"/proc/self/status\", \"r\");
@@ -471,8 +479,8 @@ fn a_program_with_capabilities_runs_without_them_and_said_so() {
 }
 
 #[test]
-fn a_set_id_program_runs_without_its_rights_and_said_so() {
-    let name = "trace::tests::parent::a_set_id_program_runs_without_its_rights_and_said_so";
+fn a_set_id_program_runs_without_its_rights_and_gets_a_note() {
+    let name = "trace::tests::parent::a_set_id_program_runs_without_its_rights_and_gets_a_note";
     if let Some(tree) = std::env::var_os("BECALM_TEST_TREE") {
         return assert_rights_are_dropped(Path::new(&tree));
     }
@@ -490,7 +498,7 @@ fn a_set_id_program_runs_without_its_rights_and_said_so() {
 }
 
 #[test]
-fn where_ptrace_is_forbidden_the_error_says_so() {
+fn a_forbidden_ptrace_is_an_error_of_its_own() {
     let forbidden = std::thread::spawn(|| {
         forbid_ptrace_in_this_thread();
         run(&Command::new("/bin/true", []), Options::default()).map(|_| ())
@@ -499,7 +507,7 @@ fn where_ptrace_is_forbidden_the_error_says_so() {
     assert!(matches!(error, TraceError::NotPermitted { .. }), "{error:?}");
 }
 
-/// As a container's policy does.
+/// Installs a filter that forbids `ptrace`, as a container's policy does.
 #[allow(unsafe_code, reason = "a filter has no safe form")]
 fn forbid_ptrace_in_this_thread() {
     let step = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
@@ -510,7 +518,7 @@ fn forbid_ptrace_in_this_thread() {
         step(libc::BPF_RET | libc::BPF_K, 0x7fff_0000, 0, 0),
     ];
     let program = libc::sock_fprog { len: 4, filter: steps.as_mut_ptr() };
-    // SAFETY: the kernel reads four instructions, which are there.
+    // SAFETY: the kernel reads four instructions from an array of that length.
     unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         let set = libc::SECCOMP_SET_MODE_FILTER;

@@ -1,5 +1,5 @@
-//! The process before the tracer. Each test runs itself again as a process of its own,
-//! which forks into supervisor and tracer.
+//! The supervisor. Each test runs itself again in a process of its own, which forks into supervisor
+//! and tracer.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ static void write_down(const char *name) {
 }
 ";
 
-/// A folder, and in it the program to be traced.
+/// Variable with the path of a folder that has the program to trace.
 const PLACE: &str = "BECALM_TEST_PLACE";
 
-/// Starts this test again with a program made of `body`.
+/// Compiles `body` and starts this test again to trace it.
 fn start_again(test: &str, body: &str) -> (super::fixture::Fixture, Child) {
     let fixture = compile(&format!("{HEAD}{body}"), &[]);
     let child = Host::new(std::env::current_exe().unwrap())
@@ -44,7 +44,8 @@ fn start_again(test: &str, body: &str) -> (super::fixture::Fixture, Child) {
     (fixture, child)
 }
 
-/// In the second run: the supervisor stays in `enter`, the tracer traces and ends here.
+/// Traces the program if this is the second run: the supervisor stays in `enter`, and the tracer
+/// exits here.
 fn as_supervisor_and_tracer() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
     let me = std::process::id().to_string();
@@ -75,7 +76,10 @@ fn in_place(fixture: &super::fixture::Fixture, name: &str) -> PathBuf {
 fn killing_the_supervisor_ends_neither_program_nor_tracer() {
     as_supervisor_and_tracer();
     let body = "int main(void) {
-            kill(atoi(getenv(\"SUPERVISOR\")), SIGKILL); usleep(20000); write_down(\"seen\"); return 0;
+            pid_t supervisor = atoi(getenv(\"SUPERVISOR\"));
+            kill(supervisor, SIGKILL);
+            while (kill(supervisor, 0) == 0) usleep(1000);
+            write_down(\"seen\"); return 0;
         }";
     let (fixture, mut child) =
         start_again("killing_the_supervisor_ends_neither_program_nor_tracer", body);

@@ -1,4 +1,4 @@
-//! x86-64, with its x32 variant and 32-bit programs.
+//! x86-64, including its x32 variant and 32-bit programs.
 
 use std::io;
 
@@ -17,22 +17,22 @@ static ABIS: [Abi; 2] = [
     Abi::new(AUDIT_ARCH_I386, 0, include_str!("i386.txt")),
 ];
 
-/// The conventions of this machine, the native one first.
+/// The calling conventions of this architecture, the native one first.
 pub(in crate::trace) fn abis() -> &'static [Abi] {
     &ABIS
 }
 
 /// `int3`, in the lowest byte of a word.
 pub(in crate::trace) const BREAKPOINT: u64 = 0xcc;
-/// The bits of a word that the instruction takes.
+/// The bits of a word that the instruction occupies.
 pub(in crate::trace) const BREAKPOINT_MASK: u64 = 0xff;
 
-/// Where the program counter is once the breakpoint at `entry` was hit.
+/// Returns the program counter after the breakpoint at `entry` was hit.
 pub(in crate::trace) fn after_breakpoint(entry: u64) -> u64 {
     entry.wrapping_add(1)
 }
 
-/// Puts the program counter back to `entry`.
+/// Sets the program counter back to `entry`.
 pub(in crate::trace) fn rewind(task: &Stopped, entry: u64) -> io::Result<()> {
     /// Offset of `rip` in `struct user`.
     const RIP: u64 = 16 * 8;
