@@ -1,5 +1,5 @@
-//! Writing a file anew: a temporary file with everything the old one has, put in its place
-//! by one rename.
+//! Replaces a file: writes a temporary file with the old one's metadata and renames it to the old
+//! name.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::sys::{self, Sys};
 use super::temporary::Temporary;
 use super::{WriteOptions, metadata};
 
-/// A finished temporary file and what it is to replace.
+/// A complete temporary file and the file that it will replace.
 pub(super) struct Atomic {
     pub(super) old: FileUnderEdit,
     pub(super) new: Temporary,
@@ -25,7 +25,7 @@ pub(super) struct Atomic {
 }
 
 impl Atomic {
-    /// Makes the temporary file complete, but for reaching the disk.
+    /// Creates the complete temporary file. The batch syncs it later.
     pub(super) fn prepare(
         sys: &Sys,
         dir: &Arc<Dir>,
@@ -35,7 +35,7 @@ impl Atomic {
     ) -> Result<Self, WriteError> {
         let new = Temporary::create(sys, dir, old.id().ino, true)?;
         let prepared = Self { old, new, length: patch.length };
-        prepared.same_still(sys)?;
+        prepared.check_unchanged(sys)?;
         prepared.fill(sys, patch).map_err(|error| prepared.not_filled(error))?;
         metadata::copy(sys, &prepared.old, &prepared.new, options.keep_times)?;
         Ok(prepared)
@@ -48,7 +48,7 @@ impl Atomic {
         let mut length = size;
         if !copy.share()? {
             copy.data(&old.facts, size.min(patch.length))?;
-            // A hole at the end leaves the new file shorter than what was copied.
+            // Copying skips a hole at the end, so the new file may be shorter than the old one.
             length = 0;
         }
         if length != patch.length {
@@ -69,19 +69,21 @@ impl Atomic {
         WriteError::Failed { path, what: "be written anew", source }
     }
 
-    /// That the name still is that of the file that was opened, and the file as it was.
-    fn same_still(&self, sys: &Sys) -> Result<(), WriteError> {
+    /// Checks that the name still refers to the opened file and that the file is unchanged.
+    fn check_unchanged(&self, sys: &Sys) -> Result<(), WriteError> {
         let Self { old, new, .. } = self;
         match sys.stat_at(&old.path, &new.dir.fd, old.name()) {
             Ok(now) if now.fingerprint == old.facts.fingerprint => Ok(()),
             Ok(_) | Err(Errno::NOENT) => Err(WriteError::Changed { path: old.path.clone() }),
-            Err(errno) => Err(self.failed("be looked at", errno)),
+            Err(errno) => Err(self.failed("be inspected", errno)),
         }
     }
 
-    /// Puts the new file in the place of the old one.
-    pub(super) fn take_place(&mut self, sys: &Sys) -> Result<(), WriteError> {
-        self.same_still(sys)?;
+    /// Renames the new file to the old one's name.
+    pub(super) fn replace_old(&mut self, sys: &Sys) -> Result<(), WriteError> {
+        // The editor read the old file some time ago; this check leaves only the moment before the
+        // rename.
+        self.check_unchanged(sys)?;
         let renamed = self.new.rename(self.old.name(), &self.old.path, RenameFlags::empty());
         renamed.map_err(|errno| self.failed("be replaced", errno))
     }

@@ -1,22 +1,21 @@
-//! Many files written together: the disk is waited for once a step for all of them, not once
-//! a file.
+//! Writes many files together, so that each step waits for the disk once and not once a file.
 //!
-//! The order, which is the whole safety against a power failure:
+//! The order of the steps protects against a power failure:
 //!
-//! 1. Of files written in place the leader, which says where they ended, reaches the disk: what
-//!    follows it can then be told from the file, however little of it is there.
-//! 2. New content reaches the disk: of temporary files all of it, of files written in place
-//!    what goes beyond their end, the trailer with the old bytes included. Nothing may rely on
-//!    these before; a rename or an overwritten byte that reached the disk first would leave a
-//!    name without content, or a change without the way back.
-//! 3. Temporary files take the place of the old ones; ranges inside are overwritten.
-//! 4. Directories, and the ranges inside, reach the disk. Only now is a file said to be
+//! 1. For files written in place, the patch's first range beyond the end is synced. It records the
+//!    old length, so the file can be restored however little of the rest reaches the disk.
+//! 2. New content is synced: whole temporary files, and everything beyond the old end of files
+//!    written in place, including the trailer with the old bytes. If a rename reached the disk
+//!    before the content, the name would have an empty file. If an overwritten byte reached the
+//!    disk before the trailer, the old byte would be lost.
+//! 3. Temporary files are renamed to the old names; ranges inside files are overwritten.
+//! 4. Directories and the overwritten ranges are synced. Only after this step a file counts as
 //!    written.
-//! 5. Files that are to be shorter (an edit that is taken back in place) are cut, and that
-//!    reaches the disk. Before step 4 the cut could overtake the bytes that it takes the
-//!    trailer from.
+//! 5. Files that become shorter (an edit undone in place) are truncated and synced. Before step 4
+//!    the truncation could reach the disk before the restored bytes and remove the trailer that has
+//!    copies of them.
 //!
-//! A process that is killed needs none of this, only the order of the calls.
+//! If only the process is killed, the order of the calls is enough.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -33,30 +32,30 @@ use super::in_place::InPlace;
 use super::release::Release;
 use super::sys::{self, Sys};
 
-/// Up to so many files, each is synced by itself: syncing the whole file system would wait
-/// for what other programs have written to it.
+/// Up to this number of files, each file is synced alone. `syncfs` would also wait for what other
+/// programs have written to the file system.
 const FEW: usize = 8;
 
-/// A file whose new content is ready: beside it, or beyond its end. Dropping it instead of
-/// committing it leaves the file as it was.
+/// A file whose new content is ready, in a temporary file or beyond its end. Dropping it without a
+/// commit leaves the file unchanged.
 pub struct Prepared(pub(super) Work);
 
-/// How it is to become the file's content.
+/// The method by which the content becomes the file's.
 pub(super) enum Work {
     Atomic(Box<Atomic>),
     InPlace(Box<InPlace>),
 }
 
-/// A file that has its new content.
+/// A written file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The file, links followed.
+    /// The file, with symbolic links resolved.
     pub path: PathBuf,
-    /// Device and inode that the file had when it was opened.
+    /// Device and inode of the file when it was opened.
     pub id: FileId,
-    /// Length before, in bytes.
+    /// Length before the edit, in bytes.
     pub old_length: u64,
-    /// Length now, in bytes.
+    /// Length after the edit, in bytes.
     pub new_length: u64,
 }
 
@@ -70,7 +69,7 @@ impl Work {
         Written { path: old.path.clone(), id: old.id(), old_length, new_length }
     }
 
-    /// The descriptor of a file that has no name any more.
+    /// Returns the descriptor of the old file, which has no name any more.
     fn replaced(&self) -> Option<Arc<OwnedFd>> {
         match self {
             Self::Atomic(atomic) => Some(atomic.old.reader.file.clone()),
@@ -86,11 +85,11 @@ impl Work {
     }
 }
 
-/// A file on its way, or why it got no further.
+/// A file that has passed all steps so far, or its error.
 type Slot = Result<Work, WriteError>;
 
-/// Takes all files through one step after the other; a file that fails is left behind, and
-/// the others go on. Without `wait` the disk is not waited for.
+/// Runs each step for all files. A file that fails skips the remaining steps; the others go on. If
+/// `wait` is false, no step waits for the disk.
 pub(super) fn commit(
     sys: &Sys,
     release: &Release,
@@ -98,27 +97,27 @@ pub(super) fn commit(
     batch: Vec<Prepared>,
 ) -> Vec<Result<Written, WriteError>> {
     let mut slots: Vec<Slot> = batch.into_iter().map(|prepared| Ok(prepared.0)).collect();
-    let not_there = |work: &mut Work, errno| WriteError::Failed {
+    let not_reached = |work: &mut Work, errno| WriteError::Failed {
         path: work.path().to_owned(),
         what: "reach the disk",
         source: sys::error(errno),
     };
     if wait {
-        sync(sys, &mut slots, leader, not_there);
+        sync(sys, &mut slots, leader, not_reached);
     }
     each(&mut slots, |work| match work {
         Work::Atomic(_) => Ok(()),
         Work::InPlace(in_place) => in_place.extend(),
     });
     if wait {
-        sync(sys, &mut slots, new_content, not_there);
+        sync(sys, &mut slots, new_content, not_reached);
     }
     each(&mut slots, |work| match work {
-        Work::Atomic(atomic) => atomic.take_place(sys),
+        Work::Atomic(atomic) => atomic.replace_old(sys),
         Work::InPlace(in_place) => in_place.overwrite(),
     });
     if wait {
-        sync(sys, &mut slots, what_relies_on_it, |work, errno| match work {
+        sync(sys, &mut slots, dependents, |work, errno| match work {
             Work::Atomic(_) => not_synced(work, errno),
             Work::InPlace(in_place) => in_place.overwritten_unsynced(sys::error(errno)),
         });
@@ -138,7 +137,7 @@ fn not_synced(work: &Work, errno: Errno) -> WriteError {
     WriteError::NotSynced { path: work.path().to_owned(), source: sys::error(errno) }
 }
 
-/// One step for each file that came so far.
+/// Runs a step for each file that has not failed.
 fn each(slots: &mut [Slot], step: impl Fn(&mut Work) -> Result<(), WriteError> + Sync) {
     slots.par_iter_mut().for_each(|slot| {
         if let Ok(work) = slot
@@ -149,7 +148,7 @@ fn each(slots: &mut [Slot], step: impl Fn(&mut Work) -> Result<(), WriteError> +
     });
 }
 
-/// A file or directory to be synced; several files may share one.
+/// A file or directory to sync; several files may share it.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     id: FileId,
@@ -174,7 +173,7 @@ fn new_content(work: &Work) -> Option<Target<'_>> {
     }
 }
 
-fn what_relies_on_it(work: &Work) -> Option<Target<'_>> {
+fn dependents(work: &Work) -> Option<Target<'_>> {
     match work {
         Work::Atomic(atomic) => {
             let dir = &atomic.new.dir;
@@ -195,7 +194,7 @@ fn whole(in_place: &InPlace) -> Target<'_> {
     Target { id: in_place.id(), fd: &in_place.fd, path: &in_place.old.path }
 }
 
-/// Brings to the disk what `target` names of each file.
+/// Syncs the `target` of each file.
 fn sync(
     sys: &Sys,
     slots: &mut [Slot],
@@ -212,11 +211,11 @@ fn sync(
     }
 }
 
-/// Syncs each target, or the file systems they lie on; gives the error of each.
+/// Syncs each target or, for many targets, their file systems. Returns the error of each.
 fn sync_targets(sys: &Sys, targets: &[Option<Target<'_>>]) -> Vec<Option<Errno>> {
     let unique: FxHashMap<FileId, Target<'_>> =
         targets.iter().flatten().map(|target| (target.id, *target)).collect();
-    if unique.len() <= FEW || !*SYNCFS_TELLS_ERRORS {
+    if unique.len() <= FEW || !*SYNCFS_REPORTS_ERRORS {
         let outcome = |(id, target): (&FileId, &Target<'_>)| {
             Some((*id, sys.sync(target.path, target.fd).err()?))
         };
@@ -232,9 +231,9 @@ fn sync_targets(sys: &Sys, targets: &[Option<Target<'_>>]) -> Vec<Option<Errno>>
     targets.iter().map(|t| t.and_then(|t| errors.get(&t.id.dev).copied())).collect()
 }
 
-/// Whether `syncfs` says that writing failed: since Linux 5.8 (syncfs(2), "Versions"). Before,
-/// each file is asked by itself.
-static SYNCFS_TELLS_ERRORS: LazyLock<bool> = LazyLock::new(|| {
+/// True if `syncfs` reports write errors, which it does since Linux 5.8 (syncfs(2), "Versions"). On
+/// older kernels each file is synced alone.
+static SYNCFS_REPORTS_ERRORS: LazyLock<bool> = LazyLock::new(|| {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy();
     let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));

@@ -1,5 +1,5 @@
-//! The bytes of one file into another: shared where the file system can, copied else, with
-//! holes left holes.
+//! Copies a file's bytes into another: by sharing blocks if the file system can, otherwise by
+//! copying. Holes stay holes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,27 +11,27 @@ use rustix::io::Errno;
 use super::fingerprint::Facts;
 use super::sys::{self, Sys};
 
-/// Bytes copied by one call at the most.
+/// Maximum number of bytes that one call copies.
 const PIECE: u64 = 1024 * 1024 * 1024;
-/// Bytes held where the kernel cannot copy by itself.
+/// Size of the buffer for file systems on which the kernel cannot copy.
 const BUFFER: u64 = 256 * 1024;
 
-/// One copy: from where, to where, and what to call it.
+/// Source, target and name of a copy.
 pub(super) struct Copy<'a> {
     pub(super) sys: &'a Sys,
-    /// The name of `to`.
+    /// Path of `to`, for messages.
     pub(super) path: &'a Path,
     pub(super) from: &'a OwnedFd,
     pub(super) to: &'a OwnedFd,
 }
 
 impl Copy<'_> {
-    /// Shares all blocks; `false` where the file system cannot.
+    /// Shares all blocks. Returns false if the file system cannot.
     pub(super) fn share(&self) -> io::Result<bool> {
         match self.sys.share(self.path, self.from, self.to) {
             Ok(()) => Ok(true),
-            // EXDEV: another file system after all, as below an overlay; EINVAL: NOCOW and
-            // other files of a kind that is not shared.
+            // EXDEV: different file systems, for example below an overlay. EINVAL: NOCOW files and
+            // other kinds whose blocks cannot be shared.
             Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::INVAL | Errno::NOSYS) => {
                 Ok(false)
             }
@@ -39,9 +39,10 @@ impl Copy<'_> {
         }
     }
 
-    /// Copies the first `len` bytes; what is a hole in `from` stays one in `to`, whose length
-    /// the caller sets.
+    /// Copies the first `len` bytes. A hole in `from` becomes a hole in `to`. The caller sets the
+    /// length of `to`.
     pub(super) fn data(&self, facts: &Facts, len: u64) -> io::Result<()> {
+        // A file with a block for each byte has no holes, so it needs no seeks.
         if facts.blocks.saturating_mul(512) >= facts.fingerprint.size {
             return self.range(0, len);
         }
@@ -50,7 +51,7 @@ impl Copy<'_> {
             let start = match self.sys.seek(self.path, self.from, SeekFrom::Data(at)) {
                 Ok(start) if start < len => start,
                 Ok(_) | Err(Errno::NXIO) => return Ok(()),
-                // No holes known here.
+                // This file system does not report holes.
                 Err(Errno::INVAL) => return self.range(at, len),
                 Err(errno) => return Err(sys::error(errno)),
             };
@@ -67,8 +68,8 @@ impl Copy<'_> {
         while at < end {
             let piece = (end - at).min(PIECE);
             match self.sys.copy(self.path, self.from, self.to, at, piece as usize) {
-                // Some file systems say "nothing" where they mean "cannot".
-                Ok(0) => return self.by_hand(at, end),
+                // Some file systems return 0 if they do not support the call.
+                Ok(0) => return self.through_memory(at, end),
                 Ok(count) => at += count as u64,
                 Err(
                     Errno::XDEV
@@ -77,19 +78,19 @@ impl Copy<'_> {
                     | Errno::OPNOTSUPP
                     | Errno::PERM
                     | Errno::BADF,
-                ) => return self.by_hand(at, end),
+                ) => return self.through_memory(at, end),
                 Err(errno) => return Err(sys::error(errno)),
             }
         }
         Ok(())
     }
 
-    /// Copies through memory; `UnexpectedEof` where `from` is shorter than it was.
-    fn by_hand(&self, mut at: u64, end: u64) -> io::Result<()> {
+    /// Copies through memory. Returns `UnexpectedEof` if `from` has become shorter.
+    fn through_memory(&self, mut at: u64, end: u64) -> io::Result<()> {
         let mut buffer = vec![0; (end - at).min(BUFFER) as usize];
         while at < end {
-            let mount_namespace = (end - at).min(BUFFER) as usize;
-            match self.sys.read(self.path, self.from, &mut buffer[..mount_namespace], at) {
+            let size = (end - at).min(BUFFER) as usize;
+            match self.sys.read(self.path, self.from, &mut buffer[..size], at) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
                     let write = self.sys.write(self.path, self.to, &buffer[..count], at);

@@ -1,8 +1,8 @@
-//! A directory in which files are replaced, and what earlier runs that were killed left in it.
+//! Opens the directories of written files and removes leftovers of killed runs from them.
 //!
-//! A temporary file is named after what it is to replace ([`temporary_name`]). Whoever has
-//! temporary files in a directory holds a shared lock on it; so whoever gets an exclusive lock
-//! knows that all of them are left over, and removes them.
+//! A temporary file is named after the file that it will replace ([`temporary_name`]). A run holds
+//! a shared lock on each directory in which it has temporary files. If a run gets an exclusive
+//! lock, no other run uses the directory, so all temporary files in it are leftovers.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -15,21 +15,21 @@ use rustix::io::Errno;
 use super::error::WriteError;
 use super::sys::{self, Sys};
 
-/// What the name of everything temporary begins with; 16 hexadecimal digits follow.
+/// Prefix of temporary names; 16 hexadecimal digits follow.
 const PREFIX: &str = ".becalm-new-";
 
-/// A directory, locked against those who would clean it.
+/// An open directory with a shared lock, so that no other run removes its temporary files.
 pub(super) struct Dir {
     pub(super) fd: OwnedFd,
     pub(super) path: PathBuf,
     pub(super) id: FileId,
-    /// How many things of killed runs were removed.
+    /// Number of removed leftovers.
     pub(super) removed: usize,
 }
 
 impl Dir {
-    /// Opens and locks a directory, and removes what killed runs left in it where `clean`
-    /// says so and no other becalm is at work there.
+    /// Opens and locks a directory. If `clean` returns true and no other becalm uses the directory,
+    /// this removes leftovers of killed runs.
     pub(super) fn open(
         sys: &Sys,
         path: &Path,
@@ -43,8 +43,8 @@ impl Dir {
         if clean(id) && sys.lock(path, &dir.fd, free).is_ok() {
             dir.removed = dir.remove_leftovers(sys);
         }
-        // Waits no longer than another's cleaning takes. File systems without such locks
-        // (NFS, for a directory) are never cleaned but file by file.
+        // This waits only while another run removes leftovers. Without such locks (NFS, for a
+        // directory) leftovers are removed only when their own file is written again.
         match sys.lock(path, &dir.fd, FlockOperation::LockShared) {
             Ok(()) => Ok(dir),
             Err(errno) if unsupported(errno) => Ok(dir),
@@ -52,8 +52,8 @@ impl Dir {
         }
     }
 
-    /// Removes everything temporary; gives how many things that was. What cannot be removed
-    /// stays for the next run.
+    /// Removes all temporary files and directories and returns their number. If one cannot be
+    /// removed, it stays for the next run.
     fn remove_leftovers(&self, sys: &Sys) -> usize {
         let names = sys.list(&self.path, &self.fd).unwrap_or_default();
         let ours = names.iter().filter(|name| is_leftover(name));
@@ -69,7 +69,7 @@ impl Dir {
         }
     }
 
-    /// Removes a directory that holds nothing but symbolic links.
+    /// Removes a directory of symbolic links. Fails with `NOTEMPTY` if it has anything else.
     pub(super) fn remove_links_dir(&self, sys: &Sys, name: &OsStr) -> Result<(), Errno> {
         let path = self.path.join(name);
         let inner = sys.open_dir_at(&path, &self.fd, name)?;
@@ -84,17 +84,17 @@ impl Dir {
     }
 }
 
-/// True for an error that says that the file system has no locks of this kind.
+/// Returns true for an error that means that the file system does not support this lock.
 pub(super) fn unsupported(errno: Errno) -> bool {
     matches!(errno, Errno::BADF | Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL)
 }
 
-/// The temporary name of what is to replace the inode `number`, or the name with that hash.
+/// Returns the temporary name for an inode number or the hash of a name.
 pub(super) fn temporary_name(number: u64) -> OsString {
     format!("{PREFIX}{number:016x}").into()
 }
 
-/// True for the name of something temporary: of a run that is at work, or that was killed.
+/// Returns true for a temporary name, of a running or a killed run.
 #[must_use]
 pub fn is_leftover(name: &OsStr) -> bool {
     let digits = name.to_str().and_then(|name| name.strip_prefix(PREFIX));

@@ -1,11 +1,11 @@
-//! Why a file was not written.
+//! Errors of writing a file.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a file was not written. Unless the variant says otherwise, it is as it was.
+/// Reason why a file was not written. Unless the variant says otherwise, the file is unchanged.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -14,30 +14,30 @@ pub enum WriteError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// A directory, FIFO, socket or device.
+    /// The path is a directory, FIFO, socket or device.
     #[error("{}: not a regular file", path.display())]
     NotRegular {
         /// The file.
         path: PathBuf,
     },
-    /// Another becalm has it locked.
-    #[error("{}: another becalm is at work on it", path.display())]
+    /// Another becalm has locked the file.
+    #[error("{}: another becalm is editing it", path.display())]
     Locked {
         /// The file, directory or temporary file.
         path: PathBuf,
     },
-    /// What was opened is not what has that name any more, or its content, owner or mode
-    /// changed since.
-    #[error("{}: changed by something else meanwhile; nothing was written", path.display())]
+    /// The name refers to another file than the opened one, or the file's content, owner or mode
+    /// has changed since it was opened.
+    #[error("{}: was changed by another program; nothing was written", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
     },
-    /// The file has further names, and what is to become of them was not said.
+    /// The file has several names, and the options do not say what to do with them.
     #[error(
         "{}: has {links} hard links; say whether to break or to keep them (--hardlinks)",
         path.display()
@@ -48,46 +48,46 @@ pub enum WriteError {
         /// Number of its names.
         links: u64,
     },
-    /// A set-uid or set-gid file, without leave to write it.
-    #[error("{}: runs with other rights (set-uid or set-gid); needs --setuid", path.display())]
+    /// The file is set-uid or set-gid, and the options do not allow to write such files.
+    #[error("{}: is set-uid or set-gid; needs --setuid", path.display())]
     SetId {
         /// The file.
         path: PathBuf,
     },
-    /// Writing in place would make the kernel take these rights away.
+    /// The kernel would remove these rights if the file were written in place.
     #[error(
-        "{}: its {what} would be lost in place; write it anew instead",
+        "{}: writing it in place would remove its {what}; replace it instead",
         path.display()
     )]
     RightsInPlace {
         /// The file.
         path: PathBuf,
-        /// What: the set-id bit or the file capabilities.
+        /// The rights: "set-id bit" or "file capabilities".
         what: &'static str,
     },
-    /// The inode is marked (`chattr`, fs-verity) so that it cannot be changed or replaced.
-    #[error("{}: is marked {mark} and cannot be changed", path.display())]
-    Marked {
+    /// An inode flag (`chattr`, fs-verity) forbids to change or replace the file.
+    #[error("{}: is {flag} and cannot be changed", path.display())]
+    Protected {
         /// The file or directory.
         path: PathBuf,
-        /// The mark.
-        mark: &'static str,
+        /// The flag.
+        flag: &'static str,
     },
     /// The file system is mounted read-only.
-    #[error("{}: lies on a read-only file system", path.display())]
+    #[error("{}: is on a read-only file system", path.display())]
     ReadOnlyFileSystem {
         /// The file.
         path: PathBuf,
     },
-    /// A running program cannot be written in place.
+    /// A running program executes the file, so it cannot be written in place.
     #[error("{}: is being executed and cannot be written in place", path.display())]
     TextBusy {
         /// The file.
         path: PathBuf,
     },
-    /// The new file could not be given the owner of the old one.
+    /// The new file could not get the owner of the old one.
     #[error(
-        "{}: belongs to user {uid}, group {gid}, which a new file cannot be given",
+        "{}: belongs to user {uid}, group {gid}; the new file cannot get that owner",
         path.display()
     )]
     Owner {
@@ -98,57 +98,56 @@ pub enum WriteError {
         /// Its group id.
         gid: u32,
     },
-    /// The new file could not be given an extended attribute of the old one.
-    #[error("{}: its attribute {name} cannot be kept", path.display())]
+    /// The new file could not get an extended attribute of the old one.
+    #[error("{}: its attribute {name} cannot be preserved", path.display())]
     Attribute {
         /// The file.
         path: PathBuf,
         /// The attribute.
         name: String,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// The patch has ranges that overlap, are out of order or reach beyond its length.
-    #[error("{}: ranges to write that do not fit together", path.display())]
+    /// The patch has ranges that overlap, are out of order or end beyond its length.
+    #[error("{}: the patch has ranges that overlap or exceed the file", path.display())]
     BadPatch {
         /// The file.
         path: PathBuf,
     },
-    /// There is something of that name which is not becalm's to replace or remove.
+    /// The path exists, and becalm did not create it.
     #[error("{}: exists and was not made by becalm", path.display())]
     NotOurs {
         /// The file or directory.
         path: PathBuf,
     },
-    /// A call of the system failed.
+    /// A system call failed.
     #[error("{}: cannot {what}", path.display())]
     Failed {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The failed operation, as a verb in the passive.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// The new content is in place, but whether it would survive a power failure is not
-    /// known.
-    #[error("{}: written, but not known to have reached the disk", path.display())]
+    /// The new content is written, but a power failure may still undo it.
+    #[error("{}: written, but not synced to the disk", path.display())]
     NotSynced {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// Writing in place failed halfway, and so did taking it back. The trailer stands, with
-    /// the old bytes.
-    #[error("{}: written in part only; becalm undo can take it back", path.display())]
+    /// Writing in place failed halfway, and restoring the old bytes failed too. The file's trailer
+    /// has the old bytes.
+    #[error("{}: written only in part; becalm undo can restore it", path.display())]
     HalfWritten {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },

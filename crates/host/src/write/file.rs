@@ -1,4 +1,4 @@
-//! A file under edit: found, locked, and remembered as it was.
+//! Opens a file for an edit: finds it, locks it and records its state.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -16,14 +16,14 @@ use super::fingerprint::{Facts, Fingerprint};
 use super::reader::Reader;
 use super::sys::{self, Sys};
 
-/// How long a file's times may stand still while it changes: one tick of the slowest kernel
-/// clock (100 Hz), from which file systems take them.
+/// Time for which a file's times may stay equal while it changes: one tick of the slowest kernel
+/// clock (100 Hz), which file systems use for times.
 const TICK: Duration = Duration::from_millis(10);
-/// How often a file is opened again that is replaced between opening and locking.
+/// Maximum number of opens if the file is replaced between opening and locking.
 const ATTEMPTS: usize = 3;
 
-/// A file opened for an edit, locked against any other becalm until it is dropped or written
-/// (unless [`super::Writer::open_to_read`] opened it).
+/// A file opened for an edit. It is locked against other becalm processes until it is dropped or
+/// written, unless [`super::Writer::open_to_read`] opened it.
 #[derive(Debug)]
 pub struct FileUnderEdit {
     pub(super) path: PathBuf,
@@ -33,7 +33,7 @@ pub struct FileUnderEdit {
 }
 
 impl FileUnderEdit {
-    /// Opens `path`, links followed, and locks it where `locked` says so.
+    /// Opens `path`, following symbolic links. Locks the file if `locked` is true.
     pub(super) fn open(sys: &Sys, path: &Path, locked: bool) -> Result<Self, WriteError> {
         for _ in 0..ATTEMPTS {
             if let Some(file) = Self::try_open(sys, path, locked)? {
@@ -43,9 +43,11 @@ impl FileUnderEdit {
         Err(WriteError::Changed { path: path.to_owned() })
     }
 
-    /// `None` where the name went to another file before the lock was there.
+    /// Returns `None` if the name refers to another file by the time the file is locked.
     fn try_open(sys: &Sys, path: &Path, locked: bool) -> Result<Option<Self>, WriteError> {
         let failed = |source| WriteError::Open { path: path.to_owned(), source };
+        // `Sys::open` refuses a symbolic link, so the path that is renamed later is that of the
+        // file itself.
         let (real, fd) = match sys.open(path, OFlags::RDONLY) {
             Ok(fd) => (path.to_owned(), fd),
             Err(Errno::LOOP) => {
@@ -74,33 +76,34 @@ impl FileUnderEdit {
         Ok(Some(Self { path: real, facts, reader, locked }))
     }
 
-    /// The file itself, where the path that was asked for was a symbolic link to it.
+    /// Returns the file's path, with symbolic links resolved.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Device and inode: what two paths to one file share. A file must not be opened a second
-    /// time before the first is written, so the caller keeps the ids it has seen. (While the
-    /// first is open, a second opening gives [`WriteError::Locked`].)
+    /// Returns the device and inode, by which a caller can recognise two paths of one file. A file
+    /// must be written before it is opened again, so the caller keeps the ids that it has seen.
+    /// Opening it twice at the same time fails with [`WriteError::Locked`].
     #[must_use]
     pub fn id(&self) -> FileId {
         self.facts.fingerprint.id
     }
 
-    /// The file as it was when it was opened.
+    /// Returns the file's state when it was opened.
     #[must_use]
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.facts.fingerprint
     }
 
-    /// What the file holds. `&Reader` is an [`object::ReadRef`].
+    /// Returns a reader of the file's content. `&Reader` is an [`object::ReadRef`].
     #[must_use]
     pub fn reader(&self) -> &Reader {
         &self.reader
     }
 
-    /// The file with its lock; that it is still what was read shows later.
+    /// Locks the file if it is not locked yet. A later check compares its state with the recorded
+    /// one.
     pub(super) fn locked(mut self, sys: &Sys) -> Result<Self, WriteError> {
         if !self.locked {
             lock(sys, &self.path, &self.reader.file)?;
@@ -118,7 +121,7 @@ impl FileUnderEdit {
     }
 }
 
-/// The directory a path lies in.
+/// Returns the directory of a path.
 pub(super) fn parent(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -126,15 +129,15 @@ pub(super) fn parent(path: &Path) -> PathBuf {
     }
 }
 
-/// The last part of a path, which names something in [`parent`].
+/// Returns the last component of a path, which is a name in [`parent`].
 pub(super) fn name(path: &Path) -> Result<OsString, WriteError> {
     path.file_name()
         .map(OsStr::to_owned)
         .ok_or_else(|| WriteError::NotOurs { path: path.to_owned() })
 }
 
-/// Takes the lock that keeps two becalms from one file. Where the file system has none, the
-/// name of the temporary file, which only one can make, serves instead.
+/// Locks a file against other becalm processes. If the file system has no locks, the temporary
+/// file's name serves instead, because only one process can create it.
 pub(super) fn lock(sys: &Sys, path: &Path, fd: &OwnedFd) -> Result<(), WriteError> {
     match sys.lock(path, fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(()),
@@ -148,13 +151,13 @@ pub(super) fn lock(sys: &Sys, path: &Path, fd: &OwnedFd) -> Result<(), WriteErro
     }
 }
 
-/// Waits until a further change would show in the file's times; gives whether that took any
-/// time, so that the stamp has to be taken again.
+/// Waits until any further change would alter the file's times. Returns true if it waited, so that
+/// the caller reads the state again.
 fn settle(fingerprint: &Fingerprint) -> bool {
     let (seconds, nanoseconds) = fingerprint.ctime;
     let Ok(seconds) = u64::try_from(seconds) else { return false };
     let changed = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
-    // A time in the future says nothing, and waiting for it would help nobody.
+    // A time in the future cannot be compared with the clock, and waiting for it could take years.
     match SystemTime::now().duration_since(changed) {
         Ok(age) if age < TICK => {
             std::thread::sleep(TICK - age);

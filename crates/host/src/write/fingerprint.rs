@@ -1,19 +1,19 @@
-//! What tells one state of a file from another, and what has to survive a rewrite.
+//! The state of a file, and the metadata that a rewrite preserves.
 
 use becalm_core::fs::FileId;
 use rustix::fs::{FileType, StatxAttributes, Timespec, Timestamps};
 
-/// The state of a file: equal stamps mean that nothing changed it in between, but for what
-/// happens within one tick of the file system's clock.
+/// State of a file. Equal fingerprints mean that the file has not changed, except for changes
+/// within one tick of the file system's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     /// Device and inode.
     pub id: FileId,
     /// Length in bytes.
     pub size: u64,
-    /// Time of the last change of content: seconds, nanoseconds.
+    /// Time of the last change of the content: seconds, nanoseconds.
     pub mtime: (i64, u32),
-    /// Time of the last change of anything: seconds, nanoseconds.
+    /// Time of the last change of content or metadata: seconds, nanoseconds.
     pub ctime: (i64, u32),
     /// Number of names.
     pub links: u64,
@@ -31,18 +31,18 @@ impl Fingerprint {
     }
 }
 
-/// A stamp and the rest of what one `statx` tells.
+/// A fingerprint and the other results of one `statx`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub(super) fingerprint: Fingerprint,
     pub(super) file_type: FileType,
-    /// Time of the last reading.
+    /// Time of the last read.
     pub(super) atime: (i64, u32),
     /// Blocks of 512 bytes on the disk.
     pub(super) blocks: u64,
     pub(super) immutable: bool,
     pub(super) append_only: bool,
-    /// Sealed by fs-verity.
+    /// True if fs-verity protects the file.
     pub(super) verity: bool,
 }
 
@@ -71,8 +71,8 @@ impl Facts {
         }
     }
 
-    /// From `stat`, where `statx` is missing (Linux before 4.11, some sandboxes); file flags
-    /// then show themselves only by `EPERM`.
+    /// Converts a result of `stat`, for systems without `statx` (Linux before 4.11, some
+    /// sandboxes). Inode flags are unknown there; writing a protected file fails with `EPERM`.
     #[allow(
         clippy::unnecessary_cast,
         clippy::useless_conversion,
@@ -99,7 +99,7 @@ impl Facts {
         }
     }
 
-    /// The two times that can be set, to be given to `futimens`.
+    /// Returns the two times that `futimens` can set.
     pub(super) fn times(&self) -> Timestamps {
         let time = |(seconds, nanoseconds): (i64, u32)| Timespec {
             tv_sec: seconds,

@@ -1,12 +1,12 @@
-//! Writing over a file, its inode kept, so that a crash at any point can be finished or taken
-//! back.
+//! Overwrites a file and keeps its inode. After a crash at any point the edit can be completed or
+//! undone.
 //!
-//! What the patch puts beyond the old end is written first: its leader, which says where the
-//! file ended, and once that has reached the disk the rest, the trailer with the old bytes
-//! included. That too reaches the disk before the first byte inside is overwritten. Until then
-//! the file is the old one with something behind it that the leader tells apart; from then on
-//! the trailer tells how to get back. Taking an edit back shortens the file: then the ranges
-//! reach the disk before the trailer goes.
+//! First the patch's ranges beyond the old end are written: the leader, which records the old
+//! length, and after it is synced the rest, including the trailer with the old bytes. They are
+//! synced before the first byte inside the file is overwritten. Until then the file has its old
+//! content and additional bytes, which the leader identifies. After that the trailer has everything
+//! needed for an undo. Undoing an edit shortens the file: the restored ranges are synced before the
+//! trailer is cut off.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,14 +25,14 @@ use super::{WriteOptions, metadata, reader};
 /// `f_type` of overlayfs, from `linux/magic.h`.
 const OVERLAYFS: u64 = 0x794c_7630;
 
-/// A file that is about to be written over.
+/// A file to be overwritten.
 pub(super) struct InPlace {
     sys: Sys,
     pub(super) old: FileUnderEdit,
     pub(super) fd: OwnedFd,
-    /// The file once what was written so far was written.
+    /// The file's state after the last write of this edit.
     grown: Facts,
-    /// What is still to be written beyond its end, in ascending order.
+    /// Ranges still to be written beyond the end, in ascending order.
     beyond: Ranges,
     inside: Vec<Inside>,
     pub(super) length: u64,
@@ -47,10 +47,10 @@ struct Inside {
     old: Vec<u8>,
 }
 
-/// How far it has come, which says what taking it back means.
+/// Progress of the edit, which determines how to undo it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// At most grown at its end.
+    /// The file has at most grown.
     Outside,
     /// Bytes inside are being overwritten.
     Inside,
@@ -58,8 +58,8 @@ enum Stage {
 }
 
 impl InPlace {
-    /// Opens the file for writing, remembers the bytes to be overwritten and writes the first
-    /// that goes beyond the end.
+    /// Opens the file for writing, reads the bytes that will be overwritten, and writes the first
+    /// range beyond the end.
     pub(super) fn prepare(
         sys: &Sys,
         old: FileUnderEdit,
@@ -86,18 +86,18 @@ impl InPlace {
             keep_times: options.keep_times,
             stage: Stage::Outside,
         };
-        prepared.remember(inside).map_err(|error| prepared.failed("be read", error))?;
+        prepared.read_old_bytes(inside).map_err(|error| prepared.failed("be read", error))?;
         prepared.grow()?;
         prepared.beyond = rest;
         Ok(prepared)
     }
 
-    /// Writes the rest of what goes beyond the end, and gives the file its length.
+    /// Writes the remaining ranges beyond the end and sets the file's length.
     pub(super) fn extend(&mut self) -> Result<(), WriteError> {
         if !self.has_grown() {
             return Ok(());
         }
-        self.is_ours()?;
+        self.check_unchanged()?;
         self.grow()?;
         if self.grown.fingerprint.size < self.length {
             let set = self.sys.set_length(&self.old.path, &self.fd, self.length);
@@ -107,7 +107,7 @@ impl InPlace {
         Ok(())
     }
 
-    fn remember(&mut self, ranges: Vec<(u64, Vec<u8>)>) -> io::Result<()> {
+    fn read_old_bytes(&mut self, ranges: Vec<(u64, Vec<u8>)>) -> io::Result<()> {
         for (offset, new) in ranges {
             let mut old = vec![0; new.len()];
             reader::read_exact(&self.sys, &self.old.path, &self.fd, &mut old, offset)?;
@@ -116,7 +116,7 @@ impl InPlace {
         Ok(())
     }
 
-    /// Writes what is to be written beyond the end now.
+    /// Writes the ranges in `beyond`.
     fn grow(&mut self) -> Result<(), WriteError> {
         let all = |(offset, bytes): &(u64, Vec<u8>)| {
             self.sys.write(&self.old.path, &self.fd, bytes, *offset)
@@ -126,8 +126,8 @@ impl InPlace {
         written.map_err(|errno| self.failed("be extended", sys::error(errno)))
     }
 
-    /// That the file is still named as it was, and as we left it.
-    fn is_ours(&self) -> Result<(), WriteError> {
+    /// Checks that the path still names the file and that only this edit has changed it.
+    fn check_unchanged(&self) -> Result<(), WriteError> {
         let path = &self.old.path;
         let named = self.sys.stat_at(path, rustix::fs::CWD, path.as_os_str());
         let still_named = named.is_ok_and(|named| named.fingerprint.id == self.id());
@@ -138,16 +138,17 @@ impl InPlace {
         }
     }
 
-    /// Overwrites the bytes inside; where that fails, puts the old ones back.
+    /// Overwrites the bytes inside. If a write fails, restores the old bytes.
     pub(super) fn overwrite(&mut self) -> Result<(), WriteError> {
-        self.is_ours()?;
+        self.check_unchanged()?;
         let path = &self.old.path;
         self.stage = Stage::Inside;
         for range in &self.inside {
             if let Err(errno) = self.sys.write(path, &self.fd, &range.new, range.offset) {
-                return Err(self.take_back(sys::error(errno)));
+                return Err(self.restore(sys::error(errno)));
             }
         }
+        // The times are set after the truncation, which would change them again.
         if self.shortens() {
             return Ok(());
         }
@@ -155,35 +156,35 @@ impl InPlace {
         self.restore_times()
     }
 
-    /// True where the patch wrote something beyond the old end.
+    /// Returns true if the patch makes the file longer.
     pub(super) fn has_grown(&self) -> bool {
         self.length > self.old.facts.fingerprint.size
     }
 
-    /// True where the file is to be shorter than it was.
+    /// Returns true if the patch makes the file shorter.
     pub(super) fn shortens(&self) -> bool {
         self.length < self.old.facts.fingerprint.size
     }
 
-    /// Device and inode, once it is open for writing.
+    /// Returns the device and inode of the file opened for writing.
     pub(super) fn id(&self) -> FileId {
         self.grown.fingerprint.id
     }
 
-    /// The bytes inside may not have reached the disk: nothing more is done to the file, whose
-    /// trailer still stands.
+    /// Returns the error of a failed sync after the overwrite. The file is left as it is, with its
+    /// trailer.
     pub(super) fn overwritten_unsynced(&mut self, source: io::Error) -> WriteError {
         self.stage = Stage::Done;
         WriteError::NotSynced { path: self.old.path.clone(), source }
     }
 
-    /// Cuts the file where it is to be shorter.
+    /// Truncates the file if the patch makes it shorter.
     pub(super) fn shorten(&mut self) -> Result<(), WriteError> {
         if !self.shortens() {
             return Ok(());
         }
-        // Every byte inside is as it is to be, and the trailer that comes off says the same:
-        // there is nothing to take back.
+        // All bytes inside have their final values, and the trailer has the same values. Nothing is
+        // left to undo.
         self.stage = Stage::Done;
         let cut = self.sys.set_length(&self.old.path, &self.fd, self.length);
         cut.map_err(|errno| self.half_written(sys::error(errno)))?;
@@ -198,8 +199,8 @@ impl InPlace {
         set.map_err(|errno| self.failed("have its times kept", sys::error(errno)))
     }
 
-    /// Puts the old bytes back after `cause`, in the order of an undo.
-    fn take_back(&mut self, cause: io::Error) -> WriteError {
+    /// Restores the old bytes after `cause`, in the order of an undo.
+    fn restore(&mut self, cause: io::Error) -> WriteError {
         let path = &self.old.path;
         let ranges = || {
             for range in &self.inside {
@@ -210,7 +211,7 @@ impl InPlace {
         if ranges().is_err() {
             return self.half_written(cause);
         }
-        // What remains is the length, which dropping brings back.
+        // Dropping restores the length.
         self.stage = Stage::Outside;
         if let Ok(now) = self.stat() {
             self.grown = now;
@@ -225,7 +226,7 @@ impl InPlace {
 
     fn stat(&self) -> Result<Facts, WriteError> {
         let facts = self.sys.stat(&self.old.path, &self.fd);
-        facts.map_err(|errno| self.failed("be looked at", sys::error(errno)))
+        facts.map_err(|errno| self.failed("be inspected", sys::error(errno)))
     }
 
     fn failed(&self, what: &'static str, source: io::Error) -> WriteError {
@@ -234,8 +235,8 @@ impl InPlace {
 }
 
 impl Drop for InPlace {
-    /// Takes the growth back where the file was not overwritten, unless something else has
-    /// changed its length meanwhile.
+    /// Truncates the file to its old length if nothing inside was overwritten and no other program
+    /// has changed the length.
     fn drop(&mut self) {
         let (path, old) = (&self.old.path, &self.old.facts);
         let Ok(now) = self.sys.stat(path, &self.fd) else { return };
@@ -246,6 +247,7 @@ impl Drop for InPlace {
         if now.fingerprint.size != old.fingerprint.size {
             let _ = self.sys.set_length(path, &self.fd, old.fingerprint.size);
         }
+        // The old times are restored only if the last change of the content was this edit's.
         let only_by_us = now.fingerprint.mtime == self.grown.fingerprint.mtime;
         if only_by_us && now.fingerprint.mtime != old.fingerprint.mtime {
             let _ = self.sys.set_times(path, &self.fd, &old.times());
@@ -253,27 +255,27 @@ impl Drop for InPlace {
     }
 }
 
-/// The ranges inside `size` and those beyond; one that lies across is cut in two.
+/// Splits the patch into ranges inside `size` and ranges beyond it. A range across `size` is split.
 fn split(patch: Patch, size: u64) -> (Ranges, Ranges) {
     let (mut inside, mut beyond) = (Vec::new(), Vec::new());
     for write in patch.writes {
-        let mount_namespace = size.saturating_sub(write.offset).min(write.bytes.len() as u64);
+        let within = size.saturating_sub(write.offset).min(write.bytes.len() as u64);
         let mut first = write.bytes;
-        let second = first.split_off(mount_namespace as usize);
+        let second = first.split_off(within as usize);
         if !first.is_empty() {
             inside.push((write.offset, first));
         }
         if !second.is_empty() {
-            beyond.push((write.offset + mount_namespace, second));
+            beyond.push((write.offset + within, second));
         }
     }
     (inside, beyond)
 }
 
-/// Ranges of a file: where, and what.
+/// Offsets and bytes of ranges in a file.
 type Ranges = Vec<(u64, Vec<u8>)>;
 
-/// Opens the file a second time, to write, and makes sure that it is the same.
+/// Opens the file again for writing and checks that it is the same.
 fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), WriteError> {
     let path = &old.path;
     let failed = |source| WriteError::Open { path: path.clone(), source };
@@ -296,8 +298,8 @@ fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), Wri
         expected.ctime = now.fingerprint.ctime;
     }
     if now.fingerprint != expected && is_overlay(&fd) {
-        // Opening for writing has copied the file to the upper layer: another inode, which
-        // the lock is not on yet.
+        // Opening for writing has copied the file to the upper layer of an overlay. The copy has
+        // another inode, which is not locked yet.
         (expected.id, expected.ctime) = (now.fingerprint.id, now.fingerprint.ctime);
         if now.fingerprint.id != old.facts.fingerprint.id && now.fingerprint == expected {
             file::lock(sys, path, &fd)?;
@@ -310,7 +312,8 @@ fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), Wri
     }
 }
 
-/// Opens a file of ours that its mode forbids to write, its mode the same afterwards.
+/// Opens a file that this user owns and whose mode forbids writing. The mode is the same
+/// afterwards.
 fn open_read_only_file(sys: &Sys, old: &FileUnderEdit) -> Result<OwnedFd, Errno> {
     let (path, mode) = (&old.path, old.facts.fingerprint.mode);
     sys.set_mode(path, &*old.reader.file, mode | 0o200)?;

@@ -1,8 +1,8 @@
-//! Whole new files and directories of links, made beside their place and put there by one
-//! rename; and their removal.
+//! Creates whole files and directories of links under a temporary name and renames them; removes
+//! them again.
 //!
-//! What stands in the way, or is to be removed, is shown to the caller first ([`Existing`]):
-//! only what is recognisably becalm's is ever touched.
+//! The caller decides about an existing file or directory ([`Existing`]). Only files and
+//! directories that the caller recognises as becalm's are replaced or removed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
@@ -22,38 +22,39 @@ use super::reader::read_exact;
 use super::sys;
 use super::temporary::Temporary;
 
-/// A file above this is not shown to the caller, and so is never becalm's.
+/// Maximum size of a file that is shown to the caller. becalm creates no larger ones.
 const MAX_SHOWN: u64 = 64 * 1024 * 1024;
 
-/// The mode of a directory that is made.
+/// The mode of created directories.
 const DIRECTORY_MODE: u32 = 0o755;
-/// What a directory that is on its way is known by, should the process be killed: the sticky
-/// bit, which means nothing where only the owner writes.
+/// Mode bit that marks an unfinished directory, so that a later run recognises it if this process
+/// is killed. The sticky bit has no other effect if only the owner can write.
 const ON_ITS_WAY: u32 = 0o1000;
 
-/// True for a directory that bears the mark of [`Writer::make_dir`].
+/// Returns true for a directory that [`Writer::make_dir`] created and [`Writer::settle_dir`] has
+/// not finished.
 #[must_use]
 pub fn is_on_its_way(dir: &Path) -> bool {
     let marked = |about: Metadata| about.is_dir() && about.mode() & ON_ITS_WAY != 0;
     dir.symlink_metadata().is_ok_and(marked)
 }
 
-/// A directory of links: names and what they point to.
+/// Names and targets of the symbolic links in a directory.
 pub type Links = Vec<(OsString, PathBuf)>;
 
-/// What a path names, for the caller to say whether that is becalm's.
+/// Content of an existing path, from which the caller decides whether becalm created it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Existing {
     /// A regular file of up to 64 MB, with its bytes.
     File(Vec<u8>),
-    /// A directory of nothing but symbolic links (an empty one too), sorted by name.
+    /// A directory that has only symbolic links or is empty. The links are sorted by name.
     Links(Links),
-    /// Anything else: a symbolic link as well, whatever it points to.
+    /// Anything else, including a symbolic link, whatever its target.
     Other,
 }
 
-/// A name in a directory.
+/// A name in an open directory.
 struct Place {
     dir: Arc<Dir>,
     name: OsString,
@@ -61,7 +62,7 @@ struct Place {
 }
 
 impl Place {
-    /// The name under which what goes there is made.
+    /// Returns the number from which the temporary name is made.
     fn temporary(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.name.hash(&mut hasher);
@@ -79,11 +80,12 @@ impl Place {
 }
 
 impl Writer {
-    /// Makes the file `path` of these bytes and this mode. What is there already is replaced
-    /// where `ours` says so. Gives whether anything had to be written.
+    /// Writes the file `path` with these bytes and this mode. An existing file is replaced if
+    /// `ours` returns true. Returns false if nothing had to be written.
     ///
     /// # Errors
-    /// [`WriteError::NotOurs`] where something else is there; where it cannot be written.
+    /// Returns [`WriteError::NotOurs`] if another file or directory is there, or an error if the
+    /// file cannot be written.
     pub fn write_new(
         &self,
         path: &Path,
@@ -93,11 +95,11 @@ impl Writer {
     ) -> Result<bool, WriteError> {
         let place = self.place(path)?;
         let failed = place.failed("be written");
-        let there = self.look(&place)?;
-        let flags = match &there {
+        let existing = self.inspect(&place)?;
+        let flags = match &existing {
             None => RenameFlags::NOREPLACE,
             Some(Existing::File(old)) if old == bytes => return Ok(false),
-            Some(existing @ Existing::File(_)) if ours(existing) => RenameFlags::empty(),
+            Some(file @ Existing::File(_)) if ours(file) => RenameFlags::empty(),
             Some(_) => return Err(WriteError::NotOurs { path: place.path.clone() }),
         };
         let sys = &self.sys;
@@ -107,7 +109,8 @@ impl Writer {
         if self.waits() {
             sys.sync(&new.path, &new.fd).map_err(&failed)?;
         }
-        self.unchanged(&place, there.as_ref())?;
+        self.check_unchanged(&place, existing.as_ref())?;
+        // Some file systems reject every flag of renameat2.
         match new.rename(&place.name, &place.path, flags) {
             Err(Errno::INVAL) if !flags.is_empty() => {
                 new.rename(&place.name, &place.path, RenameFlags::empty()).map_err(&failed)?;
@@ -118,12 +121,13 @@ impl Writer {
         Ok(true)
     }
 
-    /// Makes the directory `path` of these links (names and targets, in any order, no name
-    /// twice). A directory of links that is there already is exchanged where `ours` says so.
-    /// Gives whether anything had to be written.
+    /// Creates the directory `path` with these links (names and targets, in any order, no name
+    /// twice). An existing directory of links is replaced if `ours` returns true. Returns false if
+    /// nothing had to be written.
     ///
     /// # Errors
-    /// [`WriteError::NotOurs`] where something else is there; where it cannot be written.
+    /// Returns [`WriteError::NotOurs`] if another file or directory is there, or an error if the
+    /// directory cannot be written.
     pub fn make_links(
         &self,
         path: &Path,
@@ -133,18 +137,19 @@ impl Writer {
         let place = self.place(path)?;
         let mut wanted = links.to_vec();
         wanted.sort();
-        let there = self.look(&place)?;
-        match &there {
+        let existing = self.inspect(&place)?;
+        match &existing {
             None => {}
             Some(Existing::Links(old)) if *old == wanted => return Ok(false),
-            Some(existing @ Existing::Links(_)) if ours(existing) => {}
+            Some(dir @ Existing::Links(_)) if ours(dir) => {}
             Some(_) => return Err(WriteError::NotOurs { path: place.path.clone() }),
         }
         let temporary = temporary_name(place.temporary());
         let made = self.fill_links(&place, &temporary, &wanted);
-        let made = made.and_then(|()| self.put_links(&place, &temporary, there.as_ref(), &wanted));
+        let made =
+            made.and_then(|()| self.put_links(&place, &temporary, existing.as_ref(), &wanted));
         if !matches!(made, Err(WriteError::Locked { .. })) {
-            // The directory that was exchanged, or the one that was not finished.
+            // The temporary name has the replaced directory or an unfinished one.
             let _ = place.dir.remove_links_dir(&self.sys, &temporary);
         }
         made?;
@@ -152,11 +157,12 @@ impl Writer {
         Ok(true)
     }
 
-    /// Removes a file or directory of links that `ours` recognises; gives whether there was
-    /// one.
+    /// Removes a file or a directory of links that `ours` recognises. Returns false if the path
+    /// does not exist.
     ///
     /// # Errors
-    /// [`WriteError::NotOurs`] where something else is there; where it cannot be removed.
+    /// Returns [`WriteError::NotOurs`] if another file or directory is there, or an error if it
+    /// cannot be removed.
     pub fn remove_made(
         &self,
         path: &Path,
@@ -164,17 +170,18 @@ impl Writer {
     ) -> Result<bool, WriteError> {
         let place = self.place(path)?;
         let failed = place.failed("be removed");
-        let Some(existing) = self.look(&place)? else { return Ok(false) };
+        let Some(existing) = self.inspect(&place)? else { return Ok(false) };
         if !ours(&existing) {
             return Err(WriteError::NotOurs { path: place.path.clone() });
         }
-        self.unchanged(&place, Some(&existing))?;
+        self.check_unchanged(&place, Some(&existing))?;
         let (sys, dir) = (&self.sys, &place.dir);
         match existing {
             Existing::File(_) => {
                 sys.remove(&place.path, &dir.fd, &place.name).map_err(failed)?;
             }
-            // Out of sight at once; what then cannot be removed is a leftover.
+            // The rename hides the directory at once. If a later step fails, a leftover remains
+            // that the next run removes.
             Existing::Links(_) => {
                 let temporary = temporary_name(place.temporary());
                 let to = dir.path.join(&temporary);
@@ -189,12 +196,12 @@ impl Writer {
         Ok(true)
     }
 
-    /// Makes a directory, unless there is one; gives whether it was made. Its parent must be
-    /// there. It bears a mark until [`Self::settle_dir`] says that it holds what it is for: one
-    /// that a killed run left empty is known by it.
+    /// Creates a directory if it does not exist, and returns true if it created it. The parent must
+    /// exist. A mode bit marks the directory until [`Self::settle_dir`] is called, so that an empty
+    /// directory of a killed run can be recognised.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// Returns an error if the directory cannot be created.
     pub fn make_dir(&self, path: &Path) -> Result<bool, WriteError> {
         let place = self.place(path)?;
         let (sys, dir) = (&self.sys, &place.dir);
@@ -211,20 +218,20 @@ impl Writer {
         Ok(true)
     }
 
-    /// Takes the mark off a directory of [`Self::make_dir`] or [`Self::unsettle_dir`]; gives
-    /// whether it bore one.
+    /// Removes the mark of [`Self::make_dir`] or [`Self::unsettle_dir`] from a directory. Returns
+    /// true if it had one.
     ///
     /// # Errors
-    /// Where it is none, or its mode cannot be changed.
+    /// Returns an error if `path` is not a directory or its mode cannot be changed.
     pub fn settle_dir(&self, path: &Path) -> Result<bool, WriteError> {
         self.change_mode(path, |mode| (mode & ON_ITS_WAY != 0).then_some(DIRECTORY_MODE))
     }
 
-    /// Marks a directory as one that goes with what it holds, where its mode is that of those
-    /// that are made; gives whether it does now.
+    /// Marks a directory as one to be removed together with its content, if its mode is that of
+    /// created directories. Returns true if it is marked now.
     ///
     /// # Errors
-    /// Where it is none, or its mode cannot be changed.
+    /// Returns an error if `path` is not a directory or its mode cannot be changed.
     pub fn unsettle_dir(&self, path: &Path) -> Result<bool, WriteError> {
         self.change_mode(path, |mode| (mode == DIRECTORY_MODE).then_some(mode | ON_ITS_WAY))
     }
@@ -247,10 +254,10 @@ impl Writer {
         Ok(true)
     }
 
-    /// Removes a directory if it is there and empty; gives whether it was removed.
+    /// Removes a directory if it exists and is empty. Returns true if it was removed.
     ///
     /// # Errors
-    /// Where that fails for another reason than that it is not empty.
+    /// Returns an error if the removal fails for any other reason.
     pub fn remove_empty_dir(&self, path: &Path) -> Result<bool, WriteError> {
         let place = self.place(path)?;
         match self.sys.remove_dir(&place.path, &place.dir.fd, &place.name) {
@@ -265,22 +272,22 @@ impl Writer {
         Ok(Place { dir, name, path: path.to_owned() })
     }
 
-    /// What is in a place.
-    fn look(&self, place: &Place) -> Result<Option<Existing>, WriteError> {
+    /// Reads the content of a place.
+    fn inspect(&self, place: &Place) -> Result<Option<Existing>, WriteError> {
         let (sys, dir) = (&self.sys, &place.dir);
-        let failed = place.failed("be looked at");
+        let failed = place.failed("be inspected");
         let facts = match sys.stat_at(&place.path, &dir.fd, &place.name) {
             Err(Errno::NOENT) => return Ok(None),
             facts => facts.map_err(&failed)?,
         };
         match facts.file_type {
-            FileType::RegularFile if facts.fingerprint.size <= MAX_SHOWN => self.look_into(place),
-            FileType::Directory => self.look_at_links(place).map_err(failed),
+            FileType::RegularFile if facts.fingerprint.size <= MAX_SHOWN => self.read_file(place),
+            FileType::Directory => self.read_links(place).map_err(failed),
             _ => Ok(Some(Existing::Other)),
         }
     }
 
-    fn look_into(&self, place: &Place) -> Result<Option<Existing>, WriteError> {
+    fn read_file(&self, place: &Place) -> Result<Option<Existing>, WriteError> {
         let (sys, dir, path) = (&self.sys, &place.dir, &place.path);
         let failed = place.failed("be read");
         let file = sys.open_at(path, &dir.fd, &place.name, OFlags::RDONLY).map_err(&failed)?;
@@ -288,6 +295,7 @@ impl Writer {
         if facts.file_type != FileType::RegularFile || facts.fingerprint.size > MAX_SHOWN {
             return Ok(Some(Existing::Other));
         }
+        // Another becalm may be replacing the file.
         file::lock(sys, path, &file)?;
         let mut bytes = vec![0; facts.fingerprint.size as usize];
         read_exact(sys, path, &file, &mut bytes, 0).map_err(|source| WriteError::Failed {
@@ -298,7 +306,7 @@ impl Writer {
         Ok(Some(Existing::File(bytes)))
     }
 
-    fn look_at_links(&self, place: &Place) -> Result<Option<Existing>, Errno> {
+    fn read_links(&self, place: &Place) -> Result<Option<Existing>, Errno> {
         let (sys, path) = (&self.sys, &place.path);
         let inner = sys.open_dir_at(path, &place.dir.fd, &place.name)?;
         let mut links = Links::new();
@@ -316,16 +324,16 @@ impl Writer {
         Ok(Some(Existing::Links(links)))
     }
 
-    /// That a place still holds what was shown to the caller.
-    fn unchanged(&self, place: &Place, seen: Option<&Existing>) -> Result<(), WriteError> {
-        if self.look(place)?.as_ref() == seen {
+    /// Checks that a place still has the content shown to the caller.
+    fn check_unchanged(&self, place: &Place, seen: Option<&Existing>) -> Result<(), WriteError> {
+        if self.inspect(place)?.as_ref() == seen {
             Ok(())
         } else {
             Err(WriteError::Changed { path: place.path.clone() })
         }
     }
 
-    /// Makes the directory of links under its temporary name.
+    /// Creates the directory of links under its temporary name.
     fn fill_links(
         &self,
         place: &Place,
@@ -350,29 +358,29 @@ impl Writer {
         Ok(())
     }
 
-    /// Gives the finished directory its place; one that was there has the temporary name
-    /// afterwards.
+    /// Renames the finished directory to its final name. An existing directory gets the temporary
+    /// name.
     fn put_links(
         &self,
         place: &Place,
         temporary: &OsStr,
-        there: Option<&Existing>,
+        existing: Option<&Existing>,
         links: &[(OsString, PathBuf)],
     ) -> Result<(), WriteError> {
-        self.unchanged(place, there)?;
+        self.check_unchanged(place, existing)?;
         let (sys, dir) = (&self.sys, &place.dir);
         let from = dir.path.join(temporary);
         let rename =
             |flags| sys.rename(&from, &dir.fd, temporary, (&place.name, &place.path), flags);
-        let put = if there.is_some() {
+        let put = if existing.is_some() {
             match rename(RenameFlags::EXCHANGE) {
-                // NFS and others cannot exchange.
+                // NFS and other file systems cannot exchange two names.
                 Err(Errno::INVAL | Errno::NOSYS) => self.change_links(place, links),
                 put => put,
             }
         } else {
             match rename(RenameFlags::NOREPLACE) {
-                // Without that flag a directory still replaces nothing but an empty one.
+                // Without that flag rename can still replace only an empty directory.
                 Err(Errno::INVAL | Errno::NOSYS) => rename(RenameFlags::empty()),
                 put => put,
             }
@@ -380,8 +388,8 @@ impl Writer {
         put.map_err(place.failed("be made"))
     }
 
-    /// Makes a directory of links what it is to be, link by link, so that at any moment each
-    /// name has its old or its new target.
+    /// Changes a directory of links link by link, so that each name always has its old or its new
+    /// target.
     fn change_links(&self, place: &Place, links: &[(OsString, PathBuf)]) -> Result<(), Errno> {
         let (sys, path) = (&self.sys, &place.path);
         let inner = sys.open_dir_at(path, &place.dir.fd, &place.name)?;
@@ -402,7 +410,7 @@ impl Writer {
         if self.waits() { sys.sync(path, &inner) } else { Ok(()) }
     }
 
-    /// Brings names that were given or taken away to the disk.
+    /// Syncs the directory after names were added or removed.
     fn sync_names(&self, place: &Place) -> Result<(), WriteError> {
         if !self.waits() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a file has besides its bytes, given to the file that replaces it.
+//! Copies a file's metadata to the file that replaces it.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
@@ -11,15 +11,15 @@ use super::file::FileUnderEdit;
 use super::sys::{self, Sys};
 use super::temporary::Temporary;
 
-/// Attributes that the kernel computes from the content: carried over they would be wrong.
+/// Attributes that the kernel computes from the content; a copy would be wrong.
 const COMPUTED: [&[u8]; 2] = [b"security.ima", b"security.evm"];
-/// The attribute that holds file capabilities.
+/// The attribute with the file's capabilities.
 const CAPABILITY: &CStr = c"security.capability";
 
-/// Gives `new` the owner, mode, attributes and, with `times`, the times of `old`.
+/// Gives `new` the owner, mode and attributes of `old` and, if `times` is true, its times.
 ///
-/// The owner comes first, since a change of owner takes set-id bits and capabilities away;
-/// the mode comes last, since an access control list sets it as well.
+/// The owner is set first, because a change of owner removes set-id bits and capabilities. The mode
+/// is set last, because setting an access control list changes it.
 pub(super) fn copy(
     sys: &Sys,
     old: &FileUnderEdit,
@@ -30,7 +30,7 @@ pub(super) fn copy(
         move |errno| WriteError::Failed { path: old.path.clone(), what, source: sys::error(errno) }
     };
     let fingerprint = &old.facts.fingerprint;
-    let made = sys.stat(&new.path, &new.fd).map_err(failed("be looked at"))?.fingerprint;
+    let made = sys.stat(&new.path, &new.fd).map_err(failed("be inspected"))?.fingerprint;
     if (made.uid, made.gid) != (fingerprint.uid, fingerprint.gid) {
         sys.set_owner(&new.path, &new.fd, (fingerprint.uid, fingerprint.gid)).map_err(|_| {
             WriteError::Owner { path: old.path.clone(), uid: fingerprint.uid, gid: fingerprint.gid }
@@ -42,9 +42,10 @@ pub(super) fn copy(
         let times = old.facts.times();
         sys.set_times(&new.path, &new.fd, &times).map_err(failed("have its times kept"))?;
     }
-    let made = sys.stat(&new.path, &new.fd).map_err(failed("be looked at"))?.fingerprint;
+    let made = sys.stat(&new.path, &new.fd).map_err(failed("be inspected"))?.fingerprint;
     if (made.uid, made.gid, made.mode) != (fingerprint.uid, fingerprint.gid, fingerprint.mode) {
-        // A set-gid bit without membership of the group, or a file system with one owner.
+        // The file has a set-gid bit and the user is not in the group, or the file system has one
+        // owner for all files.
         return Err(WriteError::Owner {
             path: old.path.clone(),
             uid: fingerprint.uid,
@@ -54,8 +55,8 @@ pub(super) fn copy(
     Ok(())
 }
 
-/// Sets what `old` has, and removes what `new` got from its directory (a default access
-/// control list, a label) and `old` has not.
+/// Sets the attributes of `old`, and removes those that `new` got from its directory (a default
+/// access control list, a label) and `old` does not have.
 fn copy_attributes(sys: &Sys, old: &FileUnderEdit, new: &Temporary) -> Result<(), WriteError> {
     let kept = |name: &CStr, errno| WriteError::Attribute {
         path: old.path.clone(),
@@ -80,19 +81,19 @@ fn copy_attributes(sys: &Sys, old: &FileUnderEdit, new: &Temporary) -> Result<()
     Ok(())
 }
 
-/// True where the file has capabilities, or it cannot be known that it has none.
+/// Returns true if the file has capabilities or they cannot be read.
 pub(super) fn has_capabilities(sys: &Sys, path: &Path, file: &OwnedFd) -> bool {
     let value = sys.attribute(path, file, CAPABILITY);
     !matches!(value, Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
-/// The names of a file's attributes, those left out that are computed.
+/// Returns the names of a file's attributes without the computed ones.
 fn names(sys: &Sys, path: &Path, file: &OwnedFd) -> Result<Vec<CString>, Errno> {
     let mut list = match sys.attributes(path, file) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
         list => list?,
     };
-    // The list is of NUL-terminated names.
+    // The list has NUL-terminated names.
     list.truncate(list.iter().rposition(|&b| b == 0).map_or(0, |end| end + 1));
     let each = list.split_inclusive(|&b| b == 0);
     let each = each.filter_map(|name| CStr::from_bytes_with_nul(name).ok());

@@ -1,20 +1,20 @@
-//! Writing files without harming them.
+//! Writes files so that a failure never damages them.
 //!
-//! `becalm-rewrite` says what is to stand where ([`Patch`]); this module makes it so, and at
-//! any moment, whatever fails, each file is the old one or the new one. The way of one file:
+//! `becalm-rewrite` computes a [`Patch`]; this module applies it. If anything fails at any time,
+//! each file has its old content or its new content. One file is written in three steps:
 //!
-//! 1. [`Writer::open`] finds the file behind a path, locks it and remembers its state. The
-//!    editor reads it through [`Reader`].
-//! 2. [`Writer::prepare`] writes the new content beside the file (`atomic.rs`) or beyond its
-//!    end (`in_place.rs`).
+//! 1. [`Writer::open`] finds the file of a path, locks it and records its state. The editor reads
+//!    the file through [`Reader`].
+//! 2. [`Writer::prepare`] writes the new content to a temporary file (`atomic.rs`) or beyond the
+//!    end of the file (`in_place.rs`).
 //! 3. [`Writer::commit`] makes it the file's content, for many files at once (`batch.rs`).
 //!
-//! `make.rs` makes and removes whole files and directories of links with the same care. All
-//! calls of the system go through `sys.rs`, where a test can let any of them fail.
+//! `make.rs` creates and removes whole files and directories of links in the same way. All system
+//! calls go through `sys.rs`, in which a test can make any of them fail.
 //!
-//! Not done: inode flags other than those that forbid writing (`chattr`), the time of birth
-//! and fs-verity seals are those of a new file; the `trusted.*` attributes are seen, and so
-//! kept, by the administrator only.
+//! Not preserved: inode flags other than those that forbid writing (`chattr`), the time of birth
+//! and fs-verity. Attributes in the `trusted` namespace are visible to the administrator only, so
+//! only the administrator's runs preserve them.
 
 mod atomic;
 mod batch;
@@ -58,34 +58,33 @@ pub use self::options::{Durability, HardLinks, WriteOptions};
 pub use self::reader::Reader;
 pub use self::sys::{Call, Faults, Verdict};
 
-/// Files that one batch holds at the most, whatever the limit of open files.
+/// Maximum number of files in a batch, whatever the limit of open files.
 const MAX_BATCH: u64 = 1024;
-/// Descriptors that a file takes: the old file, the new one, the directory, one that is open
-/// for a moment, and the old file of the batch before, which may still be being closed.
+/// Descriptors that a file needs: the old file, the new one, the directory, one for short use, and
+/// the old file of the previous batch, which may not be closed yet.
 const DESCRIPTORS: u64 = 5;
-/// Descriptors left to the rest of the process.
+/// Descriptors reserved for the rest of the process.
 const SPARE: u64 = 64;
 
-/// Writes files, and keeps what it learns of their directories on the way. One for a run,
-/// shared by its threads.
+/// Writes files and caches facts about their directories. A run has one, which its threads share.
 pub struct Writer {
     options: WriteOptions,
     sys: Sys,
-    /// The directories in use, by path.
+    /// The open directories, by path.
     dirs: Mutex<FxHashMap<PathBuf, Weak<Dir>>>,
-    /// The directories that were looked through for what killed runs had left.
+    /// The directories in which leftovers of killed runs were already removed.
     cleaned: Mutex<FxHashSet<FileId>>,
     release: Release,
 }
 
 impl Writer {
-    /// A writer that does as `options` say.
+    /// Creates a writer with these options.
     #[must_use]
     pub fn new(options: WriteOptions) -> Self {
         Self::on(options, Sys::default())
     }
 
-    /// A writer before each of whose calls `faults` is asked: for tests.
+    /// Creates a writer that calls `faults` before each system call, for tests.
     #[must_use]
     pub fn with_faults(options: WriteOptions, faults: Arc<dyn Faults>) -> Self {
         Self::on(options, Sys::with(faults))
@@ -96,44 +95,48 @@ impl Writer {
         Self { options, sys, dirs, cleaned, release: Release::default() }
     }
 
-    /// How many prepared files to commit at once: as many as the limit of open files leaves
-    /// room for, since each takes up to five descriptors. Larger batches wait for the disk
-    /// less often; so the process' limit is raised first, as far as it may be.
+    /// Returns the number of prepared files to commit at once. Each file needs up to five
+    /// descriptors, so the limit of open files bounds it. Larger batches wait for the disk less
+    /// often, so this first raises the process's limit as far as allowed.
     #[must_use]
     pub fn batch_size(&self) -> usize {
         let limit = raised_limit(MAX_BATCH * DESCRIPTORS + SPARE);
-        let mount_namespace = limit.saturating_sub(SPARE) / DESCRIPTORS;
-        usize::try_from(mount_namespace.clamp(1, MAX_BATCH)).unwrap_or(1)
+        let files = limit.saturating_sub(SPARE) / DESCRIPTORS;
+        usize::try_from(files.clamp(1, MAX_BATCH)).unwrap_or(1)
     }
 
-    /// Finds the file behind `path`, locks it and remembers its state. Nothing is changed.
+    /// Finds the file of `path`, locks it and records its state. Changes nothing.
     ///
     /// # Errors
-    /// Where it cannot be read, is no regular file, or another becalm is at work on it.
+    /// Returns an error if the file cannot be read, is not a regular file, or is locked by another
+    /// becalm.
     pub fn open(&self, path: &Path) -> Result<FileUnderEdit, WriteError> {
         FileUnderEdit::open(&self.sys, path, true)
     }
 
-    /// As [`Self::open`], without the lock: for looking alone, beside whoever is at work.
+    /// Does the same as [`Self::open`] without the lock, to read a file that another becalm may
+    /// have locked.
     ///
     /// # Errors
-    /// Where it cannot be read or is no regular file.
+    /// Returns an error if the file cannot be read or is not a regular file.
     pub fn open_to_read(&self, path: &Path) -> Result<FileUnderEdit, WriteError> {
         FileUnderEdit::open(&self.sys, path, false)
     }
 
-    /// Writes the new content, so that [`Self::commit`] has little left to do. The file stays
-    /// as it was, but that one written in place has grown; dropping what is returned takes
-    /// everything back.
+    /// Writes the new content beside the file, or beyond its end if it is written in place. The
+    /// file's content up to its old length does not change. Dropping the result undoes the
+    /// preparation.
     ///
     /// # Errors
-    /// Where the file is of a kind that the options do not allow, has changed since it was
-    /// opened, or cannot be written with everything it has.
+    /// Returns an error if the options do not allow this kind of file, if the file has changed
+    /// since it was opened, or if its metadata cannot be preserved.
     pub fn prepare(&self, file: FileUnderEdit, patch: Patch) -> Result<Prepared, WriteError> {
-        let in_place = self.way(&file)?;
+        let in_place = self.is_in_place(&file)?;
         let mut file = file.locked(&self.sys)?;
+        // The editor has read the file; its cached bytes would be most of the memory of a large
+        // batch.
         file.reader.forget();
-        if !fits(&patch) {
+        if !is_valid(&patch) {
             return Err(WriteError::BadPatch { path: file.path });
         }
         if in_place {
@@ -145,8 +148,8 @@ impl Writer {
         Ok(Prepared(Work::Atomic(Box::new(prepared))))
     }
 
-    /// Makes the prepared contents those of their files; gives the outcome of each, in the
-    /// order given. A file that fails does not keep the others from being written.
+    /// Makes the prepared contents those of their files, and returns the result of each in the same
+    /// order. If a file fails, the others are still written.
     #[must_use]
     pub fn commit(&self, batch: Vec<Prepared>) -> Vec<Result<Written, WriteError>> {
         let written = batch::commit(&self.sys, &self.release, self.waits(), batch);
@@ -154,22 +157,22 @@ impl Writer {
         written
     }
 
-    /// Writes one file: [`Self::prepare`] and [`Self::commit`].
+    /// Writes one file: [`Self::prepare`], then [`Self::commit`].
     ///
     /// # Errors
-    /// As both.
+    /// Returns the errors of both.
     pub fn apply(&self, file: FileUnderEdit, patch: Patch) -> Result<Written, WriteError> {
         let path = file.path.clone();
         let prepared = self.prepare(file, patch)?;
         self.commit(vec![prepared]).pop().unwrap_or(Err(WriteError::Changed { path }))
     }
 
-    /// Removes what killed runs left in a directory, unless another becalm is at work there;
-    /// gives how many things that was. Preparing a file cleans its directory anyway; this is
-    /// for directories in which nothing is left to do.
+    /// Removes leftovers of killed runs from a directory, unless another becalm is using it.
+    /// Returns the number of removed files and directories. [`Self::prepare`] does this for its
+    /// directory; call this for directories in which no file is to be written.
     ///
     /// # Errors
-    /// Where the directory cannot be opened.
+    /// Returns an error if the directory cannot be opened.
     pub fn clean(&self, dir: &Path) -> Result<usize, WriteError> {
         Dir::open(&self.sys, dir, |_| true).map(|dir| dir.removed)
     }
@@ -178,16 +181,17 @@ impl Writer {
         self.options.durability == Durability::Synced
     }
 
-    /// Whether the file is to be written in place; or that it is not to be written at all.
-    fn way(&self, file: &FileUnderEdit) -> Result<bool, WriteError> {
+    /// Returns true if the file is to be written in place, or an error if the options do not allow
+    /// to write it.
+    fn is_in_place(&self, file: &FileUnderEdit) -> Result<bool, WriteError> {
         let (options, facts, path) = (&self.options, &file.facts, || file.path.clone());
-        let marks = [
+        let flags = [
             (facts.immutable, "immutable"),
             (facts.append_only, "append-only"),
             (facts.verity, "sealed by fs-verity"),
         ];
-        if let Some((_, mark)) = marks.iter().find(|(is, _)| *is) {
-            return Err(WriteError::Marked { path: path(), mark });
+        if let Some((_, flag)) = flags.iter().find(|(is, _)| *is) {
+            return Err(WriteError::Protected { path: path(), flag });
         }
         if facts.fingerprint.set_id() && !options.set_id {
             return Err(WriteError::SetId { path: path() });
@@ -209,7 +213,7 @@ impl Writer {
         self.dirs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The directory, opened once for all that is written in it at the same time, and cleaned
+    /// Opens a directory once for all files that are written in it at the same time, and cleans it
     /// once a run.
     fn dir(&self, path: &Path) -> Result<Arc<Dir>, WriteError> {
         let mut dirs = self.dirs();
@@ -223,7 +227,7 @@ impl Writer {
     }
 }
 
-/// The limit of open files, raised to `wanted` where it is lower and may be raised.
+/// Raises the limit of open files to `wanted` as far as allowed, and returns the new limit.
 fn raised_limit(wanted: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
@@ -236,8 +240,9 @@ fn raised_limit(wanted: u64) -> u64 {
     current
 }
 
-/// Whether the ranges are in order, apart, and inside the length, which a file can have.
-fn fits(patch: &Patch) -> bool {
+/// Returns true if the ranges are in order, do not overlap, and end within the length, which must
+/// be a valid file length.
+fn is_valid(patch: &Patch) -> bool {
     let mut end = 0;
     let apart = patch.writes.iter().all(|write| {
         let begins_after = write.offset >= end;

@@ -1,20 +1,19 @@
-//! How a file is to be written.
+//! Options for writing files.
 
-/// How files are to be written. The default is the careful one.
+/// Options for writing files. The defaults are the safest choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Keep the inode and write over it, instead of putting a new file in its place. Other
-    /// names of the file and processes that have it open see the change; a process that runs
-    /// from it may crash. A crash in between leaves the file in part written, with the old
-    /// bytes in its trailer.
+    /// Overwrite the file and keep its inode, instead of replacing it. Other names of the file and
+    /// processes that have it open see the change. A process that executes the file may crash. A
+    /// crash during the write leaves a partly written file, with the old bytes in its trailer.
     pub in_place: bool,
-    /// What to do with a file of several names.
+    /// Treatment of a file with several names.
     pub hard_links: HardLinks,
-    /// Write set-uid and set-gid files too.
+    /// Also write set-uid and set-gid files.
     pub set_id: bool,
-    /// Keep the times of last reading and last change.
+    /// Preserve the times of the last read and the last change.
     pub keep_times: bool,
-    /// Whether to wait for the disk.
+    /// Protection against a power failure.
     pub durability: Durability,
 }
 
@@ -30,25 +29,25 @@ impl Default for WriteOptions {
     }
 }
 
-/// What to do with a file of several names.
+/// Treatment of a file with several names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HardLinks {
-    /// Refuse it.
+    /// Reject the file.
     #[default]
     Refuse,
-    /// Give this name a file of its own; the other names keep the old content.
+    /// Replace the file under this name. The other names keep the old content.
     Break,
-    /// Keep them one file, which means writing in place.
+    /// Keep all names on one file, which requires writing in place.
     Keep,
 }
 
-/// What a power failure may do.
+/// Protection against a power failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing: each step has reached the disk before the next one relies on it.
+    /// Each step is synced before the next step depends on it.
     #[default]
     Synced,
-    /// Anything, up to empty files: for scratch stores and containers that are thrown away
-    /// if the machine goes down. A killed process is as harmless as ever.
+    /// A power failure may leave any state, including empty files. This is for scratch stores and
+    /// containers that are discarded after a failure. Killing the process is still harmless.
     Unsynced,
 }

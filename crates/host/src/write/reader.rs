@@ -1,7 +1,7 @@
-//! Reading of a file under edit what the editor asks for, in a few ranges.
+//! Reads ranges of a file under edit.
 //!
-//! Nothing is mapped: a file that is truncated meanwhile gives an error instead of a signal,
-//! and what is kept of a file does not grow with its length.
+//! The file is not mapped. If it is truncated meanwhile, a read returns an error and no signal is
+//! raised. The cached ranges do not grow with the file's length.
 
 use std::cell::OnceCell;
 use std::io;
@@ -16,17 +16,17 @@ use rustix::io::Errno;
 use super::sys::{self, Sys};
 use crate::ranges::{self, Full, Limits, Ranges};
 
-/// Bytes read at least at once, from a multiple of it.
+/// Minimum size and alignment of a read, in bytes.
 const BLOCK: u64 = 16 * 1024;
-/// Bytes kept of one file at the most.
+/// Maximum number of bytes cached of one file.
 const MAX_READ: u64 = 128 * 1024 * 1024;
-/// Ranges kept of one file at the most.
+/// Maximum number of ranges cached of one file.
 const MAX_RANGES: usize = 4096;
 
-/// A file as the ranges of it that were asked for. `&Reader` is an [`object::ReadRef`].
+/// A file as a cache of the ranges that were read. `&Reader` is an [`object::ReadRef`].
 ///
-/// No more than 128 MB are kept of one file; what goes beyond gives no bytes, and
-/// [`Reader::error`] says why.
+/// At most 128 MB of a file are cached. Reads beyond that fail, and [`Reader::error`] returns the
+/// reason.
 #[derive(Debug)]
 pub struct Reader {
     pub(super) file: Arc<OwnedFd>,
@@ -37,7 +37,7 @@ pub struct Reader {
     failed: OnceCell<io::Error>,
 }
 
-/// [`Sys`] without anything to print.
+/// [`Sys`] with an empty `Debug` output.
 struct Hidden(Sys);
 
 impl std::fmt::Debug for Hidden {
@@ -52,16 +52,16 @@ impl Reader {
         Self { file, sys: Hidden(sys), path, len, kept, failed }
     }
 
-    /// The first error of reading, if there was one: the system's, `UnexpectedEof` where the
-    /// file is shorter than it was when it was opened, `FileTooLarge` where more was asked
-    /// for than is kept. A patch computed after an error is not to be trusted.
+    /// Returns the first error, if there was one: an error of the system, `UnexpectedEof` if the
+    /// file has become shorter since it was opened, or `FileTooLarge` if more was read than the
+    /// cache allows. A patch computed after an error must not be used.
     #[must_use]
     pub fn error(&self) -> Option<&io::Error> {
         self.failed.get()
     }
 
-    /// Forgets what was read. A file waits for the others of its batch, its patch made; what it
-    /// was made of would be most of the memory of a run.
+    /// Clears the cache. A prepared file waits for the rest of its batch, and the cached ranges
+    /// would be most of the memory of a run.
     pub(super) fn forget(&mut self) {
         self.kept = Ranges::default();
     }
@@ -70,9 +70,9 @@ impl Reader {
         let _ = self.failed.set(error);
     }
 
-    /// `size` bytes from `offset` on, from what was read or from the file.
+    /// Returns `size` bytes from `offset` on, from the cache or from the file.
     fn get(&self, offset: u64, size: u64) -> Option<&[u8]> {
-        // Beyond the end lies nothing: that is a fault of the asking table, not of reading.
+        // A range beyond the end is an error in the ELF table that names it, not in reading.
         if offset.checked_add(size)? > self.len {
             return None;
         }
@@ -87,7 +87,7 @@ impl Reader {
         })
     }
 
-    /// Reads `size` bytes, fewer after an error.
+    /// Reads `size` bytes, or fewer after an error.
     fn read(&self, start: u64, size: u64) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
         let mut filled = 0;
@@ -124,7 +124,7 @@ impl<'d> ReadRef<'d> for &'d Reader {
     }
 }
 
-/// Fills `bytes` from `offset` on; `UnexpectedEof` where the file ends before.
+/// Fills `bytes` from `offset` on. Returns `UnexpectedEof` if the file ends before.
 pub(super) fn read_exact(
     sys: &Sys,
     path: &std::path::Path,

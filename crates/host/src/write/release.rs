@@ -1,33 +1,32 @@
-//! Closing replaced files beside the main path.
+//! Closes replaced files in other threads.
 //!
-//! The last descriptor of a file without a name is what keeps its blocks; closing it makes
-//! the file system free them, which may mean waiting for the disk once a file (ext4 mounted
-//! with `discard`, where the disk is told of each). Several threads wait at the same time,
-//! while the next batch is prepared.
+//! Closing the last descriptor of a file without a name frees its blocks. This may wait for the
+//! disk (ext4 mounted with `discard` reports each freed block to it). Several threads wait at the
+//! same time while the next batch is prepared.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Threads that wait for the disk.
+/// Number of threads that wait for the disk.
 const THREADS: usize = 8;
-/// Up to so many files are closed at once where they are.
+/// Up to this number of files are closed in the calling thread.
 const FEW: usize = 8;
 
-/// Closes the files of one batch while the next one is on its way.
+/// Closes the files of one batch while the next one is prepared.
 #[derive(Default)]
 pub(super) struct Release(Mutex<Option<JoinHandle<()>>>);
 
 impl Release {
-    /// Closes `files` by and by; first waits until those given before are closed, so that no
-    /// more than two batches are open.
+    /// Starts to close `files`. First it waits until the previous files are closed, so that at most
+    /// two batches are open.
     pub(super) fn close(&self, files: Vec<Arc<OwnedFd>>) {
         if files.len() <= FEW {
             return;
         }
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         wait(&mut running);
-        // Where there can be no thread, dropping the closure closes the files here.
+        // If no thread can be started, dropping the closure closes the files here.
         *running = thread::Builder::new().spawn(move || close_all(files)).ok();
     }
 }
@@ -40,7 +39,7 @@ impl Drop for Release {
 
 fn wait(running: &mut Option<JoinHandle<()>>) {
     if let Some(thread) = running.take() {
-        // It does nothing that could panic.
+        // The thread has no code that can panic.
         let _ = thread.join();
     }
 }

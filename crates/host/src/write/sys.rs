@@ -1,7 +1,7 @@
-//! Every call by which [`super`] looks at or changes the file system, one method a call.
+//! Wraps each system call by which [`super`] reads or changes the file system.
 //!
-//! A test can stand in front of them ([`Faults`]) and let the n-th one fail, tear a write
-//! in two, or behave as if the process had been killed there.
+//! A test can implement [`Faults`] to make the n-th call fail, write only part of the bytes, or
+//! behave as if the process had been killed there.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::io;
@@ -16,86 +16,86 @@ use rustix::io::Errno;
 
 use super::fingerprint::Facts;
 
-/// What is about to be done to a file.
+/// A system call that is about to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Call<'a> {
-    /// Opening something that exists.
+    /// Opens an existing file.
     Open,
-    /// Asking for a file's stamp, type or attributes.
+    /// Reads a file's state, type or attributes.
     Stat,
-    /// Reading bytes.
+    /// Reads bytes.
     Read,
-    /// Listing a directory.
+    /// Lists a directory.
     List,
-    /// Taking an advisory lock.
+    /// Takes an advisory lock.
     Lock,
-    /// Making a new, empty file.
+    /// Creates an empty file.
     Create,
-    /// Making the file share the blocks of another.
+    /// Shares the blocks of another file.
     Clone,
-    /// Copying bytes from another file, in the kernel.
+    /// Copies bytes from another file in the kernel.
     Copy,
-    /// Writing bytes.
+    /// Writes bytes.
     Write {
-        /// Where.
+        /// The offset in the file.
         offset: u64,
-        /// What.
+        /// The bytes.
         bytes: &'a [u8],
     },
-    /// Setting the length, in bytes.
+    /// Sets the length, in bytes.
     SetLength(u64),
-    /// Setting mode, owner or times.
+    /// Sets mode, owner or times.
     Metadata,
-    /// Setting or removing an extended attribute.
+    /// Sets or removes an extended attribute.
     Attribute,
-    /// Bringing one file or directory to the disk.
+    /// Syncs one file or directory.
     Sync,
-    /// Bringing a whole file system to the disk.
+    /// Syncs a whole file system.
     SyncAll,
-    /// Giving the file this name, in the place of what had it.
+    /// Renames the file to this path.
     Rename(&'a Path),
-    /// Taking a name away.
+    /// Removes a name.
     Remove,
-    /// Making a directory.
+    /// Creates a directory.
     MakeDir,
-    /// Making a symbolic link.
+    /// Creates a symbolic link.
     Link,
 }
 
 impl Call<'_> {
-    /// True for a call that changes something on the disk.
+    /// Returns true for a call that changes the file system.
     #[must_use]
     pub fn changes(&self) -> bool {
         !matches!(self, Self::Open | Self::Stat | Self::Read | Self::List | Self::Lock)
     }
 }
 
-/// What becomes of a call.
+/// Effect of a fault on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is made.
+    /// The call is made.
     Pass,
-    /// It is not made, and gives this error number.
+    /// The call is not made and fails with this error number.
     Fail(i32),
-    /// Of a write: only so many bytes are written. Any other call is made.
+    /// A write writes at most this number of bytes. Any other call is made.
     Short(usize),
 }
 
-/// Stands before every call of a [`super::Writer`]: for tests of what a crash, a full disk or
-/// a broken one does.
+/// Injects faults into the calls of a [`super::Writer`], to test crashes, full disks and broken
+/// disks.
 pub trait Faults: Send + Sync {
-    /// Asked before each call on the file `path`.
+    /// Called before each call on the file `path`.
     fn before(&self, path: &Path, call: Call<'_>) -> Verdict;
 }
 
-/// The system, or the system with faults.
+/// The system calls, with or without faults.
 #[derive(Clone, Default)]
 pub(super) struct Sys {
     faults: Option<Arc<dyn Faults>>,
 }
 
-/// Directory descriptors are not for reading a file, so they need no more than this.
+/// Flags for directory descriptors.
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl Sys {
@@ -103,7 +103,7 @@ impl Sys {
         Self { faults: Some(faults) }
     }
 
-    /// Lets `faults` speak; gives how many of `len` bytes may be written.
+    /// Applies `faults` and returns how many of `len` bytes may be written.
     fn pass(&self, path: &Path, call: Call<'_>, len: usize) -> Result<usize, Errno> {
         match self.faults.as_ref().map(|faults| faults.before(path, call)) {
             None | Some(Verdict::Pass) => Ok(len),
@@ -112,11 +112,11 @@ impl Sys {
         }
     }
 
-    /// Opens a file. Never waits for the other end of a FIFO, never follows a link.
+    /// Opens a file. Does not wait for the other end of a FIFO and does not follow a symbolic link.
     pub(super) fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         self.pass(path, Call::Open, 0)?;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        again(|| fs::open(path, flags, Mode::empty()))
+        retry(|| fs::open(path, flags, Mode::empty()))
     }
 
     /// Opens a file in a directory.
@@ -129,16 +129,16 @@ impl Sys {
     ) -> Result<OwnedFd, Errno> {
         self.pass(path, Call::Open, 0)?;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        again(|| fs::openat(&dir, name, flags, Mode::empty()))
+        retry(|| fs::openat(&dir, name, flags, Mode::empty()))
     }
 
-    /// Opens a directory, following links.
+    /// Opens a directory, following symbolic links.
     pub(super) fn open_dir(&self, path: &Path) -> Result<OwnedFd, Errno> {
         self.pass(path, Call::Open, 0)?;
-        again(|| fs::open(path, DIRECTORY, Mode::empty()))
+        retry(|| fs::open(path, DIRECTORY, Mode::empty()))
     }
 
-    /// Opens a directory inside another, following no link.
+    /// Opens a directory in another, not following a symbolic link.
     pub(super) fn open_dir_at(
         &self,
         path: &Path,
@@ -146,10 +146,10 @@ impl Sys {
         name: &OsStr,
     ) -> Result<OwnedFd, Errno> {
         self.pass(path, Call::Open, 0)?;
-        again(|| fs::openat(&dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()))
+        retry(|| fs::openat(&dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()))
     }
 
-    /// A new file for its maker alone.
+    /// Creates a file that only its owner can read and write.
     pub(super) fn create(
         &self,
         path: &Path,
@@ -158,20 +158,21 @@ impl Sys {
     ) -> Result<OwnedFd, Errno> {
         self.pass(path, Call::Create, 0)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        again(|| fs::openat(&dir, name, flags | OFlags::NOFOLLOW, Mode::RUSR | Mode::WUSR))
+        retry(|| fs::openat(&dir, name, flags | OFlags::NOFOLLOW, Mode::RUSR | Mode::WUSR))
     }
 
-    /// What the system says of an open file.
+    /// Returns the state of an open file.
     pub(super) fn stat(&self, path: &Path, file: impl AsFd) -> Result<Facts, Errno> {
         self.pass(path, Call::Stat, 0)?;
         match fs::statx(&file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS) {
             Ok(found) => Ok(Facts::of_statx(&found)),
+            // Some sandboxes forbid statx.
             Err(Errno::NOSYS | Errno::PERM) => fs::fstat(&file).map(|found| Facts::of(&found)),
             Err(error) => Err(error),
         }
     }
 
-    /// What the system says of a name in a directory, links not followed.
+    /// Returns the state of a name in a directory, not following a symbolic link.
     pub(super) fn stat_at(
         &self,
         path: &Path,
@@ -188,7 +189,7 @@ impl Sys {
         }
     }
 
-    /// Takes a lock, or says at once (`EWOULDBLOCK`) that another has it.
+    /// Takes a lock, or fails at once with `EWOULDBLOCK` if another process has it.
     pub(super) fn lock(
         &self,
         path: &Path,
@@ -196,10 +197,10 @@ impl Sys {
         operation: FlockOperation,
     ) -> Result<(), Errno> {
         self.pass(path, Call::Lock, 0)?;
-        again(|| fs::flock(&file, operation))
+        retry(|| fs::flock(&file, operation))
     }
 
-    /// Up to `bytes.len()` bytes from `offset` on.
+    /// Reads up to `bytes.len()` bytes from `offset` on.
     pub(super) fn read(
         &self,
         path: &Path,
@@ -208,10 +209,10 @@ impl Sys {
         offset: u64,
     ) -> Result<usize, Errno> {
         self.pass(path, Call::Read, 0)?;
-        again(|| rustix::io::pread(&file, &mut *bytes, offset))
+        retry(|| rustix::io::pread(&file, &mut *bytes, offset))
     }
 
-    /// All of `bytes` to `offset`.
+    /// Writes all of `bytes` at `offset`.
     pub(super) fn write(
         &self,
         path: &Path,
@@ -220,9 +221,9 @@ impl Sys {
         mut offset: u64,
     ) -> Result<(), Errno> {
         while !bytes.is_empty() {
-            let may = self.pass(path, Call::Write { offset, bytes }, bytes.len())?;
-            let count = again(|| rustix::io::pwrite(&file, &bytes[..may], offset))?;
-            if count == 0 && may > 0 {
+            let allowed = self.pass(path, Call::Write { offset, bytes }, bytes.len())?;
+            let count = retry(|| rustix::io::pwrite(&file, &bytes[..allowed], offset))?;
+            if count == 0 && allowed > 0 {
                 return Err(Errno::IO);
             }
             bytes = &bytes[count..];
@@ -234,10 +235,10 @@ impl Sys {
     /// Makes `to` share the blocks of `from` (btrfs, XFS, bcachefs and others).
     pub(super) fn share(&self, path: &Path, from: impl AsFd, to: impl AsFd) -> Result<(), Errno> {
         self.pass(path, Call::Clone, 0)?;
-        again(|| fs::ioctl_ficlone(&to, &from))
+        retry(|| fs::ioctl_ficlone(&to, &from))
     }
 
-    /// Copies up to `len` bytes at the same place, in the kernel.
+    /// Copies up to `len` bytes at the same offset, in the kernel.
     pub(super) fn copy(
         &self,
         path: &Path,
@@ -247,13 +248,14 @@ impl Sys {
         len: usize,
     ) -> Result<usize, Errno> {
         self.pass(path, Call::Copy, 0)?;
-        again(|| {
+        retry(|| {
             let (mut there, mut here) = (offset, offset);
             fs::copy_file_range(&from, Some(&mut there), &to, Some(&mut here), len)
         })
     }
 
-    /// Where the next data, or the next hole, begins at or after `offset`; `ENXIO` at the end.
+    /// Returns the offset of the next data or hole at or after an offset. Fails with `ENXIO` at the
+    /// end.
     pub(super) fn seek(
         &self,
         path: &Path,
@@ -266,10 +268,10 @@ impl Sys {
 
     pub(super) fn set_length(&self, path: &Path, file: impl AsFd, len: u64) -> Result<(), Errno> {
         self.pass(path, Call::SetLength(len), 0)?;
-        again(|| fs::ftruncate(&file, len))
+        retry(|| fs::ftruncate(&file, len))
     }
 
-    /// Permission and set-id bits.
+    /// Sets the permission and set-id bits.
     pub(super) fn set_mode(&self, path: &Path, file: impl AsFd, mode: u32) -> Result<(), Errno> {
         self.pass(path, Call::Metadata, 0)?;
         fs::fchmod(&file, Mode::from_raw_mode(mode))
@@ -297,13 +299,13 @@ impl Sys {
         fs::futimens(&file, times)
     }
 
-    /// The names of a file's extended attributes, each with its NUL.
+    /// Returns the names of a file's extended attributes, each with its NUL.
     pub(super) fn attributes(&self, path: &Path, file: impl AsFd) -> Result<Vec<u8>, Errno> {
         self.pass(path, Call::Stat, 0)?;
-        grown(|buffer| fs::flistxattr(&file, spare_capacity(buffer)))
+        with_growing_buffer(|buffer| fs::flistxattr(&file, spare_capacity(buffer)))
     }
 
-    /// The value of an extended attribute.
+    /// Returns the value of an extended attribute.
     pub(super) fn attribute(
         &self,
         path: &Path,
@@ -311,7 +313,7 @@ impl Sys {
         name: &CStr,
     ) -> Result<Vec<u8>, Errno> {
         self.pass(path, Call::Stat, 0)?;
-        grown(|buffer| fs::fgetxattr(&file, name, spare_capacity(buffer)))
+        with_growing_buffer(|buffer| fs::fgetxattr(&file, name, spare_capacity(buffer)))
     }
 
     pub(super) fn set_attribute(
@@ -335,19 +337,19 @@ impl Sys {
         fs::fremovexattr(&file, name)
     }
 
-    /// One file or directory, with what is needed to find it again.
+    /// Syncs one file or directory and the metadata needed to find it.
     pub(super) fn sync(&self, path: &Path, file: impl AsFd) -> Result<(), Errno> {
         self.pass(path, Call::Sync, 0)?;
-        again(|| fs::fsync(&file))
+        retry(|| fs::fsync(&file))
     }
 
-    /// All of the file system on which `file` lies.
+    /// Syncs the whole file system of `file`.
     pub(super) fn sync_all(&self, path: &Path, file: impl AsFd) -> Result<(), Errno> {
         self.pass(path, Call::SyncAll, 0)?;
-        again(|| fs::syncfs(&file))
+        retry(|| fs::syncfs(&file))
     }
 
-    /// Gives `from` the name `to`, both in `dir`; `path` is the full name of `from`.
+    /// Renames `from` to `to`, both in `dir`. `path` is the full path of `from`.
     pub(super) fn rename(
         &self,
         path: &Path,
@@ -358,15 +360,15 @@ impl Sys {
     ) -> Result<(), Errno> {
         self.pass(path, Call::Rename(to.1), 0)?;
         if flags.is_empty() {
-            again(|| fs::renameat(&dir, from, &dir, to.0))
+            retry(|| fs::renameat(&dir, from, &dir, to.0))
         } else {
-            again(|| fs::renameat_with(&dir, from, &dir, to.0, flags))
+            retry(|| fs::renameat_with(&dir, from, &dir, to.0, flags))
         }
     }
 
     pub(super) fn remove(&self, path: &Path, dir: impl AsFd, name: &OsStr) -> Result<(), Errno> {
         self.pass(path, Call::Remove, 0)?;
-        again(|| fs::unlinkat(&dir, name, AtFlags::empty()))
+        retry(|| fs::unlinkat(&dir, name, AtFlags::empty()))
     }
 
     pub(super) fn remove_dir(
@@ -376,13 +378,13 @@ impl Sys {
         name: &OsStr,
     ) -> Result<(), Errno> {
         self.pass(path, Call::Remove, 0)?;
-        again(|| fs::unlinkat(&dir, name, AtFlags::REMOVEDIR))
+        retry(|| fs::unlinkat(&dir, name, AtFlags::REMOVEDIR))
     }
 
-    /// A new directory for its maker alone, with the sticky bit.
+    /// Creates a directory that only its owner can use, with the sticky bit.
     pub(super) fn make_dir(&self, path: &Path, dir: impl AsFd, name: &OsStr) -> Result<(), Errno> {
         self.pass(path, Call::MakeDir, 0)?;
-        again(|| fs::mkdirat(&dir, name, Mode::RWXU | Mode::SVTX))
+        retry(|| fs::mkdirat(&dir, name, Mode::RWXU | Mode::SVTX))
     }
 
     pub(super) fn link(
@@ -393,10 +395,10 @@ impl Sys {
         target: &Path,
     ) -> Result<(), Errno> {
         self.pass(path, Call::Link, 0)?;
-        again(|| fs::symlinkat(target, &dir, name))
+        retry(|| fs::symlinkat(target, &dir, name))
     }
 
-    /// Where a symbolic link points to.
+    /// Returns the target of a symbolic link.
     pub(super) fn read_link(
         &self,
         path: &Path,
@@ -404,11 +406,11 @@ impl Sys {
         name: &OsStr,
     ) -> Result<PathBuf, Errno> {
         self.pass(path, Call::Read, 0)?;
-        let target = again(|| fs::readlinkat(&dir, name, Vec::new()))?;
+        let target = retry(|| fs::readlinkat(&dir, name, Vec::new()))?;
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
-    /// The names in a directory, `.` and `..` left out.
+    /// Returns the names in a directory without `.` and `..`.
     pub(super) fn list(&self, path: &Path, dir: impl AsFd) -> Result<Vec<OsString>, Errno> {
         self.pass(path, Call::List, 0)?;
         let mut names = Vec::new();
@@ -423,14 +425,16 @@ impl Sys {
     }
 }
 
-/// Makes a call again while a signal interrupts it.
-fn again<T>(call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+/// Repeats a call while a signal interrupts it.
+fn retry<T>(call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     rustix::io::retry_on_intr(call)
 }
 
-/// Calls with a buffer that grows while it is too small, up to the kernel's limit of 64 KB
+/// Makes a call with a buffer that grows while it is too small, up to the kernel's limit of 64 KB
 /// for the names and the value of extended attributes (xattr(7)).
-fn grown(mut call: impl FnMut(&mut Vec<u8>) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
+fn with_growing_buffer(
+    mut call: impl FnMut(&mut Vec<u8>) -> Result<usize, Errno>,
+) -> Result<Vec<u8>, Errno> {
     let mut size = 256;
     loop {
         let mut buffer = Vec::with_capacity(size);
@@ -442,7 +446,7 @@ fn grown(mut call: impl FnMut(&mut Vec<u8>) -> Result<usize, Errno>) -> Result<V
     }
 }
 
-/// The system's error in the standard library's form.
+/// Converts an error number to the standard library's error.
 pub(super) fn error(errno: Errno) -> io::Error {
     io::Error::from_raw_os_error(errno.raw_os_error())
 }

@@ -1,4 +1,4 @@
-//! A temporary file beside the one it is to replace: removed unless it takes its place.
+//! A temporary file, which is removed unless it replaces its target.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -21,14 +21,14 @@ pub(super) struct Temporary {
     pub(super) path: PathBuf,
     pub(super) fd: OwnedFd,
     pub(super) id: FileId,
-    /// True while the name is ours to remove.
+    /// True while the temporary name exists and must be removed.
     named: bool,
 }
 
 impl Temporary {
-    /// Makes the temporary file for inode (or hash of a name) `number`. The caller holds the
-    /// lock of what is to be replaced, where `locked` says that there are locks; whatever has
-    /// that temporary name already was then left by a run that was killed.
+    /// Creates the temporary file for the inode (or hash of a name) `number`. If `locked` is true,
+    /// the caller has locked the file to be replaced, so an existing temporary file is a leftover
+    /// of a killed run.
     pub(super) fn create(
         sys: &Sys,
         dir: &Arc<Dir>,
@@ -51,14 +51,14 @@ impl Temporary {
         let mut new = Self { sys, dir, name, path, fd, id, named: true };
         let facts = new.sys.stat(&new.path, &new.fd).map_err(|errno| WriteError::Failed {
             path: new.path.clone(),
-            what: "be looked at",
+            what: "be inspected",
             source: sys::error(errno),
         })?;
         new.id = facts.fingerprint.id;
         Ok(new)
     }
 
-    /// Gives the file its final name, in the same directory.
+    /// Renames the file to its final name in the same directory.
     pub(super) fn rename(
         &mut self,
         name: &OsStr,
@@ -74,18 +74,20 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if self.named {
-            // What cannot be removed now is left to the next run.
+            // If it cannot be removed now, the next run removes it.
             let _ = self.sys.remove(&self.path, &self.dir.fd, &self.name);
         }
     }
 }
 
-/// Why nothing can be made in a directory.
+/// Returns the error of a failed creation.
 fn not_created(sys: &Sys, dir: &Dir, path: PathBuf, errno: Errno) -> WriteError {
-    let marked = || sys.stat(&dir.path, &dir.fd).is_ok_and(|facts| facts.immutable);
+    let is_immutable = || sys.stat(&dir.path, &dir.fd).is_ok_and(|facts| facts.immutable);
     match errno {
         Errno::ROFS => WriteError::ReadOnlyFileSystem { path },
-        Errno::PERM if marked() => WriteError::Marked { path: dir.path.clone(), mark: "immutable" },
+        Errno::PERM if is_immutable() => {
+            WriteError::Protected { path: dir.path.clone(), flag: "immutable" }
+        }
         _ => WriteError::Failed {
             path,
             what: "make a temporary file beside the one to be written",

@@ -1,6 +1,6 @@
-//! A run that is killed, finds the disk full, or has a call fail, at every point there is.
-//! Afterwards each file is the old one or the new one, or has the record that takes it back;
-//! nothing is left behind that the next run does not remove; nothing else was touched.
+//! Kills a run, fills the disk or fails a call, at every possible point. Afterwards each file has
+//! its old or its new content, or a record from which it can be restored. The next run removes
+//! everything that is left over, and no other file was touched.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,30 +11,30 @@ use super::support::{
 };
 use crate::write::{HardLinks, Prepared, WriteError, WriteOptions, Writer};
 
-/// What one run is to do.
+/// The work of one run.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     name: &'static str,
     options: WriteOptions,
     files: usize,
-    /// Whether the files have the edit already, and it is taken back.
-    back: bool,
-    /// Whether each file has a second name.
+    /// True if the files have the edit already and the run undoes it.
+    undoes: bool,
+    /// True if each file has a second name.
     linked: bool,
 }
 
 fn cases() -> Vec<Case> {
     let keep = WriteOptions { hard_links: HardLinks::Keep, ..anew() };
     let times = |options| WriteOptions { keep_times: true, ..options };
-    let case = |name, options, files, back| Case { name, options, files, back, linked: false };
+    let case = |name, options, files, undoes| Case { name, options, files, undoes, linked: false };
     vec![
         case("anew", anew(), 1, false),
-        case("anew, taken back", times(anew()), 2, true),
+        case("anew, undone", times(anew()), 2, true),
         case("many anew", anew(), 10, false),
         case("in place", in_place(), 1, false),
-        case("in place, taken back", in_place(), 2, true),
+        case("in place, undone", in_place(), 2, true),
         case("many in place", times(in_place()), 10, false),
-        case("many in place, taken back", in_place(), 10, true),
+        case("many in place, undone", in_place(), 10, true),
         Case { linked: true, ..case("linked", keep, 1, false) },
     ]
 }
@@ -42,19 +42,19 @@ fn cases() -> Vec<Case> {
 impl Case {
     fn before(&self, number: usize) -> Vec<u8> {
         let old = content(number);
-        if self.back { applied(&edit(&old), &old) } else { old }
+        if self.undoes { applied(&edit(&old), &old) } else { old }
     }
 
     fn after(&self, number: usize) -> Vec<u8> {
         let old = content(number);
-        if self.back { old } else { applied(&edit(&old), &old) }
+        if self.undoes { old } else { applied(&edit(&old), &old) }
     }
 
     fn file(&self, dir: &Path, number: usize) -> PathBuf {
         dir.join(format!("f{number}"))
     }
 
-    /// A directory as it is before the run, with a bystander that looks almost like ours.
+    /// Creates the files, and another file whose name is similar to a temporary one.
     fn build(&self, dir: &Path) {
         fs::create_dir(dir).unwrap();
         fs::write(dir.join(".becalm-new-notours"), b"bystander").unwrap();
@@ -74,7 +74,7 @@ impl Case {
         (outcomes, script.counts())
     }
 
-    /// Writes every file that is not yet as it is to be, all in one batch.
+    /// Writes every file that does not have its final content yet, in one batch.
     fn run_with(&self, dir: &Path, writer: &Writer) -> Vec<Result<(), WriteError>> {
         let mut outcomes = Vec::new();
         let mut batch: Vec<Prepared> = Vec::new();
@@ -84,7 +84,7 @@ impl Case {
             if now == self.after(number) {
                 continue;
             }
-            let patch = if self.back { undo(&now).unwrap() } else { edit(&now) };
+            let patch = if self.undoes { undo(&now).unwrap() } else { edit(&now) };
             let prepared = writer.open(&path).and_then(|file| writer.prepare(file, patch));
             match prepared {
                 Ok(prepared) => batch.push(prepared),
@@ -95,7 +95,7 @@ impl Case {
         outcomes
     }
 
-    /// That each file is old, new or can be taken back. Gives whether all are old or new.
+    /// Checks that each file is old, new or can be restored. Returns true if all are old or new.
     fn check(&self, dir: &Path, point: &str) -> bool {
         let mut whole = true;
         for number in 0..self.files {
@@ -134,7 +134,7 @@ impl Case {
         names
     }
 
-    /// The next run: takes back what is in between, writes the rest, leaves nothing behind.
+    /// Runs again: restores partly written files, writes the others, and leaves nothing over.
     fn run_again(&self, dir: &Path, point: &str) {
         let writer = Writer::new(WriteOptions { hard_links: HardLinks::Keep, ..self.options });
         for number in 0..self.files {
@@ -159,8 +159,8 @@ impl Case {
     }
 }
 
-/// Runs `case` with each of the plans that `plans` makes of the counts of changes, calls that
-/// need room, and calls; gives how many those were.
+/// Runs `case` with each plan that `plans` makes from the counts of changes, of calls that need
+/// disk space, and of all calls. Returns the number of plans.
 fn each_point(
     case: &Case,
     plans: impl FnOnce(&Counts) -> Vec<Plan>,
@@ -172,7 +172,7 @@ fn each_point(
     let (outcomes, counts) = case.run(&dry, Plan::Count);
     assert!(outcomes.iter().all(Result::is_ok), "{}: {outcomes:?}", case.name);
     case.run_again(&dry, case.name);
-    // All made beforehand, so that their times have settled when they are opened.
+    // All files are created first, so that their times are settled when a run opens them.
     let plans = plans(&counts);
     let dir = |number: usize| place.path().join(number.to_string());
     (0..plans.len()).for_each(|number| case.build(&dir(number)));
@@ -181,7 +181,7 @@ fn each_point(
         let (outcomes, _) = case.run(&dir, *plan);
         check(&dir, &outcomes, &point);
     }
-    // Again later, for the same reason.
+    // A second loop gives the times some time to settle.
     for (number, plan) in plans.iter().enumerate() {
         case.run_again(&dir(number), &format!("{}, {plan:?}, again", case.name));
     }
@@ -207,10 +207,11 @@ fn a_disk_full_at_one_write_leaves_every_file_old_or_new_and_nothing_beside() {
         let full =
             |counts: &Counts| (0..counts.rooms).map(|at| Plan::Full { at, on: false }).collect();
         points += each_point(&case, full, |dir, outcomes, point| {
-            assert!(case.check(dir, point), "{point}: not taken back");
+            assert!(case.check(dir, point), "{point}: not undone");
             assert_eq!(case.names(dir), case.expected_names(dir), "{point}: left behind");
             let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-            // One file fails, unless the call has another way (a clone that is not to be had).
+            // At most one file fails. None fails if the writer can avoid the call (a clone that is
+            // not supported).
             assert!(failed <= 1, "{point}: {outcomes:?}");
             let old =
                 (0..case.files).filter(|&n| fs::read(case.file(dir, n)).unwrap() == case.before(n));

@@ -1,4 +1,4 @@
-//! What a file has besides its bytes, and still has afterwards.
+//! Metadata that a written file keeps.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -168,7 +168,7 @@ fn a_symbolic_link_stays_one_and_what_it_points_to_is_written() {
     assert!(fs::read(&path).unwrap().len() > content(1).len());
 }
 
-/// The resident set of this process, in bytes (proc_pid_status(5)).
+/// Returns the resident set size of this process, in bytes (proc_pid_status(5)).
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

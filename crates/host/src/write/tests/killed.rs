@@ -1,5 +1,4 @@
-//! A process that is really killed, at instants that nobody chose; and a disk that is really
-//! full.
+//! Kills a real process at arbitrary times, and fills a real disk.
 
 use std::fs;
 use std::path::Path;
@@ -10,18 +9,18 @@ use super::support::{anew, applied, content, edit, in_place, recovered, snapshot
 use crate::test_user::skip;
 use crate::write::{WriteError, WriteOptions, Writer};
 
-/// How many times a process is killed, for each way of writing.
+/// Number of kills for each method of writing.
 const ROUNDS: u64 = 60;
 const FILES: usize = 4;
 const TREE: &str = "BECALM_TEST_KILLED";
 
-/// What the process that is killed does: edits and takes back without end.
+/// Edits and undoes the edit in an endless loop; this is the process to be killed.
 #[test]
 fn killed_process() {
     let Some(tree) = std::env::var_os(TREE) else { return };
     let tree = Path::new(&tree);
-    let way = if tree.ends_with("in-place") { in_place() } else { anew() };
-    let writer = Writer::new(way);
+    let options = if tree.ends_with("in-place") { in_place() } else { anew() };
+    let writer = Writer::new(options);
     loop {
         let mut batch = Vec::new();
         for number in 0..FILES {
@@ -48,9 +47,9 @@ fn start(tree: &Path) -> Child {
 
 #[test]
 fn a_killed_process_leaves_files_old_or_new_or_with_a_way_back() {
-    for way in ["anew", "in-place"] {
+    for name in ["anew", "in-place"] {
         let place = tempfile::tempdir().unwrap();
-        let tree = place.path().join(way);
+        let tree = place.path().join(name);
         fs::create_dir(&tree).unwrap();
         for number in 0..FILES {
             fs::write(tree.join(format!("f{number}")), content(number)).unwrap();
@@ -62,13 +61,13 @@ fn a_killed_process_leaves_files_old_or_new_or_with_a_way_back() {
             child.kill().unwrap();
             let status = child.wait().unwrap();
             assert_eq!(status.code(), None, "the process ended by itself: {status}");
-            between += check_and_repair(&tree, way == "in-place");
+            between += check_and_repair(&tree, name == "in-place");
         }
-        eprintln!("{way}: {ROUNDS} kills, {between} files in between");
+        eprintln!("{name}: {ROUNDS} kills, {between} partly written files");
     }
 }
 
-/// Gives how many files were between old and new.
+/// Checks all files and restores partly written ones. Returns the number of those.
 fn check_and_repair(tree: &Path, between_allowed: bool) -> usize {
     let writer = Writer::new(in_place());
     let mut between = 0;
@@ -93,7 +92,7 @@ fn check_and_repair(tree: &Path, between_allowed: bool) -> usize {
     between
 }
 
-/// A small file system of its own, taken away at the end.
+/// A small file system, which is unmounted when it is dropped.
 struct Small(tempfile::TempDir);
 
 impl Small {

@@ -1,4 +1,4 @@
-//! What the process' limits have to do with writing.
+//! Limits of the process that affect writing.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -1,4 +1,5 @@
-//! Whole files and directories of links: made, exchanged, removed; and what killed runs left.
+//! Creating, replacing and removing whole files and directories of links, and leftovers of killed
+//! runs.
 
 use std::ffi::OsString;
 use std::fs;
@@ -62,7 +63,8 @@ fn what_is_not_ours_is_neither_replaced_nor_removed() {
             assert!(matches!(outcome, Err(WriteError::NotOurs { .. })), "{name}: {outcome:?}");
         }
     }
-    // A link, and a directory with other things than links, are not even asked about.
+    // A link, and a directory that has other things than links, are rejected before the caller
+    // decides.
     assert!(writer.remove_made(&at("link"), |_| true).is_err());
     assert!(writer.remove_made(&at("mixed"), |_| true).is_err());
     assert_eq!(snapshot(dir.path()), before);
@@ -142,7 +144,7 @@ fn the_temporary_files_of_a_run_still_at_work_are_left_alone() {
     assert_eq!(snapshot(dir.path()).len(), 1);
 }
 
-/// One thing that is made or removed.
+/// One operation that creates or removes something.
 type Deed = fn(&Writer, &Path) -> Result<bool, WriteError>;
 
 #[test]

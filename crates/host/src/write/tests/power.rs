@@ -1,5 +1,5 @@
-//! What a power failure would leave, told from the order of the calls: nothing that has not
-//! been synced can be counted on, and any part of it may be there.
+//! Simulates power failures from the order of the calls. Any part of the unsynced writes may reach
+//! the disk.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,20 +9,20 @@ use std::sync::Arc;
 use super::support::{Log, Made, anew, applied, content, edit, in_place, recovered, undo};
 use crate::write::{Durability, WriteOptions, Writer};
 
-/// Everything that a batch over `files` files calls for, and the directory they lie in.
-fn logged(options: WriteOptions, files: usize, back: bool) -> (Vec<(PathBuf, Made)>, PathBuf) {
+/// Returns the calls of a batch over `files` files, and the files' directory.
+fn logged(options: WriteOptions, files: usize, undoes: bool) -> (Vec<(PathBuf, Made)>, PathBuf) {
     let place = tempfile::tempdir().unwrap();
     let log = Arc::new(Log::default());
     let writer = Writer::with_faults(options, log.clone());
     for number in 0..files {
         let old = content(number);
-        let start = if back { applied(&edit(&old), &old) } else { old };
+        let start = if undoes { applied(&edit(&old), &old) } else { old };
         fs::write(place.path().join(format!("f{number}")), start).unwrap();
     }
     let prepare = |number: usize| {
         let path = place.path().join(format!("f{number}"));
         let now = fs::read(&path).unwrap();
-        let patch = if back { undo(&now).unwrap() } else { edit(&now) };
+        let patch = if undoes { undo(&now).unwrap() } else { edit(&now) };
         writer.prepare(writer.open(&path).unwrap(), patch).unwrap()
     };
     let batch = (0..files).map(prepare).collect();
@@ -68,16 +68,16 @@ fn many_files_are_synced_together() {
     let syncs = |calls: &[(PathBuf, Made)]| {
         calls.iter().filter(|(_, made)| matches!(made, Made::Sync | Made::SyncAll)).count()
     };
-    // One for the contents, one for the directory they share.
+    // One for the contents, one for the directory of all files.
     assert_eq!(syncs(&logged(anew(), 20, false).0), 2);
-    // One for the leaders, one for the rest behind the end, one for the ranges inside.
+    // One for the first ranges, one for the rest beyond the end, one for the ranges inside.
     assert_eq!(syncs(&logged(in_place(), 20, false).0), 3);
     assert_eq!(syncs(&logged(in_place(), 20, true).0), 2);
     let unsynced = WriteOptions { durability: Durability::Unsynced, ..anew() };
     assert_eq!(syncs(&logged(unsynced, 20, false).0), 0);
 }
 
-/// A sequence of numbers that looks like chance and is the same in every run.
+/// A pseudo-random sequence that is the same in every run.
 struct Chance(u64);
 
 impl Chance {
@@ -101,8 +101,8 @@ fn apply(image: &mut Vec<u8>, made: &Made, from: usize, to: usize) {
     }
 }
 
-/// Any part of what was not synced: of each write any of its sectors, of each change of length
-/// all or nothing.
+/// Applies any part of the unsynced calls: any sectors of each write, all or nothing of each change
+/// of the length.
 fn apply_some(image: &mut Vec<u8>, pending: &[&Made], chance: &mut Chance) {
     for made in pending {
         match made {
@@ -121,12 +121,12 @@ fn apply_some(image: &mut Vec<u8>, pending: &[&Made], chance: &mut Chance) {
 
 #[test]
 fn in_place_a_power_failure_at_any_point_leaves_a_way_back() {
-    for back in [false, true] {
-        let (calls, dir) = logged(in_place(), 1, back);
+    for undoes in [false, true] {
+        let (calls, dir) = logged(in_place(), 1, undoes);
         let path = dir.join("f0");
         let old = content(0);
         let new = applied(&edit(&old), &old);
-        let start = if back { new.clone() } else { old.clone() };
+        let start = if undoes { new.clone() } else { old.clone() };
         let calls: Vec<&Made> =
             calls.iter().filter(|(at, _)| *at == path).map(|(_, made)| made).collect();
         let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
@@ -146,7 +146,7 @@ fn in_place_a_power_failure_at_any_point_leaves_a_way_back() {
                     continue;
                 }
                 let recovered = recovered(&image);
-                assert!(recovered == old, "back: {back}, crash at {crash} of {calls:?}");
+                assert!(recovered == old, "undoes: {undoes}, crash at {crash} of {calls:?}");
             }
         }
         assert!(points >= 1000, "{points}");

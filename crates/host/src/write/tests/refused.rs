@@ -1,4 +1,4 @@
-//! Files that are not written, each with its reason, and unchanged.
+//! Files that are not written: each has its own error and stays unchanged.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -111,10 +111,10 @@ fn a_file_that_changes_meanwhile_is_left_as_it_is() {
         ("linked", |path| fs::hard_link(path, path.with_extension("link")).unwrap()),
     ];
     for (name, change) in changes {
-        for way in [anew(), in_place()] {
+        for options in [anew(), in_place()] {
             for prepared_first in [false, true] {
                 let (dir, path) = place();
-                let writer = Writer::new(way);
+                let writer = Writer::new(options);
                 let file = writer.open(&path).unwrap();
                 let outcome = if prepared_first {
                     let prepared = writer.prepare(file, edit(&content(1))).unwrap();
@@ -124,14 +124,14 @@ fn a_file_that_changes_meanwhile_is_left_as_it_is() {
                     change(&path);
                     writer.prepare(file, edit(&content(1))).map(drop)
                 };
-                let point = format!("{name}, {way:?}, prepared: {prepared_first}");
+                let point = format!("{name}, {options:?}, prepared: {prepared_first}");
                 assert!(matches!(outcome, Err(WriteError::Changed { .. })), "{point}: {outcome:?}");
                 let expected = match name {
                     "replaced" => b"other".to_vec(),
                     "written" => [&content(1)[..3], b"!", &content(1)[4..]].concat(),
-                    // Behind what was prepared in place lay the changed byte: it is gone
-                    // with the rest of what was appended.
-                    "longer" if way == anew() || !prepared_first => {
+                    // The changed byte was beyond the end, after the prepared ranges. Dropping the
+                    // preparation has cut it off with them.
+                    "longer" if options == anew() || !prepared_first => {
                         [&content(1)[..], b"!"].concat()
                     }
                     _ => content(1),
@@ -173,7 +173,7 @@ fn ranges_that_do_not_fit_are_refused() {
     }
 }
 
-/// `chattr`, which knows the ioctl.
+/// Sets an inode flag with `chattr`.
 fn mark(flag: &str, path: &Path) -> bool {
     let run = Command::new("chattr").arg(flag).arg(path).output();
     run.is_ok_and(|output| output.status.success())
@@ -182,14 +182,15 @@ fn mark(flag: &str, path: &Path) -> bool {
 #[test]
 fn a_marked_file_is_refused_and_so_is_one_in_a_marked_directory() {
     for (on, off, what) in [("+i", "-i", "immutable"), ("+a", "-a", "append-only")] {
-        for way in [anew(), in_place()] {
+        for options in [anew(), in_place()] {
             let (_dir, path) = place();
             if !mark(on, &path) {
                 return skip("files cannot be marked here (chattr)");
             }
-            let refused = write(&Writer::new(way), &path, edit);
+            let refused = write(&Writer::new(options), &path, edit);
             mark(off, &path);
-            let named = matches!(&refused, Err(WriteError::Marked { mark, .. }) if *mark == what);
+            let named =
+                matches!(&refused, Err(WriteError::Protected { flag, .. }) if *flag == what);
             assert!(named, "{refused:?}");
             assert_eq!(fs::read(&path).unwrap(), content(1));
         }
@@ -199,7 +200,7 @@ fn a_marked_file_is_refused_and_so_is_one_in_a_marked_directory() {
     let refused = write(&Writer::new(anew()), &path, edit);
     mark("-i", dir.path());
     assert!(
-        matches!(&refused, Err(WriteError::Marked { path, .. }) if path == dir.path()),
+        matches!(&refused, Err(WriteError::Protected { path, .. }) if path == dir.path()),
         "{refused:?}"
     );
 }
@@ -240,7 +241,7 @@ fn a_read_only_file_system_is_named() {
     fs::write(&path, content(1)).unwrap();
     let read_only = mount("remount,ro");
     let outcomes: Vec<_> =
-        [anew(), in_place()].map(|way| write(&Writer::new(way), &path, edit)).into();
+        [anew(), in_place()].map(|options| write(&Writer::new(options), &path, edit)).into();
     Command::new("umount").arg(dir.path()).status().unwrap();
     assert!(read_only);
     for outcome in outcomes {
@@ -269,15 +270,15 @@ fn an_ordinary_user_writes_read_only_files_and_is_refused_those_of_others() {
 
 fn as_ordinary_user(tree: &Path) {
     let own = tree.join("own");
-    for way in [anew(), in_place()] {
+    for options in [anew(), in_place()] {
         fs::write(&own, content(1)).unwrap();
         fs::set_permissions(&own, fs::Permissions::from_mode(0o444)).unwrap();
-        write(&Writer::new(way), &own, edit).unwrap();
-        assert!(fs::read(&own).unwrap().len() > content(1).len(), "{way:?}");
-        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o7777, 0o444, "{way:?}");
+        write(&Writer::new(options), &own, edit).unwrap();
+        assert!(fs::read(&own).unwrap().len() > content(1).len(), "{options:?}");
+        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o7777, 0o444, "{options:?}");
         fs::remove_file(&own).unwrap();
     }
-    // Run as the only user there is, nothing is foreign.
+    // If this is the only user, no file belongs to another one.
     if fs::metadata(tree).unwrap().uid() == rustix::process::geteuid().as_raw() {
         return;
     }

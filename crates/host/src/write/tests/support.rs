@@ -1,5 +1,5 @@
-//! What the tests of the writer share: a toy record that can be taken back, a script of
-//! faults, and directories that can be compared.
+//! Helpers of the writer's tests: a simple edit with a record for its undo, a script of faults, and
+//! snapshots of directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use becalm_core::patch::{Patch, Write};
 
 use crate::write::{Call, Faults, Verdict, WriteError, WriteOptions, Writer, Written};
 
-/// Begins what a toy edit appends; the old length follows.
+/// The first bytes that the edit appends; the old length follows.
 const LEADER: &[u8; 8] = b"\x7ftoyLEAD";
-/// Ends a file with a toy edit.
+/// The last bytes of a file with the edit.
 const FOOTER: &[u8; 8] = b"\x7ftoyFOOT";
 
-/// A toy edit of `old`: ranges inside are overwritten, and a record with the old bytes is
-/// appended. The part before the footer is long, so that it is torn in the tests.
+/// An edit of `old` that overwrites ranges inside and appends a record with the old bytes. The part
+/// before the footer is long, so that the tests can write only part of it.
 pub(super) fn edit(old: &[u8]) -> Patch {
     let inside = [(8usize, vec![b'N'; 16]), (old.len() / 2, vec![b'M'; 700])];
     let mut leader = LEADER.to_vec();
@@ -39,8 +39,8 @@ pub(super) fn edit(old: &[u8]) -> Patch {
     Patch { writes, length }
 }
 
-/// The patch that takes [`edit`] back, from a file in any state between old and new; `None`
-/// where there is no record.
+/// Returns the patch that undoes [`edit`] for a file in any state between old and new, or `None` if
+/// the file has no record.
 pub(super) fn undo(now: &[u8]) -> Option<Patch> {
     let at = now.windows(8).position(|bytes| bytes == LEADER)?;
     let number = |at: usize| Some(u64::from_le_bytes(*now.get(at..)?.first_chunk()?));
@@ -68,12 +68,12 @@ fn checksum(bytes: &[u8]) -> u64 {
     })
 }
 
-/// `now`, as undoing makes it, where it is neither `old` nor `new`.
+/// Undoes the edit of a file that is neither old nor new.
 pub(super) fn recovered(now: &[u8]) -> Vec<u8> {
     undo(now).map_or_else(|| now.to_vec(), |patch| applied(&patch, now))
 }
 
-/// [`Patch::applied_to`] for a patch that shortens as well.
+/// Does the same as [`Patch::applied_to`], also for a patch that shortens the file.
 pub(super) fn applied(patch: &Patch, old: &[u8]) -> Vec<u8> {
     let longer = Patch { length: patch.length.max(old.len() as u64), ..patch.clone() };
     let mut new = longer.applied_to(old);
@@ -81,21 +81,23 @@ pub(super) fn applied(patch: &Patch, old: &[u8]) -> Vec<u8> {
     new
 }
 
-/// Bytes that differ from file to file.
+/// Content that differs from file to file.
 pub(super) fn content(number: usize) -> Vec<u8> {
     (0..20_000usize).map(|at| b'a' + ((at * 7 + number + at / 251) % 26) as u8).collect()
 }
 
-/// What happens to which call.
+/// A plan of faults.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Plan {
-    /// Nothing: the calls are counted.
+    /// No faults; the calls are counted.
     Count,
-    /// The process is killed before the n-th change; of a long write so many sixteenths are made.
+    /// The process is killed before the n-th change. Of a long write, this number of sixteenths is
+    /// written.
     Kill { at: usize, sixteenths: usize },
-    /// The n-th call that needs room, and with `on` all after it, finds the disk full.
+    /// The disk is full at the n-th call that needs disk space and, if `on` is true, at all later
+    /// ones.
     Full { at: usize, on: bool },
-    /// The n-th call of any kind gives an I/O error.
+    /// The n-th call of any kind fails with an I/O error.
     Broken { at: usize },
 }
 
@@ -106,7 +108,7 @@ pub(super) struct Script {
     rooms: AtomicUsize,
     calls: AtomicUsize,
     dead: AtomicBool,
-    /// Which of the changes are long writes.
+    /// Indexes of the changes that are long writes.
     long: Mutex<Vec<usize>>,
 }
 
@@ -133,19 +135,19 @@ impl Script {
     }
 }
 
-/// What a run called for.
+/// Number of calls that a run made.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     pub(super) changes: usize,
-    /// Calls that need room.
+    /// Calls that need disk space.
     pub(super) rooms: usize,
     pub(super) calls: usize,
-    /// Which of the changes are long writes.
+    /// Indexes of the changes that are long writes.
     pub(super) long: Vec<usize>,
 }
 
 impl Counts {
-    /// Every point at which the run can be killed: before each change, and within each long
+    /// Returns every point at which the run can be killed: before each change and within each long
     /// write.
     pub(super) fn kills(&self) -> Vec<Plan> {
         let plain = (0..self.changes).map(|at| Plan::Kill { at, sixteenths: 0 });
@@ -210,7 +212,7 @@ impl Faults for Script {
     }
 }
 
-/// A call as it was made.
+/// A call that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Made {
     Write { offset: u64, bytes: Vec<u8> },
@@ -221,7 +223,7 @@ pub(super) enum Made {
     Other,
 }
 
-/// A [`Faults`] that lets everything pass and writes it down.
+/// A [`Faults`] that injects none and records all calls.
 #[derive(Default)]
 pub(super) struct Log(pub(super) Mutex<Vec<(PathBuf, Made)>>);
 
@@ -241,7 +243,8 @@ impl Faults for Log {
     }
 }
 
-/// Everything in a directory, links not followed: name, then bytes, target or contents.
+/// Returns the content of a directory: each name with its bytes, link target or directory content.
+/// Symbolic links are not followed.
 pub(super) fn snapshot(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -261,13 +264,13 @@ pub(super) fn snapshot(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     all
 }
 
-/// A directory for thousands of small trees: in memory where there is one, since what is
-/// tested is the order of the calls and not the disk.
+/// Creates a directory for thousands of small trees. It is in memory if possible, because the tests
+/// are about the order of calls and not about the disk.
 pub(super) fn quick_place() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// One file through a writer.
+/// Writes one file.
 pub(super) fn write(
     writer: &Writer,
     path: &Path,
