@@ -1,5 +1,5 @@
-//! The directories of an index: the stores' own, those of `LD_LIBRARY_PATH`, and those by which
-//! [`super::update`] tells what has changed.
+//! Records the directories of an index: the stores' own, those of `LD_LIBRARY_PATH`, and those by
+//! which [`super::update`] detects changes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,8 @@ use super::{Work, bytes_of, is_changed_in_place, real, without_slashes};
 use becalm_core::search::store::below;
 
 impl<'a> Work<'a> {
-    /// Adds them; gives the stores whose own directory says whether packages came or went.
+    /// Adds them to the index. Returns the stores whose own directory changes whenever a package
+    /// comes or goes.
     pub(super) fn directories(
         &self,
         gatherer: &mut Gatherer,
@@ -46,20 +47,21 @@ impl<'a> Work<'a> {
         flat
     }
 
-    /// What a folder is like now.
+    /// Returns the digest of a folder's current state.
     fn digest(&self, folder: &BString) -> u32 {
         match self.fingerprints.fingerprint(folder.as_ref()) {
             Ok(fingerprint) if fingerprint.is_settled(self.fingerprints.now()) => {
                 Fingerprint { size: 0, ..fingerprint }.digest()
             }
             Err(Errno::NOENT) => Folder::ABSENT,
-            // Listed, and who searches it asked, again each time.
+            // The folder is listed, and the objects that search it are resolved, at each update.
             _ => Folder::UNKNOWN,
         }
     }
 
-    /// The stores' own directories. A stamp that may be shared by a later state matches
-    /// nothing; neither does that of a store whose packages come and go deeper down.
+    /// Adds the stores' own directories. A fingerprint that a later state may share is not
+    /// recorded, and so never matches. The same applies to a store whose packages come and go
+    /// deeper down.
     fn roots(&self, gatherer: &mut Gatherer, resolved: &[ResolvedObject]) -> Vec<&'a BStr> {
         let answers =
             resolved.iter().flat_map(|resolved| &resolved.object.edges).map(|edge| &edge.path);
@@ -82,7 +84,7 @@ impl<'a> Work<'a> {
             }
             gatherer.root(store.to_owned(), fingerprint.unwrap_or_default());
         }
-        // Nothing stands for what is in these; `--update` walks them again.
+        // No directory shows what changed in these trees, so `--update` walks them again.
         let stores = self.options.stores.iter().filter(|tree| is_changed_in_place(tree));
         for tree in stores.chain(self.options.trees) {
             gatherer.root(bytes_of(&real(tree)), Fingerprint::default());
@@ -90,8 +92,9 @@ impl<'a> Work<'a> {
         flat
     }
 
-    /// Of the folders listed those to look at again: each package of a flat store, and in it
-    /// those that hold objects and those above them; in other stores all.
+    /// Returns the folders that an update must check. In a flat store these are each package and
+    /// the folders that have objects in them or further down. In other stores these are all
+    /// folders.
     fn to_watch<'s>(&'s self, flat: &'s [&BStr], resolved: &[ResolvedObject]) -> Vec<&'s BString> {
         let mut holders: FxHashSet<&[u8]> = FxHashSet::default();
         for resolved in resolved.iter().filter(|resolved| resolved.object.canonical) {
@@ -128,8 +131,8 @@ impl<'a> Work<'a> {
             .filter(|fingerprint| fingerprint.is_settled(self.fingerprints.now()))
     }
 
-    /// The names in a directory between two equal stamps; `None` where it has hwcaps
-    /// subdirectories, or changes.
+    /// Returns the names in a directory and its fingerprint, which was equal before and after the
+    /// read. Returns `None` if the directory has hwcaps subdirectories or changes meanwhile.
     fn names(&self, path: &BString) -> Option<(Fingerprint, Vec<NameHash>)> {
         let before = self.settled(path.as_ref())?;
         let session = self.os.session();

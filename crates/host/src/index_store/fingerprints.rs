@@ -1,4 +1,4 @@
-//! Fingerprints of this machine's files.
+//! Reads fingerprints of this machine's files.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, ByteSlice};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
-/// `statx`, and the clock when it was made.
+/// Reads fingerprints with `statx`, and remembers the time at which it was created.
 #[derive(Clone, Copy, Debug)]
 pub struct OsFingerprints {
     now: Time,

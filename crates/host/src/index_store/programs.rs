@@ -1,4 +1,4 @@
-//! The records of programs: what each loads at its start, and what it needs for that.
+//! Creates the records of programs: the libraries of a start and its static TLS.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use rustc_hash::FxHashSet;
 use super::{CHUNK, Work};
 
 impl Work<'_> {
-    /// The programs at these paths, with their needs of static TLS; those whose start cannot be
-    /// followed are left out.
+    /// Returns the programs at these paths with their need of static TLS. A program is left out if
+    /// its start cannot be predicted.
     pub(super) fn programs(
         &self,
         facts: &Arc<LoaderFacts>,
@@ -57,8 +57,8 @@ impl Work<'_> {
     }
 }
 
-/// What a start loads in the order of the program's scope: as objects are first needed, the loader
-/// among them.
+/// Returns the libraries of a start in the order of the program's scope: in the order in which they
+/// are first needed, including the loader.
 fn load_order(load: &Load) -> Vec<BString> {
     let mut seen: FxHashSet<usize> = std::iter::once(0).collect();
     let dependencies = load

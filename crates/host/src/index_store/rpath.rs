@@ -1,4 +1,4 @@
-//! The directories of every `DT_RPATH`, with their names: what they answer to objects loaded below.
+//! Lists the directories of every `DT_RPATH`, in which objects further down are also searched.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use rustc_hash::FxHashSet;
 
 use super::{CHUNK, Work, names_in};
 
-/// By path without a trailing slash.
+/// Key: the path without a slash at its end.
 pub(super) type ListedDirs = BTreeMap<BString, Listed>;
 
 impl Work<'_> {
-    /// Lists the directories that objects with a `DT_RPATH` search and that are not listed yet;
-    /// gives the paths that answer.
+    /// Lists the directories that objects with a `DT_RPATH` search and that are not listed yet.
+    /// Returns the paths of the libraries found in them.
     pub(super) fn list(
         &self,
         facts: &LoaderFacts,
@@ -48,7 +48,8 @@ impl Work<'_> {
         paths
     }
 
-    /// An absent package of a store whose roots say nothing of it is looked for each time.
+    /// Turns an absent package into a plain absent path if no store root shows that packages came
+    /// or went. The module then checks that path each time.
     pub(super) fn look_each_time(&self, flat: &[&BStr], conditions: &mut [Condition]) {
         for condition in conditions {
             if let Condition::AbsentPackage(path) = condition
@@ -60,7 +61,7 @@ impl Work<'_> {
     }
 }
 
-/// The paths of the names that answer.
+/// Returns the paths of the names whose answer is certain.
 pub(super) fn certain_paths(listed: &ListedDirs) -> impl Iterator<Item = BString> {
     listed.iter().flat_map(|(dir, listed)| {
         let certain = listed.names.iter().filter(|(_, is_certain)| *is_certain);

@@ -1,29 +1,28 @@
-//! What `stat` says of a file, and the part of it that changes whenever the file does.
+//! The result of `stat`, and the part of it that changes whenever the file does.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::fs::{FileId, FileKind};
 use rustix::fs::FileType;
 
-/// A timestamp that may still be the file's after another change. File systems round
-/// times to a clock tick (4 ms), a second (ext3, HFS+) or two (FAT); a time closer to
-/// now than this proves nothing.
+/// Time within which two changes may have equal timestamps. File systems round times to a clock
+/// tick (4 ms), a second (ext3, HFS+) or two seconds (FAT).
 const GRAIN_NANOSECONDS: i128 = 2_000_000_000;
 
-/// One answer of `stat`.
+/// A result of `stat`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stat {
     pub(super) id: FileId,
     pub(super) kind: FileKind,
-    /// True for a socket, which is [`FileKind::Other`] and cannot be opened at all.
+    /// True for a socket, which is [`FileKind::Other`] and cannot be opened.
     pub(super) socket: bool,
     /// User id of the owner.
     pub(super) owner: u32,
     pub(super) fingerprint: Fingerprint,
 }
 
-/// The state of a file or directory: equal stamps of one [`FileId`] mean that nothing
-/// was written, renamed, or changed in mode, owner or ACL in between.
+/// The state of a file or directory. If two fingerprints of one [`FileId`] are equal, the file was
+/// not written, renamed, or changed in mode, owner or ACL in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Fingerprint {
     mtime: (i64, u32),
@@ -34,17 +33,17 @@ pub(crate) struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// True where the file could change after `now` (nanoseconds since 1970) without
-    /// a change of its times, or where its clock is ahead of ours.
+    /// Returns true if a change after `now` (nanoseconds since 1970) might not alter the file's
+    /// times, or if the file's clock is ahead of this machine's.
     pub(super) fn may_change_unseen(&self, now: i128) -> bool {
         let nanoseconds = |(s, n): (i64, u32)| i128::from(s) * 1_000_000_000 + i128::from(n);
-        // Every change sets ctime; mtime is the user's to set.
+        // Every change sets ctime; a user can set mtime to any value.
         nanoseconds(self.ctime) + GRAIN_NANOSECONDS > now
     }
 }
 
 impl Stat {
-    /// From the system's structure, whose field types differ between architectures.
+    /// Converts the system's structure, whose field types differ between architectures.
     #[allow(
         clippy::unnecessary_cast,
         clippy::useless_conversion,
@@ -71,7 +70,7 @@ impl Stat {
     }
 }
 
-/// The time of day in nanoseconds since 1970.
+/// Returns the time of day in nanoseconds since 1970.
 pub(super) fn now() -> i128 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)

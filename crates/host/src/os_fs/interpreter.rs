@@ -1,4 +1,4 @@
-//! The interpreter as a file: what identifies it, whether it may be run, its bytes.
+//! Reads an interpreter's file: its identity, its permissions and its bytes.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,10 +10,10 @@ use super::fingerprint::{Fingerprint, Stat};
 use super::root::errno;
 use super::{OsFs, object_file};
 
-/// Bytes of the largest interpreter that is read; musl's has under 1 MB.
+/// Maximum size of an interpreter, in bytes. musl's is below 1 MB.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// An interpreter in the state in which it was seen.
+/// The state of an interpreter's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Interpreter {
     id: FileId,
@@ -21,12 +21,12 @@ pub(crate) struct Interpreter {
     owner: u32,
 }
 
-/// An interpreter, open.
+/// An open interpreter.
 #[derive(Debug)]
 pub(crate) struct OpenInterpreter {
     pub(crate) file: File,
     pub(crate) state: Interpreter,
-    /// All of it.
+    /// All of its bytes.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl Interpreter {
         Self { id: stat.id, fingerprint: stat.fingerprint, owner: stat.owner }
     }
 
-    /// True where it belongs to root or to this user, nobody else may write it and it
+    /// Returns true if the file belongs to root or to this user, nobody else may write it, and it
     /// has no set-id bit: see [`crate::ask`].
     pub(crate) fn may_run(&self) -> bool {
         let ours = self.owner == 0 || self.owner == rustix::process::geteuid().as_raw();
@@ -44,12 +44,12 @@ impl Interpreter {
 }
 
 impl OsFs {
-    /// Identity and state of the interpreter at a path inside the root.
+    /// Returns the state of the interpreter at a path inside the root.
     pub(crate) fn interpreter(&self, path: &BStr) -> Result<Interpreter, Errno> {
         self.root.stat(path).map(|stat| Interpreter::new(&stat))
     }
 
-    /// The interpreter, open, as it is now, and all of its bytes.
+    /// Opens the interpreter and reads its current state and all of its bytes.
     pub(crate) fn read_interpreter(&self, path: &BStr) -> Result<OpenInterpreter, Errno> {
         let stat = self.root.stat(path)?;
         if stat.kind == FileKind::Other {
@@ -61,7 +61,7 @@ impl OsFs {
             return Err(object_file::not_a_file(&stat));
         }
         let file = File::from(file);
-        let mut bytes = Vec::with_capacity(object_file::room_for(&stat));
+        let mut bytes = Vec::with_capacity(object_file::capacity_for(&stat));
         (&file)
             .take(LARGEST)
             .read_to_end(&mut bytes)

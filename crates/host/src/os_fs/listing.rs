@@ -1,9 +1,8 @@
-//! Directory listings: which names a directory holds, and when "not listed" may be
-//! taken for "absent".
+//! Lists directories, and decides if a name that is not listed is absent.
 //!
-//! It may not where the file system finds names it does not list (automounts, /proc)
-//! or lists under another spelling (case-insensitive directories): such a directory
-//! is asked by system call, name by name.
+//! Some file systems find names that they do not list (automounts, /proc), or list them in another
+//! spelling (case-insensitive directories). In such directories each name is looked up with a
+//! system call.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -17,19 +16,19 @@ use rustix::fs::{AtFlags, OFlags, RawDir};
 use super::fingerprint::{self, Fingerprint, Stat};
 use super::root::Root;
 
-/// Misses in a directory after which its listing is read. Below that a few failing
-/// look-ups are cheaper than the names of a /usr/lib.
+/// Number of misses in a directory after which it is listed. Fewer failed lookups cost less than
+/// reading all names of a /usr/lib.
 const LIST_AFTER: u32 = 4;
 
-/// Names after which a directory is taken for too large to hold.
+/// Maximum number of names in a cached listing.
 const MAX_NAMES: usize = 65_536;
 
-/// Bytes asked of `getdents` at once, as much as the C library does.
+/// Bytes that one `getdents` call reads, the same number as in the C library.
 const BUFFER: usize = 32 * 1024;
 
-/// File systems on which a listing is complete and look-ups are by the listed bytes
-/// (`f_type` of statfs(2)); [`spelling_matters`] sees to their case-insensitive
-/// directories. On any other the system calls are made.
+/// File systems whose listings are complete and whose lookups compare bytes (`f_type` of
+/// statfs(2)). [`spelling_matters`] detects their case-insensitive directories. On other file
+/// systems each name is looked up with a system call.
 const COMPLETE: [u64; 14] = [
     0xEF53,      // ext2, ext3, ext4
     0x5846_5342, // XFS
@@ -47,28 +46,28 @@ const COMPLETE: [u64; 14] = [
     0x4750_4653, // GPFS
 ];
 
-/// A directory all sessions know, by device and inode.
+/// A directory that all sessions share, by device and inode.
 #[derive(Debug, Default)]
 pub(super) struct KnownDir {
     misses: AtomicU32,
     listing: RwLock<Option<Arc<Listing>>>,
 }
 
-/// The names of a directory in the state that `fingerprint` tells.
+/// The names of a directory in the state `fingerprint`.
 #[derive(Debug)]
 pub(super) struct Listing {
     fingerprint: Fingerprint,
-    /// True where a later change of the directory might leave the stamp as it is.
+    /// True if a later change of the directory might not alter its fingerprint.
     racy: bool,
-    /// `None` where absence cannot be told from the names.
+    /// `None` if a name that is not listed may still exist.
     names: Option<FxHashSet<Box<[u8]>>>,
 }
 
 impl Listing {
-    /// True where a look-up of `name` is known to give `ENOENT`.
+    /// Returns true if a lookup of `name` fails with `ENOENT`.
     pub(super) fn lacks(&self, name: &[u8]) -> bool {
-        // Longer names fail otherwise; names that are not ASCII may be listed in
-        // another normal form.
+        // Longer names fail with another error. Names that are not ASCII may be listed in another
+        // normal form.
         self.names
             .as_ref()
             .is_some_and(|names| name.len() <= 255 && name.is_ascii() && !names.contains(name))
@@ -76,20 +75,19 @@ impl Listing {
 }
 
 impl KnownDir {
-    /// The listing where it still holds for a directory that `stat` shows in state
-    /// `fingerprint`.
+    /// Returns the listing if it is valid for a directory whose current state is `fingerprint`.
     pub(super) fn listing(&self, fingerprint: &Fingerprint) -> Option<Arc<Listing>> {
         let listing = self.listing.read().unwrap_or_else(PoisonError::into_inner);
         listing.as_ref().filter(|l| !l.racy && l.fingerprint == *fingerprint).cloned()
     }
 
-    /// Counts a miss; true where it is time to list the directory.
+    /// Counts a miss. Returns true if the directory should be listed now.
     pub(super) fn missed(&self) -> bool {
         self.misses.fetch_add(1, Ordering::Relaxed) + 1 >= LIST_AFTER
     }
 
-    /// Reads the names of the directory at `path`, for one that was seen as `id` in
-    /// state `fingerprint`; `None` where it is another by now.
+    /// Reads the names of the directory at `path`, whose identity was `id` and whose state was
+    /// `fingerprint`. Returns `None` if it has changed since.
     pub(super) fn list(
         &self,
         root: &Root,
@@ -100,7 +98,7 @@ impl KnownDir {
         let started = fingerprint::now();
         let racy = fingerprint.may_change_unseen(started);
         let names = match root.open(path, OFlags::RDONLY | OFlags::DIRECTORY) {
-            // Not ours to list, but perhaps to search.
+            // The directory may be searchable without being readable.
             Err(_) => None,
             Ok(dir) => {
                 let same = |stat: Stat| stat.id == id && stat.fingerprint == *fingerprint;
@@ -108,6 +106,7 @@ impl KnownDir {
                 if !state().is_some_and(same) {
                     return None;
                 }
+                // Equal states before and after the read mean that no name came or went meanwhile.
                 let names = names_of(&dir);
                 if !state().is_some_and(same) {
                     return None;
@@ -116,7 +115,7 @@ impl KnownDir {
             }
         };
         if racy {
-            // It has to be listed again, but not by every session at its first miss.
+            // The next session must list it again, but not at its first miss.
             self.misses.store(0, Ordering::Relaxed);
         }
         let listing = Arc::new(Listing { fingerprint: *fingerprint, racy, names });
@@ -126,7 +125,7 @@ impl KnownDir {
     }
 }
 
-/// All names of a directory, where absence can be told from them.
+/// Returns all names of a directory, or `None` if a name that is not listed may still exist.
 fn names_of(dir: &OwnedFd) -> Option<FxHashSet<Box<[u8]>>> {
     let kind = rustix::fs::fstatfs(dir).ok()?.f_type;
     // The sign and the width of f_type differ between architectures.
@@ -151,9 +150,9 @@ fn names_of(dir: &OwnedFd) -> Option<FxHashSet<Box<[u8]>>> {
     spelling_matters(dir, &names).then_some(names)
 }
 
-/// True where a listed name in the other case is not found, so that the directory is
-/// case-sensitive. Asking costs one look-up a listing and needs no knowledge of how
-/// each file system marks such directories.
+/// Returns true if the directory is case-sensitive: a listed name in the other case is not found.
+/// This costs one lookup per listing and needs no knowledge of how each file system marks such
+/// directories.
 fn spelling_matters(dir: &OwnedFd, names: &FxHashSet<Box<[u8]>>) -> bool {
     if names.is_empty() {
         return true;
@@ -166,6 +165,7 @@ fn spelling_matters(dir: &OwnedFd, names: &FxHashSet<Box<[u8]>>) -> bool {
             .collect()
     };
     let mut others = names.iter().map(|name| swapped(name));
+    // If every name also exists in the other case, nothing can be concluded.
     let Some(other) = others.find(|other| !names.contains(other)) else {
         return false;
     };

@@ -1,20 +1,19 @@
-//! The real file system, as [`becalm_core::fs::FileSystem`] wants it: faithful to
-//! the kernel's errno, and quick where the answer is "no such file".
+//! Implements [`becalm_core::fs::FileSystem`] on the real file system. Errors are exactly the
+//! kernel's, and lookups of absent files are fast.
 //!
-//! A closure walk asks for thousands of paths of which nearly all are absent. Two
-//! things are therefore shared by all walks of one process, both keyed by what
-//! changes when the file changes:
+//! A closure walk looks up thousands of paths, nearly all of them absent. All walks of a process
+//! therefore share two caches, with keys that change when the file changes:
 //!
-//! - **directory listings** (`listing`): a name that is not listed is absent
-//!   without a system call. A directory is listed only after a few misses in it.
-//! - **opened objects** (`object_file`): device and inode, times, length → the
-//!   parsed object, or the refusal of `open`.
+//! - **Directory listings** (`listing`): a name that is not in the listing is absent, which needs
+//!   no system call. A directory is listed only after a few misses in it.
+//! - **Opened objects** (`object_file`): device, inode, times and length map to the parsed object,
+//!   or to the error of `open`.
 //!
-//! A [`Session`] is one closure walk, or a few that follow each other at once. It looks
-//! at each directory once (one `stat` of `<dir>/.`, which fails exactly as any look-up
-//! in the directory would) and trusts what it saw until it ends; the next session looks
-//! again, so a change on disk between two sessions is seen. Everything else is a real system
-//! call: links, permissions and link loops are the kernel's business and stay there.
+//! A [`Session`] is one closure walk, or a few that follow each other at once. It reads the state
+//! of each directory once (with a `stat` of `<dir>/.`, which fails exactly as a lookup in the
+//! directory would) and relies on it until the session ends. The next session reads it again, so it
+//! sees changes on the disk. Everything else is a system call: the kernel resolves symbolic links,
+//! checks permissions and detects link loops.
 //!
 //! `root` makes the system calls, on the real root or inside another one.
 
@@ -47,8 +46,8 @@ pub(crate) use root::proc_path;
 pub use session::Session;
 pub use symbols::OsSymbols;
 
-/// One root of the real file system and what has been learned of it. Shared by any
-/// number of threads; each closure walk takes its own [`OsFs::session`].
+/// A root of the real file system and the caches of its content. Any number of threads can share
+/// it; each closure walk needs its own [`OsFs::session`].
 #[derive(Debug)]
 pub struct OsFs {
     root: Root,
@@ -57,7 +56,7 @@ pub struct OsFs {
     pub(crate) facts: crate::ask::FactCache,
 }
 
-/// What opening a file gave, and the state of the file that it held for.
+/// The result of opening a file, and the state of the file at that time.
 #[derive(Clone, Debug)]
 struct KnownFile {
     fingerprint: Fingerprint,
@@ -71,19 +70,19 @@ impl Default for OsFs {
 }
 
 impl OsFs {
-    /// The file system of this machine; relative paths start at the current directory.
+    /// Returns the file system of this machine. Relative paths start at the current directory.
     #[must_use]
     pub fn new() -> Self {
         Self::on(Root::Real)
     }
 
-    /// The tree below `dir` as a root of its own: absolute links inside it resolve
-    /// inside it, and neither a link nor `..` leads out. Relative paths start at that
-    /// root. The directory is held open, so it may be renamed meanwhile.
+    /// Uses the tree below `dir` as a root. Absolute symbolic links inside it resolve inside it,
+    /// and neither a link nor `..` can leave it. Relative paths start at that root. The directory
+    /// is held open, so it may be renamed meanwhile.
     ///
     /// # Errors
-    /// [`HostError::OpenRoot`] where `dir` is no directory or cannot be opened;
-    /// [`HostError::NoOpenat2`] where the kernel cannot confine look-ups.
+    /// Returns [`HostError::OpenRoot`] if `dir` is not a directory or cannot be opened, and
+    /// [`HostError::NoOpenat2`] if the kernel cannot confine lookups.
     pub fn in_root(dir: &Path) -> Result<Self, HostError> {
         Ok(Self::on(Root::inside(dir)?))
     }
@@ -97,21 +96,21 @@ impl OsFs {
         }
     }
 
-    /// A view for one closure walk, or for a few made without a pause.
+    /// Starts a session for one closure walk, or for a few that follow each other at once.
     #[must_use]
     pub fn session(&self) -> Session<'_> {
         Session::new(self)
     }
 
-    /// True where this is the machine's own root, whose programs can run here.
+    /// Returns true if this is the machine's own root, whose programs can run here.
     #[must_use]
     pub fn is_real_root(&self) -> bool {
         matches!(self.root, Root::Real)
     }
 
-    /// The path inside the root of what the user typed. A path that leads into the
-    /// root (by whatever links or `..`) loses the part above it; any other is taken
-    /// as a path inside the root already. Unchanged on the real root.
+    /// Converts a path that the user typed to a path inside the root. If the path leads into the
+    /// root (by any links or `..`), the part above the root is removed. Any other path counts as a
+    /// path inside the root already. On the real root paths stay as they are.
     #[must_use]
     pub fn inside(&self, host_path: &Path) -> BString {
         let typed = || <[u8]>::from_path(host_path).unwrap_or_default();
@@ -119,8 +118,8 @@ impl OsFs {
         if let Some(rest) = below(host_path, root_id) {
             return rest;
         }
-        // The root may have been entered through a link to somewhere below its top.
-        // The last component keeps its name: a link there is resolved inside.
+        // The root may have been opened through a link to a directory below. Only the parent is
+        // resolved, because a link in the last component is to be resolved inside the root.
         if let (Some(parent), Some(name)) = (host_path.parent(), host_path.file_name()) {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             if let Ok(real) = parent.canonicalize()
@@ -134,11 +133,11 @@ impl OsFs {
         inside
     }
 
-    /// The path on this machine of a path inside the root, every link resolved: what
-    /// a folder walk starts from. Unchanged on the real root.
+    /// Converts a path inside the root to a path of this machine with all symbolic links resolved,
+    /// where a folder walk can start. On the real root paths stay as they are.
     ///
     /// # Errors
-    /// [`HostError::Read`] where the path does not exist or cannot be reached.
+    /// Returns [`HostError::Read`] if the path does not exist or cannot be reached.
     pub fn host_path(&self, inside: &BStr) -> Result<PathBuf, HostError> {
         let as_path = || PathBuf::from(inside.to_os_str_lossy().into_owned());
         if self.is_real_root() {
@@ -149,18 +148,20 @@ impl OsFs {
             .map_err(|errno| HostError::Read { path: as_path(), source: io_error(errno) })
     }
 
-    /// Opens what `stat` has just described, or takes what is known of it.
+    /// Opens the file that `stat` has just described, or returns the cached result.
     fn opened(&self, path: &[u8], stat: &Stat) -> Result<Arc<OpenedFile>, Errno> {
         if let Some(known) = self.files.get(&stat.id)
             && known.fingerprint == stat.fingerprint
         {
             return known.result;
         }
+        // A change between this time and the end of the read may leave the file's times as they
+        // are.
         let started = fingerprint::now();
         let opened = object_file::open(&self.root, path, stat);
         let keep = match &opened.result {
             Ok(_) => opened.readable,
-            // A refusal follows from mode, owner and ACL, which ctime covers.
+            // A refusal depends on mode, owner and ACL, and each change of those sets ctime.
             Err(errno) => matches!(*errno, Errno::ACCES | Errno::PERM),
         };
         if keep && !opened.stat.fingerprint.may_change_unseen(started) {
@@ -172,13 +173,13 @@ impl OsFs {
     }
 }
 
-/// An errno as the error type of the standard library, for messages.
+/// Converts an errno to the standard library's error, for messages.
 pub(crate) fn io_error(errno: Errno) -> std::io::Error {
     std::io::Error::from_raw_os_error(errno.0)
 }
 
-/// What is left of `path` below the first of its ancestors that is the directory
-/// `root`; `None` where there is none or where the rest climbs out again.
+/// Returns the part of `path` below its first ancestor that is the directory `root`. Returns `None`
+/// if there is no such ancestor or the rest leaves it again by `..`.
 fn below(path: &Path, root: FileId) -> Option<BString> {
     use std::os::unix::fs::MetadataExt;
     let absolute = std::path::absolute(path).ok()?;

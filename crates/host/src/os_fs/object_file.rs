@@ -1,7 +1,7 @@
-//! Opening a file and reading of it what a loader needs, in a few ranges.
+//! Opens a file and reads the ranges that a loader needs.
 //!
-//! Files are read with `pread`, not mapped: one that is truncated meanwhile gives a
-//! short read instead of a signal.
+//! Files are read with `pread` and not mapped. If a file is truncated meanwhile, a read returns
+//! fewer bytes and no signal is raised.
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -18,27 +18,27 @@ use super::fingerprint::Stat;
 use super::root::{self, Root};
 use crate::ranges::{self, Limits, Ranges};
 
-/// Bytes of a file that [`OpenedFile::head`] holds.
+/// Number of bytes in [`OpenedFile::head`].
 const HEAD: usize = 64;
-/// Bytes read at least at once, from a multiple of it.
+/// Minimum size and alignment of a read, in bytes.
 const BLOCK: u64 = 8 * 1024;
-/// Bytes read of one file at the most, whatever its tables claim.
+/// Maximum number of bytes read of one file, whatever its tables claim.
 const MAX_READ: u64 = 64 * 1024 * 1024;
-/// Ranges read of one file at the most.
+/// Maximum number of ranges read of one file.
 const MAX_RANGES: usize = 1024;
-/// `EFBIG`: a file larger than any file of its kind.
+/// `EFBIG`, for a file above the limit.
 const TOO_BIG: Errno = Errno(27);
 
-/// What opening a file gave.
+/// The result of opening a file.
 pub(super) struct Opened {
-    /// Of the file that was opened, which may be another than was asked for.
+    /// State of the opened file, which may have replaced the file of the earlier `stat`.
     pub(super) stat: Stat,
     pub(super) result: Result<Arc<OpenedFile>, Errno>,
-    /// True where every read went well, so that the same file will read the same.
+    /// True if every read succeeded, so that the result can be cached.
     pub(super) readable: bool,
 }
 
-/// Opens and reads what `stat` has just described.
+/// Opens and reads the file that `stat` has just described.
 pub(super) fn open(root: &Root, path: &[u8], stat: &Stat) -> Opened {
     if stat.kind == FileKind::Other {
         return Opened { stat: *stat, result: special(root, path, stat), readable: false };
@@ -76,8 +76,8 @@ pub(super) fn open(root: &Root, path: &[u8], stat: &Stat) -> Opened {
     Opened { stat, result: Ok(Arc::new(opened)), readable: failed.is_none() }
 }
 
-/// A FIFO, socket or device is never opened: that could wait for ever, or do
-/// something. Says what `open` would as far as that is known.
+/// Returns the result of opening a FIFO, socket or device without opening it, because `open` could
+/// block or have side effects.
 fn special(root: &Root, path: &[u8], stat: &Stat) -> Result<Arc<OpenedFile>, Errno> {
     root.may_read(path)?;
     if stat.socket {
@@ -86,12 +86,12 @@ fn special(root: &Root, path: &[u8], stat: &Stat) -> Result<Arc<OpenedFile>, Err
     Ok(unread(stat, Errno::NXIO))
 }
 
-/// What reading something that is no regular file gives.
+/// Returns the error of reading something that is not a regular file.
 pub(super) fn not_a_file(stat: &Stat) -> Errno {
     if stat.kind == FileKind::Directory { Errno::ISDIR } else { Errno::NXIO }
 }
 
-/// A file that opens and cannot be read.
+/// Returns a file that opens and cannot be read.
 fn unread(stat: &Stat, errno: Errno) -> Arc<OpenedFile> {
     Arc::new(OpenedFile {
         id: stat.id,
@@ -102,7 +102,7 @@ fn unread(stat: &Stat, errno: Errno) -> Arc<OpenedFile> {
     })
 }
 
-/// The whole of a file, up to 64 MB (`EFBIG` above).
+/// Reads a whole file of up to 64 MB (`EFBIG` above).
 pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Stat) -> Result<Vec<u8>, Errno> {
     if stat.kind == FileKind::Other {
         root.may_read(path)?;
@@ -116,8 +116,8 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Stat) -> Result<Vec<u8
     if stat.fingerprint.len > MAX_READ {
         return Err(TOO_BIG);
     }
-    // Files of /proc claim no length, so the end is where reading ends.
-    let mut bytes = Vec::with_capacity(room_for(&stat));
+    // Files of /proc have the length 0 in `stat`, so the file is read to its end.
+    let mut bytes = Vec::with_capacity(capacity_for(&stat));
     File::from(file)
         .take(MAX_READ + 1)
         .read_to_end(&mut bytes)
@@ -125,20 +125,20 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Stat) -> Result<Vec<u8
     if bytes.len() as u64 > MAX_READ { Err(TOO_BIG) } else { Ok(bytes) }
 }
 
-/// Room to read a file of the length that `stat` claims in one piece; no more than a few
-/// pages are set aside for a claim beyond that of any usual file of its kind.
-pub(super) fn room_for(stat: &Stat) -> usize {
+/// Returns the capacity for a file whose length is claimed by `stat`. An unusually large claim gets
+/// only a few pages.
+pub(super) fn capacity_for(stat: &Stat) -> usize {
     const USUAL: u64 = 1024 * 1024;
     if stat.fingerprint.len < USUAL { stat.fingerprint.len as usize + 1 } else { BLOCK as usize }
 }
 
-/// A file, read in the ranges that are asked for.
+/// A file as a cache of the ranges that were read.
 #[derive(Debug)]
 struct Reader {
     file: OwnedFd,
     len: u64,
     kept: Ranges,
-    /// The first error of reading, but for a file that is shorter than it was.
+    /// The first error of reading. Reaching the end too early is no error here.
     failed: OnceCell<Errno>,
 }
 
@@ -147,7 +147,7 @@ impl Reader {
         Self { file, len, kept: Ranges::default(), failed: OnceCell::new() }
     }
 
-    /// The first bytes of the file, whatever length it claims.
+    /// Returns the first bytes of the file, whatever length it claims.
     fn head(&self) -> Result<Vec<u8>, Errno> {
         let bytes = self.kept.first(|| self.read(0, BLOCK));
         match self.failed.get() {
@@ -156,7 +156,7 @@ impl Reader {
         }
     }
 
-    /// `size` bytes from `offset` on, from what was read or from the file.
+    /// Returns `size` bytes from `offset` on, from the cache or from the file.
     fn get(&self, offset: u64, size: u64) -> Option<&[u8]> {
         if offset.checked_add(size)? > self.len || size > MAX_READ {
             return None;
@@ -168,9 +168,9 @@ impl Reader {
         self.kept.get((offset, size), (start, wanted), limits, read).ok().flatten()
     }
 
-    /// Reads up to `size` bytes, fewer at the end of the file or after an error.
+    /// Reads up to `size` bytes, or fewer at the end of the file or after an error.
     fn read(&self, start: u64, size: u64) -> Vec<u8> {
-        // Nothing is set aside for what the file does not hold.
+        // A table may claim more bytes than the file has; only the file's length is allocated.
         let size = size.min(self.len.saturating_sub(start).max(BLOCK));
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
         let mut filled = 0;

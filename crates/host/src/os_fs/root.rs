@@ -1,8 +1,8 @@
-//! The system calls, on the real root or inside another one.
+//! Makes the system calls, on the real root or inside another one.
 //!
-//! Inside another root every path goes through `openat2` with `RESOLVE_IN_ROOT`
-//! (openat2(2)): the kernel itself resolves absolute links and `..` against the
-//! directory held open, with its usual limits and errors.
+//! Inside another root every path goes through `openat2` with `RESOLVE_IN_ROOT` (openat2(2)). The
+//! kernel resolves absolute links and `..` against the directory held open, with its usual limits
+//! and errors.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -15,21 +15,21 @@ use rustix::io::Errno as OsErrno;
 use super::fingerprint::Stat;
 use crate::HostError;
 
-/// How often a look-up inside a root is tried again when the kernel could not rule
-/// out that something was renamed around it (`EAGAIN`).
+/// Maximum number of attempts of a lookup inside a root. The kernel returns `EAGAIN` if it cannot
+/// rule out a concurrent rename.
 const RACE_TRIES: usize = 64;
 
-/// Where paths start.
+/// The start of all paths.
 #[derive(Debug)]
 pub(super) enum Root {
-    /// The root and the current directory of this process.
+    /// The root and current directory of this process.
     Real,
     /// A directory held open (`O_PATH`), and its identity.
     Inside { dir: OwnedFd, id: FileId },
 }
 
 impl Root {
-    /// Opens another root and makes sure that the kernel can keep look-ups in it.
+    /// Opens another root and checks that the kernel can confine lookups to it.
     pub(super) fn inside(path: &Path) -> Result<Self, HostError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open_root =
@@ -45,7 +45,7 @@ impl Root {
         }
     }
 
-    /// The identity of the directory; `None` for the real root.
+    /// Returns the identity of the directory, or `None` for the real root.
     pub(super) fn id(&self) -> Option<FileId> {
         match self {
             Self::Real => None,
@@ -53,7 +53,7 @@ impl Root {
         }
     }
 
-    /// `stat(path)`, links followed.
+    /// Calls `stat(path)`, following symbolic links.
     pub(super) fn stat(&self, path: &[u8]) -> Result<Stat, Errno> {
         let stat = match self {
             Self::Real => rustix::fs::statat(CWD, path, AtFlags::empty()).map_err(errno)?,
@@ -65,7 +65,7 @@ impl Root {
         Ok(Stat::new(&stat))
     }
 
-    /// `open(path, flags)`; a signal meanwhile is no answer.
+    /// Calls `open(path, flags)`, again if a signal interrupts it.
     pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC;
         match self {
@@ -77,13 +77,12 @@ impl Root {
         }
     }
 
-    /// Opens for reading, without waiting for a FIFO's writer or taking a terminal.
+    /// Opens for reading, without waiting for a FIFO's writer and without acquiring a terminal.
     pub(super) fn open_to_read(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         self.open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
     }
 
-    /// True where `open(path, O_RDONLY)` would not fail with `EACCES`, asked without
-    /// opening. Inside another root the path is reached first.
+    /// Checks that `open(path, O_RDONLY)` would not fail with `EACCES`, without opening the file.
     pub(super) fn may_read(&self, path: &[u8]) -> Result<(), Errno> {
         use rustix::fs::Access;
         match self {
@@ -91,6 +90,8 @@ impl Root {
                 rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).map_err(errno)
             }
             Self::Inside { .. } => {
+                // openat2 with O_PATH reaches the file inside the root; /proc then names that very
+                // file.
                 let fd = self.open(path, OFlags::PATH)?;
                 rustix::fs::accessat(CWD, proc_path(&fd), Access::READ_OK, AtFlags::EACCESS)
                     .map_err(errno)
@@ -98,27 +99,27 @@ impl Root {
         }
     }
 
-    /// The path with every link resolved, as the kernel itself tells it.
+    /// Returns the path with every symbolic link resolved by the kernel.
     pub(super) fn canonicalize(&self, path: &[u8]) -> Result<BString, Errno> {
         let fd = self.open(path, OFlags::PATH)?;
         let whole = path_of(&fd)?;
         let Self::Inside { dir, .. } = self else { return Ok(whole) };
         let top = path_of(dir)?;
         let top = top.trim_end_with(|c| c == '/');
-        // Whatever openat2 reached lies below the root; only a rename between the
-        // two readings makes the prefix differ.
+        // openat2 reaches only files below the root. The prefix can differ only if something was
+        // renamed between the two reads.
         let rest = whole.strip_prefix(top).ok_or(Errno::NOENT)?;
         Ok(if rest.is_empty() { BString::from("/") } else { BString::from(rest) })
     }
 
-    /// Where on the machine a path of this root lies.
+    /// Returns the path of this machine for a path of this root.
     pub(super) fn host_path(&self, path: &[u8]) -> Result<PathBuf, Errno> {
         let fd = self.open(path, OFlags::PATH)?;
         Vec::from(path_of(&fd)?).into_path_buf().map_err(|_| Errno::NOENT)
     }
 }
 
-/// `openat2` below `dir`, again where the kernel saw a rename on the way.
+/// Calls `openat2` below `dir`, again if the kernel detected a concurrent rename.
 fn open_inside(dir: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let mut last = Errno::NOENT;
     for _ in 0..RACE_TRIES {
@@ -131,18 +132,18 @@ fn open_inside(dir: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Err
     Err(last)
 }
 
-/// The path of an open file, from /proc.
+/// Returns the path of an open file, from /proc.
 fn path_of(fd: &OwnedFd) -> Result<BString, Errno> {
     let link = rustix::fs::readlinkat(CWD, proc_path(fd), Vec::new()).map_err(errno)?;
     Ok(link.into_bytes().into())
 }
 
-/// The name under which /proc shows an open file of this process.
+/// Returns the path of an open file of this process in /proc.
 pub(crate) fn proc_path(fd: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-/// The core's errno from the system's.
+/// Converts the system's errno to the core's.
 pub(super) fn errno(error: OsErrno) -> Errno {
     Errno(error.raw_os_error())
 }

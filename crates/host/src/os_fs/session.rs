@@ -1,4 +1,4 @@
-//! The view of the disk that one closure walk has, or a few in a row.
+//! The file system as one closure walk, or a few in a row, see it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,49 +12,50 @@ use super::fingerprint::{Fingerprint, Stat};
 use super::listing::{KnownDir, Listing};
 use super::{OsFs, object_file};
 
-/// Bytes of the longest path the kernel takes, its NUL included (`PATH_MAX`).
+/// Maximum length of a path for the kernel, including its NUL (`PATH_MAX`).
 const PATH_MAX: usize = 4096;
-/// Bytes of a whole file that is kept; a loader cache of 10,000 libraries has 1 MB.
+/// Maximum size of a cached whole file; a loader cache of 10,000 libraries has 1 MB.
 const LARGEST_KEPT: usize = 4 << 20;
 
-/// What one closure walk, or a few in a row, have seen, over what all walks know. Each
-/// directory is looked at once; then the session relies on it. For one thread.
+/// The file system as one closure walk, or a few in a row, see it, on top of the caches that all
+/// walks share. A session reads the state of each directory once and then relies on it. For use in
+/// one thread.
 #[derive(Debug)]
 pub struct Session<'a> {
     os: &'a OsFs,
-    /// By the path as written: what it leads to is the kernel's business.
+    /// Key: the path as written. The kernel resolves symbolic links in it.
     dirs: RefCell<FxHashMap<BString, Rc<Dir>>>,
     opened: RefCell<FxHashMap<BString, Known<OpenedFile>>>,
-    /// Whole files, as they were first read.
+    /// Whole files with the content of the first read.
     read: RefCell<FxHashMap<BString, Known<[u8]>>>,
-    /// Paths with their links resolved: the run paths of a store name the same directories.
+    /// Paths with symbolic links resolved. The run paths of a store repeat the same directories.
     real: RefCell<FxHashMap<BString, Result<BString, Errno>>>,
 }
 
-/// What a system call gave, kept.
+/// A cached result of a system call.
 type Known<T> = Result<Arc<T>, Errno>;
 
-/// A directory, with the path it was reached by.
+/// A directory and the path by which it was reached.
 type Place<'p> = (&'p [u8], Rc<Dir>);
 
-/// What looking up a name in a directory path comes to.
+/// The result of looking up a directory path.
 #[derive(Debug)]
 enum Dir {
-    /// Every look-up fails like this: the path leads nowhere, to no directory, or to
-    /// one that may not be searched.
+    /// Every lookup fails with this errno: the path does not exist, is not a directory, or may not
+    /// be searched.
     Fails(Errno),
-    /// A directory that can be searched.
+    /// The directory can be searched.
     Is(SeenDir),
 }
 
-/// A directory in the state in which this session saw it.
+/// A directory in the state that this session has read.
 #[derive(Debug)]
 struct SeenDir {
     id: FileId,
     fingerprint: Fingerprint,
     known: Arc<KnownDir>,
     listing: RefCell<Option<Arc<Listing>>>,
-    /// Set once this session has tried to list it.
+    /// True once this session has tried to list it.
     tried: Cell<bool>,
 }
 
@@ -75,14 +76,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// `stat` of a path, answered from what is known where that is certain.
+    /// Calls `stat` on a path, or answers from the caches if they are certain.
     fn look_up(&self, path: &[u8]) -> Result<Stat, Errno> {
         let place = self.place_of(path)?;
         self.stat_in(place, path)
     }
 
-    /// The directory of a path and the path of that; `None` for `/`. An error where it
-    /// is known how looking up the path fails.
+    /// Returns the directory of a path and that directory's path; `None` for `/`. Returns an error
+    /// if the caches are certain how the lookup fails.
     fn place_of<'p>(&self, path: &'p [u8]) -> Result<Option<Place<'p>>, Errno> {
         check(path)?;
         let Some((dir, name)) = split(path) else { return Ok(None) };
@@ -94,7 +95,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// `stat` of a path that lies in `place`.
+    /// Calls `stat` on a path in `place`.
     fn stat_in(&self, place: Option<Place<'_>>, path: &[u8]) -> Result<Stat, Errno> {
         let stat = self.os.root.stat(path);
         if let (Err(Errno::NOENT), Some((dir, seen))) = (&stat, place) {
@@ -103,8 +104,8 @@ impl<'a> Session<'a> {
         stat
     }
 
-    /// What look-ups in a directory path come to. Looks at the ancestors first: a
-    /// name that one of them is known to lack makes everything below it absent.
+    /// Returns the result of looking up a directory path. It checks the ancestors first: if a
+    /// listing lacks one of them, everything below is absent.
     fn dir(&self, path: &[u8]) -> Rc<Dir> {
         let seen = |path: &[u8]| self.dirs.borrow().get(path.as_bstr()).map(Rc::clone);
         if let Some(dir) = seen(path) {
@@ -122,8 +123,7 @@ impl<'a> Session<'a> {
         for place in unseen.into_iter().rev() {
             let parent = nearest.as_deref();
             if let Some(errno) = inherited(parent, place) {
-                // The same for all that is left of the path; only the whole of it is
-                // worth a place in the map.
+                // Everything below fails in the same way, so only the whole path gets an entry.
                 let fails = Rc::new(Dir::Fails(errno));
                 self.dirs.borrow_mut().insert(path.into(), Rc::clone(&fails));
                 return fails;
@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
         nearest.unwrap_or_else(|| Rc::new(Dir::Fails(Errno::NOENT)))
     }
 
-    /// Looks at one directory path whose parent has been looked at.
+    /// Looks up a directory path whose parent is already known.
     fn look_at(&self, path: &[u8], parent: Option<&Dir>) -> Dir {
         match self.os.root.stat(&dot_of(path)) {
             Ok(stat) => {
@@ -159,8 +159,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Counts a miss found by system call, and lists the directory when there have
-    /// been enough.
+    /// Counts a miss found by a system call, and lists the directory after enough misses.
     fn note_miss(&self, path: &[u8], dir: &Dir) {
         let Dir::Is(seen) = dir else { return };
         if seen.tried.get() || !seen.known.missed() {
@@ -174,7 +173,7 @@ impl<'a> Session<'a> {
 
 impl FileSystem for Session<'_> {
     fn open(&self, path: &BStr) -> Result<Arc<OpenedFile>, Errno> {
-        // Most paths end here: they are absent, and the directory's listing says so.
+        // Most paths end here: they are absent from their directory's listing.
         let place = self.place_of(path)?;
         if let Some(known) = self.opened.borrow().get(path) {
             return known.clone();
@@ -186,9 +185,9 @@ impl FileSystem for Session<'_> {
     }
 
     fn stat(&self, path: &BStr) -> Result<FileKind, Errno> {
-        // The key "" of the directories is the current one; as a path it leads nowhere.
+        // The key "" of the directories is the current directory; as a path it is an error.
         check(path)?;
-        // A path already seen as a search dir: its absence is that of `<path>/.`.
+        // For a path already seen as a search dir, `<path>/.` and the path are absent together.
         if let Some(dir) = self.dirs.borrow().get(path) {
             match &**dir {
                 Dir::Is(_) => return Ok(FileKind::Directory),
@@ -232,7 +231,7 @@ impl FileSystem for Session<'_> {
     }
 }
 
-/// How look-ups in a directory path must fail after what was seen of its parent.
+/// Returns the errno with which lookups in a directory path fail because of its parent.
 fn inherited(parent: Option<&Dir>, path: &[u8]) -> Option<Errno> {
     match (parent?, split(path)?) {
         (Dir::Fails(errno), _) => Some(*errno),
@@ -240,7 +239,7 @@ fn inherited(parent: Option<&Dir>, path: &[u8]) -> Option<Errno> {
     }
 }
 
-/// What the kernel refuses before it looks at anything (`getname`).
+/// Returns the errors that the kernel returns before it looks up anything (`getname`).
 fn check(path: &[u8]) -> Result<(), Errno> {
     if path.is_empty() {
         return Err(Errno::NOENT);
@@ -249,15 +248,15 @@ fn check(path: &[u8]) -> Result<(), Errno> {
         return Err(Errno::NAMETOOLONG);
     }
     if path.contains(&0) {
-        // No C string holds one; nothing is called that.
+        // A C string ends at the NUL, and no file has the full name.
         return Err(Errno::NOENT);
     }
     Ok(())
 }
 
-/// The directory path and the last component; slashes at the end and doubled ones
-/// between them are dropped. The directory is `/` or empty (the current one) where
-/// nothing else is left; `None` for `/` and the empty path themselves.
+/// Splits a path into its directory and its last component, ignoring slashes at the end and
+/// repeated slashes. The directory is `/`, or empty for the current one, if nothing else precedes
+/// the component. Returns `None` for `/` and the empty path.
 fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = path.iter().rposition(|&b| b != b'/')? + 1;
     let path = &path[..end];
@@ -268,13 +267,13 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&path[..dir_end], &path[slash + 1..]))
 }
 
-/// True for a name that is looked up, not walked.
+/// Returns true for a name that is looked up in its directory; `.` and `..` are not.
 fn is_plain(name: &[u8]) -> bool {
     name != b"." && name != b".."
 }
 
-/// The path by which a directory is looked at: resolving the dot needs what resolving
-/// any name in it does, that it is a directory and may be searched.
+/// Returns the path by which a directory's state is read. Resolving the dot requires the same as
+/// resolving any name in the directory: it is a directory and may be searched.
 fn dot_of(path: &[u8]) -> Vec<u8> {
     let mut dot = Vec::with_capacity(path.len() + 2);
     dot.extend_from_slice(path);

@@ -1,5 +1,5 @@
-//! A hash map for many readers on several threads: sixteen maps, each behind its own
-//! lock, chosen by the key's hash.
+//! A hash map for concurrent readers: sixteen maps, each with its own lock, selected by the key's
+//! hash.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::{PoisonError, RwLock};
@@ -8,8 +8,8 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 const SHARDS: usize = 16;
 
-/// A concurrent map of cheaply cloned values. No value is ever half written, so a
-/// lock whose holder panicked is used as it is.
+/// A concurrent map of values that are cheap to clone. No value is ever partly written, so a lock
+/// is used even if its holder panicked.
 #[derive(Debug)]
 pub(super) struct Shards<K, V> {
     maps: [RwLock<FxHashMap<K, V>>; SHARDS],
@@ -22,7 +22,7 @@ impl<K, V> Default for Shards<K, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> Shards<K, V> {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(super) fn get(&self, key: &K) -> Option<V> {
         self.shard(key).read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
@@ -32,7 +32,7 @@ impl<K: Hash + Eq, V: Clone> Shards<K, V> {
         self.shard(&key).write().unwrap_or_else(PoisonError::into_inner).insert(key, value);
     }
 
-    /// The value of a key, made and kept where there is none.
+    /// Returns the value of a key, creating it if it is missing.
     pub(super) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> V {
         if let Some(value) = self.get(&key) {
             return value;
@@ -42,7 +42,7 @@ impl<K: Hash + Eq, V: Clone> Shards<K, V> {
     }
 
     fn shard(&self, key: &K) -> &RwLock<FxHashMap<K, V>> {
-        // The maps themselves use the top and the bottom bits of the same hash.
+        // The maps use the top and the bottom bits of the same hash.
         let hash = FxBuildHasher.hash_one(key);
         &self.maps[(hash >> 32) as usize % SHARDS]
     }

@@ -1,5 +1,5 @@
-//! The kernel is the oracle: whatever a session answers must be what the system call
-//! gives, whether the session has listed the directories or not.
+//! Compares sessions with the kernel: every result must be that of the system call, whether the
+//! directories are listed or not.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -18,7 +18,7 @@ fn bytes(path: &Path) -> BString {
     <[u8]>::from_path(path).unwrap().into()
 }
 
-/// What the kernel answers to `open` and `stat`: an inode or an errno.
+/// The kernel's results of `open` and `stat`: an inode or an errno.
 type Answer = (Result<u64, i32>, Result<u64, i32>);
 
 fn kernel(path: &BStr) -> Answer {
@@ -33,7 +33,7 @@ fn kernel(path: &BStr) -> Answer {
     (opened, stat)
 }
 
-/// The same of the kernel's own confinement.
+/// Returns the kernel's results inside a root.
 fn kernel_in(root: &Path, path: &BStr) -> Answer {
     let root = fs::File::open(root).unwrap();
     let open = |flags| {
@@ -51,8 +51,8 @@ fn kernel_in(root: &Path, path: &BStr) -> Answer {
     (open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY), open(OFlags::PATH))
 }
 
-/// The session's answer must be the kernel's. `stat` of a session tells the kind
-/// only, so where both succeed the kernel's inode stands for it.
+/// Checks that a session's results are the kernel's. A session's `stat` returns only the file's
+/// kind, so a success counts as the kernel's inode.
 fn agree(session: &Session<'_>, path: &BStr, expected: &Answer) {
     let opened = session.open(path).map(|file| file.id.ino).map_err(|errno| errno.0);
     assert_eq!(opened, expected.0, "open {path:?}");
@@ -67,7 +67,7 @@ fn prime(session: &Session<'_>, dir: &Path) {
     }
 }
 
-/// A tree with one of everything that has an errno of its own; ends in no slash.
+/// Creates a tree with one file for each possible errno. `top` has no slash at its end.
 fn make_tree(top: &Path) {
     for dir in ["dir/sub", "empty", "closed", "search-only", "list-only", "lib/hwcaps"] {
         fs::create_dir_all(top.join(dir)).unwrap();
@@ -91,7 +91,7 @@ fn make_tree(top: &Path) {
     for (link, target) in links {
         symlink(target, top.join(link)).unwrap();
     }
-    // 45 links in a row: more than the 40 a look-up may follow.
+    // 45 links in a row are more than the 40 that the kernel follows.
     symlink("dir", top.join("chain-0")).unwrap();
     for n in 1..45 {
         symlink(format!("chain-{}", n - 1), top.join(format!("chain-{n}"))).unwrap();
@@ -104,11 +104,11 @@ fn make_tree(top: &Path) {
     for (path, mode) in modes {
         fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode)).unwrap();
     }
-    // For another user to look at: temporary directories are private.
+    // Temporary directories are private; another user must read this one.
     fs::set_permissions(top, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Paths below the tree, one for each way a look-up can end.
+/// Returns paths below the tree, one for each way in which a lookup can end.
 fn paths_of_interest() -> Vec<String> {
     let long = "x".repeat(256);
     let fits = "x".repeat(255);
@@ -149,8 +149,8 @@ fn paths_of_interest() -> Vec<String> {
     dirs.iter().flat_map(|dir| names.iter().map(move |name| format!("{dir}/{name}"))).collect()
 }
 
-/// Every path of interest in a fresh session, in one that has listed what it can, and
-/// in a third that inherits the listings.
+/// Checks all these paths in a new session, in a session that has listed the directories, and in a
+/// third that inherits the listings.
 fn check_tree(top: &Path) {
     let os = OsFs::new();
     let fresh = os.session();
@@ -180,7 +180,7 @@ fn every_errno_is_the_kernels() {
 
 #[test]
 fn every_errno_is_the_kernels_for_an_ordinary_user() {
-    // The second run, as another user, on the tree that the first has made.
+    // Runs again as another user on the tree that the first run created.
     if let Some(tree) = std::env::var_os("BECALM_TEST_TREE") {
         assert_ne!(rustix::process::geteuid().as_raw(), 0);
         let secret = OsFs::new().session().open(bytes(&Path::new(&tree).join("secret")).as_bstr());
@@ -193,7 +193,7 @@ fn every_errno_is_the_kernels_for_an_ordinary_user() {
 }
 
 #[test]
-fn too_long_a_path_is_refused_before_it_is_walked() {
+fn a_path_that_is_too_long_fails_before_any_lookup() {
     let os = OsFs::new();
     let session = os.session();
     for len in [4094, 4095, 4096, 5000] {
@@ -218,7 +218,7 @@ fn a_relative_path_starts_at_the_current_directory() {
 }
 
 #[test]
-fn the_empty_path_leads_nowhere_once_relative_paths_were_opened() {
+fn the_empty_path_is_absent_after_relative_paths_were_opened() {
     let os = OsFs::new();
     let session = os.session();
     for path in ["absent", "", "/absent", ""] {
@@ -234,7 +234,8 @@ fn a_name_is_absent_without_a_system_call_once_its_directory_is_listed() {
     let os = OsFs::new();
     let session = os.session();
     prime(&session, &top.path().join("lib"));
-    // Behind the session's back: it relies on what it saw, the next one looks again.
+    // Changes the directory during the session, which relies on its state; the next session reads
+    // it again.
     fs::create_dir_all(top.path().join("lib/glibc-hwcaps/x86-64-v3")).unwrap();
     fs::write(top.path().join("lib/glibc-hwcaps/x86-64-v3/libx.so"), b"").unwrap();
     let deep = bytes(&top.path().join("lib/glibc-hwcaps/x86-64-v3/libx.so"));
@@ -244,7 +245,7 @@ fn a_name_is_absent_without_a_system_call_once_its_directory_is_listed() {
 }
 
 #[test]
-fn a_change_on_disk_is_seen_by_the_next_session() {
+fn the_next_session_sees_a_change_on_disk() {
     let top = tempfile::tempdir().unwrap();
     let lib = top.path().join("lib");
     let added = bytes(&lib.join("added"));
@@ -258,7 +259,7 @@ fn a_change_on_disk_is_seen_by_the_next_session() {
         assert_eq!(session.open(kept.as_bstr()).unwrap().head.as_deref(), Ok(head));
         session.open(added.as_bstr()).map(|_| ())
     };
-    // Within the clock's grain, several times over.
+    // Several changes within the resolution of the file system's times.
     for round in 0..20 {
         assert_eq!(look(b"old"), Err(Errno::NOENT), "round {round}");
         fs::write(lib.join("added"), b"").unwrap();
@@ -267,13 +268,15 @@ fn a_change_on_disk_is_seen_by_the_next_session() {
         fs::remove_file(lib.join("added")).unwrap();
         fs::write(lib.join("kept"), b"old").unwrap();
     }
-    // And with a listing old enough to be shared.
-    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    // The same with a listing that is old enough to be shared.
+    let state = || os.root.stat(&bytes(&lib)).unwrap().fingerprint;
+    while state().may_change_unseen(fingerprint::now()) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     assert_eq!(look(b"old"), Err(Errno::NOENT));
     let id = std::fs::metadata(&lib).unwrap();
     let known = os.dirs.get(&FileId { dev: id.dev(), ino: id.ino() }).unwrap();
-    let fingerprint = os.root.stat(&bytes(&lib)).unwrap().fingerprint;
-    assert!(known.listing(&fingerprint).is_some(), "an old listing is shared");
+    assert!(known.listing(&state()).is_some(), "an old listing is shared");
     fs::write(lib.join("added"), b"").unwrap();
     fs::write(lib.join("kept"), b"new").unwrap();
     assert_eq!(look(b"new"), Ok(()));
@@ -293,7 +296,7 @@ fn a_whole_file_is_read_once_a_session_and_again_by_the_next() {
 }
 
 #[test]
-fn what_changed_within_the_clocks_grain_is_not_kept_for_the_next_session() {
+fn a_change_within_the_clocks_resolution_is_not_cached() {
     let top = tempfile::tempdir().unwrap();
     let file = bytes(&top.path().join("file"));
     fs::write(top.path().join("file"), b"text").unwrap();
@@ -304,14 +307,14 @@ fn what_changed_within_the_clocks_grain_is_not_kept_for_the_next_session() {
     let dir = os.root.stat(&bytes(top.path())).unwrap();
     assert!(os.dirs.get(&dir.id).unwrap().listing(&dir.fingerprint).is_none());
     assert!(os.files.get(&os.root.stat(&file).unwrap().id).is_none());
-    // A clock that is ahead of ours, as a file server's may be, proves nothing either.
+    // The clock of a file server may be ahead of this machine's.
     let now = fingerprint::now();
     assert!(dir.fingerprint.may_change_unseen(now - 3_600_000_000_000));
     assert!(!dir.fingerprint.may_change_unseen(now + 3_600_000_000_000));
 }
 
 #[test]
-fn special_files_are_not_waited_for() {
+fn special_files_are_not_opened() {
     let top = tempfile::tempdir().unwrap();
     make_tree(top.path());
     let os = OsFs::new();
@@ -327,12 +330,12 @@ fn special_files_are_not_waited_for() {
 }
 
 #[test]
-fn files_of_proc_are_read_though_they_claim_no_length() {
+fn files_of_proc_are_read_to_their_end() {
     let os = OsFs::new();
     let session = os.session();
     assert!(!session.read("/proc/self/status".into()).unwrap().is_empty());
     assert!(!session.open("/proc/self/status".into()).unwrap().head.clone().unwrap().is_empty());
-    // Not listed, and there: /proc shows processes, not threads.
+    // /proc/TID exists without being listed, because /proc lists processes and not threads.
     prime(&session, Path::new("/proc"));
     let thread = format!("/proc/{}", rustix::thread::gettid().as_raw_nonzero());
     assert_eq!(session.stat(thread.as_str().into()), Ok(FileKind::Directory));
@@ -362,7 +365,7 @@ fn canonical_paths_have_no_links() {
     assert_eq!(canonical("file/x"), Err(Errno::NOTDIR));
 }
 
-/// A root with links that would lead out of it.
+/// Creates a root with links that would lead out of it.
 fn make_root(top: &Path) -> PathBuf {
     let root = top.join("root");
     fs::create_dir_all(root.join("usr/lib")).unwrap();
@@ -379,7 +382,7 @@ fn make_root(top: &Path) -> PathBuf {
 }
 
 #[test]
-fn another_root_keeps_links_and_dots_inside() {
+fn links_and_dots_do_not_leave_another_root() {
     let top = tempfile::tempdir().unwrap();
     let root = make_root(top.path());
     let os = match OsFs::in_root(&root) {
@@ -405,7 +408,7 @@ fn another_root_keeps_links_and_dots_inside() {
 }
 
 #[test]
-fn a_typed_path_is_taken_inside_the_root() {
+fn a_typed_path_is_converted_to_one_inside_the_root() {
     let top = tempfile::tempdir().unwrap();
     let root = make_root(top.path());
     symlink(&root, top.path().join("alias")).unwrap();
@@ -435,7 +438,7 @@ fn a_root_must_be_a_directory() {
     }
 }
 
-/// One step of making a random tree: what, where, and for a link what it holds.
+/// A step in creating a random tree: kind, path and, for a link, its target.
 #[derive(Clone, Debug)]
 enum Step {
     Dir(String),
@@ -443,7 +446,7 @@ enum Step {
     Link(String, String),
 }
 
-/// A relative path over few names, so that paths meet.
+/// Generates relative paths from a few names, so that paths meet.
 fn path_of_few_names() -> impl Strategy<Value = String> {
     let component =
         prop::sample::select(vec!["a", "b", "c", "a", "b", "c", "A", "z", ".", "..", ""]);
@@ -464,13 +467,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..14)
 }
 
-/// Takes the steps; one that is impossible where it stands changes nothing.
+/// Makes the steps; an impossible step changes nothing.
 fn take(top: &Path, steps: &[Step]) {
     let parent = |at: &str| fs::create_dir_all(top.join(at).parent().unwrap());
     for step in steps {
         let _ = match step {
             Step::Dir(at) => fs::create_dir_all(top.join(at)),
-            // A link on the way may lead out of the tree; nothing is made through one.
+            // A link on the way may lead out of the tree, so no step follows one.
             Step::File(at) if !has_link(top, at) => {
                 parent(at).and_then(|()| fs::write(top.join(at), at))
             }
