@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use becalm_core::record::compare;
-use becalm_host::oracle::{self, Start, Way};
+use becalm_host::oracle::{self, Launch, Start};
 use xtask::predict::Request;
 
 /// The first difference between model and loader for `/bin/true` with these variables.
@@ -16,7 +16,7 @@ fn difference(env: &[(&str, &str)]) -> Option<compare::Difference> {
     let predicted = request.answer().expect("a prediction").probes;
     let start = Start {
         object,
-        way: Way::Trace,
+        launch: Launch::Trace,
         env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         root: None,
         emulator: None,

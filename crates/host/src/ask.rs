@@ -1,25 +1,24 @@
-//! Finding out what kind of loader a program names: by its bytes, and where it can
-//! run here and may be trusted, by asking it (`--list-diagnostics`, glibc 2.34 on).
+//! Determines which loader a program names: from the loader's bytes and, if it can run here and may
+//! be trusted, from its own output (`--list-diagnostics`, glibc 2.34 and later).
 //!
-//! # Why not every loader is run
+//! # Which loaders are run
 //!
-//! Any ELF file may name any interpreter, so running what a file names would make
-//! looking at a file as dangerous as starting it. A loader is run only where
+//! Any ELF file may name any interpreter. If becalm ran whatever a file names, checking a file
+//! would be as dangerous as executing it. A loader is run only if
 //!
-//! - becalm looks at the machine's own root, not at another one;
+//! - becalm checks the machine's own root and not another one;
 //! - its bytes are those of a glibc loader for this machine;
-//! - it belongs to root or to the user who runs becalm, nobody else may write it, and
-//!   it has no set-id bit. Whoever could place such a file could already act as that
-//!   user or as root.
+//! - it belongs to root or to the user who runs becalm, nobody else may write it, and it has no
+//!   set-id bit. Anyone who could place such a file could already act as that user or as root;
+//! - its real path is below a directory of [`TRUSTED_PREFIXES`]. An archive that the user has
+//!   unpacked may also contain a loader that belongs to the user.
 //!
-//! The last rule does not cover an archive that the user has unpacked: what is in it
-//! is the user's own. `--cpu`, `--libc` and `--sysroot` each keep becalm from running
-//! anything.
+//! With `--cpu`, `--libc` or `--sysroot` becalm runs no loader.
 //!
-//! The file that was checked is the file that runs: it is started through its open
-//! descriptor, so that nobody can swap the path in between. It gets an empty
-//! environment, no input, two seconds and a bounded buffer for its answer. Where
-//! anything of this fails, its bytes and the processor's own answer must do.
+//! The checked file is the file that runs: it is started through its open descriptor, so nobody can
+//! replace the path in between. It gets an empty environment, no input, two seconds of time and a
+//! bounded buffer for its output. If any of this fails, becalm uses its bytes and the processor's
+//! own identification.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -41,36 +40,35 @@ use crate::HostError;
 use crate::cpu;
 use crate::os_fs::{Interpreter, OpenInterpreter, OsFs, io_error, proc_path};
 
-/// How long a loader may take to describe itself; it takes about a millisecond.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit of a loader's self-description; it takes about a millisecond.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// Bytes of an answer that are read; glibc's has about 20 kB.
-const LONGEST_ANSWER: u64 = 1024 * 1024;
+/// Maximum size of a loader's output, in bytes; glibc's has about 20 kB.
+const MAX_OUTPUT: u64 = 1024 * 1024;
 
-/// What the user says of the loader, over what is found out.
+/// The user's choices about the loader, which override its facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FactChoice {
     /// The C library whose rules apply (`--libc`).
     pub libc: Option<Libc>,
-    /// The processor, as [`hwcaps::for_cpu`] takes it (`--cpu`). Where it is given, or
-    /// `libc`, no loader is run.
+    /// The processor, as [`hwcaps::for_cpu`] accepts it (`--cpu`). If this or `libc` is set, no
+    /// loader is run.
     pub cpu: Option<String>,
 }
 
-/// Facts found out before, by the interpreter in the state it was in.
+/// Cached facts of loaders, by the interpreter's state and the user's choices.
 #[derive(Debug, Default)]
 pub(crate) struct FactCache {
     known: Mutex<HashMap<(Interpreter, FactChoice), Arc<LoaderFacts>>>,
 }
 
-/// The facts of the loader at `interpreter`, a path inside the root of `fs` as a
-/// program names it. Found out once for each file and choice.
+/// Returns the facts of the loader at `interpreter`, which is a path inside the root of `fs`. They
+/// are determined once for each file and choice.
 ///
 /// # Errors
-/// [`HostError::Interpreter`] where the file cannot be read;
-/// [`HostError::UnknownLoader`] where it is no loader known here;
-/// [`HostError::NotALoader`] if it is not one of the C library that the choice names;
-/// [`HostError::UnknownCpu`] where its machine has no such processor.
+/// Returns [`HostError::Interpreter`] if the file cannot be read, [`HostError::UnknownLoader`] if
+/// it is not a known loader, [`HostError::NotALoader`] if it is not a loader of the chosen C
+/// library, and [`HostError::UnknownCpu`] if its machine has no such processor.
 pub fn loader_facts(
     fs: &OsFs,
     interpreter: &BStr,
@@ -84,13 +82,13 @@ pub fn loader_facts(
         return Ok(Arc::clone(facts));
     }
     let loader = fs.read_interpreter(interpreter).map_err(errno)?;
-    let facts = Arc::new(find_out(fs, interpreter, &loader, choice)?);
+    let facts = Arc::new(determine(fs, interpreter, &loader, choice)?);
     known().insert((loader.state, key.1), Arc::clone(&facts));
     Ok(facts)
 }
 
-/// Reads the loader, and asks it where that adds to what its bytes say.
-fn find_out(
+/// Reads the loader, and runs it if that adds facts.
+fn determine(
     fs: &OsFs,
     interpreter: &BStr,
     loader: &OpenInterpreter,
@@ -104,18 +102,18 @@ fn find_out(
     let libc = choice.libc.or_else(|| libc_of(fs, interpreter, &loader.bytes));
     let libc = libc.ok_or_else(unknown)?;
     let native = cpu::is_native(&ident);
-    let unchosen = choice.cpu.is_none() && choice.libc.is_none();
-    let may_ask = fs.is_real_root()
-        && answers(libc)
+    let is_unchosen = choice.cpu.is_none() && choice.libc.is_none();
+    let may_run = fs.is_real_root()
+        && has_diagnostics(libc)
         && loader.state.may_run()
-        && is_trusted_place(fs, interpreter);
-    if native && unchosen && may_ask {
+        && has_trusted_prefix(fs, interpreter);
+    if native && is_unchosen && may_run {
         let answer = diagnostics(&loader.file)
             .and_then(|text| facts::from_diagnostics(&text.to_str_lossy()))
-            // One that contradicts the bytes is not this loader's.
+            // An output that contradicts the bytes belongs to another loader.
             .filter(|answer| answer.libc == libc);
         if let Some(mut answer) = answer {
-            // The path compiled in is the one that is opened.
+            // The loader opens the path that is compiled in, whatever it prints.
             answer.cache_path = facts::cache_path(&loader.bytes).or(answer.cache_path);
             answer.reads = facts::readers(&loader.bytes);
             return Ok(answer);
@@ -131,8 +129,8 @@ fn find_out(
     facts::from_bytes(&loader.bytes, libc, caps).ok_or_else(unknown)
 }
 
-/// The C library of a loader, by its bytes; before glibc 2.33 by the name of the file
-/// that the interpreter leads to, or by the libc beside it.
+/// Returns the C library of a loader from its bytes. Before glibc 2.33 this needs the file's real
+/// name or the libc in the same directory.
 fn libc_of(fs: &OsFs, interpreter: &BStr, bytes: &[u8]) -> Option<Libc> {
     facts::libc_of(bytes, b"").or_else(|| {
         let session = fs.session();
@@ -146,9 +144,9 @@ fn libc_of(fs: &OsFs, interpreter: &BStr, bytes: &[u8]) -> Option<Libc> {
     })
 }
 
-/// True for a glibc that knows `--list-diagnostics`; an older one takes it for the
-/// name of a program to load.
-fn answers(libc: Libc) -> bool {
+/// Returns true for a glibc that supports `--list-diagnostics`. An older one would load a program
+/// of that name.
+fn has_diagnostics(libc: Libc) -> bool {
     matches!(libc, Libc::Glibc(version) if (version.major, version.minor) >= (2, 34))
 }
 
@@ -156,19 +154,18 @@ fn path_of(interpreter: &BStr) -> PathBuf {
     PathBuf::from(interpreter.to_os_str_lossy().into_owned())
 }
 
-/// What an open glibc loader prints for `--list-diagnostics`; `None` where it cannot
-/// be started, fails, or takes too long.
+/// Returns the output of an open glibc loader for `--list-diagnostics`, or `None` if it cannot be
+/// started, fails, or takes too long.
 fn diagnostics(loader: &File) -> Option<Vec<u8>> {
-    answer_of(Path::new(&proc_path(loader)), &["--list-diagnostics"])
+    output_of(Path::new(&proc_path(loader)), &["--list-diagnostics"])
 }
 
-/// The output of a program that nothing is expected of, within [`PATIENCE`]. It goes to
-/// a piece of memory of fixed size, which takes one system call to read and cannot be
-/// made to grow.
-fn answer_of(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
+/// Returns the output of an untrusted program that ends within [`TIME_LIMIT`]. The output goes to
+/// memory of a fixed size, which the program cannot enlarge and which one system call reads.
+fn output_of(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create("answer", flags).ok()?;
-    rustix::fs::ftruncate(&memory, LONGEST_ANSWER).ok()?;
+    rustix::fs::ftruncate(&memory, MAX_OUTPUT).ok()?;
     rustix::fs::fcntl_add_seals(&memory, SealFlags::GROW | SealFlags::SHRINK).ok()?;
     let mut child = Command::new(program)
         .args(arguments)
@@ -180,23 +177,23 @@ fn answer_of(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
         .spawn()
         .ok()?;
     if !ends_in_time(&child) {
-        // It may be gone already; the wait then takes its status all the same.
+        // If it has ended already, the wait below returns its status.
         let _ = child.kill();
     }
     let fine = child.wait().ok()?.success();
-    // The child writes through the same open file, so its end is where that now stands.
-    let length = rustix::fs::tell(&memory).ok()?.min(LONGEST_ANSWER);
+    // The child shares the open file, so the file's position is the end of the output.
+    let length = rustix::fs::tell(&memory).ok()?.min(MAX_OUTPUT);
     let mut text = vec![0; usize::try_from(length).ok()?];
     let count = rustix::io::pread(&memory, &mut text, 0).ok()?;
     text.truncate(count);
     fine.then_some(text)
 }
 
-/// True where the child ends within [`PATIENCE`].
+/// Returns true if the child ends within [`TIME_LIMIT`].
 fn ends_in_time(child: &Child) -> bool {
     let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return false };
     let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return false };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while let Some(left) = deadline.checked_duration_since(Instant::now()) {
         let Ok(timeout) = Timespec::try_from(left) else { return false };
         let mut fds = [PollFd::new(&process, PollFlags::IN)];
@@ -209,14 +206,14 @@ fn ends_in_time(child: &Child) -> bool {
     false
 }
 
-/// The places whose loaders are run: where distributions and stores put theirs. One that
-/// lies elsewhere may have come out of an archive.
-const TRUSTED_PLACES: [&str; 4] = ["/lib", "/usr/lib", "/nix/store/", "/gnu/store/"];
+/// Prefixes of loaders that may run: the directories of distributions and stores. A loader
+/// elsewhere may come from an archive.
+const TRUSTED_PREFIXES: [&str; 4] = ["/lib", "/usr/lib", "/nix/store/", "/gnu/store/"];
 
-/// True where the file that the interpreter leads to lies in a trusted place.
-fn is_trusted_place(fs: &OsFs, interpreter: &BStr) -> bool {
+/// Returns true if the interpreter's real path has a trusted prefix.
+fn has_trusted_prefix(fs: &OsFs, interpreter: &BStr) -> bool {
     let real = fs.session().canonicalize(interpreter);
-    real.is_ok_and(|real| TRUSTED_PLACES.iter().any(|place| real.starts_with_str(place)))
+    real.is_ok_and(|real| TRUSTED_PREFIXES.iter().any(|prefix| real.starts_with_str(prefix)))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Child processes with a time limit, and what they said last.
+//! Child processes with a time limit, and their last output.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,11 +9,11 @@ use bstr::ByteSlice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-/// How a child ended; `None` where it still ran when the limit was over and was killed, with
-/// what it started.
+/// Waits for a child and returns its status. If the child still runs at the limit, kills it and its
+/// descendants and returns `None`.
 ///
 /// # Errors
-/// It cannot be waited for.
+/// Returns an error if waiting fails.
 pub fn status_within(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     if ends_within(child, limit)? {
         return child.wait().map(Some);
@@ -22,14 +22,14 @@ pub fn status_within(child: &mut Child, limit: Duration) -> io::Result<Option<Ex
     Ok(None)
 }
 
-/// Waits for the end of a child without taking its status; false where it still runs when
-/// the limit is over.
+/// Waits for the end of a child without reaping it. Returns false if the child still runs at the
+/// limit.
 ///
 /// # Errors
-/// It cannot be waited for.
+/// Returns an error if waiting fails.
 pub fn ends_within(child: &mut Child, limit: Duration) -> io::Result<bool> {
     let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {
-        return ends_within_looking(child, limit);
+        return ends_within_by_polling(child, limit);
     };
     let until = Instant::now() + limit;
     loop {
@@ -46,44 +46,43 @@ pub fn ends_within(child: &mut Child, limit: Duration) -> io::Result<bool> {
     }
 }
 
-/// The same where the kernel has no pidfds (before Linux 5.3): to a tenth of a
+/// Does the same on kernels without pidfds (before Linux 5.3), by polling every tenth of a
 /// millisecond.
-fn ends_within_looking(child: &mut Child, limit: Duration) -> io::Result<bool> {
-    const LOOK: Duration = Duration::from_micros(100);
+fn ends_within_by_polling(child: &mut Child, limit: Duration) -> io::Result<bool> {
+    const STEP: Duration = Duration::from_micros(100);
     let began = Instant::now();
     while child.try_wait()?.is_none() {
         if began.elapsed() > limit {
             return Ok(false);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(STEP);
     }
     Ok(true)
 }
 
-/// Kills a child and what it started, as far as `/proc` tells, and takes its status.
+/// Kills a child and its descendants, as far as `/proc` lists them, and reaps the child.
 pub fn kill_family(child: &mut Child) {
     kill_all(&family_of(child.id()));
     let _ = child.wait();
 }
 
-/// The last line that says something in the last page of a file that children wrote to.
-pub fn last_line(said: &mut File) -> Option<Vec<u8>> {
+/// Returns the last line that is not blank in the last page of a file.
+pub fn last_line(output: &mut File) -> Option<Vec<u8>> {
     const PAGE: u64 = 4096;
-    let length = said.seek(SeekFrom::End(0)).ok()?;
-    said.seek(SeekFrom::Start(length.saturating_sub(PAGE))).ok()?;
+    let length = output.seek(SeekFrom::End(0)).ok()?;
+    output.seek(SeekFrom::Start(length.saturating_sub(PAGE))).ok()?;
     let mut text = Vec::new();
-    said.take(PAGE).read_to_end(&mut text).ok()?;
+    output.take(PAGE).read_to_end(&mut text).ok()?;
     let line = text.lines().rfind(|line| !line.trim_ascii().is_empty())?;
     Some(line.trim_ascii().to_vec())
 }
 
-/// Kills all that this process started, and what that started, as far as `/proc` tells.
-/// Nobody's status is taken.
+/// Kills all descendants of this process, as far as `/proc` lists them, without reaping any.
 pub fn kill_descendants() {
     kill_all(&family_of(std::process::id())[1..]);
 }
 
-/// A process and its descendants, itself first.
+/// Returns a process and its descendants, the process first.
 fn family_of(id: u32) -> Vec<u32> {
     let mut family = vec![id];
     let mut at = 0;
@@ -99,13 +98,13 @@ fn family_of(id: u32) -> Vec<u32> {
 fn kill_all(ids: &[u32]) {
     for &id in ids {
         if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
-            // What has ended meanwhile needs no signal.
+            // If the process has ended meanwhile, it needs no signal.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
 
-/// The children of a process, of all its threads (proc_pid_task(5)).
+/// Returns the children of all threads of a process (proc_pid_task(5)).
 fn children_of(parent: u32) -> Vec<u32> {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{parent}/task")) else { return Vec::new() };
     let lists = tasks.flatten().map(|task| task.path().join("children"));
@@ -121,11 +120,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_is_that_of_the_end_however_much_was_said_before() {
-        let mut said = tempfile::tempfile().unwrap();
-        assert_eq!(last_line(&mut said), None);
-        said.write_all(&b"first\n".repeat(2000)).unwrap();
-        said.write_all(b"  last \n \n").unwrap();
-        assert_eq!(last_line(&mut said).unwrap(), b"last");
+    fn the_last_line_is_found_after_much_output() {
+        let mut output = tempfile::tempfile().unwrap();
+        assert_eq!(last_line(&mut output), None);
+        output.write_all(&b"first\n".repeat(2000)).unwrap();
+        output.write_all(b"  last \n \n").unwrap();
+        assert_eq!(last_line(&mut output).unwrap(), b"last");
     }
 }

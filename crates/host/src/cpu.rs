@@ -1,13 +1,13 @@
-//! Whether a loader would run on this machine, and which of the processors that
-//! [`becalm_core::search::hwcaps::for_cpu`] knows this one is.
+//! Identifies this machine's processor among those of [`becalm_core::search::hwcaps::for_cpu`], and
+//! decides if a loader can run on this machine.
 
 use becalm_core::elf::{Class, Endian, Ident};
 
-/// What [`becalm_core::search::hwcaps::for_cpu`] takes for the least of a kind.
+/// Name of the baseline processor for [`becalm_core::search::hwcaps::for_cpu`].
 pub(crate) const BASELINE: &str = "baseline";
 
-/// The name of this machine's processor for a native object. Only x86-64 is looked at
-/// closely; any other machine counts as the least of its kind.
+/// Returns the name of this machine's processor for a native object. Only x86-64 processors are
+/// distinguished; any other machine counts as the baseline.
 #[must_use]
 pub(crate) fn running() -> &'static str {
     #[cfg(target_arch = "x86_64")]
@@ -16,15 +16,14 @@ pub(crate) fn running() -> &'static str {
     BASELINE
 }
 
-/// Levels as in the x86-64 psABI ("Micro-architecture levels"); Intel's processors
-/// have names of their own as in glibc 2.36 `sysdeps/x86/cpu-features.c`
-/// `init_cpu_features`.
+/// Returns the level of the x86-64 psABI ("Micro-architecture levels"). Intel's processors have
+/// names of their own, as in glibc 2.36 `sysdeps/x86/cpu-features.c` `init_cpu_features`.
 #[cfg(target_arch = "x86_64")]
 fn x86_64() -> &'static str {
     macro_rules! has {
         ($($feature:tt)+) => { $(std::is_x86_feature_detected!($feature))&&+ };
     }
-    // LAHF, which the second level asks for too, came with the same processors.
+    // The second level also requires LAHF, which the same processors introduced.
     let v2 = has!("cmpxchg16b" "popcnt" "sse3" "ssse3" "sse4.1" "sse4.2");
     let v3 = v2 && has!("avx" "avx2" "bmi1" "bmi2" "f16c" "fma" "lzcnt" "movbe");
     let v4 = v3 && has!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl");
@@ -42,8 +41,8 @@ fn x86_64() -> &'static str {
     }
 }
 
-/// True where the kernel of this machine runs such objects with becalm's own
-/// instruction set, so that a loader among them tells of this very processor.
+/// Returns true if this machine runs such objects with becalm's own instruction set, so that a
+/// loader among them describes this very processor.
 #[must_use]
 pub(crate) fn is_native(ident: &Ident) -> bool {
     // The `e_machine` values of the gABI.

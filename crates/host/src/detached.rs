@@ -1,58 +1,57 @@
-//! Work in a process that the caller has nothing to do with any more.
+//! Runs work in a process that is independent of the caller.
 //!
-//! The process is no child of the caller (a process between them ends at once), has a session of
-//! its own, runs at the lowest priority in `/`, and has no descriptor of the caller's but the one
-//! it is given.
+//! The process is not a child of the caller (an intermediate process exits at once). It has a
+//! session of its own, runs at the lowest priority in `/`, and inherits only one descriptor.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Descriptors below this are stdin, stdout and stderr; the one that is handed over comes next.
-const FIRST: i32 = 3;
+/// Number of the inherited descriptor, the first one after stdin, stdout and stderr.
+const INHERITED: i32 = 3;
 
-/// Whether the work was handed to another process.
+/// Result of starting detached work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detached {
-    /// Yes.
+    /// Another process runs the work.
     Yes,
-    /// No: an orphan of this process would become its child again, for it is the first process of
-    /// its PID namespace, or a subreaper.
+    /// No process was started. This process is the first of its PID namespace or a subreaper, so an
+    /// orphan would become its child again.
     WouldBeAChild,
 }
 
-/// Does `work` in a process of its own, which holds `keep`. To be called while the process has one
+/// Runs `work` in a process of its own, which inherits `keep`. Call this while the process has one
 /// thread.
 ///
 /// # Errors
-/// If no process can be made.
+/// Returns an error if no process can be created.
 #[allow(unsafe_code, reason = "std can start no process that is nobody's child")]
 pub fn detached(keep: OwnedFd, work: impl FnOnce(OwnedFd)) -> io::Result<Detached> {
     if adopts_orphans() {
         return Ok(Detached::WouldBeAChild);
     }
-    // SAFETY: with one thread the child may do whatever the parent may.
+    // SAFETY: the process has one thread, so no lock is held by a thread that the child lacks.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            // SAFETY: as above; none of the calls has a condition.
+            // SAFETY: as above; the calls take no pointers.
             unsafe {
                 libc::setsid();
                 if libc::fork() != 0 {
                     libc::_exit(0);
                 }
             }
-            let keep = leave_everything(&keep);
+            let keep = close_all_but(&keep);
             if let Some(keep) = keep {
                 work(keep);
             }
-            // SAFETY: no destructor of the parent's is to run here.
+            // SAFETY: `_exit` runs no destructor of the parent.
             unsafe { libc::_exit(0) }
         }
-        between => {
+        intermediate => {
             let mut status = 0;
-            // SAFETY: the status is a place to write to. If SIGCHLD is ignored there is nothing to
-            // wait for, which is fine as well.
-            while unsafe { libc::waitpid(between, &raw mut status, 0) } == -1
+            // SAFETY: the kernel writes the status to a variable of that type. If SIGCHLD is
+            // ignored, waitpid fails at once, and no zombie remains.
+            while unsafe { libc::waitpid(intermediate, &raw mut status, 0) } == -1
                 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
             {}
             Ok(Detached::Yes)
@@ -63,7 +62,7 @@ pub fn detached(keep: OwnedFd, work: impl FnOnce(OwnedFd)) -> io::Result<Detache
 #[allow(unsafe_code, reason = "the flag has no safe form")]
 fn adopts_orphans() -> bool {
     let mut is_subreaper: libc::c_int = 0;
-    // SAFETY: the flag is a place to write to.
+    // SAFETY: the kernel writes the flag to a variable of that type.
     unsafe {
         libc::getpid() == 1
             || (libc::prctl(libc::PR_GET_CHILD_SUBREAPER, &raw mut is_subreaper) == 0
@@ -71,20 +70,21 @@ fn adopts_orphans() -> bool {
     }
 }
 
-/// Closes all but `keep`, which gets another number; `None` if that cannot be done.
+/// Closes all descriptors except `keep`, which gets the number [`INHERITED`]. Returns `None` if that
+/// fails.
 #[allow(unsafe_code, reason = "descriptors are closed whoever owns them")]
-fn leave_everything(keep: &OwnedFd) -> Option<OwnedFd> {
-    // SAFETY: nothing of the parent's is used after this but memory; the numbers are valid or the
-    // calls fail.
+fn close_all_but(keep: &OwnedFd) -> Option<OwnedFd> {
+    // SAFETY: the child uses only the parent's memory after this. The calls check the descriptor
+    // numbers.
     unsafe {
-        let moved = libc::dup3(keep.as_raw_fd(), FIRST, libc::O_CLOEXEC);
-        if moved != FIRST && keep.as_raw_fd() != FIRST {
+        let moved = libc::dup3(keep.as_raw_fd(), INHERITED, libc::O_CLOEXEC);
+        if moved != INHERITED && keep.as_raw_fd() != INHERITED {
             return None;
         }
-        if libc::syscall(libc::SYS_close_range, FIRST + 1, libc::c_uint::MAX, 0) != 0 {
-            // Before Linux 5.9.
+        if libc::syscall(libc::SYS_close_range, INHERITED + 1, libc::c_uint::MAX, 0) != 0 {
+            // Linux before 5.9 has no close_range.
             let most = libc::sysconf(libc::_SC_OPEN_MAX).clamp(64, 1 << 16) as i32;
-            (FIRST + 1..most).for_each(|fd| {
+            (INHERITED + 1..most).for_each(|fd| {
                 libc::close(fd);
             });
         }
@@ -92,13 +92,14 @@ fn leave_everything(keep: &OwnedFd) -> Option<OwnedFd> {
         if null < 0 {
             return None;
         }
-        (0..FIRST).for_each(|fd| {
+        // A library that writes to stdout or stderr must not write into the inherited file.
+        (0..INHERITED).for_each(|fd| {
             libc::dup2(null, fd);
         });
         libc::close(null);
         libc::chdir(c"/".as_ptr());
         libc::umask(0o022);
         libc::nice(19);
-        Some(OwnedFd::from_raw_fd(FIRST))
+        Some(OwnedFd::from_raw_fd(INHERITED))
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between becalm and the machine, each with the path it is about.
+//! Errors of the machine, each with its path.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use becalm_core::facts::Libc;
 use thiserror::Error;
 
-/// An error of the host: the path, and what the system said.
+/// An error with the path and the system's error.
 #[derive(Debug, Error)]
 pub enum HostError {
-    /// The directory given as another root cannot be opened.
+    /// The directory to use as another root cannot be opened.
     #[error("{}: cannot be used as a root", path.display())]
     OpenRoot {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// `openat2` is missing (Linux before 5.6) or forbidden by a sandbox; without it
-    /// links cannot be kept inside another root.
+    /// `openat2` is missing (Linux before 5.6) or forbidden by a sandbox. Without it, links could
+    /// leave another root.
     #[error(
         "{}: another root needs the openat2 system call (Linux 5.6), \
          which this system lacks or forbids",
@@ -28,21 +28,20 @@ pub enum HostError {
     NoOpenat2 {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// A file or folder to be looked at cannot be read.
+    /// A file or folder cannot be read.
     #[error("{}: cannot be read", path.display())]
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// A path given by the user is neither a folder nor a file that begins like an
-    /// ELF or Mach-O file.
+    /// A path given by the user is neither a folder nor a file that begins like ELF or Mach-O.
     #[error("{}: not an ELF or Mach-O file", path.display())]
     NotAnObject {
         /// The file.
@@ -54,44 +53,44 @@ pub enum HostError {
         /// The file.
         path: PathBuf,
     },
-    /// The interpreter a program names cannot be read.
+    /// The interpreter that a program names cannot be read.
     #[error("interpreter {}: cannot be read", path.display())]
     Interpreter {
-        /// The interpreter, as the program names it.
+        /// The interpreter's path in the program.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// The machine of an interpreter has no processor of the name the user gave.
+    /// The interpreter's machine has no processor of the chosen name.
     #[error("interpreter {}: cannot be modelled for that processor", path.display())]
     UnknownCpu {
-        /// The interpreter, as the program names it.
+        /// The interpreter's path in the program.
         path: PathBuf,
-        /// The name, and those that would have done.
+        /// The name, and the valid names.
         #[source]
         source: becalm_core::search::hwcaps::UnknownCpu,
     },
-    /// The loader asks no audit module as an index relies on.
-    #[error("interpreter {}: {libc} is calmed by no index; glibc from 2.31 on is", path.display())]
+    /// The loader does not call audit modules in the way that an index requires.
+    #[error("interpreter {}: {libc} cannot use an index; glibc 2.31 and later can", path.display())]
     NoAudit {
-        /// The interpreter, as the program names it.
+        /// The interpreter's path in the program.
         path: PathBuf,
-        /// What it is.
+        /// Its C library.
         libc: Libc,
     },
-    /// The interpreter is not a loader of the C library that the user named.
+    /// The interpreter is not a loader of the chosen C library.
     #[error("interpreter {}: not a loader of {libc}", path.display())]
     NotALoader {
-        /// The interpreter, as the program names it.
+        /// The interpreter's path in the program.
         path: PathBuf,
         /// The C library.
         libc: Libc,
     },
-    /// The interpreter is no loader known here.
-    #[error("interpreter {}: no loader known here; name it with --libc", path.display())]
+    /// The interpreter is not a known loader.
+    #[error("interpreter {}: not a known loader; name its C library with --libc", path.display())]
     UnknownLoader {
-        /// The interpreter, as the program names it.
+        /// The interpreter's path in the program.
         path: PathBuf,
     },
 }

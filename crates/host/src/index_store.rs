@@ -1,6 +1,7 @@
-//! Indexing stores: walk, ask, gather. What `becalm index` does but for the command line
-//! and the file it writes. [`update`] keeps what still holds of an index made before,
-//! [`directories`] notes what there is to tell by, [`trees`] says which trees are no stores.
+//! Indexes stores: walks them, resolves every object, and builds the index. `becalm index` adds
+//! only the command line and the file. [`update`] reuses the valid part of an earlier index,
+//! [`directories`] records the directories by which an update detects changes, and [`trees`]
+//! detects trees that are not immutable.
 
 mod directories;
 mod fingerprints;
@@ -38,28 +39,30 @@ pub use update::update_stores;
 
 use rpath::ListedDirs;
 
-/// Paths that are not canonical under which one file is asked what it needs.
+/// Maximum number of non-canonical paths per file that are resolved as objects of their own.
 const MOST_NAMES: usize = 8;
 
-/// Objects a session looks at before it looks at each directory again.
+/// Number of objects after which a session reads the state of each directory again.
 const CHUNK: usize = 256;
 
-/// What to index.
+/// The input of an indexing run.
 #[derive(Clone, Copy, Default)]
 pub struct IndexOptions<'a> {
-    /// The stores: walked, and immutable unless they are [changed in place](is_changed_in_place).
+    /// The stores. They are walked, and immutable unless they are [changed in
+    /// place](is_changed_in_place).
     pub stores: &'a [PathBuf],
-    /// Further objects, by their real paths.
+    /// Additional objects, by their real paths.
     pub files: &'a [PathBuf],
-    /// Trees that are walked too and are changed in place, whatever they look like.
+    /// Additional trees that are walked and that count as changed in place.
     pub trees: &'a [PathBuf],
-    /// Further immutable prefixes, which are not walked; those that are not there do not count.
+    /// Additional immutable prefixes, which are not walked. A prefix that does not exist is
+    /// ignored.
     pub prefixes: &'a [PathBuf],
     /// Directories that `LD_LIBRARY_PATH` names.
     pub dirs: &'a [PathBuf],
-    /// What the user says of the loader.
+    /// The user's choices about the loader.
     pub facts: Option<&'a FactChoice>,
-    /// As in [`WalkOptions::progress`].
+    /// The same as [`WalkOptions::progress`].
     pub progress: Option<&'a (dyn Fn(usize) + Sync)>,
 }
 
@@ -70,51 +73,50 @@ pub struct MachineIndex {
     pub target: Target,
     /// The index.
     pub index: Index,
-    /// Questions left to the loader by reason, the most first.
+    /// Numbers of deferred lookups by reason, the largest first.
     pub deferred_by: Vec<(Deferred, usize)>,
-    /// Programs that may need more static TLS than there is by default, with their need.
+    /// Programs that may need more static TLS than glibc's default, with their need.
     pub static_tls: Vec<(BString, StaticTls)>,
-    /// Objects that were read for it; the answers of the others are those of the index that
-    /// was brought up to date.
+    /// Number of objects that were read. The answers of the others come from the earlier index.
     pub read: usize,
 }
 
 impl MachineIndex {
-    /// Questions left to the loader.
+    /// Returns the number of deferred lookups.
     #[must_use]
     pub fn deferred(&self) -> usize {
         self.deferred_by.iter().map(|&(_, count)| count).sum()
     }
 }
 
-/// What indexing gave.
+/// The result of an indexing run.
 #[derive(Debug, Default)]
 pub struct Indexed {
-    /// An index for each machine met, the one with most objects first.
+    /// An index for each machine, the one with the most objects first.
     pub machines: Vec<MachineIndex>,
-    /// Machines that nothing here is started for, their loader not being here, with the number of
-    /// their objects. Where no machine's loader is, that is an error.
+    /// Machines whose loader does not exist here, with the number of their objects. If this applies
+    /// to all machines, it is an error.
     pub without_loader: Vec<(Target, usize)>,
-    /// What could not be read.
+    /// Errors for files that could not be read.
     pub errors: Vec<HostError>,
 }
 
-/// Indexes stores: every object below them that asks for anything.
+/// Indexes stores: every object below them that needs other objects.
 #[must_use]
 pub fn index_stores(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
     let trees = options.stores.iter().chain(options.trees);
     index_walked(os, trees.map(|path| real(path)).collect(), options)
 }
 
-/// Indexes the files of the options, the objects of its trees, and those that their answers name.
-/// What lies below a store or prefix of the options is immutable.
+/// Indexes the files and trees of the options and the objects that their answers name. Everything
+/// below a store or prefix of the options is immutable.
 #[must_use]
 pub fn index_files(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
     index_walked(os, options.trees.iter().map(|path| real(path)).collect(), options)
 }
 
 fn index_walked(os: &OsFs, roots: Vec<PathBuf>, options: IndexOptions<'_>) -> Indexed {
-    // An object is asked for by its path: of a file with several names each counts.
+    // The loader knows an object by its path, so each name of a file is an object.
     let walk = WalkOptions { progress: options.progress, every_name: true, folders: true };
     let walked = find_objects(&roots, walk);
     let mut paths: Vec<BString> = options.files.iter().map(|path| bytes_of(&real(path))).collect();
@@ -127,8 +129,8 @@ fn index_walked(os: &OsFs, roots: Vec<PathBuf>, options: IndexOptions<'_>) -> In
     indexed
 }
 
-/// The ELF files of a walk but for what lies in a hidden directory of a store itself: Nix keeps
-/// a second name of every file in `.links`.
+/// Returns the ELF files of a walk, except those in a hidden directory at the top of a store: Nix
+/// keeps a second name of every file in `.links`.
 fn elf_paths(objects: &[Found], roots: &[PathBuf]) -> Vec<BString> {
     let roots: Vec<BString> = roots.iter().map(|root| bytes_of(root)).collect();
     let is_hidden = |path: &BString| {
@@ -138,8 +140,8 @@ fn elf_paths(objects: &[Found], roots: &[PathBuf]) -> Vec<BString> {
     elf.map(|found| bytes_of(&found.path)).filter(|path| !is_hidden(path)).collect()
 }
 
-/// What is immutable: stores and further prefixes, as named and as they are, without trees that
-/// are changed in place.
+/// Returns the immutable prefixes: stores and additional prefixes as named and with links resolved,
+/// without trees that are changed in place.
 fn immutable(os: &OsFs, options: IndexOptions<'_>) -> Stores {
     let prefixes = options.prefixes.iter().filter(|prefix| prefix.is_dir());
     let all = options.stores.iter().chain(prefixes).filter(|tree| !is_changed_in_place(tree));
@@ -189,16 +191,16 @@ fn real(path: &Path) -> PathBuf {
 /// The objects of one machine.
 struct Group {
     ident: Ident,
-    /// The loader most programs name.
+    /// The loader that most programs name.
     interpreter: BString,
-    /// Every loader that is named, or usual.
+    /// All loaders that a program names or that are usual for a library.
     interpreters: Vec<BString>,
     paths: Vec<BString>,
-    /// Those of the paths that name an interpreter.
+    /// The paths that name an interpreter.
     programs: Vec<BString>,
 }
 
-/// `e_machine`, class and byte order, as numbers that can be ordered.
+/// `e_machine`, class and byte order, as integers that can be ordered.
 type MachineKey = (u16, u8, u8);
 
 fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, Group> {
@@ -223,7 +225,8 @@ fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, Group> {
         if interpreter.is_named {
             group.programs.push(path.clone());
         }
-        // A program names its loader; a library only has a usual one.
+        // A program names its loader. A library only has the usual one of its machine, so it counts
+        // less.
         let vote = if interpreter.is_named { 1 << 20 } else { 1 };
         *votes.entry(interpreter.path.unwrap_or_default()).or_default() += vote;
     }
@@ -238,7 +241,8 @@ fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, Group> {
         .collect()
 }
 
-/// Header and interpreter of what a loader loads or the kernel starts with one.
+/// Returns the ELF header and interpreter of an object that a loader can load. Returns `None` for a
+/// static program.
 fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<(Ident, Interpreter)> {
     let subject = Subject::open(fs, path).ok()?;
     let is_named = match &subject.kind {
@@ -250,22 +254,22 @@ fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<(Ident, Interpreter)> {
     Some((subject.view.ident, Interpreter { path, is_named }))
 }
 
-/// The loader of an object: the one it names, or the usual one of its machine.
+/// The loader of an object: the one that it names, or the usual one of its machine.
 struct Interpreter {
     path: Option<BString>,
     is_named: bool,
 }
 
-/// The indexing of one machine's objects.
+/// State of indexing one machine's objects.
 struct Work<'a> {
     os: &'a OsFs,
     fingerprints: OsFingerprints,
     options: IndexOptions<'a>,
     stores: &'a Stores,
     group: &'a Group,
-    /// The directories below the stores that were listed for objects.
+    /// The directories below the stores that were listed.
     folders: &'a [BString],
-    /// The loaders that search as the chosen one does, `:` between them.
+    /// The loaders that search as the chosen one does, separated by `:`.
     loaders: BString,
 }
 
@@ -281,16 +285,16 @@ impl Work<'_> {
         self.loaders = self.alike(&facts, choice);
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
         let mut listed = ListedDirs::default();
-        let resolved = self.ask_all(&facts, &self.group.paths, &[], &mut known, &mut listed);
+        let resolved = self.resolve_all(&facts, &self.group.paths, &[], &mut known, &mut listed);
         let common = self.common(&facts, &self.searched(&resolved));
         let programs = self.programs(&facts, &self.group.programs);
         let read = resolved.len();
         Ok(self.gather(&facts, resolved, common, programs, (read, listed)))
     }
 
-    /// The objects of these paths, of further ones by a path that is not canonical, and those
-    /// that their answers name; none that is known.
-    fn ask_all(
+    /// Resolves the objects of these paths, those of `further` non-canonical paths, and those that
+    /// their answers name, except objects that are in `known`.
+    fn resolve_all(
         &self,
         facts: &LoaderFacts,
         paths: &[BString],
@@ -298,12 +302,12 @@ impl Work<'_> {
         known: &mut FxHashSet<BString>,
         listed: &mut ListedDirs,
     ) -> Vec<ResolvedObject> {
-        let mut resolved = self.ask(facts, paths, true);
+        let mut resolved = self.resolve(facts, paths, true);
         let mut from = 0;
         let mut new = further.to_vec();
         let mut names: FxHashMap<BString, usize> = FxHashMap::default();
         loop {
-            resolved.extend(self.ask(facts, &new, false));
+            resolved.extend(self.resolve(facts, &new, false));
             let answers = resolved[from..].iter().flat_map(|resolved| &resolved.object.edges);
             let answers: Vec<BString> = answers.map(|edge| edge.path.clone()).collect();
             let below = self.list(facts, &resolved[from..], listed);
@@ -320,9 +324,9 @@ impl Work<'_> {
         }
     }
 
-    /// Leaves out paths that are one name too many for their file: objects that need each other
-    /// in a circle, by way of `$ORIGIN/..`, would name themselves by ever longer ones. No process
-    /// knows an object by such a name, for it is loaded already.
+    /// Removes paths beyond the maximum number of names per file. Objects that need each other
+    /// through `$ORIGIN/..` would otherwise name each other by ever longer paths. No process uses
+    /// such a path, because the object is loaded already.
     fn bound_names(&self, new: &mut Vec<BString>, names: &mut FxHashMap<BString, usize>) {
         let session = self.os.session();
         new.retain(|path| match session.canonicalize(path.as_ref()) {
@@ -335,7 +339,7 @@ impl Work<'_> {
         });
     }
 
-    /// The index of objects whose answers are all there.
+    /// Builds the index from resolved objects.
     fn gather(
         &self,
         facts: &LoaderFacts,
@@ -368,7 +372,7 @@ impl Work<'_> {
         MachineIndex { target: Target::of(&self.group.ident), index, deferred_by, static_tls, read }
     }
 
-    /// What the answers rest on beside files ([`Index::settings`]).
+    /// Returns a hash of everything else that the answers depend on ([`Index::settings`]).
     fn settings(&self, facts: &LoaderFacts) -> u32 {
         let LoaderFacts { libc, system_dirs, cache_path, .. } = facts;
         let version = env!("CARGO_PKG_VERSION");
@@ -378,14 +382,13 @@ impl Work<'_> {
         hash::bytes(0, text.as_bytes()) as u32
     }
 
-    /// The directories of the stores that objects search.
+    /// Returns the directories in stores that objects search.
     fn searched(&self, resolved: &[ResolvedObject]) -> FxHashSet<Arc<BString>> {
         let all = resolved.iter().flat_map(|resolved| &resolved.searched);
         all.filter(|dir| self.is_in_store(dir)).cloned().collect()
     }
 
-    /// The loaders with the same cache and system directories, and of the same release, as
-    /// the one of those facts.
+    /// Returns the loaders with the same release, cache path and system directories as `facts`.
     fn alike(&self, facts: &LoaderFacts, choice: &FactChoice) -> BString {
         let same = |path: &&BString| {
             !path.contains(&b':')
@@ -410,7 +413,7 @@ impl Work<'_> {
         }
     }
 
-    /// The common object, given every directory of a run path.
+    /// Returns the common object, from all directories of run paths.
     fn common(&self, facts: &LoaderFacts, dirs: &FxHashSet<Arc<BString>>) -> ResolvedObject {
         let session = self.os.session();
         let resolver = Resolver::new(self.sources(&session, facts));
@@ -418,14 +421,19 @@ impl Work<'_> {
         resolver.common(|name| names.as_ref().is_some_and(|names| !names.contains(name)))
     }
 
-    /// The objects with their answers.
-    fn ask(&self, facts: &LoaderFacts, paths: &[BString], canonical: bool) -> Vec<ResolvedObject> {
+    /// Resolves the objects of these paths.
+    fn resolve(
+        &self,
+        facts: &LoaderFacts,
+        paths: &[BString],
+        canonical: bool,
+    ) -> Vec<ResolvedObject> {
         let chunks: Vec<Vec<ResolvedObject>> = paths
             .par_chunks(CHUNK)
             .map(|chunk| {
                 let session = self.os.session();
                 let resolver = Resolver::new(self.sources(&session, facts));
-                let ask = |path: &BString| {
+                let resolve = |path: &BString| {
                     let fingerprint = self.settled(path.as_ref());
                     let file = session.open(path.as_ref()).ok()?;
                     let view = file.object.as_ref().ok()?;
@@ -434,15 +442,16 @@ impl Work<'_> {
                         fingerprint.map_or(0, |fingerprint| fingerprint.digest());
                     Some(resolved)
                 };
-                chunk.iter().filter_map(ask).collect()
+                chunk.iter().filter_map(resolve).collect()
             })
             .collect();
         chunks.into_iter().flatten().collect()
     }
 }
 
-/// Questions left to the loader by reason, the most first. What a `DT_RPATH` further up answers is
-/// found in the process, if the directories of the object's own are all known.
+/// Counts deferred lookups by reason, the largest number first. A lookup that depends on the
+/// `DT_RPATH` of an ancestor does not count if all directories of the object's own path are listed,
+/// because the module then answers it.
 fn by_reason(resolved: &[ResolvedObject], listed: &ListedDirs) -> Vec<(Deferred, usize)> {
     let is_known = |resolved: &ResolvedObject| {
         resolved.has_rpath && resolved.searched.iter().all(|dir| listed.contains_key(&**dir))
@@ -458,15 +467,15 @@ fn by_reason(resolved: &[ResolvedObject], listed: &ListedDirs) -> Vec<(Deferred,
     counts
 }
 
-/// The names in directories; `None` where one cannot be listed, which may have any name.
+/// Returns the names in directories, or `None` if one of them cannot be listed and may have any
+/// name.
 fn names_of(dirs: &FxHashSet<Arc<BString>>) -> Option<FxHashSet<BString>> {
     let dirs: Vec<&Arc<BString>> = dirs.iter().collect();
     let names: Option<Vec<Vec<BString>>> = dirs.par_iter().map(|dir| names_in(dir)).collect();
     Some(names?.into_iter().flatten().collect())
 }
 
-/// The names in a directory, none where there is no directory; `None` where it cannot be
-/// listed.
+/// Returns the names in a directory, none if it does not exist, or `None` if it cannot be listed.
 fn names_in(dir: &BString) -> Option<Vec<BString>> {
     match Path::new(OsStr::from_bytes(dir)).read_dir() {
         Ok(entries) => {

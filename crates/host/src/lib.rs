@@ -1,14 +1,14 @@
-//! becalm-host: the real file system and the real loader.
+//! The real file system and real loaders, for becalm.
 //!
-//! [`os_fs`] answers the loader models from the disk, [`walk`] finds the files to look at,
-//! [`ask`] finds out what kind of loader a program names, [`oracle`] runs real loaders to compare
-//! the models with, [`trace`] watches a program start, [`bench`] times it, and [`mount_namespace`] has copies
-//! lie at the places of originals. On the main path it stands between the command line and
-//! `becalm-core`, and is the only place that touches the machine; it imports nothing but the core.
+//! [`os_fs`] reads the disk for the loader models. [`walk`] finds objects in folders. [`ask`]
+//! determines the loader of a program. [`oracle`] runs real loaders, to compare the models with
+//! them. [`trace`] traces a program's start, and [`bench`] measures it. [`mount_namespace`] mounts
+//! copies over originals. This crate is the only one that touches the machine, and it depends on
+//! `becalm-core` alone.
 //!
-//! [`mod@write`] alone changes files, and only those it is given. The one thing that is started
-//! unasked is a loader that passes the checks of [`ask`]; [`oracle`], [`trace`] and [`bench`]
-//! start what they are told to.
+//! Only [`mod@write`] changes files, and only those that it is given. Without being told to, this
+//! crate starts only loaders that pass the checks of [`ask`]; [`oracle`], [`trace`] and [`bench`]
+//! start the programs that they are given.
 
 #![deny(unsafe_code)]
 

@@ -1,8 +1,9 @@
-//! Rooms: mount namespaces in which scratch copies lie at the places of the originals, so that
-//! absolute paths lead to them. Nobody outside sees it, and the kernel takes a room away with
-//! its last process, however that ends.
+//! Mount namespaces in which copies are mounted over the originals, so that absolute paths lead to
+//! the copies. Other processes do not see the mounts, and the kernel removes a namespace when its
+//! last process ends.
 //!
-//! `becalm compare` makes one for each carrier; [`crate::bench`] starts programs in them.
+//! `becalm compare` creates one namespace for each strategy; [`crate::bench`] starts programs in
+//! them.
 
 use std::fs::File;
 use std::io;
@@ -19,60 +20,61 @@ use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use thiserror::Error;
 
-/// Why there is no room.
+/// Errors of creating or using a mount namespace.
 #[derive(Debug, Error)]
 pub enum MountNamespaceError {
-    /// The kernel or a sandbox allows no mount namespace.
+    /// The kernel or a sandbox forbids mount namespaces.
     #[error("no mount namespace: it takes root, or a kernel that lets users make namespaces")]
     Namespace(#[source] io::Error),
-    /// Something cannot be put into its place.
-    #[error("{path}: nothing can be mounted there")]
+    /// A file or directory cannot be mounted.
+    #[error("{path}: cannot be mounted over")]
     Mount {
-        /// The place.
+        /// The mount point.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
 }
 
-/// What lies where in a room: files on files, directories on directories.
+/// A bind mount: a file over a file or a directory over a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// What is to be seen.
+    /// The file or directory that becomes visible.
     pub from: PathBuf,
-    /// Where; without symbolic links.
+    /// The mount point, without symbolic links.
     pub to: PathBuf,
 }
 
-/// A mount namespace; copies are the same one.
+/// A mount namespace. Clones refer to the same namespace.
 #[derive(Clone, Debug)]
 pub struct MountNamespace {
     namespace: Arc<File>,
     dir: PathBuf,
 }
 
-/// Gets what [`MountNamespace::new`] needs: nothing for root; for everyone else a user namespace, in
-/// which this process and all that it starts stay. To be called before the process has a
-/// second thread.
+/// Acquires the rights that [`MountNamespace::new`] needs. Root needs none. Any other user gets a
+/// user namespace, in which this process and its descendants stay. Call this before the process
+/// starts a second thread.
 ///
 /// # Errors
-/// Neither is allowed.
+/// Returns an error if the kernel allows neither.
 pub fn prepare() -> Result<(), MountNamespaceError> {
     let (user, group) = (geteuid(), getegid());
     if user.is_root() && MountNamespace::new(&[]).is_ok() {
         return Ok(());
     }
-    // The thread of that trial may be on its way out still, and counts.
+    // unshare(2) fails with EINVAL while the process has a second thread, and the thread of that
+    // trial may still be exiting.
     let alone = (0..50).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(1));
-        apart(UnshareFlags::NEWUSER).is_ok()
+        unshare(UnshareFlags::NEWUSER).is_ok()
     });
     if !alone {
-        apart(UnshareFlags::NEWUSER)?;
+        unshare(UnshareFlags::NEWUSER)?;
     }
     let map = |file: &str, text: String| std::fs::write(format!("/proc/self/{file}"), text);
-    // Without it the kernel lets nobody but root write a map of groups (user_namespaces(7)).
+    // Without this the kernel allows only root to write a map of groups (user_namespaces(7)).
     let mapped = map("setgroups", "deny".to_owned())
         .and_then(|()| map("uid_map", format!("{0} {0} 1", user.as_raw())))
         .and_then(|()| map("gid_map", format!("{0} {0} 1", group.as_raw())));
@@ -81,16 +83,17 @@ pub fn prepare() -> Result<(), MountNamespaceError> {
 }
 
 impl MountNamespace {
-    /// A room with these things in their places, later ones on top.
+    /// Creates a namespace with these mounts; later ones cover earlier ones.
     ///
     /// # Errors
-    /// No namespace can be made, or something cannot be put into its place.
+    /// Returns an error if no namespace can be created or a mount fails.
     pub fn new(binds: &[Bind]) -> Result<Self, MountNamespaceError> {
         in_thread(|| {
-            apart(UnshareFlags::NEWNS)?;
+            unshare(UnshareFlags::NEWNS)?;
+            // Without private propagation the mounts would also appear outside.
             let whole = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
             mount_change("/", whole).map_err(|errno| unmounted(Path::new("/"), errno))?;
-            put(binds)?;
+            mount_all(binds)?;
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let namespace = open("/proc/thread-self/ns/mnt", flags, Mode::empty())
                 .map_err(|errno| MountNamespaceError::Namespace(errno.into()))?;
@@ -99,19 +102,19 @@ impl MountNamespace {
         })
     }
 
-    /// Puts further things into their places.
+    /// Adds mounts to the namespace.
     ///
     /// # Errors
-    /// One of them cannot be.
+    /// Returns an error if a mount fails.
     pub fn add(&self, binds: &[Bind]) -> Result<(), MountNamespaceError> {
-        self.run(|| put(binds))?
+        self.run(|| mount_all(binds))?
     }
 
-    /// Has directories that were put into the room written to no more, or again. Where the
-    /// kernel does not allow that they stay as they are.
+    /// Makes mounts of the namespace read-only, or writable again. If the kernel does not allow
+    /// that for a mount, it stays as it is.
     ///
     /// # Errors
-    /// The room cannot be entered.
+    /// Returns an error if the namespace cannot be entered.
     pub fn set_read_only(
         &self,
         places: &[PathBuf],
@@ -125,43 +128,45 @@ impl MountNamespace {
         })
     }
 
-    /// Does something in the room: a thread of its own is in it, and so is what that starts.
+    /// Runs `work` in the namespace, in a thread of its own. Processes that it starts are in the
+    /// namespace too.
     ///
     /// # Errors
-    /// The room cannot be entered.
+    /// Returns an error if the namespace cannot be entered.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, MountNamespaceError> {
         in_thread(|| {
-            apart(UnshareFlags::FS)?;
+            unshare(UnshareFlags::FS)?;
             self.enter()?;
             Ok(work())
         })
     }
 
-    /// Has the calling thread change over into this room. To be called from [`Self::run`] of
-    /// any room.
+    /// Moves the calling thread into this namespace. Call this within [`Self::run`] of any
+    /// namespace.
     ///
     /// # Errors
-    /// Elsewhere, for the thread shares its current directory with others.
+    /// Returns an error if the thread shares its current directory with others, which every thread
+    /// outside of [`Self::run`] does.
     pub fn enter(&self) -> Result<(), MountNamespaceError> {
         use std::os::fd::AsFd;
         move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Mount))
             .map_err(|errno| MountNamespaceError::Namespace(errno.into()))?;
-        // The kernel puts the thread into the root directory.
+        // The kernel changes the thread's directory to the root.
         rustix::process::chdir(&self.dir)
             .map_err(|errno| MountNamespaceError::Namespace(errno.into()))
     }
 }
 
-/// Has this thread share less with the others.
-fn apart(flags: UnshareFlags) -> Result<(), MountNamespaceError> {
+/// Stops sharing some state between this thread and the others.
+fn unshare(flags: UnshareFlags) -> Result<(), MountNamespaceError> {
     #[allow(unsafe_code, reason = "rustix has it as unsafe for the sake of one flag")]
-    // SAFETY: what may do harm is a table of file descriptors of one's own, and no caller
-    // here asks for that.
+    // SAFETY: only the flag for a private table of file descriptors is unsafe, and no caller uses
+    // it.
     let done = unsafe { unshare_unsafe(flags) };
     done.map_err(|errno| MountNamespaceError::Namespace(errno.into()))
 }
 
-fn put(binds: &[Bind]) -> Result<(), MountNamespaceError> {
+fn mount_all(binds: &[Bind]) -> Result<(), MountNamespaceError> {
     for Bind { from, to } in binds {
         let done = match from.is_dir() {
             true => mount_bind_recursive(from, to),
@@ -176,7 +181,7 @@ fn unmounted(path: &Path, errno: Errno) -> MountNamespaceError {
     MountNamespaceError::Mount { path: path.to_owned(), source: errno.into() }
 }
 
-/// A thread's own part of the process can be changed without the others.
+/// Runs `work` in a new thread, whose namespaces can change without those of the other threads.
 fn in_thread<T: Send>(
     work: impl FnOnce() -> Result<T, MountNamespaceError> + Send,
 ) -> Result<T, MountNamespaceError> {
@@ -190,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_in_a_room_is_seen_there_and_by_its_programs_alone() {
+    fn only_programs_of_a_namespace_see_its_mounts() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().canonicalize().unwrap().join(name);
         for (name, text) in [("place/file", "original"), ("one/file", "1"), ("two/file", "2")] {
@@ -203,7 +208,7 @@ mod tests {
             (Ok(one), Ok(two)) => (one, two),
             (Err(error), _) | (_, Err(error)) => {
                 let all = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|v| v == "1");
-                // Making them as a user changes the whole process, and so all other tests.
+                // As a user, creating them would change the whole process and so all other tests.
                 assert!(!all || !geteuid().is_root(), "skipped: {error}");
                 return eprintln!("skipped: {error}");
             }
@@ -211,18 +216,18 @@ mod tests {
         let place = path("place/file");
         let read = || std::fs::read_to_string(&place).unwrap();
         let cat = || {
-            let said = std::process::Command::new("cat").arg(&place).output().unwrap().stdout;
-            String::from_utf8(said).unwrap()
+            let output = std::process::Command::new("cat").arg(&place).output().unwrap().stdout;
+            String::from_utf8(output).unwrap()
         };
         assert_eq!(one.run(|| (read(), cat())).unwrap(), ("1".to_owned(), "1".to_owned()));
-        let both = two.run(|| {
+        let results = two.run(|| {
             let first = cat();
             one.enter().unwrap();
             (first, cat())
         });
-        assert_eq!(both.unwrap(), ("2".to_owned(), "1".to_owned()));
+        assert_eq!(results.unwrap(), ("2".to_owned(), "1".to_owned()));
         assert_eq!(read(), "original");
-        assert!(one.enter().is_err(), "a thread that is in no room shares its directory");
+        assert!(one.enter().is_err(), "a thread outside of run shares its directory");
 
         one.set_read_only(&[path("place")], true).unwrap();
         assert!(one.run(|| std::fs::write(&place, "x")).unwrap().is_err());

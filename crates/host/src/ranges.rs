@@ -1,30 +1,29 @@
-//! What was read of a file, kept by the ranges that were asked for: the parser and the editor
-//! hold on to slices of them, so the list only grows at its end. Both readers of this crate,
-//! [`crate::os_fs`]'s and [`crate::write`]'s, are made of it; how they read, and what they do
-//! about errors, is their own.
+//! Caches the ranges of a file that were read. The parser and the editor keep slices of them, so
+//! the list only grows at its end. The readers of [`crate::os_fs`] and [`crate::write`] both use
+//! it; each has its own way to read and to handle errors.
 
 use std::cell::OnceCell;
 use std::ops::Range;
 
-/// A string is looked for in no more than this.
+/// Maximum length of a string, including its search for the delimiter.
 const MAX_STRING: u64 = 1024 * 1024;
 
-/// The ranges of one file that were read.
+/// The ranges of a file that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     first: OnceCell<Box<Block>>,
 }
 
-/// How much is kept of one file.
+/// Limits of the cache of one file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Bytes at the most.
+    /// Maximum number of bytes.
     pub(crate) bytes: u64,
-    /// Ranges at the most.
+    /// Maximum number of ranges.
     pub(crate) ranges: usize,
 }
 
-/// More was asked for than is kept.
+/// The error of a read beyond the limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full;
 
@@ -41,7 +40,7 @@ impl Block {
         Box::new(Self { start, bytes, next: OnceCell::new() })
     }
 
-    /// The bytes from `offset` on, `size` of them, where this block holds them all.
+    /// Returns `size` bytes from `offset` on, if this block has all of them.
     fn slice(&self, offset: u64, size: u64) -> Option<&[u8]> {
         let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         let to = from.checked_add(usize::try_from(size).ok()?)?;
@@ -50,17 +49,17 @@ impl Block {
 }
 
 impl Ranges {
-    /// The first range, which `read` gives from the beginning of the file where nothing was
-    /// read yet.
+    /// Returns the first range. If nothing was read yet, `read` reads it from the beginning of the
+    /// file.
     pub(crate) fn first(&self, read: impl FnOnce() -> Vec<u8>) -> &[u8] {
         &self.first.get_or_init(|| Block::new(0, read())).bytes
     }
 
-    /// `size` bytes from `offset` on: from what was read, or from the range `wanted` (where it
-    /// begins, and how long it is), which `read` then gives; `None` where that is shorter.
+    /// Returns `size` bytes from `offset` on, from the cache or from the range `wanted` (start and
+    /// length), which `read` then reads. Returns `None` if that range is too short.
     ///
     /// # Errors
-    /// [`Full`] where the range would go beyond the limits.
+    /// Returns [`Full`] if the range would exceed the limits.
     pub(crate) fn get(
         &self,
         (offset, size): (u64, u64),
@@ -70,10 +69,10 @@ impl Ranges {
     ) -> Result<Option<&[u8]>, Full> {
         let (start, length) = wanted;
         let mut cell = &self.first;
-        let mut held = 0;
+        let mut cached = 0;
         for _ in 0..limits.ranges {
             let Some(block) = cell.get() else {
-                if held + length > limits.bytes {
+                if cached + length > limits.bytes {
                     return Err(Full);
                 }
                 let block = cell.get_or_init(|| Block::new(start, read(start, length)));
@@ -82,15 +81,15 @@ impl Ranges {
             if let Some(slice) = block.slice(offset, size) {
                 return Ok(Some(slice));
             }
-            held += block.bytes.len() as u64;
+            cached += block.bytes.len() as u64;
             cell = &block.next;
         }
         Err(Full)
     }
 }
 
-/// The bytes of `range` up to a delimiter, asked of `get` in growing pieces: what
-/// [`object::ReadRef::read_bytes_at_until`] is to give of a file of `len` bytes.
+/// Implements [`object::ReadRef::read_bytes_at_until`] for a file of `len` bytes: returns the bytes
+/// of `range` up to a delimiter, reading growing pieces with `get`.
 pub(crate) fn until<'d>(
     range: Range<u64>,
     delimiter: u8,

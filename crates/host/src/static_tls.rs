@@ -1,4 +1,4 @@
-//! What the programs of this machine need of static TLS, if they are started under an audit module.
+//! Computes the static TLS that this machine's programs need under an audit module.
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -13,13 +13,13 @@ use rustc_hash::FxHashSet;
 
 use crate::{FactChoice, OsFs, Session, loader_facts};
 
-/// Programs that share one session of the file system.
+/// Number of programs that share a session of the file system.
 const CHUNK: usize = 64;
 
-/// Returns the programs in these directories (their own entries, links followed) that may need more
-/// static TLS than glibc has by default, with their need. Each file counts once, and so does each
-/// directory. Files whose start cannot be predicted, and those for other loaders than glibc's, are
-/// left out. `progress` is called with the number of files looked at.
+/// Returns the programs in these directories (not below them; links are followed) that may need
+/// more static TLS than glibc's default, with their need. Each file and each directory counts once.
+/// Files without a predictable start and those with other loaders than glibc's are left out.
+/// `progress` is called with the number of checked files.
 #[must_use]
 pub fn needs_of_programs(
     os: &OsFs,
@@ -38,7 +38,7 @@ pub fn needs_of_programs(
     files.par_chunks(CHUNK).flat_map_iter(of_chunk).collect()
 }
 
-/// The regular files in directories, each by the first of its names.
+/// Returns the regular files in directories, each by the first of its names.
 fn files_in(dirs: &[PathBuf]) -> Vec<PathBuf> {
     let mut seen = FxHashSet::default();
     let mut is_new = |path: &Path, is_dir: bool| {
@@ -61,7 +61,7 @@ fn files_in(dirs: &[PathBuf]) -> Vec<PathBuf> {
     files
 }
 
-/// The need of one program; `None` if glibc's default covers it.
+/// Returns the need of one program, or `None` if glibc's default is enough.
 fn need_of(
     os: &OsFs,
     session: &Session<'_>,

@@ -1,19 +1,20 @@
-//! For tests only: running one test again as an ordinary user, whom modes bind.
+//! Helpers of tests: skipping, and running a test again as an ordinary user, to whom file modes
+//! apply.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Says why a test is skipped; fails it where everything is required.
+/// Prints the reason why a test is skipped. Fails the test if `BECALM_REQUIRE_ALL` is 1.
 pub(crate) fn skip(reason: &str) {
     let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|v| v == "1");
     assert!(!required, "skipped: {reason}");
     eprintln!("skipped: {reason}");
 }
 
-/// Runs the named test as another user, with `BECALM_TEST_TREE` set to `tree`, which
-/// that user can search. As an ordinary user it is run as that one.
+/// Runs the named test as another user, with `BECALM_TEST_TREE` set to `tree`, which that user can
+/// search. If this process is not root's, the test runs as the same user.
 pub(crate) fn run_again(test: &str, tree: &Path) {
     let place = tempfile::tempdir().unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();

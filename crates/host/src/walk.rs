@@ -1,8 +1,8 @@
-//! Finding the objects in the files and folders a user names.
+//! Finds the objects in the files and folders that a user names.
 //!
-//! Folders are walked in parallel. A file below a folder counts where it is a regular
-//! file that begins like ELF or Mach-O; links below a folder are not followed, hard
-//! links are taken once. What cannot be read is reported and the rest goes on.
+//! Folders are walked in parallel. Below a folder, regular files that begin like ELF or Mach-O are
+//! found. Symbolic links below a folder are not followed, and of hard links only the first name
+//! counts. Unreadable files are reported, and the walk continues.
 
 use std::ffi::{CStr, OsStr};
 use std::io;
@@ -22,10 +22,10 @@ use rustix::path::Arg;
 use crate::HostError;
 use crate::write::is_leftover;
 
-/// Bytes of directory entries asked for at once, as much as the C library does.
+/// Size of the buffer for directory entries, the same as in the C library.
 const BUFFER: usize = 32 * 1024;
 
-/// What the first bytes of a file say it is.
+/// File format according to the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `\x7fELF`.
@@ -34,49 +34,50 @@ pub enum Format {
     MachO,
 }
 
-/// One file to look at.
+/// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The path given, or one below a folder given.
+    /// The path as given, or a path below a folder as given.
     pub path: PathBuf,
-    /// By its first bytes; the rest may still be malformed.
+    /// The format according to the first bytes; the rest may be malformed.
     pub format: Format,
     /// Device and inode.
     pub id: FileId,
-    /// True where the user named the file itself, not a folder above it.
+    /// True if the user named the file itself and not a folder above it.
     pub named: bool,
 }
 
-/// How to walk.
+/// Options of a walk.
 #[derive(Clone, Copy, Default)]
 pub struct WalkOptions<'a> {
-    /// Called after each directory with the number of files seen in it (of any
-    /// kind), from several threads: what a progress bar counts.
+    /// Called after each directory with its number of files of any kind, from several threads, for
+    /// a progress bar.
     pub progress: Option<&'a (dyn Fn(usize) + Sync)>,
-    /// Keep every name of a file with several, not the first alone.
+    /// Return every name of a file with several names, not only the first.
     pub every_name: bool,
-    /// Tell the folders that were listed ([`Walked::folders`]).
+    /// Return the folders that were listed ([`Walked::folders`]).
     pub folders: bool,
 }
 
-/// The outcome of a walk.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub struct Walked {
-    /// The files, sorted by path. A file named by the user is always here; of several
-    /// names found for one file below folders, the first is, or all are
+    /// The files, sorted by path. This includes every file named by the user. If a file was found
+    /// under several names below folders, it includes the first name, or all
     /// ([`WalkOptions::every_name`]).
     pub objects: Vec<Found>,
-    /// What could not be read, or was named and is no object, sorted by path.
+    /// Errors for files that could not be read or that were named and are not objects, sorted by
+    /// path.
     pub errors: Vec<HostError>,
-    /// The folders that were listed, sorted ([`WalkOptions::folders`]).
+    /// The folders that were listed, sorted, if [`WalkOptions::folders`] is set.
     pub folders: Vec<PathBuf>,
-    /// Folders in which a writer that was killed left something
-    /// ([`crate::write::is_leftover`]), which is passed over; sorted, each once.
+    /// Folders with leftovers of a killed writer ([`crate::write::is_leftover`]), which the walk
+    /// ignores. Sorted, each once.
     pub littered: Vec<PathBuf>,
 }
 
-/// Finds the ELF and Mach-O files among `paths` and below the folders among them. A
-/// link among `paths` is followed. Paths are those of this machine (see
+/// Finds the ELF and Mach-O files among `paths` and below the folders among them. Symbolic links
+/// among `paths` are followed. The paths are those of this machine (see
 /// [`crate::OsFs::host_path`]).
 #[must_use]
 pub fn find_objects(paths: &[PathBuf], options: WalkOptions<'_>) -> Walked {
@@ -105,14 +106,14 @@ pub fn find_objects(paths: &[PathBuf], options: WalkOptions<'_>) -> Walked {
     walked
 }
 
-/// One walk in progress.
+/// A walk in progress.
 struct Walk<'a> {
     options: WalkOptions<'a>,
     walked: Mutex<Walked>,
 }
 
 impl Walk<'_> {
-    /// A file the user named: whatever is wrong with it is an error.
+    /// Checks a file that the user named; any problem with it is an error.
     fn named(&self, path: &Path) {
         match probe_named(path) {
             Ok(Some(found)) => self.keep(Walked { objects: vec![found], ..Walked::default() }),
@@ -121,7 +122,7 @@ impl Walk<'_> {
         }
     }
 
-    /// One directory; those in it become tasks of their own.
+    /// Lists one directory. Its subdirectories become tasks of their own.
     fn folder<'s>(&'s self, scope: &Scope<'s>, path: &Path) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
@@ -193,8 +194,7 @@ impl Walk<'_> {
     }
 }
 
-/// Keeps the files named by the user, each path once, and of the others the first
-/// path of each file that was not named.
+/// Keeps each path of the files that the user named, and the first path of each other file.
 fn drop_repeated(objects: &mut Vec<Found>) {
     let named: FxHashSet<FileId> = objects.iter().filter(|f| f.named).map(|f| f.id).collect();
     let mut paths = FxHashSet::default();
@@ -208,7 +208,7 @@ fn drop_repeated(objects: &mut Vec<Found>) {
     });
 }
 
-/// The kind of a directory's entry; not every file system tells it with the name.
+/// Returns the type of a directory entry. Not every file system reports it with the name.
 fn type_of(dir: &OwnedFd, entry: &RawDirEntry<'_>) -> Result<FileType, Errno> {
     match entry.file_type() {
         FileType::Unknown => {
@@ -223,7 +223,7 @@ fn join(dir: &Path, name: &CStr) -> PathBuf {
     dir.join(OsStr::from_bytes(name.to_bytes()))
 }
 
-/// Looks at a file the user named; links are followed.
+/// Checks a file that the user named, following symbolic links.
 fn probe_named(path: &Path) -> Result<Option<Found>, HostError> {
     let fail = |source| read_error(path, source);
     let stat = rustix::fs::statat(CWD, path, AtFlags::empty()).map_err(fail)?;
@@ -235,25 +235,25 @@ fn probe_named(path: &Path) -> Result<Option<Found>, HostError> {
     Ok(looked.map(|(format, id)| Found { path: path.to_owned(), format, id, named: true }))
 }
 
-/// Looks at a file in a directory. By name alone, so that the kernel need not walk the
-/// whole path for each of a hundred thousand files.
+/// Checks a file in a directory. The lookup uses only the name, so that the kernel need not resolve
+/// the whole path for each of a hundred thousand files.
 fn probe(dir: &OwnedFd, name: &CStr) -> Result<Option<(Format, FileId)>, Errno> {
     match open(dir.as_fd(), name, OFlags::NOFOLLOW) {
         Ok(file) => look_at(&file),
-        // Gone since the folder was read, or a link by now.
+        // The file was removed or replaced by a link after the folder was read.
         Err(Errno::NOENT | Errno::LOOP) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Opens for reading. What is swapped for a FIFO or a device meanwhile is neither
-/// waited for nor taken.
+/// Opens for reading. If the file has been replaced by a FIFO or a device, the open neither waits
+/// nor acquires a terminal.
 fn open(dir: BorrowedFd<'_>, path: impl Arg + Copy, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     rustix::io::retry_on_intr(|| rustix::fs::openat(dir, path, flags, Mode::empty()))
 }
 
-/// What the first bytes of an open file announce, where it is a regular file.
+/// Returns the format of an open file and its identity, if it is a regular file.
 fn look_at(file: &OwnedFd) -> Result<Option<(Format, FileId)>, Errno> {
     let mut start = [0; 8];
     let length = read_start(file, &mut start)?;
@@ -272,7 +272,7 @@ fn is_special(stat: &Stat) -> bool {
     matches!(kind, Fifo | Socket | CharacterDevice | BlockDevice)
 }
 
-/// As many of the first bytes as there are.
+/// Reads the first bytes, or fewer if the file is shorter.
 fn read_start(file: &OwnedFd, start: &mut [u8; 8]) -> Result<usize, Errno> {
     let mut length = 0;
     while length < start.len() {
@@ -286,15 +286,15 @@ fn read_start(file: &OwnedFd, start: &mut [u8; 8]) -> Result<usize, Errno> {
     Ok(length)
 }
 
-/// The format that the first bytes announce (gABI `EI_MAG0`; Mach-O `MH_MAGIC` and
+/// Returns the format of a file with these first bytes (gABI `EI_MAG0`; Mach-O `MH_MAGIC` and
 /// `FAT_MAGIC` of `<mach-o/loader.h>` and `<mach-o/fat.h>`).
 fn format_of(start: &[u8]) -> Option<Format> {
     let magic: [u8; 4] = start.get(..4)?.try_into().ok()?;
     match (magic, u32::from_be_bytes(magic)) {
         ([0x7F, b'E', b'L', b'F'], _) => Some(Format::Elf),
         (_, 0xFEED_FACE | 0xFEED_FACF | 0xCEFA_EDFE | 0xCFFA_EDFE) => Some(Format::MachO),
-        // A Java class begins with the same four bytes; its version, 45 and up, stands
-        // where a universal file has its number of architectures.
+        // A Java class begins with the same four bytes. Its version, 45 or more, is in the place of
+        // a universal file's number of architectures.
         (_, 0xCAFE_BABE | 0xCAFE_BABF) => {
             let count = u32::from_be_bytes(start.get(4..8)?.try_into().ok()?);
             (1..45).contains(&count).then_some(Format::MachO)
@@ -307,7 +307,7 @@ fn read_error(path: &Path, source: impl Into<io::Error>) -> HostError {
     HostError::Read { path: path.to_owned(), source: source.into() }
 }
 
-/// What an error of a walk is about.
+/// Returns the path of a walk's error.
 fn path_of(error: &HostError) -> &Path {
     match error {
         HostError::OpenRoot { path, .. }

@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use becalm_core::probe::{Call, Outcome};
 use becalm_core::record::compare::{candidates, with_ld_debug, with_strace};
 use becalm_core::record::strace::Attempt;
-use becalm_host::oracle::{LdDebug, Start, User, Way, ld_debug, strace};
+use becalm_host::oracle::{Launch, LdDebug, Start, User, ld_debug, strace};
 use bstr::{BStr, BString, ByteSlice};
 use serde::Deserialize;
 
@@ -72,16 +72,16 @@ pub struct Description {
     pub missing: Option<Vec<String>>,
 }
 
-/// [`Way`], as a case names it.
+/// [`Launch`], as a case names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CaseWay {
-    /// [`Way::Trace`].
+    /// [`Launch::Trace`].
     #[default]
     Trace,
-    /// [`Way::TraceBy`]; for musl [`Way::List`].
+    /// [`Launch::TraceBy`]; for musl [`Launch::List`].
     List,
-    /// [`Way::Execute`].
+    /// [`Launch::Execute`].
     Execute,
 }
 
@@ -198,11 +198,11 @@ impl Case {
             CaseLibc::Musl => MUSL_LOADER,
         };
         let way = match d.way {
-            _ if d.secure => Way::Execute,
-            CaseWay::Trace => Way::Trace,
-            CaseWay::List if d.libc == CaseLibc::Glibc => Way::TraceBy { loader: loader.into() },
-            CaseWay::List => Way::List { loader: loader.into() },
-            CaseWay::Execute => Way::Execute,
+            _ if d.secure => Launch::Execute,
+            CaseWay::Trace => Launch::Trace,
+            CaseWay::List if d.libc == CaseLibc::Glibc => Launch::TraceBy { loader: loader.into() },
+            CaseWay::List => Launch::List { loader: loader.into() },
+            CaseWay::Execute => Launch::Execute,
         };
         let mut start = Start::new(base.join(&d.object), way);
         for (name, value) in &d.env {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use becalm_core::probe::Probe;
 use becalm_core::record::compare::{Difference, candidates, with_ld_debug, with_strace};
-use becalm_host::oracle::{OracleError, Start, Way, ld_debug, strace};
+use becalm_host::oracle::{Launch, OracleError, Start, ld_debug, strace};
 use bstr::{BStr, BString, ByteSlice};
 
 use super::candidates::{Object, Place};
@@ -59,9 +59,9 @@ pub(super) fn of<'a>(
     let way = || {
         let loader = object.loader.clone();
         match (object.starts, &place.loader) {
-            (true, _) => Way::Trace,
-            (false, None) => Way::TraceBy { loader },
-            (false, Some(_)) => Way::List { loader },
+            (true, _) => Launch::Trace,
+            (false, None) => Launch::TraceBy { loader },
+            (false, Some(_)) => Launch::List { loader },
         }
     };
     let trial = |env: Vec<(String, String)>| {

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use becalm_core::record::compare::{candidates, with_ld_debug, with_strace};
-use becalm_host::oracle::{Start, User, Way, ld_debug, strace};
+use becalm_host::oracle::{Launch, Start, User, ld_debug, strace};
 use bstr::BStr;
 use rayon::prelude::*;
 
@@ -83,7 +83,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
 /// Predicts one start, runs it twice and compares.
 fn hold(scene: &Scene, xtask: &Path, random: Random) -> Result<Held> {
-    let mut start = Start::new(scene.program(&random)?, Way::Trace);
+    let mut start = Start::new(scene.program(&random)?, Launch::Trace);
     for (name, value) in &random.env {
         start = start.env(name, scene.expand(value));
     }

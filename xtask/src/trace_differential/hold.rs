@@ -10,7 +10,7 @@ use becalm_core::cost::Storm;
 use becalm_core::probe::{Outcome, Probe};
 use becalm_core::record::compare::candidates;
 use becalm_core::record::strace::{Attempt, CallResult, Syscall, TRACED_CALLS, attempts, parse};
-use becalm_host::oracle::{Start, Way, strace};
+use becalm_host::oracle::{Launch, Start, strace};
 use bstr::BStr;
 use serde::Deserialize;
 
@@ -201,7 +201,7 @@ fn seen_steps(attempts: Vec<Attempt>) -> Vec<Step> {
 /// The loader's probes are all that a loader does which lists and exits. Where
 /// initialisers look for files, the loader has done more by the entry point.
 fn against_listing(program: &str, image: &Image) -> Result<Option<String>> {
-    let listing = Start::new(program, Way::Trace);
+    let listing = Start::new(program, Launch::Trace);
     let listing = Start { user: Some(becalm_host::oracle::User::nobody()), ..listing };
     let listed = seen_steps(strace(&listing)?.attempts());
     let ours = image.steps();

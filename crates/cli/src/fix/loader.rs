@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::loader::load::Role;
 use becalm_core::strategy::absolute::Told;
-use becalm_host::oracle::{self, Start, Way};
+use becalm_host::oracle::{self, Launch, Start};
 use bstr::BStr;
 
 use crate::targets::Target;
@@ -20,10 +20,10 @@ use crate::terminal::words::words_of_chain;
 /// Why the loader cannot be asked, in words.
 pub(crate) fn answers(target: &Target, closure: &Closure) -> Result<Vec<Told>, String> {
     let way = match closure.subject.kind {
-        SubjectKind::Program { .. } => Way::Trace,
+        SubjectKind::Program { .. } => Launch::Trace,
         SubjectKind::Library { .. } | SubjectKind::Static => {
             let loader = loader(closure).ok_or("no loader to ask")?;
-            Way::TraceBy { loader: path(loader) }
+            Launch::TraceBy { loader: path(loader) }
         }
     };
     let record = oracle::ld_debug(&Start::new(&target.host, way))

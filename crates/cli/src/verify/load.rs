@@ -16,7 +16,7 @@ use becalm_core::elf;
 use becalm_core::facts::Environment;
 use becalm_core::fs::{FileId, FileSystem, Overlay};
 use becalm_core::loader::load::Role;
-use becalm_host::oracle::{self, Start, Way};
+use becalm_host::oracle::{self, Launch, Start};
 use bstr::{BStr, BString};
 use object::ReadCache;
 
@@ -58,7 +58,7 @@ pub(crate) fn compare(
     if !assumed.fs.is_real_root() {
         return Err("--load: nothing of another root is run".to_owned());
     }
-    let record = oracle::ld_debug(&Start::new(&target.host, Way::Trace))
+    let record = oracle::ld_debug(&Start::new(&target.host, Launch::Trace))
         .map_err(|error| format!("--load: {}", words_of_chain(&error)))?;
     // The loader's own list, for an audit module answers searches that LD_DEBUG then does not show.
     let objects = closure.load.objects.iter();

@@ -1,4 +1,4 @@
-//! Which loaders are run, and what becomes of the rest.
+//! Tests which loaders are run, and the fallback for the others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 
 #[test]
-fn a_loader_answers_through_its_open_descriptor() {
+fn a_loader_runs_through_its_open_descriptor() {
     let Ok(loader) = File::open("/lib64/ld-linux-x86-64.so.2") else {
         return crate::test_user::skip("no /lib64/ld-linux-x86-64.so.2 here");
     };
@@ -16,18 +16,18 @@ fn a_loader_answers_through_its_open_descriptor() {
 }
 
 #[test]
-fn a_program_that_hangs_or_floods_or_fails_gives_no_answer() {
-    let shell = |script: &str| answer_of(Path::new("/bin/sh"), &["-c", script]);
+fn a_program_that_hangs_floods_or_fails_gives_no_output() {
+    let shell = |script: &str| output_of(Path::new("/bin/sh"), &["-c", script]);
     assert_eq!(shell("printf fine"), Some(b"fine".to_vec()));
     assert_eq!(shell("printf some; exit 1"), None);
     assert_eq!(shell("while :; do echo more; done"), None);
     assert_eq!(shell("exec sleep 600"), None);
     assert_eq!(shell("exec 1>&-; exec sleep 600"), None);
-    assert_eq!(answer_of(Path::new("/no/such/program"), &[]), None);
+    assert_eq!(output_of(Path::new("/no/such/program"), &[]), None);
 }
 
 #[test]
-fn only_a_file_of_ours_that_nobody_else_can_write_may_run() {
+fn only_a_file_that_only_root_or_this_user_can_write_may_run() {
     let top = tempfile::tempdir().unwrap();
     let path = top.path().join("loader");
     fs::write(&path, b"x").unwrap();
@@ -49,39 +49,39 @@ fn only_a_file_of_ours_that_nobody_else_can_write_may_run() {
 }
 
 #[test]
-fn what_is_no_loader_is_an_error_with_its_path() {
+fn a_file_that_is_no_loader_is_an_error_with_its_path() {
     let top = tempfile::tempdir().unwrap();
     fs::write(top.path().join("text"), b"no loader").unwrap();
     let fs = OsFs::new();
-    let ask = |name: &str| {
+    let error_of = |name: &str| {
         let path: bstr::BString = <[u8]>::from_path(&top.path().join(name)).unwrap().into();
         loader_facts(&fs, path.as_bstr(), &FactChoice::default()).unwrap_err()
     };
-    assert!(matches!(ask("text"), HostError::UnknownLoader { .. }));
-    let error = ask("absent");
+    assert!(matches!(error_of("text"), HostError::UnknownLoader { .. }));
+    let error = error_of("absent");
     assert!(
         matches!(&error, HostError::Interpreter { source, .. }
         if source.raw_os_error() == Some(2)),
         "{error:?}"
     );
     assert!(error.to_string().contains("absent"));
-    assert!(matches!(ask("."), HostError::Interpreter { .. }));
+    assert!(matches!(error_of("."), HostError::Interpreter { .. }));
 }
 
 #[test]
-fn the_loader_of_this_machine_says_of_itself_what_its_bytes_say() {
+fn the_output_of_this_machines_loader_agrees_with_its_bytes() {
     let path: &BStr = "/lib64/ld-linux-x86-64.so.2".into();
     let here = OsFs::new();
     if here.interpreter(path).is_err() {
         return crate::test_user::skip("no /lib64/ld-linux-x86-64.so.2 here");
     }
-    let asked = loader_facts(&here, path, &FactChoice::default()).unwrap();
-    assert_eq!(loader_facts(&here, path, &FactChoice::default()).unwrap(), asked, "kept");
+    let printed = loader_facts(&here, path, &FactChoice::default()).unwrap();
+    assert_eq!(loader_facts(&here, path, &FactChoice::default()).unwrap(), printed, "cached");
     let Ok(inside) = OsFs::in_root(Path::new("/")) else {
         return crate::test_user::skip("no openat2");
     };
     let read = loader_facts(&inside, path, &FactChoice::default()).unwrap();
-    assert_eq!(read, asked);
+    assert_eq!(read, printed);
     let least = FactChoice { cpu: Some("baseline".to_owned()), ..FactChoice::default() };
     assert_eq!(loader_facts(&here, path, &least).unwrap().hwcaps, [""; 0]);
     let none = FactChoice { cpu: Some("6502".to_owned()), ..FactChoice::default() };

@@ -1,20 +1,20 @@
-//! The kernel's caches of files, directories and absent names, dropped.
+//! Drops the kernel's caches of files, directories and absent names.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 
 use super::BenchError;
 
-/// Where the kernel is asked to (proc_sys_vm(5)).
+/// The kernel's switch (proc_sys_vm(5)).
 const SWITCH: &str = "/proc/sys/vm/drop_caches";
 
-/// Drops what is clean of the page cache, and the entries of directories and inodes: of
-/// the whole machine, which has no smaller switch.
+/// Drops clean pages of the page cache, and the cached directory entries and inodes. This affects
+/// the whole machine, because the kernel has no narrower switch.
 ///
 /// # Errors
-/// Where that is not allowed: for an ordinary user, in most containers.
+/// Returns an error if that is not allowed, as for an ordinary user and in most containers.
 pub(super) fn drop() -> Result<(), BenchError> {
-    // What is not written yet cannot be dropped.
+    // Dirty pages cannot be dropped, so they are written first.
     rustix::fs::sync();
     let mut switch = OpenOptions::new().write(true).open(SWITCH).map_err(refused)?;
     switch.write_all(b"3\n").map_err(refused)

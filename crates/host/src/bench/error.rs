@@ -1,4 +1,4 @@
-//! Why a start could not be measured.
+//! Errors of a measurement.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use thiserror::Error;
 use crate::mount_namespace::MountNamespaceError;
 use crate::trace::TraceError;
 
-/// Why a start could not be measured.
+/// Reason why a start could not be measured.
 #[derive(Debug, Error)]
 pub enum BenchError {
     /// There is no variant.
     #[error("nothing to measure")]
     Nothing,
-    /// The command was not found, or could not be watched up to its entry point.
+    /// The command was not found, or could not be traced to its entry point.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The room that it is to be run in cannot be entered.
+    /// The mount namespace cannot be entered.
     #[error(transparent)]
     MountNamespace(#[from] MountNamespaceError),
     /// The command could not be started or waited for.
@@ -26,34 +26,34 @@ pub enum BenchError {
     Start {
         /// The command.
         command: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// It ended with an exit code other than 0, or by a signal.
+    /// The command exited with a code other than 0, or was killed by a signal.
     #[error("{}: {how}{}", command.display(), said.as_ref().map(|s| format!(": {s}")).unwrap_or_default())]
     Failed {
         /// The command.
         command: PathBuf,
-        /// How it ended, as `exit status: 1`.
+        /// The status, for example `exit status: 1`.
         how: String,
-        /// The last line of what it wrote to its standard error, where it was listened to.
+        /// The last line of its standard error, if that was read.
         said: Option<String>,
     },
-    /// It did not end in time, and was killed.
+    /// The command exceeded its time limit and was killed.
     #[error("{}: did not end within {} s and was killed", command.display(), limit.as_secs_f64())]
     TooLong {
         /// The command.
         command: PathBuf,
-        /// The time.
+        /// The time limit.
         limit: Duration,
     },
-    /// Nothing comes before its entry point, or the entry point was not reached.
+    /// The program has no loader phase, or the entry point was not reached.
     #[error("{}: {why}", command.display())]
     NoEntry {
         /// The command.
         command: PathBuf,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
     /// The kernel's caches cannot be dropped here.
@@ -62,9 +62,9 @@ pub enum BenchError {
          container): {switch}"
     )]
     Caches {
-        /// The file that has to be written.
+        /// The file that must be writable.
         switch: &'static str,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },

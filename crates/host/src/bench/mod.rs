@@ -1,11 +1,12 @@
-//! How long programs take to start: paired, interleaved runs of two or more commands.
+//! Measures how long programs take to start, with paired and interleaved runs of two or more
+//! commands.
 //!
-//! [`measure`] runs every variant once a round, in an order drawn anew for each round, so
-//! that whatever else the machine does meets all of them; [`stats`] makes medians of the
-//! times and ratios of the pairs. The first variant always takes part twice: where this
-//! control is not 1 within its interval, the run says little.
+//! [`measure`] runs every variant once per round, in a new random order for each round, so that
+//! disturbances affect all variants alike. [`stats`] computes medians of the times and ratios of
+//! the pairs. The first variant runs twice per round. If the interval of this control's ratio does
+//! not include 1, the result is unreliable.
 //!
-//! [`run`] takes one time, [`caches`] makes the next start a cold one.
+//! [`run`] measures one start, [`caches`] makes the next start a cold one.
 
 mod caches;
 mod error;
@@ -24,59 +25,58 @@ use self::stats::{Ratio, Spread};
 use crate::mount_namespace::MountNamespace;
 use crate::trace::Command;
 
-/// Rounds that a time budget gives at the least, and any run at the most: pairs of
-/// rounds are compared with each other, so that memory grows with their square.
+/// Minimum number of rounds for a time budget, and maximum for any run. All pairs of rounds are
+/// compared with each other, so memory grows with the square of their number.
 const ROUNDS: std::ops::RangeInclusive<usize> = 10..=2000;
 
-/// One of the commands that are compared.
+/// One of the compared commands.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// What the reader is told.
+    /// The name in the output.
     pub name: String,
-    /// What is run: its standard streams are `/dev/null`. A name without a slash is
-    /// looked for along `PATH`, once, before anything is timed.
+    /// The command. Its standard streams are `/dev/null`. A name without a slash is searched for
+    /// along `PATH` once, before the measurement.
     pub command: Command,
-    /// Where it is run; `None` where the caller is.
+    /// The mount namespace to run in; `None` for the caller's.
     pub mount_namespace: Option<MountNamespace>,
 }
 
-/// Where the clock stops.
+/// End of the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// At the end of the program: from before its process is made to when it is gone.
+    /// The end of the program. The time begins before its process is created.
     Exit,
-    /// At its entry point: the loader's work alone, from the `execve` on. The program
-    /// runs under ptrace, stops at two places and is killed at the second.
+    /// The entry point, so only the loader's work is measured, from the `execve` on. The program
+    /// runs under ptrace, stops at those two places and is killed at the second.
     Entry,
 }
 
-/// How often.
+/// Number of rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounds {
-    /// As often as this; 2,000 at the most.
+    /// This number, at most 2,000.
     Exactly(usize),
-    /// As often as the last round before the clock counts makes one expect in this
-    /// time: at least 10 times, at the most 2,000.
+    /// As many rounds as fit into this time, judged by the last warm-up round: at least 10, at most
+    /// 2,000.
     Within(Duration),
 }
 
-/// How to measure.
+/// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the clock stops.
+    /// End of the measured time.
     pub until: Until,
-    /// How often.
+    /// Number of rounds.
     pub rounds: Rounds,
-    /// Rounds before those, not counted; at least one is made, which also shows whether
-    /// the commands work.
+    /// Rounds before the measurement. At least one is made, which also shows if the commands work.
     pub warmup: usize,
     /// Drop the kernel's caches before each start.
     pub cold: bool,
-    /// How long any one start may take; one that takes longer is killed.
+    /// Time limit of each start; a start that exceeds it is killed.
     pub timeout: Duration,
-    /// Where the order of each round comes from: the same seed, the same orders.
+    /// Seed of the random orders: the same seed gives the same orders.
     pub seed: u64,
-    /// Whether an exit code other than 0, or a signal, is fine.
+    /// Accept an exit code other than 0, or a signal.
     pub accept_failure: bool,
 }
 
@@ -94,33 +94,33 @@ impl Default for Options {
     }
 }
 
-/// All that was measured.
+/// The result of a measurement.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// The variants as they were given, then the control: the first one again.
+    /// The variants as given, then the control, which is the first one again.
     pub variants: Vec<Timed>,
-    /// Rounds that count.
+    /// Number of measured rounds.
     pub rounds: usize,
 }
 
-/// What was measured of one variant.
+/// The measured times of one variant.
 #[derive(Clone, Debug)]
 pub struct Timed {
-    /// Its name; that of the control is the first variant's.
+    /// Its name; the control has the first variant's.
     pub name: String,
-    /// True for the first variant's second time.
+    /// True for the control.
     pub control: bool,
-    /// One element a round.
+    /// One element per round.
     pub runs: Vec<Taken>,
-    /// The spread of their times in nanoseconds.
+    /// The distribution of their times in nanoseconds.
     pub spread: Spread,
-    /// Its times against the first variant's, round by round; `None` for the first.
+    /// Ratio of its times to the first variant's, round by round; `None` for the first variant.
     pub ratio: Option<Ratio>,
 }
 
 impl Timed {
-    /// The median of the processor times in nanoseconds; `None` where they were not
-    /// taken.
+    /// Returns the median of the processor times in nanoseconds, or `None` if they were not
+    /// measured.
     #[must_use]
     pub fn cpu_median_ns(&self) -> Option<f64> {
         let times: Vec<f64> = self.runs.iter().map(|run| run.cpu_ns as f64).collect();
@@ -128,13 +128,13 @@ impl Timed {
     }
 }
 
-/// Measures the variants, the first of which the others are compared with. `done` is told
-/// after each start how many of how many are done.
+/// Measures the variants and compares them with the first one. After each start `done` is called
+/// with the number of finished starts and their total.
 ///
 /// # Errors
-/// A variant cannot be started, fails, or takes too long; caches cannot be dropped.
-/// Nothing that was started is left running, but for what a failing or endless program
-/// had detached itself.
+/// Returns an error if a variant cannot be started, fails or takes too long, or if the caches
+/// cannot be dropped. No started process keeps running, except those that a failing or endless
+/// program detached from itself.
 pub fn measure(
     variants: &[Variant],
     options: &Options,
@@ -167,7 +167,7 @@ pub fn measure(
     Ok(Measured { variants: timed(&all, runs), rounds })
 }
 
-/// Starts each variant before the clock counts; how long the last round took.
+/// Starts each variant before the measurement. Returns the duration of the last round.
 fn warm_up(starts: &[run::Start], options: &Options) -> Result<Duration, BenchError> {
     let mut took = Duration::ZERO;
     for _ in 0..options.warmup.max(1) {
@@ -180,13 +180,13 @@ fn warm_up(starts: &[run::Start], options: &Options) -> Result<Duration, BenchEr
     Ok(took)
 }
 
-/// How many rounds fit into a time.
+/// Returns the number of rounds that fit into a time.
 fn expected(time: Duration, round: Duration) -> usize {
     let fit = time.as_nanos() / round.as_nanos().max(1);
     usize::try_from(fit).unwrap_or(usize::MAX).clamp(*ROUNDS.start(), *ROUNDS.end())
 }
 
-/// The runs with what they come to.
+/// Combines the runs with their statistics.
 fn timed(all: &[&Variant], runs: Vec<Vec<Taken>>) -> Vec<Timed> {
     let walls: Vec<Vec<f64>> =
         runs.iter().map(|runs| runs.iter().map(|run| run.wall_ns as f64).collect()).collect();

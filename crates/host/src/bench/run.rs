@@ -1,4 +1,4 @@
-//! One start, timed.
+//! Measures one start.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use crate::child::{ends_within, kill_family, last_line};
 use crate::mount_namespace::MountNamespace;
 use crate::trace::{Command, Entered, time_to_entry};
 
-/// What one start took.
+/// The time of one start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// By the clock on the wall, in nanoseconds.
+    /// Wall-clock time, in nanoseconds.
     pub wall_ns: u64,
-    /// Of processors, user and kernel mode, in nanoseconds, of the program and those of
-    /// its children that it waited for; 0 with [`Until::Entry`].
+    /// Processor time in user and kernel mode, in nanoseconds, of the program and those of its
+    /// children that it waited for; 0 with [`Until::Entry`].
     pub cpu_ns: u64,
 }
 
-/// A command made ready.
+/// A command that is ready to start.
 #[derive(Debug)]
 pub(super) struct Start {
     command: Command,
@@ -42,22 +42,22 @@ impl Start {
         Ok(Self { command, file, mount_namespace: variant.mount_namespace.clone() })
     }
 
-    /// A start that shows whether the command works; where it does not, what it says.
+    /// Starts the command to see if it works. If it fails, the error has its last line of output.
     pub(super) fn trial(&self, options: &Options) -> Result<(), BenchError> {
         if options.until == Until::Entry {
             return self.once(options).map(drop);
         }
-        // Where there is no room for a file, the program is not listened to.
-        let mut said = tempfile::tempfile().ok();
-        let stderr = said.as_ref().and_then(|file| file.try_clone().ok());
+        // If no scratch file can be created, the program's output is discarded.
+        let mut output = tempfile::tempfile().ok();
+        let stderr = output.as_ref().and_then(|file| file.try_clone().ok());
         let (status, _) = self.to_exit(options, stderr.map_or_else(Stdio::null, Stdio::from))?;
-        self.judge(status, options, || {
-            let line = last_line(said.as_mut()?)?;
+        self.check(status, options, || {
+            let line = last_line(output.as_mut()?)?;
             Some(String::from_utf8_lossy(&line).into_owned())
         })
     }
 
-    /// A start that counts.
+    /// Starts the command for the measurement.
     pub(super) fn once(&self, options: &Options) -> Result<Taken, BenchError> {
         if options.cold {
             caches::drop()?;
@@ -66,7 +66,7 @@ impl Start {
             Until::Entry => self.to_entry(options.timeout),
             Until::Exit => {
                 let (status, taken) = self.to_exit(options, Stdio::null())?;
-                self.judge(status, options, || None)?;
+                self.check(status, options, || None)?;
                 Ok(taken)
             }
         }
@@ -107,7 +107,7 @@ impl Start {
 
     fn std_command(&self) -> std::process::Command {
         use std::os::unix::process::CommandExt;
-        // A path without a slash would be looked for along PATH at each start.
+        // A path without a slash would be searched for along PATH at each start.
         let file = match self.file.parent() {
             Some(parent) if parent == Path::new("") => Path::new(".").join(&self.file),
             _ => self.file.clone(),
@@ -124,7 +124,7 @@ impl Start {
         command
     }
 
-    fn judge(
+    fn check(
         &self,
         status: ExitStatus,
         options: &Options,
@@ -146,12 +146,12 @@ impl Start {
     }
 }
 
-/// User and kernel time of all children that were waited for.
+/// Returns user and kernel time of all children that were waited for.
 fn children_cpu() -> Duration {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     #[allow(unsafe_code, reason = "rustix has no getrusage")]
-    // SAFETY: the kernel fills a structure that is ours and was zeroed, so that it is
-    // whole even where the call fails.
+    // SAFETY: the kernel fills a structure of that type, and it was zeroed, so it is valid even if
+    // the call fails.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
         usage.assume_init()

@@ -1,21 +1,21 @@
-//! Times → medians, quartiles, and ratios with an interval. Nothing here takes times for
-//! normally distributed: a start that another program disturbed is an outlier, and one
-//! outlier moves none of these figures far.
+//! Computes medians, quartiles and ratios with an interval. Nothing here assumes that times are
+//! normally distributed: a disturbed start is an outlier, and one outlier changes none of these
+//! figures much.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
 
-/// How sure an interval is: of 100 runs, 95 give one that holds the true value.
+/// Confidence level: 95 of 100 such intervals include the true value.
 pub const LEVEL: f64 = 0.95;
 
-/// Up to so many pairs the distribution of the signed-rank statistic is counted out;
-/// beyond it the normal one is as good.
+/// Up to this number of pairs the distribution of the signed-rank statistic is computed exactly.
+/// For more pairs the normal distribution is accurate enough.
 const COUNTED: usize = 60;
 
-/// Where the values of a sample lie; in the unit of the sample, all zero for an empty one.
+/// Distribution of a sample, in the sample's unit. All fields are zero for an empty sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
-    /// The least.
+    /// The minimum.
     pub least: f64,
     /// The lower quartile.
     pub low: f64,
@@ -23,15 +23,15 @@ pub struct Spread {
     pub median: f64,
     /// The upper quartile.
     pub high: f64,
-    /// The greatest.
+    /// The maximum.
     pub most: f64,
-    /// How many lie more than one and a half times the distance of the quartiles beyond
-    /// them (Tukey's fences).
+    /// Number of values further than one and a half times the interquartile range outside the
+    /// quartiles (Tukey's fences).
     pub outliers: usize,
 }
 
 impl Spread {
-    /// Of values in any order.
+    /// Computes the distribution of values in any order.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         if values.is_empty() {
@@ -52,23 +52,22 @@ impl Spread {
     }
 }
 
-/// How many times one takes what another takes.
+/// Ratio of two times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// The estimate.
     pub ratio: f64,
-    /// Its interval at [`LEVEL`]; `None` where there are too few pairs for one (below 6).
+    /// Its interval at [`LEVEL`]; `None` if there are too few pairs (below 6).
     pub interval: Option<(f64, f64)>,
 }
 
 impl Ratio {
-    /// Of times taken in pairs, `times[n]` and `base[n]` in the same round: the
-    /// Hodges-Lehmann estimate of the ratio, and the interval that the signed-rank test of
-    /// Wilcoxon gives (Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, § 3.2
-    /// and 3.3), of logarithms, so that a ratio and its inverse are treated alike.
+    /// Computes the ratio from paired times, with `times[n]` and `base[n]` of the same round. The
+    /// estimate is that of Hodges and Lehmann, and the interval is that of Wilcoxon's signed-rank
+    /// test (Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, § 3.2 and 3.3). Both use
+    /// logarithms, so that a ratio and its inverse are treated alike.
     ///
-    /// Of the pairs only those count where both times are above 0; without any the ratio
-    /// is not a number.
+    /// Only pairs with two times above 0 count. Without such pairs the ratio is not a number.
     #[must_use]
     pub fn of_pairs(times: &[f64], base: &[f64]) -> Self {
         let logs: Vec<f64> = times
@@ -86,14 +85,14 @@ impl Ratio {
         Self { ratio: median_of_sorted(&averages).exp(), interval }
     }
 
-    /// True where 1 lies within the interval: no difference was shown.
+    /// Returns true if the interval includes 1, so that no difference was shown.
     #[must_use]
     pub fn holds_one(&self) -> bool {
         self.interval.is_none_or(|(from, to)| from <= 1.0 && 1.0 <= to)
     }
 }
 
-/// The mean of every two values, each with itself too, in order.
+/// Returns the mean of every two values, including each value with itself, in ascending order.
 fn walsh_averages(values: &[f64]) -> Vec<f64> {
     let mut averages = Vec::with_capacity(values.len() * (values.len() + 1) / 2);
     for (at, one) in values.iter().enumerate() {
@@ -112,8 +111,8 @@ fn median_of_sorted(values: &[f64]) -> f64 {
     }
 }
 
-/// Which Walsh average from either end bounds the interval, counted from 1; none where
-/// even the outermost is too sure of itself.
+/// Returns the position of the Walsh average that bounds the interval, counted from 1 from either
+/// end. Returns `None` if even the outermost average is not reliable enough.
 fn cut(pairs: usize) -> Option<usize> {
     let tail = (1.0 - LEVEL) / 2.0;
     if pairs <= COUNTED {
@@ -126,8 +125,8 @@ fn cut(pairs: usize) -> Option<usize> {
     Some(((mean + quantile * deviation).floor() as usize).max(1))
 }
 
-/// The least rank sum whose chance, with that of all lesser ones, reaches `tail`: every
-/// rank is added or not with equal chance.
+/// Returns the smallest rank sum whose probability, together with that of all smaller ones, reaches
+/// `tail`. Every rank is added with probability one half.
 fn counted_cut(pairs: usize, tail: f64) -> Option<usize> {
     let greatest = pairs * (pairs + 1) / 2;
     let mut chance = vec![0.0_f64; greatest + 1];
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn one_disturbed_start_is_an_outlier_and_moves_nothing() {
+    fn one_disturbed_start_is_an_outlier_and_changes_no_ratio() {
         let base = [10.0; 20];
         let mut times = [20.0; 20];
         times[3] = 9000.0;
@@ -171,16 +170,16 @@ mod tests {
         assert_eq!(Spread::of(&times).outliers, 1);
     }
 
-    /// The cuts that published tables of the signed-rank distribution give at 95 %
-    /// (two-sided critical values plus one).
+    /// The positions in published tables of the signed-rank distribution at 95 % (two-sided
+    /// critical values plus one).
     #[test]
-    fn the_interval_is_cut_where_the_tables_of_wilcoxon_say() {
+    fn the_interval_has_the_bounds_of_published_tables() {
         let cuts: Vec<Option<usize>> = [5, 6, 8, 10, 15, 20].into_iter().map(cut).collect();
         assert_eq!(cuts, [None, Some(1), Some(4), Some(9), Some(26), Some(53)]);
     }
 
     #[test]
-    fn counted_and_normal_cuts_meet() {
+    fn exact_and_normal_cuts_agree() {
         let counted = counted_cut(COUNTED, 0.025).expect("enough") as f64;
         let normal = cut(COUNTED + 1).expect("enough") as f64;
         assert!((counted / normal - 1.0).abs() < 0.06, "{counted} {normal}");
@@ -195,13 +194,13 @@ mod tests {
         assert!((low * high - 1.0).abs() < 1e-12);
     }
 
-    /// The interval keeps its word on skewed noise that both of a pair share in part.
+    /// The interval has its level also for skewed noise that both times of a pair share in part.
     #[test]
-    fn of_a_hundred_intervals_about_95_hold_the_true_ratio() {
+    fn about_95_of_100_intervals_include_the_true_ratio() {
         let mut rng = fastrand::Rng::with_seed(7);
         let mut noise = || 0.1 * -rng.f64().max(1e-9).ln();
         let runs = 2000;
-        let held = (0..runs).filter(|_| {
+        let including = (0..runs).filter(|_| {
             let (mut times, mut base) = (Vec::new(), Vec::new());
             for _ in 0..15 {
                 let shared = noise();
@@ -211,12 +210,12 @@ mod tests {
             let (from, to) = Ratio::of_pairs(&times, &base).interval.expect("15 pairs");
             from <= 1.5 && 1.5 <= to
         });
-        let share = held.count() as f64 / f64::from(runs);
+        let share = including.count() as f64 / f64::from(runs);
         assert!((0.935..=0.965).contains(&share), "{share}");
     }
 
     #[test]
-    fn too_few_pairs_have_no_interval_and_none_has_no_ratio() {
+    fn too_few_pairs_have_no_interval_and_no_pairs_no_ratio() {
         assert_eq!(Ratio::of_pairs(&[2.0; 5], &[1.0; 5]).interval, None);
         assert!(Ratio::of_pairs(&[], &[]).ratio.is_nan());
         assert!(Ratio::of_pairs(&[0.0], &[0.0]).ratio.is_nan());

@@ -1,5 +1,5 @@
-//! What a measurement holds, and what becomes of commands that cannot be measured. No
-//! test looks at how long anything took.
+//! Tests the structure of a measurement and the errors of commands that cannot be measured. No test
+//! compares durations.
 
 use std::ffi::OsString;
 
@@ -19,7 +19,7 @@ fn measured(variants: &[Variant], options: &Options) -> Result<Measured, BenchEr
 }
 
 #[test]
-fn the_first_variant_takes_part_twice_and_every_one_in_every_round() {
+fn every_round_runs_each_variant_and_the_first_one_twice() {
     let mut seen = Vec::new();
     let measured = measure(&[shell(":"), shell("true")], &quick(), &mut |done, of| {
         seen.push((done, of));
@@ -35,7 +35,7 @@ fn the_first_variant_takes_part_twice_and_every_one_in_every_round() {
 }
 
 #[test]
-fn a_failing_command_is_refused_with_its_own_words() {
+fn a_failing_command_is_an_error_with_its_last_line() {
     let error = measured(&[shell(":"), shell("echo no such thing >&2; exit 3")], &quick())
         .expect_err("it fails");
     let text = error.to_string();
@@ -53,7 +53,8 @@ fn an_endless_command_and_its_children_are_killed() {
     let error = measured(&[shell(&script)], &options).expect_err("it never ends");
     assert!(matches!(error, BenchError::TooLong { .. }), "{error}");
     let child = std::fs::read_to_string(&file).expect("written in time");
-    // Gone, or dead and waiting for whoever adopted it. A signal takes its time to arrive.
+    // The process has ended, or is a zombie that its new parent has not reaped. A signal needs time
+    // to arrive.
     let is_gone = || {
         let state = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
         state.map_or(true, |state| state.contains(") Z "))
@@ -66,7 +67,7 @@ fn an_endless_command_and_its_children_are_killed() {
 }
 
 #[test]
-fn a_command_that_is_not_there_is_said_to_be_so() {
+fn a_missing_command_is_an_error() {
     let gone = Command::new("no-such-program-anywhere", []);
     let variant = Variant { name: "gone".to_owned(), command: gone, mount_namespace: None };
     let error = measured(&[variant], &quick()).expect_err("not there");
@@ -75,7 +76,7 @@ fn a_command_that_is_not_there_is_said_to_be_so() {
 }
 
 #[test]
-fn the_entry_point_is_reached_without_the_program_being_run() {
+fn the_entry_point_is_reached_without_running_the_program() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let file = dir.path().join("ran");
     let script = format!("echo > '{}'", file.display());
@@ -102,7 +103,7 @@ fn the_environment_of_a_variant_is_its_own() {
 }
 
 #[test]
-fn a_budget_gives_at_least_ten_rounds_and_no_endless_run() {
+fn a_time_budget_gives_at_least_ten_rounds_and_at_most_the_maximum() {
     let second = Duration::from_secs(1);
     assert_eq!(expected(second, second * 60), 10);
     assert_eq!(expected(second, second / 50), 50);

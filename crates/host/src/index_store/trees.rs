@@ -1,17 +1,17 @@
-//! Trees that package managers change in place: virtual environments, prefixes of Python and of
-//! conda. They are indexed like stores, but nothing in them is immutable: each directory that a
-//! search passes is a condition of its answer.
+//! Detects trees that package managers change in place: virtual environments and the prefixes of
+//! Python and conda. They are indexed like stores, but nothing in them is immutable. Each directory
+//! that a search passes becomes a condition of its answer.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where packages are installed: by `pip`, by Debian.
+/// Names of the directories into which `pip` and Debian install packages.
 const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
 
-/// True for a tree that is changed in place: a virtual environment (PEP 405), a conda
-/// environment, a prefix with Python packages of its own, one of [`trees_beside`].
+/// Returns true for a tree that is changed in place: a virtual environment (PEP 405), a conda
+/// environment, a prefix with Python packages of its own, or one of [`trees_beside`].
 #[must_use]
 pub fn is_changed_in_place(tree: &Path) -> bool {
     let has_packages = |dir: &PathBuf| PACKAGES.iter().any(|name| dir.join(name).is_dir());
@@ -22,7 +22,7 @@ pub fn is_changed_in_place(tree: &Path) -> bool {
         || python_dirs(tree).iter().any(has_packages)
 }
 
-/// The directories `lib/python3*` and `lib/pypy3*` of a prefix.
+/// Returns the directories `lib/python3*` and `lib/pypy3*` of a prefix.
 fn python_dirs(prefix: &Path) -> Vec<PathBuf> {
     let Ok(entries) = prefix.join("lib").read_dir() else { return Vec::new() };
     let is_python = |path: &PathBuf| {
@@ -35,9 +35,9 @@ fn python_dirs(prefix: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-/// The trees that a Python loads extension modules from: `lib/python3*` of the prefix that it is
-/// named in (a virtual environment) and of the one that its real path is in. None for other
-/// programs, which cost no system call.
+/// Returns the trees from which a Python loads extension modules: `lib/python3*` of the prefix of
+/// its path (a virtual environment) and of the prefix of its real path. For other programs it
+/// returns none, without a system call.
 #[must_use]
 pub fn trees_beside(named: &Path, real: &Path) -> Vec<PathBuf> {
     let mut trees = Vec::new();
@@ -60,12 +60,12 @@ pub fn trees_beside(named: &Path, real: &Path) -> Vec<PathBuf> {
     trees
 }
 
-/// The Python that a virtual environment was made from (PEP 405: `home` of its `pyvenv.cfg`): its
-/// program by the real path, and the trees that it loads extension modules from. `None` for a tree
-/// that is no virtual environment, or if its Python is not there.
+/// Returns the Python from which a virtual environment was created (PEP 405: `home` in its
+/// `pyvenv.cfg`): the real path of its program, and the trees from which it loads extension
+/// modules. Returns `None` if the tree is not a virtual environment or its Python does not exist.
 #[must_use]
 pub fn python_of(tree: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
-    /// Bytes of the file that are read; `venv` writes a few hundred.
+    /// Maximum number of bytes read; `venv` writes a few hundred.
     const LONGEST: u64 = 64 * 1024;
     let mut text = String::new();
     File::open(tree.join("pyvenv.cfg")).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
@@ -73,7 +73,7 @@ pub fn python_of(tree: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
     let home = settings.map(|(key, value)| (key.trim(), value.trim()));
     let home = home.filter(|(key, _)| key.eq_ignore_ascii_case("home")).map(|(_, home)| home);
     let home = home.map(Path::new).find(|home| home.is_absolute())?;
-    // The environment's own program is a link to it, or a copy.
+    // The environment's own program is a link to the original or a copy of it.
     let tree = tree.canonicalize().ok()?;
     let candidates = [tree.join("bin/python"), tree.join("bin/python3")];
     let linked = candidates.iter().filter_map(|path| path.canonicalize().ok());
@@ -85,8 +85,8 @@ pub fn python_of(tree: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
     Some((program, trees))
 }
 
-/// The directories of trees that packages are installed into, with the time (seconds,
-/// nanoseconds) of the last change: every installation makes or removes an entry there.
+/// Returns the directories of trees into which packages are installed, with the time of the last
+/// change (seconds, nanoseconds). Every installation creates or removes an entry there.
 #[must_use]
 pub fn package_dirs(trees: &[PathBuf]) -> Vec<(PathBuf, (i64, i64))> {
     let dirs = trees.iter().flat_map(|tree| PACKAGES.map(|name| tree.join(name)));
@@ -133,7 +133,7 @@ mod tests {
             format!("include-system-site-packages = false\nHome= {}/base/bin\n", root.display());
         fs::write(at("venv/pyvenv.cfg"), home).unwrap();
         let trees = vec![at("base/lib/python3.9")];
-        // A copy says nothing; a link does.
+        // Only a link shows the original; a copy does not.
         fs::write(at("venv/bin/python"), "").unwrap();
         assert_eq!(python_of(&at("venv")), Some((at("base/bin/python3.8"), trees.clone())));
         symlink(at("base/bin/python3.9"), at("venv/bin/python3")).unwrap();

@@ -1,10 +1,9 @@
-//! Bringing an index up to date: what has changed since, by the stamps it holds, is read again,
-//! the rest is kept.
+//! Updates an index: reads again only what has changed according to its fingerprints.
 //!
-//! An object's answers are kept where its file is as it was, every directory its search may look
-//! into is as it was (absent ones still absent), and every guard of its answers holds. So a
-//! change is noticed wherever the search could notice it. Folders that are as they were are not
-//! listed, files that are as they were not opened.
+//! An object keeps its answers if its file is unchanged, every directory that its search may enter
+//! is unchanged (or still absent), and every condition of its answers holds. So a change is
+//! detected wherever the search could see it. Unchanged folders are not listed, and unchanged files
+//! are not opened.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -30,8 +29,9 @@ use super::{
 use crate::{FactChoice, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
 impl OsFingerprints {
-    /// As the module looks at it (`crates/lib/audit/condition.c` `look`). Whose loader a process has, only the
-    /// process knows.
+    /// Returns true if a condition holds, by the rules of the module (`condition_holds` in
+    /// `crates/lib/audit/condition.c`). Conditions on the loader count as holding, because only the
+    /// process knows its loader.
     #[must_use]
     pub fn hold(&self, condition: &Condition) -> bool {
         let fingerprint = |path: &BString| self.fingerprint(path.as_ref());
@@ -47,7 +47,7 @@ impl OsFingerprints {
         }
     }
 
-    /// As [`Self::hold`], in a process with the loader at a path.
+    /// Does the same as [`Self::hold`] for a process with the loader `loader`.
     #[must_use]
     pub fn hold_for(&self, condition: &Condition, loader: &BStr) -> bool {
         match condition {
@@ -56,7 +56,7 @@ impl OsFingerprints {
         }
     }
 
-    /// True where a folder is as it was, or still not there.
+    /// Returns true if a folder is unchanged, or still absent.
     #[must_use]
     pub fn is_as_it_was(&self, folder: &Folder) -> bool {
         match (folder.digest, self.fingerprint(folder.path.as_ref())) {
@@ -66,15 +66,15 @@ impl OsFingerprints {
         }
     }
 
-    /// True if the file at a path is the one of that mark ([`Object::seen`]).
+    /// Returns true if the file at `path` has the digest `seen` ([`Object::seen`]).
     #[must_use]
     pub fn is_as_seen(&self, path: &BStr, seen: u32) -> bool {
         seen != 0 && self.fingerprint(path).is_ok_and(|fingerprint| fingerprint.digest() == seen)
     }
 }
 
-/// Brings the index of one machine up to date. `None` where everything has to be read: other
-/// facts of the loader, one more loader like it, other stores, another becalm.
+/// Updates the index of one machine. Returns `None` if everything has to be read: the facts of the
+/// loader, the loaders, the stores or becalm's version have changed.
 #[must_use]
 pub fn update_stores(
     os: &OsFs,
@@ -103,37 +103,37 @@ pub fn update_stores(
     let mut listed = ListedDirs::default();
     let below = work.list(&facts, &kept, &mut listed);
     further.extend(below.into_iter().filter(|path| known.insert(path.clone())));
-    let new = work.ask_all(&facts, &group.paths, &further, &mut known, &mut listed);
+    let new = work.resolve_all(&facts, &group.paths, &further, &mut known, &mut listed);
     let machine = work.join(&facts, &before, kept, new, listed);
     Some(Indexed { machines: vec![machine], errors, ..Indexed::default() })
 }
 
-/// The old index, held against what is there.
+/// The old index and its comparison with the files.
 struct Before<'a> {
     old: &'a Index,
     fingerprints: OsFingerprints,
-    /// By guard, whether it holds.
+    /// For each condition, true if it holds.
     holds: Vec<bool>,
-    /// By folder, whether it is as it was.
+    /// For each folder, true if it is unchanged.
     same: Vec<bool>,
-    /// The loaders its answers are for.
+    /// The loaders for which the answers are valid.
     loaders: &'a BString,
 }
 
-/// What listing the changed folders gave.
+/// The result of listing the changed folders.
 struct Walk {
-    /// Files that may be objects nobody has read.
+    /// Files that may be new objects.
     paths: Vec<BString>,
     /// Every folder that a walk of the stores would list.
     folders: Vec<BString>,
     errors: Vec<HostError>,
 }
 
-/// The objects by what is to become of them.
+/// The objects, sorted by what the update does with them.
 struct Sorted<'a> {
     keep: Vec<&'a Object>,
     read: Vec<BString>,
-    /// To read as well, by paths that are not canonical.
+    /// Non-canonical paths that are also read.
     further: Vec<BString>,
 }
 
@@ -150,8 +150,8 @@ impl<'a> Before<'a> {
         Some(Self { old, fingerprints, holds, same, loaders })
     }
 
-    /// Lists what has changed of the folders that were walked, and walks those that are new.
-    /// `None` where a store was not walked.
+    /// Lists the changed folders and walks the new ones. Returns `None` if a store was not walked
+    /// before.
     fn walk(&self, options: IndexOptions<'_>) -> Option<Walk> {
         let walked = self.old.folders.iter().zip(&self.same).filter(|(folder, _)| folder.walked);
         let walked: FxHashMap<&BStr, bool> =
@@ -221,7 +221,7 @@ impl<'a> Before<'a> {
         Sorted { keep, read, further }
     }
 
-    /// True where asking an object again would give what is known.
+    /// Returns true if resolving an object again would give the same answers.
     fn still_answers(&self, object: &Object) -> bool {
         let is_same = |&folder: &u32| self.same.get(folder as usize) == Some(&true);
         Deferred::Unsettled.count(&object.deferred) == 0
@@ -230,13 +230,14 @@ impl<'a> Before<'a> {
             && self.fingerprints.is_as_seen(object.path.as_ref(), object.seen)
     }
 
-    /// True where every guard of an object's answers holds.
+    /// Returns true if every condition of an object's answers holds.
     fn hold(&self, object: &Object) -> bool {
         let mut conditions = object.edges.iter().flat_map(|edge| &edge.conditions);
         conditions.all(|&condition| self.holds.get(condition as usize) == Some(&true))
     }
 
-    /// Those of the machine among the objects to read. `None` where the machine cannot be told.
+    /// Returns those objects to read that belong to the machine, or `None` if the machine is
+    /// unknown.
     fn group(
         &self,
         os: &OsFs,
@@ -260,14 +261,14 @@ impl<'a> Before<'a> {
         of_target(&empty).then_some(empty)
     }
 
-    /// The kept objects as they were asked.
+    /// Returns the kept objects in the form in which they were resolved.
     fn kept(&self, keep: &[&Object]) -> Vec<ResolvedObject> {
         let folders = self.old.folders.iter();
         let dirs: Vec<Arc<BString>> = folders.map(|folder| Arc::new(folder.path.clone())).collect();
         keep.iter().map(|object| self.resolved(object, &dirs)).collect()
     }
 
-    /// A kept object as it was asked.
+    /// Returns a kept object in the form in which it was resolved.
     fn resolved(&self, object: &Object, searched: &[Arc<BString>]) -> ResolvedObject {
         let condition = |at: &u32| self.old.conditions.get(*at as usize).cloned();
         let conditions = object.edges.iter();
@@ -281,7 +282,7 @@ impl<'a> Before<'a> {
 }
 
 impl Work<'_> {
-    /// The index of what is kept and what was asked anew.
+    /// Builds the index from kept and newly resolved objects.
     fn join(
         &self,
         facts: &Arc<LoaderFacts>,
@@ -301,9 +302,9 @@ impl Work<'_> {
         self.gather(facts, all, common, programs, (read, listed))
     }
 
-    /// The programs: a record is kept where its object is and nothing new can be reached from it.
-    /// A program without an object record has no run path, so that its libraries are found by what
-    /// no folder of the index stands for.
+    /// Returns the programs. A record is kept if its object is kept and none of the new objects can
+    /// be reached from it. A program without an object record has no run path, so no folder of the
+    /// index covers its search, and its start is predicted again.
     fn programs_again(
         &self,
         facts: &Arc<LoaderFacts>,
@@ -326,8 +327,8 @@ impl Work<'_> {
         programs
     }
 
-    /// The common object of before, where the loader cache is; a name that now lies in one of
-    /// these directories is no longer outside.
+    /// Returns the earlier common object, if the loader cache is unchanged. A name that is now in
+    /// one of `dirs` is no longer outside of them.
     fn common_again(
         &self,
         before: &Before<'_>,
@@ -347,8 +348,8 @@ impl Work<'_> {
     }
 }
 
-/// The kept objects from which answers lead to a new one, or may, where a question is the
-/// loader's.
+/// Returns the kept objects whose answers lead to a new object. An object with a deferred lookup
+/// may lead to any object, so it counts too.
 fn reached(kept: &[ResolvedObject], new: &[ResolvedObject]) -> FxHashSet<BString> {
     let mut reached: FxHashSet<BString> = FxHashSet::default();
     if new.is_empty() {
@@ -373,7 +374,7 @@ fn reached(kept: &[ResolvedObject], new: &[ResolvedObject]) -> FxHashSet<BString
     }
 }
 
-/// Leaves out objects by paths that no answer names any longer.
+/// Removes objects whose non-canonical paths are in no answer.
 fn drop_unnamed(all: &mut Vec<ResolvedObject>, listed: &ListedDirs) {
     let answers = all.iter().flat_map(|resolved| &resolved.object.edges);
     let answers = answers.map(|edge| edge.path.clone());
@@ -381,7 +382,7 @@ fn drop_unnamed(all: &mut Vec<ResolvedObject>, listed: &ListedDirs) {
     all.retain(|resolved| resolved.object.canonical || named.contains(&resolved.object.path));
 }
 
-/// The folders in a folder, and the files that begin like ELF.
+/// Returns the folders in a folder, and the files that begin like ELF.
 fn list(folder: &BStr) -> std::io::Result<(Vec<PathBuf>, Vec<BString>)> {
     let (mut folders, mut files) = (Vec::new(), Vec::new());
     for entry in path_of(folder).read_dir()? {
@@ -396,7 +397,7 @@ fn list(folder: &BStr) -> std::io::Result<(Vec<PathBuf>, Vec<BString>)> {
     Ok((folders, files))
 }
 
-/// As in [`elf_paths`].
+/// Returns true for a hidden name, as [`elf_paths`] defines it.
 fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
 }

@@ -1,4 +1,5 @@
-//! One child process: clean environment, no input, output to files, limited time.
+//! Runs a child process with a clean environment, without input, with output to files and a time
+//! limit.
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
@@ -13,9 +14,9 @@ use std::time::{Duration, Instant};
 use super::{OracleError, Start, User, scratch};
 use crate::child::ends_within;
 
-/// How a run ended.
+/// The result of a run.
 pub(super) struct Ended {
-    /// Process id it had.
+    /// Its process id.
     pub(super) pid: u32,
     /// True for exit code 0.
     pub(super) success: bool,
@@ -25,8 +26,8 @@ pub(super) struct Ended {
     pub(super) stderr: Vec<u8>,
 }
 
-/// Starts the child. A program written just now may still be open for writing in a
-/// child that another thread has forked and that has not reached its own exec.
+/// Starts the child. If the program was just written, another thread's child may still have it open
+/// for writing between its fork and exec, so this retries on `ETXTBSY`.
 fn spawn(command: &mut Command, limit: Duration) -> std::io::Result<Child> {
     let began = Instant::now();
     loop {
@@ -41,7 +42,7 @@ fn spawn(command: &mut Command, limit: Duration) -> std::io::Result<Child> {
     }
 }
 
-/// What keeps a run from being one of this process's own user in this root.
+/// Restrictions of a run.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Confined<'a> {
     /// Another root directory.
@@ -50,8 +51,8 @@ pub(super) struct Confined<'a> {
     pub(super) user: Option<&'a User>,
 }
 
-/// Runs `line` with `env` alone, in a process group of its own so that all of it can
-/// be ended when its time is over.
+/// Runs `line` with only the environment `env`. The process group is new, so that all its processes
+/// can be killed at the time limit.
 pub(super) fn run(
     start: &Start,
     line: &[OsString],
@@ -87,15 +88,15 @@ pub(super) fn run(
     })
 }
 
-/// Makes the child change user, then root.
+/// Makes the child change its root and its user.
 #[allow(unsafe_code, reason = "std has no stable way to change a child's root")]
 fn confine(command: &mut Command, confined: Confined<'_>) {
     if let Some(root) = confined.root {
-        // A path no kernel takes stands for one that is not there.
+        // A path with a NUL cannot exist, and neither does the empty path.
         let root = CString::new(root.as_os_str().as_bytes()).unwrap_or_default();
         #[allow(unsafe_code, reason = "a chroot has to happen in the child")]
-        // SAFETY: between fork and exec only two system calls are made, on a path
-        // that was allocated before; rustix calls the kernel without taking locks.
+        // SAFETY: between fork and exec only two system calls are made, on a path that was
+        // allocated before. rustix calls the kernel without taking locks.
         unsafe {
             command.pre_exec(move || {
                 rustix::process::chroot(root.as_c_str())?;
@@ -108,13 +109,13 @@ fn confine(command: &mut Command, confined: Confined<'_>) {
     }
 }
 
-/// Waits for the child, ending its process group when `limit` is over.
+/// Waits for the child, and kills its process group at the time limit.
 fn wait(mut child: Child, object: &Path, limit: Duration) -> Result<bool, OracleError> {
     let failed = scratch(object);
     let in_time = ends_within(&mut child, limit).map_err(&failed)?;
     if !in_time {
         let pid = rustix::process::Pid::from_child(&child);
-        // A group that has just ended by itself is as good as one ended here.
+        // The group may have ended just now, in which case nothing is left to kill.
         let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
     }
     let status = child.wait().map_err(&failed)?;

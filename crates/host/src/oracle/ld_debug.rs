@@ -1,4 +1,4 @@
-//! A start under `LD_DEBUG=libs,files`.
+//! Runs a start under `LD_DEBUG=libs,files`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,35 +12,35 @@ use bstr::{BString, ByteSlice};
 use super::child::{self, Confined, Ended};
 use super::{OracleError, Start, scratch};
 
-/// What a loader said of one start.
+/// The loader's output for one start.
 #[derive(Clone, Debug)]
 pub struct LdDebug {
-    /// The opens of program start, in order.
+    /// The opens of the program's start, in order.
     pub probes: Vec<Probe>,
-    /// The searches they came from, those at run time included.
+    /// The searches of these opens, and those at run time.
     pub searches: Vec<Search>,
-    /// The files that the loader listed as loaded, itself included, in load order.
+    /// The files that the loader listed as loaded, including itself, in load order.
     pub listed: Vec<BString>,
-    /// Needed strings the loader listed as not found.
+    /// Needed strings that the loader listed as not found.
     pub missing: Vec<BString>,
-    /// Why the loader gave up, where it did: what follows "error while loading
-    /// shared libraries: ".
+    /// The loader's fatal error, if there was one: the text after "error while loading shared
+    /// libraries: ".
     pub fatal: Option<BString>,
 }
 
-/// Starts the object and reads what its loader wrote. No record at all (a static
-/// program, a loader that is not glibc's) gives no probes.
+/// Starts the object and reads its loader's log. Without a log (a static program, a loader other
+/// than glibc's) there are no probes.
 ///
-/// Secure-execution mode keeps a loader from writing any; use [`super::strace()`].
+/// In secure-execution mode a loader writes no log; use [`super::strace()`] instead.
 ///
 /// # Errors
-/// The run could not be made or did not end in time.
+/// Returns an error if the run fails to start or exceeds its time limit.
 pub fn ld_debug(start: &Start) -> Result<LdDebug, OracleError> {
     let failed = scratch(&start.object);
     let dir = tempfile::tempdir().map_err(&failed)?;
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).map_err(&failed)?;
     let mut extra: Vec<(OsString, OsString)> = vec![("LD_DEBUG".into(), "libs,files".into())];
-    // From inside another root the scratch directory cannot be named.
+    // Inside another root the scratch directory has no path.
     let to_file = start.root.is_none();
     if to_file {
         extra.push(("LD_DEBUG_OUTPUT".into(), dir.path().join("record").into()));
@@ -62,8 +62,8 @@ pub fn ld_debug(start: &Start) -> Result<LdDebug, OracleError> {
 
 const FATAL: &[u8] = b"error while loading shared libraries: ";
 
-/// Inside another root the record goes to standard error. The loader's warnings and
-/// last words carry no tag and would pass for the rest of a name: they are left out.
+/// Removes the loader's warnings and errors from its log, which goes to standard error inside
+/// another root. They have no prefix and would count as the continuation of a name.
 fn without_errors(stderr: &[u8]) -> Vec<u8> {
     let record = |line: &&[u8]| !line.starts_with(b"ERROR: ld.so: ") && !line.contains_str(FATAL);
     stderr.split_inclusive(|byte| *byte == b'\n').filter(record).collect::<Vec<_>>().concat()
@@ -81,14 +81,14 @@ fn read(record: &[u8], ended: &Ended) -> LdDebug {
     let mut process = processes.swap_remove(own);
     let absent: Vec<BString> = missing.iter().cloned().chain(passed_over(&ended.stderr)).collect();
     if let Some(text) = &fatal {
-        mark_fatal(&mut process, text);
+        set_fatal_outcome(&mut process, text);
     }
     let (probes, searches) = (process.probes(&absent), process.searches);
     LdDebug { probes, searches, listed, missing, fatal }
 }
 
-/// The error a loader ends with says what became of the last try.
-fn mark_fatal(process: &mut ProcessRecord, text: &BString) {
+/// Sets the outcome of the last attempt from the error that ended the loader.
+fn set_fatal_outcome(process: &mut ProcessRecord, text: &BString) {
     let Some(search) = process.searches.last_mut() else { return };
     let mapped = search.mapped;
     let Some(tried) = search.tries.last_mut() else { return };

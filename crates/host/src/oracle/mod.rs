@@ -1,13 +1,12 @@
-//! Runs of real loaders: what they really tried, to hold a prediction against.
+//! Runs real loaders and records their lookups, to compare predictions with them.
 //!
-//! A [`Start`] says which object, which loader is brought to work on it and how, and
-//! in what environment; [`ld_debug`] and [`strace`] start it and give the record.
-//! Only the tests, the lab and the differential driver come here: `becalm check`
-//! runs nothing.
+//! A [`Start`] has the object, the method of starting the loader, and the environment. [`ld_debug`]
+//! and [`strace`] run it and return the record. Only the tests, the lab and the differential runs
+//! use this module: `becalm check` runs nothing.
 //!
-//! Whoever calls decides which loaders are trusted: under [`Way::Trace`] the kernel
-//! starts the interpreter that the program names. A glibc loader lists and exits
-//! before any code of the program runs; another interpreter may do anything.
+//! The caller decides which loaders to trust. Under [`Launch::Trace`] the kernel starts the
+//! interpreter that the program names. A glibc loader lists and exits before any code of the
+//! program runs; another interpreter may do anything.
 
 mod child;
 mod ld_debug;
@@ -23,55 +22,54 @@ use thiserror::Error;
 pub use ld_debug::{LdDebug, ld_debug};
 pub use strace::{Strace, strace};
 
-/// One start of a loader on one object.
+/// A start of a loader on an object.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// The object, as it is named to the loader (`argv[0]` of a program).
+    /// The object's path as passed to the loader (`argv[0]` of a program).
     pub object: PathBuf,
-    /// How the loader is brought to work on it.
-    pub way: Way,
-    /// The whole environment: nothing is inherited.
+    /// The method of starting the loader.
+    pub launch: Launch,
+    /// The whole environment; nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
-    /// Another root directory; needs root. All other paths here are inside it, and
-    /// the run starts at its top.
+    /// Another root directory, which only root can use. All other paths here are inside it, and the
+    /// process starts at its top.
     pub root: Option<PathBuf>,
-    /// A static qemu-user, for objects of another architecture.
+    /// A static qemu-user for objects of another architecture.
     pub emulator: Option<PathBuf>,
-    /// Run as this user, without supplementary groups; needs root, and not together
+    /// Run as this user, without supplementary groups. Only root can use this, and not together
     /// with another root directory.
     pub user: Option<User>,
-    /// The current directory, where no other root is asked for.
+    /// The current directory, if `root` is not set.
     pub dir: Option<PathBuf>,
-    /// After this long the run is ended and counts as failed.
+    /// Time limit; a run that exceeds it is killed and fails.
     pub limit: Duration,
 }
 
-/// How a loader is brought to work on an object.
+/// Method of starting a loader on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// The kernel starts the program, and `LD_TRACE_LOADED_OBJECTS` makes its glibc
-    /// loader list what it loaded and exit. Never for set-id programs.
+pub enum Launch {
+    /// The kernel starts the program, and `LD_TRACE_LOADED_OBJECTS` makes its glibc loader list the
+    /// loaded objects and exit. Not for set-id programs.
     Trace,
-    /// `LOADER OBJECT`, traced likewise, as `ldd` does it: libraries, set-id programs.
-    /// `$ORIGIN` of a symlinked program is then another one.
+    /// `LOADER OBJECT` with the same variable, as `ldd` does it, for libraries and set-id programs.
+    /// `$ORIGIN` of a symlinked program then has another value.
     TraceBy {
         /// A glibc loader.
         loader: PathBuf,
     },
-    /// `LOADER --list OBJECT`: musl. (A glibc loader would stop at the first missing
-    /// library.)
+    /// `LOADER --list OBJECT`, for musl. A glibc loader would stop at the first missing library.
     List {
         /// The loader.
         loader: PathBuf,
     },
-    /// The program runs. For fixtures made here.
+    /// The program runs; for programs that the tests create.
     Execute,
 }
 
 /// A user to run as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Name, as `strace -u` wants it.
+    /// The name, as `strace -u` expects it.
     pub name: String,
     /// User id.
     pub uid: u32,
@@ -80,7 +78,7 @@ pub struct User {
 }
 
 impl User {
-    /// The user who owns nothing, with Debian's numbers.
+    /// Returns the user who owns no files, with Debian's numbers.
     #[must_use]
     pub fn nobody() -> Self {
         User { name: "nobody".into(), uid: 65534, gid: 65534 }
@@ -88,12 +86,12 @@ impl User {
 }
 
 impl Start {
-    /// A start of `object` with an empty environment and ten seconds of time.
+    /// Creates a start of `object` with an empty environment and a limit of ten seconds.
     #[must_use]
-    pub fn new(object: impl Into<PathBuf>, way: Way) -> Self {
+    pub fn new(object: impl Into<PathBuf>, launch: Launch) -> Self {
         Start {
             object: object.into(),
-            way,
+            launch,
             env: Vec::new(),
             root: None,
             emulator: None,
@@ -110,40 +108,40 @@ impl Start {
         self
     }
 
-    /// The loader, where it is named on the command line and so opens the object itself.
+    /// Returns the loader if it is on the command line and so opens the object itself.
     #[must_use]
     pub fn named_loader(&self) -> Option<&Path> {
-        match &self.way {
-            Way::TraceBy { loader } | Way::List { loader } => Some(loader),
-            Way::Trace | Way::Execute => None,
+        match &self.launch {
+            Launch::TraceBy { loader } | Launch::List { loader } => Some(loader),
+            Launch::Trace | Launch::Execute => None,
         }
     }
 
-    /// The command line that makes the loader work on the object.
+    /// Returns the command line that starts the loader on the object.
     fn command_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = Vec::new();
         line.extend(self.emulator.as_ref().map(OsString::from));
-        match &self.way {
-            Way::TraceBy { loader } => line.push(loader.into()),
-            Way::List { loader } => line.extend([loader.into(), "--list".into()]),
-            Way::Trace | Way::Execute => {}
+        match &self.launch {
+            Launch::TraceBy { loader } => line.push(loader.into()),
+            Launch::List { loader } => line.extend([loader.into(), "--list".into()]),
+            Launch::Trace | Launch::Execute => {}
         }
-        // A lone name would be searched for in PATH, and by a loader as a library's.
+        // A name without a slash would be searched for along PATH, and by a loader as a library.
         let is_name = !self.object.as_os_str().as_bytes().contains(&b'/');
         let here = || Path::new(".").join(&self.object).into();
         line.push(if is_name { here() } else { self.object.clone().into() });
         line
     }
 
-    /// The environment of that command line. An emulator hands its own on.
+    /// Returns the environment of that command line. An emulator passes its own environment on.
     fn whole_env(&self, extra: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
-        let traced = matches!(self.way, Way::Trace | Way::TraceBy { .. });
+        let traced = matches!(self.launch, Launch::Trace | Launch::TraceBy { .. });
         let trace = traced.then(|| ("LD_TRACE_LOADED_OBJECTS".into(), "1".into()));
         self.env.iter().chain(extra).cloned().chain(trace).collect()
     }
 }
 
-/// `NAME=VALUE`.
+/// Returns `NAME=VALUE`.
 fn assignment((name, value): &(OsString, OsString)) -> OsString {
     let mut text = name.clone();
     text.push("=");
@@ -151,33 +149,32 @@ fn assignment((name, value): &(OsString, OsString)) -> OsString {
     text
 }
 
-/// What can go wrong in a run. A loader that refuses the object is no error: the
-/// record says so.
+/// Errors of a run. If the loader rejects the object, that is no error: the record has it.
 #[derive(Debug, Error)]
 pub enum OracleError {
     /// The command could not be started.
     #[error("{}: cannot be started", command.display())]
     Start {
-        /// First word of the command line.
+        /// First argument of the command line.
         command: PathBuf,
-        /// Why.
+        /// The error of the system call.
         #[source]
         source: std::io::Error,
     },
-    /// The run did not end in time.
-    #[error("{}: no end after {limit:?}", object.display())]
+    /// The run exceeded its time limit.
+    #[error("{}: did not end within {limit:?}", object.display())]
     TooLong {
         /// The object.
         object: PathBuf,
-        /// The time it had.
+        /// The time limit.
         limit: Duration,
     },
-    /// A scratch file could not be made or read.
-    #[error("{}: the record of the run cannot be kept", object.display())]
+    /// A scratch file could not be created or read.
+    #[error("{}: cannot create or read the record of the run", object.display())]
     Scratch {
         /// The object.
         object: PathBuf,
-        /// Why.
+        /// The error of the system call.
         #[source]
         source: std::io::Error,
     },
@@ -186,12 +183,12 @@ pub enum OracleError {
     Tracer {
         /// The object.
         object: PathBuf,
-        /// What it said.
+        /// Its standard error.
         message: String,
     },
 }
 
-/// A scratch error's constructor for `map_err`.
+/// Returns a function for `map_err` that makes a scratch error.
 fn scratch(object: &Path) -> impl Fn(std::io::Error) -> OracleError + '_ {
     move |source| OracleError::Scratch { object: object.to_owned(), source }
 }

@@ -1,4 +1,4 @@
-//! A start under `strace`: the system calls of the loader.
+//! Runs a start under `strace` and reads the loader's system calls.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,32 +9,31 @@ use bstr::{BString, ByteSlice};
 use super::child::{self, Confined};
 use super::{OracleError, Start, assignment, scratch};
 
-/// What a tracer saw of one start.
+/// The system calls of one start.
 #[derive(Clone, Debug)]
 pub struct Strace {
-    /// The calls of the process, after the last program it became.
+    /// The calls of the process after its last `execve`.
     pub calls: Vec<Syscall>,
-    /// What the program or its loader wrote to standard error.
+    /// Standard error of the program or its loader.
     pub stderr: BString,
 }
 
 impl Strace {
-    /// Opens and stats by name, in order.
+    /// Returns opens and stats by name, in order.
     #[must_use]
     pub fn attempts(&self) -> Vec<Attempt> {
         attempts(&self.calls)
     }
 }
 
-/// Starts the object under `strace` (which has to be installed; so has perl, for
-/// another root) and reads its system calls.
+/// Starts the object under `strace` and reads its system calls. `strace` must be installed, and
+/// perl too for another root.
 ///
-/// With [`Start::user`] the tracer stays what it is and only the traced process
-/// becomes the user, so that set-id programs get their rights and their
-/// secure-execution mode.
+/// With [`Start::user`] only the traced process becomes that user. The tracer keeps its rights, so
+/// that set-id programs get theirs and run in secure-execution mode.
 ///
 /// # Errors
-/// The run could not be made or did not end in time, or the tracer failed.
+/// Returns an error if the run fails to start, exceeds its time limit, or the tracer fails.
 pub fn strace(start: &Start) -> Result<Strace, OracleError> {
     let failed = scratch(&start.object);
     let dir = tempfile::tempdir().map_err(&failed)?;
@@ -58,10 +57,10 @@ pub fn strace(start: &Start) -> Result<Strace, OracleError> {
     Ok(Strace { calls: last_program(calls, start), stderr: ended.stderr.into() })
 }
 
-/// What the tracer starts. The tracer, and what changes root under it, are dynamic
-/// programs themselves: the variables must reach the last program alone.
+/// Returns the command line for the tracer. The tracer and the program that changes the root are
+/// dynamic programs themselves, so only the last program may get the variables.
 fn traced_line(start: &Start) -> Vec<OsString> {
-    /// Arguments: root, how many variables, the variables, the command line.
+    /// Arguments: root, number of variables, variables, command line.
     const ENTER: &str = "my $root = shift; my $count = shift; \
         %ENV = map { split /=/, $_, 2 } splice @ARGV, 0, $count; \
         chroot $root or die $!; chdir '/'; exec { $ARGV[0] } @ARGV; die $!";
@@ -78,9 +77,9 @@ fn traced_line(start: &Start) -> Vec<OsString> {
     line
 }
 
-/// The calls of the first process after its last successful `execve`. An emulator
-/// opens the object, and the loader it names, before the loader's own first call:
-/// all up to the last of those is left out.
+/// Returns the calls of the first process after its last successful `execve`. An emulator opens the
+/// object and its loader before the loader's own first call; the calls up to the last of those are
+/// removed.
 fn last_program(calls: Vec<Syscall>, start: &Start) -> Vec<Syscall> {
     let Some(pid) = calls.first().map(|call| call.pid) else { return calls };
     let mut own: Vec<Syscall> = calls.into_iter().filter(|call| call.pid == pid).collect();
@@ -93,7 +92,7 @@ fn last_program(calls: Vec<Syscall>, start: &Start) -> Vec<Syscall> {
     own.split_off(from)
 }
 
-/// True for a call on a path that looks like a loader's.
+/// Returns true for a call on a path that is named like a loader.
 fn is_loader(call: &Syscall) -> bool {
     let name = call.path.as_ref().and_then(|path| path.rsplit_str(b"/").next());
     name.is_some_and(|name| {

@@ -1,4 +1,4 @@
-//! What a walk finds, passes over and reports.
+//! Tests the files that a walk finds, ignores and reports.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use super::*;
 
 const ELF: &[u8] = b"\x7fELF and more";
 
-/// The paths found, relative to `top`.
+/// Returns the found paths, relative to `top`.
 fn names(top: &Path, walked: &Walked) -> Vec<String> {
     let relative = |f: &Found| f.path.strip_prefix(top).unwrap().to_str().unwrap().to_owned();
     walked.objects.iter().map(relative).collect()
@@ -44,7 +44,7 @@ fn a_folder_gives_its_objects_sorted_and_each_once() {
     assert!(walked.errors.is_empty(), "{:?}", walked.errors);
     let formats: Vec<_> = walked.objects.iter().map(|found| found.format).collect();
     assert_eq!(formats, [Format::Elf, Format::Elf, Format::MachO, Format::MachO]);
-    // Twice the same folder, and one inside the other.
+    // The same folder twice, and one inside the other.
     assert_eq!(walk(&[top.to_owned(), top.join("b"), top.to_owned()]).objects, walked.objects);
 }
 
@@ -62,7 +62,7 @@ fn a_file_named_by_the_user_is_kept_by_every_name_given() {
 }
 
 #[test]
-fn what_is_wrong_with_a_named_file_is_said_and_the_rest_goes_on() {
+fn a_bad_named_file_is_an_error_and_the_walk_goes_on() {
     let top = tempfile::tempdir().unwrap();
     let top = top.path();
     fs::write(top.join("good"), ELF).unwrap();
@@ -82,7 +82,7 @@ fn what_is_wrong_with_a_named_file_is_said_and_the_rest_goes_on() {
 }
 
 #[test]
-fn an_unreadable_directory_or_file_is_an_error_beside_the_rest() {
+fn an_unreadable_directory_or_file_is_an_error_and_the_walk_goes_on() {
     if let Some(tree) = std::env::var_os("BECALM_TEST_TREE") {
         let walked = walk(&[PathBuf::from(&tree)]);
         let of = |name: &str| Path::new(&tree).join(name);
@@ -100,7 +100,7 @@ fn an_unreadable_directory_or_file_is_an_error_beside_the_rest() {
         fs::set_permissions(top.path().join(name), mode).unwrap();
     }
     crate::test_user::run_again(
-        "walk::tests::an_unreadable_directory_or_file_is_an_error_beside_the_rest",
+        "walk::tests::an_unreadable_directory_or_file_is_an_error_and_the_walk_goes_on",
         top.path(),
     );
 }

@@ -9,7 +9,7 @@ use becalm_core::record::strace::Attempt;
 use bstr::{BStr, BString, ByteSlice};
 
 use super::fixture::{build, trace_in};
-use crate::oracle::{Start, Way, strace};
+use crate::oracle::{Launch, Start, strace};
 use crate::test_user::skip;
 use crate::trace::{Command, Event, Image, Options, run_with};
 use crate::{FactChoice, OsFs, loader_facts};
@@ -58,7 +58,7 @@ fn the_tracer_sees_the_opens_and_stats_that_strace_sees() {
     let storm = Storm::new();
     let program = storm.program.as_str();
     for env in &storm.environments() {
-        let mut start = Start::new(program, Way::Execute);
+        let mut start = Start::new(program, Launch::Execute);
         for (name, value) in env {
             start = start.env(name, value);
         }

@@ -29,30 +29,30 @@ fn attribute(path: &Path, name: &CStr) -> Option<Vec<u8>> {
 
 #[test]
 fn the_times_are_kept_where_that_is_asked() {
-    for way in [anew(), in_place()] {
+    for options in [anew(), in_place()] {
         for keep_times in [false, true] {
             let dir = tempfile::tempdir().unwrap();
             let path = file(dir.path());
             let long_ago =
                 std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_nanos(1_000_000_007);
             File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
-            let writer = Writer::new(WriteOptions { keep_times, ..way });
+            let writer = Writer::new(WriteOptions { keep_times, ..options });
             write(&writer, &path, edit).unwrap();
             let kept = fs::metadata(&path).unwrap().modified().unwrap() == long_ago;
-            assert_eq!(kept, keep_times, "{way:?}");
+            assert_eq!(kept, keep_times, "{options:?}");
         }
     }
 }
 
 #[test]
 fn every_mode_is_kept() {
-    for way in [anew(), in_place()] {
+    for options in [anew(), in_place()] {
         for mode in [0o444, 0o555, 0o755, 0o700, 0o640, 0o1755] {
             let dir = tempfile::tempdir().unwrap();
             let path = file(dir.path());
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            write(&Writer::new(way), &path, edit).unwrap();
-            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode, "{way:?}");
+            write(&Writer::new(options), &path, edit).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode, "{options:?}");
         }
     }
 }
@@ -76,14 +76,14 @@ fn extended_attributes_are_kept() {
         return skip(&format!("no user attributes here: {error}"));
     }
     rustix::fs::setxattr(&path, c"user.empty", b"", XattrFlags::empty()).unwrap();
-    for way in [anew(), in_place(), anew()] {
-        write(&Writer::new(way), &path, |old| Patch {
+    for options in [anew(), in_place(), anew()] {
+        write(&Writer::new(options), &path, |old| Patch {
             writes: Vec::new(),
             length: old.len() as u64 + 1,
         })
         .unwrap();
-        assert_eq!(attribute(&path, c"user.long"), Some(long.clone()), "{way:?}");
-        assert_eq!(attribute(&path, c"user.empty"), Some(Vec::new()), "{way:?}");
+        assert_eq!(attribute(&path, c"user.long"), Some(long.clone()), "{options:?}");
+        assert_eq!(attribute(&path, c"user.empty"), Some(Vec::new()), "{options:?}");
     }
 }
 
@@ -133,19 +133,19 @@ fn a_foreign_owner_is_kept_by_the_administrator() {
     if std::os::unix::fs::chown(&path, Some(4321), Some(1234)).is_err() {
         return skip("files cannot be given away by this user");
     }
-    for way in [anew(), in_place()] {
+    for options in [anew(), in_place()] {
         let mode = fs::Permissions::from_mode(0o6750);
         fs::set_permissions(&path, mode).unwrap();
-        let set_id = way == anew();
+        let set_id = options == anew();
         if !set_id {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).unwrap();
         }
-        let writer = Writer::new(WriteOptions { set_id: true, ..way });
+        let writer = Writer::new(WriteOptions { set_id: true, ..options });
         write(&writer, &path, |old| Patch { writes: Vec::new(), length: old.len() as u64 + 1 })
             .unwrap();
         let now = fs::metadata(&path).unwrap();
-        assert_eq!((now.uid(), now.gid()), (4321, 1234), "{way:?}");
-        assert_eq!(now.mode() & 0o7777, if set_id { 0o6750 } else { 0o750 }, "{way:?}");
+        assert_eq!((now.uid(), now.gid()), (4321, 1234), "{options:?}");
+        assert_eq!(now.mode() & 0o7777, if set_id { 0o6750 } else { 0o750 }, "{options:?}");
     }
 }
 
@@ -187,9 +187,9 @@ fn a_sparse_file_beyond_4_gb_stays_sparse_and_costs_no_memory() {
     file.write_all_at(b"begin", 0).unwrap();
     file.write_all_at(b"middle", 3 << 30).unwrap();
     drop(file);
-    for (way, tag) in [(anew(), *b"anew"), (in_place(), *b"over")] {
+    for (options, tag) in [(anew(), *b"anew"), (in_place(), *b"over")] {
         let before = resident();
-        let writer = Writer::new(way);
+        let writer = Writer::new(options);
         let file = writer.open(&path).unwrap();
         assert_eq!(file.reader().read_bytes_at(3 << 30, 6).unwrap(), b"middle");
         let length = file.fingerprint().size;
@@ -201,17 +201,17 @@ fn a_sparse_file_beyond_4_gb_stays_sparse_and_costs_no_memory() {
             length: length + 100,
         };
         writer.apply(file, patch).unwrap();
-        assert!(resident() < before + (64 << 20), "{way:?}");
+        assert!(resident() < before + (64 << 20), "{options:?}");
         let now = File::open(&path).unwrap();
         let mut bytes = [0; 6];
         now.read_exact_at(&mut bytes, 3 << 30).unwrap();
-        assert_eq!(&bytes, b"middle", "{way:?}");
+        assert_eq!(&bytes, b"middle", "{options:?}");
         now.read_exact_at(&mut bytes[..4], 1 << 30).unwrap();
-        assert_eq!(bytes[..4], tag, "{way:?}");
+        assert_eq!(bytes[..4], tag, "{options:?}");
         now.read_exact_at(&mut bytes[..1], length + 99).unwrap();
-        assert_eq!(&bytes[..1], b"T", "{way:?}");
+        assert_eq!(&bytes[..1], b"T", "{options:?}");
         let blocks = now.metadata().unwrap().blocks();
-        assert!(blocks * 512 < 1 << 20, "{way:?}: {blocks} blocks");
+        assert!(blocks * 512 < 1 << 20, "{options:?}: {blocks} blocks");
     }
 }
 
