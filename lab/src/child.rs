@@ -1,4 +1,4 @@
-//! Runs of other programs: a clean environment, a time limit, whole output.
+//! Runs other programs with a clean environment and a time limit, and captures their output.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use becalm_host::child::status_within;
 
-/// How long any one run may take before it is killed.
+/// Time limit of a run, after which it is killed.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a run left behind.
+/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// How it ended.
+    /// The exit status.
     pub(crate) status: ExitStatus,
     /// Its standard output.
     pub(crate) stdout: String,
@@ -23,8 +23,7 @@ pub(crate) struct Finished {
     pub(crate) stderr: String,
 }
 
-/// A command that sees none of the variables the loader obeys, speaks English
-/// and reads from nowhere.
+/// Creates a command without the variables that affect the loader, in English and without input.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -37,10 +36,10 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Runs `command` to its end and takes all it says.
+/// Runs `command` to its end and captures its output.
 ///
 /// # Errors
-/// It cannot be started, or it runs longer than a minute (it is killed then).
+/// Returns an error if the command cannot be started, or runs longer than a minute and is killed.
 pub(crate) fn finish(mut command: Command) -> Result<Finished> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -56,10 +55,10 @@ pub(crate) fn finish(mut command: Command) -> Result<Finished> {
     Ok(Finished { status, stdout: text(stdout), stderr: text(stderr) })
 }
 
-/// As [`finish`], for a command whose failure is an error.
+/// Does the same as [`finish`], and treats a failure of the command as an error.
 ///
 /// # Errors
-/// As [`finish`]; and a status other than success, with what it said.
+/// Returns the errors of [`finish`], and an error with the output if the command fails.
 pub(crate) fn succeed(command: Command) -> Result<String> {
     let shown = format!("{command:?}");
     let run = finish(command)?;
@@ -73,7 +72,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // A broken pipe leaves what came before it, which is what is wanted.
+            // If the pipe breaks, the output before that is enough.
             let _ = pipe.read_to_end(&mut bytes);
         }
         bytes

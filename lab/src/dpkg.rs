@@ -1,4 +1,4 @@
-//! Which Debian package a file belongs to, asked in one call for all files.
+//! Finds the Debian packages of files, with one call for all files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -9,27 +9,27 @@ use sha2::{Digest, Sha256};
 
 use crate::child;
 
-/// A Debian package, or a stand-in for a file that no package owns.
+/// A Debian package, or a substitute for a file without a package.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Package {
-    /// Its name without an architecture.
+    /// Its name without the architecture.
     pub(crate) name: String,
-    /// Debian's name of its architecture; `none` for a stand-in.
+    /// Debian's name of its architecture; `none` for a substitute.
     pub(crate) architecture: String,
-    /// Its full version, epoch included; `0` for a stand-in.
+    /// Its full version with epoch; `0` for a substitute.
     pub(crate) version: String,
 }
 
 impl Package {
-    /// The stand-in package of a file that no package owns.
+    /// Returns the substitute package of a file without a package.
     pub(crate) fn local(path: &Path) -> Self {
         let base = path.file_name().unwrap_or_default().to_string_lossy();
         Self { name: format!("local-{base}"), architecture: "none".into(), version: "0".into() }
     }
 
-    /// The package's directory in a store: 32 hex digits of a hash over name,
-    /// architecture and version, then name and version. The epoch goes, since
-    /// a colon would end the element of a search path.
+    /// Returns the package's directory in a store: 32 hex digits of a hash over name, architecture
+    /// and version, then name and version. The epoch is left out, because a colon would end the
+    /// element of a search path.
     pub(crate) fn directory(&self) -> String {
         let identity = format!("{}:{}={}", self.name, self.architecture, self.version);
         let digest = Sha256::digest(identity.as_bytes());
@@ -39,11 +39,10 @@ impl Package {
     }
 }
 
-/// The owners of `paths` (real paths, links resolved): each path to its
-/// package, stand-ins included.
+/// Returns the packages of `paths` (real paths, with links resolved), including substitutes.
 ///
 /// # Errors
-/// dpkg is not there or answers in a shape it never had.
+/// Returns an error if dpkg is missing or its output cannot be parsed.
 pub(crate) fn owners(paths: &BTreeSet<PathBuf>) -> Result<BTreeMap<PathBuf, Package>> {
     let diversions = diversions()?;
     let mut args: BTreeSet<String> = BTreeSet::new();
@@ -61,10 +60,10 @@ pub(crate) fn owners(paths: &BTreeSet<PathBuf>) -> Result<BTreeMap<PathBuf, Pack
     Ok(paths.iter().map(|path| (path.clone(), owner(path))).collect())
 }
 
-/// The files of one installed package; empty when it is not installed.
+/// Returns the files of an installed package, or none if it is not installed.
 ///
 /// # Errors
-/// dpkg cannot be run.
+/// Returns an error if dpkg cannot be run.
 pub(crate) fn files_of(package: &str) -> Result<Vec<PathBuf>> {
     let mut command = child::command("dpkg-query");
     command.arg("-L").arg(package);
@@ -75,8 +74,8 @@ pub(crate) fn files_of(package: &str) -> Result<Vec<PathBuf>> {
     Ok(run.stdout.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect())
 }
 
-/// The names under which dpkg may know a file: as it is, before the merge of
-/// `/` into `/usr`, and before a diversion.
+/// Returns the names that dpkg may have for a file: its path, its path before the merge of `/` into
+/// `/usr`, and its path before a diversion.
 fn names_of(path: &Path, diversions: &HashMap<String, String>) -> Vec<String> {
     let path = path.to_string_lossy().into_owned();
     let mut names = vec![path.clone()];
@@ -92,7 +91,7 @@ fn names_of(path: &Path, diversions: &HashMap<String, String>) -> Vec<String> {
     names
 }
 
-/// Where a diverted file is now → the name its package gives it.
+/// Returns a map from a diverted file's current path to its path in its package.
 fn diversions() -> Result<HashMap<String, String>> {
     let mut command = child::command("dpkg-divert");
     command.arg("--list");
@@ -106,12 +105,12 @@ fn diversions() -> Result<HashMap<String, String>> {
     Ok(text.lines().filter_map(parse).collect())
 }
 
-/// Asks dpkg for the owner of every name: name → `package` or
-/// `package:architecture`. Unowned names are absent from the answer.
+/// Queries dpkg for the package of every name. The result has `package` or `package:architecture`;
+/// names without a package are absent.
 fn search(names: &BTreeSet<String>) -> Result<HashMap<String, String>> {
     let mut command = child::command("dpkg-query");
     command.arg("-S").args(names);
-    // A status of 1 only says that some name has no owner.
+    // A status of 1 only means that some name has no package.
     let text = child::finish(command)?.stdout;
     let mut owners = HashMap::new();
     for line in text.lines().filter(|line| !line.starts_with("diversion by ")) {
@@ -123,7 +122,7 @@ fn search(names: &BTreeSet<String>) -> Result<HashMap<String, String>> {
     Ok(owners)
 }
 
-/// Names and versions of installed packages, keyed as [`search`] names them.
+/// Returns names and versions of installed packages, with the keys of [`search`].
 fn versions(wanted: BTreeSet<String>) -> Result<HashMap<String, Package>> {
     if wanted.is_empty() {
         return Ok(HashMap::new());

@@ -1,7 +1,7 @@
-//! What the lab needs to know of an ELF file: the strings of its dynamic section.
+//! Reads the strings of an ELF file's dynamic section.
 //!
-//! Read with the `object` crate and not with becalm's own view, so that a
-//! store, the baseline of every measurement, does not depend on becalm.
+//! This uses the `object` crate and not becalm's own parser, so that a store, which is the baseline
+//! of every measurement, does not depend on becalm.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use object::{Endianness, FileKind};
 /// The dynamic section of one object, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Dynamic {
-    /// `PT_INTERP`; present on programs and on a few libraries that can be run.
+    /// `PT_INTERP`; programs and a few executable libraries have it.
     pub(crate) interpreter: Option<String>,
     /// Every `DT_NEEDED` string.
     pub(crate) needed: Vec<String>,
@@ -32,17 +32,17 @@ impl Dynamic {
     /// Reads the dynamic section of the file at `path`.
     ///
     /// # Errors
-    /// The file cannot be read, is no ELF file, or has no dynamic section
+    /// Returns an error if the file cannot be read, is not an ELF file, or has no dynamic section
     /// (a static program, an object file, a file of debug information).
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let data = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
         Self::parse(&data).with_context(|| format!("{}", path.display()))
     }
 
-    /// Reads the dynamic section out of a whole file's bytes.
+    /// Parses the dynamic section of a whole file's bytes.
     ///
     /// # Errors
-    /// As [`Dynamic::read`], but for the reading of the file.
+    /// Returns the errors of [`Dynamic::read`], except those of reading the file.
     pub(crate) fn parse(data: &[u8]) -> Result<Self> {
         match FileKind::parse(data) {
             Ok(FileKind::Elf64) => from_header::<FileHeader64<Endianness>>(data),

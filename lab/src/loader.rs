@@ -1,4 +1,4 @@
-//! The real loader's answer: which objects a program or a library brings in.
+//! Runs the real loader and parses its list of objects.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,17 @@ use crate::child;
 /// One line of the loader's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// The name under which the object was first asked for.
+    /// The needed string by which the object was first requested.
     pub(crate) needed: String,
-    /// What the loader opened; `None` for "not found".
+    /// The path that the loader opened; `None` for "not found".
     pub(crate) path: Option<PathBuf>,
 }
 
-/// Asks `loader` for the closure of `object`, in load order, without the
-/// kernel's own object and without `object` itself. Nothing of it is run.
+/// Runs `loader` and returns the closure of `object` in load order, without the kernel's own object
+/// and without `object` itself. No code of the object runs.
 ///
 /// # Errors
-/// The loader cannot be run or refuses the object.
+/// Returns an error if the loader cannot be run or rejects the object.
 pub(crate) fn list(loader: &Path, object: &Path) -> Result<Vec<Listed>> {
     let mut command = child::command(loader);
     command.arg("--list").arg(object);
@@ -31,11 +31,11 @@ pub(crate) fn list(loader: &Path, object: &Path) -> Result<Vec<Listed>> {
     Ok(parse(&run.stdout))
 }
 
-/// As [`list`], by starting the program itself with
-/// `LD_TRACE_LOADED_OBJECTS`, so that its own interpreter answers.
+/// Does the same as [`list`] by starting the program itself with `LD_TRACE_LOADED_OBJECTS`, so that
+/// its own interpreter runs.
 ///
 /// # Errors
-/// As [`list`].
+/// Returns the errors of [`list`].
 pub(crate) fn trace(program: &Path) -> Result<Vec<Listed>> {
     let mut command = child::command(program);
     command.env("LD_TRACE_LOADED_OBJECTS", "1");
@@ -46,12 +46,12 @@ pub(crate) fn trace(program: &Path) -> Result<Vec<Listed>> {
     Ok(parse(&run.stdout))
 }
 
-/// Parses the loader's list, of the shapes `name => path (address)`,
-/// `name => not found` and `path (address)`.
+/// Parses the loader's list, which has lines of `name => path (address)`, `name => not found` and
+/// `path (address)`.
 fn parse(text: &str) -> Vec<Listed> {
     let mut all = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        // So it calls an object that needs nothing.
+        // The loader prints this for an object that needs nothing.
         if line == "statically linked" {
             continue;
         }

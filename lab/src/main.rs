@@ -1,8 +1,8 @@
-//! The lab: makes real storms.
+//! The lab: creates real storms and measures them.
 //!
-//! `import` makes a store out of this machine's programs, `fixture` makes the
-//! seeds of this field, `measure` counts what the real loader does with them, `bench`
-//! measures becalm itself, `field` makes the field's own figures again, `slowfs` makes a file
+//! `import` creates a store from this machine's programs, `fixture` builds programs with typical
+//! storms, `measure` counts the real loader's work for them, `bench` measures becalm itself,
+//! `field` measures published figures again, and `slowfs` mounts a slow file system.
 //! system slow.
 
 mod bench;
@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Makes real storms out of this machine's programs.
+/// Creates real storms from this machine's programs.
 #[derive(Parser)]
 #[command(name = "lab")]
 struct Cli {
@@ -35,38 +35,38 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a store, one directory a Debian package, out of programs of this machine
+    /// Make a store, one directory per Debian package, from programs of this machine
     Import {
-        /// Where the store is or is to be
+        /// Path of the store
         #[arg(long, default_value = "target/lab/store")]
         store: PathBuf,
-        /// A further object, such as a module opened at run time
+        /// An additional object, such as a module opened at run time
         #[arg(long, value_name = "FILE")]
         with: Vec<PathBuf>,
         /// Write DT_RPATH instead of DT_RUNPATH and leave the C library and its loader on the
         /// system, as Spack does
         #[arg(long)]
         rpath: bool,
-        /// Verify what an earlier import wrote as well
+        /// Also verify the objects of an earlier import
         #[arg(long)]
         verify: bool,
-        /// Names (see `programs`) or paths; none means all eight
+        /// Names (see `programs`) or paths; all eight by default
         program: Vec<String>,
     },
-    /// List the eight programs and the file behind each
+    /// List the eight programs and their files
     Programs,
-    /// Build one of the seeds of this field and print what to run
+    /// Build a program with a typical storm and print how to run it
     #[command(subcommand)]
     Fixture(fixture::Fixture),
-    /// Measure what becalm costs, beside other tools
+    /// Measure becalm in comparison with other tools
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// Make the figures again that this field is known by
+    /// Measure published figures again
     #[command(subcommand)]
     Field(field::Field),
-    /// Mount a directory so that every lookup of a name takes its time
+    /// Mount a directory on which every lookup of a name is slow
     Slowfs(slowfs::SlowFs),
-    /// Count what the real loader does for each program of a store
+    /// Count the real loader's work for each program of a store
     Measure {
         /// The store
         #[arg(long, default_value = "target/lab/store")]

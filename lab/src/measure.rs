@@ -1,4 +1,4 @@
-//! `lab measure`: what the real loader does for each program of a store.
+//! `lab measure`: counts the real loader's work for each program of a store.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,26 +9,25 @@ use serde::Serialize;
 use crate::child;
 use crate::import::manifest::Manifest;
 
-/// The loader's work for one program, up to its closure; nothing of the
-/// program is run.
+/// The loader's work for one program, up to its closure. No code of the program runs.
 #[derive(Debug, Serialize)]
 struct Measured {
     name: String,
     path: PathBuf,
-    /// Objects loaded, without the program and the kernel's own.
+    /// Number of loaded objects, without the program and the kernel's own.
     libraries: usize,
-    /// Files tried, as `LD_DEBUG=libs` names them.
+    /// Number of files tried, according to `LD_DEBUG=libs`.
     tried: usize,
-    /// Failing opens, as strace sees them.
+    /// Number of failed opens, according to strace.
     missed_opens: usize,
-    /// Failing stats, as strace sees them.
+    /// Number of failed stats, according to strace.
     missed_stats: usize,
 }
 
 /// Measures every program of the store at `store` and prints JSON.
 ///
 /// # Errors
-/// It is no imported store, or strace is not there.
+/// Returns an error if the store is not an imported one, or strace is missing.
 pub(crate) fn run(store: &Path) -> Result<()> {
     let store = store.canonicalize().with_context(|| format!("{}", store.display()))?;
     let manifest = Manifest::read(&store)?.context("no imported store")?;
@@ -49,7 +48,7 @@ pub(crate) fn run(store: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Files tried and libraries listed.
+/// Returns the number of files tried and of libraries listed.
 fn debugged(program: &Path) -> Result<(usize, usize)> {
     let mut command: Command = child::command(program);
     command.env("LD_TRACE_LOADED_OBJECTS", "1").env("LD_DEBUG", "libs");
@@ -59,11 +58,11 @@ fn debugged(program: &Path) -> Result<(usize, usize)> {
     Ok((tried, listed))
 }
 
-/// Missed opens and missed stats.
+/// Returns the number of missed opens and missed stats.
 fn traced(program: &Path) -> Result<(usize, usize)> {
     let log = tempfile::NamedTempFile::new()?;
     let mut command = child::command("strace");
-    // The variable must not reach strace itself.
+    // The variable must not affect strace itself.
     command.args(["-E", "LD_TRACE_LOADED_OBJECTS=1"]);
     command.args(["-e", "trace=open,openat,stat,newfstatat,statx", "-o"]);
     command.arg(log.path()).arg(program);

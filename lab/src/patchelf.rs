@@ -1,4 +1,4 @@
-//! The tool that writes a store's run paths: patchelf, and not becalm.
+//! Runs patchelf, which writes a store's run paths; becalm does not write them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,20 +6,20 @@ use anyhow::{Result, bail};
 
 use crate::child;
 
-/// A patchelf that answers.
+/// A working patchelf.
 #[derive(Debug, Clone)]
 pub(crate) struct Patchelf {
     program: PathBuf,
-    /// What it says of its version, as `patchelf 0.19.3`.
+    /// Its version, as in `patchelf 0.19.3`.
     pub(crate) version: String,
 }
 
 impl Patchelf {
-    /// Finds it: `BECALM_PATCHELF`, then `PATH`, then where `scripts/setup`
-    /// puts it below the working directory or below this workspace.
+    /// Finds patchelf: `BECALM_PATCHELF`, then `PATH`, then where `scripts/setup` installs it below
+    /// the working directory or this workspace.
     ///
     /// # Errors
-    /// None of these is there and answers.
+    /// Returns an error if none of them runs.
     pub(crate) fn find() -> Result<Self> {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
         let candidates = match std::env::var_os("BECALM_PATCHELF") {
@@ -42,17 +42,17 @@ impl Patchelf {
         bail!("no patchelf (tried {}); scripts/setup installs one", tried.join(", "))
     }
 
-    /// The program itself.
+    /// Returns the path of the program.
     pub(crate) fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Gives the file at `path` the run path and, for a program, the
-    /// interpreter, in place. The run path becomes a `DT_RUNPATH`, or a `DT_RPATH`,
-    /// whatever it was before; an empty one takes both kinds away.
+    /// Sets the run path and, for a program, the interpreter of the file at `path`, in place. The
+    /// run path becomes a `DT_RUNPATH` or a `DT_RPATH`, whatever it was before. An empty one
+    /// removes both.
     ///
     /// # Errors
-    /// patchelf refuses the file.
+    /// Returns an error if patchelf rejects the file.
     pub(crate) fn set(
         &self,
         path: &Path,

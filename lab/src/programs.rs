@@ -1,4 +1,4 @@
-//! The lab's eight programs: their names, and the file behind each.
+//! The lab's eight programs: their names and files.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,17 @@ use anyhow::{Context, Result, bail};
 use crate::dpkg;
 use crate::elf::Dynamic;
 
-/// A program to import: the name it is known by and its real file.
+/// A program to import: its name and its real file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// The lab's name of it, or the base name of a path given.
+    /// Its name in the lab, or the base name of a given path.
     pub(crate) name: String,
-    /// The ELF file, links resolved.
+    /// The ELF file, with links resolved.
     pub(crate) path: PathBuf,
 }
 
-/// One of the eight: lab name, packages that may hold it (the first that is
-/// installed counts), and the base names that may be its program.
+/// One of the eight programs: its name in the lab, packages that may have it (the first installed
+/// one counts), and base names that its file may have.
 struct Known {
     name: &'static str,
     packages: &'static [&'static str],
@@ -39,17 +39,17 @@ const KNOWN: [Known; 8] = [
     Known { name: "bash", packages: &["bash"], programs: &["bash"] },
 ];
 
-/// The names of the eight, in the order in which they are reported.
+/// Returns the names of the eight programs, in the order of the reports.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|known| known.name)
 }
 
-/// The program behind `word`: one of the eight names, a path, or a name to be
-/// looked up in `PATH`. The eight names go to the files of their Debian
-/// packages, whatever else of that name stands earlier in `PATH`.
+/// Finds the program `word`: one of the eight names, a path, or a name to search for in `PATH`. The
+/// eight names refer to the files of their Debian packages, even if `PATH` has another program of
+/// that name first.
 ///
 /// # Errors
-/// Nothing of that name is there, or it is no dynamically linked program.
+/// Returns an error if nothing is found, or if it is not a dynamically linked program.
 pub(crate) fn find(word: &str) -> Result<Program> {
     let path = match KNOWN.iter().find(|known| known.name == word) {
         Some(known) => of_package(known)?,

@@ -1,7 +1,7 @@
-//! A store of packages as it is measured: its programs, and copies of it that may be changed.
+//! The programs of a store, and copies of the store that may be changed.
 //!
-//! Run paths are absolute, so a copy must lie under the store's own name; only what is done in
-//! its [`Place`] sees it there.
+//! Run paths are absolute, so a copy must be at the store's own path. Only work within its
+//! [`Place`] sees it there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,11 @@ use tempfile::TempDir;
 
 use crate::child;
 
-/// The program of this name in a store, links resolved; `None` where no package has one.
+/// Finds the program of this name in a store, with links resolved. Returns `None` if no package has
+/// it.
 ///
 /// # Errors
-/// The store cannot be read.
+/// Returns an error if the store cannot be read.
 pub(crate) fn find(store: &Path, name: &str) -> Result<Option<PathBuf>> {
     for package in entries(store)? {
         let program = package.join("bin").join(name);
@@ -26,18 +27,19 @@ pub(crate) fn find(store: &Path, name: &str) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// As [`find`].
+/// Does the same as [`find`].
 ///
 /// # Errors
-/// As [`find`]; and no package has one.
+/// Returns the errors of [`find`], and an error if no package has the program.
 pub(crate) fn program(store: &Path, name: &str) -> Result<PathBuf> {
     find(store, name)?.with_context(|| format!("{}: no {name} in this store", store.display()))
 }
 
-/// Gives the store's C library the files that folders have of another build of its release.
+/// Replaces the files of the store's C library with those that `folders` have from another build of
+/// the same release.
 ///
 /// # Errors
-/// The folders have none of them; a file cannot be copied.
+/// Returns an error if the folders have none of them, or a file cannot be copied.
 pub(crate) fn set_libc(store: &Path, folders: &[PathBuf]) -> Result<()> {
     let mut filled = 0;
     for package in entries(store)? {
@@ -54,12 +56,12 @@ pub(crate) fn set_libc(store: &Path, folders: &[PathBuf]) -> Result<()> {
             filled += 1;
         }
     }
-    // The loader and the library beside it know each other's insides.
+    // The loader and libc.so.6 must be of one build, so a single match is not enough.
     ensure!(filled > 1, "{folders:?}: no C library for {}", store.display());
     Ok(())
 }
 
-/// What lies in a folder, sorted.
+/// Returns the entries of a folder, sorted.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
@@ -67,18 +69,19 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Where a store may be changed, or is as it is.
+/// A mount namespace in which a store may be changed, or in which nothing differs.
 pub(crate) struct Place {
     mount_namespace: MountNamespace,
-    /// Where the copy lies.
+    /// The directory of the copy, which is removed with the place.
     _copy: Option<TempDir>,
 }
 
 impl Place {
-    /// With a fresh copy of a store, made in a folder or in that for temporary files.
+    /// Creates a place with a new copy of a store, in `folder` or in the folder for temporary
+    /// files.
     ///
     /// # Errors
-    /// No such store, or no right to mount.
+    /// Returns an error if the store does not exist or mounting is not allowed.
     pub(crate) fn of(store: &Path, folder: Option<&Path>) -> Result<Self> {
         let scratch = match folder {
             Some(folder) => tempfile::tempdir_in(folder)?,
@@ -93,18 +96,18 @@ impl Place {
         Ok(Self { mount_namespace, _copy: Some(scratch) })
     }
 
-    /// With everything as it is.
+    /// Creates a place in which nothing differs.
     ///
     /// # Errors
-    /// No right to have a place of one's own.
+    /// Returns an error if mount namespaces are not allowed.
     pub(crate) fn plain() -> Result<Self> {
         Ok(Self { mount_namespace: MountNamespace::new(&[])?, _copy: None })
     }
 
-    /// Does something in it, as do the programs that this starts.
+    /// Runs `work` in the place; processes that it starts are in it too.
     ///
     /// # Errors
-    /// Those of the work, or there is no way in.
+    /// Returns the errors of `work`, and an error if the place cannot be entered.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.mount_namespace.run(work)?
     }

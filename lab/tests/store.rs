@@ -1,4 +1,4 @@
-//! The lab end to end, on this machine's own programs.
+//! Tests the lab end to end, with this machine's own programs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn lab(arguments: &[&str]) -> Output {
-    // Tests run in the crate's own directory, so the lab finds patchelf by the
-    // workspace or by the variable, as a user's would.
+    // Tests run in the crate's own directory, so the lab finds patchelf in the workspace or through
+    // the variable.
     Command::new(env!("CARGO_BIN_EXE_lab")).args(arguments).output().unwrap()
 }
 
@@ -15,14 +15,13 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Says why a test cannot run here; that is a failure where everything is
-/// required.
+/// Prints the reason why a test cannot run here. Fails if all tests are required.
 fn skip(reason: &str) {
     assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none(), "cannot run: {reason}");
     eprintln!("skipped: {reason}");
 }
 
-/// Imports bash into `store`; `None` where this machine cannot.
+/// Imports bash into `store`. Returns `None` if this machine cannot do that.
 fn import(store: &Path) -> Option<Value> {
     import_with(store, &[])
 }
@@ -104,8 +103,8 @@ fn an_object_that_was_changed_in_the_store_is_made_anew() {
     assert!(std::fs::read(program).unwrap() == whole);
 }
 
-/// Builds a fixture, runs what it says, and gives back the files the loader
-/// tried.
+/// Builds a fixture and runs it. Returns the numbers of files that the loader tried and of search
+/// dirs.
 fn tried(kind: &str) -> Option<(usize, usize)> {
     if Command::new("cc").arg("--version").output().is_err() {
         skip("no cc");
@@ -130,7 +129,7 @@ fn tried(kind: &str) -> Option<(usize, usize)> {
 fn thirty_five_run_path_directories_make_a_storm() {
     let Some((tried, dirs)) = tried("runpath35") else { return };
     assert_eq!(dirs, 35);
-    // Without any hwcaps: 91 libraries, 18 directories each on average.
+    // Without hwcaps: 91 libraries, 18 directories each on average.
     assert!(tried > 1225, "{tried}");
 }
 
@@ -138,7 +137,7 @@ fn thirty_five_run_path_directories_make_a_storm() {
 fn thirteen_entries_of_the_library_path_make_a_storm() {
     let Some((tried, dirs)) = tried("library-path13") else { return };
     assert_eq!(dirs, 13);
-    // Without any hwcaps: 26 libraries, 7 directories each on average.
+    // Without hwcaps: 26 libraries, 7 directories each on average.
     assert!(tried >= 182, "{tried}");
 }
 
@@ -146,7 +145,7 @@ fn thirteen_entries_of_the_library_path_make_a_storm() {
 fn a_store_with_rpath_keeps_the_c_library_of_the_system() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().canonicalize().unwrap();
-    // The import itself compares every dynamic section with the plan, DT_RPATH included.
+    // The import itself compares every dynamic section with the plan, including DT_RPATH.
     let Some(manifest) = import_with(&store, &["--rpath"]) else { return };
     assert_eq!(manifest["rpath"], true);
     let program = manifest["programs"][0]["path"].as_str().unwrap();

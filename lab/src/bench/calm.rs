@@ -1,10 +1,10 @@
-//! What an index is worth: the same start as it is, calmed, and with all libraries in one
-//! ordinary directory, turn by turn, so that what else the machine does meets all of them.
-//! Ratios are taken within a round, each of which begins with another way; their median and
-//! quartiles are told. The first way takes part twice, as a control.
+//! Measures the effect of an index: the same program is started without it, with it, and with all
+//! libraries in one ordinary directory, in turn, so that disturbances affect all variants alike.
+//! Ratios are computed within a round, and each round begins with another variant; the median and
+//! the quartiles of the ratios are printed. The first variant runs twice as a control.
 //!
-//! The ordinary place is a copy of the program's libraries without run paths in one directory,
-//! which `LD_LIBRARY_PATH` names: one candidate a library, as in `/usr/lib`.
+//! The ordinary directory has copies of the program's libraries without run paths, and
+//! `LD_LIBRARY_PATH` names it: one candidate per library, as in `/usr/lib`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::child;
 use crate::patchelf::Patchelf;
 use crate::stored;
 
-/// The programs, each with arguments that make it end by itself.
+/// The programs, with arguments that make them exit.
 const PROGRAMS: [(&str, &[&str]); 6] = [
     ("inkscape", &["--version"]),
     ("convert-im6.q16", &["--version"]),
@@ -29,26 +29,27 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
     ("bash", &["-c", ":"]),
 ];
 
-/// Directories on the long `LD_LIBRARY_PATH`.
+/// Number of directories in the long `LD_LIBRARY_PATH`.
 const LONG: usize = 30;
 
-/// One way to start a program.
-struct Way {
+/// A variant of the start.
+struct Variant {
     name: &'static str,
     program: PathBuf,
     environment: Vec<(&'static str, String)>,
 }
 
-/// Measures and prints one table a program.
+/// Measures each program and prints a table.
 ///
 /// # Errors
-/// becalm, patchelf or a program cannot be run, or the raw data cannot be written.
+/// Returns an error if becalm, patchelf or a program cannot be run, or the raw data cannot be
+/// written.
 pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
     let Common { store, becalm, rounds, .. } = args;
     let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
     let scratch = tempfile::tempdir()?;
     let long = long_path(scratch.path())?;
-    // Past the grain of the clock, so that the directories can be snapshotted.
+    // The index trusts a directory's times only if they are older than the clock's resolution.
     std::thread::sleep(std::time::Duration::from_millis(500));
     let index = scratch.path().join("index.so");
     let mut make = Command::new(becalm);
@@ -60,36 +61,37 @@ pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
             println!("{name}: not in this store");
             continue;
         };
-        let ways = ways(&program, &index, &long, &place(&program, scratch.path())?);
-        all.extend(measure(name, &ways, arguments, *rounds)?);
+        let variants = variants(&program, &index, &long, &place(&program, scratch.path())?);
+        all.extend(measure(name, &variants, arguments, *rounds)?);
     }
     if is_wanted("true") {
         let nothing = PathBuf::from("/bin/true");
-        let plain = |name| way(name, &nothing, &[]);
-        let ways = [plain("plain"), plain("plain again"), way("calmed", &nothing, &calm(&index))];
-        // It ends so soon that more rounds cost nothing.
-        all.extend(measure("true", &ways, &[], 20 * rounds)?);
+        let plain = |name| variant(name, &nothing, &[]);
+        let variants =
+            [plain("plain"), plain("plain again"), variant("calmed", &nothing, &calm(&index))];
+        // This program exits so soon that many rounds take little time.
+        all.extend(measure("true", &variants, &[], 20 * rounds)?);
     }
     args.write(json!({ "times": all }))
 }
 
-fn ways(program: &Path, index: &Path, long: &str, place: &(PathBuf, String)) -> Vec<Way> {
+fn variants(program: &Path, index: &Path, long: &str, place: &(PathBuf, String)) -> Vec<Variant> {
     let with_long = |mut environment: Vec<(&'static str, String)>| {
         environment.push(("LD_LIBRARY_PATH", long.to_owned()));
         environment
     };
     vec![
-        way("storm", program, &[]),
-        way("storm again", program, &[]),
-        way("calmed", program, &calm(index)),
-        way("one ordinary directory", &place.0, &[("LD_LIBRARY_PATH", place.1.clone())]),
-        way("storm, long LD_LIBRARY_PATH", program, &with_long(Vec::new())),
-        way("calmed, long LD_LIBRARY_PATH", program, &with_long(calm(index))),
+        variant("storm", program, &[]),
+        variant("storm again", program, &[]),
+        variant("calmed", program, &calm(index)),
+        variant("one ordinary directory", &place.0, &[("LD_LIBRARY_PATH", place.1.clone())]),
+        variant("storm, long LD_LIBRARY_PATH", program, &with_long(Vec::new())),
+        variant("calmed, long LD_LIBRARY_PATH", program, &with_long(calm(index))),
     ]
 }
 
-fn way(name: &'static str, program: &Path, environment: &[(&'static str, String)]) -> Way {
-    Way { name, program: program.to_owned(), environment: environment.to_vec() }
+fn variant(name: &'static str, program: &Path, environment: &[(&'static str, String)]) -> Variant {
+    Variant { name, program: program.to_owned(), environment: environment.to_vec() }
 }
 
 fn calm(index: &Path) -> Vec<(&'static str, String)> {
@@ -99,7 +101,7 @@ fn calm(index: &Path) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Directories that hold nothing.
+/// Returns a path of empty directories.
 fn long_path(scratch: &Path) -> Result<String> {
     let mut dirs = Vec::new();
     for number in 0..LONG {
@@ -110,7 +112,8 @@ fn long_path(scratch: &Path) -> Result<String> {
     Ok(dirs.join(":"))
 }
 
-/// The program and its libraries without run paths: the program's copy, and the directory.
+/// Copies the program and its libraries without run paths. Returns the program's copy and the
+/// directory.
 fn place(program: &Path, scratch: &Path) -> Result<(PathBuf, String)> {
     let patchelf = Patchelf::find()?;
     let name = program.file_name().context("a program without a name")?;
@@ -136,17 +139,17 @@ fn place(program: &Path, scratch: &Path) -> Result<(PathBuf, String)> {
 
 fn measure(
     name: &str,
-    ways: &[Way],
+    variants: &[Variant],
     arguments: &[&str],
     rounds: usize,
 ) -> Result<Vec<serde_json::Value>> {
-    // The first round warms the caches and is not counted. A program that finds its own data by
-    // its place may not start elsewhere.
+    // The first round fills the caches and is not counted. A program that finds its data relative
+    // to itself may not start elsewhere.
     let mut able = Vec::new();
-    for way in ways {
-        match once(way, arguments) {
-            Ok(_) => able.push(way),
-            Err(error) => println!("{name}, {}: left out: {error}", way.name),
+    for variant in variants {
+        match once(variant, arguments) {
+            Ok(_) => able.push(variant),
+            Err(error) => println!("{name}, {}: left out: {error}", variant.name),
         }
     }
     let mut times = vec![Vec::new(); able.len()];
@@ -158,18 +161,21 @@ fn measure(
     }
     println!("{name}\n  {:<32}{:>10}{:>30}", "", "median ms", "× the first, quartiles");
     let mut all = Vec::new();
-    for (way, own) in able.iter().zip(&times) {
+    for (variant, own) in able.iter().zip(&times) {
         let milliseconds = 1000.0 * Spread::of(own.iter().copied()).median;
         let ratios = own.iter().zip(&times[0]).map(|(one, first)| one / first);
         let Spread { low, median, high, .. } = Spread::of(ratios);
-        println!("  {:<32}{milliseconds:>10.1}{median:>12.3} ({low:.3} to {high:.3})", way.name);
-        all.push(json!({ "program": name, "way": way.name, "seconds": own }));
+        println!(
+            "  {:<32}{milliseconds:>10.1}{median:>12.3} ({low:.3} to {high:.3})",
+            variant.name
+        );
+        all.push(json!({ "program": name, "way": variant.name, "seconds": own }));
     }
     Ok(all)
 }
 
-fn once(way: &Way, arguments: &[&str]) -> Result<f64> {
-    let mut command = Command::new(&way.program);
-    command.args(arguments).envs(way.environment.iter().map(|(name, value)| (name, value)));
-    seconds(command).with_context(|| way.name)
+fn once(variant: &Variant, arguments: &[&str]) -> Result<f64> {
+    let mut command = Command::new(&variant.program);
+    command.args(arguments).envs(variant.environment.iter().map(|(name, value)| (name, value)));
+    seconds(command).with_context(|| variant.name)
 }

@@ -1,4 +1,4 @@
-//! `lab bench check`: rounds of every tool on one list, side by side.
+//! `lab bench check`: rounds of all tools on one list of files.
 
 use std::fs;
 use std::io::Write;
@@ -15,39 +15,39 @@ use super::run::{self, Taken};
 use super::summary::Spread;
 use super::tools::{self, OURS, Tool};
 
-/// What to measure, and how often.
+/// Options of the measurement.
 #[derive(Args)]
 pub(crate) struct CheckBench {
     /// The becalm to measure, as scripts/build prints it
     #[arg(long)]
     becalm: PathBuf,
-    /// Where the files of the list are taken from
+    /// Directory of the listed files
     #[arg(long, default_value = "/usr")]
     folder: PathBuf,
-    /// Files on the list
+    /// Number of files on the list
     #[arg(long, default_value_t = 2500)]
     files: usize,
-    /// Rounds; each runs every quick tool once
+    /// Number of rounds; each runs every fast tool once
     #[arg(long, default_value_t = 20)]
     rounds: usize,
-    /// Rounds in which the slow tools take part
+    /// Number of rounds that also run the slow tools
     #[arg(long, default_value_t = 3)]
     slow_rounds: usize,
-    /// Starts of `becalm check /bin/true` to measure
+    /// Number of measured starts of `becalm check /bin/true`
     #[arg(long, default_value_t = 300)]
     starts: usize,
-    /// The day to write down; without it, today
+    /// Date for the record; today by default
     #[arg(long)]
     date: Option<String>,
     /// Name of the raw data, lab/runs/NAME.json
     #[arg(long, default_value = "check")]
     name: String,
-    /// Where the raw data go
+    /// Directory of the raw data
     #[arg(long, default_value = "lab/runs")]
     out: PathBuf,
 }
 
-/// The raw data of one measurement.
+/// The raw data of a measurement.
 #[derive(Serialize)]
 struct Record {
     schema: &'static str,
@@ -77,7 +77,7 @@ struct Measured {
     peak_memory_bytes: Option<u64>,
     wall_ms: Spread,
     cpu_ms: Spread,
-    /// This tool's time over that of the first in the same round.
+    /// Ratio of this tool's time to the first tool's in the same round.
     wall_ratio: Spread,
     cpu_ratio: Spread,
     runs: Vec<Taken>,
@@ -97,7 +97,7 @@ pub(super) fn run(args: &CheckBench) -> Result<()> {
     list_file.flush()?;
     let load = machine::load();
     let tools = tools::all(&becalm, &args.folder, &files, list_file.path())?;
-    // Counting runs every tool once, which warms the caches for all of them.
+    // Counting runs every tool once, which fills the caches for all of them.
     let counted = tools.iter().map(closures::of).collect::<Result<Vec<_>>>()?;
     let memory = memory(&tools)?;
     let runs = rounds(&tools, args.rounds, args.slow_rounds)?;
@@ -122,14 +122,14 @@ pub(super) fn run(args: &CheckBench) -> Result<()> {
     write(&record, &args.out, &args.name)
 }
 
-/// Memory of the tools that are one process.
+/// Measures the memory of the tools that consist of one process.
 fn memory(tools: &[Tool]) -> Result<Vec<Option<u64>>> {
     let one_process = |tool: &Tool| tool.name != tools::LIBTREE_EACH;
     tools.iter().map(|tool| one_process(tool).then(|| run::peak_memory(tool)).transpose()).collect()
 }
 
-/// Every tool once a round, the slow ones in the first few. Each round begins with
-/// another tool, so that none always follows the same one.
+/// Runs every tool once per round, the slow ones only in the first rounds. Each round begins with
+/// another tool, so that no tool always follows the same one.
 fn rounds(tools: &[Tool], rounds: usize, slow_rounds: usize) -> Result<Vec<Vec<Taken>>> {
     let mut runs: Vec<Vec<Taken>> = vec![Vec::new(); tools.len()];
     for round in 0..rounds {
@@ -155,7 +155,7 @@ fn measured(
     let all = tools.into_iter().zip(runs).zip(counted.zip(memory));
     all.map(|((tool, runs), (resolved, peak_memory_bytes))| {
         let of = |value: fn(&Taken) -> f64| Spread::of(runs.iter().map(value));
-        // Run n of a tool was made in round n.
+        // Run n of a tool belongs to round n.
         let ratio = |value: fn(&Taken) -> f64| {
             Spread::of(runs.iter().zip(&ours).map(|(run, our)| value(run) / value(our)))
         };
@@ -173,7 +173,7 @@ fn measured(
     .collect()
 }
 
-/// The tables of BENCHMARKING.md.
+/// Prints the tables of BENCHMARKING.md.
 fn print(record: &Record) {
     let list = &record.list;
     println!("{} files of {}; load {:?}", list.files, list.folder.display(), record.load);

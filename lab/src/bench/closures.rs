@@ -1,4 +1,4 @@
-//! What each tool resolved: whether the work compared is the same work.
+//! Counts the objects that each tool resolved, to check that the tools did the same work.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use serde::Serialize;
 use super::tools::{LDDTREE, LIBTREE_ALL, LIBTREE_EACH, LIBTREE_ONCE, OURS, Tool};
 use crate::child;
 
-/// What one tool says of the list.
+/// One tool's result for the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Resolved {
-    /// Files it gave an answer for.
+    /// Number of files that it resolved.
     pub(crate) files: usize,
-    /// Objects in the closures of all files, the file itself, the loader and what was
-    /// not found left out; each file once a closure, by whatever paths it is named.
+    /// Number of objects in the closures of all files, without the file itself, the loader and
+    /// missing objects. A file counts once per closure, whatever its paths.
     pub(crate) libraries: usize,
 }
 
-/// Counts for one tool; `None` for one that is not counted.
+/// Counts the objects of one tool. Returns `None` for a tool that is not counted.
 ///
 /// # Errors
-/// It cannot be run, or says something that is not understood.
+/// Returns an error if the tool cannot be run or its output cannot be parsed.
 pub(crate) fn of(tool: &Tool) -> Result<Option<Resolved>> {
     let output = |command: Command| -> Result<Vec<u8>> {
         let mut command = command;
@@ -45,7 +45,7 @@ pub(crate) fn of(tool: &Tool) -> Result<Option<Resolved>> {
     })
 }
 
-/// The JSON of `becalm check`. `objects` has the file and the loader in it.
+/// Parses the JSON of `becalm check`, whose `objects` include the file and the loader.
 fn of_becalm(json: &[u8]) -> Result<Resolved> {
     let all: serde_json::Value = serde_json::from_slice(json).context("becalm's JSON")?;
     let programs = all["programs"].as_array().context("no programs")?;
@@ -54,8 +54,8 @@ fn of_becalm(json: &[u8]) -> Result<Resolved> {
     Ok(Resolved { files: programs.len(), libraries: usize::try_from(libraries)? })
 }
 
-/// A tree a file, whose root is the file: its path stands at the start of a line. Where
-/// something is missing, a list follows of where it was looked for, set off by `┊`.
+/// Parses the tree of each file; the root's path is at the beginning of a line. A missing library
+/// is followed by a list of searched directories, marked with `┊`.
 fn of_libtree(text: &str) -> Resolved {
     trees(text, |line| {
         if line.contains('┊') {
@@ -63,13 +63,13 @@ fn of_libtree(text: &str) -> Resolved {
         }
         let name = line.trim_start_matches(['│', '├', '└', '─', ' ', '\u{a0}']);
         let is_root = name.len() == line.len();
-        // `path [source]`; what is not found has "not found" for a source.
+        // `path [source]`; the source of a missing library is "not found".
         let name = name.split(" [").next().unwrap_or(name);
         (is_root, (!line.contains("not found")).then_some(name))
     })
 }
 
-/// `name => path` indented by its depth below `path (interpreter => …)`.
+/// Parses lines of `name => path`, indented by depth below `path (interpreter => …)`.
 fn of_lddtree(text: &str) -> Resolved {
     trees(text, |line| {
         let is_root = !line.starts_with(' ');
@@ -78,8 +78,8 @@ fn of_lddtree(text: &str) -> Resolved {
     })
 }
 
-/// Adds up the distinct libraries below each root; `read` says whether a line is a root
-/// and which library it names.
+/// Adds up the distinct libraries below each root. `read` returns true for the line of a root, and
+/// the library that a line names.
 fn trees<'t>(text: &'t str, read: impl Fn(&'t str) -> (bool, Option<&'t str>)) -> Resolved {
     let mut resolved = Resolved::default();
     let mut names = BTreeSet::new();

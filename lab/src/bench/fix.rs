@@ -1,9 +1,8 @@
-//! `lab bench fix`: how fast notes are written into a store of many objects, beside
-//! patchelf, and how many bytes they add.
+//! `lab bench fix`: measures how fast notes are written into a store of many objects, in comparison
+//! with patchelf, and how many bytes they add.
 //!
-//! The store is an imported one multiplied by copying (see `lab fixture multiply`). One
-//! copy serves all of becalm's ways, for `becalm undo` gives it back as it was; patchelf,
-//! which has no undo, comes last.
+//! The store is an imported one multiplied by copying (see `lab fixture multiply`). All variants of
+//! becalm use one copy, which `becalm undo` restores. patchelf has no undo, so it comes last.
 
 use std::fs;
 use std::io::Write;
@@ -23,10 +22,10 @@ use crate::child;
 use crate::fixture::multiply;
 use crate::patchelf::Patchelf;
 
-/// How often the memory of a running process is looked at.
+/// Interval at which the memory of a running process is read.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What to measure, and how often.
+/// Options of the measurement.
 #[derive(Args)]
 pub(crate) struct FixBench {
     /// The becalm to measure, as scripts/build prints it
@@ -35,24 +34,24 @@ pub(crate) struct FixBench {
     /// The imported store that is multiplied
     #[arg(long, default_value = "target/lab/store")]
     store: PathBuf,
-    /// Objects of the store that is written to
+    /// Number of objects in the store that is written to
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Where the large store is made; without it, beside the imported one. /dev/shm leaves the
-    /// disk out
+    /// Directory of the large store; by default that of the imported one. /dev/shm excludes the
+    /// disk
     #[arg(long)]
     scratch: Option<PathBuf>,
-    /// Where the raw data go, one JSON object
+    /// File for the raw data, one JSON object
     #[arg(long)]
     raw: Option<PathBuf>,
 }
 
-/// One way to write, or to take back.
+/// A variant of writing or undoing.
 #[derive(Serialize)]
-struct Way {
+struct Variant {
     name: &'static str,
     /// Arguments of becalm before the store; none for patchelf.
     becalm: &'static [&'static str],
@@ -60,43 +59,47 @@ struct Way {
     xargs: &'static [&'static str],
 }
 
-/// In this order, each on what the one before left.
-const WAYS: [Way; 10] = [
-    Way { name: "fix", becalm: &["fix", "--with", "note"], xargs: &[] },
-    Way { name: "fix, nothing to do", becalm: &["fix", "--with", "note"], xargs: &[] },
-    Way { name: "undo", becalm: &["undo"], xargs: &[] },
-    Way { name: "fix --no-sync", becalm: &["fix", "--with", "note", "--no-sync"], xargs: &[] },
-    Way { name: "undo --no-sync", becalm: &["undo", "--no-sync"], xargs: &[] },
-    Way { name: "fix --in-place", becalm: &["fix", "--with", "note", "--in-place"], xargs: &[] },
-    Way { name: "undo --in-place", becalm: &["undo", "--in-place"], xargs: &[] },
-    Way {
+/// The variants in the order in which they run. Each starts from the result of the previous one.
+const VARIANTS: [Variant; 10] = [
+    Variant { name: "fix", becalm: &["fix", "--with", "note"], xargs: &[] },
+    Variant { name: "fix, nothing to do", becalm: &["fix", "--with", "note"], xargs: &[] },
+    Variant { name: "undo", becalm: &["undo"], xargs: &[] },
+    Variant { name: "fix --no-sync", becalm: &["fix", "--with", "note", "--no-sync"], xargs: &[] },
+    Variant { name: "undo --no-sync", becalm: &["undo", "--no-sync"], xargs: &[] },
+    Variant {
+        name: "fix --in-place",
+        becalm: &["fix", "--with", "note", "--in-place"],
+        xargs: &[],
+    },
+    Variant { name: "undo --in-place", becalm: &["undo", "--in-place"], xargs: &[] },
+    Variant {
         name: "fix --in-place --no-sync",
         becalm: &["fix", "--with", "note", "--in-place", "--no-sync"],
         xargs: &[],
     },
-    Way {
+    Variant {
         name: "undo --in-place --no-sync",
         becalm: &["undo", "--in-place", "--no-sync"],
         xargs: &[],
     },
-    // As many files a process as a command line holds.
-    Way { name: "patchelf, one process", becalm: &[], xargs: &["-n", "100000"] },
+    // As many files per process as a command line allows.
+    Variant { name: "patchelf, one process", becalm: &[], xargs: &["-n", "100000"] },
 ];
 
-/// The same, and the wait for the disk that becalm's ways have had unless `--no-sync` stands there.
+/// The same with `sync`, because becalm's variants without `--no-sync` also wait for the disk.
 const PATCHELF_SYNCED: &str = "patchelf, one process, and sync";
 
-/// patchelf with both CPUs, on a store of its own.
-const PATCHELF_TWO: Way =
-    Way { name: "patchelf, xargs -P2", becalm: &[], xargs: &["-n", "64", "-P", "2"] };
+/// patchelf on both CPUs, on a store of its own.
+const PATCHELF_TWO: Variant =
+    Variant { name: "patchelf, xargs -P2", becalm: &[], xargs: &["-n", "64", "-P", "2"] };
 
-/// What one way took in one round.
+/// Measurement of one variant in one round.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Taken {
     seconds: f64,
-    /// Bytes of all objects afterwards, less those before.
+    /// Growth of all objects in bytes.
     grown: i64,
-    /// The most memory that the process itself had resident.
+    /// Maximum resident memory of the process itself.
     peak_memory_bytes: u64,
 }
 
@@ -104,7 +107,7 @@ struct Taken {
 struct Row {
     name: &'static str,
     files_per_second: Spread,
-    /// Times as fast as patchelf in one process, in the same round.
+    /// Ratio of the speed to that of patchelf in one process, in the same round.
     times_patchelf: Spread,
     runs: Vec<Taken>,
 }
@@ -124,18 +127,18 @@ struct Record {
 pub(super) fn run(args: &FixBench) -> Result<()> {
     let bench = Bench::new(args)?;
     let load = machine::load();
-    let mut runs: Vec<Vec<Taken>> = vec![Vec::new(); WAYS.len()];
+    let mut runs: Vec<Vec<Taken>> = vec![Vec::new(); VARIANTS.len()];
     let (mut synced, mut two) = (Vec::new(), Vec::new());
     let (mut objects, mut bytes) = (0, 0);
     for _ in 0..args.rounds {
         let store = bench.store()?;
         (objects, bytes) = (store.files.len(), store.bytes()?);
-        for (way, runs) in WAYS.iter().zip(&mut runs) {
-            runs.push(bench.take(way, &store)?);
+        for (variant, runs) in VARIANTS.iter().zip(&mut runs) {
+            runs.push(bench.take(variant, &store)?);
         }
         let began = Instant::now();
         child::succeed(child::command("sync"))?;
-        let plain = runs[WAYS.len() - 1].last().copied();
+        let plain = runs[VARIANTS.len() - 1].last().copied();
         synced.extend(plain.map(|taken| Taken {
             seconds: taken.seconds + began.elapsed().as_secs_f64(),
             ..taken
@@ -143,7 +146,8 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
         drop(store);
         two.push(bench.take(&PATCHELF_TWO, &bench.store()?)?);
     }
-    let names = WAYS.iter().map(|way| way.name).chain([PATCHELF_SYNCED, PATCHELF_TWO.name]);
+    let names =
+        VARIANTS.iter().map(|variant| variant.name).chain([PATCHELF_SYNCED, PATCHELF_TWO.name]);
     let named = names.zip(runs.into_iter().chain([synced, two])).collect();
     let record = Record {
         schema: "becalm-lab/bench-fix/1",
@@ -162,7 +166,7 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
     Ok(())
 }
 
-/// What every run needs.
+/// Parameters of every run.
 struct Bench {
     becalm: PathBuf,
     patchelf: Patchelf,
@@ -171,12 +175,12 @@ struct Bench {
     objects: usize,
 }
 
-/// A large store, removed when it is done with.
+/// A large store, which is removed when it is dropped.
 struct Store {
     dir: tempfile::TempDir,
     /// Its objects.
     files: Vec<PathBuf>,
-    /// The same, one a line.
+    /// The same as a file, one path per line.
     list: tempfile::NamedTempFile,
 }
 
@@ -209,14 +213,14 @@ impl Bench {
         Ok(Store { dir, files, list })
     }
 
-    fn take(&self, way: &Way, store: &Store) -> Result<Taken> {
-        // What was left to be written must not be charged to this way.
+    fn take(&self, variant: &Variant, store: &Store) -> Result<Taken> {
+        // Dirty pages of the previous variant must not count for this one.
         child::succeed(child::command("sync"))?;
         let before = store.bytes()?;
-        let mut command = match way.becalm {
+        let mut command = match variant.becalm {
             [] => {
                 let mut command = child::command("xargs");
-                command.args(way.xargs).arg("-a").arg(store.list.path());
+                command.args(variant.xargs).arg("-a").arg(store.list.path());
                 command.arg(self.patchelf.program()).arg("--build-resolution-cache");
                 command
             }
@@ -231,7 +235,7 @@ impl Bench {
                 command
             }
         };
-        let (seconds, peak_memory_bytes) = measured(&mut command, way.name)?;
+        let (seconds, peak_memory_bytes) = measured(&mut command, variant.name)?;
         let grown = store.bytes()? as i64 - before as i64;
         Ok(Taken { seconds, grown, peak_memory_bytes })
     }
@@ -243,7 +247,7 @@ impl Store {
     }
 }
 
-/// Time and peak memory (`VmHWM` of proc(5)) of one command.
+/// Measures time and maximum memory (`VmHWM` of proc(5)) of a command.
 fn measured(command: &mut Command, name: &str) -> Result<(f64, u64)> {
     let began = Instant::now();
     let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
@@ -266,7 +270,7 @@ fn measured(command: &mut Command, name: &str) -> Result<(f64, u64)> {
 }
 
 fn rows(named: Vec<(&'static str, Vec<Taken>)>, objects: usize) -> Vec<Row> {
-    let yardstick = named[WAYS.len() - 1].1.clone();
+    let yardstick = named[VARIANTS.len() - 1].1.clone();
     let row = |(name, runs): (&'static str, Vec<Taken>)| Row {
         name,
         files_per_second: Spread::of(runs.iter().map(|run| objects as f64 / run.seconds)),
@@ -278,7 +282,7 @@ fn rows(named: Vec<(&'static str, Vec<Taken>)>, objects: usize) -> Vec<Row> {
     named.into_iter().map(row).collect()
 }
 
-/// The table of BENCHMARKING.md.
+/// Prints the table of BENCHMARKING.md.
 fn print(record: &Record) {
     let on = record.machine.file_system();
     println!("{} objects, {} bytes, {on}; load {:?}", record.objects, record.bytes, record.load);

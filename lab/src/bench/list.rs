@@ -1,4 +1,4 @@
-//! The list of files that every tool is given.
+//! Chooses the list of files for all tools.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,11 @@ use sha2::{Digest, Sha256};
 
 use crate::elf::Dynamic;
 
-/// The first `count` objects below `folder`, in order of path, that need something.
-/// Whether one is on the list is not decided by becalm's own reading of it.
+/// Returns the first `count` objects below `folder`, in order of path, that need other objects.
+/// becalm's own parser has no part in the choice.
 ///
 /// # Errors
-/// There are fewer.
+/// Returns an error if there are fewer.
 pub(crate) fn choose(folder: &Path, count: usize) -> Result<Vec<PathBuf>> {
     let found = find_objects(&[folder.to_owned()], WalkOptions::default());
     let mut list: Vec<PathBuf> = found
@@ -31,7 +31,7 @@ pub(crate) fn choose(folder: &Path, count: usize) -> Result<Vec<PathBuf>> {
     Ok(list)
 }
 
-/// What identifies a list: the SHA-256 of its lines.
+/// Returns the SHA-256 of the list's lines, which identifies it.
 pub(crate) fn digest(list: &[PathBuf]) -> String {
     let mut hash = Sha256::new();
     for path in list {

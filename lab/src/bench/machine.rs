@@ -1,4 +1,4 @@
-//! Where a measurement was made.
+//! Describes the machine of a measurement.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,20 +7,20 @@ use serde::Serialize;
 
 use crate::child;
 
-/// The machine, as far as it bears on the figures.
+/// The machine's properties that affect the figures.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     cpu: String,
     cpus: usize,
     memory: String,
     kernel: String,
-    /// Type of the file system that the list lies on.
+    /// Type of the file system with the listed files.
     file_system: String,
     distribution: String,
     glibc: String,
 }
 
-/// Versions of what was run.
+/// Versions of the measured tools.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Versions {
     becalm: String,
@@ -31,7 +31,7 @@ pub(crate) struct Versions {
 }
 
 impl Machine {
-    /// This one.
+    /// Describes this machine.
     pub(crate) fn here(folder: &Path) -> Self {
         let folder = folder.to_string_lossy();
         Self {
@@ -47,15 +47,15 @@ impl Machine {
 }
 
 impl Machine {
-    /// Type of the file system that is measured on.
+    /// Returns the type of the measured file system.
     pub(crate) fn file_system(&self) -> &str {
-        // One line for each mount that the folder is seen through.
+        // There is one line for each mount over the folder.
         self.file_system.lines().next().unwrap_or_default()
     }
 }
 
 impl Versions {
-    /// Those installed here.
+    /// Returns the versions of the installed tools.
     pub(crate) fn here(becalm: &Path) -> Self {
         let package = |name: &str| said("dpkg-query", &["-W", "-f", "${Version}", name]);
         Self {
@@ -68,26 +68,26 @@ impl Versions {
     }
 }
 
-/// The load of the last minute: what else the machine did.
+/// Returns the load average of the last minute.
 pub(crate) fn load() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// The day, in UTC.
+/// Returns the date in UTC.
 pub(crate) fn today() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     said("date", &["-u", "-d", &format!("@{}", now.as_secs()), "+%F"])
 }
 
-/// What a command says on its standard output; empty where it says nothing.
+/// Returns a command's standard output, or an empty string if it fails.
 fn said(program: &str, arguments: &[&str]) -> String {
     let mut command = child::command(program);
     command.args(arguments);
     child::succeed(command).map(|text| text.trim().to_owned()).unwrap_or_default()
 }
 
-/// The first value of a name in a file of `name: value` or `name=value` lines.
+/// Returns the first value of a name in a file of `name: value` or `name=value` lines.
 fn field(file: &str, name: &str) -> String {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));

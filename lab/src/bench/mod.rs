@@ -1,10 +1,11 @@
-//! `lab bench`: what becalm costs, beside other tools that answer part of its question.
+//! `lab bench`: measures becalm in comparison with other tools that do part of its work.
 //!
-//! [`check`] measures `becalm check` and writes it down; [`list`] chooses the files,
-//! [`tools`] holds the command lines, [`run`] measures one of them once, [`closures`]
-//! counts what each tool resolved, [`summary`] makes ratios of the rounds, [`machine`]
-//! says where all this was. [`calm`] measures what an index is worth, [`trace`] the cost of
-//! watching a start, [`fix`] that of writing notes, [`loader`] what a patched loader makes of
+//! [`check`] measures `becalm check` and records it. [`list`] chooses the files, [`tools`] has the
+//! command lines, [`run`] measures one of them once, [`closures`] counts the objects that each tool
+//! resolved, [`summary`] computes ratios of the rounds, and [`machine`] describes the machine.
+//! [`calm`] measures the effect of an index, [`trace`] the cost of tracing a start, [`fix`] that of
+//! writing notes, and [`loader`] the effect of notes and package caches with a patched loader.
+//! [`strategies`] counts the misses that each strategy leaves.
 //! notes and package caches, [`strategies`] counts the misses that each strategy leaves.
 
 mod calm;
@@ -32,22 +33,22 @@ pub(crate) use loader::LoaderBench;
 pub(crate) use strategies::StrategiesBench;
 pub(crate) use summary::Spread;
 
-/// What can be measured.
+/// A measurement.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
-    /// `becalm check` beside libtree and lddtree, on one list of files
+    /// `becalm check` in comparison with libtree and lddtree, on one list of files
     Check(CheckBench),
-    /// `becalm fix` and `undo` beside patchelf, on a store of many objects
+    /// `becalm fix` and `undo` in comparison with patchelf, on a store of many objects
     Fix(FixBench),
     /// Misses and system calls of the loader with each strategy, for every program of a store
     Strategies(StrategiesBench),
-    /// Programs of a store by a stock and by a patched loader, with notes and with caches
+    /// Programs of a store with a stock and a patched loader, with notes and with caches
     Loader(LoaderBench),
-    /// Programs of a store as they are, calmed by an index, and in one ordinary directory
+    /// Programs of a store without and with an index, and in one ordinary directory
     Calm {
         #[command(flatten)]
         common: Common,
-        /// This program alone; may be repeated
+        /// Only this program; may be repeated
         #[arg(long, value_name = "NAME")]
         only: Vec<String>,
     },
@@ -55,7 +56,7 @@ pub(crate) enum Bench {
     Trace(Common),
 }
 
-/// What both measurements of starts take.
+/// Options of the measurements of starts.
 #[derive(Args)]
 pub(crate) struct Common {
     /// The store
@@ -64,16 +65,16 @@ pub(crate) struct Common {
     /// The becalm to measure
     #[arg(long, default_value = "target/release/becalm")]
     becalm: PathBuf,
-    /// Rounds; in each, every way is taken once
+    /// Number of rounds; each runs every variant once
     #[arg(long, default_value_t = 20)]
     rounds: usize,
-    /// Where the raw times go, one JSON object
+    /// File for the raw times, one JSON object
     #[arg(long)]
     raw: Option<PathBuf>,
 }
 
 impl Common {
-    /// Writes raw data where that is asked for, with what the machine was.
+    /// Writes the raw data and the machine's description, if the options name a file.
     fn write(&self, mut data: serde_json::Value) -> Result<()> {
         let Some(raw) = &self.raw else { return Ok(()) };
         let read = |file| fs::read_to_string(file).unwrap_or_default().trim().to_owned();
@@ -85,10 +86,10 @@ impl Common {
     }
 }
 
-/// Measures.
+/// Runs a measurement.
 ///
 /// # Errors
-/// A tool is missing or cannot be run, or the raw data cannot be written.
+/// Returns an error if a tool is missing or fails, or the raw data cannot be written.
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Check(args) => check::run(args),

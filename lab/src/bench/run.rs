@@ -1,4 +1,4 @@
-//! One run of one command: its time, its CPU time, its memory.
+//! Measures time, CPU time and memory of one run of a command.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -11,17 +11,17 @@ use serde::Serialize;
 
 use super::tools::Tool;
 
-/// How often the memory of a running process is looked at.
+/// Interval at which the memory of a running process is read.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// What one run took, children of the command included.
+/// Measurement of one run, including the command's children.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Taken {
-    /// From start to end.
+    /// Wall-clock time.
     pub(crate) wall_ms: f64,
-    /// In user mode, all threads together.
+    /// CPU time in user mode, of all threads.
     pub(crate) user_ms: f64,
-    /// In the kernel.
+    /// CPU time in the kernel.
     pub(crate) sys_ms: f64,
 }
 
@@ -31,20 +31,20 @@ impl Taken {
     }
 }
 
-/// Runs a tool with its output thrown away. Its exit status is not judged: a file with
-/// an unresolved library makes each of the tools fail in its own way.
+/// Runs a tool and discards its output. Its exit status is ignored, because an unresolved library
+/// makes each tool fail in its own way.
 ///
 /// # Errors
-/// It cannot be started.
+/// Returns an error if the tool cannot be started.
 pub(crate) fn once(tool: &Tool) -> Result<Taken> {
     let timed = timed(tool.command());
     Ok(timed.with_context(|| format!("{} cannot be started", tool.name))?.0)
 }
 
-/// Runs a command with its output thrown away: what it took, and how it ended.
+/// Runs a command and discards its output. Returns the measurement and the exit status.
 ///
 /// # Errors
-/// It cannot be started.
+/// Returns an error if the command cannot be started.
 pub(crate) fn timed(mut command: Command) -> Result<(Taken, ExitStatus)> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let before = children()?;
@@ -56,10 +56,10 @@ pub(crate) fn timed(mut command: Command) -> Result<(Taken, ExitStatus)> {
     Ok((Taken { wall_ms, user_ms: after.0 - before.0, sys_ms: after.1 - before.1 }, status))
 }
 
-/// Seconds from start to end of a command that succeeds, its output thrown away.
+/// Returns the seconds that a command takes; its output is discarded.
 ///
 /// # Errors
-/// It cannot be started, or it fails.
+/// Returns an error if the command cannot be started or fails.
 pub(super) fn seconds(mut command: Command) -> Result<f64> {
     command.stdin(Stdio::null());
     let shown = format!("{command:?}");
@@ -68,11 +68,11 @@ pub(super) fn seconds(mut command: Command) -> Result<f64> {
     Ok(taken.wall_ms / 1e3)
 }
 
-/// The most memory a tool has resident at once (`VmHWM` of proc(5)), in bytes, looked
-/// at twice a millisecond; of the process itself, not of what it starts.
+/// Returns the maximum resident memory of a tool (`VmHWM` of proc(5)) in bytes, read twice per
+/// millisecond. Only the process itself counts, not its children.
 ///
 /// # Errors
-/// It cannot be started.
+/// Returns an error if the tool cannot be started.
 pub(crate) fn peak_memory(tool: &Tool) -> Result<u64> {
     let mut command = tool.command();
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -88,14 +88,14 @@ pub(crate) fn peak_memory(tool: &Tool) -> Result<u64> {
     Ok(peak)
 }
 
-/// User and kernel time of all children that have ended, in milliseconds.
+/// Returns user and kernel time of all reaped children, in milliseconds.
 fn children() -> Result<(f64, f64)> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let ms = |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / 1e3;
     Ok((ms(usage.user_time()), ms(usage.system_time())))
 }
 
-/// The line `VmHWM:     1234 kB` of a status file of proc(5), in bytes.
+/// Parses the line `VmHWM:     1234 kB` of a status file of proc(5) into bytes.
 pub(super) fn high_water(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

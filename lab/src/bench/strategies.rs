@@ -1,9 +1,9 @@
-//! `lab bench strategies`: the loader's misses and system calls with each strategy, for every
-//! program of one or more stores. It counts and takes no times, so a busy machine changes nothing.
+//! `lab bench strategies`: counts the loader's misses and system calls with each strategy, for
+//! every program of one or more stores. It takes no times, so a busy machine changes nothing.
 //!
-//! As it is, index, absolute and farm are counted by strace. A note and a loader cache of a package
-//! need a patched loader; their misses are those that `becalm check --reads` predicts for the files
-//! that `becalm fix` wrote.
+//! strace counts the starts without a strategy, with an index, with absolute names and with farms.
+//! Notes and the loader caches of packages need a patched loader; their misses are those that
+//! `becalm check --reads` predicts for the files that `becalm fix` wrote.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::field::{becalm, grouped};
 use crate::import::manifest::Manifest;
 use crate::stored::Place;
 
-/// What to count.
+/// Options of the counts.
 #[derive(Args)]
 pub(crate) struct StrategiesBench {
     /// A store; may be repeated
@@ -27,48 +27,49 @@ pub(crate) struct StrategiesBench {
     /// The becalm to use
     #[arg(long, default_value = "target/release/becalm")]
     becalm: PathBuf,
-    /// Where the counts go, one JSON array
+    /// File for the counts, one JSON array
     #[arg(long)]
     raw: Option<PathBuf>,
 }
 
-/// How the programs of a store are started.
+/// A variant of starting a store's programs.
 #[derive(Clone, Copy)]
-enum Way {
+enum Variant {
     Plain,
     Index,
-    /// With a strategy that the machine's own loader follows.
+    /// With a strategy that the machine's own loader supports.
     Fixed(&'static str),
-    /// With one that a patched loader reads.
+    /// With a strategy that needs a patched loader.
     Read(&'static str),
 }
 
-const WAYS: [(&str, Way); 6] = [
-    ("as it is", Way::Plain),
-    ("index", Way::Index),
-    ("note (predicted)", Way::Read("note")),
-    ("ldcache (predicted)", Way::Read("ldcache")),
-    ("absolute", Way::Fixed("absolute")),
-    ("farm", Way::Fixed("farm")),
+const VARIANTS: [(&str, Variant); 6] = [
+    ("as it is", Variant::Plain),
+    ("index", Variant::Index),
+    ("note (predicted)", Variant::Read("note")),
+    ("ldcache (predicted)", Variant::Read("ldcache")),
+    ("absolute", Variant::Fixed("absolute")),
+    ("farm", Variant::Fixed("farm")),
 ];
 
-/// One program, started one way.
+/// Counts of one program in one variant.
 #[derive(Serialize)]
 struct Counted {
     store: PathBuf,
     rpath: bool,
     program: String,
-    way: &'static str,
-    /// Opens and stats of the loader that found nothing.
+    #[serde(rename = "way")]
+    variant: &'static str,
+    /// Failed opens and stats of the loader.
     misses: usize,
     /// System calls of the loader; absent if the misses are predicted.
     calls: Option<usize>,
 }
 
-/// Counts and prints one table a store.
+/// Counts each store and prints a table.
 ///
 /// # Errors
-/// Returns one if a store was not imported, if this is not root, or if a tool fails.
+/// Returns an error if a store was not imported, if this is not root, or if a tool fails.
 pub(super) fn run(args: &StrategiesBench) -> Result<()> {
     let tool = args.becalm.canonicalize().with_context(|| args.becalm.display().to_string())?;
     let mut all = Vec::new();
@@ -84,7 +85,7 @@ pub(super) fn run(args: &StrategiesBench) -> Result<()> {
     Ok(())
 }
 
-/// Every program of a store, each way.
+/// Counts every program of a store in each variant.
 fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
     let store = store.canonicalize().with_context(|| store.display().to_string())?;
     let stored = store.to_str().context("a store with a name in UTF-8")?;
@@ -94,26 +95,26 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
     let index = index.to_str().context("a folder for scratch files with a name in UTF-8")?;
     becalm(tool, &["index", "--store", stored, stored, "-o", index])?;
     let mut all = Vec::new();
-    for (name, way) in WAYS {
+    for (name, variant) in VARIANTS {
         let place = Place::of(&store, None)?;
-        if let Way::Fixed(strategy) | Way::Read(strategy) = way {
+        if let Variant::Fixed(strategy) | Variant::Read(strategy) = variant {
             place.run(|| {
                 becalm(tool, &["fix", "--with", strategy, "--no-sync", "--store", stored, stored])
             })?;
         }
         for program in &manifest.programs {
-            let (misses, calls) = match way {
-                Way::Read(strategy) => {
+            let (misses, calls) = match variant {
+                Variant::Read(strategy) => {
                     (place.run(|| predicted(tool, strategy, stored, &program.path))?, None)
                 }
-                Way::Plain | Way::Fixed(_) => counted(&place, &program.path, &[])?,
-                Way::Index => counted(&place, &program.path, &calm(index))?,
+                Variant::Plain | Variant::Fixed(_) => counted(&place, &program.path, &[])?,
+                Variant::Index => counted(&place, &program.path, &calm(index))?,
             };
             all.push(Counted {
                 store: store.clone(),
                 rpath: manifest.rpath,
                 program: program.name.clone(),
-                way: name,
+                variant: name,
                 misses,
                 calls,
             });
@@ -136,7 +137,7 @@ fn calm(index: &str) -> [String; 2] {
     [format!("LD_AUDIT={index}"), tls.to_owned()]
 }
 
-/// The misses of a start by a loader that reads what a strategy writes.
+/// Returns the predicted misses with a loader that reads the strategy's files.
 fn predicted(tool: &Path, strategy: &str, store: &str, program: &Path) -> Result<usize> {
     let mut command = child::command(tool);
     command.args(["check", "--json", "--reads", strategy, "--store", store]).arg(program);
@@ -149,9 +150,9 @@ fn predicted(tool: &Path, strategy: &str, store: &str, program: &Path) -> Result
 fn print(counted: &[Counted]) {
     let Some(first) = counted.first() else { return };
     let kind = if first.rpath { "DT_RPATH" } else { "DT_RUNPATH" };
-    let names = WAYS.map(|(name, _)| name).join(" | ");
+    let names = VARIANTS.map(|(name, _)| name).join(" | ");
     println!("\n| {}, {kind} | {names} |\n|{}", first.store.display(), " ---: |".repeat(7));
-    let programs = counted.iter().take_while(|it| it.way == first.way);
+    let programs = counted.iter().take_while(|it| it.variant == first.variant);
     for program in programs.map(|it| &it.program) {
         print!("| {program} |");
         for own in counted.iter().filter(|it| it.program == *program) {

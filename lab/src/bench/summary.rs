@@ -1,8 +1,8 @@
-//! Rounds → medians and ratios.
+//! Computes medians and ratios of rounds.
 
 use serde::Serialize;
 
-/// A median and its spread.
+/// A median with its quartiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Spread {
     /// The median.
@@ -11,12 +11,12 @@ pub(crate) struct Spread {
     pub(crate) low: f64,
     /// The upper quartile.
     pub(crate) high: f64,
-    /// How many values there were.
+    /// Number of values.
     pub(crate) count: usize,
 }
 
 impl Spread {
-    /// Of values in any order; of none, all zero.
+    /// Computes the median of values in any order; all fields are zero if there are none.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The command lines that are compared.
+//! The command lines of the compared tools.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,43 +8,43 @@ use serde::Serialize;
 
 use crate::child;
 
-/// One way to ask one tool for a list of files.
+/// A command line of one tool for a list of files.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Tool {
-    /// What it is called in the tables.
+    /// Its name in the tables.
     pub(crate) name: &'static str,
-    /// What it does, as far as it matters for a comparison.
+    /// Its work, as far as that matters for the comparison.
     pub(crate) does: &'static str,
-    /// The command up to the files, paths of this one run left out: they mean nothing
-    /// elsewhere.
+    /// The command up to the files, without the paths of this run, which mean nothing elsewhere.
     pub(crate) shown: String,
     /// The command up to the files.
     #[serde(skip)]
     pub(crate) command: Vec<String>,
-    /// Whether it takes part in every round or in the first few.
+    /// True if it runs in every round, false if only in the first rounds.
     pub(crate) every_round: bool,
-    /// The files; in the raw data they are named once.
+    /// The files; the raw data has them once.
     #[serde(skip)]
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// The tool that all others are compared with.
+/// Name of the tool that all others are compared with.
 pub(crate) const OURS: &str = "becalm";
-/// The same command again, which must come out equal.
+/// Name of the same command as a control; its ratio must be 1.
 pub(crate) const CONTROL: &str = "becalm again";
-/// A folder instead of a list, which the other tools do not take.
+/// A folder instead of a list, which the other tools do not accept.
 pub(crate) const FOLDER: &str = "becalm, folder";
-/// libtree, a process a file.
+/// libtree, one process per file.
 pub(crate) const LIBTREE_EACH: &str = "libtree, each file";
-/// libtree with every subtree written out.
+/// libtree, which repeats every subtree.
 pub(crate) const LIBTREE_ALL: &str = "libtree -vvv";
-/// libtree with each library once in the whole run.
+/// libtree, which lists each library once per run.
 pub(crate) const LIBTREE_ONCE: &str = "libtree -vv";
 /// lddtree.
 pub(crate) const LDDTREE: &str = "lddtree";
 
 impl Tool {
-    /// A tool of every round, without files. `names` are paths and what is shown for them.
+    /// Creates a tool that runs in every round, without files. `names` has paths and the text shown
+    /// for them.
     fn new(
         name: &'static str,
         does: &'static str,
@@ -65,7 +65,7 @@ impl Tool {
         }
     }
 
-    /// The command, ready to be started.
+    /// Returns the command, ready to start.
     pub(crate) fn command(&self) -> Command {
         let mut command = child::command(&self.command[0]);
         command.args(&self.command[1..]).args(&self.files);
@@ -73,10 +73,10 @@ impl Tool {
     }
 }
 
-/// All of them. `list_file` has a file a line.
+/// Returns all tools. `list_file` has one file per line.
 ///
 /// # Errors
-/// A tool is not installed where Debian puts it.
+/// Returns an error if a tool is not installed where Debian installs it.
 pub(crate) fn all(
     becalm: &Path,
     folder: &Path,
@@ -122,7 +122,7 @@ pub(crate) fn all(
     ])
 }
 
-/// The start of the smallest program, and of becalm to look at it.
+/// Returns the start of the smallest program, and becalm's check of it.
 pub(crate) fn starts(becalm: &Path) -> Vec<Tool> {
     let becalm = text(becalm);
     let names = [(becalm.as_str(), "becalm")];

@@ -1,7 +1,7 @@
-//! The cost of watching: the same start in several ways, turn by turn, so that what else
-//! the machine does meets all of them; untraced takes part twice, as a control. Ratios are
-//! taken within a round; their median and quartiles are told. And the tracer's memory on
-//! ever more lookups.
+//! Measures the cost of tracing: the same start in several variants, in turn, so that disturbances
+//! affect all of them alike. The untraced variant runs twice as a control. Ratios are computed
+//! within a round; their median and quartiles are printed. This also measures the tracer's memory
+//! for growing numbers of lookups.
 
 use std::process::{Command, Stdio};
 
@@ -12,15 +12,16 @@ use super::run::seconds;
 use super::{Common, Spread};
 use crate::stored;
 
-/// The programs, each with arguments that make it end by itself.
+/// The programs, with arguments that make them exit.
 const PROGRAMS: [(&str, &[&str]); 3] =
     [("inkscape", &["--version"]), ("convert-im6.q16", &["--version"]), ("bash", &["-c", ":"])];
 
-/// What keeps a command and all it starts on the first processor.
+/// A command prefix that pins a command and its children to the first processor.
 const ONE_CPU: [&str; 3] = ["taskset", "-c", "0"];
 
-/// The ways, untraced first; what precedes the program on the command line.
-fn ways(becalm: &str) -> Vec<(&'static str, Vec<&str>)> {
+/// Returns the variants, the untraced one first, each with the words before the program on the
+/// command line.
+fn variants(becalm: &str) -> Vec<(&'static str, Vec<&str>)> {
     let trace = [becalm, "trace", "-o", "/dev/null", "--"];
     let bpf = ["strace", "-f", "--seccomp-bpf", "-e", "trace=%file", "-o", "/dev/null"];
     vec![
@@ -41,7 +42,7 @@ fn ways(becalm: &str) -> Vec<(&'static str, Vec<&str>)> {
     ]
 }
 
-/// Measures and prints one table a program, and one of memory.
+/// Measures each program and prints a table, then a table of memory.
 pub(super) fn run(args: &Common) -> Result<()> {
     let Common { store, becalm, rounds, .. } = args;
     let becalm = becalm.canonicalize().with_context(|| becalm.display().to_string())?;
@@ -50,7 +51,7 @@ pub(super) fn run(args: &Common) -> Result<()> {
     for (name, arguments) in PROGRAMS {
         let program = stored::program(store, name)?;
         let program = program.to_str().context("a path that is no UTF-8")?;
-        all.extend(starts(&ways(becalm), (name, program, arguments), *rounds)?);
+        all.extend(starts(&variants(becalm), (name, program, arguments), *rounds)?);
     }
     let shell = stored::program(store, "bash")?;
     let shell = shell.to_str().context("a path that is no UTF-8")?;
@@ -60,15 +61,15 @@ pub(super) fn run(args: &Common) -> Result<()> {
 
 /// Measures the starts of one program and prints its table.
 fn starts(
-    ways: &[(&'static str, Vec<&str>)],
+    variants: &[(&'static str, Vec<&str>)],
     (name, program, arguments): (&str, &str, &[&str]),
     rounds: usize,
 ) -> Result<Vec<Value>> {
-    let mut times = vec![Vec::new(); ways.len()];
-    // The first round warms the caches and is not counted.
+    let mut times = vec![Vec::new(); variants.len()];
+    // The first round fills the caches and is not counted.
     for round in 0..=rounds {
-        for (way, times) in ways.iter().zip(&mut times) {
-            let seconds = once(&[&way.1[..], &[program], arguments].concat())?;
+        for (variant, times) in variants.iter().zip(&mut times) {
+            let seconds = once(&[&variant.1[..], &[program], arguments].concat())?;
             if round > 0 {
                 times.push(seconds);
             }
@@ -83,25 +84,25 @@ fn starts(
         "quartiles",
         "added ms"
     );
-    for (way, own) in ways.iter().zip(&times) {
+    for (variant, own) in variants.iter().zip(&times) {
         let pairs = own.iter().zip(&times[0]);
         let ratios = Spread::of(pairs.clone().map(|(one, untraced)| one / untraced));
         let added = Spread::of(pairs.map(|(one, untraced)| one - untraced));
         println!(
             "  {:<32}{:>10.1}{:>12.2}  {:<16}{:>10.1}",
-            way.0,
+            variant.0,
             1000.0 * Spread::of(own.iter().copied()).median,
             ratios.median,
             format!("{:.2} to {:.2}", ratios.low, ratios.high),
             1000.0 * added.median
         );
     }
-    let row = |(way, own): (&(&str, Vec<&str>), Vec<f64>)| json!({ "program": name, "way": way.0, "seconds": own });
-    Ok(ways.iter().zip(times).map(row).collect())
+    let row = |(variant, own): (&(&str, Vec<&str>), Vec<f64>)| json!({ "program": name, "way": variant.0, "seconds": own });
+    Ok(variants.iter().zip(times).map(row).collect())
 }
 
-/// The tracer's peak memory while a shell looks for missing files, each in a directory of
-/// its own. The shell's parent is the tracer.
+/// Measures the tracer's maximum memory while a shell looks up missing files, each in a directory
+/// of its own. The shell's parent is the tracer.
 fn memory(becalm: &str, shell: &str) -> Result<Vec<Value>> {
     let script = "i=0; while [ $i -lt $N ]; do [ -e /nonexistent-becalm/$i/x ]; i=$((i+1)); done
         while read name size unit; do [ $name = VmHWM: ] && echo $size; done </proc/$PPID/status";

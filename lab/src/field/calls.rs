@@ -1,4 +1,4 @@
-//! System calls of whole starts, and the opens among them that find no library.
+//! Counts system calls of whole starts and their failed opens of libraries.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 use super::{Calls, Row, becalm, grouped, trace};
 use crate::stored::{Place, program, set_libc};
 
-/// A program, the arguments that make it end by itself, and what is said of it elsewhere.
+/// A program, arguments that make it exit, and its published figures.
 struct Known {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// As it is: what the Guix loader cache's authors, the makers of devenv (imagemagick) and
-    /// of shrinkwrap (emacs' second figure) counted.
+    /// Without a strategy: the figures of the authors of Guix's loader cache, of devenv
+    /// (imagemagick) and of shrinkwrap (the second figure of emacs).
     storm: &'static str,
     /// With absolute names (shrinkwrap).
     absolute: &'static str,
@@ -59,20 +59,20 @@ const PROGRAMS: [Known; 5] = [
     },
 ];
 
-/// A way to start a program.
-struct Way<'a> {
+/// A variant of the start.
+struct Variant<'a> {
     name: &'a str,
     theirs: fn(&Known) -> &'static str,
     environment: Vec<(&'a str, String)>,
 }
 
-/// Each program as it is and with each cure.
+/// Counts each program without a strategy and with each strategy.
 pub(super) fn rows(tool: &Path, store: &Path, libraries: &[PathBuf]) -> Result<Vec<Row>> {
     let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
     let store = store.canonicalize().with_context(|| store.display().to_string())?;
     let stored = store.to_str().context("a store with a name in UTF-8")?;
     let fix = |strategy| ["fix", "--with", strategy, "--no-sync", "--store", stored, stored];
-    let plain = Way { name: "as it is", theirs: |known| known.storm, environment: Vec::new() };
+    let plain = Variant { name: "as it is", theirs: |known| known.storm, environment: Vec::new() };
     let mut rows = all(&store, &plain)?;
 
     let scratch = tempfile::tempdir()?;
@@ -81,37 +81,37 @@ pub(super) fn rows(tool: &Path, store: &Path, libraries: &[PathBuf]) -> Result<V
     becalm(&tool, &["index", "--store", stored, stored, "-o", index])?;
     let tunable = ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=4096".to_owned());
     let environment = vec![("LD_AUDIT", index.to_owned()), tunable];
-    rows.extend(all(&store, &Way { name: "index", theirs: |_| "", environment })?);
+    rows.extend(all(&store, &Variant { name: "index", theirs: |_| "", environment })?);
 
     rows.extend(Place::of(&store, None)?.run(|| {
         becalm(&tool, &fix("absolute"))?;
         let theirs = |known: &Known| known.absolute;
-        all(&store, &Way { name: "absolute", theirs, environment: Vec::new() })
+        all(&store, &Variant { name: "absolute", theirs, environment: Vec::new() })
     })?);
 
     if !libraries.is_empty() {
         rows.extend(Place::of(&store, None)?.run(|| {
             becalm(&tool, &fix("ldcache"))?;
             set_libc(&store, libraries)?;
-            // A C library that was built for another prefix looks for these there.
+            // A C library that was built for another prefix searches for its character sets there.
             let gconv = gconv().map(|folder| vec![("GCONV_PATH", folder)]);
             let environment = gconv.unwrap_or_default();
-            all(&store, &Way { name: "ldcache", theirs: |known| known.cached, environment })
+            all(&store, &Variant { name: "ldcache", theirs: |known| known.cached, environment })
         })?);
     }
     Ok(rows)
 }
 
-fn all(store: &Path, way: &Way<'_>) -> Result<Vec<Row>> {
+fn all(store: &Path, variant: &Variant<'_>) -> Result<Vec<Row>> {
     let row = |known: &Known| {
         let path = program(store, known.name)?;
         let mut command = vec![path.to_str().context("a path in UTF-8")?];
         command.extend(known.arguments);
         let environment: Vec<(&str, &str)> =
-            way.environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let what = format!("{} {}, {}", known.name, known.arguments.join(" "), way.name);
+            variant.environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let what = format!("{} {}, {}", known.name, known.arguments.join(" "), variant.name);
         let calls = trace(&command, &environment).with_context(|| what.clone())?;
-        Ok(Row { what, theirs: (way.theirs)(known).to_owned(), ours: words(&calls) })
+        Ok(Row { what, theirs: (variant.theirs)(known).to_owned(), ours: words(&calls) })
     };
     PROGRAMS.iter().map(row).collect()
 }
@@ -126,7 +126,7 @@ fn words(calls: &Calls) -> String {
     )
 }
 
-/// Where the machine's C library keeps its character sets.
+/// Returns the directory with the character sets of the machine's C library.
 fn gconv() -> Option<String> {
     let mut folders = fs::read_dir("/usr/lib")
         .ok()?

@@ -1,5 +1,5 @@
-//! What directories of links leave of a storm: for the program alone, and for every object of
-//! its closure.
+//! Counts the misses that remain with directories of links: for the program alone, and for every
+//! object of its closure.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use anyhow::{Context, Result};
 use super::{Row, becalm, grouped, trace};
 use crate::stored::{Place, program};
 
-/// Programs, with what the makers of devenv found for one of its kind: a wide run path, and a
-/// narrow one above a large closure.
+/// Programs with the figures of devenv's authors for a similar one: one with a wide run path, and
+/// one with a narrow run path and a large closure.
 const PROGRAMS: [(&str, [&str; 3]); 3] = [
     ("convert-im6.q16", ["1,225 (magick, 91 libraries, 35 directories)", "213 (−83 %)", ""]),
     ("nix", ["486 (devenv, 83 libraries, 12 directories)", "392 (−19 %)", "88 (−82 %)"]),
     ("inkscape", ["", "", ""]),
 ];
 
-/// Failing opens of `.so` files, as the blog counts them.
+/// Counts failed opens of `.so` files, as the blog post does.
 pub(super) fn rows(tool: &Path, store: &Path) -> Result<Vec<Row>> {
     let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
     let store = store.canonicalize().with_context(|| store.display().to_string())?;

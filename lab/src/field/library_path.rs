@@ -1,5 +1,5 @@
-//! The directories that a loader makes of a few entries of `LD_LIBRARY_PATH`: the story of a
-//! shell that opened 209 of them to find one library.
+//! Counts the directories that a loader derives from a few entries of `LD_LIBRARY_PATH`: a
+//! published example is a shell that searched 209 of them for one library.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use crate::child;
 use crate::elf::Dynamic;
 use crate::fixture::search_path;
 
-/// Entries of the story's `LD_LIBRARY_PATH`.
+/// Number of entries in the example's `LD_LIBRARY_PATH`.
 const ENTRIES: usize = 13;
 
-/// Counts, for each loader, the directories of the first search, and what it then tries.
+/// Counts, for each loader, the directories of the first search and the tried files.
 pub(super) fn rows(loaders: &[PathBuf]) -> Result<Vec<Row>> {
     let scratch = tempfile::tempdir()?;
     let built = search_path::library_path(scratch.path(), ENTRIES, 1)?;
@@ -25,7 +25,7 @@ pub(super) fn rows(loaders: &[PathBuf]) -> Result<Vec<Row>> {
         let mut command = child::command(loader);
         command.env("LD_DEBUG", "libs").env("LD_LIBRARY_PATH", path);
         command.arg("--list").arg(&built.program);
-        // A program made for a later release is not listed, but it is searched for.
+        // A program for a later release is not listed, but its libraries are searched for.
         let said = child::finish(command)?;
         let (dirs, tried) = searched(&said.stdout, &said.stderr);
         let theirs = if rows.is_empty() { "209 directories" } else { "" };
@@ -38,8 +38,8 @@ pub(super) fn rows(loaders: &[PathBuf]) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The release of the C library that a loader belongs to: what it says of itself, or, before
-/// 2.33, what its file is called.
+/// Returns the release of a loader's C library: from its own output or, before 2.33, from its file
+/// name.
 fn release(loader: &Path) -> Result<String> {
     let mut command = child::command(loader);
     command.arg("--version");
@@ -53,7 +53,8 @@ fn release(loader: &Path) -> Result<String> {
     }
 }
 
-/// Directories of the first search that `LD_LIBRARY_PATH` made, and the files tried in it.
+/// Returns the number of directories of the first search that `LD_LIBRARY_PATH` caused, and of the
+/// files tried in it.
 fn searched(stdout: &str, stderr: &str) -> (usize, usize) {
     let lines = stdout.lines().chain(stderr.lines());
     let (mut dirs, mut tried) = (0, 0);

@@ -1,5 +1,5 @@
-//! A program of many libraries on a file system on which every lookup of a name takes its
-//! time, as over a network: as it is, and with absolute names.
+//! Measures a program of many libraries on a file system with slow lookups, as over a network:
+//! without a strategy, and with absolute names.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,15 +11,15 @@ use crate::bench::Spread;
 use crate::child;
 use crate::fixture::search_path;
 
-/// How large, and how slow.
+/// Size of the program and delay of a lookup.
 pub(super) struct Shape {
     pub(super) libraries: usize,
     pub(super) dirs: usize,
     pub(super) delay_us: u64,
 }
 
-/// Times both, turn by turn, the fix made and taken back in each; the ratio is the median of
-/// the rounds.
+/// Measures both variants in turn, applying and undoing the fix in each round. The ratio is the
+/// median of the rounds.
 pub(super) fn rows(tool: &Path, shape: &Shape, rounds: usize) -> Result<Vec<Row>> {
     let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
     let scratch = tempfile::tempdir()?;
@@ -42,8 +42,8 @@ pub(super) fn rows(tool: &Path, shape: &Shape, rounds: usize) -> Result<Vec<Row>
         "{} libraries in {} directories, {} µs a lookup",
         shape.libraries, shape.dirs, shape.delay_us
     );
-    let row = |way: &str, theirs: &str, ours: String| Row {
-        what: format!("{what}, {way}"),
+    let row = |variant: &str, theirs: &str, ours: String| Row {
+        what: format!("{what}, {variant}"),
         theirs: theirs.to_owned(),
         ours,
     };
@@ -62,7 +62,8 @@ pub(super) fn rows(tool: &Path, shape: &Shape, rounds: usize) -> Result<Vec<Row>
     ])
 }
 
-/// Seconds of one start on the slow file system; its mount, a few milliseconds, included.
+/// Returns the seconds of one start on the slow file system, including a few milliseconds for its
+/// mount.
 fn slow(dir: &Path, program: &str, delay_us: u64) -> Result<f64> {
     let mut command = child::command(std::env::current_exe()?);
     command.args(["slowfs", "--delay-us", &delay_us.to_string()]).args([dir, dir]).arg("--");

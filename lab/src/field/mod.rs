@@ -1,10 +1,10 @@
-//! `lab field`: the figures that this field is known by, made again here: what others found,
-//! beside what the same change does to the programs of this lab.
+//! `lab field`: measures published figures again, with the programs of this lab.
 //!
-//! [`calls`] counts system calls and failing opens, as it is and cured; [`farms`] what a
-//! directory of links for one object, and for all of them, leaves; [`many`] times a program of
-//! 900 libraries on a slow file system; [`library_path`] counts the directories that an old
-//! loader makes of a few. Copies stand in the store's place ([`crate::stored`]).
+//! [`calls`] counts system calls and failed opens, with and without strategies. [`farms`] counts
+//! the misses with a directory of links for one object and for all objects. [`many`] measures a
+//! program of 900 libraries on a slow file system. [`library_path`] counts the directories that an
+//! old loader derives from a few entries. Copies are mounted at the store's path
+//! ([`crate::stored`]).
 
 mod calls;
 mod farms;
@@ -21,11 +21,11 @@ use serde::Serialize;
 
 use crate::child;
 
-/// Which figures.
+/// A set of figures.
 #[derive(Subcommand)]
 pub(crate) enum Field {
-    /// System calls and failing opens of five programs: as they are, with absolute names, with
-    /// an index, and with loader caches where a loader that reads them is given
+    /// System calls and failed opens of five programs: without a strategy, with absolute names,
+    /// with an index, and with loader caches if a loader that reads them is given
     Calls {
         #[command(flatten)]
         common: Common,
@@ -35,27 +35,28 @@ pub(crate) enum Field {
         #[arg(long, value_name = "DIR")]
         libraries: Vec<PathBuf>,
     },
-    /// Failing opens with directories of links: for the program alone, and for every object
+    /// Failed opens with directories of links: for the program alone, and for every object
     Farms {
         #[command(flatten)]
         common: Common,
         #[command(flatten)]
         stored: Stored,
     },
-    /// A program of many libraries on a slow file system, as it is and with absolute names
+    /// A program of many libraries on a slow file system, without a strategy and with absolute
+    /// names
     Many {
         #[command(flatten)]
         common: Common,
-        /// Libraries
+        /// Number of libraries
         #[arg(long, default_value_t = 900)]
         libraries: usize,
-        /// Directories that they are spread over
+        /// Number of directories for them
         #[arg(long, default_value_t = 35)]
         dirs: usize,
-        /// How long a lookup of a name takes, in microseconds
+        /// Duration of a lookup, in microseconds
         #[arg(long, default_value_t = 1000)]
         delay_us: u64,
-        /// Rounds
+        /// Number of rounds
         #[arg(long, default_value_t = 3)]
         rounds: usize,
     },
@@ -63,24 +64,24 @@ pub(crate) enum Field {
     LibraryPath {
         #[command(flatten)]
         common: Common,
-        /// Loaders to ask; the machine's own is asked as well
+        /// Loaders to run, in addition to the machine's own
         #[arg(long, value_name = "LD.SO")]
         loader: Vec<PathBuf>,
     },
 }
 
-/// What all of them take.
+/// Options of all figures.
 #[derive(Args)]
 pub(crate) struct Common {
     /// The becalm to use
     #[arg(long, default_value = "target/release/becalm")]
     becalm: PathBuf,
-    /// Where the figures go as JSON, beside the table that is printed
+    /// File for the figures as JSON, in addition to the printed table
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
 }
 
-/// Which store the programs are of.
+/// The store of the programs.
 #[derive(Args)]
 pub(crate) struct Stored {
     /// The store
@@ -88,21 +89,21 @@ pub(crate) struct Stored {
     store: PathBuf,
 }
 
-/// One figure of the field, and ours.
+/// A published figure and the one measured here.
 #[derive(Debug, Serialize)]
 struct Row {
-    /// What was counted, of what.
+    /// The counted quantity.
     what: String,
-    /// What others found; empty where it is ours alone.
+    /// The published figure; empty if there is none.
     theirs: String,
-    /// What was found here.
+    /// The figure measured here.
     ours: String,
 }
 
-/// Makes the figures, prints them as a table, and writes them down where that is asked for.
+/// Measures the figures, prints them as a table, and writes them if the options name a file.
 ///
 /// # Errors
-/// A store, a loader, becalm or strace that is not there; mounts without root.
+/// Returns an error if a store, a loader, becalm or strace is missing, or if mounting needs root.
 pub(crate) fn run(args: &Field) -> Result<()> {
     let (common, rows) = match args {
         Field::Calls { common, stored, libraries } => {
@@ -126,27 +127,27 @@ pub(crate) fn run(args: &Field) -> Result<()> {
     Ok(())
 }
 
-/// What a start asks of the kernel, as strace tells it.
+/// The system calls of a start, counted by strace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Calls {
     all: usize,
     failed: usize,
-    /// Opens of a name with `.so` in it that found nothing.
+    /// Failed opens of a name with `.so` in it.
     missed_opens: usize,
-    /// The like of every other call that looks for a name.
+    /// Failed other calls on such a name.
     missed_stats: usize,
 }
 
-/// Runs a command to its end under strace, with the processes it starts.
+/// Runs a command and its children under strace.
 ///
 /// # Errors
-/// strace is missing, or the command fails.
+/// Returns an error if strace is missing or the command fails.
 fn trace(command: &[&str], environment: &[(&str, &str)]) -> Result<Calls> {
     let log = tempfile::NamedTempFile::new()?;
     let mut strace: Command = child::command("strace");
     strace.args(["-f", "-q", "-s", "4096", "-o"]).arg(log.path());
     for (name, value) in environment {
-        // The variable must not reach strace itself.
+        // The variable must not affect strace itself.
         strace.arg("-E").arg(format!("{name}={value}"));
     }
     strace.args(command);
@@ -157,8 +158,7 @@ fn trace(command: &[&str], environment: &[(&str, &str)]) -> Result<Calls> {
 fn count(log: &str) -> Calls {
     let mut calls = Calls { all: 0, failed: 0, missed_opens: 0, missed_stats: 0 };
     for line in log.lines() {
-        // The process's number stands before the call; a call that another process broke in
-        // on is told a second time when it ends.
+        // The process id precedes the call. An interrupted call has a second line when it ends.
         let call = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
         if !call.starts_with(|c: char| c.is_ascii_lowercase()) || !call.contains(" = ") {
             continue;
@@ -173,7 +173,7 @@ fn count(log: &str) -> Calls {
     calls
 }
 
-/// A number as a table shows it.
+/// Formats a number for a table.
 pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -186,10 +186,10 @@ pub(crate) fn grouped(number: usize) -> String {
     text
 }
 
-/// Runs becalm with its output thrown away.
+/// Runs becalm and discards its output.
 ///
 /// # Errors
-/// It cannot be run, or it fails; finding something is no failure.
+/// Returns an error if becalm cannot be run or fails; findings are no failure.
 pub(crate) fn becalm(becalm: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = child::command(becalm);
     command.args(arguments);

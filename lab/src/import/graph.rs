@@ -1,4 +1,4 @@
-//! The objects of some programs and who needs what, as the real loader says.
+//! Reads the closures of programs from the real loader's output.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -10,28 +10,28 @@ use crate::elf::Dynamic;
 use crate::loader;
 use crate::programs::Program;
 
-/// What an object is to the programs.
+/// Kind of an object.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
-    /// A program asked for.
+    /// A requested program.
     Program,
-    /// A library of a closure, or a further object asked for.
+    /// A library of a closure, or an additional requested object.
     Library,
-    /// The interpreter the programs name.
+    /// The interpreter of the programs.
     Loader,
 }
 
 /// One object of this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: Kind,
     /// Its dynamic section.
     pub(crate) dynamic: Dynamic,
-    /// Each needed string, in order, and the real file that answers it.
+    /// Each needed string, in order, and the real file that the loader found.
     pub(crate) needs: Vec<(String, PathBuf)>,
 }
 
@@ -40,21 +40,21 @@ pub(crate) struct Source {
 pub(crate) struct Graph {
     /// Every object.
     pub(crate) sources: BTreeMap<PathBuf, Source>,
-    /// Every program, its real path, and the real paths of its closure in
-    /// load order, itself first and the loader included.
+    /// Every program with its real path and the real paths of its closure in load order. The
+    /// program is the first, and the loader is included.
     pub(crate) programs: Vec<(Program, Vec<PathBuf>)>,
-    /// The further objects asked for, by real path.
+    /// The additional requested objects, by real path.
     pub(crate) extras: Vec<PathBuf>,
-    /// The real path of the interpreter all programs share.
+    /// The real path of the interpreter of all programs.
     pub(crate) loader: PathBuf,
 }
 
 impl Graph {
-    /// Asks the loader for every closure and reads every object once.
+    /// Runs the loader for every closure and reads every object once.
     ///
     /// # Errors
-    /// A library is missing, an object cannot be read, or the programs do not
-    /// share one interpreter.
+    /// Returns an error if a library is missing, an object cannot be read, or the programs have
+    /// different interpreters.
     pub(crate) fn build(programs: &[Program], extras: &[PathBuf]) -> Result<Self> {
         let interpreter = shared_interpreter(programs)?;
         let mut graph = Graph {
@@ -79,7 +79,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// The real paths of all objects.
+    /// Returns the real paths of all objects.
     pub(crate) fn paths(&self) -> BTreeSet<PathBuf> {
         self.sources.keys().cloned().collect()
     }
@@ -114,7 +114,7 @@ impl Graph {
     }
 }
 
-/// The loader's answer for one root.
+/// The loader's output for one root.
 struct Answer {
     order: Vec<PathBuf>,
     dynamic: HashMap<PathBuf, Dynamic>,
@@ -129,7 +129,7 @@ impl Answer {
             by_name: HashMap::new(),
         };
         let mut listed = loader::list(interpreter, root)?;
-        // The loader names itself only where an object needs it.
+        // The loader lists itself only if an object needs it.
         let own = interpreter.to_path_buf();
         listed.push(loader::Listed { needed: String::new(), path: Some(own) });
         for line in listed {

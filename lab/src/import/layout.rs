@@ -1,4 +1,4 @@
-//! Where each object goes in the store and which run path it gets.
+//! Plans the place and the run path of each object in the store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -9,59 +9,59 @@ use super::graph::{Graph, Kind, Source};
 use crate::dpkg::{self, Package};
 use crate::programs::Program;
 
-/// One object's place in the store.
+/// An object's place in the store.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
-    /// The real file it is made from.
+    /// The real file from which it is made.
     pub(crate) original: PathBuf,
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: Kind,
     /// Its package.
     pub(crate) package: Package,
     /// Its file in the store.
     pub(crate) path: PathBuf,
-    /// Further names beside it: needed strings that are not its soname.
+    /// Other names in the same directory: needed strings that differ from its soname.
     pub(crate) links: BTreeSet<String>,
-    /// Each needed string, in order, and the store's file that must answer it.
+    /// Each needed string, in order, and the store's file that must be found for it.
     pub(crate) needs: Vec<(String, PathBuf)>,
-    /// Its run path, absolute directories in search order.
+    /// Its run path: absolute directories in search order.
     pub(crate) run_path: Vec<PathBuf>,
-    /// The interpreter to be set.
+    /// The interpreter to set.
     pub(crate) interpreter: Option<PathBuf>,
-    /// Copied as it is: the loader and libc, which no tool may rewrite, and
-    /// objects in which there is nothing to change.
+    /// True if it is copied unchanged: the loader and libc, which no tool may rewrite, and objects
+    /// without anything to change.
     pub(crate) untouched: bool,
 }
 
-/// The whole store, planned.
+/// The plan of a whole store.
 #[derive(Debug)]
 pub(crate) struct Layout {
     /// Its root, absolute.
     pub(crate) store: PathBuf,
     /// The store's own loader, or the system's.
     pub(crate) loader: PathBuf,
-    /// Run paths are `DT_RPATH`, and the C library is the system's.
+    /// True if run paths are `DT_RPATH` and the C library is the system's.
     pub(crate) rpath: bool,
-    /// Every object, by place.
+    /// Every object, ordered by place.
     pub(crate) objects: Vec<Placed>,
-    /// Every program, its place, and its closure in load order.
+    /// Every program with its place and its closure in load order.
     pub(crate) programs: Vec<(Program, PathBuf, Vec<PathBuf>)>,
-    /// The originals of the further objects asked for.
+    /// The originals of the additional requested objects.
     pub(crate) extras: Vec<PathBuf>,
-    /// Links to data that a program looks for beside itself: link, target.
+    /// Links and targets of data that a program searches for relative to itself.
     pub(crate) data: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Directories that a program looks for relative to itself and cannot start
-/// without: its package, the directory's name. They are linked, not copied:
-/// what a program opens at run time is not its closure.
+/// Directories that a program searches for relative to itself and without which it does not start:
+/// its package and the directory's name. They are linked and not copied, because files opened at
+/// run time are not part of a closure.
 const DATA: [(&str, &str); 1] = [("emacs-nox", "native-lisp")];
 
 impl Layout {
     /// Gives every object of `graph` its place below `store`.
     ///
     /// # Errors
-    /// Two files would take the same place.
+    /// Returns an error if two files would get the same place.
     pub(crate) fn plan(
         store: &Path,
         graph: &Graph,
@@ -119,12 +119,12 @@ impl Layout {
         })
     }
 
-    /// True for a file that stays where it is.
+    /// Returns true for a file that stays where it is.
     pub(crate) fn is_of_system(&self, path: &Path) -> bool {
         self.rpath && !path.starts_with(&self.store)
     }
 
-    /// The place of `original`'s copy.
+    /// Returns the place of `original`'s copy.
     pub(crate) fn object(&self, path: &Path) -> Option<&Placed> {
         let index = self.objects.binary_search_by(|placed| placed.path.as_path().cmp(path));
         index.ok().map(|index| &self.objects[index])
@@ -141,7 +141,7 @@ fn place(store: &Path, original: &Path, source: &Source, package: &Package) -> P
     }
 }
 
-/// The links of [`DATA`], each at its place below `/usr`.
+/// Returns the links of [`DATA`], each in its place below `/usr`.
 fn data(store: &Path, objects: &[Placed]) -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut links = Vec::new();
     for program in objects.iter().filter(|placed| placed.kind == Kind::Program) {
@@ -159,7 +159,7 @@ fn data(store: &Path, objects: &[Placed]) -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(links)
 }
 
-/// Needed strings that differ from the name of the file that answers them.
+/// Returns the needed strings that differ from the name of the file found for them.
 fn links<'g>(
     graph: &'g Graph,
     places: &HashMap<&Path, PathBuf>,
@@ -205,8 +205,8 @@ fn placed(
     }
 }
 
-/// One directory for each package that the needed strings come from: the
-/// object's own first, the others in order of need.
+/// Returns one directory for each package of the needed strings: first the object's own, then the
+/// others in order of need.
 fn run_path(path: &Path, needs: &[(String, PathBuf)]) -> Vec<PathBuf> {
     let own = path.parent().and_then(Path::parent).map(|package| package.join("lib"));
     let mut dirs: Vec<PathBuf> = Vec::new();

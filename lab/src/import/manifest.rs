@@ -1,4 +1,4 @@
-//! `manifest.json`: what a store holds and what each object was made from.
+//! `manifest.json`: lists a store's objects and their originals.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,20 +19,20 @@ const NAME: &str = "manifest.json";
 /// A store's table of contents. All paths are absolute, as run paths are.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// Names this shape.
+    /// Identifies this format.
     pub(crate) schema: String,
     /// The store's root.
     pub(crate) store: PathBuf,
-    /// The tool that wrote the run paths, and its version.
+    /// The name and version of the tool that wrote the run paths.
     pub(crate) patchelf: String,
     /// The store's own loader, or the system's.
     pub(crate) loader: PathBuf,
-    /// Run paths are `DT_RPATH`, and the C library is the system's.
+    /// True if run paths are `DT_RPATH` and the C library is the system's.
     #[serde(default)]
     pub(crate) rpath: bool,
     /// Every program, by name.
     pub(crate) programs: Vec<ProgramEntry>,
-    /// Originals of objects that no program needs, asked for by name.
+    /// Originals of requested objects that no program needs.
     pub(crate) extras: Vec<PathBuf>,
     /// Every object, by path.
     pub(crate) objects: Vec<ObjectEntry>,
@@ -43,14 +43,14 @@ pub(crate) struct Manifest {
 /// A program of the store.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ProgramEntry {
-    /// The lab's name of it.
+    /// Its name in the lab.
     pub(crate) name: String,
     /// Its file in the store.
     pub(crate) path: PathBuf,
-    /// The file it was made from.
+    /// The file from which it was made.
     pub(crate) original: PathBuf,
-    /// Its closure in load order, itself first, the loader last unless an
-    /// object needs it.
+    /// Its closure in load order. The program is the first; the loader is the last unless an object
+    /// needs it.
     pub(crate) closure: Vec<PathBuf>,
 }
 
@@ -59,9 +59,9 @@ pub(crate) struct ProgramEntry {
 pub(crate) struct ObjectEntry {
     /// Its file in the store.
     pub(crate) path: PathBuf,
-    /// The file it was made from.
+    /// The file from which it was made.
     pub(crate) original: PathBuf,
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: Kind,
     /// The name of its package's directory.
     pub(crate) package: String,
@@ -69,13 +69,13 @@ pub(crate) struct ObjectEntry {
     pub(crate) needed: Vec<String>,
     /// Its run path.
     pub(crate) run_path: Vec<PathBuf>,
-    /// Further names beside it.
+    /// Other names in the same directory.
     pub(crate) links: BTreeSet<String>,
     /// Its size in bytes.
     pub(crate) size: u64,
     /// The original's size in bytes.
     pub(crate) original_size: u64,
-    /// The original's and its own time of modification, nanoseconds since 1970.
+    /// Modification times of the original and of this file, nanoseconds since 1970.
     pub(crate) modified_ns: u128,
 }
 
@@ -90,11 +90,11 @@ pub(crate) struct PackageEntry {
 }
 
 impl Manifest {
-    /// The manifest of the store at `store`; `None` when it has none.
+    /// Reads the manifest of the store at `store`. Returns `None` if it has none.
     ///
     /// # Errors
-    /// It cannot be read, has another shape, or belongs to another place:
-    /// a store's run paths are absolute, so it cannot be moved.
+    /// Returns an error if it cannot be read, has another format, or belongs to another path: a
+    /// store's run paths are absolute, so it cannot be moved.
     pub(crate) fn read(store: &Path) -> Result<Option<Self>> {
         let path = store.join(NAME);
         let bytes = match fs::read(&path) {
@@ -113,10 +113,10 @@ impl Manifest {
         Ok(Some(manifest))
     }
 
-    /// The manifest of a store as planned and written.
+    /// Creates the manifest of a planned and written store.
     ///
     /// # Errors
-    /// A file cannot be examined.
+    /// Returns an error if a file's metadata cannot be read.
     pub(crate) fn of(layout: &Layout, patchelf: &Patchelf) -> Result<Self> {
         let objects: Vec<ObjectEntry> = layout.objects.iter().map(entry).collect::<Result<_>>()?;
         let packages: BTreeSet<&Package> =
@@ -144,10 +144,10 @@ impl Manifest {
         })
     }
 
-    /// Writes it into the store, whole or not at all.
+    /// Writes it into the store atomically.
     ///
     /// # Errors
-    /// The store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub(crate) fn write(&self, store: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
@@ -157,8 +157,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Is this object in the store as planned, made from the file that is on
-    /// the machine now, by the same tool?
+    /// Returns true if this object is in the store as planned, made from the current original by
+    /// the same tool.
     pub(crate) fn holds(&self, placed: &Placed, patchelf: &Patchelf) -> bool {
         if self.patchelf != patchelf.version {
             return false;
@@ -170,10 +170,10 @@ impl Manifest {
     }
 }
 
-/// Size and time of modification of a file.
+/// Returns size and modification time of a file.
 ///
 /// # Errors
-/// It cannot be examined.
+/// Returns an error if its metadata cannot be read.
 pub(crate) fn fingerprint(path: &Path) -> Result<(u64, SystemTime)> {
     let found = fs::metadata(path).with_context(|| format!("{}", path.display()))?;
     Ok((found.len(), found.modified()?))

@@ -1,9 +1,8 @@
-//! `lab import`: a store made of this machine's programs, laid out like Nix.
+//! `lab import`: creates a store from this machine's programs, with the layout of Nix.
 //!
-//! The main path: [`graph`] asks the real loader what each program brings in,
-//! [`layout`] gives every object its place and its run path, [`write`] copies
-//! and patches, [`verify`] has the real loader confirm the result, and
-//! [`manifest`] says what is there.
+//! [`graph`] runs the real loader for each program, [`layout`] plans the place and the run path of
+//! every object, [`write`] copies and patches them, [`verify`] checks the result with the real
+//! loader, and [`manifest`] records it.
 
 pub(crate) mod graph;
 pub(crate) mod layout;
@@ -24,16 +23,16 @@ use graph::Graph;
 use layout::{Layout, Placed};
 use manifest::Manifest;
 
-/// Imports `words` (see [`programs::find`]; none means all eight) and the
-/// further objects `with` into the store at `store`, and writes its manifest.
+/// Imports the programs `words` (see [`programs::find`]; all eight if empty) and the additional
+/// objects `with` into the store at `store`, and writes its manifest.
 ///
-/// What an earlier import left and still holds is kept and not written again.
-/// With `rpath`, run paths are `DT_RPATH` and the C library stays on the system.
-/// With `verify_all`, objects that were there already are verified as well.
+/// Objects of an earlier import that are still valid are kept and not written again. With `rpath`,
+/// run paths are `DT_RPATH` and the C library stays on the system. With `verify_all`, existing
+/// objects are verified as well.
 ///
 /// # Errors
-/// A program is not there, an object is refused by patchelf or the loader, or
-/// the result does not load the same objects as the originals.
+/// Returns an error if a program is missing, patchelf or the loader rejects an object, or the
+/// result loads other objects than the originals.
 pub(crate) fn run(
     store: &Path,
     words: &[String],
@@ -69,8 +68,8 @@ pub(crate) fn run(
     Manifest::of(&layout, &patchelf)?.write(&store)
 }
 
-/// What the store is to hold: what it held and is still on this machine, and
-/// what is asked for now.
+/// Returns the programs and objects of the store: those that it has and that are still on this
+/// machine, and the requested ones.
 fn wanted(
     before: Option<&Manifest>,
     words: &[String],
@@ -103,8 +102,8 @@ fn wanted(
     Ok((programs, extras))
 }
 
-/// Says what was verified. An object that failed is taken away, so that no
-/// later import believes it.
+/// Prints the result of the verification. An object that failed is removed, so that no later import
+/// keeps it.
 fn conclude(store: &Path, results: Vec<(&Placed, Vec<String>)>) -> Result<()> {
     let failed: Vec<_> = results.iter().filter(|(_, failures)| !failures.is_empty()).collect();
     for (placed, failures) in &failed {

@@ -1,5 +1,5 @@
-//! Has the real loader confirm a store: a rewritten object can be broken in
-//! ways that only show when it is loaded.
+//! Checks a store with the real loader: some errors in a rewritten object only appear when it is
+//! loaded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use crate::child::{self, Finished};
 use crate::elf::Dynamic;
 use crate::loader::{self, Listed};
 
-/// Everything that is wrong with one object of the store, a line each; empty
-/// when it is as planned, loads exactly the store's objects and, a program,
-/// says the same of its version as the original.
+/// Returns all errors of an object of the store, one per line. A correct object is as planned,
+/// loads exactly the store's objects and, if it is a program, prints the same version as the
+/// original.
 pub(crate) fn object(layout: &Layout, placed: &Placed) -> Vec<String> {
     let mut checks = vec![strings(layout, placed)];
     match placed.kind {
@@ -34,7 +34,7 @@ pub(crate) fn object(layout: &Layout, placed: &Placed) -> Vec<String> {
     wrong.map(|error| format!("{}: {error:#}", placed.path.display())).collect()
 }
 
-/// The dynamic section says what the plan says, and nothing of the old.
+/// Checks that the dynamic section is the planned one and has nothing of the old one.
 fn strings(layout: &Layout, placed: &Placed) -> Result<()> {
     let now = Dynamic::read(&placed.path)?;
     let before = Dynamic::read(&placed.original)?;
@@ -61,8 +61,7 @@ fn strings(layout: &Layout, placed: &Placed) -> Result<()> {
     Ok(())
 }
 
-/// Every object that the loader lists is the one of the plan, and so none lies
-/// outside the store; and none of the plan is missing.
+/// Checks that the loader lists exactly the planned objects, so none outside the store.
 fn closed(layout: &Layout, placed: &Placed, list: &[Listed]) -> Result<()> {
     let mut expected = expected(layout, placed)?;
     for line in list {
@@ -82,7 +81,7 @@ fn closed(layout: &Layout, placed: &Placed, list: &[Listed]) -> Result<()> {
     Ok(())
 }
 
-/// The closure of one object as planned, without itself: file → needed string.
+/// Returns the planned closure of one object without itself, as a map from file to needed string.
 fn expected(layout: &Layout, root: &Placed) -> Result<BTreeMap<PathBuf, String>> {
     let mut found: BTreeMap<PathBuf, String> = BTreeMap::new();
     let mut open = vec![root];
@@ -101,9 +100,9 @@ fn expected(layout: &Layout, root: &Placed) -> Result<BTreeMap<PathBuf, String>>
     Ok(found)
 }
 
-/// Asked for its version, the copy answers as the original does. One that has no answer
-/// here (it wants a display, say) has none to compare; what goes to standard error may
-/// name the time or the process, and is left out.
+/// Checks that the copy prints the same version as the original. A program that prints none here
+/// (it needs a display, for example) is not compared. Standard error may have times or process ids,
+/// so it is ignored.
 fn same_version(placed: &Placed) -> Result<()> {
     let theirs = version(&placed.original)?;
     if !theirs.status.success() {

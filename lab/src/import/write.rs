@@ -1,4 +1,4 @@
-//! Puts a planned store on disk, each object whole or not at all.
+//! Writes a planned store to the disk, each object atomically.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,11 +11,10 @@ use super::layout::{Layout, Placed};
 use super::manifest::{Manifest, fingerprint};
 use crate::patchelf::Patchelf;
 
-/// Writes every object that is not there yet as planned, and gives back those
-/// that were written.
+/// Writes every object that is not in the store as planned, and returns the written ones.
 ///
 /// # Errors
-/// The first object that could not be written.
+/// Returns the error of the first object that could not be written.
 pub(crate) fn all<'l>(
     layout: &'l Layout,
     patchelf: &Patchelf,
@@ -51,7 +50,7 @@ fn one(placed: &Placed, rpath: bool, patchelf: &Patchelf) -> Result<()> {
     let scratch = tempfile::Builder::new().prefix(".import-").tempdir_in(dir)?;
     let draft = scratch.path().join(placed.path.file_name().unwrap_or_default());
     fs::copy(&placed.original, &draft)?;
-    // patchelf must be able to write; a store's file is for everyone to read.
+    // patchelf must be able to write the file; everybody may read a store's files.
     let mode = fs::metadata(&placed.original)?.permissions().mode() & 0o111 | 0o644;
     fs::set_permissions(&draft, Permissions::from_mode(mode))?;
     if !placed.untouched {
@@ -74,7 +73,7 @@ fn set_link(link: &Path, target: &Path, scratch: &Path) -> Result<()> {
     fs::rename(&draft, link).with_context(|| format!("{}", link.display()))
 }
 
-/// A run path as its one string.
+/// Returns a run path as one string.
 pub(crate) fn joined(dirs: &[PathBuf]) -> String {
     dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(":")
 }

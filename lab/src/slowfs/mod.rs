@@ -1,10 +1,9 @@
-//! `lab slowfs`: a file system that takes its time, like one on the other side of a
-//! network.
+//! `lab slowfs`: a file system with slow lookups, as over a network.
 //!
-//! A read-only FUSE pass-through: every lookup of a name waits, absent names are asked for
-//! again each time, and what is there is remembered by the kernel for as long as it
-//! likes (`--forgetful`: not at all). It may be mounted over its own source. [`view`] is
-//! the file system, this module mounts it.
+//! It is a read-only FUSE pass-through. Every lookup of a name waits. Absent names are looked up
+//! again each time; existing names are cached by the kernel for as long as it likes (`--forgetful`:
+//! not at all). It may be mounted over its own source. [`view`] is the file system, and this module
+//! mounts it.
 
 mod view;
 
@@ -27,37 +26,37 @@ use nix::sched::{CloneFlags, unshare};
 
 use self::view::{View, Wait};
 
-/// Threads that serve lookups: as many may wait at once.
+/// Number of threads, and so of concurrent lookups.
 const THREADS: usize = 8;
 
-/// What is mounted, and for whom.
+/// Options of the mount.
 #[derive(Args)]
 pub(crate) struct SlowFs {
-    /// How long a lookup takes, in microseconds
+    /// Duration of a lookup, in microseconds
     #[arg(long, default_value_t = 1000)]
     delay_us: u64,
-    /// Let the kernel remember nothing: each use of a path asks for every name in it
+    /// Turn the kernel's cache off: each use of a path looks up every name in it
     #[arg(long)]
     forgetful: bool,
-    /// What is shown
+    /// The directory to show
     source: PathBuf,
-    /// Where; it may be the source itself
+    /// The mount point; it may be the source itself
     mountpoint: PathBuf,
-    /// Run a command that alone sees the mount, which ends with it
+    /// Run a command that alone sees the mount; the mount ends with it
     #[arg(last = true)]
     command: Vec<OsString>,
 }
 
-/// Serves the mount until it is taken away (`umount`), or until the command ends.
+/// Serves the mount until it is unmounted (`umount`) or the command ends.
 ///
 /// # Errors
-/// FUSE is missing or may not be used, the source or the mount point is no directory, or
-/// the command cannot be started.
+/// Returns an error if FUSE is missing or forbidden, the source or the mount point is not a
+/// directory, or the command cannot be started.
 pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
     if let Some(reason) = why_not() {
         bail!("{reason}");
     }
-    // Before the mount covers it.
+    // The mount will cover the source, so it is opened first.
     let source = File::open(&args.source).with_context(|| args.source.display().to_string())?;
     let delay = Duration::from_micros(args.delay_us);
     let wait: Wait = Box::new(move || thread::sleep(delay));
@@ -67,20 +66,20 @@ pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
         mounted.with_context(|| args.mountpoint.display().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Threads share the namespace they were started in, so that comes first.
+    // Threads stay in the namespace in which they were started, so the namespace comes first.
     stand_apart()?;
     let session = start(source, &args.mountpoint, wait, args.forgetful)?;
     let status = std::process::Command::new(&args.command[0]).args(&args.command[1..]).status();
     let ended = session.umount_and_join();
     let status = status.with_context(|| args.command[0].display().to_string())?;
-    // A thread that was between two requests is told that the connection is gone.
+    // A thread between two requests gets this error when the connection closes.
     if ended.as_ref().is_err_and(|error| error.kind() != ErrorKind::ConnectionAborted) {
         ended.context("the mount cannot be taken away")?;
     }
     Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(128)).unwrap_or(u8::MAX)))
 }
 
-/// Why no such file system can be mounted here; `None` where one can.
+/// Returns the reason why FUSE cannot be used here, or `None` if it can.
 pub(crate) fn why_not() -> Option<String> {
     let device = Path::new("/dev/fuse");
     match File::options().read(true).write(true).open(device) {
@@ -89,7 +88,7 @@ pub(crate) fn why_not() -> Option<String> {
     }
 }
 
-/// Mounts it, served by threads until the session is dropped.
+/// Mounts the file system; threads serve it until the session is dropped.
 fn start(
     source: File,
     mountpoint: &Path,
@@ -108,14 +107,14 @@ fn config() -> Config {
         MountOption::RO,
         MountOption::DefaultPermissions,
     ];
-    // Others are let in by root alone, unless fuse.conf says otherwise.
+    // Only root can allow access by other users, unless fuse.conf permits it.
     config.acl = if nix::unistd::geteuid().is_root() { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
     config
 }
 
-/// What is mounted from now on is seen by this process and its children alone.
+/// Makes later mounts visible only to this process and its children.
 fn stand_apart() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)
         .context("a mount for one command alone needs root (CAP_SYS_ADMIN)")?;

@@ -1,4 +1,4 @@
-//! The view shows what is there, and asks again for what is not.
+//! Tests that the view shows existing files and looks up absent names again.
 
 use std::fs;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 
-/// True where the test cannot be made here; says why, and fails where all tests must be.
+/// Returns true and prints the reason if the test cannot run here. Fails if all tests are required.
 fn skip() -> bool {
     let root = nix::unistd::geteuid().is_root();
     let Some(reason) = why_not().or_else(|| (!root).then(|| "not root".to_owned())) else {
@@ -17,7 +17,7 @@ fn skip() -> bool {
     true
 }
 
-/// The session ends first: nothing can take away a directory that something is mounted on.
+/// The session is dropped first, because a mount point cannot be removed.
 struct Mounted {
     _session: BackgroundSession,
     source: tempfile::TempDir,

@@ -1,4 +1,4 @@
-//! The file system: paths below an open directory, by inode numbers of its own.
+//! The file system: maps inode numbers of its own to paths below an open directory.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -17,16 +17,16 @@ use fuser::{
     OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEntry, ReplyOpen, Request,
 };
 
-/// How long the kernel may remember what is there.
+/// Time for which the kernel may cache existing names.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
-/// What is done before a name is looked up.
+/// Called before each lookup of a name.
 pub(super) type Wait = Box<dyn Fn() + Send + Sync>;
 
 /// A slow view of a directory.
 pub(super) struct View {
-    /// The source. Paths begin at this descriptor, which still leads to the source when
-    /// the view itself is mounted over it.
+    /// The source. Paths start at this descriptor, which leads to the source even if the view is
+    /// mounted over it.
     root: File,
     wait: Wait,
     remembered: Duration,
@@ -34,7 +34,7 @@ pub(super) struct View {
     files: Mutex<HashMap<u64, Arc<File>>>,
 }
 
-/// Numbers of paths: 1 is the root. They are never given back, for a lab's store is small.
+/// Inode numbers of paths; 1 is the root. Numbers are never freed, because a lab's store is small.
 #[derive(Debug)]
 struct Names {
     paths: Vec<PathBuf>,
@@ -42,10 +42,10 @@ struct Names {
 }
 
 impl View {
-    /// Of an open directory.
+    /// Creates a view of an open directory.
     ///
     /// # Errors
-    /// It is none.
+    /// Returns an error if it is not a directory.
     pub(super) fn new(root: File, wait: Wait, forgetful: bool) -> Result<Self> {
         if !root.metadata()?.is_dir() {
             bail!("the source is no directory");
@@ -57,7 +57,7 @@ impl View {
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
-        // A table is whole between any two statements that change it.
+        // No statement leaves the table half changed, so it can be used after a panic.
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,7 +65,7 @@ impl View {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a number's file really lies.
+    /// Returns the real path of an inode number.
     fn real(&self, number: INodeNo) -> Result<PathBuf, Errno> {
         let path = self.names().path(number)?;
         Ok(self.real_path(&path))
@@ -84,7 +84,7 @@ impl View {
 
     fn about(&self, number: INodeNo) -> Result<FileAttr, Errno> {
         let path = self.real(number)?;
-        // The root's own path is a link of /proc.
+        // The root's own path is a symbolic link in /proc.
         let found =
             if number == INodeNo::ROOT { fs::metadata(path) } else { fs::symlink_metadata(path) };
         attributes(number, &found?)
@@ -99,7 +99,7 @@ impl View {
                 entries.push((kind, entry.file_name()));
             }
         }
-        // An offset must mean the same entry in the next call.
+        // An offset must refer to the same entry in the next call.
         entries[2..].sort_by(|a, b| a.1.cmp(&b.1));
         Ok(entries)
     }
@@ -171,7 +171,7 @@ impl Filesystem for View {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.look_up(parent, name) {
             Ok(found) => reply.entry(&self.remembered, &found, Generation(0)),
-            // An error, unlike an entry without a number, is not remembered.
+            // The kernel caches an entry without an inode number, but not an error.
             Err(errno) => reply.error(errno),
         }
     }
@@ -192,7 +192,7 @@ impl Filesystem for View {
 
     fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         match self.open_file(number) {
-            // Pages stay: names are what is slow here, not bytes.
+            // The kernel may cache the content: lookups are slow here, not reads.
             Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
             Err(errno) => reply.error(errno),
         }
@@ -243,7 +243,7 @@ impl Filesystem for View {
         };
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         for (at, (kind, name)) in entries.iter().enumerate().skip(from) {
-            // A number that stands for "not looked up yet".
+            // This number means "not looked up yet".
             if reply.add(INodeNo(u64::MAX), at as u64 + 1, *kind, name) {
                 break;
             }

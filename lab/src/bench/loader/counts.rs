@@ -1,10 +1,9 @@
-//! System calls of a start, and instructions of the loader's part of it.
+//! Counts system calls of a start and instructions of its loader.
 //!
-//! Calls are counted by strace, of the whole start and of a start that the loader ends
-//! before the program begins (`LD_TRACE_LOADED_OBJECTS`). Instructions are callgrind's, of
-//! the loader run on the program with `--list`: all of them, and those of the search, which
-//! is `_dl_map_object` (2.43: `_dl_map_new_object`) without what it spends on mapping what
-//! was found (`_dl_map_object_from_fd`).
+//! strace counts the calls of the whole start, and of a start that the loader ends before the
+//! program begins (`LD_TRACE_LOADED_OBJECTS`). callgrind counts the instructions of the loader run
+//! with `--list`: all of them, and those of the search, which is `_dl_map_object` (2.43:
+//! `_dl_map_new_object`) without the mapping of the found files (`_dl_map_object_from_fd`).
 
 use std::fs;
 use std::path::Path;
@@ -17,27 +16,27 @@ use crate::child;
 use crate::elf::Dynamic;
 use crate::stored::Place;
 
-/// What one start takes, by count.
+/// Counts of one start.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Counts {
     /// System calls of the start.
     pub(super) calls: usize,
-    /// Those of the loader, up to the program's entry point.
+    /// System calls of the loader, up to the program's entry point.
     pub(super) loader_calls: usize,
-    /// Opens and stats of the loader that found nothing.
+    /// Failed opens and stats of the loader.
     pub(super) loader_misses: usize,
-    /// Instructions of the loader on the way to the list of objects.
+    /// Instructions of the loader up to the list of objects.
     pub(super) instructions: Option<u64>,
-    /// Those of its searches; absent where the loader has no symbols.
+    /// Instructions of its searches; absent if the loader has no symbols.
     pub(super) searching: Option<u64>,
-    /// Those of finding and reading notes and package caches.
+    /// Instructions of finding and reading notes and package caches.
     pub(super) reading: Option<u64>,
 }
 
 /// Counts for one program in one place.
 ///
 /// # Errors
-/// strace or valgrind cannot be run, or the program fails.
+/// Returns an error if strace or valgrind cannot be run, or the program fails.
 pub(super) fn of(place: &Place, program: &Path, argument: &str) -> Result<Counts> {
     let scratch = tempfile::tempdir()?;
     let all = strace(place, scratch.path(), &[], program, &[argument])?;
@@ -53,25 +52,25 @@ pub(super) fn of(place: &Place, program: &Path, argument: &str) -> Result<Counts
     })
 }
 
-/// The part of a start up to the program's entry point.
+/// Counts of a start up to the program's entry point.
 pub(in crate::bench) struct Loader {
     /// System calls.
     pub(in crate::bench) calls: usize,
-    /// Opens and stats that found nothing.
+    /// Failed opens and stats.
     pub(in crate::bench) misses: usize,
 }
 
-/// Counts what the loader does for one program in one place, with variables (`NAME=VALUE`) set.
+/// Counts the loader's calls for one program in one place, with variables (`NAME=VALUE`).
 ///
 /// # Errors
-/// Returns one if strace cannot be run or the loader fails.
+/// Returns an error if strace cannot be run or the loader fails.
 pub(in crate::bench) fn loader(
     place: &Place,
     program: &Path,
     environment: &[String],
 ) -> Result<Loader> {
     let scratch = tempfile::tempdir()?;
-    // Set by strace, so that they do not reach strace itself.
+    // strace sets them for the program, so that they do not affect strace itself.
     let mut more = vec!["-E", "LD_TRACE_LOADED_OBJECTS=1"];
     more.extend(environment.iter().flat_map(|variable| ["-E", variable.as_str()]));
     let log = strace(place, scratch.path(), &more, program, &[])?;
@@ -82,7 +81,7 @@ pub(in crate::bench) fn loader(
 fn is_miss(line: &str) -> bool {
     let call = line.split('(').next().unwrap_or_default();
     let is_search = call.starts_with("open") || call.contains("stat");
-    // The preload file is always looked for, and is no search for a library.
+    // The loader always opens the preload file, which is no search for a library.
     is_search && line.contains("= -1 ") && !line.contains("ld.so.preload")
 }
 
@@ -100,7 +99,7 @@ fn strace(
     fs::read_to_string(&log).with_context(|| log.display().to_string())
 }
 
-/// What the patch adds that no other function of the loader calls for its own ends.
+/// Functions that the patch adds and that nothing else in the loader calls.
 const READERS: [&str; 4] = [
     "_dl_resolution_find",
     "_dl_resolution_lookup",
@@ -134,18 +133,18 @@ fn profile(place: &Place, scratch: &Path, program: &Path) -> Result<Profile> {
     Ok(Profile { all, searching, reading })
 }
 
-/// The number before `PROGRAM TOTALS`.
+/// Returns the number before `PROGRAM TOTALS`.
 fn total(table: &str) -> Option<u64> {
     first_number(table.lines().find(|line| line.contains("PROGRAM TOTALS"))?)
 }
 
-/// The instructions of a function and of what it calls.
+/// Returns the instructions of a function including its callees.
 fn inclusive(table: &str, function: &str) -> Option<u64> {
     let is_it = |line: &&str| {
         let name = line.rsplit_once(':').map(|(_, rest)| rest);
         name.and_then(|rest| rest.split([' ', '\'']).next()) == Some(function)
     };
-    // Recursion and inlined parts make further, smaller lines.
+    // Recursion and inlined parts have additional lines with smaller numbers.
     table.lines().filter(is_it).filter_map(first_number).max()
 }
 
@@ -154,10 +153,10 @@ fn first_number(line: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// The version that the loader of a folder says it is of.
+/// Returns the version that a folder's loader prints.
 ///
 /// # Errors
-/// There is no loader, or it does not run.
+/// Returns an error if there is no loader or it does not run.
 pub(super) fn version(libraries: &Path) -> Result<String> {
     let entries = fs::read_dir(libraries).with_context(|| libraries.display().to_string())?;
     let loader = entries
@@ -170,7 +169,7 @@ pub(super) fn version(libraries: &Path) -> Result<String> {
     Ok(child::succeed(command)?.lines().next().unwrap_or_default().to_owned())
 }
 
-/// A count in thousands, as text.
+/// Returns a count in thousands as text.
 pub(super) fn thousands(count: Option<u64>) -> String {
     count.map_or_else(|| "?".to_owned(), |count| format!("{:.0} k", count as f64 / 1e3))
 }

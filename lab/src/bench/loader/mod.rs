@@ -1,11 +1,11 @@
-//! `lab bench loader`: what the loader patch costs and what it is worth. The same programs
-//! by the store's own loader, by a patched one without a note, with notes, with package
-//! caches, and in their ordinary place below `/usr`, turn by turn; the first way takes part
-//! twice, as a control.
+//! `lab bench loader`: measures the cost and the effect of the loader patch. The same programs are
+//! started by the store's own loader, by a patched one without notes, with notes and with package
+//! caches, and in their ordinary place below `/usr`, in turn. The first variant runs twice as a
+//! control.
 //!
-//! Run paths are absolute, so each way's copy of the store lies in the store's own place, for
-//! that way alone ([`Place`]): all ways have the same paths. [`counts`] has the system calls
-//! and the instructions.
+//! Run paths are absolute, so each variant has its copy of the store mounted at the store's own
+//! path ([`Place`]), and all variants have the same paths. [`counts`] counts system calls and
+//! instructions.
 
 pub(super) mod counts;
 
@@ -23,17 +23,17 @@ use crate::child;
 use crate::stored::{self, Place};
 use counts::Counts;
 
-/// The programs, each with an argument that makes it end by itself.
+/// The programs, with an argument that makes them exit.
 const PROGRAMS: [&str; 3] = ["inkscape", "convert-im6.q16", "emacs-nox"];
 const ARGUMENT: &str = "--version";
 
-/// What to measure, and how often.
+/// Options of the measurement.
 #[derive(Args)]
 pub(crate) struct LoaderBench {
     /// The becalm that writes notes and caches
     #[arg(long)]
     becalm: PathBuf,
-    /// Libraries of a patched glibc that believes the store: PREFIX/lib of becalm loader build
+    /// Libraries of a patched glibc that trusts the store: PREFIX/lib of becalm loader build
     #[arg(long, value_name = "DIR")]
     patched: PathBuf,
     /// Libraries of the same build without the patch (becalm loader build --unpatched)
@@ -42,46 +42,47 @@ pub(crate) struct LoaderBench {
     /// The store
     #[arg(long, default_value = "target/lab/store")]
     store: PathBuf,
-    /// Where the copies of the store are made, instead of the folder for temporary files
+    /// Directory for the copies of the store; by default the folder for temporary files
     #[arg(long)]
     scratch: Option<PathBuf>,
-    /// Rounds; in each, every way is taken once
+    /// Number of rounds; each runs every variant once
     #[arg(long, default_value_t = 50)]
     rounds: usize,
-    /// Where the raw data go, one JSON object
+    /// File for the raw data, one JSON object
     #[arg(long)]
     raw: Option<PathBuf>,
 }
 
-/// One way to start programs.
-struct Way {
+/// A variant of the start.
+struct Variant {
     name: &'static str,
     place: Place,
-    /// Not the store's, but those in their ordinary place.
+    /// True if the programs are those in their ordinary place and not the store's.
     is_usr: bool,
 }
 
-/// What one start took.
+/// Measurement of one start.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Started {
-    /// From start to end.
+    /// Wall-clock time.
     wall_ms: f64,
-    /// User and kernel time of the program and of what it waited for.
+    /// User and kernel time of the program and its reaped children.
     cpu_ms: f64,
-    /// Its exit code; -1 where a signal ended it.
+    /// Its exit code; -1 if a signal ended it.
     status: i32,
 }
 
-/// What was measured of one program started one way.
+/// Measurements of one program in one variant.
 #[derive(Serialize)]
 struct Measured {
     program: &'static str,
-    way: &'static str,
+    #[serde(rename = "way")]
+    variant: &'static str,
     counts: Counts,
     starts: Vec<Started>,
 }
 
-/// All of it.
+/// All measurements.
 #[derive(Serialize)]
 struct Run {
     day: String,
@@ -93,17 +94,18 @@ struct Run {
     measured: Vec<Measured>,
 }
 
-/// Measures and prints one table a program.
+/// Measures each program and prints a table.
 ///
 /// # Errors
-/// Not root, a tool that is missing, a program that fails, raw data that cannot be written.
+/// Returns an error if this is not root, a tool is missing, a program fails, or the raw data cannot
+/// be written.
 pub(super) fn run(args: &LoaderBench) -> Result<()> {
     let store = args.store.canonicalize().with_context(|| args.store.display().to_string())?;
     let load_before = machine::load();
-    let ways = ways(args, &store)?;
+    let variants = variants(args, &store)?;
     let mut measured = Vec::new();
     for program in PROGRAMS {
-        measured.extend(measure(program, &ways, &store, args.rounds)?);
+        measured.extend(measure(program, &variants, &store, args.rounds)?);
     }
     let run = Run {
         day: machine::today(),
@@ -121,8 +123,8 @@ pub(super) fn run(args: &LoaderBench) -> Result<()> {
     Ok(())
 }
 
-/// The ways, the one that others are compared with first.
-fn ways(args: &LoaderBench, store: &Path) -> Result<Vec<Way>> {
+/// Returns the variants; the first one is the base of all ratios.
+fn variants(args: &LoaderBench, store: &Path) -> Result<Vec<Variant>> {
     let libraries: [(_, Option<&PathBuf>, Option<&str>); 6] = [
         ("unpatched", Some(&args.unpatched), None),
         ("unpatched again", Some(&args.unpatched), None),
@@ -131,7 +133,7 @@ fn ways(args: &LoaderBench, store: &Path) -> Result<Vec<Way>> {
         ("patched, notes", Some(&args.patched), Some("note")),
         ("patched, caches", Some(&args.patched), Some("ldcache")),
     ];
-    let mut ways = Vec::new();
+    let mut variants = Vec::new();
     for (name, filled, strategy) in libraries {
         let place = Place::of(store, args.scratch.as_deref())?;
         place.run(|| {
@@ -140,13 +142,17 @@ fn ways(args: &LoaderBench, store: &Path) -> Result<Vec<Way>> {
             }
             strategy.map_or(Ok(()), |strategy| fix(&args.becalm, strategy, store))
         })?;
-        ways.push(Way { name, place, is_usr: false });
+        variants.push(Variant { name, place, is_usr: false });
     }
-    ways.push(Way { name: "in /usr, Debian's loader", place: Place::plain()?, is_usr: true });
-    Ok(ways)
+    variants.push(Variant {
+        name: "in /usr, Debian's loader",
+        place: Place::plain()?,
+        is_usr: true,
+    });
+    Ok(variants)
 }
 
-/// Has becalm write a carrier into a whole store.
+/// Writes a strategy into a whole store with becalm.
 fn fix(becalm: &Path, strategy: &str, store: &Path) -> Result<()> {
     let becalm = becalm.canonicalize().with_context(|| becalm.display().to_string())?;
     let mut command = child::command(becalm);
@@ -154,7 +160,7 @@ fn fix(becalm: &Path, strategy: &str, store: &Path) -> Result<()> {
     child::succeed(command).map(drop)
 }
 
-/// A command that has no home, and can make itself none.
+/// Returns a command whose home directory does not exist and cannot be created.
 fn homeless(program: &Path) -> Command {
     let mut command = child::command(program);
     command.env("HOME", "/dev/null/home");
@@ -170,28 +176,33 @@ fn start(place: &Place, program: &Path) -> Result<Started> {
     Ok(Started { wall_ms: taken.wall_ms, cpu_ms: taken.cpu_ms(), status })
 }
 
-/// Starts one program in every way, round after round, each beginning with another way.
-fn measure(name: &'static str, ways: &[Way], store: &Path, rounds: usize) -> Result<Vec<Measured>> {
+/// Starts one program in every variant, in rounds that each begin with another variant.
+fn measure(
+    name: &'static str,
+    variants: &[Variant],
+    store: &Path,
+    rounds: usize,
+) -> Result<Vec<Measured>> {
     let in_store = stored::program(store, name)?;
     let in_usr = Path::new("/usr/bin").join(name);
-    let program = |way: &Way| if way.is_usr { &in_usr } else { &in_store };
-    let mut starts: Vec<Vec<Started>> = ways.iter().map(|_| Vec::new()).collect();
-    // The first round warms the caches and is not counted.
+    let program = |variant: &Variant| if variant.is_usr { &in_usr } else { &in_store };
+    let mut starts: Vec<Vec<Started>> = variants.iter().map(|_| Vec::new()).collect();
+    // The first round fills the caches and is not counted.
     for round in 0..=rounds {
-        for turn in 0..ways.len() {
-            let number = (round + turn) % ways.len();
-            let way = &ways[number];
-            let started = start(&way.place, program(way))?;
-            ensure!(started.status == 0, "{name}, {}: status {}", way.name, started.status);
+        for turn in 0..variants.len() {
+            let number = (round + turn) % variants.len();
+            let variant = &variants[number];
+            let started = start(&variant.place, program(variant))?;
+            ensure!(started.status == 0, "{name}, {}: status {}", variant.name, started.status);
             if round > 0 {
                 starts[number].push(started);
             }
         }
     }
     let mut measured = Vec::new();
-    for (way, starts) in ways.iter().zip(starts) {
-        let counts = counts::of(&way.place, program(way), ARGUMENT)?;
-        measured.push(Measured { program: name, way: way.name, counts, starts });
+    for (variant, starts) in variants.iter().zip(starts) {
+        let counts = counts::of(&variant.place, program(variant), ARGUMENT)?;
+        measured.push(Measured { program: name, variant: variant.name, counts, starts });
     }
     print(&measured);
     Ok(measured)
@@ -214,7 +225,7 @@ fn print(measured: &[Measured]) {
         };
         println!(
             "| {} | {:.1} | {} | {} | {calls} | {loader_calls} | {loader_misses} | {} | {} | {} |",
-            own.way,
+            own.variant,
             walls.median,
             ratio(|start| start.wall_ms),
             ratio(|start| start.cpu_ms),
@@ -225,8 +236,8 @@ fn print(measured: &[Measured]) {
     }
 }
 
-/// The median of ratios and its 95 % interval by the ranks of the sign test, which takes no
-/// distribution for granted.
+/// Returns the median of ratios and its 95 % interval by the ranks of the sign test, which assumes
+/// no distribution.
 fn median_interval(mut values: Vec<f64>) -> String {
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;
