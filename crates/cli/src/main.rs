@@ -4,9 +4,7 @@
 //! work with `becalm-lib`, `becalm-host` and `becalm-core`, `text`, `json`, `csv`, `markdown` and `html`
 //! print the result. [`args`] joins the commands' arguments, [`terminal`] has what all outputs share.
 
-pub(crate) mod advice;
 pub(crate) mod args;
-pub(crate) mod assume;
 pub(crate) mod bench;
 pub(crate) mod beside;
 pub(crate) mod check;
@@ -16,17 +14,13 @@ pub(crate) mod demo;
 pub(crate) mod env;
 pub(crate) mod exit_code;
 pub(crate) mod fix;
-pub(crate) mod follow;
 pub(crate) mod generate;
 pub(crate) mod index;
 pub(crate) mod jobs;
-pub(crate) mod loaded_index;
 pub(crate) mod loader;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod scratch;
-pub(crate) mod secure;
-pub(crate) mod targets;
 pub(crate) mod terminal;
 pub(crate) mod trace;
 pub(crate) mod undo;

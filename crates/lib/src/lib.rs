@@ -1,8 +1,28 @@
 //! becalm-lib: what becalm's commands do, below their arguments and their output.
 //!
+//! [`assume`] is what a prediction assumes of the machine, [`targets`] finds the files, [`follow`]
+//! predicts the start of one. [`check`] reports what a start costs, [`advice`] what each strategy
+//! would leave of that, [`fix`] plans a strategy and judges the plan by the programs' starts,
+//! [`index`] reads, trusts and writes index files. [`progress`] is how a caller shows long work.
+//!
 //! [`index::MODULES`] are the audit modules that an index is put into, compiled from `audit/` by
 //! the build script. [`loader::Release`] names the glibc releases that `patches/glibc/` has a
 //! patch for.
+
+pub mod advice;
+pub mod assume;
+pub mod beside;
+pub mod check;
+pub mod escape;
+pub mod fix;
+pub mod follow;
+pub mod json;
+pub mod loaded_index;
+pub mod path;
+pub mod progress;
+pub mod secure;
+pub mod targets;
+pub mod words;
 
 pub mod index;
 pub mod loader;

@@ -5,12 +5,12 @@ use std::ffi::OsString;
 
 use becalm_host::bench::stats::LEVEL;
 use becalm_host::bench::{Timed, Until, Variant};
+use becalm_lib::json::as_json;
 use serde::Serialize;
 
 use crate::bench::output::warnings;
 use crate::bench::run::Report;
 use crate::bench::variants::changed_variables;
-use crate::terminal::json::as_json;
 
 const SCHEMA: &str = "becalm/bench/1";
 

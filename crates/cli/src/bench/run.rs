@@ -10,16 +10,18 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::bench::{self, BenchError, Measured, Options, Rounds, Until, Variant};
+use becalm_lib::escape::shown;
+use becalm_lib::path;
+use becalm_lib::words;
 use bstr::ByteSlice;
 
 use crate::bench::args::{BenchArgs, Export, Form};
 use crate::bench::{output, text, variants};
 use crate::common_args;
 use crate::exit_code::ExitStatus;
-use crate::terminal::escape::shown;
+use crate::terminal::Stdout;
 use crate::terminal::progress::Progress;
 use crate::terminal::style::{Look, When};
-use crate::terminal::{Stdout, words};
 
 /// A finished measurement and all that is told of it.
 #[derive(Debug)]
@@ -173,7 +175,7 @@ impl Place {
     fn open(form: Form, path: &Path) -> Result<Self> {
         let is_new = !path.exists();
         let opened = File::options().write(true).create(true).truncate(false).open(path);
-        let file = opened.with_context(|| shown(words::path_bytes(path).as_bstr()))?;
+        let file = opened.with_context(|| shown(path::path_bytes(path).as_bstr()))?;
         Ok(Self { form, file, path: path.to_owned(), is_new })
     }
 
@@ -183,7 +185,7 @@ impl Place {
         let is_file = self.file.metadata().is_ok_and(|about| about.is_file());
         let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
         let written = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
-        written.with_context(|| shown(words::path_bytes(&self.path).as_bstr()))?;
+        written.with_context(|| shown(path::path_bytes(&self.path).as_bstr()))?;
         self.is_new = false;
         Ok(())
     }

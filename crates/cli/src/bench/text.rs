@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use becalm_lib::escape::shortened;
+
 use crate::bench::distribution::{Axis, blocks};
 use crate::bench::output::{milliseconds, name, ratio_words, setting, warnings};
 use crate::bench::run::Report;
-use crate::terminal::escape::shortened;
 use crate::terminal::style::Look;
 
 /// Columns of a distribution.

@@ -9,11 +9,11 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use becalm_host::bench::Variant;
 use becalm_host::trace::Command;
+use becalm_lib::escape::shown;
+use becalm_lib::path::path_bytes;
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::bench::args::BenchArgs;
-use crate::terminal::escape::shown;
-use crate::terminal::words::path_bytes;
 
 /// What a program is started with where nothing is said: it ends by itself.
 const DEFAULT_ARGUMENT: &str = "--version";

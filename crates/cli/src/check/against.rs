@@ -8,17 +8,19 @@ use anyhow::{Context, Result, bail};
 use becalm_core::fs::Errno;
 use becalm_core::observe::{Kind, Lookup, attribute};
 use becalm_core::probe::{Call, Outcome, Probe};
+use becalm_lib::assume::Assumptions;
+use becalm_lib::beside::{Beside, Scope};
+use becalm_lib::check;
+use becalm_lib::check::Verdict;
+use becalm_lib::escape::shown;
+use becalm_lib::targets::{Target, Targets};
 use bstr::ByteSlice;
 use serde::Deserialize;
 
-use crate::assume::Assumptions;
-use crate::beside::{Beside, Scope, text};
+use crate::beside;
 use crate::check::args::CheckArgs;
 use crate::check::json;
-use crate::check::program::{self, Verdict};
 use crate::exit_code::ExitStatus;
-use crate::targets::{Target, Targets};
-use crate::terminal::escape::shown;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout};
 
@@ -64,7 +66,7 @@ pub(crate) fn run(
     let [target] = targets.files.as_slice() else {
         bail!("--against: one program is compared with one record");
     };
-    let (verdict, closure) = program::check(assumed, &assumed.fs.session(), target);
+    let (verdict, closure) = check::check(assumed, &assumed.fs.session(), target);
     let (program, closure) = match (verdict, closure) {
         (Verdict::Checked(program), Some(closure)) => (program, closure),
         (Verdict::Problem(problem), _) => {
@@ -89,7 +91,7 @@ pub(crate) fn run(
         let look = Look::of_stdout(color);
         let path = look.strong(&shown(target.shown.as_ref()));
         writeln!(out, "{path}")?;
-        out.write_all(text::table(look, &beside, usize::MAX).as_bytes())?;
+        out.write_all(beside::table(look, &beside, usize::MAX).as_bytes())?;
     }
     out.flush()?;
     Ok(if beside.equal { ExitStatus::Fine } else { ExitStatus::Finding })

@@ -9,14 +9,13 @@ use becalm_core::closure::Closure;
 use becalm_core::cost::Storm;
 use becalm_core::macho::{NameClass, Slice};
 use becalm_core::probe::Probe;
+use becalm_lib::advice::Advice;
+use becalm_lib::beside::Beside;
+use becalm_lib::check::{Kind, Program};
+use becalm_lib::json::{as_json, errors, lossy, lossy_option};
+use becalm_lib::targets::Problem;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
-
-use crate::advice::Advice;
-use crate::beside::Beside;
-use crate::check::program::{Kind, Program};
-use crate::targets::Problem;
-use crate::terminal::json::{as_json, errors, lossy, lossy_option};
 
 /// The name and version of the object's form.
 const SCHEMA: &str = "becalm/check/1";

@@ -4,7 +4,6 @@ pub(crate) mod against;
 pub(crate) mod args;
 pub(crate) mod json;
 pub(crate) mod manual;
-pub(crate) mod program;
 pub(crate) mod run;
 pub(crate) mod table;
 pub(crate) mod text;

@@ -1,6 +1,6 @@
 //! `becalm check`: what starting each program would try and load.
 //!
-//! [`crate::targets`] finds the files, [`crate::assume`] holds what is the same for all of them,
+//! [`becalm_lib::targets`] finds the files, [`becalm_lib::assume`] holds what is the same for all of them,
 //! [`program`] follows the start of one; here they are brought together with the
 //! [`crate::terminal`] that was asked for.
 
@@ -9,17 +9,19 @@ use std::io::Write;
 use anyhow::Result;
 use becalm_core::closure::Closure;
 use becalm_host::Session;
+use becalm_lib::advice::Advice;
+use becalm_lib::assume;
+use becalm_lib::assume::Assumptions;
+use becalm_lib::check;
+use becalm_lib::check::{Program, Verdict};
+use becalm_lib::targets;
+use becalm_lib::targets::{Problem, Target, Targets};
 use rayon::prelude::*;
 
-use crate::advice::Advice;
-use crate::assume::{self, Assumptions};
 use crate::check::args::CheckArgs;
-use crate::check::program::{self, Program, Verdict};
 use crate::check::{against, json, table, text, tree};
-use crate::common_args::AssumeArgs;
 use crate::exit_code::ExitStatus;
 use crate::jobs;
-use crate::targets::{self, Problem, Target, Targets};
 use crate::terminal::progress::Progress;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout, probes};
@@ -52,8 +54,9 @@ enum View {
 /// Where nothing can be checked at all (an unusable sysroot), or the output cannot be
 /// written. What is wrong with single files is told on stderr and in the status.
 pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
-    let mut assumed = Assumptions::new(&args.assume)?;
-    assumed.reads(&args.reads, assume::tunables(&args.assume));
+    let options = args.assume.options();
+    let mut assumed = Assumptions::new(&options)?;
+    assumed.reads(&args.reads.reads, assume::tunables(&options));
     jobs::limit(args.jobs)?;
     let targets = targets::find(&assumed, &args.paths);
     if let Some(record) = &args.against {
@@ -62,7 +65,7 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
     let view = View::of(args, &targets);
     let look = Look::of_stdout(if args.json { When::Never } else { color });
     let advises = targets.is_one_file && matches!(view, View::Screen | View::Json { .. });
-    let advises = advises.then(|| args.assume.clone());
+    let advises = advises.then_some(options);
     let follower = Follower { view, look, assumed, max_misses: args.max_misses, advises };
     let mut run = Run::new(follower);
     run.check(targets)?;
@@ -95,7 +98,7 @@ struct Follower {
     assumed: Assumptions,
     max_misses: Option<u64>,
     /// The flags that plans go by, where advice is given.
-    advises: Option<AssumeArgs>,
+    advises: Option<assume::Options>,
 }
 
 /// What is kept of one target: the verdict, and what is written of it.
@@ -124,7 +127,7 @@ impl Follower {
     }
 
     fn follow_one(&self, session: &Session<'_>, target: &Target) -> Told {
-        let (mut verdict, closure) = program::check(&self.assumed, session, target);
+        let (mut verdict, closure) = check::check(&self.assumed, session, target);
         let Verdict::Checked(program) = &mut verdict else { return (verdict, Vec::new()) };
         program.over_budget = self.max_misses.map(|most| program.storm.misses() > most);
         let closure = closure.as_ref();
@@ -152,8 +155,7 @@ impl Follower {
         (program, closure): (&mut Program, &Closure),
     ) {
         if matches!(self.view, View::Screen | View::Json { .. }) {
-            program.newer_glibc =
-                program::by_newer_glibc(&self.assumed, session, (program, closure));
+            program.newer_glibc = check::by_newer_glibc(&self.assumed, session, (program, closure));
         }
         if let Some(assume) = self.advises.as_ref().filter(|_| program.calmed_by.is_none()) {
             program.advice = Advice::of(assume, &self.assumed, target, closure);

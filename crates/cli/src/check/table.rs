@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use becalm_core::cost::Storm;
+use becalm_lib::check::{Kind, Program};
+use becalm_lib::escape::shown;
 
-use crate::check::program::{Kind, Program};
-use crate::terminal::escape::shown;
 use crate::terminal::style::{Look, counted, grouped};
 
 const HEADINGS: [&str; 5] = ["misses", "opens", "stats", "libraries", "dirs"];

@@ -6,12 +6,12 @@ use std::fmt::Write;
 use becalm_core::closure::Closure;
 use becalm_core::cost::{Misses, Offenders, Storm};
 use becalm_core::macho::{MachO, NameClass};
+use becalm_lib::advice::Scope;
+use becalm_lib::check::{Gap, Kind, Program};
+use becalm_lib::escape::shown;
 use bstr::BString;
 
-use crate::advice::Scope;
 use crate::check::json::count;
-use crate::check::program::{Gap, Kind, Program};
-use crate::terminal::escape::shown;
 use crate::terminal::style::{Look, counted, grouped};
 
 /// Directories, and needed strings, that are named.

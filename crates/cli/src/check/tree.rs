@@ -9,10 +9,10 @@ use becalm_core::closure::Closure;
 use becalm_core::elf::DependencyKind;
 use becalm_core::loader::load::{Answer, Load, Reason, Resolution};
 use becalm_core::probe::SearchSource;
+use becalm_lib::check::{Kind, Program};
+use becalm_lib::escape::shown;
 
-use crate::check::program::{Kind, Program};
 use crate::check::text;
-use crate::terminal::escape::shown;
 use crate::terminal::style::{Look, counted};
 
 /// Levels that are indented; a longer chain of objects is numbered instead.

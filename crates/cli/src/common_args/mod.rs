@@ -8,30 +8,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use becalm_core::loader::Libc;
+use becalm_lib::assume;
 use clap::{Args, ValueEnum, ValueHint};
 
-/// Whether programs are taken as started in secure-execution mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Secure {
-    /// Where the kernel would: set-id files of another user or group, and, for an
-    /// ordinary user, files with capabilities.
-    Auto,
-    /// Always.
-    Yes,
-    /// Never.
-    No,
-}
-
-/// What a loader may have been taught to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Readable {
-    /// Neither.
-    None,
-    /// The notes of objects.
-    Note,
-    /// The loader caches of packages below the store prefixes.
-    Ldcache,
-}
+pub(crate) use becalm_lib::assume::{Readable, Secure, StorePrefixes};
 
 /// What is assumed of the machine.
 #[derive(Clone, Debug, Args)]
@@ -134,4 +114,30 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         return Err("not between 0 and a day".to_owned());
     }
     Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
+}
+
+impl AssumeArgs {
+    /// The assumptions, as the library takes them.
+    #[must_use]
+    pub(crate) fn options(&self) -> assume::Options {
+        assume::Options {
+            sysroot: self.sysroot.clone(),
+            library_path: self.library_path.clone(),
+            preload: self.preload.clone(),
+            audit: self.audit.clone(),
+            loader: self.loader.clone(),
+            libc: self.libc,
+            cpu: self.cpu.clone(),
+            secure: self.secure,
+            store: self.store.prefixes(),
+        }
+    }
+}
+
+impl StoreArg {
+    /// The prefixes, as the library takes them.
+    #[must_use]
+    pub(crate) fn prefixes(&self) -> StorePrefixes {
+        StorePrefixes(self.store.clone())
+    }
 }

@@ -4,10 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
+use becalm_lib::index::{file, platforms, variables};
 use bstr::ByteSlice;
 
 use crate::compare::args::Compared;
-use crate::index::{file, platforms, variables};
 
 /// What a column is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,12 +224,12 @@ pub(crate) fn plain(command: &mut std::process::Command) {
 
 /// Runs a command to its end and takes what it says, where that goes nowhere else.
 pub(crate) fn finish(command: &mut std::process::Command) -> Result<std::process::Output> {
-    command.output().map_err(|error| anyhow!("becalm: {}", crate::terminal::words::words(&error)))
+    command.output().map_err(|error| anyhow!("becalm: {}", becalm_lib::words::words(&error)))
 }
 
 /// The last line that says something, without the name of the program that says it.
 pub(crate) fn last_line(text: &[u8]) -> String {
     let line = text.lines().rfind(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
     let line = line.strip_prefix(b"becalm: ").unwrap_or(line);
-    crate::terminal::escape::shown(line.trim_ascii().as_bstr())
+    becalm_lib::escape::shown(line.trim_ascii().as_bstr())
 }

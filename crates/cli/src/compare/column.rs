@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use becalm_host::mount_namespace::{Bind, MountNamespace};
+use becalm_lib::words::words_of_chain;
 
 use crate::compare::apply::{Kind, Site, Variables, alone, apply, finish, last_line};
 use crate::compare::program::Program;
 use crate::scratch::{Entry, How, copy_tree, entries};
-use crate::terminal::words::words_of_chain;
 
 /// A carrier on a copy of the program's packages.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl Column {
 
     /// The files of audit modules that becalm has the program load.
     pub(crate) fn own_modules(&self) -> Vec<PathBuf> {
-        let mut own = vec![crate::fix::audit::index_beside(&self.program)];
+        let mut own = vec![becalm_lib::fix::audit::index_beside(&self.program)];
         own.extend(self.index.canonicalize());
         own
     }

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use becalm_host::child;
+use becalm_lib::words::words;
 use serde_json::Value;
 
 use crate::compare::apply::{becalm, last_line};
 use crate::compare::column::{Column, in_words};
-use crate::terminal::words::words;
 
 /// What a start showed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,13 +14,12 @@ use becalm_core::facts::{Environment, Libc, LoaderFacts};
 use becalm_core::loader::load::Role;
 use becalm_host::trace::Command;
 use becalm_host::{FactChoice, OsFs, loader_facts};
+use becalm_lib::assume::StorePrefixes;
+use becalm_lib::escape::shown;
+use becalm_lib::path::path_bytes;
+use becalm_lib::path::path_of;
+use becalm_lib::words::{words, words_of_host};
 use bstr::{BStr, BString, ByteSlice};
-
-use crate::assume::stores;
-use crate::common_args::StoreArg;
-use crate::index::run::path_of;
-use crate::terminal::escape::shown;
-use crate::terminal::words::{path_bytes, words, words_of_host};
 
 /// A program, and all that its start loads.
 #[derive(Debug)]
@@ -50,7 +49,7 @@ impl Program {
     ///
     /// # Errors
     /// One line that says why it cannot be compared.
-    pub(crate) fn look(path: &Path, flag: &StoreArg) -> Result<Self> {
+    pub(crate) fn look(path: &Path, stores: &StorePrefixes) -> Result<Self> {
         let path = found(path)?;
         let shown = shown(path_bytes(&path).as_bstr());
         refuse_script(&path, &shown)?;
@@ -86,7 +85,7 @@ impl Program {
             facts,
             closure,
             objects,
-            stores: flag.store.clone(),
+            stores: stores.0.clone(),
             prefixes: Vec::new(),
             packages: Vec::new(),
             outside: 0,
@@ -97,7 +96,7 @@ impl Program {
 
     /// Finds the packages.
     fn place(&mut self) {
-        let stores = stores(&StoreArg { store: self.stores.clone() }, &OsFs::new().session());
+        let stores = StorePrefixes(self.stores.clone()).stores(&OsFs::new().session());
         let all = self.objects.iter().chain([&self.interpreter]);
         for (at, object) in all.enumerate() {
             let path = path_bytes(object);

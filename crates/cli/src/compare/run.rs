@@ -12,10 +12,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use becalm_host::bench::{Measured, Options, Rounds, Until, Variant};
 use becalm_host::mount_namespace;
+use becalm_lib::assume::StorePrefixes;
+use becalm_lib::escape::shown;
+use becalm_lib::path::path_bytes;
 use clap::ValueEnum;
 
 use crate::bench::{run, variants};
-use crate::common_args::StoreArg;
 use crate::compare::apply::{self, Kind};
 use crate::compare::args::{CompareArgs, Compared};
 use crate::compare::column::{Column, Stock, in_words};
@@ -28,10 +30,8 @@ use crate::exit_code::ExitStatus;
 use crate::scratch::Scratch;
 use crate::scratch::import::import;
 use crate::terminal::Stdout;
-use crate::terminal::escape::shown;
 use crate::terminal::progress::Stages;
 use crate::terminal::style::{Look, When};
-use crate::terminal::words::path_bytes;
 
 /// How long the starts are timed where nothing is said.
 const TIMED: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &CompareArgs, color: When) -> Result<ExitStatus> {
     let program_args = variants::arguments(args.run.as_deref(), &args.args)?;
     // Before there is a second thread.
     let rooms = mount_namespace::prepare();
-    let found = Program::look(&args.program, &args.store)?;
+    let found = Program::look(&args.program, &args.store.prefixes())?;
     rooms.map_err(|error| in_words(&error))?;
     let becalm = std::env::current_exe()?;
     let scratch = Scratch::new()?;
@@ -97,7 +97,7 @@ fn in_a_store(found: &Program, scratch: &Scratch) -> Result<Option<Program>> {
     }
     let store = scratch.path().join("store");
     let path = import(&found.closure, &found.interpreter, &store)?;
-    Program::look(&path, &StoreArg { store: store.into_os_string() }).map(Some)
+    Program::look(&path, &StorePrefixes(store.into_os_string())).map(Some)
 }
 
 /// All that is in the table.

@@ -1,6 +1,8 @@
 //! What was measured and tried, as a table of carriers beside each other.
 
 use becalm_host::bench::{Measured, Timed};
+use becalm_lib::escape::shown;
+use becalm_lib::path::path_bytes;
 
 use crate::bench::output::{milliseconds, ratio_parts};
 use crate::compare::apply::Kind;
@@ -9,9 +11,7 @@ use crate::compare::column::{Column, Stock};
 use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
 use crate::compare::program::Program;
 use crate::compare::run::Outcome;
-use crate::terminal::escape::shown;
 use crate::terminal::style::grouped;
-use crate::terminal::words::path_bytes;
 
 /// The row whose `no` is worth an exit status.
 const SAME: &str = "same-objects";

@@ -11,9 +11,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::child::status_within;
+use becalm_lib::assume::StorePrefixes;
+use becalm_lib::words::words;
 use serde_json::Value;
 
-use crate::common_args::StoreArg;
 use crate::compare::apply::{self, finish, last_line, plain};
 use crate::compare::program::Program;
 use crate::demo::args::DemoArgs;
@@ -21,7 +22,6 @@ use crate::exit_code::ExitStatus;
 use crate::scratch::Scratch;
 use crate::scratch::import::import;
 use crate::terminal::style::{Look, When, counted};
-use crate::terminal::words::words;
 
 /// Shows it.
 ///
@@ -53,7 +53,7 @@ impl Demo<'_> {
             Some(path) => path.clone(),
             None => largest(Path::new("/usr/bin"))?,
         };
-        let program = Program::look(&path, &StoreArg { store: OsString::new() })?;
+        let program = Program::look(&path, &StorePrefixes(OsString::new()))?;
         self.say(&format!("1. {} as this machine has it", program.path.display()));
         self.check(&program.path)?;
 

@@ -10,13 +10,15 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
+use becalm_lib::index::file;
+use becalm_lib::index::file::Opened;
+use becalm_lib::index::variables;
+use becalm_lib::index::variables::{AUDIT, STATIC_TLS, TUNABLES};
+use becalm_lib::index::{places, platforms, trust};
 
 use crate::env::args::{Dialect, EnvArgs};
 use crate::env::session::{self, Needs};
 use crate::exit_code::ExitStatus;
-use crate::index::file::{self, Opened};
-use crate::index::variables::{self, AUDIT, STATIC_TLS, TUNABLES};
-use crate::index::{places, platforms, trust};
 use crate::terminal::{self, Stdout};
 
 /// What the lines set.
@@ -78,7 +80,7 @@ fn wanted(args: &EnvArgs) -> Result<Wanted> {
             let needs = needs();
             let static_tls = needs.value(Some(&index))?;
             if !args.undo {
-                index.tell_of_age();
+                crate::terminal::tell_of_age(&index);
                 warn_of(&index, static_tls)?;
                 needs.warn(&index, static_tls)?;
             }

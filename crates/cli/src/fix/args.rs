@@ -4,41 +4,13 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use becalm_core::fs::Mapping;
-use clap::{Args, ValueEnum, ValueHint};
+use becalm_lib::fix::options::Options;
+use clap::{Args, ValueHint};
 
 use crate::common_args::AssumeArgs;
-use crate::common_args::writing::{HardlinksArg, WritingArgs};
+use crate::common_args::writing::WritingArgs;
 
-/// The way a resolution reaches the loader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Strategy {
-    /// A note in each object, for a loader that reads notes.
-    Note,
-    /// Absolute paths for needed strings, for any loader.
-    Absolute,
-    /// One directory of links an object, for any loader.
-    Farm,
-    /// A loader cache in each package, for a loader that reads those.
-    Ldcache,
-    /// A DT_AUDIT entry in a program, and an index of its start beside it, for glibc 2.32 on.
-    Audit,
-}
-
-/// Where the answers of the absolute carrier come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Resolve {
-    /// The static walk: works for any architecture, runs nothing.
-    Static,
-    /// The loader's own answer: the program's loader is run to list its objects.
-    Loader,
-}
-
-/// Whose byte sequence a note is to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Compat {
-    /// Exactly what patchelf 0.19.3 `--build-resolution-cache` writes.
-    Patchelf,
-}
+pub(crate) use becalm_lib::fix::options::{Compat, Resolve, Strategy};
 
 /// The flags of `becalm fix`.
 #[derive(Debug, Args)]
@@ -116,37 +88,25 @@ pub(crate) struct FixArgs {
     pub jobs: Option<NonZeroUsize>,
 }
 
-impl FixArgs {
-    /// Those of a dry run with a strategy, everything else as it is by default. It names no
-    /// paths: what is planned is handed over apart.
-    #[must_use]
-    pub(crate) fn dry_run(with: Strategy, leaf: bool, assume: AssumeArgs) -> Self {
-        Self {
-            paths: Vec::new(),
-            with,
-            dry_run: true,
-            json: false,
-            resolve: Resolve::Static,
-            keep: Vec::new(),
-            leaf,
-            closure: with == Strategy::Farm && !leaf,
-            allow_more_misses: false,
-            dlopen: Vec::new(),
-            compat: None,
-            prefix_map: Vec::new(),
-            writing: WritingArgs {
-                in_place: false,
-                hardlinks: HardlinksArg::Refuse,
-                setuid: false,
-                keep_times: false,
-                no_sync: false,
-            },
-            assume,
-            jobs: None,
-        }
-    }
-}
-
 fn prefix_map(text: &str) -> Result<Mapping, String> {
     Mapping::parse(text.into()).ok_or_else(|| "not BUILD=FINAL, both absolute paths".to_owned())
+}
+
+impl FixArgs {
+    /// What the plan goes by, as the library takes it.
+    #[must_use]
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            paths: self.paths.clone(),
+            with: self.with,
+            resolve: self.resolve,
+            keep: self.keep.clone(),
+            closure: self.closure,
+            allow_more_misses: self.allow_more_misses,
+            dlopen: self.dlopen.clone(),
+            compat: self.compat,
+            prefix_map: self.prefix_map.clone(),
+            assume: self.assume.options(),
+        }
+    }
 }

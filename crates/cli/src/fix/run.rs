@@ -6,32 +6,27 @@
 use std::io::Write;
 
 use anyhow::{Result, bail};
-use becalm_core::cost::Storm;
 use becalm_core::strategy::{Finding, Plan, Severity};
+use becalm_lib::assume::Assumptions;
+use becalm_lib::fix::options::Strategy;
+use becalm_lib::fix::scope::Scope;
+use becalm_lib::fix::{judge, plan};
+use becalm_lib::path;
+use becalm_lib::targets;
+use becalm_lib::targets::Problem;
 use bstr::BString;
 use rustc_hash::FxHashSet;
 
-use crate::assume::Assumptions;
 use crate::exit_code::ExitStatus;
-use crate::fix::args::{FixArgs, Strategy};
-use crate::fix::scope::Scope;
-use crate::fix::{judge, plan, text, write};
+use crate::fix::args::FixArgs;
+use crate::fix::{text, write};
 use crate::jobs;
-use crate::targets::{self, Problem, Target};
+use crate::terminal::progress::Bars;
 use crate::terminal::style::{Look, When};
-use crate::terminal::{self, Stdout, words};
+use crate::terminal::{self, Stdout};
 use crate::writing::Done;
 
-/// One program's start, before and after.
-#[derive(Clone, Debug)]
-pub(crate) struct Start {
-    /// The program, as told to the user.
-    pub path: BString,
-    /// What the search costs as it is.
-    pub before: Storm,
-    /// What it would cost; `None` where its plan was refused.
-    pub after: Option<Storm>,
-}
+pub(crate) use becalm_lib::fix::foresee::Start;
 
 /// All that is told of a run.
 #[derive(Debug)]
@@ -61,13 +56,14 @@ pub(crate) struct Report {
 /// the status.
 pub(crate) fn run(args: &FixArgs, color: When) -> Result<ExitStatus> {
     check_flags(args)?;
-    let assumed = Assumptions::new(&args.assume)?;
+    let options = args.options();
+    let assumed = Assumptions::new(&options.assume)?;
     jobs::limit(args.jobs)?;
     let found = targets::find(&assumed, &args.paths);
     if !args.dry_run {
         write::mend(args, &found.files)?;
     }
-    let planner = plan::Planner::new(args, &assumed);
+    let planner = plan::Planner::new(&options, &assumed, &Bars);
     let mut planned = planner.plan(&found.files)?;
     planned.problems.extend(found.problems);
     let scope = Scope::new(&assumed, &args.paths);
@@ -104,25 +100,6 @@ fn check_flags(args: &FixArgs) -> Result<()> {
     Ok(())
 }
 
-/// What a dry run on these files would find: the programs among them, before and after, and the
-/// files that could not be looked at.
-///
-/// # Errors
-/// Returns an error if nothing can be planned at all.
-pub(crate) fn foresee(
-    args: &FixArgs,
-    assumed: &Assumptions,
-    files: &[Target],
-) -> Result<(Vec<Start>, Vec<Problem>)> {
-    let planner = plan::Planner::new(args, assumed);
-    let mut planned = planner.plan(files)?;
-    let paths: Vec<_> = files.iter().map(|file| file.host.clone()).collect();
-    let scope = Scope::new(assumed, &paths);
-    scope.limit(&mut planned.plan, args.closure, |path| planner.host_path(path));
-    let starts = judge::judge(&planner, &mut planned);
-    Ok((starts, planned.problems))
-}
-
 fn tell(args: &FixArgs, report: &Report, color: When) -> Result<()> {
     for problem in &report.problems {
         terminal::note(problem.path.as_ref(), &problem.reason);
@@ -146,8 +123,9 @@ impl Report {
             return Ok(());
         }
         // What was remembered of the files is what they were.
-        let assumed = Assumptions::new(&args.assume)?;
-        let planner = plan::Planner::new(args, &assumed);
+        let options = args.options();
+        let assumed = Assumptions::new(&options.assume)?;
+        let planner = plan::Planner::new(&options, &assumed, &Bars);
         self.starts = judge::measure(&planner, programs);
         Ok(())
     }
@@ -158,7 +136,7 @@ impl Report {
         let missing: FxHashSet<&BString> = missing.map(|(path, _)| path).collect();
         for (start, program) in self.starts.iter_mut().zip(programs) {
             let real = program.target.host.canonicalize();
-            if real.is_ok_and(|real| missing.contains(&words::path_bytes(&real))) {
+            if real.is_ok_and(|real| missing.contains(&path::path_bytes(&real))) {
                 start.after = Some(start.before);
             }
         }

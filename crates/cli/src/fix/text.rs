@@ -4,13 +4,15 @@ use std::io::{self, Write};
 
 use becalm_core::cost::Storm;
 use becalm_core::strategy::{Creation, FilePlan, Finding, PlannedAnswer, Severity};
+use becalm_lib::escape::shown;
+use becalm_lib::fix::foresee::Start;
+use becalm_lib::fix::options::Strategy;
+use becalm_lib::json::{as_json, lossy};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
-use crate::fix::args::{FixArgs, Strategy};
-use crate::fix::run::{Report, Start};
-use crate::terminal::escape::shown;
-use crate::terminal::json::{as_json, lossy};
+use crate::fix::args::FixArgs;
+use crate::fix::run::Report;
 use crate::terminal::note;
 use crate::terminal::style::{Look, counted, grouped};
 use crate::undo::text::{DoneJson, count, not_reached, tell_trouble};
@@ -32,7 +34,7 @@ struct FixJson<'a> {
     made: Vec<DoneJson<'a>>,
     findings: Vec<FindingJson<'a>>,
     programs: Vec<StartJson<'a>>,
-    errors: Vec<crate::terminal::json::ErrorJson<'a>>,
+    errors: Vec<becalm_lib::json::ErrorJson<'a>>,
 }
 
 /// What is proposed for one file.
@@ -49,7 +51,7 @@ struct FileJson<'a> {
 struct AnswerJson<'a> {
     #[serde(serialize_with = "lossy")]
     needed: &'a BString,
-    #[serde(serialize_with = "crate::terminal::json::lossy_option")]
+    #[serde(serialize_with = "becalm_lib::json::lossy_option")]
     exact: &'a Option<BString>,
     hints: Vec<String>,
 }
@@ -69,7 +71,7 @@ struct CreationJson<'a> {
 struct FindingJson<'a> {
     #[serde(serialize_with = "lossy")]
     path: &'a BString,
-    #[serde(serialize_with = "crate::terminal::json::lossy_option")]
+    #[serde(serialize_with = "becalm_lib::json::lossy_option")]
     needed: &'a Option<BString>,
     severity: &'static str,
     what: String,
@@ -99,7 +101,7 @@ pub(crate) fn json(out: &mut impl Write, args: &FixArgs, report: &Report) -> io:
         made: report.made.iter().map(DoneJson::of).collect(),
         findings: report.plan.findings.iter().map(finding).collect(),
         programs: report.starts.iter().map(start).collect(),
-        errors: crate::terminal::json::errors(&report.problems),
+        errors: becalm_lib::json::errors(&report.problems),
     };
     out.write_all(&as_json(&json))?;
     out.write_all(b"\n")

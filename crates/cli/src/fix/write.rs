@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use becalm_core::edit::Edit;
 use becalm_core::strategy::{Creation, FilePlan, farm};
+use becalm_lib::fix::plan::Planner;
+use becalm_lib::targets::{Problem, Target};
 use becalm_rewrite::State;
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
@@ -15,9 +17,7 @@ use rustc_hash::FxHashSet;
 
 use crate::common_args::writing::HardlinksArg;
 use crate::fix::args::FixArgs;
-use crate::fix::plan::Planner;
 use crate::fix::run::Report;
-use crate::targets::{Problem, Target};
 use crate::undo::run;
 use crate::writing::removing::Remover;
 use crate::writing::{Done, Editor, Outcome, Proposal, making};

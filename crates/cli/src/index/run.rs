@@ -11,26 +11,28 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::index::Index;
-use becalm_core::search::Stores;
 use becalm_host::OsFs;
 use becalm_host::index_store::{
     IndexOptions, Indexed, MachineIndex, index_stores, python_of, update_stores,
 };
+use becalm_lib::index::file;
+use becalm_lib::index::file::Whole;
+use becalm_lib::index::module::{Modules, Sealed};
+use becalm_lib::index::{current, places, trust};
+use becalm_lib::path::path_bytes;
+use becalm_lib::targets::Problem;
+use becalm_lib::words::{words, words_of_host};
 use bstr::{BString, ByteSlice};
 
-use crate::assume::bytes;
-use crate::common_args::StoreArg;
 use crate::exit_code::ExitStatus;
 use crate::index::args::IndexArgs;
-use crate::index::file::{self, Whole};
-use crate::index::module::{Modules, Sealed};
-use crate::index::{current, places, text, trust};
+use crate::index::text;
 use crate::jobs;
-use crate::targets::Problem;
 use crate::terminal::progress::Count;
 use crate::terminal::style::{Look, When};
-use crate::terminal::words::{path_bytes, words, words_of_host};
 use crate::terminal::{self, Stdout};
+
+pub(crate) use becalm_lib::path::path_of;
 
 /// All that is told of a run.
 pub(crate) struct Report {
@@ -74,7 +76,7 @@ pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
         .iter()
         .flat_map(|old| current::roots(&old.index).map(|condition| path_of(condition.path())))
         .collect();
-    let all = [prefixes(&args.store), known.clone()].concat();
+    let all = [args.store.prefixes().paths(), known.clone()].concat();
     let (stores, files) = (&stores, &files);
     let options =
         IndexOptions { stores, files, prefixes: &all, dirs: &dirs, ..IndexOptions::default() };
@@ -180,11 +182,6 @@ fn add_pythons(stores: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     programs
 }
 
-/// The prefixes of `--store`, as they are named.
-pub(crate) fn prefixes(flag: &StoreArg) -> Vec<PathBuf> {
-    Stores::parse(bytes(&flag.store).as_ref()).iter().map(path_of).collect()
-}
-
 /// The directories of `--dirs`: each argument a list as in `LD_LIBRARY_PATH`.
 pub(crate) fn dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
     let elements = lists.iter().flat_map(|list| list.as_ref().as_bytes().split_str(":"));
@@ -263,8 +260,4 @@ fn tell(args: &IndexArgs, report: &Report, color: When) -> Result<()> {
     }
     out.flush()?;
     Ok(())
-}
-
-pub(crate) fn path_of(bytes: &bstr::BStr) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
 }

@@ -7,13 +7,13 @@ use becalm_core::elf::machine_name;
 use becalm_core::index::Index;
 use becalm_core::index::build::Deferred;
 use becalm_core::index::tls::StaticTls;
+use becalm_lib::escape::shown;
+use becalm_lib::index::file::Whole;
+use becalm_lib::json::{ErrorJson, as_json, errors, lossy};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
-use crate::index::file::Whole;
 use crate::index::run::Report;
-use crate::terminal::escape::shown;
-use crate::terminal::json::{ErrorJson, as_json, errors, lossy};
 use crate::terminal::style::{Look, counted, grouped};
 
 /// Programs named in the summary.
@@ -150,7 +150,7 @@ pub(crate) fn json_current(out: &mut impl Write, path: &Path, old: &Whole) -> io
 /// # Errors
 /// Where the output cannot be written.
 pub(crate) fn text_current(out: &mut impl Write, look: Look, path: &Path) -> io::Result<()> {
-    let name = look.strong(&shown(crate::terminal::words::path_bytes(path).as_ref()));
+    let name = look.strong(&shown(becalm_lib::path::path_bytes(path).as_ref()));
     writeln!(out, "{name} {}", look.good("is up to date"))
 }
 

@@ -2,10 +2,9 @@
 
 use std::io::{self, Write};
 
+use becalm_lib::json::{as_json, lossy};
 use bstr::BString;
 use serde::Serialize;
-
-use crate::terminal::json::{as_json, lossy};
 
 /// What a loader reads, as a trial of it showed.
 #[derive(Debug)]

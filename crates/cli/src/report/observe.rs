@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use becalm_host::child;
+use becalm_lib::escape::shown;
+use becalm_lib::words::words;
 use bstr::ByteSlice;
 
 use crate::bench::variants::arguments;
 use crate::report::args::ReportArgs;
 use crate::report::record;
 use crate::report::snapshot::Observed;
-use crate::terminal::escape::shown;
-use crate::terminal::words::words;
 
 /// Runs the program and tells what was seen, or why nothing was.
 pub(crate) fn run(program: &Path, args: &ReportArgs) -> Result<Observed, String> {

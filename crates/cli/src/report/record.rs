@@ -11,12 +11,12 @@ use becalm_core::cost::Storm;
 use becalm_core::observe::DlopenProbe;
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use becalm_core::search::hwcaps::search_dir;
+use becalm_lib::escape::shown;
 use bstr::{BStr, BString, ByteSlice};
 use serde::Deserialize;
 
 use crate::report::run::name;
 use crate::report::snapshot::{Answered, Child, Node, Observed, Snapshot, Try};
-use crate::terminal::escape::shown;
 
 const SCHEMA: &str = "becalm/trace/1";
 

@@ -8,17 +8,17 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use becalm_lib::assume;
+use becalm_lib::assume::Assumptions;
+use becalm_lib::escape::shown;
+use becalm_lib::path::path_bytes;
 use bstr::ByteSlice;
 
-use crate::assume::{self, Assumptions};
-use crate::common_args::ReadsArg;
 use crate::compare::comparison::{Comparison, SCHEMA};
 use crate::exit_code::ExitStatus;
 use crate::report::args::ReportArgs;
 use crate::report::html;
 use crate::report::snapshot::{self, Snapshot};
-use crate::terminal::escape::shown;
-use crate::terminal::words::path_bytes;
 
 /// More than any table of ours has.
 const MAX_COMPARISON: u64 = 64 << 20;
@@ -39,8 +39,9 @@ pub(crate) struct Report {
 /// # Errors
 /// The program or what is shown beside it cannot be read, or the page cannot be written.
 pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
-    let mut assumed = Assumptions::new(&args.assume)?;
-    assumed.reads(&ReadsArg::default(), assume::tunables(&args.assume));
+    let options = args.assume.options();
+    let mut assumed = Assumptions::new(&options)?;
+    assumed.reads(&[], assume::tunables(&options));
     let before = snapshot::of(&args.program, args, &assumed)?;
     let after = args.after.as_deref().map(|path| snapshot::of(path, args, &assumed)).transpose()?;
     let comparison = args.compare.as_deref().map(comparison).transpose()?;

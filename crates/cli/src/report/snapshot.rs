@@ -9,16 +9,17 @@ use becalm_core::cost::{Storm, is_of_hwcaps};
 use becalm_core::loader::load::{Answer, Load, Role};
 use becalm_core::probe::{Call, LoggedProbe, Outcome, SearchSource};
 use becalm_host::trace::Command;
+use becalm_lib::advice::Advice;
+use becalm_lib::assume::Assumptions;
+use becalm_lib::check::{Program, Verdict, by_newer_glibc, check};
+use becalm_lib::escape::shown;
+use becalm_lib::targets;
+use becalm_lib::targets::Target;
 use bstr::{BString, ByteSlice};
 
-use crate::advice::Advice;
-use crate::assume::Assumptions;
-use crate::check::program::{Program, Verdict, by_newer_glibc, check};
 use crate::report::args::ReportArgs;
 use crate::report::run::name;
 use crate::report::{observe, record};
-use crate::targets::{self, Target};
-use crate::terminal::escape::shown;
 
 /// What is told of one program. Text is fit to be shown, but not escaped.
 #[derive(Clone, Debug)]
@@ -141,7 +142,7 @@ pub(crate) fn of(path: &Path, args: &ReportArgs, assumed: &Assumptions) -> Resul
         (Verdict::Checked(mut program), Some(closure)) => {
             program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
             if program.calmed_by.is_none() {
-                program.advice = Advice::of(&args.assume, assumed, &target, &closure);
+                program.advice = Advice::of(&args.assume.options(), assumed, &target, &closure);
             }
             let mut snapshot = Snapshot::predicted(&program, &closure);
             snapshot.observed = observe::run(&target.host, args);

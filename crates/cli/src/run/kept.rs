@@ -19,15 +19,17 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
 use becalm_host::index_store::{package_dirs, trees_beside};
+use becalm_lib::assume::StorePrefixes;
+use becalm_lib::index::file;
+use becalm_lib::index::file::Opened;
+use becalm_lib::index::trust;
+use becalm_lib::index::trust::Untrusted;
+use becalm_lib::index::{places, platforms};
+use becalm_lib::words::words;
 use rustc_hash::FxHasher;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::common_args::StoreArg;
-use crate::index::file::{self, Opened};
-use crate::index::trust::{self, Untrusted};
-use crate::index::{places, platforms};
 use crate::run::program::Program;
-use crate::terminal::words::words;
 
 /// Indexes of programs that are kept: some hundred kilobytes each.
 const KEPT: usize = 100;
@@ -58,11 +60,11 @@ impl Place {
     ///
     /// # Errors
     /// If the environment has no home directory.
-    pub(crate) fn of(program: &Program, dirs: &[PathBuf], store: &StoreArg) -> Result<Self> {
+    pub(crate) fn of(program: &Program, dirs: &[PathBuf], store: &StorePrefixes) -> Result<Self> {
         let folder = places::cache().context("no home directory for the cache of indexes")?;
         let mut hasher = FxHasher::default();
         (env!("CARGO_PKG_VERSION"), FORMAT).hash(&mut hasher);
-        store.store.hash(&mut hasher);
+        store.0.hash(&mut hasher);
         dirs.hash(&mut hasher);
         program.real.hash(&mut hasher);
         let facts = &program.facts;

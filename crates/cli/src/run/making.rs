@@ -15,17 +15,19 @@ use becalm_core::loader::load::Role;
 use becalm_host::detached::{Detached, detached};
 use becalm_host::index_store::{IndexOptions, index_files, trees_beside};
 use becalm_host::{FactChoice, OsFs, loader_facts};
+use becalm_lib::assume::StorePrefixes;
+use becalm_lib::index::module::Modules;
+use becalm_lib::index::{current, file};
+use becalm_lib::path::path_bytes;
+use becalm_lib::path::path_of;
+use becalm_lib::words::{words_of_chain, words_of_host};
 use bstr::{BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
-use crate::common_args::StoreArg;
-use crate::index::module::Modules;
-use crate::index::run::{dirs_of, path_of, prefixes};
-use crate::index::{current, file};
+use crate::index::run::dirs_of;
 use crate::jobs;
 use crate::run::kept::Place;
 use crate::run::program::Program;
-use crate::terminal::words::{path_bytes, words_of_chain, words_of_host};
 
 /// What an index is made for: bytes, for paths need not be UTF-8.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,14 +42,14 @@ struct Request {
 }
 
 impl Request {
-    fn of(program: &Program, store: &StoreArg) -> Self {
+    fn of(program: &Program, store: &StorePrefixes) -> Self {
         let variable = |name: &str| env::var_os(name).map(OsString::into_vec);
         let bytes = |path: PathBuf| path.into_os_string().into_vec();
         Self {
             program: bytes(program.real.clone()),
             library_path: variable("LD_LIBRARY_PATH"),
             preload: variable("LD_PRELOAD"),
-            stores: prefixes(store).into_iter().map(bytes).collect(),
+            stores: store.paths().into_iter().map(bytes).collect(),
             trees: trees_beside(&program.path, &program.real).into_iter().map(bytes).collect(),
         }
     }
@@ -63,7 +65,7 @@ impl Request {
 ///
 /// # Errors
 /// If the cache cannot be written, or no process can be made.
-pub(crate) fn elsewhere(place: &Place, program: &Program, store: &StoreArg) -> Result<()> {
+pub(crate) fn elsewhere(place: &Place, program: &Program, store: &StorePrefixes) -> Result<()> {
     let request = Request::of(program, store);
     let Some(lock) = place.lock()? else { return Ok(()) };
     let made = detached(lock, |lock| {
@@ -81,7 +83,7 @@ pub(crate) fn elsewhere(place: &Place, program: &Program, store: &StoreArg) -> R
 ///
 /// # Errors
 /// If it cannot be made or kept.
-pub(crate) fn here(place: &Place, program: &Program, store: &StoreArg) -> Result<()> {
+pub(crate) fn here(place: &Place, program: &Program, store: &StorePrefixes) -> Result<()> {
     match place.lock()? {
         Some(lock) => locked(place, &Request::of(program, store), lock),
         None => bail!("{}: another process is making it", place.path().display()),
@@ -171,7 +173,7 @@ fn closure(os: &OsFs, program: &std::path::Path, request: &Request) -> Result<Cl
 }
 
 /// What a program needs that no index knows; nothing if its start cannot be followed.
-pub(crate) fn need(program: &Program, store: &StoreArg) -> Known {
+pub(crate) fn need(program: &Program, store: &StorePrefixes) -> Known {
     let request = Request::of(program, store);
     let Ok(closure) = closure(&OsFs::new(), &program.real, &request) else {
         return Known::default();

@@ -13,11 +13,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow};
 use becalm_core::elf;
 use becalm_core::index::Target;
+use becalm_lib::secure::is_started_secure;
+use becalm_lib::words::words;
 use bstr::{BString, ByteSlice};
 use rustix::fs::{Access, OFlags, access};
-
-use crate::secure::is_started_secure;
-use crate::terminal::words::words;
 
 /// Scripts that are interpreted by scripts, followed at the most (Linux `BINPRM_MAX_RECURSION`).
 const MAX_SCRIPTS: usize = 4;

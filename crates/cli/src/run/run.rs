@@ -15,17 +15,19 @@ use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::elf::machine_name;
 use becalm_core::index::Start as Known;
 use becalm_core::search::Stores;
+use becalm_lib::index::file;
+use becalm_lib::index::file::Opened;
+use becalm_lib::index::{places, platforms, variables};
+use becalm_lib::path::path_bytes;
+use becalm_lib::words::words;
 
 use crate::exit_code::ExitStatus;
-use crate::index::file::{self, Opened};
 use crate::index::run::dirs_of;
-use crate::index::{places, platforms, variables};
 use crate::run::args::RunArgs;
 use crate::run::kept::{Kept, Place};
 use crate::run::making;
 use crate::run::program::{self, Found, Program, Start};
 use crate::terminal;
-use crate::terminal::words::{path_bytes, words};
 
 /// What the variables of a start are made from.
 struct Calm {
@@ -103,7 +105,7 @@ fn of_session(args: &RunArgs, path: &Path) -> Result<Calm> {
 fn opened(args: &RunArgs, path: &Path) -> Result<Opened> {
     let index = file::open(path)?;
     if !args.quiet {
-        index.tell_of_age();
+        crate::terminal::tell_of_age(&index);
     }
     Ok(index)
 }
@@ -140,18 +142,18 @@ fn need_of_stranger(args: &RunArgs, program: &Program) -> Known {
                 }
             }
             Ok(Kept::Nothing) => {
-                let _ = making::elsewhere(&place, program, &args.store);
+                let _ = making::elsewhere(&place, program, &args.store.prefixes());
             }
             Ok(Kept::Failed(_)) | Err(_) => {}
         }
     }
-    making::need(program, &args.store)
+    making::need(program, &args.store.prefixes())
 }
 
 fn place_of(args: &RunArgs, program: &Program) -> Result<Place> {
     let list = env::var_os("LD_LIBRARY_PATH");
     let dirs: Vec<PathBuf> = list.iter().flat_map(|list| dirs_of(&[list])).collect();
-    Place::of(program, &dirs, &args.store)
+    Place::of(program, &dirs, &args.store.prefixes())
 }
 
 /// What the start of a program needs beside the index.
@@ -200,7 +202,7 @@ fn default_for(args: &RunArgs, program: &Program) -> Result<Option<(Opened, Opti
         return Ok(None);
     }
     if !args.quiet {
-        index.tell_of_age();
+        crate::terminal::tell_of_age(&index);
     }
     Ok(Some((index, known)))
 }
@@ -223,19 +225,19 @@ fn kept_for(args: &RunArgs, program: &Program) -> Result<Option<Calm>> {
         Kept::Index { index, is_stale } => {
             if is_stale {
                 // The index is good enough for this start.
-                let _ = making::elsewhere(&place, program, &args.store);
+                let _ = making::elsewhere(&place, program, &args.store.prefixes());
             }
             let known = known_to(&index, program)?.unwrap_or_default();
             with_need(*index, program, known).map(Some)
         }
         Kept::Failed(why) => bail!("{why}"),
         Kept::Nothing if args.strict => {
-            making::here(&place, program, &args.store)?;
+            making::here(&place, program, &args.store.prefixes())?;
             let index = file::open(&place.path())?;
             let known = known_to(&index, program)?.unwrap_or_default();
             with_need(index, program, known).map(Some)
         }
-        Kept::Nothing => making::elsewhere(&place, program, &args.store).map(|()| None),
+        Kept::Nothing => making::elsewhere(&place, program, &args.store.prefixes()).map(|()| None),
     }
 }
 

@@ -13,12 +13,13 @@ use becalm_core::closure::Closure;
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::loader::is_of_c_library;
 use becalm_core::loader::load::Role;
+use becalm_lib::path::path_bytes;
+use becalm_lib::path::path_of;
+use becalm_lib::words::words;
 use bstr::BString;
 use rustc_hash::FxHasher;
 
-use crate::index::run::path_of;
 use crate::scratch::check_mount_namespace;
-use crate::terminal::words::{path_bytes, words};
 
 /// One object on its way into the store.
 struct Object {

@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::child::kill_descendants;
+use becalm_lib::words::words;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tempfile::TempDir;
 
 use crate::exit_code::ExitStatus;
-use crate::terminal::words::words;
 
 /// More than a comparison may fill.
 const MOST: u64 = 1_500_000_000;

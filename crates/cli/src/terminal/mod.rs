@@ -1,21 +1,19 @@
 //! What becalm tells: results on stdout in the forms of the modules here, what is
 //! wrong on stderr, one line each.
 
-pub(crate) mod escape;
-pub(crate) mod json;
 pub(crate) mod manual;
 pub(crate) mod probes;
 pub(crate) mod progress;
 pub(crate) mod style;
-pub(crate) mod words;
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
+use becalm_lib::escape::shown;
+use becalm_lib::index::file::Opened;
+use becalm_lib::path::path_bytes;
 use bstr::BStr;
 
-use crate::terminal::escape::shown;
-
-pub(crate) use crate::terminal::words::words;
+pub(crate) use becalm_lib::words::words;
 
 /// Standard output, written in large pieces.
 #[derive(Debug)]
@@ -65,4 +63,13 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Prints that an index of an older version should be made again.
+pub(crate) fn tell_of_age(index: &Opened) {
+    if !index.index.is_current() {
+        let what = "an index of an older version, used as it is; becalm index --update makes \
+                    it anew";
+        note(path_bytes(&index.path).as_ref(), what);
+    }
 }

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use becalm_core::closure::Closure;
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
+use becalm_lib::escape::shown;
 use bstr::{BStr, ByteSlice};
 
-use crate::terminal::escape::shown;
 use crate::terminal::style::Look;
 
 /// The probes of a start in the loader's order; nothing for a file without a loader.

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use becalm_lib::progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Work shorter than this shows nothing.
@@ -56,6 +57,28 @@ impl Progress {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Shows each phase of the library's work as a bar.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bars;
+
+impl progress::Progress for Bars {
+    fn phase(&self, total: usize) -> Box<dyn progress::Phase + '_> {
+        Box::new(Progress::new(total))
+    }
+}
+
+impl progress::Phase for Progress {
+    fn tick(&self) {
+        Self::tick(self);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 

@@ -69,7 +69,7 @@ impl Look {
         const LEAST: usize = 16;
         match self.width {
             Some(width) => {
-                crate::terminal::escape::shortened(text, width.saturating_sub(used).max(LEAST))
+                becalm_lib::escape::shortened(text, width.saturating_sub(used).max(LEAST))
             }
             None => text.to_owned(),
         }

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use becalm_core::observe::Class;
 use becalm_core::observe::tally::ClassTally;
 use becalm_host::trace::Image;
+use becalm_lib::escape::shown;
 
 use crate::check::text::{BAR, bar};
-use crate::terminal::escape::shown;
 use crate::terminal::style::{Look, counted, grouped};
 use crate::trace::text::milliseconds;
 

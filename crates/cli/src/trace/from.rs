@@ -7,12 +7,12 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::probe::Probe;
 use becalm_core::record::audit_log::{self, AuditedProcess};
+use becalm_lib::words::words;
 use bstr::BString;
 
 use crate::exit_code::ExitStatus;
 use crate::terminal::Stdout;
 use crate::terminal::style::{Look, When};
-use crate::terminal::words::words;
 use crate::trace::args::TraceArgs;
 use crate::trace::logged;
 

@@ -7,10 +7,10 @@ use becalm_core::observe::{self, Dlopens, Lookup, attribute};
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use becalm_host::OsFs;
 use becalm_host::trace::Image;
+use becalm_lib::beside::{Beside, Scope};
+use becalm_lib::check::Program;
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::beside::{Beside, Scope};
-use crate::check::program::Program;
 use crate::trace::predict::{self, Answer, Answers, Assumed};
 use crate::trace::run::Seen;
 

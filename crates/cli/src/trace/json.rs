@@ -8,11 +8,11 @@ use becalm_core::observe::tally::Missed;
 use becalm_core::observe::{Class, DlopenProbe, Dlopens, SyscallRow};
 use becalm_core::probe::Probe;
 use becalm_host::trace::{Exit, Image, Share};
+use becalm_lib::beside::Beside;
+use becalm_lib::json::{as_json, lossy, lossy_option};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
-use crate::beside::Beside;
-use crate::terminal::json::{as_json, lossy, lossy_option};
 use crate::trace::histogram;
 use crate::trace::run::{Report, Seen};
 

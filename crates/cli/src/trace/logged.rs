@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use becalm_core::probe::Probe;
+use becalm_lib::escape::shown;
+use becalm_lib::json::{as_json, lossy};
 use bstr::BString;
 use serde::Serialize;
 
-use crate::terminal::escape::shown;
-use crate::terminal::json::{as_json, lossy};
 use crate::terminal::probes;
 use crate::terminal::style::{Look, counted, grouped};
 use crate::trace::args::TraceArgs;

@@ -1,11 +1,11 @@
 //! What a reader should know of a run, in words.
 
 use becalm_host::trace::Note;
+use becalm_lib::escape::shown;
+use becalm_lib::words::errno_words;
 use bstr::BString;
 
-use crate::terminal::escape::shown;
 use crate::terminal::style::counted;
-use crate::terminal::words::errno_words;
 
 /// The notes, a sentence each. `filtered` where processes that are left need the tracer.
 #[must_use]

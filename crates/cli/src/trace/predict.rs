@@ -15,15 +15,14 @@ use becalm_core::loader::Environment;
 use becalm_core::search::Stores;
 use becalm_host::trace::{self, Image, Listener};
 use becalm_host::{FactChoice, OsFs};
+use becalm_lib::assume::{Assumptions, Readable, Secure, is_off};
+use becalm_lib::check::{Program, Verdict, check};
+use becalm_lib::index::variables::TUNABLES;
+use becalm_lib::loaded_index::Indexes;
+use becalm_lib::path::path_bytes;
+use becalm_lib::targets::Target;
 use bstr::BString;
 
-use crate::assume::{Assumptions, is_off, stores};
-use crate::check::program::{Program, Verdict, check};
-use crate::common_args::{ReadsArg, Secure};
-use crate::index::variables::TUNABLES;
-use crate::loaded_index::Indexes;
-use crate::targets::Target;
-use crate::terminal::words::path_bytes;
 use crate::trace::args::TraceArgs;
 
 /// Images about which the model is asked while the program runs. Answers are kept until
@@ -44,7 +43,7 @@ pub(crate) struct Answer {
 pub(crate) struct Assumed {
     stores: Stores,
     /// What loaders read.
-    reads: ReadsArg,
+    reads: Vec<Readable>,
 }
 
 /// An image and its index.
@@ -150,8 +149,8 @@ impl Assumed {
     /// What the flags say.
     #[must_use]
     pub(crate) fn new(exec_path: &TraceArgs) -> Self {
-        let stores = stores(&exec_path.store, &OsFs::new().session());
-        Assumed { stores, reads: exec_path.reads.clone() }
+        let stores = exec_path.store.prefixes().stores(&OsFs::new().session());
+        Assumed { stores, reads: exec_path.reads.reads.clone() }
     }
 
     /// With what the image was started with.

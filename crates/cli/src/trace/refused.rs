@@ -9,9 +9,8 @@ use anyhow::{Error, anyhow};
 use becalm_core::closure::Subject;
 use becalm_host::OsFs;
 use becalm_host::trace::TraceError;
+use becalm_lib::escape::shown;
 use bstr::{BStr, ByteSlice};
-
-use crate::terminal::escape::shown;
 
 /// The error as one line.
 #[must_use]

@@ -13,10 +13,10 @@ use becalm_core::probe::Probe;
 use becalm_host::trace::{
     self, Calibration, Command, Exit, Image, Options, Rest, Supervisor, TraceError, Traced,
 };
+use becalm_lib::beside::Beside;
+use becalm_lib::check::Program;
 use bstr::BString;
 
-use crate::beside::Beside;
-use crate::check::program::Program;
 use crate::common_args::Until;
 use crate::exit_code::ExitStatus;
 use crate::terminal::style::When;
@@ -90,10 +90,8 @@ pub(crate) fn run(args: &TraceArgs, color: When) -> Result<ExitStatus> {
     match trace::run_with(&command, options(args, supervisor), &mut predictor) {
         Ok(traced) => finish(args, traced, predictor, &mut places),
         Err(TraceError::NotPermitted { source, .. }) => {
-            let why = format!(
-                "tracing is not permitted here ({})",
-                crate::terminal::words::words(&source)
-            );
+            let why =
+                format!("tracing is not permitted here ({})", becalm_lib::words::words(&source));
             untraced(args, &command, &why, &mut places)
         }
         Err(TraceError::Architecture { .. }) => {

@@ -6,11 +6,11 @@ use std::fmt::Write;
 use becalm_core::cost::Misses;
 use becalm_core::observe::Dlopens;
 use becalm_host::trace::{Exit, Image, Share};
+use becalm_lib::escape::shown;
 use bstr::BString;
 
-use crate::beside::text;
+use crate::beside;
 use crate::check::text::{WORST, heading, offenders};
-use crate::terminal::escape::shown;
 use crate::terminal::style::{Look, counted, grouped};
 use crate::trace::run::{Report, Seen};
 use crate::trace::{classes, histogram};
@@ -52,7 +52,7 @@ pub(crate) fn of(look: Look, report: &Report, predict: bool) -> String {
         match &seen.beside {
             Some(both) => {
                 text.push('\n');
-                text.push_str(&text::table(look, both, DIFFERENCES));
+                text.push_str(&beside::table(look, both, DIFFERENCES));
             }
             None => text.push_str("\n  no prediction to show beside it\n"),
         }
@@ -233,7 +233,7 @@ fn prediction(text: &mut String, look: Look, seen: &Seen) {
             let more = if both.equal { "" } else { "; --predict lists them" };
             let calmed = seen.program.as_ref().is_ok_and(|program| program.calmed_by.is_some());
             let with = if calmed { ", the index's answers included" } else { "" };
-            let _ = writeln!(text, "  model    {}{with}{more}", text::verdict(look, both));
+            let _ = writeln!(text, "  model    {}{with}{more}", beside::verdict(look, both));
         }
         (None, Err(why)) => {
             let _ = writeln!(text, "  model    no prediction: {}", look.fitted(why, 26));

@@ -6,10 +6,10 @@ use becalm_core::fs::Errno;
 use becalm_core::observe::{Dlopens, Kind, Lookup, attribute};
 use becalm_core::probe::Probe;
 use becalm_host::trace::{Image, Untraced};
+use becalm_lib::beside::{Beside, Scope};
+use becalm_lib::index::variables::TUNABLES;
 use bstr::BString;
 
-use crate::beside::{Beside, Scope};
-use crate::index::variables::TUNABLES;
 use crate::trace::args::TraceArgs;
 use crate::trace::predict;
 use crate::trace::run::{Report, Seen};

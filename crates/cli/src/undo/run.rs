@@ -16,23 +16,24 @@ use becalm_core::elf;
 use becalm_core::strategy::farm;
 use becalm_host::write::{Existing, Reader, is_on_its_way};
 use becalm_host::{WalkOptions, find_objects};
+use becalm_lib::fix::audit;
+use becalm_lib::path::path_bytes;
+use becalm_lib::targets::Problem;
+use becalm_lib::words::{words, words_of_host};
 use becalm_rewrite::State;
 use bstr::{BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use crate::exit_code::ExitStatus;
-use crate::fix::audit;
-use crate::targets::Problem;
+use crate::jobs;
 use crate::terminal::style::{Look, When};
-use crate::terminal::words::{path_bytes, words, words_of_host};
 use crate::terminal::{self, Stdout};
 use crate::undo::args::UndoArgs;
 use crate::undo::text;
 use crate::writing::making::{is_our_cache, is_our_index, lies_in_farms};
 use crate::writing::removing::{Remover, folders_in, list_of};
 use crate::writing::{Done, Editor, Outcome, Proposal};
-use crate::{index, jobs};
 
 /// All that is told of a run.
 #[derive(Debug, Default)]
@@ -110,7 +111,7 @@ pub(crate) fn run(args: &UndoArgs, color: When) -> Result<ExitStatus> {
         let beside = audit::index_beside(&path.canonicalize().unwrap_or_else(|_| path.clone()));
         if !is_named
             && !matches!(done.outcome, Outcome::Refused(_))
-            && index::file::is_index(&beside)
+            && becalm_lib::index::file::is_index(&beside)
         {
             remover.remove(&beside, is_our_index);
         }

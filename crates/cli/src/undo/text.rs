@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
+use becalm_lib::escape::shown;
+use becalm_lib::json::{as_json, lossy};
 use bstr::BString;
 use serde::Serialize;
 
-use crate::terminal::escape::shown;
-use crate::terminal::json::{as_json, lossy};
 use crate::terminal::note;
 use crate::terminal::style::{Look, counted, grouped};
 use crate::undo::run::Report;
@@ -64,7 +64,7 @@ struct UndoJson<'a> {
     files: Vec<DoneJson<'a>>,
     removed: Vec<DoneJson<'a>>,
     kept: Vec<KeptJson<'a>>,
-    errors: Vec<crate::terminal::json::ErrorJson<'a>>,
+    errors: Vec<becalm_lib::json::ErrorJson<'a>>,
 }
 
 /// `becalm/undo/1`.
@@ -79,7 +79,7 @@ pub(crate) fn json(out: &mut impl Write, report: &Report) -> io::Result<()> {
         files: report.files.iter().map(DoneJson::of).collect(),
         removed: report.removed.iter().map(DoneJson::of).collect(),
         kept: report.kept.iter().map(|(path, others)| KeptJson { path, others: *others }).collect(),
-        errors: crate::terminal::json::errors(&report.problems),
+        errors: becalm_lib::json::errors(&report.problems),
     };
     out.write_all(&as_json(&json))?;
     out.write_all(b"\n")

@@ -8,16 +8,17 @@ use anyhow::Result;
 use becalm_core::index::{Edge, Index, Object, Program, SearchDir, Target};
 use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, OsFingerprints, index_files};
+use becalm_lib::index::current::roots;
+use becalm_lib::index::file;
+use becalm_lib::path::path_bytes;
+use becalm_lib::path::path_of;
+use becalm_lib::targets::Problem;
+use becalm_lib::words::words_of_host;
 use bstr::{BStr, BString};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::exit_code::ExitStatus;
-use crate::index::current::roots;
-use crate::index::file;
-use crate::index::run::path_of;
-use crate::targets::Problem;
 use crate::terminal::style::{Look, When};
-use crate::terminal::words::{path_bytes, words_of_host};
 use crate::terminal::{self, Stdout};
 use crate::verify::index_text;
 

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use becalm_core::elf::machine_name;
+use becalm_lib::escape::shown;
+use becalm_lib::json::{ErrorJson, as_json, errors, lossy};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
-use crate::terminal::escape::shown;
-use crate::terminal::json::{ErrorJson, as_json, errors, lossy};
 use crate::terminal::style::{Look, counted};
 use crate::verify::index::{Difference, Verified, What};
 

@@ -17,12 +17,11 @@ use becalm_core::facts::Environment;
 use becalm_core::fs::{FileId, FileSystem, Overlay};
 use becalm_core::loader::load::Role;
 use becalm_host::oracle::{self, Launch, Start};
+use becalm_lib::assume::Assumptions;
+use becalm_lib::targets::Target;
+use becalm_lib::words::{words, words_of_chain};
 use bstr::{BStr, BString};
 use object::ReadCache;
-
-use crate::assume::Assumptions;
-use crate::targets::Target;
-use crate::terminal::words::{words, words_of_chain};
 
 /// The two load sets, apart from what they share.
 #[derive(Clone, Debug, PartialEq, Eq)]

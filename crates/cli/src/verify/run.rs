@@ -10,14 +10,15 @@ use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::facts::Environment;
 use becalm_core::strategy::Settings;
 use becalm_core::strategy::verify::{self, Checked};
+use becalm_lib::assume::Assumptions;
+use becalm_lib::follow::{Followed, follow_where};
+use becalm_lib::targets;
+use becalm_lib::targets::{Problem, Target};
 use bstr::BString;
 use rayon::prelude::*;
 
-use crate::assume::Assumptions;
 use crate::exit_code::ExitStatus;
-use crate::follow::{Followed, follow_where};
 use crate::jobs;
-use crate::targets::{self, Problem, Target};
 use crate::terminal::progress::Progress;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout};
@@ -57,11 +58,11 @@ pub(crate) struct Report {
 pub(crate) fn run(args: &VerifyArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
     if let [path] = args.paths.as_slice()
-        && crate::index::file::is_index(path)
+        && becalm_lib::index::file::is_index(path)
     {
         return crate::verify::index::run_index(path, args.json, color);
     }
-    let assumed = Assumptions::new(&args.assume)?;
+    let assumed = Assumptions::new(&args.assume.options())?;
     let found = targets::find(&assumed, &args.paths);
     let stores = assumed.stores.clone();
     let verifier = Verifier { args, assumed, settings: Settings { stores, ..Settings::default() } };

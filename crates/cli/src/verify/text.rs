@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use becalm_core::strategy::verify::{Checked, Strategy, Verdict};
+use becalm_lib::escape::shown;
+use becalm_lib::json::{as_json, lossy};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
-use crate::terminal::escape::shown;
-use crate::terminal::json::{as_json, lossy};
 use crate::terminal::style::{Look, counted, grouped};
 use crate::verify::load::Loads;
 use crate::verify::run::Report;
@@ -18,7 +18,7 @@ struct VerifyJson<'a> {
     looked_at: usize,
     objects: Vec<ObjectJson<'a>>,
     loads: Vec<LoadsJson<'a>>,
-    errors: Vec<crate::terminal::json::ErrorJson<'a>>,
+    errors: Vec<becalm_lib::json::ErrorJson<'a>>,
 }
 
 #[derive(Serialize)]
@@ -69,7 +69,7 @@ pub(crate) fn json(out: &mut impl Write, report: &Report) -> io::Result<()> {
             })
             .collect(),
         loads: report.loads.iter().map(|(path, loads)| compared(path, loads)).collect(),
-        errors: crate::terminal::json::errors(&report.problems),
+        errors: becalm_lib::json::errors(&report.problems),
     };
     out.write_all(&as_json(&json))?;
     out.write_all(b"\n")

@@ -15,13 +15,13 @@ use becalm_core::patch::Patch;
 use becalm_host::write::{
     Durability, FileUnderEdit, HardLinks, Prepared, Reader, WriteError, WriteOptions, Writer,
 };
+use becalm_lib::words::{words, words_of_chain};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::common_args::writing::{HardlinksArg, WritingArgs};
 use crate::terminal::progress::Progress;
-use crate::terminal::words::{words, words_of_chain};
 
 /// What became of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]

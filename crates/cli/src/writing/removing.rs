@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use becalm_core::strategy::farm;
 use becalm_host::write::Existing;
+use becalm_lib::path::path_bytes;
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
-use crate::terminal::words::path_bytes;
 use crate::writing::making::{is_our_farm, lies_in_farms, made_above, settle};
 use crate::writing::{Done, Editor, Outcome, reason};
 

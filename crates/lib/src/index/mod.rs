@@ -1,5 +1,14 @@
 //! Indexes: the audit modules that a table is put into.
 
+pub mod current;
+pub mod declining;
+pub mod file;
+pub mod module;
+pub mod places;
+pub mod platforms;
+pub mod trust;
+pub mod variables;
+
 pub use self::built_in::MODULES;
 
 /// The file that the build script writes.

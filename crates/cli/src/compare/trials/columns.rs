@@ -173,7 +173,7 @@ impl Patched {
         }
         let place = bench.place.join("in-store");
         let backing = place.join("store");
-        std::fs::create_dir_all(&backing).map_err(|error| crate::terminal::words::words(&error))?;
+        std::fs::create_dir_all(&backing).map_err(|error| becalm_lib::words::words(&error))?;
         let words = |error| format!("{:#}", in_words(&error));
         let mount_namespace =
             MountNamespace::new(&[Bind { from: backing, to: prefix.clone() }]).map_err(words)?;
@@ -204,7 +204,7 @@ impl Patched {
 fn reads_caches(bench: &Bench<'_>, loader: &Path, prefix: &Path) -> Result<(), String> {
     let mut command = alone(bench.becalm, Some(bench.place));
     command.args(["loader", "check"]).arg(loader).arg("--store").arg(prefix);
-    let said = command.output().map_err(|error| crate::terminal::words::words(&error))?;
+    let said = command.output().map_err(|error| becalm_lib::words::words(&error))?;
     let reads = String::from_utf8_lossy(&said.stdout).lines().any(|line| line == "caches  read");
     match reads {
         true => Ok(()),

@@ -9,13 +9,13 @@ use std::process::Command;
 use anyhow::Result;
 use becalm_core::edit::Edit;
 use becalm_host::{FactChoice, OsFs, loader_facts};
+use becalm_lib::path::path_bytes;
 
 use crate::compare::apply::plain;
 use crate::compare::comparison::Verdict;
 use crate::compare::trials::experiments::TRIALS;
 use crate::compare::trials::lab::Lab;
 use crate::compare::trials::{Applied, Seen, judged, see_all};
-use crate::terminal::words::path_bytes;
 
 /// Trials that say whether what is loaded is what was loaded.
 const FAITH: [&str; 8] = [

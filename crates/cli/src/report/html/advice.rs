@@ -1,10 +1,11 @@
 //! What would help one program: a sentence about its storm, and each strategy before and after.
 
-use crate::advice::{Advice, Choice, Scope};
+use becalm_lib::advice::{Advice, Choice, Scope};
+use becalm_lib::escape::shown;
+
 use crate::check::text::share;
 use crate::report::html::view::{percent, quoted};
 use crate::report::snapshot::Snapshot;
-use crate::terminal::escape::shown;
 use crate::terminal::style::grouped;
 
 /// The strategies for one program, those that leave least first.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use becalm_core::probe::Outcome;
+use becalm_lib::escape::shown;
 use bstr::{BString, ByteSlice};
 
 use crate::report::html::grid::{Axes, Grid};
 use crate::report::html::view::{Picture, Worst, worst};
 use crate::report::snapshot::{Snapshot, Try};
-use crate::terminal::escape::shown;
 
 /// What one program opened.
 #[derive(Debug)]

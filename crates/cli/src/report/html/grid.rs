@@ -7,12 +7,12 @@
 use std::fmt::Write;
 
 use becalm_core::probe::{Call, Outcome, SearchSource};
+use becalm_lib::escape::shown;
 use bstr::{BStr, ByteSlice};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::report::snapshot::Try;
-use crate::terminal::escape::shown;
 
 /// Rows and columns that are drawn; what is beyond is counted.
 const MOST: usize = 600;

@@ -3,12 +3,12 @@
 use becalm_core::cost::Storm;
 use becalm_core::probe::{Call, Outcome, SearchSource};
 
-use crate::advice::{Advice, Choice, Scope};
 use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
 use crate::report::html::grid::{Axes, Grid, KINDS};
 use crate::report::html::tree::{Step, steps};
 use crate::report::html::*;
 use crate::report::snapshot::{Answered, Node, Observed, Snapshot, Try};
+use becalm_lib::advice::{Advice, Choice, Scope};
 
 /// A name that would be an element, an attribute's end, a script's end.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}";

@@ -5,10 +5,10 @@
 //! and closings.
 
 use becalm_core::probe::SearchSource;
+use becalm_lib::escape::shown;
 use bstr::ByteSlice;
 
 use crate::report::snapshot::{Answered, Node};
-use crate::terminal::escape::shown;
 
 /// Levels that are nested; browsers give up on deep ones.
 const DEEPEST: usize = 40;

@@ -375,7 +375,7 @@ impl Lane {
 
 impl Table {
     fn of(comparison: &Comparison) -> Self {
-        let text = |text: &String| crate::terminal::escape::shown(text.as_bytes().into());
+        let text = |text: &String| becalm_lib::escape::shown(text.as_bytes().into());
         let first = comparison.rows.iter().position(|row| row.kind == RowKind::Property);
         let width = comparison.columns.len();
         let rows = comparison.rows.iter().enumerate().map(|(at, row)| TableRow {
@@ -397,7 +397,7 @@ impl Table {
 
 impl TableCell {
     fn of(cell: &Cell) -> Self {
-        let own = crate::terminal::escape::shown(cell.text.as_bytes().into());
+        let own = becalm_lib::escape::shown(cell.text.as_bytes().into());
         let (style, word) = match cell.verdict {
             Some(Verdict::Yes) => ("yes", "yes"),
             Some(Verdict::No) => ("no", "no"),
@@ -412,10 +412,7 @@ impl TableCell {
                 (true, Some(value)) => value.to_string(),
                 (true, None) => word.to_owned(),
             },
-            note: cell
-                .note
-                .as_ref()
-                .map(|note| crate::terminal::escape::shown(note.as_bytes().into())),
+            note: cell.note.as_ref().map(|note| becalm_lib::escape::shown(note.as_bytes().into())),
         }
     }
 }

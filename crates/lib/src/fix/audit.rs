@@ -21,8 +21,7 @@ use bstr::{BStr, ByteSlice};
 use rustc_hash::FxHashSet;
 
 use crate::index::module::{Modules, Sealed};
-use crate::index::run::path_of;
-use crate::terminal::words::path_bytes;
+use crate::path::{path_bytes, path_of};
 
 /// The first release whose loader honours `DT_AUDIT` of a program.
 const FIRST_GLIBC: GlibcVersion = GlibcVersion { major: 2, minor: 32 };
@@ -32,7 +31,7 @@ const SUFFIX: &[u8] = b".becalm.so";
 
 /// The place of the index of a program.
 #[must_use]
-pub(crate) fn index_beside(program: &Path) -> PathBuf {
+pub fn index_beside(program: &Path) -> PathBuf {
     let mut path = path_bytes(program);
     path.extend_from_slice(SUFFIX);
     path_of(path.as_ref())
@@ -42,14 +41,10 @@ pub(crate) fn index_beside(program: &Path) -> PathBuf {
 ///
 /// # Errors
 /// Why the program is refused, in words.
-pub(crate) fn plan_audit(
-    os: &OsFs,
-    closure: &Closure,
-    prefixes: &[PathBuf],
-) -> Result<Plan, String> {
+pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<Plan, String> {
     check(os, closure)?;
     let program = path_of(closure.subject.path.as_ref());
-    let program = program.canonicalize().map_err(|error| crate::terminal::words::words(&error))?;
+    let program = program.canonicalize().map_err(|error| crate::words::words(&error))?;
     let place = index_beside(&program);
     let element = path_bytes(&place);
     if element.find_byteset(b":$").is_some() {
@@ -82,7 +77,7 @@ fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Seale
 ///
 /// # Errors
 /// Why there can be no such index, in words.
-pub(crate) fn left_by_index(
+pub fn left_by_index(
     os: &OsFs,
     closure: &Closure,
     (prefixes, facts): (&[PathBuf], &FactChoice),
@@ -163,11 +158,11 @@ fn answers(closure: &Closure, index: &Index) -> Vec<FilePlan> {
 }
 
 /// The questions that the indexes of a plan answer: who asks, and for what.
-pub(crate) struct Answered<'p>(FxHashSet<(&'p BStr, &'p BStr)>);
+pub struct Answered<'p>(FxHashSet<(&'p BStr, &'p BStr)>);
 
 impl<'p> Answered<'p> {
     /// Those of a plan, for all programs.
-    pub(crate) fn of(plan: &'p Plan) -> Self {
+    pub fn of(plan: &'p Plan) -> Self {
         let questions = plan.files.iter().flat_map(|file| {
             let path: &BStr = file.path.as_ref();
             file.answers.iter().map(move |answer| (path, answer.needed.as_ref()))
@@ -176,7 +171,7 @@ impl<'p> Answered<'p> {
     }
 
     /// The storm that is left of a start: that of the questions that no index answers.
-    pub(crate) fn storm_left(&self, closure: &Closure) -> Storm {
+    pub fn storm_left(&self, closure: &Closure) -> Storm {
         let mut storm = Storm { probes: 0, hits: 0, ..Storm::of(&closure.load) };
         (storm.missed_opens, storm.missed_stats, storm.hwcaps_misses) = (0, 0, 0);
         let logged = closure.load.probes.iter();

@@ -7,15 +7,15 @@ use becalm_core::index::{Condition, Fingerprint, Folder, Index, Object};
 use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString};
 
-use crate::index::run::path_of;
+use crate::path::path_of;
 
 /// The guards of the stores' own directories.
-pub(crate) fn roots(index: &Index) -> impl Iterator<Item = &Condition> {
+pub fn roots(index: &Index) -> impl Iterator<Item = &Condition> {
     index.roots.iter().filter_map(|&root| index.conditions.get(root as usize))
 }
 
 /// The stores that were walked; all where that is not known.
-pub(crate) fn stores(index: &Index) -> Vec<PathBuf> {
+pub fn stores(index: &Index) -> Vec<PathBuf> {
     let is_walked = |path: &BStr| index.folders.iter().any(|f| f.walked && f.path == path);
     let (walked, others): (Vec<&BStr>, Vec<&BStr>) =
         roots(index).map(Condition::path).partition(|path| is_walked(path));
@@ -24,14 +24,14 @@ pub(crate) fn stores(index: &Index) -> Vec<PathBuf> {
 }
 
 /// The directories that were snapshotted for `LD_LIBRARY_PATH`.
-pub(crate) fn snapshotted(index: &Index) -> Vec<PathBuf> {
+pub fn snapshotted(index: &Index) -> Vec<PathBuf> {
     let named = index.directories.iter().filter(|directory| directory.names.is_some());
     named.map(|directory| path_of(directory.path.as_ref())).collect()
 }
 
 /// True where every stamp of the index holds, those of the objects included, and one stands
 /// for each store: the directory itself where packages come and go in it, else all in it.
-pub(crate) fn is_current(index: &Index) -> bool {
+pub fn is_current(index: &Index) -> bool {
     let fingerprints = OsFingerprints::default();
     let zero = Fingerprint::default();
     let is_watched = |root: &BString| index.folders.iter().any(|f| f.walked && f.path == *root);

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use thiserror::Error;
 
-use crate::terminal::words::words;
+use crate::words::words;
 
 /// Links followed on the way to a file (Linux `MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
@@ -28,37 +28,59 @@ const STICKY: u32 = 0o1000;
 
 /// Why a file is not used.
 #[derive(Debug, Error)]
-pub(crate) enum Untrusted {
+pub enum Untrusted {
     /// It cannot be looked at.
     #[error("{}: {}", .path.display(), words(.source))]
-    Io { path: PathBuf, source: io::Error },
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
     /// Another user owns it or a directory on the way to it.
     #[error("not used: {} belongs to user {owner}", .path.display())]
-    Owner { path: PathBuf, owner: u32 },
+    Owner {
+        /// The file or directory.
+        path: PathBuf,
+        /// The user id of its owner.
+        owner: u32,
+    },
     /// Others may write it or a directory on the way to it.
     #[error("not used: others than its owner may write {}", .path.display())]
-    Writable { path: PathBuf },
+    Writable {
+        /// The file or directory.
+        path: PathBuf,
+    },
     /// Users other than its owner may not read it or search a directory on the way to it.
     #[error("other users may not read {}", .path.display())]
-    Private { path: PathBuf },
+    Private {
+        /// The file or directory.
+        path: PathBuf,
+    },
     /// It is a directory, FIFO, socket or device.
     #[error("not used: {} is no regular file", .path.display())]
-    NoFile { path: PathBuf },
+    NoFile {
+        /// The file or directory.
+        path: PathBuf,
+    },
     /// More links than the kernel follows.
     #[error("{}: too many links", .path.display())]
-    Links { path: PathBuf },
+    Links {
+        /// The file or directory.
+        path: PathBuf,
+    },
 }
 
 impl Untrusted {
     /// True if the file or a directory on the way to it is not there.
-    pub(crate) fn is_missing(&self) -> bool {
+    pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
 /// A trusted file, open for reading.
 #[derive(Debug)]
-pub(crate) struct TrustedFile {
+pub struct TrustedFile {
     /// The file.
     pub file: File,
     /// What `fstat` says of it.
@@ -76,7 +98,7 @@ impl ReadAt for TrustedFile {
 ///
 /// # Errors
 /// [`Untrusted`] if it cannot be opened or is not trusted.
-pub(crate) fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
+pub fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
     let io = |source| Untrusted::Io { path: path.to_owned(), source };
     let open = |flags: OFlags| {
         let mut options = OpenOptions::new();
@@ -103,7 +125,7 @@ pub(crate) fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
 ///
 /// # Errors
 /// [`Untrusted`] if it is not.
-pub(crate) fn check_for_all(path: &Path) -> Result<(), Untrusted> {
+pub fn check_for_all(path: &Path) -> Result<(), Untrusted> {
     const READ: u32 = 0o004;
     const SEARCH: u32 = 0o001;
     check_way(path, |path, facts| {
@@ -173,7 +195,7 @@ fn look(path: &Path) -> Result<Metadata, Untrusted> {
 }
 
 /// Checks owner and mode of one directory, file or link. The mode of a link says nothing.
-pub(crate) fn check(path: &Path, facts: &Metadata) -> Result<(), Untrusted> {
+pub fn check(path: &Path, facts: &Metadata) -> Result<(), Untrusted> {
     let path = || path.to_owned();
     if facts.uid() != 0 && facts.uid() != user() {
         return Err(Untrusted::Owner { path: path(), owner: facts.uid() });

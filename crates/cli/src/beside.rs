@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::beside::{Beside, Differing, How};
-use crate::terminal::escape::shown;
+use becalm_lib::beside::{Beside, Differing, How};
+use becalm_lib::escape::shown;
+
 use crate::terminal::probes::{basename, name_of_call, name_of_outcome};
 use crate::terminal::style::{Look, counted, grouped};
 

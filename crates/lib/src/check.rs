@@ -18,7 +18,7 @@ use crate::targets::{Problem, Target};
 
 /// What became of one file.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Its start was followed.
     Checked(Box<Program>),
     /// Nothing that starts or is loaded, met in a folder.
@@ -29,7 +29,7 @@ pub(crate) enum Verdict {
 
 /// What is told of one file, without the walk it came from.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub struct Program {
     /// The file, as told to the user.
     pub path: BString,
     /// What it is.
@@ -69,7 +69,7 @@ pub(crate) struct Program {
 
 /// The same start by another release of glibc.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Newer {
+pub struct Newer {
     /// The release.
     pub libc: Libc,
     /// What the search would cost.
@@ -78,7 +78,7 @@ pub(crate) struct Newer {
 
 /// What kind of file it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A program with an interpreter.
     Program,
     /// A shared library.
@@ -91,7 +91,7 @@ pub(crate) enum Kind {
 
 /// A needed string that nothing answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Gap {
+pub struct Gap {
     /// The string.
     pub needed: BString,
     /// The first object that asks.
@@ -103,7 +103,7 @@ pub(crate) struct Gap {
 /// Follows the start of one file as the session sees it; the closure is there for ELF files
 /// that were checked.
 #[must_use]
-pub(crate) fn check(
+pub fn check(
     assumed: &Assumptions,
     session: &Session<'_>,
     target: &Target,
@@ -143,7 +143,7 @@ fn calmed(
 /// program's own glibc are most of a storm. `None` where the release has none either, or where
 /// no miss is in such a subdirectory.
 #[must_use]
-pub(crate) fn by_newer_glibc(
+pub fn by_newer_glibc(
     assumed: &Assumptions,
     session: &Session<'_>,
     (program, closure): (&Program, &Closure),
@@ -182,7 +182,7 @@ impl Program {
             library_dirs: dirs.len(),
             unresolved: gaps(closure),
             stop: closure.fatal().map(|fatal| {
-                let needed = crate::terminal::escape::shown(fatal.needed.as_ref());
+                let needed = crate::escape::shown(fatal.needed.as_ref());
                 format!("{needed}: {}", words_of_answer(&fatal.answer))
             }),
             incomplete: load.stop == Some(Stop::TooManyProbes),

@@ -1,8 +1,6 @@
 //! Prediction beside observation: how far the two agree, and every place where they
 //! part. `becalm trace` has both from one run, `becalm check --against` reads the one.
 
-pub(crate) mod text;
-
 use becalm_core::closure::Closure;
 use becalm_core::cost::Storm;
 use becalm_core::observe::Attributed;
@@ -12,7 +10,7 @@ use serde::Serialize;
 
 /// The two, step by step.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Beside {
+pub struct Beside {
     /// True where there are no differences.
     pub equal: bool,
     /// Counts of the prediction.
@@ -27,7 +25,7 @@ pub(crate) struct Beside {
 
 /// One place where prediction and observation part.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Differing {
+pub struct Differing {
     /// How.
     pub how: How,
     /// How many observed probes come before it.
@@ -42,7 +40,7 @@ pub(crate) struct Differing {
 /// How prediction and observation part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum How {
+pub enum How {
     /// Predicted, and not seen.
     Unobserved,
     /// Seen, and not predicted.
@@ -53,7 +51,7 @@ pub(crate) enum How {
 
 /// What an observation can tell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scope {
+pub struct Scope {
     /// False where the start ended before the program was reached: what is predicted
     /// beyond its last probe is no difference.
     pub reached_entry: bool,
@@ -64,7 +62,7 @@ pub(crate) struct Scope {
 impl Beside {
     /// Puts the two side by side.
     #[must_use]
-    pub(crate) fn of(attributed: &Attributed, closure: &Closure, scope: Scope) -> Self {
+    pub fn of(attributed: &Attributed, closure: &Closure, scope: Scope) -> Self {
         let model: Vec<LoggedProbe<'_>> = closure.load.probes.iter().collect();
         let unseen = |at: usize, probe: &LoggedProbe<'_>| {
             Differing::new(How::Unobserved, at, closure.probe(probe), None)

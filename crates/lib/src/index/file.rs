@@ -12,12 +12,11 @@ use becalm_host::write::{WriteOptions, Writer};
 use crate::index::module::Sealed;
 use crate::index::trust::{self, TrustedFile};
 use crate::index::{platforms, variables};
-use crate::terminal;
-use crate::terminal::words::{path_bytes, words};
+use crate::words::words;
 
 /// An index that programs are to be started with.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub struct Opened {
     /// Its absolute path.
     pub path: PathBuf,
     /// Its header, and what is read of the rest.
@@ -32,7 +31,7 @@ impl Opened {
     ///
     /// # Errors
     /// If the file is damaged.
-    pub(crate) fn session_static_tls(&self) -> Result<u64> {
+    pub fn session_static_tls(&self) -> Result<u64> {
         let shown = || self.path.display().to_string();
         let largest = u64::from(self.index.static_tls().with_context(shown)?);
         if largest <= variables::LARGEST_STATIC_TLS {
@@ -43,15 +42,6 @@ impl Opened {
         let covered = needs.filter(|&need| need <= variables::LARGEST_STATIC_TLS).max();
         Ok(covered.unwrap_or(0).max(variables::SESSION_STATIC_TLS))
     }
-
-    /// Says once that an index of an older version should be made again.
-    pub(crate) fn tell_of_age(&self) {
-        if !self.index.is_current() {
-            let what = "an index of an older version, used as it is; becalm index --update makes \
-                        it anew";
-            terminal::note(path_bytes(&self.path).as_ref(), what);
-        }
-    }
 }
 
 /// Opens an index that programs are to be started with. Of its contents the header and what is
@@ -59,7 +49,7 @@ impl Opened {
 ///
 /// # Errors
 /// If it is not there, is no index, or somebody else may have written it ([`trust`]).
-pub(crate) fn open(path: &Path) -> Result<Opened> {
+pub fn open(path: &Path) -> Result<Opened> {
     let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
     let file = trust::open(&path)?;
     opened(path, file)
@@ -69,7 +59,7 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
 ///
 /// # Errors
 /// If what is there is no index, or somebody else may have written it.
-pub(crate) fn open_if_there(path: &Path) -> Result<Option<Opened>> {
+pub fn open_if_there(path: &Path) -> Result<Option<Opened>> {
     match trust::open(path) {
         Err(error) if error.is_missing() => Ok(None),
         file => opened(path.to_owned(), file?).map(Some),
@@ -98,7 +88,7 @@ fn table_of(file: &[u8]) -> Result<(Table<'_>, &[u8])> {
 }
 
 /// All that an index file holds.
-pub(crate) struct Whole {
+pub struct Whole {
     /// The machine.
     pub target: Target,
     /// What it says.
@@ -115,7 +105,7 @@ pub(crate) struct Whole {
 ///
 /// # Errors
 /// Where it is not there or is no whole index.
-pub(crate) fn read(path: &Path) -> Result<Whole> {
+pub fn read(path: &Path) -> Result<Whole> {
     let bytes = fs::read(path).map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
     whole(path, bytes)
 }
@@ -124,7 +114,7 @@ pub(crate) fn read(path: &Path) -> Result<Whole> {
 ///
 /// # Errors
 /// If it is not there, is not trusted, or is no whole index.
-pub(crate) fn read_trusted(path: &Path) -> Result<Whole> {
+pub fn read_trusted(path: &Path) -> Result<Whole> {
     let absolute = std::path::absolute(path).with_context(|| path.display().to_string())?;
     let mut bytes = Vec::new();
     let read = trust::open(&absolute)?.file.read_to_end(&mut bytes);
@@ -151,7 +141,7 @@ fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole> {
 const HEAD: u64 = 4096;
 
 /// True where the file is an index, whole or not.
-pub(crate) fn is_index(path: &Path) -> bool {
+pub fn is_index(path: &Path) -> bool {
     path.is_file() && read_as_index(path).is_some_and(|bytes| split(&bytes).is_ok())
 }
 
@@ -171,7 +161,7 @@ fn read_as_index(path: &Path) -> Option<Vec<u8>> {
 ///
 /// # Errors
 /// Where it cannot, or something else is there.
-pub(crate) fn check_place(path: &Path) -> Result<()> {
+pub fn check_place(path: &Path) -> Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)
         .map_err(|errno| anyhow!("{}: {}", dir.display(), words(&errno.into())))?;
@@ -191,7 +181,7 @@ pub(crate) fn check_place(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// Where that cannot be done; then the old one is still there.
-pub(crate) fn write(path: &Path, sealed: &Sealed) -> Result<()> {
+pub fn write(path: &Path, sealed: &Sealed) -> Result<()> {
     // A link to an index stays one.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let writer = Writer::new(WriteOptions::default());

@@ -10,7 +10,7 @@ use bstr::BStr;
 /// The bytes as text without control characters: those, marks that reorder or hide
 /// text, and bytes that are no UTF-8 appear as `\n`, `\t`, `\x1b`, `\u{202e}`.
 #[must_use]
-pub(crate) fn shown(bytes: &BStr) -> String {
+pub fn shown(bytes: &BStr) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -53,7 +53,7 @@ fn is_invisible(c: char) -> bool {
 /// Text of at most `width` characters: what is too much is taken from the middle, so
 /// that the head of a store path and the name of the file both stay.
 #[must_use]
-pub(crate) fn shortened(text: &str, width: usize) -> String {
+pub fn shortened(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
         return text.to_owned();

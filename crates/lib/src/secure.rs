@@ -20,7 +20,7 @@ const SET_GID: u32 = 0o2010;
 /// True where starting the file at `path` gives it more rights than its caller has.
 /// `mode` is its `st_mode`; any other fact is looked up only where it matters.
 #[must_use]
-pub(crate) fn is_started_secure(path: &Path, mode: u32) -> bool {
+pub fn is_started_secure(path: &Path, mode: u32) -> bool {
     let set_id = mode & SET_UID != 0 || mode & SET_GID == SET_GID;
     if set_id && path.metadata().is_ok_and(|file| changes_id(&file)) {
         return true;

@@ -2,28 +2,22 @@
 
 use std::error::Error;
 use std::io;
-use std::path::Path;
 
 use becalm_core::fs::Errno;
 use becalm_host::HostError;
-use bstr::{BString, ByteSlice};
+use bstr::BString;
 
-/// The bytes of a path.
-#[must_use]
-pub(crate) fn path_bytes(path: &Path) -> BString {
-    // On Unix a path is its bytes.
-    <[u8]>::from_path(path).unwrap_or_default().into()
-}
+pub use crate::path::path_bytes;
 
 /// What the system says an errno means.
 #[must_use]
-pub(crate) fn errno_words(errno: Errno) -> String {
+pub fn errno_words(errno: Errno) -> String {
     words(&io::Error::from_raw_os_error(errno.0))
 }
 
 /// An error of the system in words, its number left off.
 #[must_use]
-pub(crate) fn words(error: &io::Error) -> String {
+pub fn words(error: &io::Error) -> String {
     let mut text = error.to_string();
     if error.raw_os_error().is_some()
         && let Some(at) = text.rfind(" (os error ")
@@ -35,7 +29,7 @@ pub(crate) fn words(error: &io::Error) -> String {
 
 /// An error and what caused it, down to the system's own words.
 #[must_use]
-pub(crate) fn words_of_chain(error: &(dyn Error + 'static)) -> String {
+pub fn words_of_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = told(error);
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -52,7 +46,7 @@ fn told(error: &(dyn Error + 'static)) -> String {
 
 /// What an error of the host is about, and what is wrong with it.
 #[must_use]
-pub(crate) fn words_of_host(error: &HostError) -> (BString, String) {
+pub fn words_of_host(error: &HostError) -> (BString, String) {
     let (path, reason) = match error {
         HostError::OpenRoot { path, source } => {
             (path, format!("cannot be used as a root: {}", words(source)))

@@ -8,22 +8,20 @@ use becalm_core::loader::load::Role;
 use bstr::{BStr, BString, ByteSlice};
 use serde::Serialize;
 
-use crate::assume::Assumptions;
-use crate::common_args::AssumeArgs;
-use crate::fix::args::{FixArgs, Strategy};
-use crate::fix::{audit, run};
+use crate::assume::{self, Assumptions};
+use crate::fix::options::{Options, Strategy};
+use crate::fix::{audit, foresee};
 use crate::follow::{Followed, follow_where};
-use crate::index::run::prefixes;
 use crate::targets::Target;
 
 /// The strategies for one program and what each would leave.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Advice {
+pub struct Advice {
     /// Misses as it is, under an empty environment: what strategies are planned by.
     pub before: u64,
     /// A store that was taken as named, since the program searches below it and `--store` names
     /// nothing that it searches.
-    #[serde(serialize_with = "crate::terminal::json::lossy_option")]
+    #[serde(serialize_with = "crate::json::lossy_option")]
     pub assumed_store: Option<BString>,
     /// One for each strategy and scope.
     pub options: Vec<Choice>,
@@ -31,7 +29,7 @@ pub(crate) struct Advice {
 
 /// One strategy on one set of files.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Choice {
+pub struct Choice {
     /// The strategy.
     pub strategy: &'static str,
     /// Which files change.
@@ -48,7 +46,7 @@ pub(crate) struct Choice {
 /// Which files a strategy changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Scope {
+pub enum Scope {
     /// None: what is written is beside them.
     Nothing,
     /// The program alone.
@@ -71,8 +69,8 @@ impl Advice {
     /// Predicts each strategy for the program of a closure. `None` where there is nothing to
     /// calm: no program, or no misses.
     #[must_use]
-    pub(crate) fn of(
-        assume: &AssumeArgs,
+    pub fn of(
+        assume: &assume::Options,
         assumed: &Assumptions,
         target: &Target,
         closure: &Closure,
@@ -89,7 +87,7 @@ impl Advice {
         let assumed_store = store_of(assumed, &alone);
         let mut assume = assume.clone();
         if let Some(store) = &assumed_store {
-            assume.store.store = store.to_os_str_lossy().into_owned();
+            assume.store.0 = store.to_os_str_lossy().into_owned();
         }
         // What is planned goes by the stores that are assumed, and by no reader found.
         let named = assumed_store.as_ref().map(|_| Assumptions::new(&assume)).transpose().ok()?;
@@ -101,7 +99,7 @@ impl Advice {
     /// The option that leaves least and can be had with the program's own loader. Of two that
     /// leave the same, the one that comes first: it changes less.
     #[must_use]
-    pub(crate) fn best(&self, scope: Scope) -> Option<(&Choice, u64)> {
+    pub fn best(&self, scope: Scope) -> Option<(&Choice, u64)> {
         let in_scope = self.options.iter().filter(|option| option.scope == scope);
         let usable = in_scope.filter(|option| !option.needs_reader);
         usable.filter_map(|option| Some((option, option.misses?))).min_by_key(|(_, left)| *left)
@@ -123,7 +121,7 @@ fn undisturbed(assumed: &Assumptions, target: &Target) -> Option<Closure> {
 
 /// One program's strategies, planned.
 struct Forecast<'a> {
-    assume: AssumeArgs,
+    assume: assume::Options,
     assumed: &'a Assumptions,
     target: &'a Target,
     closure: &'a Closure,
@@ -152,7 +150,7 @@ impl Forecast<'_> {
     }
 
     fn index(&self) -> Choice {
-        let prefixes = prefixes(&self.assume.store);
+        let prefixes = self.assume.store.paths();
         let by = (&prefixes[..], &self.assumed.choice);
         let left = audit::left_by_index(&self.assumed.fs, self.closure, by);
         let (misses, refused) = match left {
@@ -168,13 +166,13 @@ impl Forecast<'_> {
         scope: Scope,
         files: &[Target],
     ) -> Choice {
-        let args = FixArgs::dry_run(with, leaf, self.assume.clone());
+        let args = Options::of(with, leaf, self.assume.clone());
         // A farm of the graph is asked for by the program and changes its libraries as well.
         let files = match with {
             Strategy::Farm if !leaf => std::slice::from_ref(self.target),
             _ => files,
         };
-        let foreseen = run::foresee(&args, self.assumed, files);
+        let foreseen = foresee::foresee(&args, self.assumed, files);
         let (starts, problems) = foreseen.unwrap_or_default();
         let start = starts.into_iter().find(|start| start.path == self.target.shown);
         let misses = start.and_then(|start| start.after).map(|storm| storm.misses());
@@ -251,7 +249,7 @@ fn has_dots(dir: &BStr) -> bool {
 impl Choice {
     /// The command that applies it, for a program and its store as a shell takes them.
     #[must_use]
-    pub(crate) fn command(&self, program: &str, store: Option<&str>) -> String {
+    pub fn command(&self, program: &str, store: Option<&str>) -> String {
         let named = store.map_or_else(String::new, |store| format!("--store {store} "));
         match self.scope {
             Scope::Nothing => format!("becalm run {named}-- {program}"),
@@ -270,7 +268,7 @@ impl Choice {
 impl Scope {
     /// What changes, for a reader.
     #[must_use]
-    pub(crate) fn words(self) -> &'static str {
+    pub fn words(self) -> &'static str {
         match self {
             Self::Nothing => "no file",
             Self::Program => "the program",

@@ -9,11 +9,12 @@ use becalm_host::{WalkOptions, find_objects};
 use bstr::{BString, ByteSlice};
 
 use crate::assume::Assumptions;
-use crate::terminal::words::{path_bytes, words, words_of_host};
+use crate::path::path_bytes;
+use crate::words::{words, words_of_host};
 
 /// Why a file could not be worked on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub struct Problem {
     /// The file, as told to the user.
     pub path: BString,
     /// Why, in words.
@@ -22,7 +23,7 @@ pub(crate) struct Problem {
 
 /// One file to work on.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub struct Target {
     /// As it is told to the user.
     pub shown: BString,
     /// Inside the root that is assumed.
@@ -35,7 +36,7 @@ pub(crate) struct Target {
 
 /// What the command line comes to.
 #[derive(Debug, Default)]
-pub(crate) struct Targets {
+pub struct Targets {
     /// The files, in order of path.
     pub files: Vec<Target>,
     /// What could not be looked at.
@@ -51,7 +52,7 @@ pub(crate) struct Targets {
 /// Finds the files. A folder is walked; a file that is named is taken whatever its
 /// name, and whatever is wrong with it becomes a problem.
 #[must_use]
-pub(crate) fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
+pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
     let mut targets = Targets::default();
     for path in paths {
         if let Err(reason) = add(assumed, path, &mut targets) {
@@ -85,7 +86,7 @@ fn not_there(assumed: &Assumptions, path: &Path, error: &io::Error) -> String {
     let known = Command::new(path, []).file().ok().filter(|_| is_name && assumed.fs.is_real_root());
     match known {
         Some(known) => {
-            let known = crate::terminal::escape::shown(path_bytes(&known).as_bstr());
+            let known = crate::escape::shown(path_bytes(&known).as_bstr());
             format!("{}; PATH has {known}", words(error))
         }
         None => words(error),

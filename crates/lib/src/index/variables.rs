@@ -10,23 +10,23 @@ use bstr::ByteSlice;
 use crate::index::platforms;
 
 /// The name of the list of audit modules.
-pub(crate) const AUDIT: &str = "LD_AUDIT";
+pub const AUDIT: &str = "LD_AUDIT";
 /// The name of the list of tunables.
-pub(crate) const TUNABLES: &str = "GLIBC_TUNABLES";
+pub const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The tunable that says how much of the static TLS surplus libraries may take.
-pub(crate) const STATIC_TLS: &str = "glibc.rtld.optional_static_tls";
+pub const STATIC_TLS: &str = "glibc.rtld.optional_static_tls";
 /// The tunable's value in every session: the most with which a thread with the smallest stack
 /// (`PTHREAD_STACK_MIN`, 16 KiB) still starts, for glibc takes the surplus from each thread's
 /// stack (2.36 `nptl/allocatestack.c`). glibc's own default is 512.
-pub(crate) const SESSION_STATIC_TLS: u64 = 8192;
+pub const SESSION_STATIC_TLS: u64 = 8192;
 /// The most that a session gets for programs of its index. With more than this, threads with a
 /// stack of 64 KiB, which are common, would not start in any program.
-pub(crate) const LARGEST_STATIC_TLS: u64 = 49_152;
+pub const LARGEST_STATIC_TLS: u64 = 49_152;
 
 /// The list with a module at its end, so that the user's own modules are asked with what the
 /// loader asks; as it is where the module is in it.
 #[must_use]
-pub(crate) fn with_module(list: Option<&OsStr>, module: &OsStr) -> OsString {
+pub fn with_module(list: Option<&OsStr>, module: &OsStr) -> OsString {
     let mut elements = elements(list);
     if !elements.contains(&module.as_bytes()) {
         elements.push(module.as_bytes());
@@ -37,7 +37,7 @@ pub(crate) fn with_module(list: Option<&OsStr>, module: &OsStr) -> OsString {
 /// The list without what names an index, itself or by [`platforms::audit_path`]; `None` where
 /// nothing is left.
 #[must_use]
-pub(crate) fn without_index(list: Option<&OsStr>, index: &Path) -> Option<OsString> {
+pub fn without_index(list: Option<&OsStr>, index: &Path) -> Option<OsString> {
     let mut elements = elements(list);
     elements.retain(|element| platforms::index_of(OsStr::from_bytes(element)) != index);
     (!elements.is_empty()).then(|| joined(&elements))
@@ -45,7 +45,7 @@ pub(crate) fn without_index(list: Option<&OsStr>, index: &Path) -> Option<OsStri
 
 /// The tunables with room for at least `bytes` of static TLS; as they are where there is.
 #[must_use]
-pub(crate) fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
+pub fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
     let mut elements: Vec<Vec<u8>> = elements(list).iter().map(|e| e.to_vec()).collect();
     let known = elements.iter().filter_map(|element| static_tls_of(element)).max();
     if known.is_none_or(|known| known < bytes) {
@@ -57,7 +57,7 @@ pub(crate) fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
 
 /// The tunables without what [`with_static_tls`] adds; `None` where nothing is left.
 #[must_use]
-pub(crate) fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> {
+pub fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> {
     let mut elements = elements(list);
     elements.retain(|element| static_tls_of(element) != Some(bytes));
     (!elements.is_empty()).then(|| joined(&elements))

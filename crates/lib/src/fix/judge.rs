@@ -11,13 +11,12 @@ use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
-use crate::fix::args::Strategy;
 use crate::fix::audit::Answered;
+use crate::fix::foresee::Start;
 use crate::fix::loader::loader;
+use crate::fix::options::Strategy;
 use crate::fix::plan::{Planned, Planner, Program};
-use crate::fix::run::Start;
 use crate::follow::{Followed, follow_where};
-use crate::terminal::progress::Progress;
 
 /// How often a plan is cut back before it is given up: taking an object's edits out may bring
 /// to light that another's hung on them.
@@ -38,7 +37,7 @@ enum Verdict {
 }
 
 /// Judges the plan by every program among the targets, and cuts it back to what harms none.
-pub(crate) fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
+pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     let unseen = planner.unseen(all);
     let programs = all.programs.len();
     all.programs.extend(unseen);
@@ -75,7 +74,7 @@ pub(crate) fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
 
 /// The programs' starts as they are now that a part of the plan has been written. `planner` looks
 /// at the files anew.
-pub(crate) fn measure(planner: &Planner<'_>, programs: &[Program]) -> Vec<Start> {
+pub fn measure(planner: &Planner<'_>, programs: &[Program]) -> Vec<Start> {
     let session = planner.assumed.fs.session();
     let fs = planner.mapped(&session);
     let now = programs.iter().map(|program| {
@@ -114,13 +113,13 @@ fn cut(plan: &mut Plan, guilty: &FxHashSet<BString>) -> bool {
 }
 
 fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verdict> {
-    if planner.args.with == Strategy::Audit {
+    if planner.options.with == Strategy::Audit {
         // The model knows no answers of an audit module: those of the index are the search's.
         let answered = Answered::of(plan);
         let left = |program: &Program| Verdict::Same(answered.storm_left(&program.closure));
         return programs.par_iter().map(left).collect();
     }
-    let progress = Progress::new(programs.len());
+    let progress = planner.progress.phase(programs.len());
     let session = planner.assumed.fs.session();
     let outlook = Outlook::of(&planner.mapped(&session), plan);
     let some = |programs: &[Program]| -> Vec<Verdict> {
@@ -135,7 +134,7 @@ fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verd
         programs.iter().map(one).collect()
     };
     let verdicts = programs.par_chunks(IN_A_SESSION).flat_map_iter(some).collect();
-    progress.finish();
+    drop(progress);
     verdicts
 }
 
@@ -174,7 +173,7 @@ fn longer(
     foreseen: &Foreseen,
 ) -> Option<Verdict> {
     let (before, after) = (program.storm.misses(), Storm::of(&foreseen.after.load).misses());
-    if after <= before || planner.args.allow_more_misses {
+    if after <= before || planner.options.allow_more_misses {
         return None;
     }
     let now = misses_by_object(&foreseen.after.load);

@@ -8,11 +8,11 @@ use bstr::{BStr, BString};
 use crate::assume::Assumptions;
 
 /// The named paths on this machine, links resolved.
-pub(crate) struct Scope(Vec<PathBuf>);
+pub struct Scope(Vec<PathBuf>);
 
 impl Scope {
     /// The scope of a command line. A path that is not there covers nothing.
-    pub(crate) fn new(assumed: &Assumptions, paths: &[PathBuf]) -> Self {
+    pub fn new(assumed: &Assumptions, paths: &[PathBuf]) -> Self {
         let real = |path: &PathBuf| {
             let inside = assumed.fs.inside(path);
             assumed.fs.host_path(inside.as_ref()).ok()?.canonicalize().ok()
@@ -21,14 +21,14 @@ impl Scope {
     }
 
     /// True if a file is named or below a named folder. The path is one of this machine.
-    pub(crate) fn covers(&self, file: &Path) -> bool {
+    pub fn covers(&self, file: &Path) -> bool {
         let file = file.canonicalize();
         file.is_ok_and(|file| self.0.iter().any(|named| file.starts_with(named)))
     }
 
     /// The files that a plan edits outside the scope, where `host` gives a file's path on this
     /// machine. Unless `allowed`, these edits are removed from the plan and named in it.
-    pub(crate) fn limit(
+    pub fn limit(
         &self,
         plan: &mut Plan,
         allowed: bool,

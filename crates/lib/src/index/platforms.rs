@@ -53,7 +53,7 @@ fn of(target: Target) -> Option<&'static Platforms> {
 }
 
 /// The directory beside an index.
-pub(crate) fn dir_of(index: &Path) -> PathBuf {
+pub fn dir_of(index: &Path) -> PathBuf {
     let mut name = index.file_name().unwrap_or_default().to_owned();
     name.push(".d");
     index.with_file_name(name)
@@ -64,7 +64,7 @@ pub(crate) fn dir_of(index: &Path) -> PathBuf {
 ///
 /// # Errors
 /// Where something cannot be made.
-pub(crate) fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> {
+pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> {
     let Some(platforms) = of(target) else { return Ok(()) };
     let dir = dir_of(index);
     writer.make_dir(&dir)?;
@@ -96,7 +96,7 @@ pub(crate) fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> 
 /// What `LD_AUDIT` has to name for an index: through the directory beside it if that is complete
 /// and nobody else may write it, else the index itself. A directory is complete once [`make`] has
 /// settled it, and its links are relative: they lead to the index beside it.
-pub(crate) fn audit_path(index: &Opened) -> OsString {
+pub fn audit_path(index: &Opened) -> OsString {
     const ON_ITS_WAY: u32 = 0o1000;
     let dir = dir_of(&index.path);
     let is_complete = |facts: fs::Metadata| {
@@ -110,7 +110,7 @@ pub(crate) fn audit_path(index: &Opened) -> OsString {
 }
 
 /// The index that an element of `LD_AUDIT` made by [`audit_path`] stands for.
-pub(crate) fn index_of(element: &OsStr) -> PathBuf {
+pub fn index_of(element: &OsStr) -> PathBuf {
     let path = Path::new(element);
     let dir = path.parent().filter(|_| path.file_name() == Some(OsStr::new(TOKEN)));
     let index = dir.and_then(|dir| {

@@ -8,7 +8,7 @@
 
 /// The machine of a declining module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sibling {
+pub enum Sibling {
     /// i386, beside x86_64.
     I386,
     /// 32-bit ARM, beside aarch64.
@@ -58,7 +58,7 @@ const CODE: u32 = (STRINGS + NAMES.len() as u32).next_multiple_of(16);
 const APART: u32 = 0x1_0000;
 
 /// The bytes of the module: an ELF32 shared object of one function, little-endian.
-pub(crate) fn module(sibling: Sibling) -> Vec<u8> {
+pub fn module(sibling: Sibling) -> Vec<u8> {
     let code = sibling.code();
     let dynamic = (CODE + code.len() as u32).next_multiple_of(16);
     let entries: [u32; 12] =

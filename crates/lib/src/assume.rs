@@ -3,23 +3,101 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use becalm_core::fs::FileSystem;
-use becalm_core::loader::{Environment, LoaderFacts, Readers, facts};
+use becalm_core::loader::{Environment, Libc, LoaderFacts, Readers, facts};
 use becalm_core::search::Stores;
 use becalm_host::{FactChoice, OsFs};
 use bstr::{BString, ByteSlice};
 
-use crate::common_args::{AssumeArgs, Readable, ReadsArg, Secure, StoreArg};
 use crate::index::variables::TUNABLES;
 use crate::loaded_index::Indexes;
+use crate::path::{bytes, path_of};
 use crate::targets::Target;
-use crate::terminal::words::words_of_host;
+use crate::words::words_of_host;
+
+/// Whether programs are taken as started in secure-execution mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Secure {
+    /// Where the kernel would: set-id files of another user or group, and, for an
+    /// ordinary user, files with capabilities.
+    Auto,
+    /// Always.
+    Yes,
+    /// Never.
+    No,
+}
+
+/// What a loader may have been taught to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Readable {
+    /// Neither.
+    None,
+    /// The notes of objects.
+    Note,
+    /// The loader caches of packages below the store prefixes.
+    Ldcache,
+}
+
+/// What is assumed of the machine that programs start on.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The root directory to assume; none for that of this machine.
+    pub sysroot: Option<PathBuf>,
+    /// `LD_LIBRARY_PATH`; none for that of the environment.
+    pub library_path: Option<OsString>,
+    /// `LD_PRELOAD`, likewise.
+    pub preload: Option<OsString>,
+    /// `LD_AUDIT`, likewise.
+    pub audit: Option<OsString>,
+    /// The loader, for libraries and instead of the one a program names.
+    pub loader: Option<PathBuf>,
+    /// The C library whose rules apply; none for that of the loader.
+    pub libc: Option<Libc>,
+    /// The CPU whose hwcaps subdirectories are searched; none for this machine's.
+    pub cpu: Option<String>,
+    /// Whether programs start in secure-execution mode.
+    pub secure: Secure,
+    /// The store prefixes.
+    pub store: StorePrefixes,
+}
+
+/// The prefixes of immutable directories, as a list with colons (`--store`).
+#[derive(Clone, Debug)]
+pub struct StorePrefixes(pub OsString);
+
+impl Default for StorePrefixes {
+    /// Those of Nix and Guix.
+    fn default() -> Self {
+        Self("/nix/store:/gnu/store".into())
+    }
+}
+
+impl StorePrefixes {
+    /// The prefixes as stores, in either spelling of one that has links in its path.
+    #[must_use]
+    pub fn stores(&self, fs: &dyn FileSystem) -> Stores {
+        self.parsed().resolved(fs)
+    }
+
+    /// The prefixes, as they are named.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.parsed().iter().map(path_of).collect()
+    }
+
+    fn parsed(&self) -> Stores {
+        Stores::parse(bytes(&self.0).as_ref())
+    }
+}
 
 /// What is the same for every file of one run.
 #[derive(Debug)]
-pub(crate) struct Assumptions {
+pub struct Assumptions {
     /// The file system programs are started in.
     pub fs: OsFs,
     /// The environment they are started with.
@@ -45,12 +123,12 @@ impl Assumptions {
     ///
     /// # Errors
     /// Where the sysroot is no directory that can be used as one.
-    pub(crate) fn new(args: &AssumeArgs) -> Result<Self> {
+    pub fn new(args: &Options) -> Result<Self> {
         let fs = match &args.sysroot {
             None => OsFs::new(),
             Some(dir) => OsFs::in_root(dir).map_err(|error| {
                 let (path, reason) = words_of_host(&error);
-                anyhow!("{}: {reason}", crate::terminal::escape::shown(path.as_bstr()))
+                anyhow!("{}: {reason}", crate::escape::shown(path.as_bstr()))
             })?,
         };
         let is_here = args.sysroot.is_none();
@@ -72,7 +150,7 @@ impl Assumptions {
         };
         let loader = args.loader.as_ref().map(|path| fs.inside(path));
         let choice = FactChoice { libc: args.libc, cpu: args.cpu.clone() };
-        let stores = stores(&args.store, &fs.session());
+        let stores = args.store.stores(&fs.session());
         let secure = args.secure;
         let finds_readers = None;
         let module_is_off = is_here && is_off(env::var_os("BECALM").as_ref().map(bytes));
@@ -92,9 +170,9 @@ impl Assumptions {
 
     /// Takes loaders to read these carriers; where none is named, those that their files tell,
     /// as `tunables` switches them.
-    pub(crate) fn reads(&mut self, args: &ReadsArg, tunables: BString) {
-        let has = |strategy| args.reads.contains(&strategy);
-        self.finds_readers = args.reads.is_empty().then_some(tunables);
+    pub fn reads(&mut self, reads: &[Readable], tunables: BString) {
+        let has = |readable| reads.contains(&readable);
+        self.finds_readers = reads.is_empty().then_some(tunables);
         self.environment.reads = Readers {
             note: has(Readable::Note),
             package_caches: if has(Readable::Ldcache) { self.stores.to_vec() } else { Vec::new() },
@@ -105,7 +183,7 @@ impl Assumptions {
     /// What a loader reads, if that is found out. In secure-execution mode tunables do not
     /// count.
     #[must_use]
-    pub(crate) fn found_readers(&self, loader: &LoaderFacts, secure: bool) -> Option<Readers> {
+    pub fn found_readers(&self, loader: &LoaderFacts, secure: bool) -> Option<Readers> {
         let tunables = self.finds_readers.as_ref()?;
         let reads = loader.reads.clone();
         Some(if secure { reads } else { facts::switched(reads, tunables.as_ref()) })
@@ -113,32 +191,20 @@ impl Assumptions {
 
     /// Whether a file is inside a store.
     #[must_use]
-    pub(crate) fn is_immutable(&self, target: &Target) -> bool {
+    pub fn is_immutable(&self, target: &Target) -> bool {
         self.stores.contain_file(&self.fs.session(), target.inside.as_ref())
     }
 }
 
 /// Whether a value of `BECALM` switches the audit module off.
 #[must_use]
-pub(crate) fn is_off(value: Option<BString>) -> bool {
+pub fn is_off(value: Option<BString>) -> bool {
     value.is_some_and(|value| value == "off")
 }
 
 /// `GLIBC_TUNABLES` of the environment, where programs are started in it.
 #[must_use]
-pub(crate) fn tunables(args: &AssumeArgs) -> BString {
+pub fn tunables(args: &Options) -> BString {
     let value = env::var_os(TUNABLES).filter(|_| args.sysroot.is_none());
     value.as_ref().map(bytes).unwrap_or_default()
-}
-
-/// The stores of `--store`, in either spelling of a prefix that has links in its path.
-#[must_use]
-pub(crate) fn stores(flag: &StoreArg, fs: &dyn FileSystem) -> Stores {
-    Stores::parse(bytes(&flag.store).as_ref()).resolved(fs)
-}
-
-/// The bytes of an argument.
-pub(crate) fn bytes(text: &OsString) -> BString {
-    // On Unix an OsString is its bytes.
-    <[u8]>::from_os_str(text).unwrap_or_default().into()
 }

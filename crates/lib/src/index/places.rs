@@ -4,26 +4,26 @@ use std::env;
 use std::path::PathBuf;
 
 /// For everybody, after the user's own.
-pub(crate) const SYSTEM: &str = "/var/lib/becalm/index.so";
+pub const SYSTEM: &str = "/var/lib/becalm/index.so";
 
 /// The user's index, which `becalm index` writes and the others look for first; `None` where
 /// the environment has no home.
-pub(crate) fn own() -> Option<PathBuf> {
+pub fn own() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join("becalm/index.so"))
 }
 
 /// The index to use where none is named: the user's, else the system's.
-pub(crate) fn found() -> Option<PathBuf> {
+pub fn found() -> Option<PathBuf> {
     of_sessions().find(|path| path.exists())
 }
 
 /// The user's index and the system's, in the order in which they are looked for.
-pub(crate) fn of_sessions() -> impl Iterator<Item = PathBuf> {
+pub fn of_sessions() -> impl Iterator<Item = PathBuf> {
     [own(), Some(PathBuf::from(SYSTEM))].into_iter().flatten()
 }
 
 /// The folder of indexes that were made for single programs.
-pub(crate) fn cache() -> Option<PathBuf> {
+pub fn cache() -> Option<PathBuf> {
     Some(base("XDG_CACHE_HOME", ".cache")?.join("becalm/programs"))
 }
 

@@ -8,17 +8,17 @@ use anyhow::{Context, Result, bail};
 use becalm_core::elf;
 use becalm_core::index::{Target, embed, encode};
 use becalm_host::index_store::{Indexed, MachineIndex};
-use becalm_lib::index::MODULES;
 
+use crate::index::built_in::MODULES;
 use crate::index::file::Whole;
 
 /// Where modules come from.
-pub(crate) struct Modules {
+pub struct Modules {
     given: Option<(Target, Vec<u8>)>,
 }
 
 /// An index in its final form.
-pub(crate) struct Sealed {
+pub struct Sealed {
     /// What it says.
     pub machine: MachineIndex,
     /// Its bytes: the module with the table.
@@ -34,7 +34,7 @@ impl Modules {
     ///
     /// # Errors
     /// Where the file cannot be read or is no object.
-    pub(crate) fn new(path: Option<&Path>) -> Result<Self> {
+    pub fn new(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self { given: None }) };
         let bytes = fs::read(path).with_context(|| path.display().to_string())?;
         let ident = elf::ident(&bytes).with_context(|| format!("{}: no module", path.display()))?;
@@ -54,7 +54,7 @@ impl Modules {
 
     /// True where sealing the table of a file again would give the same file: the module in it
     /// is the one there is now.
-    pub(crate) fn has_sealed(&self, whole: &Whole) -> bool {
+    pub fn has_sealed(&self, whole: &Whole) -> bool {
         let module = self.of(whole.target);
         module.is_some_and(|module| embed(&module, &whole.table).as_ref() == Ok(&whole.bytes))
     }
@@ -63,7 +63,7 @@ impl Modules {
     ///
     /// # Errors
     /// Where there is none for any, or the index does not fit the format.
-    pub(crate) fn seal(&self, indexed: Indexed) -> Result<Sealed> {
+    pub fn seal(&self, indexed: Indexed) -> Result<Sealed> {
         let mut machines = indexed.machines;
         if machines.is_empty() {
             bail!("nothing to index: no ELF object with a loader");

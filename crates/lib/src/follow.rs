@@ -13,11 +13,10 @@ use becalm_host::FactChoice;
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
 
-use crate::assume::Assumptions;
-use crate::common_args::Secure;
+use crate::assume::{Assumptions, Secure};
 use crate::secure::is_started_secure;
 use crate::targets::Target;
-use crate::terminal::words::{errno_words, words, words_of_host};
+use crate::words::{errno_words, words, words_of_host};
 
 /// `EM_NONE`: data in the form of an ELF file (Guile's compiled modules are), which
 /// no loader takes.
@@ -25,7 +24,7 @@ const EM_NONE: u16 = 0;
 
 /// What following one file's start gave.
 #[derive(Debug)]
-pub(crate) enum Followed {
+pub enum Followed {
     /// An ELF file's closure, and whether it would start in secure-execution mode.
     Elf(Box<Closure>, bool),
     /// A file of macOS.
@@ -39,7 +38,7 @@ pub(crate) enum Followed {
 ///
 /// # Errors
 /// Why it cannot be followed, in words, without its path.
-pub(crate) fn follow(
+pub fn follow(
     assumed: &Assumptions,
     fs: &dyn FileSystem,
     target: &Target,
@@ -51,7 +50,7 @@ pub(crate) fn follow(
 /// The start of a followed subject as a loader of another release would make it: the same
 /// files and environment, the facts of that release. `None` where its facts are not known.
 #[must_use]
-pub(crate) fn follow_by_release(
+pub fn follow_by_release(
     assumed: &Assumptions,
     fs: &dyn FileSystem,
     closure: &Closure,
@@ -83,7 +82,7 @@ fn environment_of(
 ///
 /// # Errors
 /// As [`follow`].
-pub(crate) fn follow_where(
+pub fn follow_where(
     assumed: &Assumptions,
     fs: &dyn FileSystem,
     target: &Target,
@@ -129,7 +128,7 @@ fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString, S
 fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<Arc<LoaderFacts>, String> {
     becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice).map_err(|error| {
         let (path, reason) = words_of_host(&error);
-        format!("interpreter {}: {reason}", crate::terminal::escape::shown(path.as_bstr()))
+        format!("interpreter {}: {reason}", crate::escape::shown(path.as_bstr()))
     })
 }
 
@@ -140,7 +139,7 @@ fn not_elf(fs: &dyn FileSystem, target: &Target) -> Result<Followed, String> {
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.lines().next().unwrap_or_default();
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let by = words.next().map(|name| crate::terminal::escape::shown(name.as_bstr()));
+        let by = words.next().map(|name| crate::escape::shown(name.as_bstr()));
         let by = by.unwrap_or_else(|| "its interpreter".to_owned());
         return Err(format!("a script, which no loader starts; the program is {by}"));
     }
@@ -162,10 +161,7 @@ fn words_of_closure(error: &ClosureError) -> String {
         ClosureError::Elf { source, .. } => source.to_string(),
         ClosureError::NotLoadable { .. } => "neither a program nor a shared library".to_owned(),
         ClosureError::Interpreter { interpreter, reason, .. } => {
-            format!(
-                "interpreter {}: {reason}",
-                crate::terminal::escape::shown(interpreter.as_ref())
-            )
+            format!("interpreter {}: {reason}", crate::escape::shown(interpreter.as_ref()))
         }
     }
 }

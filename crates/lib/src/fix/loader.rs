@@ -12,13 +12,13 @@ use becalm_host::oracle::{self, Launch, Start};
 use bstr::BStr;
 
 use crate::targets::Target;
-use crate::terminal::words::words_of_chain;
+use crate::words::words_of_chain;
 
 /// The loader's answers, with an empty environment.
 ///
 /// # Errors
 /// Why the loader cannot be asked, in words.
-pub(crate) fn answers(target: &Target, closure: &Closure) -> Result<Vec<Told>, String> {
+pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<Told>, String> {
     let way = match closure.subject.kind {
         SubjectKind::Program { .. } => Launch::Trace,
         SubjectKind::Library { .. } | SubjectKind::Static => {
@@ -47,7 +47,7 @@ pub(crate) fn answers(target: &Target, closure: &Closure) -> Result<Vec<Told>, S
 }
 
 /// The loader of a closure, by the path it was found by.
-pub(crate) fn loader(closure: &Closure) -> Option<&BStr> {
+pub fn loader(closure: &Closure) -> Option<&BStr> {
     let objects = &closure.load.objects;
     objects.iter().find(|object| object.role == Role::Loader).map(|loader| loader.path.as_ref())
 }

@@ -16,11 +16,11 @@ use bstr::{BStr, BString};
 
 use crate::assume::Assumptions;
 use crate::index::file;
-use crate::index::run::path_of;
+use crate::path::path_of;
 
 /// The indexes that were read, and the files that are none, by path.
 #[derive(Debug, Default)]
-pub(crate) struct Indexes(Mutex<HashMap<BString, Option<Arc<Read>>>>);
+pub struct Indexes(Mutex<HashMap<BString, Option<Arc<Read>>>>);
 
 /// An index as a whole.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Indexes {
 
 /// The index that a start loads as an audit module, and the environment in which its answers
 /// count. `None` if there is none, or if it is switched off.
-pub(crate) fn by_index(
+pub fn by_index(
     assumed: &Assumptions,
     session: &Session<'_>,
     plain: &Closure,

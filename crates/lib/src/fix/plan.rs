@@ -20,30 +20,38 @@ use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
-use crate::assume::{Assumptions, bytes};
-use crate::fix::args::{Compat, FixArgs, Resolve, Strategy};
+use crate::assume::Assumptions;
+use crate::fix::options::{Compat, Options, Resolve, Strategy};
 use crate::follow::{Followed, follow_where};
+use crate::path::bytes;
+use crate::progress::Progress;
 use crate::targets::{Problem, Target};
-use crate::terminal::words::words_of_host;
+use crate::words::words_of_host;
 
 /// Files planned with one look at the directories they share.
 const IN_A_SESSION: usize = 64;
 
 /// What every file's plan goes by.
-pub(crate) struct Planner<'a> {
-    pub(crate) args: &'a FixArgs,
-    pub(crate) assumed: &'a Assumptions,
+pub struct Planner<'a> {
+    /// The strategy, and how it is planned.
+    pub options: &'a Options,
+    /// Where the work's progress is shown.
+    pub progress: &'a dyn Progress,
+    /// What is assumed of the machine.
+    pub assumed: &'a Assumptions,
     settings: Settings,
     mappings: Vec<Mapping>,
 }
 
 /// What was proposed for all files.
 #[derive(Debug, Default)]
-pub(crate) struct Planned {
-    pub(crate) plan: Plan,
+pub struct Planned {
+    /// The plans of all files, gathered.
+    pub plan: Plan,
     /// The programs among the targets, as they start now.
-    pub(crate) programs: Vec<Program>,
-    pub(crate) problems: Vec<Problem>,
+    pub programs: Vec<Program>,
+    /// Files that cannot be planned, with the reason.
+    pub problems: Vec<Problem>,
     /// One for each file, before they are gathered.
     parts: Vec<Plan>,
     /// The objects, where a carrier plans them together.
@@ -54,19 +62,23 @@ pub(crate) struct Planned {
 
 /// A program among the targets, and its start as it is now.
 #[derive(Debug)]
-pub(crate) struct Program {
-    pub(crate) target: Target,
+pub struct Program {
+    /// Its file.
+    pub target: Target,
     /// Without its probes where nothing but their number is asked for.
-    pub(crate) closure: Closure,
-    pub(crate) storm: Storm,
+    pub closure: Closure,
+    /// What its search costs.
+    pub storm: Storm,
     /// Failing calls by object of the closure.
-    pub(crate) misses: Vec<u64>,
+    pub misses: Vec<u64>,
 }
 
 impl<'a> Planner<'a> {
-    pub(crate) fn new(args: &'a FixArgs, assumed: &'a Assumptions) -> Self {
+    /// Returns a planner that shows its progress on `progress`.
+    #[must_use]
+    pub fn new(options: &'a Options, assumed: &'a Assumptions, progress: &'a dyn Progress) -> Self {
         let mut keep = Names::kept_short();
-        for name in &args.keep {
+        for name in &options.keep {
             keep.add(name.as_str());
         }
         let stores = assumed.stores.clone();
@@ -74,8 +86,8 @@ impl<'a> Planner<'a> {
             Some(Libc::Glibc(version)) => Some(version.minor),
             _ => None,
         };
-        let dlopen = args.dlopen.iter().map(|name| BString::from(name.as_str())).collect();
-        let mappings = args.prefix_map.clone();
+        let dlopen = options.dlopen.iter().map(|name| BString::from(name.as_str())).collect();
+        let mappings = options.prefix_map.clone();
         let session = assumed.fs.session();
         let mapped = MappedFs::new(&session, mappings.clone());
         let folder = |path: &PathBuf| {
@@ -83,20 +95,20 @@ impl<'a> Planner<'a> {
             (session.stat(real.as_ref()) == Ok(FileKind::Directory))
                 .then(|| mapped.planned(real.as_ref()))
         };
-        let folders = args.paths.iter().filter_map(folder).collect();
+        let folders = options.paths.iter().filter_map(folder).collect();
         let settings = Settings { stores, folders, keep, dlopen, glibc_minor };
-        Self { args, assumed, settings, mappings }
+        Self { options, progress, assumed, settings, mappings }
     }
 
     /// What programs are started in, as far as a plan goes: nothing that is set here and now,
     /// but the list of `--library-path`. With `reads`, by a loader that reads what the carrier
     /// writes.
-    pub(crate) fn environment(&self, reads: bool) -> Environment {
-        let library_path = self.args.assume.library_path.as_ref().map(bytes);
+    pub fn environment(&self, reads: bool) -> Environment {
+        let library_path = self.options.assume.library_path.as_ref().map(bytes);
         let library_path = library_path.filter(|list| !list.is_empty());
         let mut environment = Environment { library_path, ..Environment::default() };
         environment.reads.stores = self.settings.stores.to_vec();
-        match self.args.with {
+        match self.options.with {
             Strategy::Note => environment.reads.note = reads,
             Strategy::Ldcache if reads => {
                 environment.reads.package_caches = environment.reads.stores.clone();
@@ -107,7 +119,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The files under the names they will have.
-    pub(crate) fn mapped<'f>(&self, fs: &'f dyn FileSystem) -> MappedFs<'f> {
+    pub fn mapped<'f>(&self, fs: &'f dyn FileSystem) -> MappedFs<'f> {
         MappedFs::new(fs, self.mappings.clone())
     }
 
@@ -115,7 +127,7 @@ impl<'a> Planner<'a> {
     ///
     /// # Errors
     /// Why the root that is assumed has no such place, in words.
-    pub(crate) fn host_path(&self, path: &BStr) -> Result<PathBuf, String> {
+    pub fn host_path(&self, path: &BStr) -> Result<PathBuf, String> {
         let session = self.assumed.fs.session();
         let here = self.mapped(&session).real(path);
         let os = &self.assumed.fs;
@@ -132,8 +144,8 @@ impl<'a> Planner<'a> {
     ///
     /// # Errors
     /// Returns an error if the programs among them cannot have one farm each (`--closure`).
-    pub(crate) fn plan(&self, files: &[Target]) -> Result<Planned> {
-        let progress = crate::terminal::progress::Progress::new(files.len());
+    pub fn plan(&self, files: &[Target]) -> Result<Planned> {
+        let progress = self.progress.phase(files.len());
         let some = |files: &[Target]| {
             let session = self.assumed.fs.session();
             let fs = self.mapped(&session);
@@ -145,7 +157,7 @@ impl<'a> Planner<'a> {
             planned
         };
         let planned: Vec<Planned> = files.par_chunks(IN_A_SESSION).map(some).collect();
-        progress.finish();
+        drop(progress);
         let mut all = Planned::default();
         for part in planned {
             all.parts.extend(part.parts);
@@ -156,14 +168,14 @@ impl<'a> Planner<'a> {
         }
         let session = self.assumed.fs.session();
         let fs = self.mapped(&session);
-        if self.args.with == Strategy::Ldcache {
+        if self.options.with == Strategy::Ldcache {
             let subjects = std::mem::take(&mut all.subjects);
-            let programs = all.programs.iter().filter(|_| self.args.closure);
+            let programs = all.programs.iter().filter(|_| self.options.closure);
             let closures: Vec<&Closure> = programs.map(|program| &program.closure).collect();
             all.parts.push(self.caches(&fs, subjects, &closures));
         }
         all.plan = Plan::gather(std::mem::take(&mut all.parts));
-        if self.args.with == Strategy::Farm && self.args.closure {
+        if self.options.with == Strategy::Farm && self.options.closure {
             self.finish_closures(&fs, &mut all)?;
         }
         Ok(all)
@@ -254,9 +266,11 @@ impl<'a> Planner<'a> {
         };
         let is_program = matches!(closure.subject.kind, SubjectKind::Program { .. });
         // Planned after the programs, if none of them loads it.
-        let is_later =
-            self.args.with == Strategy::Farm && self.args.closure && !is_program && !target.named;
-        if self.args.with == Strategy::Ldcache || is_later {
+        let is_later = self.options.with == Strategy::Farm
+            && self.options.closure
+            && !is_program
+            && !target.named;
+        if self.options.with == Strategy::Ldcache || is_later {
             planned.subjects.push(closure.subject.clone());
         }
         if !is_later {
@@ -275,7 +289,7 @@ impl<'a> Planner<'a> {
     fn program(&self, target: Target, mut closure: Closure) -> Program {
         let storm = Storm::of(&closure.load);
         let misses = misses_by_object(&closure.load);
-        if self.args.with != Strategy::Audit {
+        if self.options.with != Strategy::Audit {
             closure.load.probes = ProbeLog::default();
         }
         Program { target, closure, storm, misses }
@@ -283,8 +297,8 @@ impl<'a> Planner<'a> {
 
     /// The libraries with edits that no program of the targets loads, as starts of their own. A
     /// farm adds a directory to the search, which may cost more than it saves.
-    pub(crate) fn unseen(&self, all: &Planned) -> Vec<Program> {
-        if self.args.with != Strategy::Farm {
+    pub fn unseen(&self, all: &Planned) -> Vec<Program> {
+        if self.options.with != Strategy::Farm {
             return Vec::new();
         }
         let session = self.assumed.fs.session();
@@ -317,9 +331,9 @@ impl<'a> Planner<'a> {
     /// True where a library's plan asks what its whole start would load. What is planned
     /// for each object alone needs programs' starts only, to be held against each other.
     fn needs_closure(&self, target: &Target) -> bool {
-        match self.args.with {
+        match self.options.with {
             Strategy::Note | Strategy::Ldcache => false,
-            Strategy::Farm => self.args.closure && target.named,
+            Strategy::Farm => self.options.closure && target.named,
             Strategy::Absolute | Strategy::Audit => true,
         }
     }
@@ -331,13 +345,13 @@ impl<'a> Planner<'a> {
         closure: &Closure,
         problems: &mut Vec<Problem>,
     ) -> Plan {
-        match self.args.with {
-            Strategy::Note => match self.args.compat {
+        match self.options.with {
+            Strategy::Note => match self.options.compat {
                 None => note::plan(fs, &closure.subject, &self.settings),
                 Some(Compat::Patchelf) => as_patchelf(fs, closure),
             },
             Strategy::Absolute => {
-                let told = match self.args.resolve {
+                let told = match self.options.resolve {
                     Resolve::Static => None,
                     Resolve::Loader => match crate::fix::loader::answers(target, closure) {
                         Ok(told) => Some(told),
@@ -350,10 +364,10 @@ impl<'a> Planner<'a> {
                 let scope = absolute::Scope::Subject;
                 absolute::plan(fs, closure, scope, told.as_deref(), &self.settings)
             }
-            Strategy::Farm if self.args.closure => farm::graph(fs, closure, &self.settings),
+            Strategy::Farm if self.options.closure => farm::graph(fs, closure, &self.settings),
             Strategy::Farm => farm::leaf(fs, &closure.subject, &self.settings),
             Strategy::Audit => {
-                let stores = crate::index::run::prefixes(&self.args.assume.store);
+                let stores = self.options.assume.store.paths();
                 match crate::fix::audit::plan_audit(&self.assumed.fs, closure, &stores) {
                     Ok(plan) => plan,
                     Err(reason) => {

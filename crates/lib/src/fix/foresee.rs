@@ -1,0 +1,43 @@
+//! What a plan would do to each program's start, nothing being written.
+
+use anyhow::Result;
+use becalm_core::cost::Storm;
+use bstr::BString;
+
+use crate::assume::Assumptions;
+use crate::fix::judge;
+use crate::fix::options::Options;
+use crate::fix::plan::Planner;
+use crate::fix::scope::Scope;
+use crate::progress::Silent;
+use crate::targets::{Problem, Target};
+
+/// One program's start, before and after.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The program, as told to the user.
+    pub path: BString,
+    /// What the search costs as it is.
+    pub before: Storm,
+    /// What it would cost; `None` where its plan was refused.
+    pub after: Option<Storm>,
+}
+
+/// What a dry run on these files would find: the programs among them, before and after, and the
+/// files that could not be looked at.
+///
+/// # Errors
+/// Returns an error if nothing can be planned at all.
+pub fn foresee(
+    options: &Options,
+    assumed: &Assumptions,
+    files: &[Target],
+) -> Result<(Vec<Start>, Vec<Problem>)> {
+    let planner = Planner::new(options, assumed, &Silent);
+    let mut planned = planner.plan(files)?;
+    let paths: Vec<_> = files.iter().map(|file| file.host.clone()).collect();
+    let scope = Scope::new(assumed, &paths);
+    scope.limit(&mut planned.plan, options.closure, |path| planner.host_path(path));
+    let starts = judge::judge(&planner, &mut planned);
+    Ok((starts, planned.problems))
+}

@@ -1,0 +1,26 @@
+//! Paths, arguments and their bytes: on Unix one is the other.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+
+/// The bytes of a path.
+#[must_use]
+pub fn path_bytes(path: &Path) -> BString {
+    // On Unix a path is its bytes.
+    <[u8]>::from_path(path).unwrap_or_default().into()
+}
+
+/// The path that bytes are.
+#[must_use]
+pub fn path_of(bytes: &bstr::BStr) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+/// The bytes of an argument.
+pub fn bytes(text: &OsString) -> BString {
+    // On Unix an OsString is its bytes.
+    <[u8]>::from_os_str(text).unwrap_or_default().into()
+}
