@@ -4,5 +4,6 @@
 mod counting;
 mod fixture;
 mod parent;
+mod rights;
 mod sequence;
 mod supervisor;
