@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use becalm_lib::beside::{Beside, Differing, How};
 use becalm_lib::escape::shown;
+use becalm_lib::words::{counted, grouped};
 
 use crate::terminal::probes::{basename, name_of_call, name_of_outcome};
-use crate::terminal::style::{Look, counted, grouped};
+use crate::terminal::style::Look;
 
 /// The counts side by side, then at most `most` differences.
 #[must_use]

@@ -3,11 +3,14 @@
 //! [`assume`] is what a prediction assumes of the machine, [`targets`] finds the files, [`follow`]
 //! predicts the start of one. [`check`] reports what a start costs, [`advice`] what each strategy
 //! would leave of that, [`fix`] plans a strategy and judges the plan by the programs' starts,
-//! [`index`] reads, trusts and writes index files. [`progress`] is how a caller shows long work.
+//! [`index`] reads, trusts and writes index files. [`trace`] runs a program, watches its loader and
+//! compares that with the prediction. [`progress`] is how a caller shows long work.
 //!
 //! [`index::MODULES`] are the audit modules that an index is put into, compiled from `audit/` by
 //! the build script. [`loader::Release`] names the glibc releases that `patches/glibc/` has a
 //! patch for.
+
+pub mod trace;
 
 pub mod advice;
 pub mod assume;

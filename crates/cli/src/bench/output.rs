@@ -3,11 +3,11 @@
 
 use becalm_host::bench::stats::Ratio;
 use becalm_host::bench::{Timed, Until};
+use becalm_lib::words::counted;
 
 use crate::bench::args::Form;
 use crate::bench::run::Report;
 use crate::bench::{csv, json, markdown};
-use crate::terminal::style::counted;
 
 /// The measurement in one of the forms for other programs.
 #[must_use]

@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use becalm_core::cost::Storm;
 use becalm_lib::check::{Kind, Program};
 use becalm_lib::escape::shown;
+use becalm_lib::words::{counted, grouped};
 
-use crate::terminal::style::{Look, counted, grouped};
+use crate::terminal::style::Look;
 
 const HEADINGS: [&str; 5] = ["misses", "opens", "stats", "libraries", "dirs"];
 

@@ -9,10 +9,11 @@ use becalm_core::macho::{MachO, NameClass};
 use becalm_lib::advice::Scope;
 use becalm_lib::check::{Gap, Kind, Program};
 use becalm_lib::escape::shown;
+use becalm_lib::words::{counted, grouped};
 use bstr::BString;
 
 use crate::check::json::count;
-use crate::terminal::style::{Look, counted, grouped};
+use crate::terminal::style::Look;
 
 /// Directories, and needed strings, that are named.
 pub(crate) const WORST: usize = 5;

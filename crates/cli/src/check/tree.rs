@@ -11,9 +11,10 @@ use becalm_core::loader::load::{Answer, Load, Reason, Resolution};
 use becalm_core::probe::SearchSource;
 use becalm_lib::check::{Kind, Program};
 use becalm_lib::escape::shown;
+use becalm_lib::words::counted;
 
 use crate::check::text;
-use crate::terminal::style::{Look, counted};
+use crate::terminal::style::Look;
 
 /// Levels that are indented; a longer chain of objects is numbered instead.
 const DEEPEST: usize = 48;

@@ -3,6 +3,7 @@
 use becalm_host::bench::{Measured, Timed};
 use becalm_lib::escape::shown;
 use becalm_lib::path::path_bytes;
+use becalm_lib::words::grouped;
 
 use crate::bench::output::{milliseconds, ratio_parts};
 use crate::compare::apply::Kind;
@@ -11,7 +12,6 @@ use crate::compare::column::{Column, Stock};
 use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
 use crate::compare::program::Program;
 use crate::compare::run::Outcome;
-use crate::terminal::style::grouped;
 
 /// The row whose `no` is worth an exit status.
 const SAME: &str = "same-objects";

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::child::status_within;
 use becalm_lib::assume::StorePrefixes;
+use becalm_lib::words::counted;
 use becalm_lib::words::words;
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ use crate::demo::args::DemoArgs;
 use crate::exit_code::ExitStatus;
 use crate::scratch::Scratch;
 use crate::scratch::import::import;
-use crate::terminal::style::{Look, When, counted};
+use crate::terminal::style::{Look, When};
 
 /// Shows it.
 ///

@@ -8,13 +8,14 @@ use becalm_lib::escape::shown;
 use becalm_lib::fix::foresee::Start;
 use becalm_lib::fix::options::Strategy;
 use becalm_lib::json::{as_json, lossy};
+use becalm_lib::words::{counted, grouped};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::fix::args::FixArgs;
 use crate::fix::run::Report;
 use crate::terminal::note;
-use crate::terminal::style::{Look, counted, grouped};
+use crate::terminal::style::Look;
 use crate::undo::text::{DoneJson, count, not_reached, tell_trouble};
 use crate::writing::{Done, Outcome};
 

@@ -10,11 +10,12 @@ use becalm_core::index::tls::StaticTls;
 use becalm_lib::escape::shown;
 use becalm_lib::index::file::Whole;
 use becalm_lib::json::{ErrorJson, as_json, errors, lossy};
+use becalm_lib::words::{counted, grouped};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::index::run::Report;
-use crate::terminal::style::{Look, counted, grouped};
+use crate::terminal::style::Look;
 
 /// Programs named in the summary.
 const NAMED: usize = 5;

@@ -120,35 +120,9 @@ impl Look {
     }
 }
 
-/// A number with its thousands set apart: 12,345.
-#[must_use]
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A number and its noun, in the plural where it is not one.
-#[must_use]
-pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { many })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_are_set_apart() {
-        let texts = [0, 999, 1000, 1_234_567].map(grouped);
-        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
-    }
 
     #[test]
     fn a_path_is_cut_on_a_narrow_terminal_only() {

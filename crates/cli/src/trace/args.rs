@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use becalm_lib::trace::options::Options;
 use clap::{Args, ValueHint};
 
 use crate::common_args::{ReadsArg, StoreArg, Until};
@@ -80,4 +81,19 @@ pub(crate) struct TraceArgs {
     /// The store prefixes.
     #[command(flatten)]
     pub store: StoreArg,
+}
+
+impl TraceArgs {
+    /// What is run and watched, as the library takes it.
+    #[must_use]
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            command: self.command.clone(),
+            all_syscalls: self.syscalls,
+            follow: self.follow,
+            until_entry: self.until == Until::Entry,
+            reads: self.reads.reads.clone(),
+            store: self.store.prefixes(),
+        }
+    }
 }

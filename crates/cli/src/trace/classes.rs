@@ -6,9 +6,10 @@ use becalm_core::observe::Class;
 use becalm_core::observe::tally::ClassTally;
 use becalm_host::trace::Image;
 use becalm_lib::escape::shown;
+use becalm_lib::words::{counted, grouped};
 
 use crate::check::text::{BAR, bar};
-use crate::terminal::style::{Look, counted, grouped};
+use crate::terminal::style::Look;
 use crate::trace::text::milliseconds;
 
 /// The classes with misses, the worst first, with the directory that misses most.

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use becalm_core::observe::SyscallRow;
 use becalm_host::trace::{Image, Share};
+use becalm_lib::trace::report::Seen;
+use becalm_lib::words::grouped;
 use rustc_hash::FxHashMap;
 
-use crate::terminal::style::{Look, grouped};
-use crate::trace::run::Seen;
+use crate::terminal::style::Look;
 use crate::trace::text::milliseconds;
 
 /// Rows that are shown.

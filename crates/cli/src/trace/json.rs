@@ -10,11 +10,11 @@ use becalm_core::probe::Probe;
 use becalm_host::trace::{Exit, Image, Share};
 use becalm_lib::beside::Beside;
 use becalm_lib::json::{as_json, lossy, lossy_option};
+use becalm_lib::trace::report::{Report, Seen};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::trace::histogram;
-use crate::trace::run::{Report, Seen};
 
 const SCHEMA: &str = "becalm/trace/1";
 

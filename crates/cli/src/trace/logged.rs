@@ -5,11 +5,12 @@ use std::fmt::Write;
 use becalm_core::probe::Probe;
 use becalm_lib::escape::shown;
 use becalm_lib::json::{as_json, lossy};
+use becalm_lib::words::{counted, grouped};
 use bstr::BString;
 use serde::Serialize;
 
 use crate::terminal::probes;
-use crate::terminal::style::{Look, counted, grouped};
+use crate::terminal::style::Look;
 use crate::trace::args::TraceArgs;
 use crate::trace::from::Logged;
 

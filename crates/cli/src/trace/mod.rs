@@ -2,18 +2,12 @@
 
 pub(crate) mod args;
 pub(crate) mod classes;
-pub(crate) mod foreign;
 pub(crate) mod from;
 pub(crate) mod histogram;
-pub(crate) mod join;
 pub(crate) mod json;
 pub(crate) mod logged;
 pub(crate) mod manual;
-pub(crate) mod notes;
 pub(crate) mod output;
 pub(crate) mod places;
-pub(crate) mod predict;
-pub(crate) mod refused;
 pub(crate) mod run;
 pub(crate) mod text;
-pub(crate) mod untraced;

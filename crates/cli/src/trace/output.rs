@@ -1,9 +1,10 @@
 //! What a traced run is told as: a screen, its probes, or one JSON object.
 
+use becalm_lib::trace::report::Report;
+
 use crate::terminal::probes;
 use crate::terminal::style::Look;
 use crate::trace::args::TraceArgs;
-use crate::trace::run::Report;
 use crate::trace::{json, text};
 
 /// The report in the form that was asked for.

@@ -7,12 +7,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use becalm_lib::trace::report::Report;
 
 use crate::terminal::probes;
 use crate::terminal::style::{Look, When};
 use crate::trace::args::TraceArgs;
 use crate::trace::output;
-use crate::trace::run::Report;
 
 /// The files of a run.
 #[derive(Debug)]

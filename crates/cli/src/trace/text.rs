@@ -7,12 +7,13 @@ use becalm_core::cost::Misses;
 use becalm_core::observe::Dlopens;
 use becalm_host::trace::{Exit, Image, Share};
 use becalm_lib::escape::shown;
+use becalm_lib::trace::report::{Report, Seen};
+use becalm_lib::words::{counted, grouped};
 use bstr::BString;
 
 use crate::beside;
 use crate::check::text::{WORST, heading, offenders};
-use crate::terminal::style::{Look, counted, grouped};
-use crate::trace::run::{Report, Seen};
+use crate::terminal::style::Look;
 use crate::trace::{classes, histogram};
 
 /// Lines of a screen, the shell's prompt left out.

@@ -4,11 +4,12 @@ use std::io::{self, Write};
 
 use becalm_lib::escape::shown;
 use becalm_lib::json::{as_json, lossy};
+use becalm_lib::words::{counted, grouped};
 use bstr::BString;
 use serde::Serialize;
 
 use crate::terminal::note;
-use crate::terminal::style::{Look, counted, grouped};
+use crate::terminal::style::Look;
 use crate::undo::run::Report;
 use crate::writing::{Done, Outcome};
 

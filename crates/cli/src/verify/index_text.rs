@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use becalm_core::elf::machine_name;
 use becalm_lib::escape::shown;
 use becalm_lib::json::{ErrorJson, as_json, errors, lossy};
+use becalm_lib::words::counted;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
-use crate::terminal::style::{Look, counted};
+use crate::terminal::style::Look;
 use crate::verify::index::{Difference, Verified, What};
 
 #[derive(Serialize)]

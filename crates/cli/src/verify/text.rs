@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use becalm_core::strategy::verify::{Checked, Strategy, Verdict};
 use becalm_lib::escape::shown;
 use becalm_lib::json::{as_json, lossy};
+use becalm_lib::words::{counted, grouped};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
-use crate::terminal::style::{Look, counted, grouped};
+use crate::terminal::style::Look;
 use crate::verify::load::Loads;
 use crate::verify::run::Report;
 

@@ -1,5 +1,5 @@
 //! Loaders that read notes and package caches: the patches they are built with.
 
-mod release;
+pub mod release;
 
 pub use self::release::{NoPatch, Release};

@@ -2,11 +2,11 @@
 
 use becalm_lib::advice::{Advice, Choice, Scope};
 use becalm_lib::escape::shown;
+use becalm_lib::words::grouped;
 
 use crate::check::text::share;
 use crate::report::html::view::{percent, quoted};
 use crate::report::snapshot::Snapshot;
-use crate::terminal::style::grouped;
 
 /// The strategies for one program, those that leave least first.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use becalm_core::cost::Storm;
+use becalm_lib::words::grouped;
 
 use crate::bench::output::milliseconds;
 use crate::compare::comparison::{Cell, Comparison, RowKind, Verdict};
@@ -11,7 +12,6 @@ use crate::report::html::grid::{Axes, Grid, KINDS};
 use crate::report::html::tree::{Step, steps};
 use crate::report::run::Report;
 use crate::report::snapshot::{Observed, Snapshot};
-use crate::terminal::style::grouped;
 
 /// Rows of the lists of what costs most.
 const WORST: usize = 12;

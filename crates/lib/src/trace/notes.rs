@@ -1,15 +1,14 @@
 //! What a reader should know of a run, in words.
 
 use becalm_host::trace::Note;
-use becalm_lib::escape::shown;
-use becalm_lib::words::errno_words;
 use bstr::BString;
 
-use crate::terminal::style::counted;
+use crate::escape::shown;
+use crate::words::{counted, errno_words};
 
 /// The notes, a sentence each. `filtered` where processes that are left need the tracer.
 #[must_use]
-pub(crate) fn in_words(notes: &[Note], filtered: bool) -> Vec<String> {
+pub fn in_words(notes: &[Note], filtered: bool) -> Vec<String> {
     notes.iter().map(|note| words(note, filtered)).collect()
 }
 

@@ -9,12 +9,13 @@ use anyhow::{Error, anyhow};
 use becalm_core::closure::Subject;
 use becalm_host::OsFs;
 use becalm_host::trace::TraceError;
-use becalm_lib::escape::shown;
 use bstr::{BStr, ByteSlice};
+
+use crate::escape::shown;
 
 /// The error as one line.
 #[must_use]
-pub(crate) fn in_words(error: TraceError) -> Error {
+pub fn in_words(error: TraceError) -> Error {
     match &error {
         TraceError::Exec { command, source } => match reason(command, source) {
             Some(reason) => {
@@ -42,9 +43,9 @@ fn reason(command: &Path, source: &io::Error) -> Option<String> {
 
 /// Linux's numbers, the same on every architecture.
 mod libc_errno {
-    pub(crate) const ENOENT: i32 = 2;
-    pub(crate) const ENOEXEC: i32 = 8;
-    pub(crate) const EACCES: i32 = 13;
+    pub(super) const ENOENT: i32 = 2;
+    pub(super) const ENOEXEC: i32 = 8;
+    pub(super) const EACCES: i32 = 13;
 }
 
 /// The file is there, so what is not there is what runs it.
@@ -89,6 +90,6 @@ fn interpreter(path: &Path) -> Option<Vec<u8>> {
 
 /// The machine of a program.
 #[must_use]
-pub(crate) fn machine(path: &Path) -> Option<&'static str> {
+pub fn machine(path: &Path) -> Option<&'static str> {
     Some(subject(path)?.view.ident.machine_name())
 }

@@ -10,7 +10,7 @@ use crate::trace::refused::machine;
 
 /// Why the command had better not be traced; `None` where it can be.
 #[must_use]
-pub(crate) fn why_untraced(command: &Command) -> Option<String> {
+pub fn why_untraced(command: &Command) -> Option<String> {
     let machine = machine(&found(command)?)?;
     let runs_here = match env::consts::ARCH {
         "x86_64" => matches!(machine, "x86_64" | "i386" | "i686" | "x86"),

@@ -6,13 +6,13 @@ use becalm_core::fs::Errno;
 use becalm_core::observe::{Dlopens, Kind, Lookup, attribute};
 use becalm_core::probe::Probe;
 use becalm_host::trace::{Image, Untraced};
-use becalm_lib::beside::{Beside, Scope};
-use becalm_lib::index::variables::TUNABLES;
 use bstr::BString;
 
-use crate::trace::args::TraceArgs;
-use crate::trace::predict;
-use crate::trace::run::{Report, Seen};
+use crate::beside::{Beside, Scope};
+use crate::index::variables::TUNABLES;
+use crate::trace::options::Options;
+use crate::trace::report::{Report, Seen};
+use crate::trace::{join, predict};
 
 /// What is lost.
 const LOST: &str = "told by LD_DEBUG=libs: opens alone; no stats, no times, no system calls, \
@@ -20,15 +20,15 @@ const LOST: &str = "told by LD_DEBUG=libs: opens alone; no stats, no times, no s
 
 /// The report of such a run.
 #[must_use]
-pub(crate) fn report(args: &TraceArgs, ran: Untraced, why: &str) -> Report {
+pub fn report(options: &Options, ran: Untraced, why: &str) -> Report {
     let mut notes = vec![format!("{why}; {LOST}")];
     if ran.record.is_none() {
         notes.push("the loader wrote no record: a static or set-id program, or musl".to_owned());
     }
     let exit = ran.exit;
     Report {
-        command: args.command.clone(),
-        images: vec![seen(args, ran)],
+        command: options.command.clone(),
+        images: vec![seen(options, ran)],
         exit,
         overhead: None,
         notes,
@@ -37,7 +37,7 @@ pub(crate) fn report(args: &TraceArgs, ran: Untraced, why: &str) -> Report {
     }
 }
 
-fn seen(args: &TraceArgs, ran: Untraced) -> Seen {
+fn seen(options: &Options, ran: Untraced) -> Seen {
     let path: BString = ran.path.as_os_str().as_bytes().into();
     let environment = std::env::vars_os()
         .map(|(name, value)| (name.as_bytes().into(), value.as_bytes().into()))
@@ -55,7 +55,7 @@ fn seen(args: &TraceArgs, ran: Untraced) -> Seen {
         pid: ran.pid,
         searches: Vec::new(),
     });
-    match predict::predict(&image, &path, &predict::Assumed::new(args)) {
+    match predict::predict(&image, &path, &predict::Assumed::new(options)) {
         Ok((program, closure)) => {
             let missing: Vec<BString> = closure.unresolved().into_iter().map(Into::into).collect();
             let lookups: Vec<Lookup> = record.probes(&missing).iter().map(lookup).collect();
@@ -76,7 +76,7 @@ fn seen(args: &TraceArgs, ran: Untraced) -> Seen {
         }
         Err(why) => {
             image.lookups = record.probes(&[]).iter().map(lookup).collect();
-            Seen::unpredicted(image, path, why)
+            join::unpredicted(image, path, why)
         }
     }
 }

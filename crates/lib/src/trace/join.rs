@@ -7,17 +7,17 @@ use becalm_core::observe::{self, Dlopens, Lookup, attribute};
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use becalm_host::OsFs;
 use becalm_host::trace::Image;
-use becalm_lib::beside::{Beside, Scope};
-use becalm_lib::check::Program;
 use bstr::{BStr, BString, ByteSlice};
 
+use crate::beside::{Beside, Scope};
+use crate::check::Program;
 use crate::trace::predict::{self, Answer, Answers, Assumed};
-use crate::trace::run::Seen;
+use crate::trace::report::Seen;
 
 /// The images joined with their predictions. The program, which is the last image of the
 /// first process, comes last.
 #[must_use]
-pub(crate) fn images(images: Vec<Image>, mut answers: Answers, assumed: &Assumed) -> Vec<Seen> {
+pub fn images(images: Vec<Image>, mut answers: Answers, assumed: &Assumed) -> Vec<Seen> {
     let first = images.first().map(|image| image.pid);
     let joined = |(index, image)| join(image, answers.remove(&index), assumed);
     let mut seen: Vec<Seen> = images.into_iter().enumerate().map(joined).collect();
@@ -34,12 +34,29 @@ pub(crate) fn images(images: Vec<Image>, mut answers: Answers, assumed: &Assumed
 fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
     if image.forked {
         let path = predict::shown_path(&image);
-        return Seen::unpredicted(image, path, "a fork: no loader was at work".to_owned());
+        return unpredicted(image, path, "a fork: no loader was at work".to_owned());
     }
     let Answer { path, said } = answer.unwrap_or_else(|| Answer::about(&image, assumed));
     match said {
         Ok((program, closure)) => predicted(image, path, program, &closure),
-        Err(why) => Seen::unpredicted(image, path, why),
+        Err(why) => unpredicted(image, path, why),
+    }
+}
+
+/// An image of which nothing is predicted, and why.
+#[must_use]
+pub fn unpredicted(image: Image, path: BString, why: String) -> Seen {
+    let probes = raw_probes(&image.lookups);
+    Seen {
+        storm: raw_storm(&probes),
+        storm_ns: storm_ns(&image),
+        worst: raw_offenders(&probes),
+        dlopens: dlopens(&image, None),
+        image,
+        path,
+        program: Err(why),
+        probes,
+        beside: None,
     }
 }
 
@@ -62,7 +79,7 @@ fn predicted(image: Image, path: BString, program: Program, closure: &Closure) -
 
 /// What the loader searched after the entry point.
 #[must_use]
-pub(crate) fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
+pub fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
     const CACHE: &str = "/etc/ld.so.cache";
     let facts = closure.and_then(|closure| closure.facts.as_ref());
     let cache = facts.and_then(|facts| facts.cache_path.as_ref());
@@ -72,7 +89,7 @@ pub(crate) fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
 
 /// What the loader's failed opens and stats took.
 #[must_use]
-pub(crate) fn storm_ns(image: &Image) -> u64 {
+pub fn storm_ns(image: &Image) -> u64 {
     if image.dropped > 0 {
         return image.loader.missed.ns;
     }
@@ -83,7 +100,7 @@ pub(crate) fn storm_ns(image: &Image) -> u64 {
 
 /// The loader's lookups as probes that nobody is known to have asked for.
 #[must_use]
-pub(crate) fn raw_probes(lookups: &[Lookup]) -> Vec<Probe> {
+pub fn raw_probes(lookups: &[Lookup]) -> Vec<Probe> {
     let attempts = lookups.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt);
     let probe = |attempt: becalm_core::record::strace::Attempt| Probe {
         needed_by: BString::default(),
@@ -98,7 +115,7 @@ pub(crate) fn raw_probes(lookups: &[Lookup]) -> Vec<Probe> {
 
 /// Their counts, as far as calls alone can tell.
 #[must_use]
-pub(crate) fn raw_storm(probes: &[Probe]) -> Storm {
+pub fn raw_storm(probes: &[Probe]) -> Storm {
     let failed = |call: Call| {
         let missed = |p: &&Probe| p.call == call && p.outcome.is_failed_call();
         probes.iter().filter(missed).count() as u64
@@ -114,7 +131,7 @@ pub(crate) fn raw_storm(probes: &[Probe]) -> Storm {
 
 /// Their misses, charged to the directories and names of their paths.
 #[must_use]
-pub(crate) fn raw_offenders(probes: &[Probe]) -> Offenders {
+pub fn raw_offenders(probes: &[Probe]) -> Offenders {
     let failed = probes.iter().filter(|probe| probe.outcome.is_failed_call());
     Offenders::charge(failed.map(|probe| {
         let dir = probe.path.rfind_byte(b'/').map(|end| BStr::new(&probe.path[..end]));

@@ -15,15 +15,15 @@ use becalm_core::loader::Environment;
 use becalm_core::search::Stores;
 use becalm_host::trace::{self, Image, Listener};
 use becalm_host::{FactChoice, OsFs};
-use becalm_lib::assume::{Assumptions, Readable, Secure, is_off};
-use becalm_lib::check::{Program, Verdict, check};
-use becalm_lib::index::variables::TUNABLES;
-use becalm_lib::loaded_index::Indexes;
-use becalm_lib::path::path_bytes;
-use becalm_lib::targets::Target;
 use bstr::BString;
 
-use crate::trace::args::TraceArgs;
+use crate::assume::{Assumptions, Readable, Secure, is_off};
+use crate::check::{Program, Verdict, check};
+use crate::index::variables::TUNABLES;
+use crate::loaded_index::Indexes;
+use crate::path::path_bytes;
+use crate::targets::Target;
+use crate::trace::options::Options;
 
 /// Images about which the model is asked while the program runs. Answers are kept until
 /// its end; of what comes later one is asked for at a time.
@@ -31,16 +31,16 @@ const AHEAD: usize = 64;
 
 /// What is said of one image.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// The program's path, as it is shown.
-    pub(crate) path: BString,
+    pub path: BString,
     /// The prediction, or why there is none.
-    pub(crate) said: Result<(Program, Closure), String>,
+    pub said: Result<(Program, Closure), String>,
 }
 
 /// What is the same for all images.
 #[derive(Clone, Debug)]
-pub(crate) struct Assumed {
+pub struct Assumed {
     stores: Stores,
     /// What loaders read.
     reads: Vec<Readable>,
@@ -50,12 +50,12 @@ pub(crate) struct Assumed {
 type Asked = (usize, Image);
 
 /// Answers by the index of their image.
-pub(crate) type Answers = HashMap<usize, Answer>;
+pub type Answers = HashMap<usize, Answer>;
 
 impl Answer {
     /// Asks the model.
     #[must_use]
-    pub(crate) fn about(image: &Image, assumed: &Assumed) -> Self {
+    pub fn about(image: &Image, assumed: &Assumed) -> Self {
         let path = shown_path(image);
         let said = predict(image, &path, assumed);
         Answer { path, said }
@@ -66,7 +66,7 @@ impl Answer {
 /// started before the run: from then on the thread that traces shares one processor
 /// with the program, and new threads would too.
 #[derive(Debug)]
-pub(crate) struct Predictor {
+pub struct Predictor {
     /// `None` where no thread could be had.
     thread: Option<(Sender<Asked>, JoinHandle<Answers>)>,
     /// The thread's id, once it runs; 0 again once it has its place.
@@ -76,7 +76,7 @@ pub(crate) struct Predictor {
 impl Predictor {
     /// Starts the thread.
     #[must_use]
-    pub(crate) fn start(assumed: &Assumed) -> Self {
+    pub fn start(assumed: &Assumed) -> Self {
         let (images, exec_path) = channel();
         let assumed = assumed.clone();
         let id = Arc::new(AtomicI32::new(0));
@@ -98,7 +98,7 @@ impl Predictor {
 
     /// The answers. Waits for those that are still to come.
     #[must_use]
-    pub(crate) fn answers(self) -> Answers {
+    pub fn answers(self) -> Answers {
         let Some((images, thread)) = self.thread else { return Answers::new() };
         drop(images);
         thread.join().unwrap_or_default()
@@ -121,7 +121,7 @@ fn answer_all(exec_path: &Receiver<Asked>, assumed: &Assumed) -> Answers {
 
 /// The path a program was asked for by, where it leads to the program: that of a script
 /// leads to the script.
-pub(crate) fn shown_path(image: &Image) -> BString {
+pub fn shown_path(image: &Image) -> BString {
     let real = |path: &BString| Path::new(OsStr::from_bytes(path)).canonicalize().ok();
     let leads_there =
         real(&image.exec_path).is_some_and(|exec_path| path_bytes(&exec_path) == image.path);
@@ -129,7 +129,7 @@ pub(crate) fn shown_path(image: &Image) -> BString {
 }
 
 /// What `becalm check` says of an image.
-pub(crate) fn predict(
+pub fn predict(
     image: &Image,
     path: &BString,
     assumed: &Assumed,
@@ -148,9 +148,9 @@ pub(crate) fn predict(
 impl Assumed {
     /// What the flags say.
     #[must_use]
-    pub(crate) fn new(exec_path: &TraceArgs) -> Self {
-        let stores = exec_path.store.prefixes().stores(&OsFs::new().session());
-        Assumed { stores, reads: exec_path.reads.reads.clone() }
+    pub fn new(options: &Options) -> Self {
+        let stores = options.store.stores(&OsFs::new().session());
+        Assumed { stores, reads: options.reads.clone() }
     }
 
     /// With what the image was started with.
