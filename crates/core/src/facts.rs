@@ -1,6 +1,7 @@
-//! Which loader it is, and what a model must know of it beyond the files: plain data.
+//! Plain data about a loader and the environment of a start, which a model needs besides the
+//! files.
 //!
-//! [`crate::loader::facts`] finds the facts in what a loader prints or in its bytes.
+//! [`crate::loader::facts`] reads the facts from a loader's diagnostics or from its bytes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +10,7 @@ use std::str::FromStr;
 use bstr::{BStr, BString};
 use thiserror::Error;
 
-/// A C library and the release whose rules apply.
+/// A C library, with the release if its rules depend on the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Libc {
     /// The GNU C Library.
@@ -21,18 +22,18 @@ pub enum Libc {
 /// A glibc release: 2.36 is `GlibcVersion { major: 2, minor: 36 }`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GlibcVersion {
-    /// 2 to this day.
+    /// The first number, which is 2.
     pub major: u16,
-    /// The release.
+    /// The second number.
     pub minor: u16,
 }
 
-/// A `--libc` value that names no C library known here.
+/// Returned if a `--libc` value names no known C library.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown C library '{0}' (glibc-2.31 to glibc-2.44, or musl)")]
 pub struct UnknownLibc(pub String);
 
-/// The releases the models are proven for.
+/// The oldest and the newest glibc release that the model is tested against.
 pub const GLIBC_RANGE: (GlibcVersion, GlibcVersion) =
     (GlibcVersion { major: 2, minor: 31 }, GlibcVersion { major: 2, minor: 43 });
 
@@ -66,7 +67,7 @@ impl fmt::Display for Libc {
     }
 }
 
-/// What a model needs to know of the loader a program names, beyond the files.
+/// The facts of a loader that a model needs besides the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoaderFacts {
     /// C library and release.
@@ -75,27 +76,27 @@ pub struct LoaderFacts {
     pub system_dirs: Vec<BString>,
     /// Path of the loader cache (`/etc/ld.so.cache`); musl has none.
     pub cache_path: Option<BString>,
-    /// What `$LIB` stands for, without slashes at its ends.
+    /// The value of `$LIB`, without slashes at its ends.
     pub lib: BString,
-    /// What `$PLATFORM` stands for, where the loader knows a platform.
+    /// The value of `$PLATFORM`, if the loader has one.
     pub platform: Option<BString>,
     /// Active `glibc-hwcaps` subdirectory names (`x86-64-v3`), best first.
     pub hwcaps: Vec<BString>,
-    /// The words of the legacy hwcaps power set in the order of glibc's table (least
-    /// significant first, `tls` last); empty from glibc 2.37 on.
+    /// The names of the legacy hwcaps power set in the order of glibc's table (least
+    /// significant first, `tls` last). Empty since glibc 2.37.
     pub legacy_hwcaps: Vec<BString>,
-    /// `GLRO(dl_hwcap) & hwcap_mask`: what an old-style entry of the loader cache
-    /// may ask for.
+    /// `GLRO(dl_hwcap) & hwcap_mask`: the capabilities that an old-style entry of the loader
+    /// cache may require.
     pub hwcap_mask: u64,
-    /// Bit number of the platform in an old-style entry's hwcap field
-    /// (`_dl_string_platform`), where the architecture has platforms.
+    /// The bit of the platform in the hwcap field of an old-style entry
+    /// (`_dl_string_platform`), if the architecture has platforms.
     pub platform_bit: Option<u8>,
-    /// The carriers it reads, as far as its bytes tell. The model goes by those of
-    /// [`Environment::reads`].
+    /// The strategies that the loader's bytes show it to support. The model uses
+    /// [`Environment::reads`] instead, which the user can override.
     pub reads: Readers,
 }
 
-/// What of the environment and of the way a program is started the search obeys.
+/// The environment variables and modes of a start that change the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// `LD_LIBRARY_PATH`.
@@ -106,44 +107,44 @@ pub struct Environment {
     pub audit: Option<BString>,
     /// Secure-execution mode (`AT_SECURE`): a set-id program started by another user.
     pub secure: bool,
-    /// What the loader reads beyond what released ones do.
+    /// The strategies that a patched loader supports.
     pub reads: Readers,
-    /// What audit modules answer before the loader searches.
+    /// The answers that audit modules give before the loader searches.
     pub audit_answers: AuditAnswers,
 }
 
-/// The answers of `la_objsearch` with `LA_SER_ORIG`: paths that are opened instead of a
-/// search for the needed string.
+/// The answers of `la_objsearch` with `LA_SER_ORIG`: paths that the loader opens instead of
+/// searching for the needed string.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditAnswers(BTreeMap<BString, BTreeMap<BString, BString>>);
 
 impl AuditAnswers {
-    /// Adds the answer to one needed string of the object at a path.
+    /// Adds the answer to a needed string of the object with the path `needed_by`.
     pub fn insert(&mut self, needed_by: &BStr, needed: &BStr, path: BString) {
         self.0.entry(needed_by.to_owned()).or_default().insert(needed.to_owned(), path);
     }
 
-    /// The answer, if there is one.
+    /// Returns the answer, if there is one.
     #[must_use]
     pub fn get(&self, needed_by: &BStr, needed: &BStr) -> Option<&BStr> {
         self.0.get(needed_by)?.get(needed).map(|path| path.as_ref())
     }
 
-    /// True if nothing is answered.
+    /// Returns true if there are no answers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Which carriers a loader reads; a released one reads none.
+/// The strategies that a patched loader supports. No released glibc supports any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readers {
-    /// The resolution notes of objects.
+    /// True if the loader reads the resolution notes of objects.
     pub note: bool,
-    /// Prefixes of stores: a directory of a package below one never changes, so a note need not
-    /// name it.
+    /// The prefixes of stores. The packages below them never change, so a note need not list
+    /// their directories.
     pub stores: Vec<BString>,
-    /// `etc/ld.so.cache` at the root of the packages below these prefixes.
+    /// The prefixes below which the loader reads each package's `etc/ld.so.cache`.
     pub package_caches: Vec<BString>,
 }

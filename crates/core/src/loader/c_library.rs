@@ -1,6 +1,6 @@
-//! The libraries of glibc itself.
+//! File names of the libraries of glibc itself.
 
-/// Names up to `.so` or a release.
+/// File names without `.so.VERSION` or `-RELEASE.so`.
 const LIBRARIES: [&[u8]; 12] = [
     b"libc",
     b"libm",
@@ -16,8 +16,9 @@ const LIBRARIES: [&[u8]; 12] = [
     b"libthread_db",
 ];
 
-/// True for the file name of a library of glibc, which works only with the others and with their
-/// loader: `libm.so.6`, and `libm-2.31.so` as releases before 2.34 called the file.
+/// Returns true if `file_name` is that of a library of glibc, such as `libm.so.6`. Such a library
+/// works only with the other libraries and the loader of the same build. Releases before 2.34
+/// called the file `libm-2.31.so`.
 #[must_use]
 pub fn is_of_c_library(file_name: &[u8]) -> bool {
     LIBRARIES.iter().any(|known| {
@@ -32,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_c_library_is_told_from_others() {
+    fn file_names_of_glibc_are_recognised() {
         assert!(is_of_c_library(b"libc.so.6") && is_of_c_library(b"libm-2.31.so"));
         assert!(!is_of_c_library(b"libcap.so.2") && !is_of_c_library(b"libmagic.so.1"));
         assert!(!is_of_c_library(b"/lib/libc.so.6"));

@@ -1,4 +1,4 @@
-//! What one start of a program loads: the common result of the loader models.
+//! The result of a loader model: the objects, resolutions and probes of one start.
 
 use std::sync::Arc;
 
@@ -8,104 +8,105 @@ use crate::elf::{DependencyKind, ObjectView};
 use crate::fs::{FileId, OpenedFile};
 use crate::probe::{ProbeLog, SearchSource};
 
-/// The program that is started, and how.
+/// The program to start, and its interpreter.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The path of the program, as the user or the kernel names it.
     pub path: BString,
-    /// What `$ORIGIN` of the program stands for: the directory of the path with
-    /// every link resolved where the kernel maps the program, of the path as given
-    /// where the loader is told to load it (`ld.so PROGRAM`).
+    /// The value of `$ORIGIN` for the program. If the kernel maps the program, this is the
+    /// directory of its path with every link resolved. If the loader maps it
+    /// (`ld.so PROGRAM`), this is the directory of the path as given.
     pub origin: BString,
     /// The program's file.
     pub file: Arc<OpenedFile>,
     /// The program's object.
     pub view: Arc<ObjectView>,
-    /// The interpreter: `PT_INTERP`, or the loader a library is checked with.
+    /// The path of the interpreter: `PT_INTERP`, or the loader that a library is checked with.
     pub interpreter: BString,
     /// The interpreter's object.
     pub loader: Arc<ObjectView>,
 }
 
-/// All that one start loads and tries, in the loader's order.
+/// The objects, resolutions and probes of one start, in the loader's order.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// The objects; the program first, then the loader, then as they were loaded.
+    /// The load set: the program, the loader, then the other objects in load order.
     pub objects: Vec<LoadedObject>,
     /// The list of objects that a symbol lookup walks, as indices of [`Load::objects`]: the
-    /// program, the preloads, then the rest breadth first, with the loader where it was needed
-    /// (glibc: `l_searchlist` of the program; musl: `syms_next`). The loader is missing if
-    /// nothing needs it.
+    /// program, the preloads, then the rest breadth first. In glibc this is the program's
+    /// `l_searchlist`, in musl the `syms_next` list. It has the loader at the position where the
+    /// loader is first needed, or lacks it if no object needs it.
     pub scope: Vec<usize>,
-    /// Every question asked, in order.
+    /// The lookups of needed strings, in order.
     pub resolutions: Vec<Resolution>,
-    /// Every probe made, in order.
+    /// The probes, in order.
     pub probes: ProbeLog,
-    /// The package caches that were read, each once. That costs an open that is no probe.
+    /// The package caches that the loader read, each once. The open of a package cache that
+    /// exists is not counted as a probe.
     pub package_caches: Vec<BString>,
-    /// What ends the start early; `None` where the loader goes on to the program.
-    /// A missing library is not here: like `ldd`, the walk goes on past it.
+    /// The reason why the start ends before the program runs, if it does. A missing library is
+    /// no such reason: the walk continues past it, as `ldd` does.
     pub stop: Option<Stop>,
 }
 
 impl Load {
-    /// Questions followed at the most. A real start asks some thousands; what asks more
-    /// has hundreds of thousands of needed strings, or auxiliary objects that name each
-    /// other (which has glibc run out of stack).
-    pub(super) const MAX_QUESTIONS: usize = 500_000;
+    /// The limit on the resolutions of one start. A real start has some thousands. A start
+    /// reaches the limit if an object has hundreds of thousands of needed strings, or if
+    /// auxiliary objects name each other (glibc then runs out of stack).
+    pub(super) const MAX_RESOLUTIONS: usize = 500_000;
 }
 
 /// One object of the load set.
 #[derive(Clone, Debug)]
 pub struct LoadedObject {
-    /// The path under which the loader knows it.
+    /// The path that the loader opened: `l_name` of glibc's `struct link_map`.
     pub path: BString,
     /// Device and inode.
     pub id: FileId,
-    /// The object.
+    /// The parsed ELF file.
     pub view: Arc<ObjectView>,
-    /// Why it is there.
+    /// The reason why the loader loads it.
     pub role: Role,
-    /// Index of the object that caused it to be loaded.
+    /// Index of the object whose lookup loaded it.
     pub loaded_by: Option<usize>,
-    /// Link-map list: 0 is the program's, audit modules have one each.
+    /// The link-map list (`Lmid_t`): 0 for the program, another one for each audit module.
     pub namespace: usize,
 }
 
-/// Why an object is in the load set.
+/// The reason why an object is in the load set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The program itself.
     Program,
     /// The interpreter.
     Loader,
-    /// `LD_AUDIT` or `DT_AUDIT`, or needed by one that is.
+    /// `LD_AUDIT` or `DT_AUDIT` names it, or an audit module needs it.
     Audit,
-    /// `LD_PRELOAD` or `/etc/ld.so.preload`.
+    /// `LD_PRELOAD` or `/etc/ld.so.preload` names it.
     Preload,
-    /// Needed by another object.
+    /// Another object needs it.
     Library,
 }
 
-/// One question: who needed what, and the answer.
+/// One lookup: the requester, the needed string and the answer.
 #[derive(Clone, Debug)]
 pub struct Resolution {
-    /// Index of the asking object.
+    /// Index of the requester.
     pub needed_by: usize,
-    /// The needed string, unexpanded.
+    /// The needed string, its DSTs not expanded.
     pub needed: BString,
-    /// What made the object ask.
+    /// The entry that causes the lookup.
     pub reason: Reason,
     /// The answer.
     pub answer: Answer,
 }
 
-/// What made an object ask.
+/// The entry that causes a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// An entry of its dynamic section.
+    /// An entry of the requester's dynamic section.
     Dependency(DependencyKind),
-    /// `LD_PRELOAD` or `/etc/ld.so.preload` (asked for by the program).
+    /// `LD_PRELOAD` or `/etc/ld.so.preload`; the requester is the program.
     Preload,
     /// `LD_AUDIT`, `DT_AUDIT` or `DT_DEPAUDIT`.
     Audit,
@@ -114,24 +115,24 @@ pub enum Reason {
 /// The answer to a needed string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// An object already loaded has the name or soname; no probe was made.
+    /// A loaded object has this name or soname. The loader made no probe.
     AlreadyLoaded(usize),
-    /// The kernel's vDSO has the name.
+    /// The kernel's vDSO has this soname.
     Vdso,
-    /// Found, and it is the file of an object already loaded.
+    /// The search found the file of an object that is loaded already.
     SameFile(usize, SearchSource),
-    /// Found and loaded.
+    /// The search found a file, and the loader loaded it.
     Loaded(usize, SearchSource),
-    /// Not found anywhere.
+    /// No search source has the file.
     Missing,
-    /// Found, and the loader refuses it.
+    /// The search found a file that the loader refuses.
     Refused(Refusal),
-    /// A dynamic string token has no value; the loader passes over the entry.
+    /// A DST in the needed string has no value. The loader skips the entry.
     Skipped,
 }
 
 impl Answer {
-    /// The object that answers, if one does.
+    /// Returns the index of the object that the answer names, if there is one.
     #[must_use]
     pub fn object(&self) -> Option<usize> {
         match *self {
@@ -143,52 +144,52 @@ impl Answer {
     }
 }
 
-/// Why a loader refuses a file it found.
+/// The reason why a loader refuses a file that it opened. The messages are those of glibc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Fewer bytes than an ELF header.
+    /// The file has fewer bytes than an ELF header.
     #[error("file too short")]
     TooShort,
     /// `read` failed, as it does on a directory.
     #[error("cannot read file data")]
     Unreadable,
-    /// No ELF magic.
+    /// The file lacks the ELF magic.
     #[error("invalid ELF header")]
     NotElf,
-    /// Wrong byte order, version, OS ABI, padding or program header size.
+    /// The byte order, version, OS ABI, padding or program header size is wrong.
     #[error("unsupported ELF header")]
     Header,
-    /// Neither `ET_DYN` nor `ET_EXEC`.
+    /// The type is neither `ET_DYN` nor `ET_EXEC`.
     #[error("only ET_DYN and ET_EXEC can be loaded")]
     Kind,
-    /// `ET_EXEC` where a library is wanted.
+    /// A needed string leads to an `ET_EXEC` file.
     #[error("cannot dynamically load executable")]
     Executable,
-    /// `DF_1_PIE` where a library is wanted.
+    /// A needed string leads to a file with `DF_1_PIE`.
     #[error("cannot dynamically load position-independent executable")]
     Pie,
-    /// No `PT_LOAD`.
+    /// The file has no `PT_LOAD`.
     #[error("object file has no loadable segments")]
     NoSegments,
-    /// No `PT_DYNAMIC`, or an empty one.
+    /// The file has no `PT_DYNAMIC`, or an empty one.
     #[error("object file has no dynamic section")]
     NoDynamic,
-    /// The rest of the file contradicts its header.
+    /// The header is valid, but the rest of the file is not.
     #[error("malformed ELF file")]
     Malformed,
-    /// A dynamic string token in a set-id program.
+    /// A needed string of a set-id program has a DST.
     #[error("DST not allowed in SUID/SGID programs")]
     DstInSecureMode,
-    /// A dynamic string token without a value where one is required.
+    /// A DST has no value, in an entry that requires one.
     #[error("empty dynamic string token substitution")]
     EmptyDst,
 }
 
-/// What ends a start before the program is reached.
+/// The reason why a start ends before the program's entry point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The answer of this resolution is fatal to the loader.
+    /// The answer of the resolution with this index is fatal to the loader.
     Refused(usize),
-    /// More probes, questions or search directories than becalm follows.
+    /// The start has more probes, resolutions or search dirs than becalm follows.
     TooManyProbes,
 }

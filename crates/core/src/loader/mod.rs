@@ -1,7 +1,7 @@
-//! The loaders: which facts describe one, and the models built on them.
+//! The models of the dynamic loaders, and the facts about a loader that a model needs.
 //!
-//! [`facts`] finds the facts in what a loader prints or in its bytes; [`glibc`] and
-//! [`musl`] are the models. [`is_of_c_library`] knows what belongs to glibc itself.
+//! [`facts`] reads the facts from a loader's diagnostics or from its bytes. [`glibc`] and
+//! [`musl`] are the models. [`is_of_c_library`] recognises the libraries of glibc itself.
 
 mod c_library;
 pub mod facts;

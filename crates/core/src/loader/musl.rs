@@ -1,16 +1,17 @@
-//! The musl model: what `ldso/dynlink.c` tries, in its order.
+//! The model of musl's loader, `ldso/dynlink.c`.
 //!
-//! Written after musl 1.2.3; the search is the same in 1.1.19 and in 1.2.5. Each
-//! function names the one of `dynlink.c` it stands for. How musl differs from glibc:
+//! The model follows musl 1.2.3; the search is the same in 1.1.19 and in 1.2.5. Each function
+//! names the function of `dynlink.c` that it mirrors. musl differs from glibc:
 //!
-//! - `DT_RPATH` and `DT_RUNPATH` are one thing (`DT_RUNPATH` wins), looked at after
-//!   `LD_LIBRARY_PATH`, and inherited: every object up to the program is asked.
-//! - Names that start like a part of the C library (`libc.`, `libm.`, …) are the
-//!   loader itself and cost nothing; sonames are never looked at.
-//! - No hwcaps subdirectories, no loader cache, no status of directories, no `stat`.
-//! - The first file that opens is the answer, right or wrong: `e_machine` is not
-//!   looked at, and a file that cannot be mapped ends the search.
-//! - `DT_FILTER`, `DT_AUXILIARY` and `DT_AUDIT` mean nothing.
+//! - `DT_RPATH` and `DT_RUNPATH` have the same meaning, and `DT_RUNPATH` wins. The run path is
+//!   searched after `LD_LIBRARY_PATH`. It is inherited: the run paths of all objects up to the
+//!   program are searched.
+//! - A name that starts like a part of the C library (`libc.`, `libm.`, …) is the loader itself
+//!   and costs no call. Sonames are never compared.
+//! - There are no hwcaps subdirectories, no loader cache, no status of directories and no `stat`.
+//! - The first file that opens is the answer. `e_machine` is not checked, and a file that
+//!   cannot be mapped ends the search.
+//! - `DT_FILTER`, `DT_AUXILIARY` and `DT_AUDIT` are ignored.
 
 mod paths;
 #[cfg(test)]
@@ -25,26 +26,22 @@ use rustc_hash::FxHashMap;
 use self::paths::{BUFFER, NAME_MAX, PathDirs, RunPath, SYSTEM_PATH};
 use super::load::{Answer, Load, LoadedObject, Reason, Refusal, Resolution, Role, Start, Stop};
 use super::{Environment, LoaderFacts};
-use crate::elf::{Class, DependencyKind, ElfError, ObjectView};
+use crate::elf::{Class, DependencyKind, ET_DYN, ET_EXEC, ElfError, ObjectView};
 use crate::fs::{Errno, FileId, FileSystem, OpenedFile};
 use crate::probe::{Call, LogFull, Outcome, SearchSource};
 
-/// The parts of the C library, each behind `lib`: `load_library`'s `reserved`.
+/// The names of the parts of the C library without `lib`: `reserved` of `load_library`.
 const RESERVED: [&[u8]; 7] = [b"c.", b"pthread.", b"rt.", b"m.", b"dl.", b"util.", b"xnet."];
-/// Index of the program among the objects.
+/// Index of the program in the load set.
 const PROGRAM: usize = 0;
-/// Index of the loader, which is the C library as well.
+/// Index of the loader in the load set. The loader is the C library as well.
 const LOADER: usize = 1;
-/// `ET_EXEC`, `ET_DYN`.
-const ET_EXEC: u16 = 2;
-const ET_DYN: u16 = 3;
 
-/// Everything one start under musl loads and tries (`__dls3` up to the relocations).
+/// Predicts one start of a program under musl (`__dls3` up to the relocations).
 ///
-/// Of `facts` only `system_dirs` is read; where it is empty, musl's own default
-/// stands in. The path file beside the interpreter goes before it, as in the loader.
-/// A library that is missing or refused does not stop the walk: musl reports it,
-/// looks for all the others and exits then.
+/// Only `system_dirs` of `facts` is used. If it is empty, musl's default path takes its place. As
+/// in the loader, the path file of the interpreter replaces both. A library that is missing or
+/// refused does not end the walk: musl reports it, loads all the others and exits then.
 #[must_use]
 pub fn load(
     fs: &dyn FileSystem,
@@ -64,41 +61,40 @@ struct Walk<'a> {
     fs: &'a dyn FileSystem,
     start: &'a Start,
     secure: bool,
-    /// `env_path`; empty where it is not set.
+    /// `env_path`: `LD_LIBRARY_PATH`. Empty if the variable is not set.
     library_path: PathDirs,
     /// The compiled-in path, `:` between its elements.
     default_path: BString,
-    /// `sys_path`, once the path file was asked for.
+    /// `sys_path`. `None` before the first search in it, which reads the path file.
     system_path: Option<PathDirs>,
     load: Load,
-    /// What `struct dso` holds beside [`LoadedObject`], by the same index.
+    /// The fields of `struct dso` that [`LoadedObject`] lacks, with the same index.
     known: Vec<Known>,
     /// The first object of each short name.
     short_names: FxHashMap<BString, usize>,
-    /// The object of each file; the program and the loader were mapped by the kernel,
-    /// their device and inode are not known to musl.
+    /// The object of each file. The kernel maps the program and the loader, so musl does not know
+    /// their device and inode.
     files: FxHashMap<FileId, usize>,
-    /// Bytes that further run paths may take.
+    /// The bytes that further run paths may take.
     run_path_bytes: usize,
 }
 
 #[derive(Default)]
 struct Known {
-    /// `shortname`: true where a needed string finds this object without a search.
+    /// `shortname`: true if a needed string finds this object without a search.
     has_short_name: bool,
-    /// The run path after `fixup_rpath`; unset until it is first asked for.
+    /// The run path after `fixup_rpath`. Unset before the first search along it.
     run_path: Option<RunPath>,
-    /// The object whose run path is searched after this one's: `needed_by` of `struct
-    /// dso` (none for the program and for a preload), or one further up where those
-    /// between have no run path.
+    /// The object whose run path is searched after this one's: `needed_by` of `struct dso`, or an
+    /// object further up if those between have no run path. The program and preloads have none.
     above: Option<usize>,
 }
 
-/// What a `path_open` came to.
+/// The result of a `path_open`.
 enum Search {
-    /// No file opened: the next path is searched.
+    /// No file opened. The next path is searched.
     Nothing,
-    /// An errno that ends the search for this needed string.
+    /// An errno ended the search for this needed string.
     Ended,
     /// A file opened.
     Opened { path: BString, file: Arc<OpenedFile>, source: SearchSource },
@@ -150,27 +146,29 @@ impl<'a> Walk<'a> {
         self.load.objects.len() - 1
     }
 
-    /// `load_preload`, then `load_deps`: object after object in the order in which
-    /// they came, each with all its needed strings.
+    /// `load_preload`, then `load_deps`, which follows the needed strings of each object in load
+    /// order.
     fn run(&mut self, environment: &Environment) -> Result<(), LogFull> {
         if let Some(list) = environment.preload.as_ref().filter(|_| !self.secure) {
             for name in paths::preloads(list) {
-                self.ask(PROGRAM, name.into(), Reason::Preload)?;
+                self.resolve(PROGRAM, name.into(), Reason::Preload)?;
             }
         }
-        let mut asking = PROGRAM;
-        while asking < self.load.objects.len() {
-            if asking != LOADER {
-                self.load_direct_deps(asking)?;
+        // New objects are appended to the list while it is walked: this is breadth first.
+        let mut requester = PROGRAM;
+        while requester < self.load.objects.len() {
+            // The loader needs nothing: it has no dependencies.
+            if requester != LOADER {
+                self.load_direct_deps(requester)?;
             }
-            asking += 1;
+            requester += 1;
         }
         self.set_scope();
         Ok(())
     }
 
-    /// `add_syms`: the program, then each object when it was first asked for; the loader, which
-    /// is the C library, as well.
+    /// `add_syms`: the program, then each object at its first resolution. The loader is among
+    /// them, because it is the C library.
     fn set_scope(&mut self) {
         let mut scope = vec![PROGRAM];
         let mut seen = vec![false; self.load.objects.len()];
@@ -183,19 +181,25 @@ impl<'a> Walk<'a> {
         self.load.scope = scope;
     }
 
-    /// `load_direct_deps`: `DT_NEEDED` alone counts.
-    fn load_direct_deps(&mut self, asking: usize) -> Result<(), LogFull> {
-        let view = Arc::clone(&self.load.objects[asking].view);
+    /// `load_direct_deps`: only `DT_NEEDED` counts.
+    fn load_direct_deps(&mut self, requester: usize) -> Result<(), LogFull> {
+        let view = Arc::clone(&self.load.objects[requester].view);
         let dependencies = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
         for needed in dependencies.filter(|entry| entry.kind == DependencyKind::Needed) {
             let reason = Reason::Dependency(DependencyKind::Needed);
-            self.ask(asking, needed.name.clone(), reason)?;
+            self.resolve(requester, needed.name.clone(), reason)?;
         }
         Ok(())
     }
 
-    fn ask(&mut self, needed_by: usize, needed: BString, reason: Reason) -> Result<(), LogFull> {
-        if self.load.resolutions.len() >= Load::MAX_QUESTIONS {
+    /// Resolves one needed string and adds the resolution.
+    fn resolve(
+        &mut self,
+        needed_by: usize,
+        needed: BString,
+        reason: Reason,
+    ) -> Result<(), LogFull> {
+        if self.load.resolutions.len() >= Load::MAX_RESOLUTIONS {
             return Err(LogFull);
         }
         let resolution = Resolution { needed_by, needed, reason, answer: Answer::Missing };
@@ -207,13 +211,13 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The resolution being answered: its index and needed string.
+    /// Returns the resolution in progress, which is the last one, and its index.
     fn current(&self) -> (usize, &Resolution) {
         let index = self.load.resolutions.len() - 1;
         (index, &self.load.resolutions[index])
     }
 
-    /// `load_library`, for the last resolution.
+    /// `load_library` for the resolution in progress.
     fn load_library(&mut self) -> Result<Answer, LogFull> {
         let (_, Resolution { needed: name, needed_by, reason, .. }) = self.current();
         let (name, needed_by, reason) = (name.clone(), *needed_by, *reason);
@@ -232,7 +236,7 @@ impl<'a> Walk<'a> {
             if name.len() > NAME_MAX {
                 return Ok(Answer::Missing);
             }
-            // A preload has nobody who needs it: no run path is searched.
+            // `needed_by` is null for a preload, so that no run path is searched.
             let first = (reason != Reason::Preload).then_some(needed_by);
             self.search(name.as_bstr(), first)?
         };
@@ -241,26 +245,29 @@ impl<'a> Walk<'a> {
         Ok(self.map(path, &file, source, (role, needed_by)))
     }
 
-    /// Gives an object the file name of its path as short name; of several objects of
-    /// one name the first loaded is found.
-    fn give_short_name(&mut self, object: usize) {
+    /// Gives an object the file name of its path as short name.
+    fn set_short_name(&mut self, object: usize) {
         self.known[object].has_short_name = true;
         let name = paths::file_name(&self.load.objects[object].path);
+        // `load_library` compares the short names in load order, so that the first object loaded
+        // answers, even if it gets the name later than another one.
         let first = self.short_names.entry(name).or_insert(object);
         *first = object.min(*first);
     }
 
-    /// The search of `load_library`: `LD_LIBRARY_PATH`, the run path of the asking
-    /// object and of those that led to it, the system path.
-    fn search(&mut self, name: &BStr, asking: Option<usize>) -> Result<Search, LogFull> {
+    /// The search of `load_library` for a name without a slash.
+    fn search(&mut self, name: &BStr, requester: Option<usize>) -> Result<Search, LogFull> {
+        // `path_open (name, env_path, …)`.
         let library_path = Rc::clone(&self.library_path);
         let mut found = self.path_open(SearchSource::LibraryPath, &library_path, name)?;
-        let (mut below, mut object) = (None::<usize>, asking);
+        // `for (p = needed_by; fd == -1 && p; p = p->needed_by)`: the run path of the requester,
+        // then of the objects that loaded it.
+        let (mut below, mut object) = (None::<usize>, requester);
         while let (Search::Nothing, Some(index)) = (&found, object) {
             object = self.known[index].above;
             match (self.run_path(index)?, below) {
                 (Some((source, path)), _) => found = self.path_open(source, &path, name)?,
-                // The way up leads past an object without a run path from now on.
+                // Later lookups skip this object, which has no run path.
                 (None, Some(below)) => {
                     self.known[below].above = object;
                     continue;
@@ -269,6 +276,7 @@ impl<'a> Walk<'a> {
             }
             below = Some(index);
         }
+        // `path_open (name, sys_path, …)`.
         if let Search::Nothing = found {
             let path = self.system_path()?;
             found = self.path_open(SearchSource::System, &path, name)?;
@@ -276,7 +284,7 @@ impl<'a> Walk<'a> {
         Ok(found)
     }
 
-    /// The run path of an object, expanded once.
+    /// Returns the run path of an object, which is expanded once.
     fn run_path(&mut self, object: usize) -> Result<RunPath, LogFull> {
         if let Some(known) = &self.known[object].run_path {
             return Ok(known.clone());
@@ -288,18 +296,20 @@ impl<'a> Walk<'a> {
         Ok(run_path)
     }
 
-    /// What `$ORIGIN` stands for in an object, `None` where a run path that has the
-    /// token is dropped whole (`fixup_rpath`).
+    /// Returns the value of `$ORIGIN` in an object (`fixup_rpath`). Returns `None` if musl drops
+    /// the whole run path because of the token.
     fn origin(&self, object: usize) -> Option<BString> {
         if object != PROGRAM {
+            // In a set-id program a relative origin would depend on the current directory.
             let origin = paths::directory(&self.load.objects[object].path);
             return Some(origin).filter(|origin| !self.secure || origin_is_absolute(origin));
         }
-        // Without PT_INTERP it is the loader that maps it, under the name given.
+        // The loader maps a program without PT_INTERP, by the path on its command line.
         if self.start.view.interpreter.is_none() {
             return Some(paths::directory(&self.start.path));
         }
-        // The link /proc/self/exe is read into the buffer of the candidate paths.
+        // `readlink` of /proc/self/exe writes into a buffer of this size. A path that fills the
+        // buffer drops the run path.
         let program = self.fs.canonicalize(self.start.path.as_bstr());
         if self.secure || program.is_ok_and(|path| path.len() >= BUFFER) {
             return None;
@@ -308,7 +318,7 @@ impl<'a> Walk<'a> {
         Some(if root { BString::default() } else { self.start.origin.clone() })
     }
 
-    /// `sys_path`: the path file of the loader, read at the first need of it.
+    /// Returns `sys_path`, which musl reads from the path file at the first search in it.
     fn system_path(&mut self) -> Result<PathDirs, LogFull> {
         if let Some(known) = &self.system_path {
             return Ok(Rc::clone(known));
@@ -319,6 +329,7 @@ impl<'a> Walk<'a> {
         self.log(SearchSource::System, outcome, &file, 0)?;
         let path = match opened {
             Ok(()) => paths::first_string(&self.fs.read(file.as_bstr()).unwrap_or_default()),
+            // Only a missing file selects the default. Any other error leaves `sys_path` empty.
             Err(Errno::NOENT) => self.default_path.clone(),
             Err(_) => BString::default(),
         };
@@ -327,14 +338,15 @@ impl<'a> Walk<'a> {
         Ok(dirs)
     }
 
-    /// `path_open`: one open for each element of `path` until one succeeds.
+    /// `path_open`: opens the name in each element of `path` until one open succeeds.
     fn path_open(
         &mut self,
         source: SearchSource,
         path: &PathDirs,
         name: &BStr,
     ) -> Result<Search, LogFull> {
-        for dir in path.iter().filter(|dir| paths::has_mount_namespace(dir, name.len())) {
+        // `snprintf` truncates a candidate that exceeds the buffer; musl then skips the element.
+        for dir in path.iter().filter(|dir| paths::fits_buffer(dir, name.len())) {
             let mut candidate = dir.clone();
             candidate.push(b'/');
             candidate.extend_from_slice(name);
@@ -346,8 +358,8 @@ impl<'a> Walk<'a> {
         Ok(Search::Nothing)
     }
 
-    /// One open. `ENOENT`, `ENOTDIR`, `EACCES` and `ENAMETOOLONG` let the search go
-    /// on, any other errno ends it.
+    /// Opens one candidate. The search continues after `ENOENT`, `ENOTDIR`, `EACCES` and
+    /// `ENAMETOOLONG`; any other errno ends it (`path_open`).
     fn try_open(
         &mut self,
         source: SearchSource,
@@ -357,15 +369,15 @@ impl<'a> Walk<'a> {
         match self.fs.open(path.as_bstr()) {
             Ok(file) => {
                 let outcome =
-                    self.judge(&file).map_or_else(|(outcome, _)| outcome, |_| Outcome::Hit);
+                    self.check(&file).map_or_else(|(outcome, _)| outcome, |_| Outcome::Hit);
                 self.log(source, outcome, &path, dir_len)?;
                 Ok(Search::Opened { path, file, source })
             }
             Err(errno) => {
                 self.log(source, errno.into(), &path, dir_len)?;
-                let goes_on = [Errno::NOENT, Errno::NOTDIR, Errno::ACCES, Errno::NAMETOOLONG]
+                let continues = [Errno::NOENT, Errno::NOTDIR, Errno::ACCES, Errno::NAMETOOLONG]
                     .contains(&errno);
-                Ok(if goes_on { Search::Nothing } else { Search::Ended })
+                Ok(if continues { Search::Nothing } else { Search::Ended })
             }
         }
     }
@@ -381,8 +393,8 @@ impl<'a> Walk<'a> {
         self.load.probes.push(resolution, (source, Call::Open, outcome), path, dir_len)
     }
 
-    /// The rest of `load_library`, once a file is open: the same file again, the C
-    /// library again, or a new object.
+    /// The rest of `load_library` after the open: finds the loaded object of the file, or adds a
+    /// new one.
     fn map(
         &mut self,
         path: BString,
@@ -392,30 +404,30 @@ impl<'a> Walk<'a> {
     ) -> Answer {
         let by_search = source != SearchSource::Direct;
         if let Some(&object) = self.files.get(&file.id) {
-            // Named after the path of the first load, not after what was asked.
+            // The short name comes from the path of the first load, not from the needed string.
             if by_search && !self.known[object].has_short_name {
-                self.give_short_name(object);
+                self.set_short_name(object);
             }
             return Answer::SameFile(object, source);
         }
-        let view = match self.judge(file) {
+        let view = match self.check(file) {
             Ok(view) => view,
             Err((_, refusal)) => return Answer::Refused(refusal),
         };
+        // `load_library` unmaps a second C library and returns the loader.
         if file.id == self.load.objects[LOADER].id || self.is_c_library(&view) {
             return Answer::SameFile(LOADER, source);
         }
         let object = self.add(&path, file.id, &view, role, Some(loaded_by));
         self.files.insert(file.id, object);
         if by_search {
-            self.give_short_name(object);
+            self.set_short_name(object);
         }
         Answer::Loaded(object, source)
     }
 
-    /// True for an object that is a C library. musl looks for the symbols
-    /// `__libc_start_main` and `stdin`; here such a library is known by its soname,
-    /// or as a copy of the loader by its build id.
+    /// Returns true if an object is a C library. musl looks up the symbols `__libc_start_main` and
+    /// `stdin` in it. The model compares the soname instead, and the build id with the loader's.
     fn is_c_library(&self, view: &ObjectView) -> bool {
         let soname = view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
         let named = soname.is_some_and(|name| {
@@ -424,9 +436,9 @@ impl<'a> Walk<'a> {
         named || (view.build_id.is_some() && view.build_id == self.start.loader.build_id)
     }
 
-    /// What `map_library` makes of an opened file. Class and byte order are wrong
-    /// because the fields it reads are nonsense then; the machine is not looked at.
-    fn judge(&self, file: &OpenedFile) -> Result<Arc<ObjectView>, (Outcome, Refusal)> {
+    /// `map_library`: checks an opened file. musl does not check the machine. It does not check
+    /// class and byte order either, but fails because it reads wrong values then.
+    fn check(&self, file: &OpenedFile) -> Result<Arc<ObjectView>, (Outcome, Refusal)> {
         let wanted = &self.start.loader.ident;
         let header = if wanted.class == Class::Elf64 { 64 } else { 52 };
         let head = file.head.as_ref().map_err(|_| (Outcome::Refused, Refusal::Unreadable))?;
@@ -447,7 +459,7 @@ impl<'a> Walk<'a> {
         }
         match view.ident.e_type {
             ET_DYN => {}
-            // A second fixed address range that the program's own is likely to hold.
+            // Two fixed address ranges are likely to overlap.
             ET_EXEC if self.start.view.ident.e_type == ET_EXEC => {
                 return refused(Refusal::Executable);
             }
@@ -464,14 +476,15 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// True for a needed string that musl answers with itself: `lib` and a reserved word
-/// up to its dot, whatever follows.
+/// Returns true if musl answers a needed string with itself: `lib`, then a reserved name with its
+/// dot, then anything.
 fn is_loader(name: &[u8]) -> bool {
     let part = name.strip_prefix(b"lib");
     part.is_some_and(|part| RESERVED.iter().any(|word| part.starts_with(word)))
 }
 
-/// `directory` leaves the root directory empty, which musl takes as absolute.
+/// Returns true if an origin is absolute. [`paths::directory`] returns an empty string for the
+/// root directory.
 fn origin_is_absolute(origin: &BString) -> bool {
     origin.is_empty() || origin.starts_with(b"/")
 }

@@ -1,5 +1,6 @@
-//! `ld.so --list-diagnostics`: one `key=value` a line, a value being a number in hex or
-//! a quoted string (glibc manual, "Dynamic Linker Diagnostics"; elf/dl-diagnostics.c).
+//! Parses the output of `ld.so --list-diagnostics`: one `key=value` a line. A value is a
+//! hexadecimal number or a quoted string (glibc manual, "Dynamic Linker Diagnostics";
+//! elf/dl-diagnostics.c).
 
 use bstr::{BStr, BString, ByteSlice, ByteVec};
 
@@ -8,43 +9,44 @@ use crate::facts::Readers;
 use crate::loader::{Libc, LoaderFacts};
 use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS};
 
-/// The facts in what a loader prints for `--list-diagnostics` (glibc 2.34 on).
+/// Parses what a loader prints for `--list-diagnostics` (since glibc 2.34).
 ///
-/// They hold for the CPU it ran on; which carriers it reads it does not print. `None` where the
-/// text lacks the release or the system directories. A 32-bit loader up to 2.36 without a
-/// platform of its own (Arm) gives such a text: it fails half-way through its answer (bug 29427).
+/// The facts are those of the CPU that the loader ran on. The output does not list the strategies
+/// that the loader supports. Returns `None` if the text lacks the release or the system
+/// directories: up to 2.36 a 32-bit loader without a platform (Arm) aborts before it prints
+/// them (bug 29427).
 #[must_use]
 pub fn from_diagnostics(text: &str) -> Option<LoaderFacts> {
-    let answer = Answer::read(text);
-    let version = release(answer.version.as_deref()?)?;
-    if answer.system_dirs.is_empty() {
+    let printed = Diagnostics::read(text);
+    let version = release(printed.version.as_deref()?)?;
+    if printed.system_dirs.is_empty() {
         return None;
     }
-    let arch = arch(&answer);
+    let arch = arch(&printed);
     let cache_hwcaps = version.minor < FIRST_WITHOUT_CACHE_HWCAPS;
-    let hwcap_mask = if cache_hwcaps { answer.hwcap & answer.important } else { 0 };
-    let platform = answer.platform.as_ref().map(|name| name.as_bstr());
-    let bit = answer.string_platform.and_then(|bit| u8::try_from(bit).ok());
+    let hwcap_mask = if cache_hwcaps { printed.hwcap & printed.important } else { 0 };
+    let platform = printed.platform.as_ref().map(|name| name.as_bstr());
+    let bit = printed.string_platform.and_then(|bit| u8::try_from(bit).ok());
     Some(LoaderFacts {
         libc: Libc::Glibc(version),
-        lib: answer.dst_lib.clone().unwrap_or_else(|| dst_lib(&answer.system_dirs)),
-        hwcaps: answer.active_levels(),
+        lib: printed.dst_lib.clone().unwrap_or_else(|| dst_lib(&printed.system_dirs)),
+        hwcaps: printed.active_levels(),
         legacy_hwcaps: arch.legacy_words(version.minor, hwcap_mask, platform),
         hwcap_mask,
         platform_bit: bit.filter(|bit| cache_hwcaps && *bit < 64),
         reads: Readers::default(),
-        platform: answer.platform,
-        cache_path: answer.sysconfdir.map(|mut path| {
+        platform: printed.platform,
+        cache_path: printed.sysconfdir.map(|mut path| {
             path.push_str("/ld.so.cache");
             path
         }),
-        system_dirs: answer.system_dirs,
+        system_dirs: printed.system_dirs,
     })
 }
 
-/// The values that matter, as printed.
+/// The printed values that the models need.
 #[derive(Default)]
-struct Answer {
+struct Diagnostics {
     version: Option<BString>,
     system_dirs: Vec<BString>,
     sysconfdir: Option<BString>,
@@ -58,37 +60,37 @@ struct Answer {
     string_platform: Option<u64>,
 }
 
-impl Answer {
+impl Diagnostics {
     fn read(text: &str) -> Self {
-        let mut answer = Answer::default();
+        let mut printed = Diagnostics::default();
         for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
             let number =
                 || value.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
             match key {
-                "version.version" => answer.version = string(value),
-                "path.sysconfdir" => answer.sysconfdir = string(value),
-                "dl_dst_lib" => answer.dst_lib = string(value),
-                // A number, 0, where there is none.
-                "dl_platform" => answer.platform = string(value),
-                "dso.ld" => answer.loader = string(value),
-                "dl_hwcaps_subdirs" => answer.levels = string(value),
-                "dl_hwcaps_subdirs_active" => answer.active = number().unwrap_or(0),
-                "dl_hwcap" => answer.hwcap = number().unwrap_or(0),
-                "dl_hwcap_important" => answer.important = number().unwrap_or(0),
-                "dl_string_platform" => answer.string_platform = number(),
+                "version.version" => printed.version = string(value),
+                "path.sysconfdir" => printed.sysconfdir = string(value),
+                "dl_dst_lib" => printed.dst_lib = string(value),
+                // Printed as the number 0 if there is no platform.
+                "dl_platform" => printed.platform = string(value),
+                "dso.ld" => printed.loader = string(value),
+                "dl_hwcaps_subdirs" => printed.levels = string(value),
+                "dl_hwcaps_subdirs_active" => printed.active = number().unwrap_or(0),
+                "dl_hwcap" => printed.hwcap = number().unwrap_or(0),
+                "dl_hwcap_important" => printed.important = number().unwrap_or(0),
+                "dl_string_platform" => printed.string_platform = number(),
                 _ if key.starts_with("path.system_dirs[")
-                    && answer.system_dirs.len() < MAX_SYSTEM_DIRS =>
+                    && printed.system_dirs.len() < MAX_SYSTEM_DIRS =>
                 {
-                    answer.system_dirs.extend(string(value));
+                    printed.system_dirs.extend(string(value));
                 }
                 _ => {}
             }
         }
-        answer
+        printed
     }
 
-    /// The bits of `_dl_hwcaps_subdirs_active` count the names of
-    /// `_dl_hwcaps_subdirs` from the first.
+    /// The names of `_dl_hwcaps_subdirs` whose bit is set in `_dl_hwcaps_subdirs_active`. Bit 0
+    /// is for the first name.
     fn active_levels(&self) -> Vec<BString> {
         let names = self.levels.as_ref().map_or(BStr::new(""), |levels| levels.as_bstr());
         let names = names.split_str(":").filter(|name| !name.is_empty()).zip(0..64);
@@ -96,10 +98,10 @@ impl Answer {
     }
 }
 
-/// Whose table of capability names holds: told by the loader's own file name, and
-/// where several share it (`ld64.so.1`, `ld-linux.so.2`) by `HWCAP_IMPORTANT`.
-fn arch(answer: &Answer) -> Arch {
-    let name = answer.loader.as_ref().map_or(BStr::new(""), |name| name.as_bstr());
+/// Finds the architecture, whose capability names apply, from the loader's file name. If several
+/// architectures use the same file name (`ld64.so.1`, `ld-linux.so.2`), `HWCAP_IMPORTANT` decides.
+fn arch(printed: &Diagnostics) -> Arch {
+    let name = printed.loader.as_ref().map_or(BStr::new(""), |name| name.as_bstr());
     let by_name = if name.starts_with_str("ld-linux-x86-64") || name.starts_with_str("ld-linux-x32")
     {
         Arch::X86_64
@@ -111,13 +113,13 @@ fn arch(answer: &Answer) -> Arch {
         Arch::PowerPc64Le
     } else {
         let shared = [Arch::S390, Arch::PowerPc, Arch::I386];
-        let is_its = |arch: &Arch| arch.important_mask() == answer.important;
+        let is_its = |arch: &Arch| arch.important_mask() == printed.important;
         shared.into_iter().find(is_its).unwrap_or(Arch::Other)
     };
-    if by_name.important_mask() == answer.important { by_name } else { Arch::Other }
+    if by_name.important_mask() == printed.important { by_name } else { Arch::Other }
 }
 
-/// A quoted string with `\"`, `\\` and octal escapes; `None` for anything else.
+/// Parses a quoted string with `\"`, `\\` and octal escapes. Returns `None` for anything else.
 fn string(value: &str) -> Option<BString> {
     let inner = value.strip_prefix('"')?.strip_suffix('"')?.as_bytes();
     let mut out = BString::default();
@@ -179,7 +181,7 @@ version.version=\"2.43\"
 ";
 
     #[test]
-    fn an_answer_of_2_36_gives_every_fact() {
+    fn diagnostics_of_2_36_give_every_fact() {
         let facts = from_diagnostics(X86_64_2_36).unwrap();
         assert_eq!(facts.libc, Libc::Glibc(GlibcVersion { major: 2, minor: 36 }));
         assert_eq!(facts.system_dirs, ["/lib/x86_64-linux-gnu/", "/usr/lib/"]);
@@ -192,7 +194,7 @@ version.version=\"2.43\"
     }
 
     #[test]
-    fn an_answer_of_2_43_has_neither_legacy_words_nor_platform_bit() {
+    fn diagnostics_of_2_43_have_neither_legacy_hwcaps_nor_platform_bit() {
         let facts = from_diagnostics(S390X_2_43).unwrap();
         assert_eq!(facts.hwcaps, ["z13"]);
         assert!(facts.legacy_hwcaps.is_empty());
@@ -200,7 +202,7 @@ version.version=\"2.43\"
     }
 
     #[test]
-    fn a_platform_printed_as_a_number_is_none() {
+    fn a_platform_printed_as_a_number_is_absent() {
         let text = S390X_2_43.replace("2.43", "2.36").replace("z17:", "").replace(
             "dl_platform=0x0",
             "dl_hwcap_important=0xa872\ndl_platform=0x0\ndl_string_platform=0xffffffffffffffff",
@@ -211,21 +213,21 @@ version.version=\"2.43\"
     }
 
     #[test]
-    fn a_list_of_directories_longer_than_any_loader_has_is_cut() {
+    fn a_list_of_directories_longer_than_that_of_any_loader_is_cut() {
         let text = [X86_64_2_36, &"path.system_dirs[0x2]=\"/lib/\"\n".repeat(1_000)].concat();
         assert_eq!(from_diagnostics(&text).unwrap().system_dirs.len(), MAX_SYSTEM_DIRS);
     }
 
-    /// That of 32-bit Arm in 2.36 dies of an assertion after `dl_platform` (bug 29427).
+    /// The loader of 32-bit Arm in 2.36 fails an assertion after `dl_platform` (bug 29427).
     #[test]
-    fn an_answer_cut_short_is_no_answer() {
+    fn truncated_diagnostics_are_rejected() {
         let cut = X86_64_2_36.split("dl_string_platform").next().unwrap();
         assert_eq!(from_diagnostics(cut), None);
         assert_eq!(from_diagnostics(""), None);
     }
 
     #[test]
-    fn escapes_of_a_string_are_undone() {
+    fn escapes_in_a_string_are_decoded() {
         assert_eq!(string(r#""a\"b\\c\303\251""#).unwrap(), "a\"b\\c\u{e9}");
         assert_eq!(string("0x1"), None);
         assert_eq!(string("\""), None);

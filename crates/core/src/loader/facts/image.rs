@@ -1,7 +1,7 @@
-//! The facts in the bytes of a loader that cannot be run here.
+//! Reads the facts from the bytes of a loader.
 //!
-//! Everything wanted is a NUL-terminated string in its read-only data; no section or
-//! symbol is needed to find it, so stripped and foreign loaders read alike.
+//! Each fact is a NUL-terminated string in the loader's read-only data. The search for it uses
+//! no section and no symbol, so that it works on stripped loaders and on other machines' loaders.
 
 use bstr::{BStr, BString, ByteSlice};
 
@@ -9,11 +9,11 @@ use super::{MAX_SYSTEM_DIRS, dst_lib, musl, readers, release};
 use crate::loader::{Libc, LoaderFacts};
 use crate::search::hwcaps::CpuCaps;
 
-/// Which C library a loader belongs to, and the release.
+/// Finds the C library that a loader belongs to, and its release.
 ///
-/// A glibc loader names its release in its `--version` text from 2.33 on; for older
-/// ones `hint` is asked: the name of the file the interpreter leads to (`ld-2.31.so`),
-/// or the bytes of the `libc.so.6` beside it, whose banner names the release.
+/// Since 2.33 a glibc loader has its release in its `--version` text. For older loaders the
+/// release is read from `hint`: the file name that the interpreter leads to (`ld-2.31.so`), or
+/// the bytes of the `libc.so.6` in the loader's directory, which print the release as well.
 #[must_use]
 pub fn libc_of(ld_so: &[u8], hint: &[u8]) -> Option<Libc> {
     if ld_so.contains_str("musl libc") {
@@ -30,10 +30,10 @@ pub fn libc_of(ld_so: &[u8], hint: &[u8]) -> Option<Libc> {
     banner(ld_so).or_else(|| banner(hint)).or_else(file_name).map(Libc::Glibc)
 }
 
-/// The facts in a loader's bytes, with those of the CPU supplied.
+/// Reads the facts from a loader's bytes and combines them with those of a CPU.
 ///
-/// `libc` is [`libc_of`] the same bytes, or what the user said; `cpu` is
-/// [`crate::search::hwcaps::for_cpu`] for it. `None` where the bytes hold no list of
+/// `libc` is the result of [`libc_of`] for the same bytes, or the value of `--libc`. `cpu` is the
+/// result of [`crate::search::hwcaps::for_cpu`]. Returns `None` if the bytes contain no list of
 /// system directories.
 #[must_use]
 pub fn from_bytes(ld_so: &[u8], libc: Libc, cpu: CpuCaps) -> Option<LoaderFacts> {
@@ -55,9 +55,9 @@ pub fn from_bytes(ld_so: &[u8], libc: Libc, cpu: CpuCaps) -> Option<LoaderFacts>
     })
 }
 
-/// The loader cache a loader was built to read (`LD_SO_CACHE`): the string that is an
-/// absolute path and ends in `/ld.so.cache`. Distributions that keep a cache of their
-/// own patch this string and not `path.sysconfdir`.
+/// Finds the path of the loader cache (`LD_SO_CACHE`): the string that is an absolute path and
+/// ends in `/ld.so.cache`. Distributions with a cache elsewhere patch this string and leave
+/// `path.sysconfdir` unchanged.
 #[must_use]
 pub fn cache_path(ld_so: &[u8]) -> Option<BString> {
     const NAME: &str = "/ld.so.cache\0";
@@ -68,10 +68,9 @@ pub fn cache_path(ld_so: &[u8]) -> Option<BString> {
     })
 }
 
-/// `SYSTEM_DIRS` (elf/gen-trusted-dirs.awk): strings one after the other, each with a
-/// slash at both ends. The longest such run wins; the image has the list twice, and
-/// the bytes before one of them may hide its first element. Strings of that form
-/// alone that are no library directories (`/proc/self/fd/`) are told by their names.
+/// Finds `SYSTEM_DIRS` (elf/gen-trusted-dirs.awk): adjacent strings with a slash at both ends.
+/// The longest run of such strings is taken, because a loader can contain the list twice, and
+/// the bytes before one copy can hide its first element.
 fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
     let mut best: Vec<&BStr> = Vec::new();
     let mut run: Vec<&BStr> = Vec::new();
@@ -79,12 +78,14 @@ fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
     for end in ld_so.find_iter("/\0").map(|at| at + 1) {
         let start = start_of(ld_so, end);
         let text = BStr::new(&ld_so[start..end]);
+        // Other paths have this form as well: `/proc/self/fd/`.
         if !is_library_dir(text) {
             continue;
         }
         if end_of_last != Some(start) {
             run.clear();
         }
+        // The next element follows right after the NUL.
         end_of_last = Some(end + 1);
         if run.len() == MAX_SYSTEM_DIRS {
             continue;
@@ -97,8 +98,8 @@ fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
     (!best.is_empty()).then(|| best.into_iter().map(BString::from).collect())
 }
 
-/// Where the printable string that ends before `end` begins: behind the last byte that
-/// no path holds, and no further back than a path is long.
+/// Returns the start of the printable string that ends before `end`, at most `PATH_MAX` bytes
+/// before it.
 fn start_of(bytes: &[u8], end: usize) -> usize {
     let is_printable = |byte: &u8| *byte >= 0x20 && *byte != 0x7f;
     let first = end.saturating_sub(PATH_MAX);
@@ -106,11 +107,10 @@ fn start_of(bytes: &[u8], end: usize) -> usize {
     unprintable.map_or(first, |at| first + at + 1)
 }
 
-/// Bytes of the longest path the kernel takes.
+/// The kernel's limit on the length of a path.
 const PATH_MAX: usize = 4096;
 
-/// A slash at both ends, and a component that begins with `lib` or is a prefix's own
-/// directory of libraries.
+/// Returns true if the path has a slash at both ends and a component that starts with `lib`.
 fn is_library_dir(text: &BStr) -> bool {
     let ends =
         text.starts_with(b"/") && text.ends_with(b"/") && (2..PATH_MAX).contains(&text.len());
@@ -126,8 +126,8 @@ mod tests {
         Libc::Glibc(GlibcVersion { major: 2, minor })
     }
 
-    /// What surrounds the strings in a loader of 2.43: the list twice, once straight
-    /// after bytes of another kind, and a path of the same form that is none of it.
+    /// The strings of a loader of 2.43 and their surroundings: the list twice, one copy right
+    /// after a printable byte, and a path of the same form that is not in the list.
     const IMAGE: &[u8] = b"\x7fELF\x02\x01junk\0/\0/proc/self/fd/\0\
         ld.so (Debian GLIBC 2.36-9) stable release version 2.36.\n\0\
         A/lib/x86_64-linux-gnu/\0/usr/lib/x86_64-linux-gnu/\0/lib/\0/usr/lib/\0\
@@ -153,7 +153,7 @@ mod tests {
             /nix/store/abc-glibc-2.38-44/etc/ld.so.cache\0";
         let facts = from_bytes(image, glibc(38), CpuCaps::default()).unwrap();
         assert_eq!(facts.system_dirs, ["/nix/store/abc-glibc-2.38-44/lib/"]);
-        // One slash goes from the front, as the build of glibc takes it.
+        // glibc's build removes one leading slash.
         assert_eq!(facts.lib, "nix/store/abc-glibc-2.38-44/lib");
         assert_eq!(facts.cache_path.unwrap(), "/nix/store/abc-glibc-2.38-44/etc/ld.so.cache");
     }
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(libc_of(b"no banner", b"ld-linux-x86-64.so.2"), None);
         let libc = b"GNU C Library (Debian) stable release version 2.31.\n";
         assert_eq!(libc_of(b"no banner", libc), Some(glibc(31)));
-        // The loader's own word counts for more.
+        // The loader's own text takes precedence.
         assert_eq!(libc_of(IMAGE, b"ld-2.31.so"), Some(glibc(36)));
     }
 
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_longer_than_any_loader_has_is_cut() {
+    fn a_list_longer_than_that_of_any_loader_is_cut() {
         let image = b"/lib/\0".repeat(50_000);
         let facts = from_bytes(&image, glibc(36), CpuCaps::default()).unwrap();
         assert_eq!(facts.system_dirs.len(), MAX_SYSTEM_DIRS);

@@ -1,11 +1,11 @@
-//! The facts of a loader, from what it prints or from its bytes.
+//! Reads the facts of a loader from its diagnostics or from its bytes.
 //!
-//! A loader that can be run here is asked ([`from_diagnostics`]); one that cannot, or
-//! that is too old to answer, is read ([`from_bytes`]), with the CPU named by the
-//! caller ([`crate::search::hwcaps::for_cpu`]). Even beside an answer the cache path
-//! is better read ([`cache_path`]): it is compiled in, and distributions that patch it
-//! leave `path.sysconfdir` as it was. Which carriers a loader reads ([`readers`]) only its
-//! bytes tell.
+//! [`from_diagnostics`] parses the output of a loader that can run here. [`from_bytes`] reads
+//! a loader that cannot run here, or that is too old to print diagnostics; the caller supplies
+//! the CPU ([`crate::search::hwcaps::for_cpu`]). The cache path of the bytes ([`cache_path`])
+//! is more reliable than that of the diagnostics: distributions that patch the compiled-in path
+//! leave `path.sysconfdir` unchanged. The strategies that a loader supports ([`readers`]) are
+//! in its bytes only.
 
 mod diagnostics;
 mod image;
@@ -20,9 +20,9 @@ use bstr::{BStr, BString, ByteSlice};
 use super::{GlibcVersion, Libc, LoaderFacts};
 use crate::facts::Readers;
 
-/// The facts of musl's loader: no cache, no hwcaps, no `$LIB`; the directories are
-/// those searched where no `ld-musl-*.path` file replaces them (musl 1.2
-/// ldso/dynlink.c).
+/// Returns the facts of musl's loader, which has no cache, no hwcaps and no `$LIB`. The
+/// directories are the default of `load_library` (musl 1.2 ldso/dynlink.c), which a
+/// `ld-musl-*.path` file replaces.
 #[must_use]
 pub fn musl() -> LoaderFacts {
     LoaderFacts {
@@ -39,7 +39,7 @@ pub fn musl() -> LoaderFacts {
     }
 }
 
-/// The facts of a glibc without a cache, a platform or hwcaps, to start tests from.
+/// Returns the facts of a glibc without a cache, a platform or hwcaps.
 #[cfg(test)]
 pub(crate) fn plain_glibc(minor: u16) -> LoaderFacts {
     LoaderFacts {
@@ -50,10 +50,10 @@ pub(crate) fn plain_glibc(minor: u16) -> LoaderFacts {
     }
 }
 
-/// System directories believed at the most; no build of glibc has ten.
+/// The limit on system directories and store prefixes. No build of glibc has ten.
 const MAX_SYSTEM_DIRS: usize = 64;
 
-/// Reads a release at the start of a text: `2.36`, `2.36.`, `2.42.9000`.
+/// Parses a release at the start of a text: `2.36`, `2.36.`, `2.42.9000`.
 fn release(text: &[u8]) -> Option<GlibcVersion> {
     let (major, rest) = leading_number(text)?;
     let (minor, _) = leading_number(rest.strip_prefix(b".")?)?;
@@ -66,9 +66,9 @@ fn leading_number(text: &[u8]) -> Option<(u16, &[u8])> {
     Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
-/// `DL_DST_LIB`, from the system directories: glibc's build takes both from
-/// `slibdir`, which is the first of the directories (Makeconfig `default-rpath`,
-/// elf/Makefile `DL_DST_LIB`), and takes one slash off its front.
+/// Derives `DL_DST_LIB` from the system directories. glibc's build sets both from `slibdir`: it
+/// is the first system directory (Makeconfig `default-rpath`), and `DL_DST_LIB` is `slibdir`
+/// without one leading slash (elf/Makefile).
 fn dst_lib(system_dirs: &[BString]) -> BString {
     let first = system_dirs.first().map_or(BStr::new(""), |dir| dir.as_bstr());
     let lib = first.strip_prefix(b"/").unwrap_or(first);

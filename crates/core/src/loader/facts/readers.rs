@@ -1,28 +1,29 @@
-//! Which carriers a loader reads beyond what released ones do: becalm's patch of glibc
-//! (`crates/lib/patches/glibc`) leaves its store prefixes in the loader's file, behind a name.
+//! Detects the strategies that a patched loader supports, from its bytes.
 //!
-//! The patch of nixpkgs, which reads notes alone, leaves nothing to be told by.
+//! becalm's patch of glibc (`crates/lib/patches/glibc`) puts a marker and its store prefixes into
+//! the loader's file. The patch of nixpkgs reads notes as well, but leaves no marker and is not
+//! detected.
 
 use bstr::{BStr, BString, ByteSlice};
 
 use super::MAX_SYSTEM_DIRS;
 use crate::facts::Readers;
 
-/// What stands before the prefixes (`elf/dl-resolution-open.h`, `STORES_NAME`).
+/// The marker before the prefixes (`elf/dl-resolution-open.h`, `STORES_NAME`).
 const NAME: &[u8] = b"dl_resolution_stores=";
 
-/// Bytes of a list of prefixes that are looked at.
+/// The limit on the length of the list of prefixes, in bytes.
 const LONGEST: usize = 4096;
 
-/// The tunable that switches the readers.
+/// The tunable that switches the strategies on and off.
 const TUNABLE: &[u8] = b"glibc.rtld.resolution";
 
-/// What a loader reads, by its bytes: nothing without becalm's patch; with it notes, and
-/// the caches of packages below the prefixes that it was configured with.
+/// Detects the strategies that a loader supports: none without becalm's patch. With the patch
+/// it reads notes, and the package caches below the prefixes that it was configured with.
 #[must_use]
 pub fn readers(ld_so: &[u8]) -> Readers {
-    let told = ld_so.find(NAME).map(|at| &ld_so[at + NAME.len()..]);
-    let list = told.and_then(|rest| {
+    let after_name = ld_so.find(NAME).map(|at| &ld_so[at + NAME.len()..]);
+    let list = after_name.and_then(|rest| {
         let rest = &rest[..rest.len().min(LONGEST)];
         rest.find_byte(0).map(|end| &rest[..end])
     });
@@ -32,9 +33,10 @@ pub fn readers(ld_so: &[u8]) -> Readers {
     Readers { note: true, package_caches: stores.clone(), stores }
 }
 
-/// What is left of a loader's readers under a value of `GLIBC_TUNABLES`
-/// (`glibc.rtld.resolution`: 1 notes, 2 caches, added up). The last value counts; one out
-/// of range is none (glibc 2.36 elf/dl-tunables.c, `do_tunable_update_val`).
+/// Applies a value of `GLIBC_TUNABLES` to the strategies that a loader supports.
+/// `glibc.rtld.resolution` is the sum of 1 (notes) and 2 (package caches). The last value in range
+/// counts; a value out of range is ignored (glibc 2.36 elf/dl-tunables.c,
+/// `do_tunable_update_val`).
 #[must_use]
 pub fn switched(readers: Readers, tunables: &BStr) -> Readers {
     let values = tunables.split_str(":").filter_map(|tunable| {
@@ -58,20 +60,20 @@ mod tests {
     }
 
     #[test]
-    fn a_patched_loader_tells_its_prefixes() {
+    fn the_prefixes_of_a_patched_loader_are_read() {
         assert!(both().note);
         assert_eq!(both().package_caches, ["/nix/store", "/gnu/store/"]);
         assert_eq!(both().stores, both().package_caches);
     }
 
     #[test]
-    fn a_loader_patched_without_prefixes_reads_notes_alone() {
+    fn a_loader_patched_without_prefixes_reads_notes_only() {
         let reads = readers(b"\0dl_resolution_stores=\0/nix/store\0");
         assert_eq!(reads, Readers { note: true, ..Readers::default() });
     }
 
     #[test]
-    fn a_list_that_does_not_end_is_no_fact() {
+    fn a_list_without_an_end_is_ignored() {
         let stock = readers(b"\x7fELF\0/etc/ld.so.cache\0");
         assert_eq!(stock, Readers::default());
         assert_eq!(readers(b"dl_resolution_stores="), stock);
@@ -82,18 +84,18 @@ mod tests {
 
     #[test]
     fn the_tunable_switches_each_reader_by_its_last_value_in_range() {
-        let left = |tunables: &str| {
-            let left = switched(both(), tunables.into());
-            (left.note, !left.package_caches.is_empty())
+        let under = |tunables: &str| {
+            let reads = switched(both(), tunables.into());
+            (reads.note, !reads.package_caches.is_empty())
         };
-        let value = |value: &str| left(&format!("glibc.rtld.resolution={value}"));
+        let value = |value: &str| under(&format!("glibc.rtld.resolution={value}"));
         assert_eq!(
             ["0", "1", "2", "3"].map(value),
             [(false, false), (true, false), (false, true), (true, true)]
         );
         assert_eq!(["4", "-1", "", "x"].map(value), [(true, true); 4]);
-        assert_eq!(left(""), (true, true));
-        assert_eq!(left("glibc.rtld.resolution=0:a=b:glibc.rtld.resolution=1"), (true, false));
-        assert_eq!(left("glibc.rtld.resolution_=0:glibc.rtld.nns=0"), (true, true));
+        assert_eq!(under(""), (true, true));
+        assert_eq!(under("glibc.rtld.resolution=0:a=b:glibc.rtld.resolution=1"), (true, false));
+        assert_eq!(under("glibc.rtld.resolution_=0:glibc.rtld.nns=0"), (true, true));
     }
 }

@@ -1,4 +1,5 @@
-//! The needed strings, breadth first: `_dl_map_object_deps` of glibc's `elf/dl-deps.c`.
+//! The walk over the needed strings, breadth first: `_dl_map_object_deps` of glibc's
+//! `elf/dl-deps.c`.
 
 use bstr::BString;
 use rustc_hash::FxHashMap;
@@ -10,20 +11,20 @@ use crate::fs::Errno;
 use crate::loader::load::{Answer, Reason, Refusal, Role, Stop};
 use crate::search::dst;
 
-/// The list of objects whose dependencies are followed, in order. An auxiliary object
-/// comes before the one that names it, which is why this is a linked list.
+/// The objects whose dependencies are followed, in order (`struct list`). It is a linked list
+/// because an auxiliary object is inserted before the object that names it.
 #[derive(Default)]
 struct Queue {
     nodes: Vec<Node>,
     last: Option<usize>,
-    /// The node of each object that is in the list (`l_reserved`).
+    /// The node of each object in the list. glibc marks these objects with `l_reserved`.
     of_object: FxHashMap<usize, usize>,
 }
 
 struct Node {
     object: usize,
     done: bool,
-    /// True where the node is the one being followed, or stands before it.
+    /// True if the node is the current one or stands before it.
     before: bool,
     previous: Option<usize>,
     next: Option<usize>,
@@ -45,7 +46,7 @@ impl Queue {
         index
     }
 
-    /// Puts an object at the end, unless it is in the list already.
+    /// Appends an object, unless it is in the list already.
     fn append(&mut self, object: usize) {
         if self.of_object.contains_key(&object) {
             return;
@@ -58,8 +59,9 @@ impl Queue {
         self.last = Some(index);
     }
 
-    /// Puts `object` before the node `at`. An object further down moves up, to be
-    /// followed again; one that stands before `at` already stays where it is (`None`).
+    /// Inserts `object` before the node `at` and returns its node. An object behind `at` moves
+    /// up and is followed again. Returns `None` if the object stands before `at` already; it
+    /// stays there.
     fn insert_before(&mut self, at: usize, object: usize) -> Option<usize> {
         let index = match self.of_object.get(&object) {
             Some(&known) if self.nodes[known].before => return None,
@@ -90,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// The objects in the order of the list.
+    /// Returns the objects in the order of the list.
     fn order(&self) -> Vec<usize> {
         let mut first = (!self.nodes.is_empty()).then_some(0);
         while let Some(previous) = first.and_then(|index| self.nodes[index].previous) {
@@ -100,9 +102,10 @@ impl Queue {
         std::iter::successors(first, next).map(|index| self.nodes[index].object).collect()
     }
 
-    /// The node to follow once `at` is done, whose auxiliary objects are `inserted`:
-    /// the first of those, else the next that is not done.
+    /// Returns the node to follow after `at`: the first of the auxiliary objects `inserted`
+    /// before it, or else the next node that is not done.
     fn after(&mut self, at: usize, inserted: &[usize]) -> Option<usize> {
+        // The walk moves back to the inserted nodes, so these are no longer before it.
         for &index in inserted {
             self.nodes[index].before = false;
         }
@@ -120,8 +123,9 @@ impl Queue {
 }
 
 impl Process<'_> {
-    /// Loads what `roots` need, and what that needs, in order.
+    /// Loads the dependencies of `roots` and of every object loaded on the way.
     pub(super) fn map_object_deps(&mut self, roots: &[usize]) -> Result<(), Ended> {
+        // `_dl_map_object_deps` saves `errno` and clears it.
         self.errno = Errno(0);
         let mut queue = Queue::new(roots);
         let mut current = (!roots.is_empty()).then_some(0);
@@ -131,14 +135,15 @@ impl Process<'_> {
             let inserted = self.follow(&mut queue, at)?;
             current = queue.after(at, &inserted);
         }
+        // Only the program's list is the global scope; an audit module has a list of its own.
         if roots.first() == Some(&0) {
             self.load.scope = queue.order();
         }
         Ok(())
     }
 
-    /// The dependency entries of one object, in the order of its dynamic section; gives
-    /// the nodes put before its own.
+    /// Follows the dependency entries of one object in the order of its dynamic section, and
+    /// returns the nodes inserted before its own.
     fn follow(&mut self, queue: &mut Queue, at: usize) -> Result<Vec<usize>, Ended> {
         let object = queue.nodes[at].object;
         let view = self.load.objects[object].view.clone();
@@ -154,15 +159,14 @@ impl Process<'_> {
         Ok(inserted)
     }
 
-    /// One dependency entry: the object that answers, or `None` where the loader goes on
-    /// without one.
+    /// Follows one dependency entry. Returns `None` if the loader continues without an object.
     fn follow_one(
         &mut self,
         object: usize,
         dependency: &Dependency,
     ) -> Result<Option<usize>, Ended> {
         let reason = Reason::Dependency(dependency.kind);
-        let resolution = self.ask(object, dependency.name.as_ref(), reason)?;
+        let resolution = self.begin(object, dependency.name.as_ref(), reason)?;
         let answer = match self.expand_dependency(object, dependency) {
             Ok(name) => {
                 let (role, namespace) = self.place_of_dependency(object);
@@ -172,6 +176,7 @@ impl Process<'_> {
             Err(answer) => answer,
         };
         let found = answer.object();
+        // The errors of a `DT_AUXILIARY` entry are dropped, those of `DT_FILTER` are not.
         let fatal =
             matches!(answer, Answer::Refused(_)) && dependency.kind != DependencyKind::Auxiliary;
         self.load.resolutions[resolution].answer = answer;
@@ -181,15 +186,15 @@ impl Process<'_> {
         Ok(found)
     }
 
-    /// The role and list of link maps that an object's dependencies get.
+    /// Returns the role and the list of link maps for the dependencies of an object.
     fn place_of_dependency(&self, object: usize) -> (Role, usize) {
-        let asking = &self.load.objects[object];
-        let role = if asking.namespace == 0 { Role::Library } else { Role::Audit };
-        (role, asking.namespace)
+        let requester = &self.load.objects[object];
+        let role = if requester.namespace == 0 { Role::Library } else { Role::Audit };
+        (role, requester.namespace)
     }
 
-    /// `expand_dst` of `elf/dl-deps.c`: a token without a value is passed over, except in
-    /// an auxiliary entry, where the loader raises (and then forgets) an error.
+    /// `expand_dst` of `elf/dl-deps.c`. The loader skips an entry if a DST has no value. In an
+    /// auxiliary entry it raises an error instead, which it then drops.
     fn expand_dependency(&self, object: usize, dependency: &Dependency) -> Result<BString, Answer> {
         if !dst::has_token(&dependency.name) {
             return Ok(dependency.name.clone());
@@ -206,7 +211,7 @@ impl Process<'_> {
         }
     }
 
-    /// Ends the start at a question that got a fatal answer.
+    /// Ends the start at a resolution with a fatal answer.
     pub(super) fn end(&mut self, resolution: usize) -> Ended {
         self.load.stop = Some(Stop::Refused(resolution));
         Ended

@@ -1,8 +1,8 @@
-//! Search directories and what the process knows of them.
+//! The search directories of a process and their status.
 //!
-//! glibc keeps every directory that any run path or `LD_LIBRARY_PATH` names once for
-//! the whole process, by its name (`GL(dl_all_dirs)`), with a status for each hwcaps
-//! subdirectory: a directory that one object found absent is not tried for another.
+//! glibc keeps one entry for each directory name in a run path or in `LD_LIBRARY_PATH`
+//! (`GL(dl_all_dirs)`). The entry has a status for each hwcaps subdirectory, so that a directory
+//! that was absent for one object is not tried for another.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,19 +14,19 @@ use crate::loader::LoaderFacts;
 use crate::search::dst::{self, Tokens};
 use crate::search::hwcaps;
 
-/// Bytes of directory names kept at the most, hundreds of times what a real start
-/// lists: `$ORIGIN` makes a run path grow as long as the object's own path allows.
+/// The limit on the bytes of all directory names, hundreds of times those of a real start. A
+/// short run path can expand to megabytes, because each `$ORIGIN` adds a path of up to 4 KiB.
 const MAX_NAME_BYTES: usize = 32 << 20;
 
-/// Directories of one search source, in order.
+/// The directories of one search source, in order (`struct r_search_path_struct`).
 pub(super) type PathList = Rc<SearchPath>;
 
-/// A list of directories: indexes into [`Dirs::list`]. Those that turn out to be
-/// nowhere are left out of later walks, which costs each walk only what it still probes.
+/// A list of directories, as indices of [`Dirs::list`]. Absent directories are left out of later
+/// walks, so that a walk takes time only for the directories that it probes.
 #[derive(Default)]
 pub(super) struct SearchPath {
     dirs: Vec<usize>,
-    /// By position: how many positions from there on are left out.
+    /// For each position, the number of positions from there on that are left out.
     left_out: Vec<Cell<usize>>,
 }
 
@@ -36,34 +36,35 @@ impl SearchPath {
         Self { dirs, left_out }
     }
 
-    /// True where no directory is left.
-    pub(super) fn is_spent(&self) -> bool {
+    /// Returns true if all directories are left out.
+    pub(super) fn is_empty(&self) -> bool {
         self.next(0).is_none()
     }
 
-    /// All directories, those that turned out to be nowhere too.
+    /// Returns all directories, the absent ones included.
     pub(super) fn all(&self) -> &[usize] {
         &self.dirs
     }
 
-    /// The first directory from position `from` on that is not left out, with its
+    /// Returns the first directory from position `from` on that is not left out, with its
     /// position.
     pub(super) fn next(&self, from: usize) -> Option<(usize, usize)> {
         let at = from + self.left_out.get(from)?.get();
         self.dirs.get(at).map(|&dir| (at, dir))
     }
 
-    /// Leaves out what [`SearchPath::next`] gave for `from`.
+    /// Leaves out the directory that [`SearchPath::next`] returns for `from`.
     pub(super) fn leave_out_next(&self, from: usize) {
         let Some(count) = self.left_out.get(from) else { return };
+        // The directories behind it may be left out already: one jump then skips them too.
         let behind = from + count.get() + 1;
         let more = self.left_out.get(behind).map_or(0, Cell::get);
         count.set(behind + more - from);
     }
 }
 
-/// What is known of a subdirectory that may be there (`enum r_dir_status`, without
-/// `nonexisting`).
+/// The status of a subdirectory (`enum r_dir_status`). An entry that is `nonexisting` is removed
+/// instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Unknown,
@@ -72,11 +73,11 @@ pub(super) enum Status {
 
 /// `struct r_search_path_elem`.
 pub(super) struct SearchDir {
-    /// Ends in a slash, except the current directory, which is empty.
+    /// The name with a slash at its end; empty for the current directory.
     pub(super) name: BString,
-    /// The hwcaps subdirectories still tried: indexes into [`Dirs::subdirectories`], in
-    /// order. `None` before the first walk; one that does not exist is taken out.
-    folders: Option<Vec<(usize, Status)>>,
+    /// The hwcaps subdirectories that are still tried, as indices of [`Dirs::subdirectories`].
+    /// `None` before the first walk.
+    tried: Option<Vec<(usize, Status)>>,
 }
 
 /// Every search directory of the process.
@@ -85,7 +86,8 @@ pub(super) struct Dirs {
     pub(super) list: Vec<SearchDir>,
     by_name: FxHashMap<BString, usize>,
     name_bytes: usize,
-    /// hwcaps subdirectories in the order tried, the plain directory (empty) last.
+    /// The hwcaps subdirectories in the order of `capstr`. The last one is empty and means the
+    /// directory itself.
     pub(super) subdirectories: Rc<[BString]>,
 }
 
@@ -99,14 +101,14 @@ impl Dirs {
         }
     }
 
-    /// The compiled-in directories (`_dl_init_paths`). One that is there twice is found absent
-    /// twice; a run path means the first.
+    /// Adds the compiled-in directories (`_dl_init_paths`). A directory that the list has twice
+    /// gets two entries, each with a status; a run path uses the first.
     pub(super) fn system(&mut self, names: &[BString]) -> PathList {
         Rc::new(SearchPath::new(names.iter().map(|name| self.add(name.clone())).collect()))
     }
 
-    /// `fillin_rpath`: the elements of a path, expanded, each directory once. `None`
-    /// where the names of all directories take more memory than becalm gives them.
+    /// `fillin_rpath`: expands the elements of a path and lists each directory once. Returns
+    /// `None` if the names of all directories exceed the limit on their bytes.
     pub(super) fn fill_in(
         &mut self,
         path: &BStr,
@@ -128,7 +130,7 @@ impl Dirs {
         Some(Rc::new(SearchPath::new(result)))
     }
 
-    /// The directory of that name, known before or new.
+    /// Returns the entry with this name, and adds it if there is none.
     fn entry(&mut self, name: BString) -> usize {
         if let Some(&known) = self.by_name.get(&name) {
             return known;
@@ -140,40 +142,40 @@ impl Dirs {
         let index = self.list.len();
         self.name_bytes += name.len();
         self.by_name.entry(name.clone()).or_insert(index);
-        self.list.push(SearchDir { name, folders: None });
+        self.list.push(SearchDir { name, tried: None });
         index
     }
 
-    /// The subdirectory at position `at` of those of a directory that are still tried:
-    /// its index into [`Dirs::subdirectories`] and what is known of it. A relative
-    /// directory is never ignored, for the current directory may change.
-    pub(super) fn folder(&mut self, dir: usize, at: usize) -> Option<(usize, Status)> {
+    /// Returns the subdirectory at position `at` among those of a directory that are still
+    /// tried, as an index of [`Dirs::subdirectories`], and its status.
+    pub(super) fn subdirectory(&mut self, dir: usize, at: usize) -> Option<(usize, Status)> {
         let count = self.subdirectories.len();
-        let SearchDir { name, folders } = &mut self.list[dir];
+        let SearchDir { name, tried } = &mut self.list[dir];
+        // `fillin_rpath` never ignores a relative directory, because the current directory may
+        // change.
         let absolute = name.first() == Some(&b'/');
         let status = if absolute { Status::Unknown } else { Status::Existing };
-        let folders = folders.get_or_insert_with(|| (0..count).map(|cap| (cap, status)).collect());
-        folders.get(at).copied()
+        let tried = tried.get_or_insert_with(|| (0..count).map(|cap| (cap, status)).collect());
+        tried.get(at).copied()
     }
 
-    /// The subdirectory at that position exists.
-    pub(super) fn found(&mut self, dir: usize, at: usize) {
-        if let Some(folders) = &mut self.list[dir].folders {
-            folders[at].1 = Status::Existing;
+    pub(super) fn mark_existing(&mut self, dir: usize, at: usize) {
+        if let Some(tried) = &mut self.list[dir].tried {
+            tried[at].1 = Status::Existing;
         }
     }
 
-    /// The subdirectory at that position does not exist; the next takes its place.
-    pub(super) fn gone(&mut self, dir: usize, at: usize) {
-        if let Some(folders) = &mut self.list[dir].folders {
-            folders.remove(at);
+    /// Removes an absent subdirectory. The next one moves to its position.
+    pub(super) fn remove_absent(&mut self, dir: usize, at: usize) {
+        if let Some(tried) = &mut self.list[dir].tried {
+            tried.remove(at);
         }
     }
 }
 
-/// One element as a directory name: tokens replaced, trailing slashes folded into one.
-/// An empty element is the current directory; one that is empty after expansion is
-/// left out.
+/// Converts one element of a path into a directory name, as `fillin_rpath` does: DSTs are expanded
+/// and trailing slashes become one. An empty element is the current directory. Returns `None` for
+/// an element that is empty after expansion.
 pub(crate) fn directory_name(element: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
     if element.is_empty() {
         return Some(BString::default());

@@ -1,5 +1,5 @@
-//! One needed string: `_dl_map_object` (2.36), `_dl_map_new_object` (2.43) of glibc's
-//! `elf/dl-load.c`, in the order of that function.
+//! The lookup of one needed string, in the order of `_dl_map_object` in glibc's `elf/dl-load.c`
+//! (2.36; in 2.43 `_dl_map_new_object` has the search).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,29 +17,31 @@ use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst;
 use crate::search::loader_cache::LoaderCache;
 
-/// How an object is asked for.
+/// The parameters of `_dl_map_object`, apart from the name.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
     /// Index of the resolution.
     pub(super) resolution: usize,
-    /// `loader`: the object whose run paths are searched.
+    /// `loader`: the requester, whose run path is searched.
     pub(super) needed_by: usize,
-    /// The role of what gets loaded.
+    /// The role of the new object.
     pub(super) role: Role,
-    /// The list of link maps it goes into.
+    /// `nsid`: the list of link maps for the new object.
     pub(super) namespace: usize,
 }
 
 impl Process<'_> {
-    /// Resolves `name` and loads what answers.
+    /// `_dl_map_object`: finds the object for `name`, and loads it if it is new.
     pub(super) fn map_object(&mut self, name: &BStr, request: Request) -> Result<Answer, Ended> {
+        // `_dl_name_match_p` and the sonames: a name that a loaded object has costs no search.
         if let Some(&named) = self.namespaces[request.namespace].names.get(name) {
             return Ok(match named {
                 Named::Object(object) => Answer::AlreadyLoaded(object),
                 Named::Vdso => Answer::Vdso,
             });
         }
-        // Audit modules are asked first (`_dl_audit_objsearch` with `LA_SER_ORIG`).
+        // `_dl_audit_objsearch` with LA_SER_ORIG: an audit module may replace the name. becalm's
+        // module does so in the program's namespace only.
         let needed_by = self.load.objects[request.needed_by].path.as_ref();
         let answered = match request.namespace {
             0 => self.environment.audit_answers.get(needed_by, name),
@@ -50,6 +52,7 @@ impl Process<'_> {
             name: answered.unwrap_or(name),
             secure: matches!(request.role, Role::Preload | Role::Audit),
         };
+        // `strchr (name, '/')`: a name with a slash is a path and is not searched for.
         let step = if search.name.contains(&b'/') {
             self.open_direct(&search, request.needed_by)?
         } else {
@@ -62,7 +65,7 @@ impl Process<'_> {
         })
     }
 
-    /// A string with a slash is a path; only its tokens are replaced.
+    /// Opens a name with a slash, with its DSTs expanded.
     fn open_direct(&mut self, search: &Search<'_>, needed_by: usize) -> Result<Step, Ended> {
         match dst::expand(search.name, &self.tokens(needed_by)) {
             Some(path) => self.open_verify(search, path.as_ref(), 0, SearchSource::Direct),
@@ -70,49 +73,54 @@ impl Process<'_> {
         }
     }
 
-    /// The search sources in order; the first that has the object wins.
+    /// Searches for a name without a slash. As in `_dl_map_object`, a source is searched if no
+    /// source before it has the file (`fd == -1`).
     fn search_sources(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
-        match self.search_stored_answers(search, request, true)? {
-            Step::NotHere => {}
-            end => return Ok(end),
+        // A patched loader reads the note or package cache of an object with DT_RPATH before the
+        // DT_RPATH itself. This is not in glibc.
+        let mut step = self.search_stored_answers(search, request, true)?;
+
+        // `loader->l_info[DT_RUNPATH] == NULL`: if the requester has DT_RUNPATH, no DT_RPATH is
+        // searched for it, not even that of another object.
+        if step.is_not_here() && !self.has_runpath(request.needed_by) {
+            step = self.search_rpaths(search, request)?;
         }
-        const ORDER: [SearchSource; 6] = [
-            SearchSource::Rpath,
-            SearchSource::LibraryPath,
-            SearchSource::Note,
-            SearchSource::Runpath,
-            SearchSource::LoaderCache,
-            SearchSource::System,
-        ];
-        for source in ORDER {
-            let step = match source {
-                SearchSource::Rpath => self.search_rpaths(search, request)?,
-                SearchSource::LibraryPath => self.search_library_path(search)?,
-                SearchSource::Note | SearchSource::PackageCache => {
-                    self.search_stored_answers(search, request, false)?
-                }
-                SearchSource::Runpath => self.search_runpath(search, request)?,
-                SearchSource::LoaderCache => self.search_loader_cache(search, request)?,
-                SearchSource::System | SearchSource::Direct => {
-                    self.search_system_dirs(search, request)?
-                }
-            };
-            match step {
-                Step::NotHere => {}
-                end => return Ok(end),
-            }
+
+        // `__rtld_env_path_list`: LD_LIBRARY_PATH.
+        if step.is_not_here() {
+            let dirs = Rc::clone(&self.library_path);
+            step = self.open_path(search, &dirs, SearchSource::LibraryPath)?;
         }
-        Ok(Step::NotHere)
+
+        // A patched loader reads the stored answers of an object with DT_RUNPATH here.
+        if step.is_not_here() {
+            step = self.search_stored_answers(search, request, false)?;
+        }
+
+        // `l_runpath_dirs`: the DT_RUNPATH of the requester alone. It is not inherited.
+        if step.is_not_here() {
+            let dirs = self.runpath_of(request.needed_by)?;
+            step = self.open_path(search, &dirs, SearchSource::Runpath)?;
+        }
+
+        // `_dl_load_cache_lookup`: ld.so.cache, except for preloads of a set-id program.
+        if step.is_not_here() && !(search.secure && self.environment.secure) {
+            step = self.search_loader_cache(search, request)?;
+        }
+
+        // `__rtld_search_dirs`: the compiled-in directories, unless DF_1_NODEFLIB forbids them.
+        if step.is_not_here() && !self.is_nodeflib(request.needed_by) {
+            let dirs = Rc::clone(&self.system_dirs);
+            step = self.open_path(search, &dirs, SearchSource::System)?;
+        }
+        Ok(step)
     }
 
-    /// `DT_RPATH` of the asking object, of the one that loaded it and on up, then of the
-    /// program; all of it only where the asking object has no `DT_RUNPATH`.
+    /// Searches the `DT_RPATH` of the requester, of the objects that loaded it, and of the program.
     fn search_rpaths(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
-        if self.has_runpath(request.needed_by) {
-            return Ok(Step::NotHere);
-        }
         let mut did_program = false;
         let (mut below, mut next) = (None::<usize>, Some(request.needed_by));
+        // `for (l = loader; l; l = l->l_loader)`.
         while let Some(object) = next {
             next = self.maps[object].rpath_above;
             let dirs = self.rpath_of(object)?;
@@ -121,51 +129,41 @@ impl Process<'_> {
                 end => return Ok(end),
             }
             match below {
-                // Nothing is left to search here: the way up leads past it from now on.
-                Some(below) if dirs.is_spent() => self.maps[below].rpath_above = next,
+                // This object has nothing left to search: later lookups skip it.
+                Some(below) if dirs.is_empty() => self.maps[below].rpath_above = next,
                 _ => below = Some(object),
             }
         }
+        // `did_main_map`: the chain has searched the program's DT_RPATH already.
         if did_program {
             return Ok(Step::NotHere);
         }
+        // The chain of an audit module ends at the loader, yet the program's DT_RPATH counts in
+        // every namespace.
         let dirs = self.rpath_of(0)?;
-        match self.open_path(search, &dirs, SearchSource::Rpath)? {
-            Step::NotHere => {}
-            end => return Ok(end),
-        }
-        // An audit module itself is also looked for along the program's DT_RUNPATH.
+        let step = self.open_path(search, &dirs, SearchSource::Rpath)?;
+
+        // `mode & __RTLD_AUDIT`: for the module itself, the DT_RUNPATH of the program as well.
         let is_audit_module = request.role == Role::Audit && request.needed_by == 1;
-        if is_audit_module && self.version >= AUDIT_ALONG_RUNPATH {
+        if step.is_not_here() && is_audit_module && self.version >= AUDIT_ALONG_RUNPATH {
             let dirs = self.runpath_of(0)?;
             return self.open_path(search, &dirs, SearchSource::Runpath);
         }
-        Ok(Step::NotHere)
+        Ok(step)
     }
 
-    fn search_library_path(&mut self, search: &Search<'_>) -> Result<Step, Ended> {
-        let dirs = Rc::clone(&self.library_path);
-        self.open_path(search, &dirs, SearchSource::LibraryPath)
-    }
-
-    fn search_runpath(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
-        let dirs = self.runpath_of(request.needed_by)?;
-        self.open_path(search, &dirs, SearchSource::Runpath)
-    }
-
-    /// The answer of `ld.so.cache`, which is opened at the first question that gets here.
+    /// Opens the answer of `ld.so.cache`, which is read at the first lookup in it.
     fn search_loader_cache(
         &mut self,
         search: &Search<'_>,
         request: Request,
     ) -> Result<Step, Ended> {
-        if search.secure && self.environment.secure {
-            return Ok(Step::NotHere);
-        }
         let Some(cache) = self.loader_cache(search)? else { return Ok(Step::NotHere) };
         let Some(path) = cache.lookup(search.name, &self.cache_query) else {
             return Ok(Step::NotHere);
         };
+        // An object with DF_1_NODEFLIB takes no answer in a system directory. glibc compares the
+        // prefixes, so that a subdirectory counts as well.
         if self.is_nodeflib(request.needed_by)
             && self.facts.system_dirs.iter().any(|dir| path.starts_with(dir))
         {
@@ -174,20 +172,13 @@ impl Process<'_> {
         self.open_verify(search, path, 0, SearchSource::LoaderCache)
     }
 
-    fn search_system_dirs(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
-        if self.is_nodeflib(request.needed_by) {
-            return Ok(Step::NotHere);
-        }
-        let dirs = Rc::clone(&self.system_dirs);
-        self.open_path(search, &dirs, SearchSource::System)
-    }
-
-    /// The first half of `_dl_load_cache_lookup`. Up to 2.43 the loader opens the cache once a start.
-    /// From 2.44 on it calls `stat` on the cache in each lookup that reaches it
-    /// (`_dl_check_ldsocache_needs_loading`), and opens it again until it is read.
+    /// Reads the loader cache, as the first half of `_dl_load_cache_lookup` does. Up to 2.43 the
+    /// loader opens the cache once in a start. Since 2.44 it calls `stat` on the cache in each lookup
+    /// that reaches it (`_dl_check_ldsocache_needs_loading`), and opens it again until it is read.
     fn loader_cache(&mut self, search: &Search<'_>) -> Result<Option<Rc<LoaderCache>>, Ended> {
         let facts = self.facts;
-        if self.version >= CACHE_IS_LOOKED_AT_EACH_TIME
+        // `_dl_check_ldsocache_needs_loading`.
+        if self.version >= STATS_CACHE_EACH_TIME
             && let Some(path) = &facts.cache_path
         {
             let found = self.fs.stat(path.as_ref());
@@ -235,7 +226,7 @@ impl Process<'_> {
         dynamic.is_some_and(|dynamic| dynamic.runpath.is_some())
     }
 
-    /// `cache_rpath` for `DT_RPATH`, which `DT_RUNPATH` switches off.
+    /// `cache_rpath` for `DT_RPATH`. An object that has `DT_RUNPATH` as well has no `DT_RPATH`.
     pub(super) fn rpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
         if let Some(dirs) = &self.maps[object].rpath {
             return Ok(Rc::clone(dirs));
@@ -259,7 +250,7 @@ impl Process<'_> {
         Ok(dirs)
     }
 
-    /// `decompose_rpath`: an empty run path is none.
+    /// `decompose_rpath`: splits a run path. An empty one is ignored.
     fn decompose(&mut self, object: usize, path: Option<BString>) -> Result<PathList, Ended> {
         match path {
             Some(path) if !path.is_empty() => {
@@ -269,13 +260,15 @@ impl Process<'_> {
         }
     }
 
-    /// `_dl_map_object_from_fd`: the same file under another name, or a new object.
+    /// `_dl_map_object_from_fd`: finds the loaded object of a file, or adds a new one.
     fn map_from_fd(&mut self, name: &BStr, found: Found, request: Request) -> Answer {
         let Found { file, path, source } = found;
+        // `_dl_file_id_match_p`: a link to a loaded file is another name for that object.
         if let Some(&object) = self.namespaces[request.namespace].files.get(&file.id) {
             self.add_name(request.namespace, object, name);
             return Answer::SameFile(object, source);
         }
+        // A process has one loader: another namespace gets a link map that refers to it.
         if request.namespace != 0 && self.is_the_loader(name) {
             self.add_name(request.namespace, 1, name);
             return Answer::SameFile(1, source);
@@ -302,13 +295,13 @@ impl Process<'_> {
         Answer::Loaded(index, source)
     }
 
-    /// There is one loader in a process: in another list its name finds the first one's.
+    /// `_dl_name_match_p` with `GL(dl_rtld_map)`.
     fn is_the_loader(&self, name: &BStr) -> bool {
         matches!(self.namespaces[0].names.get(name), Some(Named::Object(1)))
     }
 
-    /// `l_origin` of a library: the directory of the path it was found under, links not
-    /// resolved; a relative path starts at the current directory.
+    /// Returns the `l_origin` of a library: the directory of the path that the search found,
+    /// links not resolved. `_dl_new_object` puts the current directory before a relative path.
     fn origin_of(&self, path: &BString) -> BString {
         if path.first() == Some(&b'/') {
             return dirname(path);
@@ -321,7 +314,7 @@ impl Process<'_> {
         dirname(&absolute)
     }
 
-    /// Fills in a search path on behalf of an object.
+    /// `fillin_rpath` with the DSTs of an object.
     pub(super) fn fill_in(
         &mut self,
         object: usize,
@@ -332,13 +325,12 @@ impl Process<'_> {
         let mut dirs = std::mem::take(&mut self.dirs);
         let list = dirs.fill_in(path, is_separator, &self.tokens(object));
         self.dirs = dirs;
-        list.ok_or_else(|| self.too_much())
+        list.ok_or_else(|| self.give_up())
     }
 }
 
-/// The release from which audit modules are also looked for along the program's
-/// `DT_RUNPATH`.
+/// The first release that searches the program's `DT_RUNPATH` for audit modules.
 const AUDIT_ALONG_RUNPATH: GlibcVersion = GlibcVersion { major: 2, minor: 32 };
 
-/// The release from which a changed loader cache is noticed between two lookups.
-const CACHE_IS_LOOKED_AT_EACH_TIME: GlibcVersion = GlibcVersion { major: 2, minor: 44 };
+/// The first release that detects a change of the loader cache between two lookups.
+const STATS_CACHE_EACH_TIME: GlibcVersion = GlibcVersion { major: 2, minor: 44 };

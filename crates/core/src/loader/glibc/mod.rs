@@ -1,10 +1,10 @@
-//! The glibc model: what `ld.so` of glibc 2.31 to 2.44 tries and loads.
+//! The model of glibc's `ld.so`, releases 2.31 to 2.44.
 //!
-//! The order of a start (`elf/rtld.c`, `dl_main`): audit modules, preloads, then the
-//! needed strings breadth first ([`deps`]). Each needed string is resolved by
-//! [`map_object`], which tries the search sources in order; each source's directories
-//! are walked by [`open_path`], whose directories [`dirs`] keeps for the whole process;
-//! a file that opens is judged by [`verify`].
+//! A start has the order of `dl_main` (`elf/rtld.c`), in [`startup`]: audit modules, preloads,
+//! then the needed strings breadth first ([`deps`]). [`map_object`] resolves one needed string
+//! through the search sources in order. [`open_path`] walks the directories of one source.
+//! [`dirs`] keeps all directories of the process and their status. [`verify`] checks a file
+//! that opened.
 
 mod deps;
 pub(crate) mod dirs;
@@ -33,7 +33,7 @@ use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst::{Secure, Tokens};
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
 
-/// Follows one start of a program under glibc release `version`.
+/// Predicts one start of a program under glibc release `version`.
 #[must_use]
 pub fn load(
     fs: &dyn FileSystem,
@@ -49,10 +49,10 @@ pub fn load(
     process.load
 }
 
-/// The start is over: [`Load::stop`] says why.
+/// Returned if the start ends early, for the reason in [`Load::stop`].
 struct Ended;
 
-/// The state that the loader keeps for one process.
+/// The state of the loader in one process.
 struct Process<'a> {
     fs: &'a dyn FileSystem,
     start: &'a Start,
@@ -60,7 +60,7 @@ struct Process<'a> {
     facts: &'a LoaderFacts,
     environment: &'a Environment,
     load: Load,
-    /// The search side of `load.objects`, index for index.
+    /// The search state of each object of `load.objects`, with the same index.
     maps: Vec<LinkMap>,
     namespaces: Vec<Namespace>,
     dirs: Dirs,
@@ -71,32 +71,33 @@ struct Process<'a> {
     cache: CacheState,
     /// The loader caches of packages, by package root.
     package_caches: FxHashMap<BString, CacheState>,
-    /// What this process takes from the cache.
+    /// The properties of this process that select entries of a loader cache.
     cache_query: CacheQuery,
-    /// The variable `errno`, which survives successful calls and decides in
-    /// `open_path` whether a search goes on.
+    /// The variable `errno`. A successful call leaves it unchanged, and `open_path` reads it
+    /// to decide whether the search continues.
     errno: Errno,
-    /// Room for the path that is being tried, kept from one to the next.
+    /// The buffer for candidate paths, reused to save allocations.
     candidate: BString,
 }
 
-/// What a `struct link_map` holds for the search.
+/// The fields of `struct link_map` that the search uses.
 #[derive(Default)]
 struct LinkMap {
     /// `l_rpath_dirs`.
     rpath: Option<PathList>,
     /// `l_runpath_dirs`.
     runpath: Option<PathList>,
-    /// The object whose `DT_RPATH` is searched after this one's: `l_loader`, or one
-    /// further up where those between have nothing to search.
+    /// The object whose `DT_RPATH` is searched after this one's: `l_loader`, or an object
+    /// further up if those between have nothing to search.
     rpath_above: Option<usize>,
     /// `l_origin`.
     origin: BString,
-    /// The resolution note, once looked at; `None` inside where there is none to believe.
+    /// The resolution note. The outer `None` means not read yet, the inner one means that the
+    /// note is missing or invalid.
     note: Option<Option<Rc<stored_answers::NoteTable>>>,
 }
 
-/// One list of link maps, with the names and files that answer in it.
+/// One list of link maps (`struct link_namespaces`), indexed by name and by file.
 #[derive(Default)]
 struct Namespace {
     names: FxHashMap<BString, Named>,
@@ -109,14 +110,14 @@ enum Named {
     Vdso,
 }
 
-/// `/etc/ld.so.cache`, mapped at the first lookup.
+/// The state of a loader cache, which is read at the first lookup in it.
 enum CacheState {
     Unread,
     Absent,
     Read(Rc<LoaderCache>),
 }
 
-/// Sonames of the vDSO (`linux-vdso.so.1` and its kin, `vdso(7)`).
+/// The sonames of the vDSO on all architectures (`vdso(7)`).
 const VDSO_NAMES: [&str; 4] =
     ["linux-vdso.so.1", "linux-gate.so.1", "linux-vdso32.so.1", "linux-vdso64.so.1"];
 
@@ -152,8 +153,11 @@ impl<'a> Process<'a> {
         process
     }
 
-    /// `_dl_new_object` for the program and `rtld_setup_main_map` for the loader. Neither
-    /// has an `l_file_id`, so neither is ever recognised by its inode.
+    /// Adds the two objects that the kernel or `dl_main` maps before the search starts: the
+    /// program and the loader (`GL(dl_rtld_map)`).
+    ///
+    /// Neither is entered in `files`: glibc sets no `l_file_id` for them and so never
+    /// recognises them by their inode.
     fn add_program_and_loader(&mut self) {
         let start = self.start;
         let program = LoadedObject {
@@ -182,14 +186,17 @@ impl<'a> Process<'a> {
         self.add_name(0, 1, start.interpreter.as_ref());
     }
 
-    /// Enters an object in the load set, with its path and soname as names.
+    /// Adds an object to the load set, with its path and soname as names (`_dl_new_object`).
     fn add_object(&mut self, object: LoadedObject, origin: BString) -> usize {
         let index = self.load.objects.len();
         let namespace = object.namespace;
+        // The program's path is not among its names: a needed string with this path loads the
+        // program's file a second time.
         if object.role != Role::Program {
             let path = object.path.clone();
             self.add_name(namespace, index, path.as_ref());
         }
+        // `_dl_map_object` compares a needed string with the sonames of the loaded objects too.
         if let Some(soname) = object.view.dynamic.as_ref().and_then(|d| d.soname.clone()) {
             self.add_name(namespace, index, soname.as_ref());
         }
@@ -199,7 +206,8 @@ impl<'a> Process<'a> {
         index
     }
 
-    /// `add_name_to_object`: the first object of a list that has a name keeps it.
+    /// `add_name_to_object`. If several objects of a list have a name, the first one answers,
+    /// because `_dl_map_object` walks the list from its start.
     fn add_name(&mut self, namespace: usize, object: usize, name: &BStr) {
         let names = &mut self.namespaces[namespace].names;
         if !names.contains_key(name) {
@@ -207,6 +215,7 @@ impl<'a> Process<'a> {
         }
     }
 
+    /// Returns the values of the DSTs in the strings of an object.
     fn tokens(&self, object: usize) -> Tokens<'_> {
         let is_program = self.load.objects[object].role == Role::Program;
         Tokens {
@@ -221,10 +230,10 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Opens a question; its answer is set when it is known.
-    fn ask(&mut self, needed_by: usize, needed: &BStr, reason: Reason) -> Result<usize, Ended> {
-        if self.load.resolutions.len() >= Load::MAX_QUESTIONS {
-            return Err(self.too_much());
+    /// Adds a resolution and returns its index. The caller sets the answer later.
+    fn begin(&mut self, needed_by: usize, needed: &BStr, reason: Reason) -> Result<usize, Ended> {
+        if self.load.resolutions.len() >= Load::MAX_RESOLUTIONS {
+            return Err(self.give_up());
         }
         let needed = needed.to_owned();
         self.load.resolutions.push(Resolution {
@@ -243,18 +252,18 @@ impl<'a> Process<'a> {
         path: &[u8],
         dir_len: usize,
     ) -> Result<(), Ended> {
-        self.load.probes.push(resolution, tried, path, dir_len).map_err(|_| self.too_much())
+        self.load.probes.push(resolution, tried, path, dir_len).map_err(|_| self.give_up())
     }
 
-    /// Ends a start that is no storm but an attack.
-    fn too_much(&mut self) -> Ended {
+    /// Ends a start that exceeds a limit of becalm. Only crafted files make such a start.
+    fn give_up(&mut self) -> Ended {
         self.load.stop = Some(Stop::TooManyProbes);
         Ended
     }
 }
 
-/// The directory of a path by its letters (`_dl_new_object`: the last slash and what
-/// follows are cut off, a lone leading slash stays).
+/// Returns the directory of a path without resolving links. Like `_dl_new_object` it cuts off the
+/// last slash and the rest, but keeps a slash that starts the path.
 pub(crate) fn dirname(path: &[u8]) -> BString {
     match path.iter().rposition(|&byte| byte == b'/') {
         Some(0) => "/".into(),

@@ -1,11 +1,12 @@
-//! Walking one search source's directories: `open_path` of glibc's `elf/dl-load.c`.
+//! The walk over the directories of one search source: `open_path` and `open_verify` of glibc's
+//! `elf/dl-load.c`.
 
 use std::sync::Arc;
 
 use bstr::{BStr, BString};
 
 use super::dirs::{PathList, Status};
-use super::run_path::goes_on;
+use super::run_path::continues_after;
 use super::verify::{self, Verdict};
 use super::{Ended, Process};
 use crate::fs::{Errno, FileKind, OpenedFile};
@@ -13,47 +14,53 @@ use crate::loader::GlibcVersion;
 use crate::loader::load::Refusal;
 use crate::probe::{Call, Outcome, SearchSource};
 
-/// A file that a search found, under the path the loader will know it by.
+/// A file that a search found, and the path it was opened by.
 pub(super) struct Found {
     pub(super) file: Arc<OpenedFile>,
     pub(super) path: BString,
     pub(super) source: SearchSource,
 }
 
-/// What a step of a search came to.
+/// The result of one step of a search.
 pub(super) enum Step {
     Found(Found),
-    /// Not here; the next search source is tried.
+    /// `fd` is -1: the next search source is tried.
     NotHere,
     /// The loader raises an error.
     Refused(Refusal),
 }
 
-/// One question on its way through the search sources.
+impl Step {
+    pub(super) fn is_not_here(&self) -> bool {
+        matches!(self, Step::NotHere)
+    }
+}
+
+/// One lookup on its way through the search sources.
 pub(super) struct Search<'n> {
     /// Index of the resolution.
     pub(super) resolution: usize,
-    /// The string looked for, tokens replaced.
+    /// The name to search for, its DSTs expanded.
     pub(super) name: &'n BStr,
-    /// `__RTLD_SECURE`: preloads and audit modules, which in secure-execution mode
-    /// must be set-uid files.
+    /// `__RTLD_SECURE`: a preload or an audit module. In secure-execution mode only set-uid
+    /// files are accepted.
     pub(super) secure: bool,
 }
 
-/// One subdirectory of one search directory, as [`super::dirs::Dirs::folder`] gave it.
+/// One subdirectory of one search directory, from [`super::dirs::Dirs::subdirectory`].
 #[derive(Clone, Copy)]
-struct Folder {
+struct Subdirectory {
     /// Index of the search directory.
     dir: usize,
     /// Index of the hwcaps subdirectory.
     cap: usize,
-    /// Its position among those still tried.
+    /// Its position among the subdirectories that are still tried.
     at: usize,
     status: Status,
 }
 
 impl Process<'_> {
-    /// `open_path`: each directory with its hwcaps subdirectories.
+    /// `open_path`: tries each directory with its hwcaps subdirectories.
     pub(super) fn open_path(
         &mut self,
         search: &Search<'_>,
@@ -62,20 +69,23 @@ impl Process<'_> {
     ) -> Result<Step, Ended> {
         let mut from = 0;
         while let Some((position, dir)) = dirs.next(from) {
-            // Where a subdirectory turns out not to exist, the next takes its place.
             let mut at = 0;
-            while let Some((cap, status)) = self.dirs.folder(dir, at) {
-                match self.try_candidate(search, Folder { dir, cap, at, status }, source)? {
+            while let Some((cap, status)) = self.dirs.subdirectory(dir, at) {
+                match self.try_candidate(search, Subdirectory { dir, cap, at, status }, source)? {
                     (Step::NotHere, true) => at += 1,
-                    (Step::NotHere, false) => self.dirs.gone(dir, at),
+                    // An absent subdirectory is removed, and the next one moves to its position.
+                    (Step::NotHere, false) => self.dirs.remove_absent(dir, at),
                     (end, _) => return Ok(end),
                 }
             }
+            // `here_any` is false: neither the directory nor a subdirectory of it exists.
             if at == 0 {
                 dirs.leave_out_next(from);
                 continue;
             }
-            if !goes_on(self.errno, Some(self.version.minor)) {
+            // In a directory that exists, an errno other than ENOENT and EACCES ends the
+            // source, because the file is there and something is wrong with it.
+            if !continues_after(self.errno, Some(self.version.minor)) {
                 return Ok(Step::NotHere);
             }
             from = position + 1;
@@ -83,18 +93,18 @@ impl Process<'_> {
         Ok(Step::NotHere)
     }
 
-    /// One file name in one subdirectory of one directory, and the `stat` that its first
-    /// miss costs. False where that says that the subdirectory does not exist.
+    /// Opens one name in one subdirectory of one directory, and makes the `stat` after the first
+    /// miss in it. The flag is false if the `stat` shows that the subdirectory does not exist.
     fn try_candidate(
         &mut self,
         search: &Search<'_>,
-        folder: Folder,
+        subdirectory: Subdirectory,
         source: SearchSource,
     ) -> Result<(Step, bool), Ended> {
-        let Folder { dir, cap, at, status } = folder;
+        let Subdirectory { dir, cap, at, status } = subdirectory;
         let dir_len = self.dirs.list[dir].name.len();
-        let room = std::mem::take(&mut self.candidate);
-        let mut path = self.folder_path(room, dir, cap);
+        let buffer = std::mem::take(&mut self.candidate);
+        let mut path = self.subdirectory_path(buffer, dir, cap);
         path.extend_from_slice(search.name);
         let step = self.open_verify(search, path.as_ref(), dir_len, source);
         self.candidate = path;
@@ -102,17 +112,20 @@ impl Process<'_> {
         match step {
             Step::Refused(_) => {}
             Step::Found(ref found) => {
-                self.dirs.found(dir, at);
+                self.dirs.mark_existing(dir, at);
+                // A set-id program takes a preload only if that file is set-uid as well. The
+                // loader ignores any other file as if its open had failed.
                 if search.secure && self.environment.secure && found.file.mode & 0o4000 == 0 {
                     self.errno = Errno::NOENT;
                     return Ok((Step::NotHere, true));
                 }
             }
             Step::NotHere if status == Status::Existing => {}
+            // `this_dir->status[cnt] == unknown`: the first miss here costs a `stat`.
             Step::NotHere => {
-                let exists = self.stat_directory(search, folder, source)?;
+                let exists = self.stat_directory(search, subdirectory, source)?;
                 if exists {
-                    self.dirs.found(dir, at);
+                    self.dirs.mark_existing(dir, at);
                 }
                 return Ok((step, exists));
             }
@@ -120,42 +133,41 @@ impl Process<'_> {
         Ok((step, true))
     }
 
-    /// The path of a subdirectory, up to and with the slash at its end, put where there
-    /// is `room` already.
-    fn folder_path(&self, room: BString, dir: usize, cap: usize) -> BString {
-        let mut path = room;
+    /// Writes the path of a subdirectory, with the slash at its end, into `path`.
+    fn subdirectory_path(&self, mut path: BString, dir: usize, cap: usize) -> BString {
         path.clear();
         path.extend_from_slice(&self.dirs.list[dir].name);
         path.extend_from_slice(&self.dirs.subdirectories[cap]);
         path
     }
 
-    /// The `stat` that tells whether a directory is there at all. Up to glibc 2.37 its
-    /// path has no trailing slash, which makes the root directory an empty string.
+    /// Makes the `stat` of `open_path` that finds out whether a directory exists. Up to glibc
+    /// 2.37 its path has no trailing slash, so that the root directory becomes the empty string.
     fn stat_directory(
         &mut self,
         search: &Search<'_>,
-        Folder { dir, cap, .. }: Folder,
+        Subdirectory { dir, cap, .. }: Subdirectory,
         source: SearchSource,
     ) -> Result<bool, Ended> {
         let dir_len = self.dirs.list[dir].name.len();
-        let mut folder = self.folder_path(BString::default(), dir, cap);
+        let mut path = self.subdirectory_path(BString::default(), dir, cap);
         if self.version < STAT_WITH_SLASH {
-            folder.pop();
+            path.pop();
         }
-        let (exists, outcome) = match self.fs.stat(folder.as_ref()) {
+        let (exists, outcome) = match self.fs.stat(path.as_ref()) {
             Ok(FileKind::Directory) => (true, Outcome::Hit),
+            // `S_ISDIR` is false: errno keeps the value of the failed open.
             Ok(_) => (false, Outcome::NoDirectory),
             Err(errno) => {
                 self.errno = errno;
                 (false, errno.into())
             }
         };
-        self.probe(search.resolution, (source, Call::Stat, outcome), &folder, dir_len)?;
+        self.probe(search.resolution, (source, Call::Stat, outcome), &path, dir_len)?;
         Ok(exists)
     }
 
-    /// `open_verify`: opens one path and judges what is there.
+    /// `open_verify`: opens one path and checks the file.
     pub(super) fn open_verify(
         &mut self,
         search: &Search<'_>,
@@ -168,18 +180,20 @@ impl Process<'_> {
                 self.errno = errno;
                 (Outcome::from(errno), Step::NotHere)
             }
-            Ok(file) => self.judge(file, path, source),
+            Ok(file) => self.verify(file, path, source),
         };
         self.probe(search.resolution, (source, Call::Open, outcome), path, dir_len)?;
         Ok(step)
     }
 
-    fn judge(
+    /// Checks a file that opened.
+    fn verify(
         &mut self,
         file: Arc<OpenedFile>,
         path: &BStr,
         source: SearchSource,
     ) -> (Outcome, Step) {
+        // `open_verify` clears errno before it reads the header.
         self.errno = Errno(0);
         match verify::open_verify(&file, &self.start.view.ident) {
             Verdict::Good => {
@@ -201,5 +215,5 @@ impl Process<'_> {
     }
 }
 
-/// The release from which the directory `stat` keeps its trailing slash (bug 30435).
+/// The first release whose directory `stat` keeps the trailing slash (bug 30435).
 const STAT_WITH_SLASH: GlibcVersion = GlibcVersion { major: 2, minor: 38 };

@@ -1,9 +1,9 @@
-//! An object's own run path and one look along it, apart from any process.
+//! An object's own run path, and one probe along it, independent of any process.
 //!
-//! The model of a start walks directories in [`super::open_path`], with what the process knows of
-//! each by then. Strategies and the index need what is the same in every process. All of them
-//! share the rules here: which run path counts, which directory an element names, what one
-//! candidate means, and which errno ends a search source.
+//! The model of a start walks directories in [`super::open_path`], with the status that the
+//! process has for each. Strategies and the index need results that hold in every process. Both
+//! share the rules of this module: the run path that counts, the directory of an element, the
+//! meaning of one candidate, and the errnos that end a search source.
 
 use std::sync::Arc;
 
@@ -18,17 +18,18 @@ use crate::search::dst::{self, Tokens};
 /// The run path of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunPath<'a> {
-    /// The string, not empty.
+    /// The string, which is not empty.
     pub(crate) value: &'a BStr,
-    /// It is a `DT_RPATH`, which the objects loaded by this one inherit.
+    /// True for `DT_RPATH`, which the objects loaded by this one inherit.
     pub(crate) is_rpath: bool,
-    /// `DF_1_NODEFLIB`: the search ends before the system directories.
+    /// True for an object with `DF_1_NODEFLIB`, for which the system directories are not searched.
     pub(crate) no_default_dirs: bool,
 }
 
 impl<'a> RunPath<'a> {
-    /// The one that counts: `DT_RUNPATH` switches `DT_RPATH` off (`_dl_init_paths`,
-    /// `cache_rpath`), and an empty one is none (`decompose_rpath`).
+    /// Returns the run path that counts. An object with `DT_RUNPATH` has no `DT_RPATH`
+    /// (`_dl_init_paths`, `_dl_map_object`), and an empty run path is ignored
+    /// (`decompose_rpath`).
     pub(crate) fn of(dynamic: &'a Dynamic) -> Option<Self> {
         let value = dynamic.runpath.as_ref().or(dynamic.rpath.as_ref())?;
         (!value.is_empty()).then(|| Self {
@@ -39,21 +40,21 @@ impl<'a> RunPath<'a> {
     }
 }
 
-/// The directory that an element of a run path names in every process, ending in a slash, given
-/// the object's `$ORIGIN`. `None` for an element that depends on the process: a relative one, one
-/// with `$LIB` or `$PLATFORM`, and the root directory, which up to glibc 2.37 counts as absent
-/// once a name was not found in it (bug 30435).
+/// Returns the directory of an element of a run path, with a slash at its end, if it is the same
+/// in every process. `origin` is the object's `$ORIGIN`. Relative elements and those with `$LIB`
+/// or `$PLATFORM` depend on the process. So does the root directory: up to glibc 2.37 it counts as
+/// absent after the first miss in it (bug 30435).
 pub(crate) fn fixed_dir(element: &BStr, origin: &BStr) -> Option<BString> {
     let name = directory_name(element, &fixed_tokens(origin))?;
     (is_fixed(&name) && name != "/").then_some(name)
 }
 
-/// A path with its tokens replaced, if it names the same file in every process.
+/// Expands the DSTs of a path. Returns `None` if it does not name the same file in every process.
 pub(crate) fn fixed_path(path: &BStr, origin: &BStr) -> Option<BString> {
     dst::expand(path, &fixed_tokens(origin)).filter(is_fixed)
 }
 
-/// No path holds a NUL, so that one in the result shows that `$LIB` was replaced.
+/// Returns tokens that mark a replaced `$LIB` with a NUL, which no path contains.
 fn fixed_tokens(origin: &BStr) -> Tokens<'_> {
     Tokens { origin: Some(origin), lib: BStr::new(b"\0"), platform: None, secure: None }
 }
@@ -62,26 +63,26 @@ fn is_fixed(path: &BString) -> bool {
     path.starts_with(b"/") && !path.contains(&0)
 }
 
-/// The meaning of one candidate for a search.
+/// The effect of one candidate on a search.
 #[derive(Clone, Debug)]
 pub(crate) enum Look {
-    /// The file answers.
+    /// The loader loads this file.
     Found(Arc<OpenedFile>),
-    /// There is no such file; the search goes on.
+    /// The file does not exist. The search continues.
     Absent,
-    /// A file of another class or machine is there; the search goes on.
+    /// The file is of another class or machine. The search continues.
     PassedOver,
-    /// This user may not open it (`EACCES`); the search goes on.
+    /// This user may not open the file (`EACCES`). The search continues.
     Denied,
-    /// The rest of the search source is skipped.
+    /// The loader skips the rest of the search source.
     EndsSource(Errno),
     /// The loader raises an error.
     Refused,
 }
 
-/// Looks for a name in one directory, which ends in a slash; its hwcaps subdirectories are left
-/// out. `minor` is the release 2.*minor* of the loader; without it, what not all releases agree
-/// on ends the source.
+/// Opens a name in one directory, but not in its hwcaps subdirectories. `dir` ends in a slash.
+/// `minor` is the release 2.*minor* of the loader. Without it, an errno that ends the source in any
+/// release ends it here.
 pub(crate) fn look(
     fs: &dyn FileSystem,
     dir: &BStr,
@@ -98,23 +99,23 @@ pub(crate) fn look(
         },
         Err(Errno::NOENT) => Look::Absent,
         Err(Errno::ACCES) => Look::Denied,
-        // A directory that is not there is passed over whatever the errno was.
-        Err(errno) if goes_on(errno, minor) || fs.stat(dir) != Ok(FileKind::Directory) => {
+        // `open_path` skips an absent directory, whatever the errno is.
+        Err(errno) if continues_after(errno, minor) || fs.stat(dir) != Ok(FileKind::Directory) => {
             Look::Absent
         }
         Err(errno) => Look::EndsSource(errno),
     }
 }
 
-/// Whether the errno that the last candidate in a directory left lets `open_path` (glibc
-/// `elf/dl-load.c`) go on to the next directory. `ENOTDIR` does so from 2.39 on.
-pub(crate) fn goes_on(errno: Errno, minor: Option<u16>) -> bool {
+/// Returns true if `open_path` (glibc `elf/dl-load.c`) continues with the next directory after
+/// the last candidate of a directory left this errno. `ENOTDIR` ends the source up to 2.38.
+pub(crate) fn continues_after(errno: Errno, minor: Option<u16>) -> bool {
     match errno {
         Errno::NOENT | Errno::ACCES => true,
-        Errno::NOTDIR => minor.is_some_and(|minor| minor >= NOTDIR_GOES_ON),
+        Errno::NOTDIR => minor.is_some_and(|minor| minor >= NOTDIR_CONTINUES),
         _ => false,
     }
 }
 
-/// The release 2.*minor* from which `ENOTDIR` no longer ends the search of a path.
-const NOTDIR_GOES_ON: u16 = 39;
+/// The first release 2.*minor* whose `open_path` continues after `ENOTDIR`.
+const NOTDIR_CONTINUES: u16 = 39;

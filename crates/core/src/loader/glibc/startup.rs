@@ -1,4 +1,4 @@
-//! The order of a start: `dl_main` and `_dl_init_paths` of glibc's `elf/rtld.c` and
+//! The order of a start: `dl_main` of glibc's `elf/rtld.c`, with `_dl_init_paths` of
 //! `elf/dl-load.c`.
 
 use bstr::{BStr, BString, ByteSlice};
@@ -9,36 +9,41 @@ use crate::loader::load::{Answer, Reason, Role, Stop};
 
 /// The system-wide preload list.
 const PRELOAD_FILE: &str = "/etc/ld.so.preload";
-/// Longest path and file name that `LD_PRELOAD` and `LD_AUDIT` may hold
-/// (`SECURE_PATH_LIMIT`; in secure-execution mode `SECURE_NAME_LIMIT`).
+/// The limits on a name in `LD_PRELOAD` or `LD_AUDIT`: `SECURE_PATH_LIMIT` always,
+/// `SECURE_NAME_LIMIT` as well in secure-execution mode.
 const SECURE_PATH_LIMIT: usize = 4096;
 const SECURE_NAME_LIMIT: usize = 255;
 
 impl Process<'_> {
-    /// Everything up to the program's entry point.
+    /// Follows `dl_main` up to the program's entry point.
     pub(super) fn start(&mut self) -> Result<(), Ended> {
         self.init_paths()?;
+        // Audit modules load first, so that they see every later object.
         self.load_audit_modules()?;
+        // The symbol lookup of `_dl_map_object_deps` starts with the program and the preloads.
         let mut roots = vec![0];
         roots.extend(self.load_preloads()?);
         self.map_object_deps(&roots)
     }
 
-    /// `_dl_init_paths`: `LD_LIBRARY_PATH`, which secure-execution mode ignores.
+    /// `_dl_init_paths`: splits `LD_LIBRARY_PATH` into directories. `process_envvars` ignores the
+    /// variable in secure-execution mode.
     fn init_paths(&mut self) -> Result<(), Ended> {
         let environment = self.environment;
         if let Some(path) = &environment.library_path
             && !environment.secure
             && !path.is_empty()
         {
+            // Only this path takes semicolons too; run paths have colons alone.
             let is_separator = |byte| byte == b':' || byte == b';';
             self.library_path = self.fill_in(0, path.as_ref(), is_separator)?;
         }
         Ok(())
     }
 
-    /// `LD_AUDIT`, then the program's `DT_AUDIT` and `DT_DEPAUDIT`: each module in a list
-    /// of link maps of its own, with its own copies of all that it needs.
+    /// Loads the modules of `LD_AUDIT`, then those of the program's `DT_AUDIT` and
+    /// `DT_DEPAUDIT` (`load_audit_modules`). Each module has a list of link maps of its own, with
+    /// its own copies of the libraries it needs.
     fn load_audit_modules(&mut self) -> Result<(), Ended> {
         let dynamic = self.start.view.dynamic.as_ref();
         let lists = [
@@ -56,40 +61,45 @@ impl Process<'_> {
         Ok(())
     }
 
-    /// `load_audit_module`: a `dlmopen` made by the loader itself; what fails is said and
-    /// passed over.
+    /// `load_audit_module`: a `dlmopen` by the loader. If it fails, the loader prints the error
+    /// and continues.
     fn load_audit_module(&mut self, name: &BStr) -> Result<(), Ended> {
         const LOADER: usize = 1;
         let namespace = self.namespaces.len();
         self.namespaces.push(Namespace::default());
-        let resolution = self.ask(LOADER, name, Reason::Audit)?;
+        let resolution = self.begin(LOADER, name, Reason::Audit)?;
         let request = Request { resolution, needed_by: LOADER, role: Role::Audit, namespace };
         let answer = self.map_object(name, request)?;
         self.load.resolutions[resolution].answer = answer.clone();
         let Answer::Loaded(module, _) = answer else { return Ok(()) };
         let stop = self.map_object_deps(&[module]);
         match (stop, &self.load.stop) {
+            // `_dl_catch_error` around `dlmopen_doit` catches what would end a program.
             (Err(Ended), Some(Stop::Refused(_))) => self.load.stop = None,
             (stop, _) => return stop,
         }
         Ok(())
     }
 
-    /// `LD_PRELOAD`, then `/etc/ld.so.preload`; gives the objects loaded.
+    /// Loads the preloads of `LD_PRELOAD` and of `/etc/ld.so.preload`, in this order, and returns
+    /// the indices of those that loaded.
     fn load_preloads(&mut self) -> Result<Vec<usize>, Ended> {
         let mut names: Vec<BString> = Vec::new();
+        // `handle_preload_list`.
         if let Some(list) = &self.environment.preload {
             let parts = list.split(|&byte| byte == b' ' || byte == b':');
             names.extend(parts.filter(|name| self.is_valid_name(name)).map(BString::from));
         }
+        // Only root writes this file: its names need no check in secure-execution mode.
         if let Ok(list) = self.fs.read(PRELOAD_FILE.into()) {
             names.extend(names_of_preload_file(&list));
         }
         let mut loaded = Vec::new();
         for name in names {
-            let resolution = self.ask(0, name.as_ref(), Reason::Preload)?;
+            let resolution = self.begin(0, name.as_ref(), Reason::Preload)?;
             let request = Request { resolution, needed_by: 0, role: Role::Preload, namespace: 0 };
             let answer = self.map_object(name.as_ref(), request)?;
+            // `do_preload` warns about a preload that fails. It counts only new objects.
             if let Answer::Loaded(object, _) = answer {
                 loaded.push(object);
             }
@@ -98,7 +108,7 @@ impl Process<'_> {
         Ok(loaded)
     }
 
-    /// `dso_name_valid_for_suid`: secure-execution mode takes no path.
+    /// `dso_name_valid_for_suid`: secure-execution mode rejects paths and long names.
     fn is_valid_name(&self, name: &[u8]) -> bool {
         let allowed =
             !self.environment.secure || (name.len() < SECURE_NAME_LIMIT && !name.contains(&b'/'));
@@ -106,7 +116,8 @@ impl Process<'_> {
     }
 }
 
-/// Names separated by blanks, newlines or colons; `#` starts a comment.
+/// Parses the names in `/etc/ld.so.preload`. Blanks, newlines and colons separate them, and `#`
+/// starts a comment.
 fn names_of_preload_file(list: &[u8]) -> Vec<BString> {
     let mut names = Vec::new();
     for line in list.lines() {

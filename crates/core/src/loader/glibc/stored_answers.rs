@@ -1,8 +1,10 @@
-//! What a loader that knows of carriers reads before an object's own run path: the object's
-//! resolution note, else the loader cache of its package ([`Environment::reads`]).
+//! The search in stored answers, which a patched loader makes before the search along an object's
+//! own run path: in the object's resolution note, or else in the loader cache of its package
+//! ([`Environment::reads`]).
 //!
-//! No released glibc does this: it is the loader patch of nixpkgs for notes, and becalm's own
-//! for both (`crates/lib/patches/glibc`). Whatever is wrong with an answer, the plain search follows.
+//! No released glibc reads them. nixpkgs patches its loader to read notes, and becalm's patch
+//! (`crates/lib/patches/glibc`) reads both. If an answer is wrong in any way, the plain search
+//! follows.
 //!
 //! [`Environment::reads`]: crate::facts::Environment
 
@@ -21,10 +23,10 @@ use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst;
 use crate::search::loader_cache::LoaderCache;
 
-/// Longest path taken from a note, its NUL included.
+/// The limit on a path in a note, its NUL included.
 const PATH_MAX: usize = 4096;
 
-/// A note that is well-formed from end to end.
+/// The parsed records of a valid note, by needed string.
 #[derive(Default)]
 pub(super) struct NoteTable(FxHashMap<BString, Vec<Element>>);
 
@@ -35,9 +37,9 @@ enum Element {
 }
 
 impl NoteTable {
-    /// `None` where anything in the descriptor is wrong: such a note is none. Of two records
-    /// for a needed string the first counts.
-    fn read(descriptor: &[u8]) -> Option<Self> {
+    /// Parses a note. Returns `None` if any part of the descriptor is invalid. If a needed string
+    /// has two records, the first counts.
+    fn parse(descriptor: &[u8]) -> Option<Self> {
         let mut table = Self::default();
         for record in resolution_note::records(descriptor) {
             let record = record.ok()?;
@@ -53,8 +55,9 @@ impl NoteTable {
 }
 
 impl Process<'_> {
-    /// The answer that a carrier brings for a name, asked in the place of the object's own
-    /// `DT_RPATH` or of its `DT_RUNPATH`: an object answers in one of them.
+    /// Searches the stored answers of the requester. `in_rpath` is true for the call before the
+    /// search along `DT_RPATH`, and false for the call before `DT_RUNPATH`. The answers of an object
+    /// are used in one of the two calls only.
     pub(super) fn search_stored_answers(
         &mut self,
         search: &Search<'_>,
@@ -72,48 +75,50 @@ impl Process<'_> {
         if has_rpath != in_rpath {
             return Ok(Step::NotHere);
         }
+        // A set-id program trusts only files in a store, which its user cannot write.
         let root = self.package_root(object);
         if self.environment.secure && (search.secure || root.is_none()) {
             return Ok(Step::NotHere);
         }
-        // A note, whatever it holds, leaves nothing to ask the cache.
+        // An object with a valid note does not use its package cache, even if the note lacks the
+        // name.
         if let Some(note) = self.note_of(object) {
             let Some(list) = note.0.get(search.name) else { return Ok(Step::NotHere) };
             return self.try_list(search, object, list);
         }
-        let asks_packages = !self.environment.reads.package_caches.is_empty();
+        let reads_package_caches = !self.environment.reads.package_caches.is_empty();
         match root {
-            Some(root) if asks_packages && (has_runpath || has_rpath) => {
-                self.ask_package(search, object, root)
+            Some(root) if reads_package_caches && (has_runpath || has_rpath) => {
+                self.search_package_cache(search, object, root)
             }
             _ => Ok(Step::NotHere),
         }
     }
 
-    /// Read once an object.
+    /// Returns the note of an object, if it is valid. Each note is parsed once.
     fn note_of(&mut self, object: usize) -> Option<Rc<NoteTable>> {
         if !self.environment.reads.note {
             return None;
         }
         if self.maps[object].note.is_none() {
             let bytes = self.load.objects[object].view.notes.resolution.as_ref();
-            let table = bytes.and_then(|bytes| NoteTable::read(bytes));
+            let table = bytes.and_then(|bytes| NoteTable::parse(bytes));
             self.maps[object].note = Some(table.map(Rc::new));
         }
         self.maps[object].note.clone().flatten()
     }
 
-    /// The elements of a list in order. An error other than a file that is not there would
-    /// have ended the walk of the run path, and ends this one.
+    /// Tries the elements of a list in order. An errno that would end the walk along the run path
+    /// ends the list as well.
     fn try_list(
         &mut self,
         search: &Search<'_>,
         object: usize,
         list: &[Element],
     ) -> Result<Step, Ended> {
-        let mut turn = self.turn(object);
+        let mut cursor = self.run_path_cursor(object);
         for element in list {
-            if !turn.reaches(element) {
+            if !cursor.reaches(element) {
                 break;
             }
             let step = match element {
@@ -136,7 +141,7 @@ impl Process<'_> {
         Ok(Step::NotHere)
     }
 
-    /// Opens a path that a carrier gave; what is refused there is only not here.
+    /// Opens the path of a stored answer.
     fn open_stored_answer(
         &mut self,
         search: &Search<'_>,
@@ -156,8 +161,8 @@ impl Process<'_> {
         }
     }
 
-    /// The answer of `etc/ld.so.cache` at a package's root.
-    fn ask_package(
+    /// Searches `etc/ld.so.cache` at the root of a package.
+    fn search_package_cache(
         &mut self,
         search: &Search<'_>,
         object: usize,
@@ -167,6 +172,8 @@ impl Process<'_> {
         let Some(path) = cache.lookup(search.name, &self.cache_query) else {
             return Ok(Step::NotHere);
         };
+        // The cache may have an answer that the plain search of this object would not give: one
+        // that another object of the package needs.
         if !self.is_needed(search, object) && !self.is_searched_for(search, object, path)? {
             return Ok(Step::NotHere);
         }
@@ -176,19 +183,19 @@ impl Process<'_> {
             return Ok(Step::NotHere);
         }
         match self.open_stored_answer(search, object, path, SearchSource::PackageCache)? {
+            // The patch catches the exception, so that a bad answer cannot stop the program.
             Step::Refused(_) => Ok(Step::NotHere),
             step => Ok(step),
         }
     }
 
-    /// True for a name among those that the object needs, which the writer of its package's
-    /// cache saw.
+    /// Returns true if the name is a needed string of the object. The writer of the package cache
+    /// has resolved those.
     fn is_needed(&self, search: &Search<'_>, object: usize) -> bool {
         self.load.objects[object].view.needed().any(|needed| needed == search.name)
     }
 
-    /// True where a search along the object's own run path would look for the name under this
-    /// path.
+    /// Returns true if a search along the object's own run path would probe this path.
     fn is_searched_for(
         &mut self,
         search: &Search<'_>,
@@ -202,10 +209,11 @@ impl Process<'_> {
         let names = |dir: &usize| {
             path.strip_prefix(self.dirs.list[*dir].name.as_slice()) == Some(search.name.as_bytes())
         };
-        Ok(!own.is_spent() && own.all().iter().any(names))
+        Ok(!own.is_empty() && own.all().iter().any(names))
     }
 
-    /// Mapped once a package; one that is not there costs one failed open.
+    /// Returns the loader cache of a package. Each is read once; a missing one costs one failed
+    /// open.
     fn package_cache(
         &mut self,
         search: &Search<'_>,
@@ -235,9 +243,9 @@ impl Process<'_> {
         })
     }
 
-    /// The package root of an object by the letters of its path; of the program, whose path
-    /// the kernel does not tell, by those of its directory.
+    /// Returns the root of the package that contains an object, without resolving links.
     fn package_root(&self, object: usize) -> Option<BString> {
+        // The loader has no path for a program that the kernel mapped, only its `l_origin`.
         let is_program = self.load.objects[object].role == Role::Program;
         let path: &BStr = if is_program {
             self.maps[object].origin.as_ref()
@@ -252,45 +260,45 @@ impl Process<'_> {
         stores.iter().find_map(|prefix| root_below(path, prefix.as_ref(), is_directory))
     }
 
-    /// The run path that a note's list stands for.
-    fn turn(&self, object: usize) -> Turn {
+    /// Returns a cursor at the start of an object's run path.
+    fn run_path_cursor(&self, object: usize) -> RunPathCursor {
         let dynamic = self.load.objects[object].view.dynamic.as_ref();
         let text = dynamic.and_then(|d| d.runpath.as_ref().or(d.rpath.as_ref()));
         let text = text.filter(|text| !text.is_empty());
         let element = |element: &[u8]| {
             let expanded = dst::expand(element.into(), &self.tokens(object));
-            let is_steady = element.len() < PATH_MAX
+            let is_immutable = element.len() < PATH_MAX
                 && expanded.is_some_and(|path| self.root_in_store(path.as_ref(), true).is_some());
-            (without_slashes(element).into(), is_steady)
+            (without_slashes(element).into(), is_immutable)
         };
         let elements = text.into_iter().flat_map(|text| text.split_str(":")).map(element);
-        Turn { elements: elements.collect(), searched: 0 }
+        RunPathCursor { elements: elements.collect(), searched: 0 }
     }
 }
 
-/// How far a note's list has come along the run path of its object (`resolution_is_in_turn` of
+/// The position in an object's run path that a note's list has reached (`resolution_is_in_turn` of
 /// `crates/lib/patches/glibc/common/elf/dl-resolution-open.h`).
 ///
-/// patchelf leaves out of a list each directory that lacks the library as it writes the note, be it
-/// one of a store or not. A library that comes into such a directory later would be passed over, so
-/// the note is declined: the fixture `prog-mutable` of the tests of nixpkgs' `ldcache.patch` demands
-/// the same of nixpkgs' loader.
-struct Turn {
-    /// The elements of the run path, and whether each lies in a package of a store.
+/// patchelf leaves each directory out of a list that lacks the library when it writes the note,
+/// whether the directory is in a store or not. A library that is added to such a directory later
+/// would not be found, so the note is not used. The fixture `prog-mutable` in the tests of nixpkgs'
+/// `ldcache.patch` requires the same of nixpkgs' loader.
+struct RunPathCursor {
+    /// The elements of the run path. The flag is true if the element is in a package of a store.
     elements: Vec<(BString, bool)>,
-    /// The elements before this one are in a store, or were searched by a hint.
+    /// The elements before this one are in a store, or a hint has searched them.
     searched: usize,
 }
 
-impl Turn {
-    /// True where the run path would have come to this element of the list without a search of a
-    /// directory that may change and is not on the list.
+impl RunPathCursor {
+    /// Returns true if the plain search would reach the directory of this element without
+    /// searching a mutable directory that the list leaves out.
     fn reaches(&mut self, element: &Element) -> bool {
         let rest = &self.elements[self.searched..];
-        self.searched += rest.iter().take_while(|(_, is_steady)| *is_steady).count();
-        let Some((unsteady, _)) = self.elements.get(self.searched) else { return true };
+        self.searched += rest.iter().take_while(|(_, is_immutable)| *is_immutable).count();
+        let Some((mutable, _)) = self.elements.get(self.searched) else { return true };
         let directory = match element {
-            Element::Hint(directory) if without_slashes(directory) == unsteady.as_slice() => {
+            Element::Hint(directory) if without_slashes(directory) == mutable.as_slice() => {
                 self.searched += 1;
                 return true;
             }
@@ -303,13 +311,14 @@ impl Turn {
     }
 }
 
-/// A directory without the slashes at its end, `/` aside.
+/// Removes the slashes at the end of a directory, except for `/` itself.
 fn without_slashes(directory: &[u8]) -> &[u8] {
     let end = directory.iter().rposition(|byte| *byte != b'/').map_or(1, |at| at + 1);
     &directory[..end.min(directory.len())]
 }
 
-/// A prefix and the component below it, where the rest of the path does not lead back out.
+/// Returns the store prefix of a path and one component below it. Returns `None` if the path is
+/// outside the prefix, or if the rest of the path leaves the package.
 fn root_below(path: &BStr, prefix: &BStr, is_directory: bool) -> Option<BString> {
     let prefix = prefix.trim_end_with(|c| c == '/');
     if !prefix.starts_with(b"/") {
@@ -327,7 +336,7 @@ fn root_below(path: &BStr, prefix: &BStr, is_directory: bool) -> Option<BString>
     Some(path[..prefix.len() + 1 + name.len()].into())
 }
 
-/// True where `..` leads out of the directory that a path starts in.
+/// Returns true if a `..` leaves the directory that a relative path starts in.
 fn leaves(path: &[u8]) -> bool {
     let mut depth = 0_usize;
     for name in path.split(|&byte| byte == b'/') {

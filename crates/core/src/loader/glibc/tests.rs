@@ -1,5 +1,5 @@
-//! The rules of the search, each on an in-memory file system. `tests/cases` proves the
-//! same rules against the real loader.
+//! Tests of the rules of the search on an in-memory file system. `tests/cases` proves the same
+//! rules against the real loader.
 
 mod limits;
 mod run_path;
@@ -34,12 +34,12 @@ fn run(fs: &MemFs) -> Closure {
     walk(fs, facts(36), &Environment::default())
 }
 
-/// The probes as `open:miss /path` lines, in the words of the JSON.
+/// Formats the probes as `open:miss /path`, with the names that the JSON uses.
 fn probes(closure: &Closure) -> Vec<String> {
-    closure.probes().map(|p| format!("{}:{} {}", word(&p.call), word(&p.outcome), p.path)).collect()
+    closure.probes().map(|p| format!("{}:{} {}", name(&p.call), name(&p.outcome), p.path)).collect()
 }
 
-fn word(value: &impl serde::Serialize) -> String {
+fn name(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("a unit variant").trim_matches('"').to_owned()
 }
 
@@ -48,7 +48,7 @@ fn paths(closure: &Closure) -> Vec<String> {
 }
 
 #[test]
-fn runpath_is_for_the_asking_object_alone() {
+fn runpath_is_searched_for_its_own_object_only() {
     let fs = base()
         .object("/bin/prog", program().needed("liba.so").runpath("/a:/b"))
         .object("/a/liba.so", ObjectBuilder::library("liba.so").needed("libb.so"))
@@ -143,7 +143,7 @@ fn hwcaps_come_first_and_the_legacy_power_set_after_them() {
 
 #[test]
 fn misses_in_hwcaps_subdirectories_are_counted_apart_from_those_in_search_directories() {
-    // The current directory, the root directory, a directory that is absent, one that is there.
+    // The current directory, the root directory, an absent directory, an existing one.
     let fs = base()
         .object("/bin/prog", program().needed("liba.so").needed("b/libb.so").runpath(":/:/x//:/a"))
         .object("/a/liba.so", ObjectBuilder::library("liba.so"));
@@ -164,7 +164,7 @@ fn misses_in_hwcaps_subdirectories_are_counted_apart_from_those_in_search_direct
 }
 
 #[test]
-fn a_soname_that_is_loaded_answers_without_a_probe() {
+fn a_soname_of_a_loaded_object_answers_without_a_probe() {
     let fs = base()
         .object("/bin/prog", program().needed("/x/real.so").needed("liba.so").needed("ld.so.1"))
         .object("/x/real.so", ObjectBuilder::library("liba.so"));
@@ -186,7 +186,7 @@ fn the_same_file_under_another_name_is_loaded_once() {
 }
 
 #[test]
-fn a_wrong_class_or_machine_is_passed_over() {
+fn a_file_of_another_class_or_machine_is_skipped() {
     let library = || ObjectBuilder::library("liba.so");
     let fs = base()
         .object("/bin/prog", program().needed("liba.so").runpath("/32:/arm:/a"))
@@ -206,7 +206,7 @@ fn a_wrong_class_or_machine_is_passed_over() {
 }
 
 #[test]
-fn a_file_that_is_no_elf_file_ends_the_start() {
+fn a_file_without_elf_magic_ends_the_start() {
     let fs = base()
         .object("/bin/prog", program().needed("liba.so").needed("libb.so").runpath("/a:/b"))
         .file("/a/liba.so", [b'x'; 100])
@@ -218,7 +218,7 @@ fn a_file_that_is_no_elf_file_ends_the_start() {
 }
 
 #[test]
-fn a_link_loop_ends_its_path_but_not_the_search() {
+fn a_link_loop_ends_its_search_source_but_not_the_search() {
     let fs = base()
         .object("/bin/prog", program().needed("liba.so").runpath("/a:/b"))
         .dir("/a")
@@ -229,7 +229,7 @@ fn a_link_loop_ends_its_path_but_not_the_search() {
 }
 
 #[test]
-fn an_unreadable_file_is_passed_over() {
+fn an_unreadable_file_is_skipped() {
     let fs = base()
         .object("/bin/prog", program().needed("liba.so").runpath("/a:/b"))
         .object("/a/liba.so", ObjectBuilder::library("liba.so"))
@@ -239,7 +239,7 @@ fn an_unreadable_file_is_passed_over() {
 }
 
 #[test]
-fn origin_is_the_real_place_of_a_program_and_the_found_place_of_a_library() {
+fn origin_of_a_program_has_its_links_resolved_and_that_of_a_library_has_not() {
     let fs = base()
         .object("/opt/x/prog", program().needed("liba.so").runpath("$ORIGIN/lib"))
         .link("/bin/prog", "/opt/x/prog")
@@ -261,7 +261,7 @@ fn nodeflib_keeps_an_object_out_of_the_system_dirs() {
 }
 
 #[test]
-fn a_system_directory_that_is_there_twice_is_found_absent_twice() {
+fn a_system_directory_listed_twice_is_found_absent_twice() {
     let fs = base().object("/bin/prog", program().needed("liba.so")).dir("/lib");
     let dirs = ["/none/", "/lib/", "/none/"].map(Into::into).to_vec();
     let facts = LoaderFacts { system_dirs: dirs, ..facts(37) };
@@ -272,7 +272,7 @@ fn a_system_directory_that_is_there_twice_is_found_absent_twice() {
 }
 
 #[test]
-fn the_root_directory_is_taken_for_absent_before_2_38() {
+fn the_root_directory_counts_as_absent_before_2_38() {
     let fs = base()
         .object("/bin/prog", program().needed("libnone.so").needed("liba.so").runpath("/"))
         .object("/liba.so", ObjectBuilder::library("liba.so"));
@@ -325,7 +325,7 @@ fn preloads_come_before_needed_strings_and_may_be_missing() {
 }
 
 #[test]
-fn secure_mode_ignores_the_library_path_and_takes_only_set_uid_preloads() {
+fn secure_mode_ignores_the_library_path_and_accepts_only_set_uid_preloads() {
     let fs = base()
         .object("/bin/prog", program().needed("liba.so"))
         .object("/lib/liba.so", ObjectBuilder::library("liba.so"))
@@ -370,7 +370,7 @@ fn an_absent_loader_cache_costs_one_failed_open() {
 }
 
 #[test]
-fn from_2_44_on_each_lookup_that_reaches_the_loader_cache_calls_stat_on_it() {
+fn since_2_44_each_lookup_that_reaches_the_loader_cache_calls_stat_on_it() {
     let fs = base()
         .object("/bin/prog", program().needed("liba.so").needed("libb.so"))
         .object("/lib/liba.so", ObjectBuilder::library("liba.so"))
@@ -395,21 +395,21 @@ fn from_2_44_on_each_lookup_that_reaches_the_loader_cache_calls_stat_on_it() {
 }
 
 #[test]
-fn gap_a_fifo_is_refused_where_the_loader_would_wait() {
+fn gap_a_fifo_is_refused_although_the_loader_would_wait() {
     let fs =
         base().object("/bin/prog", program().needed("liba.so").runpath("/a")).fifo("/a/liba.so");
     assert_eq!(probes(&run(&fs)), ["open:refused /a/liba.so"]);
 }
 
 #[test]
-fn debug_information_split_off_is_nothing_that_starts() {
+fn a_file_of_separate_debug_information_cannot_start() {
     let fs = base().object("/x.debug", ObjectBuilder::library("x").without_dynamic());
     let error = Subject::open(&fs, "/x.debug".into()).expect_err("nothing to start");
     assert!(matches!(error, closure::ClosureError::NotLoadable { .. }), "{error}");
 }
 
 #[test]
-fn the_interpreter_of_a_library_is_not_looked_at() {
+fn the_interpreter_of_a_library_is_ignored() {
     let odd = || ObjectBuilder::library("liba.so").bad_interpreter("a reason");
     let fs = base()
         .object("/bin/prog", program().needed("liba.so").needed("libb.so").runpath("/a"))
@@ -424,7 +424,7 @@ fn the_interpreter_of_a_library_is_not_looked_at() {
 }
 
 #[test]
-fn the_interpreter_of_a_program_has_to_be_one() {
+fn a_program_with_a_malformed_interpreter_is_rejected() {
     let odd = |object: ObjectBuilder| object.bad_interpreter("a reason");
     let fs = base()
         .object("/pie", odd(program()))
@@ -443,7 +443,7 @@ fn the_interpreter_of_a_program_has_to_be_one() {
 }
 
 #[test]
-fn an_answer_of_an_audit_module_is_opened_instead_of_a_search() {
+fn the_answer_of_an_audit_module_replaces_the_search() {
     let fs = base()
         .object("/bin/prog", program().needed("liba.so").needed("libb.so").runpath("/gone:/a"))
         .object("/a/liba.so", ObjectBuilder::library("liba.so"))

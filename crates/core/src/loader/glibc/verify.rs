@@ -1,33 +1,35 @@
-//! Judging a file that opened: `open_verify` and the first checks of
+//! The checks of a file that opened: those of `open_verify` and the first of
 //! `_dl_map_object_from_fd` (glibc `elf/dl-load.c`).
 
-use crate::elf::{Class, DF_1_PIE, Endian, Ident, ObjectView};
+use object::elf::{EM_ARM, EM_PPC64, EM_RISCV, Machine};
+
+use crate::elf::{Class, DF_1_PIE, ET_DYN, ET_EXEC, Endian, Ident, ObjectView};
 use crate::fs::{Errno, OpenedFile};
 use crate::loader::load::Refusal;
 use crate::probe::Outcome;
 
-/// What the loader thinks of a file that opened.
+/// The result of `open_verify`.
 pub(crate) enum Verdict {
-    /// It is a library for this process.
+    /// The file is a library for this process.
     Good,
-    /// Passed over, the search goes on (with errno `ENOENT`).
+    /// The loader skips the file with errno `ENOENT` and continues the search.
     PassedOver(Outcome),
-    /// An error that ends the search.
+    /// The loader raises an error, which ends the search.
     Refused(Refusal),
 }
 
-/// Whether the loader would take a file that opened for a library of a process.
+/// The loader's reaction to a file that opened, as a library of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fitness {
-    /// It loads it.
+    /// The loader loads the file.
     Good,
-    /// It passes it over (another class or machine) and searches on.
+    /// The loader skips the file (another class or machine) and continues the search.
     PassedOver,
-    /// It raises an error, which ends the search.
+    /// The loader raises an error, which ends the search.
     Refused(Refusal),
 }
 
-/// Judges a file that opened as `open_verify` and `_dl_map_object_from_fd` do; `host` is the
+/// Checks a file that opened as `open_verify` and `_dl_map_object_from_fd` do. `host` is the
 /// header of an object of the process.
 #[must_use]
 pub fn fitness(file: &OpenedFile, host: &Ident) -> Fitness {
@@ -41,13 +43,7 @@ pub fn fitness(file: &OpenedFile, host: &Ident) -> Fitness {
     }
 }
 
-const EM_ARM: u16 = 40;
-const EM_PPC64: u16 = 21;
-const EM_RISCV: u16 = 243;
-const ET_EXEC: u16 = 2;
-const ET_DYN: u16 = 3;
-
-/// `open_verify` on a file that opened; `host` is the program's own header.
+/// `open_verify` on a file that opened. `host` is the program's own header.
 pub(crate) fn open_verify(file: &OpenedFile, host: &Ident) -> Verdict {
     let head = match &file.head {
         Ok(head) => head.as_slice(),
@@ -60,21 +56,24 @@ pub(crate) fn open_verify(file: &OpenedFile, host: &Ident) -> Verdict {
     if !head.starts_with(b"\x7fELF") {
         return Verdict::Refused(Refusal::NotElf);
     }
+    // A biarch system has libraries of both classes: this is not an error (`found_other_class`).
     if head[4] != class_byte(host) {
         return Verdict::PassedOver(Outcome::WrongClass);
     }
-    judge_machine(head, host)
+    verify_header(head, host)
 }
 
-/// The part of `open_verify` behind the class check. The fields are read in the
-/// loader's own byte order, whatever the file's, so that a file of the other order is
-/// another machine's.
-fn judge_machine(head: &[u8], host: &Ident) -> Verdict {
+/// The part of `open_verify` after the class check.
+fn verify_header(head: &[u8], host: &Ident) -> Verdict {
+    // The loader reads the fields in its own byte order. A file of the other byte order therefore
+    // looks like a file for another machine.
     let header = Header { head, endian: host.endian, class: host.class };
     let ident_ok = head[5] == data_byte(host) && head[6] == 1 && header.os_abi_is_known();
     if ident_ok && header.word(20) != 1 {
         return Verdict::Refused(Refusal::Header);
     }
+    // The machine is checked before the errors of `e_ident` are raised: a bad OS ABI in a file for
+    // another machine is not an error.
     if !header.machine_matches(host) {
         return Verdict::PassedOver(Outcome::WrongMachine);
     }
@@ -90,7 +89,7 @@ fn judge_machine(head: &[u8], host: &Ident) -> Verdict {
     Verdict::Good
 }
 
-/// The checks of `_dl_map_object_from_fd` that a library can fail.
+/// The checks of `_dl_map_object_from_fd` that a library can fail, in its order.
 pub(crate) fn map_from_fd(view: &ObjectView) -> Result<(), Refusal> {
     if !view.has_load {
         return Err(Refusal::NoSegments);
@@ -105,7 +104,7 @@ pub(crate) fn map_from_fd(view: &ObjectView) -> Result<(), Refusal> {
     }
 }
 
-/// The errno left behind by a file that was passed over.
+/// The errno that `open_verify` sets if it skips a file.
 pub(super) const PASSED_OVER: Errno = Errno::NOENT;
 
 fn class_byte(host: &Ident) -> u8 {
@@ -122,7 +121,7 @@ fn data_byte(host: &Ident) -> u8 {
     }
 }
 
-/// The first bytes of a file, read with the loader's class and byte order.
+/// The ELF header of a file, read with the loader's class and byte order.
 struct Header<'a> {
     head: &'a [u8],
     endian: Endian,
@@ -154,9 +153,8 @@ impl Header<'_> {
         self.half(if self.class == Class::Elf64 { 54 } else { 42 })
     }
 
-    /// `VALID_ELF_OSABI`, `VALID_ELF_ABIVERSION` and the padding: System V with ABI
-    /// version 0, or GNU with one that this release knows (`LIBC_ABI_MAX`, 4 at the
-    /// most so far).
+    /// `VALID_ELF_OSABI`, `VALID_ELF_ABIVERSION` and the padding. The OS ABI is System V with ABI
+    /// version 0, or GNU with an ABI version below `LIBC_ABI_MAX` (5 or less up to 2.43).
     fn os_abi_is_known(&self) -> bool {
         let (os_abi, abi_version) = (self.head[7], self.head[8]);
         let known = match os_abi {
@@ -167,8 +165,8 @@ impl Header<'_> {
         known && self.head[9..16].iter().all(|&byte| byte == 0)
     }
 
-    /// `elf_machine_matches_host` of the architectures that look at more than
-    /// `e_machine`, with the program's own flags as the host's.
+    /// `elf_machine_matches_host`. Some architectures compare flags besides `e_machine`; the
+    /// program's own flags stand in for those of the loader.
     fn machine_matches(&self, host: &Ident) -> bool {
         const ARM_FLOAT: u32 = 0x600;
         const RISCV_FLOAT_ABI: u32 = 0x6;
@@ -176,13 +174,13 @@ impl Header<'_> {
             return false;
         }
         let flags = self.flags();
-        match host.machine {
-            // VALID_FLOAT_ABI: a library may leave the float ABI open.
+        match Machine(host.machine) {
+            // VALID_FLOAT_ABI: 0 is a library that works with both float ABIs.
             EM_ARM => {
                 let (ours, theirs) = (host.flags & ARM_FLOAT, flags & ARM_FLOAT);
                 theirs == 0 || ours == 0 || theirs == ours
             }
-            // 0 leaves the ABI open.
+            // EF_PPC64_ABI: 0 is a library that works with both ABIs.
             EM_PPC64 => flags & 3 == 0 || host.flags & 3 == 0 || flags & 3 == host.flags & 3,
             EM_RISCV => flags & RISCV_FLOAT_ABI == host.flags & RISCV_FLOAT_ABI,
             _ => true,

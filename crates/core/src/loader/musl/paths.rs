@@ -1,4 +1,4 @@
-//! The search paths of musl: how they are written, split and expanded.
+//! Parsing and expansion of musl's search paths.
 
 use std::rc::Rc;
 
@@ -7,64 +7,63 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::elf::{Class, Endian, Ident, ObjectView};
 use crate::probe::{LogFull, SearchSource};
 
-/// The path compiled into musl (`load_library`, where there is no path file).
+/// The path compiled into musl, which `load_library` uses if there is no path file.
 pub(super) const SYSTEM_PATH: &str = "/lib:/usr/local/lib:/usr/lib";
 
-/// Size of `load_library`'s buffer in bytes: a candidate path that does not fit with
-/// its NUL is passed over without an open.
+/// The size of `buf` in `load_library`. A candidate path that does not fit with its NUL is
+/// skipped without an open.
 pub(super) const BUFFER: usize = 2 * NAME_MAX + 2;
 /// `NAME_MAX`: a longer needed string without a slash is not searched for.
 pub(super) const NAME_MAX: usize = 255;
 
-/// Bytes that the run paths of all objects may take after expansion, many times those
-/// of a real start: `$ORIGIN` makes one grow as long as the object's own path allows.
+/// The limit on the bytes of all expanded run paths, many times those of a real start. A short
+/// run path can expand to megabytes, because each `$ORIGIN` adds a path of up to 4 KiB.
 pub(super) const MAX_RUN_PATH_BYTES: usize = 256 << 20;
 
 /// The directories of one path, in order.
 pub(super) type PathDirs = Rc<[BString]>;
 
-/// A run path after expansion and the tag it came from; `None` where there is none
-/// or musl drops it.
+/// An expanded run path and the tag it comes from. `None` if the object has no run path or musl
+/// drops it.
 pub(super) type RunPath = Option<(SearchSource, PathDirs)>;
 
-/// Directories as one path, the slash at the end of each left off; `None` of none.
+/// Joins directories to one path, without the slash at the end of each. Returns `None` for an
+/// empty list.
 pub(super) fn join(dirs: &[BString]) -> Option<BString> {
     let bare = dirs.iter().map(|dir| dir.strip_suffix(b"/").unwrap_or(dir));
     (!dirs.is_empty()).then(|| bstr::join(":", bare).into())
 }
 
-/// The elements of a path (`path_open`): between colons and newlines, those left out
-/// that are empty or leave no room for a name in the buffer.
+/// Splits a path at colons and newlines (`path_open`). Empty elements are left out, and so are
+/// elements that exceed the buffer with any name.
 pub(super) fn elements(path: &BStr) -> PathDirs {
     let elements = path.split(|byte| matches!(byte, b':' | b'\n'));
-    elements
-        .filter(|dir| !dir.is_empty() && has_mount_namespace(dir, 1))
-        .map(BString::from)
-        .collect()
+    elements.filter(|dir| !dir.is_empty() && fits_buffer(dir, 1)).map(BString::from).collect()
 }
 
-/// Whether a directory, a slash and a name of `len` bytes fit into the buffer.
-pub(super) fn has_mount_namespace(dir: &[u8], len: usize) -> bool {
+/// Returns true if a directory, a slash and a name of `len` bytes fit into the buffer.
+pub(super) fn fits_buffer(dir: &[u8], len: usize) -> bool {
     dir.len() + 1 + len < BUFFER
 }
 
-/// The names in `LD_PRELOAD` (`load_preload`): between colons and `isspace` bytes.
+/// Splits `LD_PRELOAD` into names at colons and `isspace` bytes (`load_preload`).
 pub(super) fn preloads(list: &BString) -> impl Iterator<Item = &[u8]> {
     let separates = |byte: &u8| matches!(byte, b':' | b' ' | b'\t'..=b'\r');
     list.split(separates).filter(|name| !name.is_empty())
 }
 
-/// `decode_dyn` and `fixup_rpath`: `DT_RUNPATH`, else `DT_RPATH`; with `$ORIGIN` and
-/// `${ORIGIN}` replaced, or dropped whole where another `$` is in it or `origin` is
-/// `None`. Unlike glibc's, the token may run on into letters. What the path takes is
-/// taken from `left`.
+/// `decode_dyn` and `fixup_rpath`: expands the `DT_RUNPATH` of an object, or else its `DT_RPATH`.
+///
+/// `$ORIGIN` and `${ORIGIN}` are replaced. Unlike in glibc, a letter may follow the token. The
+/// whole run path is dropped if it has another `$`, or if it has the token and `origin` is `None`.
+/// The length of the result is subtracted from `budget`.
 ///
 /// # Errors
-/// [`LogFull`] where `left` is used up.
+/// Returns [`LogFull`] if `budget` is too small.
 pub(super) fn fixup_rpath(
     view: &ObjectView,
     origin: Option<BString>,
-    left: &mut usize,
+    budget: &mut usize,
 ) -> Result<RunPath, LogFull> {
     let Some(dynamic) = &view.dynamic else { return Ok(None) };
     let (source, path) = match (&dynamic.runpath, &dynamic.rpath) {
@@ -73,19 +72,19 @@ pub(super) fn fixup_rpath(
         (None, None) => return Ok(None),
     };
     let origin = origin.as_ref().map(|origin| origin.as_bstr());
-    let Some(expanded) = expand(path.as_bstr(), origin, left)? else { return Ok(None) };
+    let Some(expanded) = expand(path.as_bstr(), origin, budget)? else { return Ok(None) };
     Ok(Some((source, elements(expanded.as_bstr()))))
 }
 
 fn expand(
     path: &BStr,
     origin: Option<&BStr>,
-    left: &mut usize,
+    budget: &mut usize,
 ) -> Result<Option<BString>, LogFull> {
     let mut parts = path.split(|byte| *byte == b'$');
     let mut expanded = BString::default();
     let mut push = |part: &[u8]| {
-        *left = left.checked_sub(part.len()).ok_or(LogFull)?;
+        *budget = budget.checked_sub(part.len()).ok_or(LogFull)?;
         expanded.extend_from_slice(part);
         Ok(())
     };
@@ -99,8 +98,8 @@ fn expand(
     Ok(Some(expanded))
 }
 
-/// The directory of a path by its letters, without its slash (so the root directory
-/// is empty); `.` where the path has no slash.
+/// Returns the directory of a path without resolving links and without the slash, so that the
+/// root directory is empty. Returns `.` if the path has no slash.
 pub(super) fn directory(path: &BString) -> BString {
     match path.rfind_byte(b'/') {
         Some(slash) => path[..slash].into(),
@@ -108,15 +107,15 @@ pub(super) fn directory(path: &BString) -> BString {
     }
 }
 
-/// What follows the last slash.
+/// Returns the part of a path after the last slash.
 pub(super) fn file_name(path: &BString) -> BString {
     let start = path.rfind_byte(b'/').map_or(0, |slash| slash + 1);
     path[start..].into()
 }
 
-/// The path file of a loader: `/opt/lib/ld-musl-x86_64.so.1` has
-/// `/opt/etc/ld-musl-x86_64.path`. The prefix is taken by letters, links and doubled
-/// slashes as they are; a relative interpreter has none.
+/// Returns the path file of a loader: `/opt/etc/ld-musl-x86_64.path` for
+/// `/opt/lib/ld-musl-x86_64.so.1`. The prefix is cut from the string: links are not resolved and
+/// double slashes stay. A relative interpreter has an empty prefix.
 pub(super) fn path_file(interpreter: &BString, ident: &Ident) -> BString {
     let prefix: &[u8] = if interpreter.starts_with(b"/") {
         let bin = directory(interpreter);
@@ -132,15 +131,15 @@ pub(super) fn path_file(interpreter: &BString, ident: &Ident) -> BString {
     path
 }
 
-/// `LDSO_ARCH`, compiled into the loader: from the name the loader is installed
-/// under, or from its ELF header where it goes by another one.
+/// Returns `LDSO_ARCH`, which is compiled into the loader. It is read from the loader's file
+/// name, or derived from the ELF header if the loader has another name.
 fn arch(interpreter: &BString, ident: &Ident) -> BString {
     let name = file_name(interpreter);
     let named = name.strip_prefix(b"ld-musl-").and_then(|name| name.strip_suffix(b".so.1"));
     named.map_or_else(|| arch_of(ident).into(), BString::from)
 }
 
-/// `LDSO_ARCH` of `arch/*/reloc.h` for the usual ABI of a machine (ELF `e_machine`).
+/// Returns `LDSO_ARCH` (`arch/*/reloc.h`) for the usual ABI of a machine.
 fn arch_of(ident: &Ident) -> &'static str {
     let (wide, little) = (ident.class == Class::Elf64, ident.endian == Endian::Little);
     match (ident.machine, wide, little) {
@@ -168,7 +167,7 @@ fn arch_of(ident: &Ident) -> &'static str {
     }
 }
 
-/// The bytes up to a NUL, as C reads the path file.
+/// Returns the bytes up to a NUL: `path_open` reads the path file as a C string.
 pub(super) fn first_string(bytes: &[u8]) -> BString {
     bytes[..bytes.find_byte(0).unwrap_or(bytes.len())].into()
 }

@@ -1,4 +1,4 @@
-//! One test a rule of `dynlink.c`.
+//! Tests of the model of musl, one for each rule of `dynlink.c`.
 
 mod limits;
 
@@ -20,7 +20,7 @@ fn library() -> ObjectBuilder {
     ObjectBuilder::library("")
 }
 
-/// A file system with the loader and this program at `/bin/p`.
+/// Makes a file system with the loader and with this program at `/bin/p`.
 fn system(program: ObjectBuilder) -> MemFs {
     MemFs::new().object(LD, library()).object("/bin/p", program)
 }
@@ -148,7 +148,7 @@ fn objects_are_followed_breadth_first_in_load_order() {
 }
 
 #[test]
-fn elements_end_at_colons_and_newlines_and_empty_ones_are_skipped() {
+fn elements_end_at_colons_and_newlines_and_empty_elements_are_skipped() {
     let fs = system(program().needed("x.so"));
     let load = started(&fs, "/bin/p", &library_path(":/a::/b\n\n/c;/d: e/:"));
     let wanted = ["/a/x.so", "/b/x.so", "/c;/d/x.so", " e//x.so", PATH_FILE];
@@ -156,7 +156,7 @@ fn elements_end_at_colons_and_newlines_and_empty_ones_are_skipped() {
 }
 
 #[test]
-fn a_missing_library_is_searched_again_for_each_that_needs_it() {
+fn a_missing_library_is_searched_again_for_each_needed_string() {
     let load = plain(&system(program().needed("x.so").needed("x.so")));
     let dirs = ["/lib/x.so", "/usr/local/lib/x.so", "/usr/lib/x.so"];
     assert_eq!(opens(&load), [&[PATH_FILE], &dirs[..], &dirs[..]].concat());
@@ -164,7 +164,7 @@ fn a_missing_library_is_searched_again_for_each_that_needs_it() {
 }
 
 #[test]
-fn a_library_found_by_search_answers_to_its_file_name_and_never_to_its_soname() {
+fn a_library_found_by_search_has_its_file_name_and_not_its_soname() {
     let fs = system(program().needed("liba.so").needed("liba.so").needed("liba.so.1"))
         .object("/lib/liba.so", ObjectBuilder::library("liba.so.1"));
     let found = Answer::Loaded(2, System);
@@ -216,7 +216,7 @@ fn a_c_library_by_any_path_is_the_loader_itself() {
 }
 
 #[test]
-fn enoent_enotdir_eacces_and_enametoolong_go_on() {
+fn the_search_continues_after_enoent_enotdir_eacces_and_enametoolong() {
     let long = "n".repeat(256);
     let path = format!("/none:/file:/shut:/unread:/{long}:/d");
     let fs = system(program().needed("x.so").runpath(path))
@@ -232,7 +232,7 @@ fn enoent_enotdir_eacces_and_enametoolong_go_on() {
 }
 
 #[test]
-fn any_other_errno_ends_the_search_for_that_name_alone() {
+fn any_other_errno_ends_the_search_for_that_name_only() {
     let fs = system(program().needed("x.so").needed("y.so").runpath("/loop:/d"))
         .link("/loop", "loop")
         .object("/d/x.so", library());
@@ -242,7 +242,7 @@ fn any_other_errno_ends_the_search_for_that_name_alone() {
 }
 
 #[test]
-fn a_candidate_of_512_bytes_is_passed_over_and_one_of_511_is_tried() {
+fn a_candidate_of_512_bytes_is_skipped_and_one_of_511_is_tried() {
     let dir = |len: usize| format!("/{}", "d/".repeat(255))[..len].to_owned();
     let path = format!("{}:{}", dir(507), dir(506));
     let load = plain(&system(program().needed("x.so").runpath(path)));
@@ -251,14 +251,14 @@ fn a_candidate_of_512_bytes_is_passed_over_and_one_of_511_is_tried() {
 }
 
 #[test]
-fn a_name_over_255_bytes_and_an_empty_one_are_not_searched() {
+fn a_name_over_255_bytes_and_an_empty_name_are_not_searched() {
     let load = plain(&system(program().needed("n".repeat(256)).needed("")));
     assert_eq!(answers(&load), [Answer::Missing, Answer::Missing]);
     assert!(load.probes.is_empty());
 }
 
 #[test]
-fn a_file_that_cannot_be_mapped_ends_the_search_and_the_walk_goes_on() {
+fn a_file_that_cannot_be_mapped_ends_the_search_but_not_the_walk() {
     use Outcome::{NotElf, Refused, WrongClass};
     let bad = |fs: MemFs| {
         let load = plain(&fs.object("/d/x.so", library()).object("/d/y.so", library()));
@@ -287,7 +287,7 @@ fn a_file_that_cannot_be_mapped_ends_the_search_and_the_walk_goes_on() {
 }
 
 #[test]
-fn the_machine_is_not_looked_at() {
+fn the_machine_is_not_checked() {
     let fs = system(program().needed("x.so").runpath("/d"))
         .object("/d/x.so", library().machine(183).needed("y.so"));
     let load = plain(&fs);
@@ -296,7 +296,7 @@ fn the_machine_is_not_looked_at() {
 }
 
 #[test]
-fn a_fixed_address_executable_loads_beside_a_pie_and_not_beside_another() {
+fn a_fixed_address_executable_loads_into_a_pie_but_not_into_another_one() {
     let with = |program: ObjectBuilder| {
         let fs = system(program.needed("/d/x.so")).object("/d/x.so", library().e_type(ET_EXEC));
         answers(&plain(&fs))[0].clone()
@@ -306,7 +306,7 @@ fn a_fixed_address_executable_loads_beside_a_pie_and_not_beside_another() {
 }
 
 #[test]
-fn filters_auxiliaries_and_audit_mean_nothing() {
+fn filter_auxiliary_and_audit_entries_are_ignored() {
     let fs = system(program().filter("f.so").auxiliary("x.so").audit("a.so").depaudit("d.so"));
     assert!(plain(&fs).resolutions.is_empty());
 }
@@ -334,7 +334,7 @@ fn origin_of_a_library_is_the_directory_of_the_path_it_was_opened_by() {
 }
 
 #[test]
-fn origin_of_a_program_that_the_loader_maps_is_by_letters() {
+fn origin_of_a_program_that_the_loader_maps_has_its_links_unresolved() {
     let fs = MemFs::new()
         .object(LD, library())
         .object("/opt/x/p.so", library().needed("a.so").runpath("$ORIGIN/n"))
@@ -344,7 +344,7 @@ fn origin_of_a_program_that_the_loader_maps_is_by_letters() {
 }
 
 #[test]
-fn another_token_drops_the_run_path_whole() {
+fn another_token_drops_the_whole_run_path() {
     for path in ["/a:$ORIGIN/b:$LIB", "/a:$", "/a:${ORIGIN", "/a:$PLATFORM"] {
         let load = plain(&system(program().needed("x.so").runpath(path)));
         assert_eq!(opens(&load)[0], PATH_FILE, "{path}");
@@ -365,7 +365,7 @@ fn a_program_path_of_512_bytes_drops_a_run_path_with_origin() {
 }
 
 #[test]
-fn secure_mode_drops_the_environment_and_the_programs_origin() {
+fn secure_mode_ignores_the_environment_and_the_programs_origin() {
     let environment = Environment {
         library_path: Some("/l".into()),
         preload: Some("/l/pre.so".into()),
@@ -379,7 +379,7 @@ fn secure_mode_drops_the_environment_and_the_programs_origin() {
 }
 
 #[test]
-fn secure_mode_keeps_a_librarys_origin_only_where_it_is_absolute() {
+fn secure_mode_keeps_a_librarys_origin_only_if_it_is_absolute() {
     let secure = Environment { secure: true, ..Environment::default() };
     let inner = || library().needed("x.so").runpath("$ORIGIN/n");
     let fs = system(program().needed("/d/a.so").needed("d/b.so"))
@@ -391,7 +391,7 @@ fn secure_mode_keeps_a_librarys_origin_only_where_it_is_absolute() {
 }
 
 #[test]
-fn preloads_come_first_and_no_run_path_serves_them() {
+fn preloads_come_first_and_are_not_searched_along_run_paths() {
     let fs = system(program().needed("b.so").runpath("/r"))
         .object("/r/a.so", library())
         .object("/r/b.so", library())
@@ -416,7 +416,7 @@ fn the_path_file_is_read_once_and_replaces_the_default_path() {
 }
 
 #[test]
-fn a_path_file_that_is_there_and_of_no_use_leaves_no_system_path() {
+fn a_path_file_that_is_empty_or_unreadable_leaves_no_system_path() {
     let base = || system(program().needed("x.so"));
     let unreadable = base().file(PATH_FILE, "/s").mode(PATH_FILE, 0o600);
     for fs in [base().file(PATH_FILE, ""), base().dir(PATH_FILE), unreadable] {
@@ -425,7 +425,7 @@ fn a_path_file_that_is_there_and_of_no_use_leaves_no_system_path() {
 }
 
 #[test]
-fn the_path_file_lies_two_levels_above_the_interpreter_by_letters() {
+fn the_path_file_is_found_from_the_interpreters_path_two_levels_up() {
     let ident = ObjectBuilder::library("").machine(183).build().ident;
     let file = |interpreter: &str| paths::path_file(&interpreter.into(), &ident).to_string();
     assert_eq!(file("/lib/ld-musl-x86_64.so.1"), PATH_FILE);
@@ -437,7 +437,7 @@ fn the_path_file_lies_two_levels_above_the_interpreter_by_letters() {
 }
 
 #[test]
-fn told_system_dirs_stand_in_for_the_compiled_in_path() {
+fn system_dirs_of_the_facts_replace_the_compiled_in_path() {
     let joined = paths::join(&["/a/".into(), "/b".into()]);
     assert_eq!(joined, Some("/a:/b".into()));
     assert_eq!(paths::join(&[]), None);

@@ -1,10 +1,9 @@
-//! Starts that no real program makes: the walk ends, in time and memory that stay
-//! within what the files are worth.
+//! Tests with crafted files: the walk ends, and its time and memory stay bounded.
 
 use super::*;
 use crate::loader::load::Stop;
 
-/// A directory as deep as a path allows.
+/// Returns a directory almost as long as a path may be.
 fn deep_dir() -> String {
     ["/", "d".repeat(250).as_str()].concat().repeat(15)
 }
@@ -21,7 +20,7 @@ fn auxiliary_objects_that_name_each_other_end_the_walk() {
 }
 
 #[test]
-fn audit_modules_that_ask_for_themselves_without_end_end_the_walk() {
+fn audit_modules_that_need_themselves_many_times_end_the_walk() {
     let module = (0..5_000).fold(ObjectBuilder::library("m.so"), |module, _| module.needed("m.so"));
     let fs = base()
         .object("/bin/prog", program().audit("/m/m.so:".repeat(5_000)))
@@ -42,20 +41,20 @@ fn a_run_path_grown_by_origin_ends_the_walk_before_it_fills_the_memory() {
 }
 
 #[test]
-fn directories_that_are_nowhere_are_not_looked_at_again() {
+fn absent_directories_are_not_probed_again() {
     let absent: Vec<_> = (0..20_000).map(|index| format!("/no{index}")).collect();
     let run_path = format!("/a:{}:/b", absent.join(":"));
     let prog = (0..20_000)
         .fold(program().runpath(run_path), |prog, index| prog.needed(format!("lib{index}.so")));
     let fs = base().dir("/a").dir("/b").object("/bin/prog", prog);
     let closure = run(&fs);
-    // Four directories are there: one open for each name in each, one stat for each.
+    // The four directories that exist cost one open a name and one stat each.
     assert_eq!(closure.load.probes.len(), 4 * 20_000 + 4 + 2 * 20_000);
     assert_eq!(closure.unresolved().len(), 20_000);
 }
 
 #[test]
-fn a_missing_name_asked_for_twice_is_unresolved_once_in_the_order_asked() {
+fn a_name_missing_twice_is_listed_once_at_its_first_position() {
     let prog = program().needed("libz.so").needed("liba.so").needed("libz.so");
     let fs = base().object("/bin/prog", prog);
     assert_eq!(run(&fs).unresolved(), ["libz.so", "liba.so"]);
@@ -75,7 +74,7 @@ fn an_rpath_above_objects_without_one_is_searched_for_every_name() {
         .object("/r/libf.so", library("libf.so"));
     let closure = run(&fs);
     assert_eq!(paths(&closure)[3..], ["/r/libd.so", "/s/libe.so", "/r/libf.so"]);
-    // /none is tried and looked at by libb.so, which asks first.
+    // Only the first lookup from libb.so opens a file in /none and makes the stat.
     assert_eq!(probes(&closure).iter().filter(|probe| probe.contains("/none")).count(), 2);
 }
 

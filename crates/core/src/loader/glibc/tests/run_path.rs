@@ -1,4 +1,4 @@
-//! A look along an object's own run path gives what the model of a start gives.
+//! Tests that [`look`] along an object's own run path agrees with the model of a start.
 
 use bstr::{BStr, BString, ByteSlice};
 
@@ -9,7 +9,7 @@ use crate::fs::mem::ObjectBuilder;
 use crate::loader::Environment;
 use crate::loader::glibc::run_path::{Look, fixed_dir, look};
 
-/// Directories of every kind, most without an answer.
+/// Directories of every kind. Most have no file that answers.
 const DIRS: [&str; 8] =
     ["/absent", "/file", "/file/below", "/loop", "/denied", "/entry-loop", "/entry-file", "/other"];
 
@@ -26,7 +26,7 @@ fn odd_tree() -> MemFs {
         .object("/good/liba.so", library())
 }
 
-/// The file that looks at one directory after another find.
+/// Looks in one directory after another and returns the file that answers.
 fn by_looks(fs: &MemFs, dirs: &[&str], host: &Ident, minor: u16) -> Option<BString> {
     for element in dirs {
         let dir = fixed_dir(BStr::new(element), "/bin".into()).expect("an absolute directory");
@@ -40,7 +40,7 @@ fn by_looks(fs: &MemFs, dirs: &[&str], host: &Ident, minor: u16) -> Option<BStri
 }
 
 #[test]
-fn every_odd_directory_before_the_answer_is_treated_as_by_the_model() {
+fn look_and_the_model_agree_on_every_odd_directory_before_the_answer() {
     for minor in [31, 36, 38, 39, 43] {
         for first in DIRS {
             for second in DIRS {
@@ -66,7 +66,7 @@ fn without_a_release_an_entry_below_a_file_ends_the_source() {
 }
 
 #[test]
-fn a_directory_is_fixed_only_where_no_process_changes_it() {
+fn a_directory_is_fixed_only_if_it_is_the_same_in_every_process() {
     let of = |element: &str| fixed_dir(BStr::new(element), "/s/p/lib".into());
     assert_eq!(of("$ORIGIN/../x//"), Some("/s/p/lib/../x/".into()));
     assert_eq!(of("/a/$HOME"), Some("/a/$HOME/".into()));

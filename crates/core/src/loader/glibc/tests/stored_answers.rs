@@ -1,5 +1,5 @@
-//! A loader that reads resolution notes: where it asks, and that nothing in a note stops the
-//! plain search. Package caches are tested with the carrier that makes them.
+//! Tests of a loader that reads resolution notes: their place in the search order, and the plain
+//! search after a bad note. Package caches are tested with the `ldcache` strategy.
 
 use super::*;
 use crate::elf::ObjectView;
@@ -16,10 +16,10 @@ fn noted(object: ObjectBuilder, note: &str) -> ObjectView {
     view
 }
 
-/// The probes with their sources, as `note:open:hit /path`.
-fn told(fs: &MemFs, environment: &Environment) -> Vec<String> {
+/// Formats the probes with their sources, as `note:open:hit /path`.
+fn sources(fs: &MemFs, environment: &Environment) -> Vec<String> {
     let line = |p: crate::probe::Probe| {
-        format!("{}:{}:{} {}", word(&p.source), word(&p.call), word(&p.outcome), p.path)
+        format!("{}:{}:{} {}", name(&p.source), name(&p.call), name(&p.outcome), p.path)
     };
     walk(fs, facts(41), environment).probes().map(line).collect()
 }
@@ -33,27 +33,27 @@ fn libraries() -> MemFs {
 fn a_note_is_read_after_library_path_and_before_runpath() {
     let object = noted(program().needed("liba.so").runpath("/s/a"), "liba.so\0=/s/b/liba.so\0\0");
     let fs = libraries().object("/bin/prog", object);
-    assert_eq!(told(&fs, &reading()), ["note:open:hit /s/b/liba.so"]);
-    assert_eq!(told(&fs, &Environment::default()), ["runpath:open:hit /s/a/liba.so"]);
+    assert_eq!(sources(&fs, &reading()), ["note:open:hit /s/b/liba.so"]);
+    assert_eq!(sources(&fs, &Environment::default()), ["runpath:open:hit /s/a/liba.so"]);
     let with_path = Environment { library_path: Some("/s/a".into()), ..reading() };
-    assert_eq!(told(&fs, &with_path), ["library-path:open:hit /s/a/liba.so"]);
+    assert_eq!(sources(&fs, &with_path), ["library-path:open:hit /s/a/liba.so"]);
 }
 
 #[test]
-fn a_note_stands_in_the_place_of_rpath() {
+fn a_note_is_read_in_the_place_of_rpath() {
     let object = noted(program().needed("liba.so").rpath("/s/n"), "liba.so\0=/s/b/liba.so\0\0");
     let fs = libraries().object("/bin/prog", object);
     let with_path = Environment { library_path: Some("/s/a".into()), ..reading() };
-    assert_eq!(told(&fs, &with_path), ["note:open:hit /s/b/liba.so"]);
+    assert_eq!(sources(&fs, &with_path), ["note:open:hit /s/b/liba.so"]);
 }
 
 #[test]
-fn hints_are_searched_in_their_place_and_a_miss_falls_through() {
+fn hints_are_searched_in_list_order_and_the_plain_search_follows_a_miss() {
     let note = "liba.so\0?/s/n:=/gone/liba.so\0\0";
     let object = noted(program().needed("liba.so").runpath("/s/n:/s/a"), note);
     let fs = libraries().object("/bin/prog", object);
     assert_eq!(
-        told(&fs, &reading()),
+        sources(&fs, &reading()),
         [
             "note:open:miss /s/n/liba.so",
             "note:stat:hit /s/n/",
@@ -84,7 +84,7 @@ fn nothing_in_a_note_stops_the_plain_search() {
 }
 
 #[test]
-fn what_is_loaded_answers_before_any_note() {
+fn a_loaded_object_answers_before_any_note() {
     let object = noted(program().needed("liba.so").needed("libq.so").runpath("/s/a"), "\0");
     let library = ObjectBuilder::library("libq.so").needed("liba.so").runpath("/s/a");
     let fs = libraries()
@@ -94,26 +94,26 @@ fn what_is_loaded_answers_before_any_note() {
 }
 
 #[test]
-fn origin_in_a_note_is_the_objects_own() {
+fn origin_in_a_note_is_that_of_the_notes_object() {
     let library = ObjectBuilder::library("libq.so").needed("liba.so").runpath("$ORIGIN");
     let fs = libraries()
         .object("/s/b/libq.so", noted(library, "liba.so\0=$ORIGIN/liba.so\0\0"))
         .object("/bin/prog", program().needed("libq.so").runpath("/s/b"));
     assert_eq!(
-        told(&fs, &reading()),
+        sources(&fs, &reading()),
         ["runpath:open:hit /s/b/libq.so", "note:open:hit /s/b/liba.so"]
     );
 }
 
 #[test]
-fn secure_mode_believes_no_note_outside_a_store() {
+fn secure_mode_ignores_a_note_outside_a_store() {
     let object = noted(program().needed("liba.so").runpath("/s/a"), "liba.so\0=/s/b/liba.so\0\0");
     let fs = libraries().object("/bin/prog", object);
     let secure = Environment { secure: true, ..reading() };
     assert_eq!(paths(&walk(&fs, facts(41), &secure)), ["/s/a/liba.so"]);
 }
 
-/// A program with this run path and note, and `/m`, a directory that may change.
+/// Makes a program with this run path and note, and a mutable directory `/m`.
 fn noted_program(run_path: &str, note: &str) -> MemFs {
     let object = noted(program().needed("liba.so").runpath(run_path), note);
     libraries().dir("/m").object("/bin/prog", object)
@@ -124,7 +124,7 @@ fn loaded_from(fs: &MemFs) -> String {
 }
 
 #[test]
-fn a_directory_that_may_change_and_is_not_on_the_list_declines_the_note() {
+fn a_note_that_leaves_out_a_mutable_directory_is_not_used() {
     let exact = "liba.so\0=/s/b/liba.so\0\0";
     for (run_path, note) in [
         ("/m:/s/b", exact),
@@ -139,14 +139,17 @@ fn a_directory_that_may_change_and_is_not_on_the_list_declines_the_note() {
         ("/m/x:/m:/s/b", "liba.so\0=/m/x/liba.so:=/s/b/liba.so\0\0"),
     ] {
         let fs = noted_program(run_path, note);
-        let told = told(&fs, &reading());
-        assert!(told.iter().all(|line| !line.starts_with("note:open:hit")), "{run_path}: {told:?}");
-        assert_eq!(told.last().unwrap().replace("//", "/"), "runpath:open:hit /s/b/liba.so");
+        let sources = sources(&fs, &reading());
+        assert!(
+            sources.iter().all(|line| !line.starts_with("note:open:hit")),
+            "{run_path}: {sources:?}"
+        );
+        assert_eq!(sources.last().unwrap().replace("//", "/"), "runpath:open:hit /s/b/liba.so");
     }
 }
 
 #[test]
-fn a_list_that_names_each_directory_that_may_change_answers() {
+fn a_note_that_lists_each_mutable_directory_is_used() {
     for (run_path, note) in [
         ("/m:/s/b", "liba.so\0?/m:=/s/b/liba.so\0\0"),
         ("/m/:/s/b", "liba.so\0?/m:=/s/b/liba.so\0\0"),
@@ -158,14 +161,18 @@ fn a_list_that_names_each_directory_that_may_change_answers() {
         ("/s/n:/m:/s/b", "liba.so\0?/s/n:?/m:=/s/b/liba.so\0\0"),
     ] {
         let fs = noted_program(run_path, note);
-        let told = told(&fs, &reading());
-        assert_eq!(told.last().unwrap(), "note:open:hit /s/b/liba.so", "{run_path}: {told:?}");
+        let sources = sources(&fs, &reading());
+        assert_eq!(
+            sources.last().unwrap(),
+            "note:open:hit /s/b/liba.so",
+            "{run_path}: {sources:?}"
+        );
         assert_eq!(loaded_from(&fs), "/s/b/liba.so");
     }
 }
 
 #[test]
-fn a_library_that_comes_later_is_found_by_the_plain_search() {
+fn a_library_added_after_the_note_is_found_by_the_plain_search() {
     let fs = noted_program("/m:/s/b", "liba.so\0=/s/b/liba.so\0\0");
     assert_eq!(loaded_from(&fs), "/s/b/liba.so");
     let fs = fs.object("/m/liba.so", ObjectBuilder::library("liba.so"));

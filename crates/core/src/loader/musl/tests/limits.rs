@@ -1,14 +1,13 @@
-//! Starts that no real program makes: the walk ends, in time and memory that stay
-//! within what the files are worth.
+//! Tests with crafted files: the walk ends, and its time and memory stay bounded.
 
 use super::*;
 
 #[test]
 fn an_endless_list_of_needed_strings_ends_the_walk() {
-    let program = (0..=Load::MAX_QUESTIONS).fold(program(), |program, _| program.needed("libc."));
+    let program = (0..=Load::MAX_RESOLUTIONS).fold(program(), |program, _| program.needed("libc."));
     let load = plain(&system(program));
     assert_eq!(load.stop, Some(Stop::TooManyProbes));
-    assert_eq!(load.resolutions.len(), Load::MAX_QUESTIONS);
+    assert_eq!(load.resolutions.len(), Load::MAX_RESOLUTIONS);
 }
 
 #[test]
@@ -22,7 +21,7 @@ fn a_run_path_grown_by_origin_ends_the_walk_before_it_fills_the_memory() {
 }
 
 #[test]
-fn directories_too_long_for_any_name_are_not_looked_at_for_each() {
+fn directories_too_long_for_any_name_are_skipped_once() {
     let run_path = format!("{}/s", ["/", "x".repeat(600).as_str(), ":"].concat().repeat(2_000));
     let program = (0..5_000)
         .fold(program().runpath(run_path), |program, index| program.needed(format!("x{index}.so")));
@@ -31,7 +30,7 @@ fn directories_too_long_for_any_name_are_not_looked_at_for_each() {
 }
 
 #[test]
-fn of_two_objects_of_one_short_name_the_first_loaded_answers() {
+fn the_first_loaded_of_two_objects_with_one_short_name_answers() {
     let prog = program().needed("/x/a.so").needed("a.so").needed("alias.so").needed("a.so");
     let fs = system(prog)
         .object("/x/a.so", library())
