@@ -1,45 +1,42 @@
-//! What is to change in one ELF file: the words between the carriers, which propose, and
-//! `becalm-rewrite`, which knows how to do it.
+//! The changes to one ELF file. A strategy proposes them, and `becalm-rewrite` makes them.
 
 use bstr::{BStr, BString};
 
-/// One step of a proposed change to one object. Strings are written as they are, DSTs
-/// unexpanded, without their NUL.
+/// One change to one object. Strings have no NUL, and their DSTs are not expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// The descriptor of the resolution note (`docs/note-format.md`); `None` takes the
-    /// note away.
+    /// Sets the descriptor of the resolution note (`docs/note-format.md`). `None` removes the note.
     ResolutionNote(Option<Vec<u8>>),
-    /// The run path; `None` takes it away.
+    /// Sets the run path. `None` removes it.
     RunPath {
-        /// Which entry holds it afterwards.
+        /// The dynamic entry that has the run path afterwards.
         kind: RunPathKind,
-        /// `:`-separated directories.
+        /// The directories, separated by `:`.
         value: Option<BString>,
     },
-    /// Each `DT_NEEDED` that reads `from` reads `to` afterwards; the file names of the
-    /// versions needed from it (`.gnu.version_r`) follow.
+    /// Replaces each `DT_NEEDED` of `from` by `to`, and the file names of the versions needed from
+    /// it (`.gnu.version_r`).
     ReplaceNeeded {
-        /// The needed string as it is.
+        /// The old needed string.
         from: BString,
-        /// The needed string as it is to be.
+        /// The new needed string.
         to: BString,
     },
-    /// A further `DT_NEEDED`, before the others, so that it is searched first.
+    /// Adds a `DT_NEEDED` before the others, so that the loader searches for it first.
     AddNeeded(BString),
-    /// Takes each `DT_NEEDED` of that name away.
+    /// Removes each `DT_NEEDED` of this name.
     RemoveNeeded(BString),
-    /// `DT_AUDIT`: audit modules, `:`-separated; `None` takes the entry away.
+    /// Sets `DT_AUDIT`, the audit modules separated by `:`. `None` removes the entry.
     Audit(Option<BString>),
-    /// `PT_INTERP`.
+    /// Sets `PT_INTERP`.
     Interpreter(BString),
-    /// `DT_SONAME`.
+    /// Sets `DT_SONAME`.
     Soname(BString),
 }
 
 impl Edit {
-    /// The elements of the path list that the edit writes: directories of a run path, audit
-    /// modules. Empty for other edits.
+    /// Returns the directories of a run path or the audit modules that the edit writes. Other edits
+    /// have none.
     pub fn listed(&self) -> impl Iterator<Item = &BStr> {
         let list = match self {
             Self::RunPath { value, .. } | Self::Audit(value) => value.as_ref(),
@@ -49,12 +46,12 @@ impl Edit {
     }
 }
 
-/// Which dynamic entry holds a run path.
+/// The dynamic entry of a run path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunPathKind {
-    /// The one that is there; `DT_RUNPATH` where there is none, or both.
+    /// The existing entry. `DT_RUNPATH` if the object has none, or both.
     Keep,
-    /// `DT_RPATH`, inherited by what the object loads.
+    /// `DT_RPATH`, which the objects loaded by this one inherit.
     Rpath,
     /// `DT_RUNPATH`.
     Runpath,

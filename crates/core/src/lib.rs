@@ -1,14 +1,12 @@
-//! becalm-core: what the dynamic loader would do, told without running it.
+//! becalm-core predicts the dynamic loader's search without running the loader.
 //!
-//! Pure: bytes and a [`fs::FileSystem`] in, probes and a closure out. No file is
-//! opened, no variable of the environment is read and no process is started here;
-//! `becalm-host` brings those.
+//! The crate is pure. Its input is bytes and a [`fs::FileSystem`], its output probes and a closure.
+//! It opens no file, reads no environment variable and starts no process; `becalm-host` does.
 //!
-//! The main path: [`closure::resolve`] → [`loader`] → [`search`] → [`fs`] and
-//! [`elf`], with every attempt recorded as a [`probe::Probe`] and counted by
-//! [`cost`]. [`record`] turns what real loaders said into the same probes,
-//! [`observe`] what a tracer saw. A [`strategy`] turns a closure into a plan, whose steps are
-//! [`edit::Edit`]s.
+//! The main path is [`closure::resolve`] → [`loader`] → [`search`] → [`fs`] and [`elf`]. Each attempt
+//! becomes a [`probe::Probe`], and [`cost`] counts them. [`record`] parses the same probes from the
+//! records of real loaders, and [`observe`] from those of a tracer. A [`strategy`] makes a plan from
+//! a closure, whose steps are [`edit::Edit`]s.
 
 #![forbid(unsafe_code)]
 

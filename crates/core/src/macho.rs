@@ -86,7 +86,7 @@ pub enum MachOError {
     /// No magic bytes of a thin or fat Mach-O file.
     #[error("not a Mach-O file")]
     NotMachO,
-    /// A structure lies outside the file or contradicts itself.
+    /// A structure is outside the file or contradicts itself.
     #[error("malformed Mach-O file: {0}")]
     Malformed(&'static str),
 }
@@ -147,7 +147,7 @@ pub fn is_macho(head: &[u8]) -> bool {
 ///
 /// # Errors
 /// [`MachOError::NotMachO`] without the magic bytes; [`MachOError::Malformed`] where
-/// a header, a slice or a load command lies outside what holds it, a name has no
+/// a header, a slice or a load command is outside what holds it, a name has no
 /// place in its command, or the commands of a slice exceed 4 MiB.
 pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<MachO, MachOError> {
     let head = data.read_bytes_at(0, 8).unwrap_or_default();
@@ -190,13 +190,13 @@ where
     R: ReadRef<'data>,
 {
     let file = MachOFatFile::<Fat>::parse(data)
-        .map_err(|_| MachOError::Malformed("its table of slices lies outside the file"))?;
+        .map_err(|_| MachOError::Malformed("its table of slices is outside the file"))?;
     let file_len = data.len().map_err(|()| MachOError::Malformed("its length is unknown"))?;
     let mut slices = Vec::new();
     for arch in file.arches() {
         let (offset, len) = arch.file_range();
         if offset.checked_add(len).is_none_or(|end| end > file_len) {
-            return Err(MachOError::Malformed("a slice lies outside the file"));
+            return Err(MachOError::Malformed("a slice is outside the file"));
         }
         slices.extend(slice_at(data, offset, len)?);
     }

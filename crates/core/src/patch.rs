@@ -1,27 +1,25 @@
-//! A change to the bytes of one file: what `becalm-rewrite` computes and `becalm-host`
-//! writes, neither of which knows the other.
+//! A change to the bytes of one file. `becalm-rewrite` computes it and `becalm-host` writes it.
 
-/// Ranges to write and the length the file is to have. The file's other bytes stay.
+/// The ranges to write and the new length of a file. Its other bytes stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patch {
     /// The ranges, in ascending order, none overlapping.
     pub writes: Vec<Write>,
-    /// Length of the file afterwards, in bytes.
+    /// The length of the file afterwards, in bytes.
     pub length: u64,
 }
 
 /// Bytes for one range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Where the range begins.
+    /// The start of the range.
     pub offset: u64,
-    /// What is to stand there.
+    /// The new bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Patch {
-    /// The file's bytes once the patch is applied to `old`, all in memory: for tests and
-    /// small files.
+    /// Applies the patch to `old` in memory, for tests and small files.
     #[must_use]
     pub fn applied_to(&self, old: &[u8]) -> Vec<u8> {
         let mut new = old.to_vec();

@@ -51,7 +51,7 @@ pub(crate) fn string_at<'data, R: ReadRef<'data>>(
     data: R,
     offset: u64,
 ) -> Result<&'data BStr, RewriteError> {
-    let broken = RewriteError::Malformed("a dynamic string lies outside the string table");
+    let broken = RewriteError::Malformed("a dynamic string is outside the string table");
     let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
     let (Some(table), Some(size)) = (dynamic.value(DT_STRTAB), dynamic.value(DT_STRSZ)) else {
         return Err(broken);

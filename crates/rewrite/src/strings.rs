@@ -51,7 +51,7 @@ impl<'data> Strings<'data> {
         image: &Image,
         data: R,
     ) -> Result<&'data [u8], RewriteError> {
-        let broken = RewriteError::Malformed("its dynamic string table lies outside the file");
+        let broken = RewriteError::Malformed("its dynamic string table is outside the file");
         let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
         let table = dynamic.value(DT_STRTAB).ok_or(broken.clone())?;
         let size = dynamic.value(DT_STRSZ).ok_or(broken.clone())?;

@@ -75,7 +75,7 @@ pub(crate) fn follow<'data, R: ReadRef<'data>>(
 }
 
 fn broken() -> RewriteError {
-    RewriteError::Malformed("its needed versions lie outside the file")
+    RewriteError::Malformed("its needed versions are outside the file")
 }
 
 /// The record of 16 bytes at an address, and where it stands in the file.

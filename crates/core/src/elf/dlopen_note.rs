@@ -1,39 +1,39 @@
-//! The JSON of `.note.dlopen` → [`DlopenEntry`]: which sonames an object may open
-//! while it runs (UAPI group specification "ELF Dlopen Metadata").
+//! Decodes the JSON of `.note.dlopen`: the sonames that an object may open with `dlopen` (UAPI
+//! group specification "ELF Dlopen Metadata").
 
 use bstr::BString;
 use serde::Deserialize;
 
-/// One feature and the libraries that bring it.
+/// One feature and its libraries.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct DlopenEntry {
-    /// Sonames, each an alternative to the others, best first.
+    /// The sonames of alternative libraries, best first.
     pub soname: Vec<String>,
-    /// Short name of the feature.
+    /// The short name of the feature.
     pub feature: Option<String>,
-    /// What the feature is for, in words.
+    /// A description of the feature.
     pub description: Option<String>,
-    /// How much the object wants it.
+    /// The importance of the feature.
     #[serde(default)]
     pub priority: Priority,
 }
 
-/// How much an object wants a library it opens while it runs.
+/// The importance of a library that an object opens with `dlopen`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
-    /// The object is of no use without it.
+    /// The object does not work without it.
     Required,
-    /// For rarely used features.
+    /// Only rarely used features need it.
     Suggested,
-    /// The default where a note names none, or one that is not known here.
+    /// The default, also for a missing or an unknown value.
     #[default]
     #[serde(other)]
     Recommended,
 }
 
-/// The entries of the notes of one object ([`super::Notes::dlopen`]) in order. Text
-/// that is no JSON array, and elements without a list of sonames, are passed over.
+/// Decodes the notes of one object ([`super::Notes::dlopen`]). Text that is not a JSON array is
+/// skipped, and so are elements without a list of sonames.
 #[must_use]
 pub fn dlopen_entries(notes: &[BString]) -> Vec<DlopenEntry> {
     notes
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_text_and_elements_are_passed_over() {
+    fn malformed_text_and_elements_are_skipped() {
         assert_eq!(entries("not json"), []);
         assert_eq!(entries(r#"{"soname":["a"]}"#), []);
         assert_eq!(entries("\u{0}"), []);

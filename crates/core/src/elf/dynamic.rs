@@ -1,5 +1,5 @@
-//! `PT_DYNAMIC` → [`Dynamic`], read where a loader would find it: at its address in
-//! the memory that the `PT_LOAD`s make.
+//! Parses `PT_DYNAMIC` at its address in memory, as a loader does. The `PT_LOAD`s define the
+//! memory.
 
 use bstr::{BString, ByteSlice};
 use object::Endianness;
@@ -11,27 +11,27 @@ use super::parse::Segment;
 use super::source::Source;
 use super::{Class, Dependency, DependencyKind, Dynamic, ElfError};
 
-/// What one string costs beside its bytes, as a share of the file's budget: keeps
-/// the number of dependencies of a hostile file in the hundred thousands.
+/// The cost of one string besides its bytes, taken from the file's budget. It limits a hostile file
+/// to some hundred thousand dependencies.
 const STRING_COST: u64 = 64;
 
-/// The image that the `PT_LOAD`s make, before relocation.
+/// The memory image of the `PT_LOAD`s, before relocation.
 ///
-/// Byte for byte, not page for page: what a loader maps beside a segment because
-/// mappings are whole pages is not here.
+/// A loader maps whole pages and thus bytes before and after a segment. The image has only the
+/// bytes of the segments.
 pub(super) struct Memory {
     loads: Vec<Segment>,
     address_mask: u64,
 }
 
-/// Where an address lies in the file.
+/// The position of an address in the file.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// Offset in the file.
     offset: u64,
-    /// How many bytes from there belong to the segment and the file.
+    /// The number of bytes from there on that are in the segment and in the file.
     in_file: u64,
-    /// True where zeros follow them (`p_memsz` above `p_filesz`).
+    /// True if zeros follow them (`p_memsz` above `p_filesz`).
     zeros_after: bool,
 }
 
@@ -45,20 +45,21 @@ impl Memory {
         Self { loads, address_mask }
     }
 
-    /// The segments, in the order of the program headers.
+    /// Returns the segments in the order of the program headers.
     pub(super) fn loads(&self) -> &[Segment] {
         &self.loads
     }
 
-    /// Offset of `address` in the file, and how many bytes of the segment follow there in the file.
+    /// Returns the offset of `address` in the file, and the number of bytes from there to the end
+    /// of the segment in the file.
     pub(super) fn file_range(&self, address: u64) -> Option<(u64, u64)> {
         let place = self.locate(address & self.address_mask)?;
         Some((place.offset, place.in_file))
     }
 
-    /// The place of `address`; the last segment wins, since each is mapped over
-    /// those before it.
+    /// Finds the position of `address`.
     fn locate(&self, address: u64) -> Option<Place> {
+        // `_dl_map_segments` maps each segment over those before it: the last one wins.
         self.loads.iter().rev().find_map(|load| {
             let into = address.checked_sub(load.vaddr)?;
             if into >= load.memsz.max(load.filesz) {
@@ -73,11 +74,10 @@ impl Memory {
     }
 }
 
-/// Reads the entries, then the strings they name.
+/// Parses the entries, then the strings that they name.
 ///
-/// A loader reads at `p_vaddr`, so that is followed first; `p_offset` and
-/// `p_filesz` count where no `PT_LOAD` covers the address. The end is `DT_NULL` or
-/// the end of the bytes: a loader bounds itself by `DT_NULL` alone.
+/// A loader reads at `p_vaddr`. `p_offset` and `p_filesz` are used only if no `PT_LOAD` covers this
+/// address. The table ends at `DT_NULL`, as for a loader, or at the end of the bytes.
 pub(super) fn read<'data, Elf, R>(
     source: &mut Source<'data, R>,
     endian: Endianness,
@@ -113,7 +113,7 @@ where
     Ok(dynamic)
 }
 
-/// What the entries say, strings still as offsets into the string table.
+/// The values of the entries, with the strings as offsets in the string table.
 #[derive(Default)]
 struct Entries {
     string_table: Option<u64>,
@@ -129,9 +129,8 @@ struct Entries {
 }
 
 impl Entries {
-    /// Takes one entry; a later one of the same tag replaces an earlier one, but
-    /// for the dependencies, which add up.
-    fn take(&mut self, tag: DynamicTag, value: u64) {
+    /// Adds one entry. It replaces an earlier one with the same tag, except for dependencies.
+    fn add(&mut self, tag: DynamicTag, value: u64) {
         match tag {
             elf::DT_NEEDED => self.dependencies.push((DependencyKind::Needed, value)),
             elf::DT_FILTER => self.dependencies.push((DependencyKind::Filter, value)),
@@ -167,20 +166,20 @@ where
             .offset
             .checked_add(index * size)
             .and_then(|offset| source.structure::<Elf::Dyn>(offset))
-            .ok_or(ElfError::Malformed("its dynamic section lies outside the file"))?;
+            .ok_or(ElfError::Malformed("its dynamic section is outside the file"))?;
         let tag = entry.tag(endian);
         if tag == elf::DT_NULL {
             break;
         }
-        entries.take(tag, entry.val(endian));
+        entries.add(tag, entry.val(endian));
     }
     Ok(entries)
 }
 
 /// The strings of the dynamic section.
 ///
-/// `DT_STRSZ` is not looked at, as glibc does not: a string runs to its NUL, within
-/// the segment it starts in.
+/// `DT_STRSZ` is ignored, as glibc ignores it. A string ends at its NUL, which must be in the same
+/// segment.
 struct Strings<'a, 'data, R> {
     source: &'a mut Source<'data, R>,
     memory: &'a Memory,
@@ -188,16 +187,17 @@ struct Strings<'a, 'data, R> {
 }
 
 impl<'data, R: ReadRef<'data>> Strings<'_, 'data, R> {
-    /// The string at `at` of the string table; the sum wraps as an address does.
+    /// Reads the string at offset `at` of the string table.
     fn get(&mut self, at: u64) -> Result<BString, ElfError> {
         let table =
             self.table.ok_or(ElfError::Malformed("its dynamic section has no DT_STRTAB"))?;
-        // Looking the address up costs a step a segment.
+        // The search for the address takes one step for each segment.
         self.source.spend(STRING_COST + self.memory.loads.len() as u64)?;
+        // The sum wraps like an address of the loader.
         let place = self
             .memory
             .locate(table.wrapping_add(at) & self.memory.address_mask)
-            .ok_or(ElfError::Malformed("a dynamic string lies outside its segments"))?;
+            .ok_or(ElfError::Malformed("a dynamic string is outside its segments"))?;
         self.read(place)
     }
 
@@ -209,7 +209,7 @@ impl<'data, R: ReadRef<'data>> Strings<'_, 'data, R> {
                 .source
                 .rest_of_block(offset, left)
                 .filter(|bytes| !bytes.is_empty())
-                .ok_or(ElfError::Malformed("a dynamic string lies outside the file"))?;
+                .ok_or(ElfError::Malformed("a dynamic string is outside the file"))?;
             let end = bytes.find_byte(0);
             let part = &bytes[..end.unwrap_or(bytes.len())];
             self.source.spend(part.len() as u64)?;

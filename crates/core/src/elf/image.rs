@@ -1,5 +1,5 @@
-//! The bytes of an object by their address in memory: what symbol tables, relocations and other
-//! structures that `PT_DYNAMIC` names are read through.
+//! Reads the bytes of an object by their address in memory, for symbol tables, relocations and the
+//! other structures that `PT_DYNAMIC` names.
 
 use std::marker::PhantomData;
 
@@ -13,7 +13,7 @@ use super::parse::{Segment, dynamic_segment, endianness, ident, segments};
 use super::source::Source;
 use super::{Class, ElfError, Endian, Ident};
 
-/// Entries read of one `PT_DYNAMIC` at most; real ones have some thirty.
+/// The limit on the entries of one `PT_DYNAMIC`. A real one has about thirty.
 const MAX_ENTRIES: u64 = 1 << 16;
 
 /// Bytes of one table at most. The largest real ones, of browsers, have a tenth of it.
@@ -50,29 +50,29 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
         Ok(Self { ident, source, memory, dynamic, marker: PhantomData })
     }
 
-    /// The identification and machine fields.
+    /// Returns the identification and machine fields.
     #[must_use]
     pub fn ident(&self) -> Ident {
         self.ident
     }
 
-    /// The number reader of the object's class and byte order.
+    /// Returns the number reader for the object's class and byte order.
     #[must_use]
     pub fn words(&self) -> Words {
         Words { class: self.ident.class, endian: self.ident.endian }
     }
 
-    /// Address and size of `PT_DYNAMIC`.
+    /// Returns the address and size of `PT_DYNAMIC`.
     #[must_use]
     pub fn dynamic(&self) -> Option<(u64, u64)> {
         self.dynamic.map(|segment| (segment.vaddr, segment.filesz))
     }
 
-    /// The entries of `PT_DYNAMIC` up to `DT_NULL`, as tag and value.
+    /// Reads the entries of `PT_DYNAMIC` up to `DT_NULL`, as tag and value.
     ///
     /// # Errors
-    /// Returns [`ElfError::Malformed`] if an entry lies outside the file, or if there are more
-    /// than 65,536.
+    /// Returns [`ElfError::Malformed`] if an entry is outside the file, or if there are more than
+    /// 65,536.
     pub fn dynamic_entries(&self) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
         match self.ident.class {
             Class::Elf32 => self.entries::<FileHeader32<Endianness>>(),
@@ -83,7 +83,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     fn entries<Elf: FileHeader<Endian = Endianness>>(
         &self,
     ) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
-        let outside = ElfError::Malformed("its dynamic section lies outside the file");
+        let outside = ElfError::Malformed("its dynamic section is outside the file");
         let Some(segment) = self.dynamic else { return Ok(Vec::new()) };
         let (offset, in_file) = match self.memory.file_range(segment.vaddr) {
             Some(range) => range,
@@ -109,14 +109,14 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
         Ok(entries)
     }
 
-    /// How many bytes of the file follow `address` in its segment.
+    /// Returns the number of bytes in the file from `address` to the end of its segment.
     #[must_use]
     pub fn bytes_after(&self, address: u64) -> u64 {
         self.memory.file_range(address).map_or(0, |(_, in_file)| in_file)
     }
 
-    /// `size` bytes at `address`; `None` unless they are all in one segment and in the file, and
-    /// for more than 256 MiB.
+    /// Reads `size` bytes at `address`. Returns `None` unless they are all in one segment and in the
+    /// file, and for more than 256 MiB.
     #[must_use]
     pub fn bytes(&self, address: u64, size: u64) -> Option<&'data [u8]> {
         let (offset, in_file) = self.memory.file_range(address)?;
@@ -126,13 +126,13 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
         self.source.bytes(offset, size)
     }
 
-    /// The segments (`PT_LOAD`) as address and bytes in the file.
+    /// Returns the address of each `PT_LOAD` and its number of bytes in the file.
     pub fn segments(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.memory.loads().iter().map(|load| (load.vaddr, load.filesz))
     }
 }
 
-/// Numbers of a class and byte order.
+/// Reads numbers of a class and byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
     /// `EI_CLASS`.
@@ -142,7 +142,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Bytes of an address.
+    /// Returns the size of an address in bytes.
     #[must_use]
     pub fn size(self) -> usize {
         match self.class {
@@ -151,7 +151,7 @@ impl Words {
         }
     }
 
-    /// The 16-bit number at `at`.
+    /// Reads the 16-bit number at `at`.
     #[must_use]
     pub fn half(self, bytes: &[u8], at: usize) -> Option<u16> {
         let raw = bytes.get(at..)?.first_chunk()?;
@@ -161,7 +161,7 @@ impl Words {
         })
     }
 
-    /// The 32-bit number at `at`.
+    /// Reads the 32-bit number at `at`.
     #[must_use]
     pub fn word(self, bytes: &[u8], at: usize) -> Option<u32> {
         let raw = bytes.get(at..)?.first_chunk()?;
@@ -171,7 +171,7 @@ impl Words {
         })
     }
 
-    /// The 64-bit number at `at`.
+    /// Reads the 64-bit number at `at`.
     #[must_use]
     pub fn double(self, bytes: &[u8], at: usize) -> Option<u64> {
         let raw = bytes.get(at..)?.first_chunk()?;
@@ -181,7 +181,7 @@ impl Words {
         })
     }
 
-    /// The address-sized number at `at`.
+    /// Reads the address-sized number at `at`.
     #[must_use]
     pub fn address(self, bytes: &[u8], at: usize) -> Option<u64> {
         match self.class {

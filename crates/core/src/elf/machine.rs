@@ -1,15 +1,15 @@
-//! `e_machine` → the names people use.
+//! The usual names of machines.
 
 use object::elf::{self, Machine};
 
 use super::{Class, Endian, Ident};
 
-/// `EF_MIPS_ABI2` of `e_flags`: the n32 ABI, 64-bit registers in `ELFCLASS32`.
+/// `EF_MIPS_ABI2` of `e_flags`: the n32 ABI, which has 64-bit registers in `ELFCLASS32`.
 const EF_MIPS_ABI2: u32 = 0x20;
 
 impl Ident {
-    /// Name of the machine with class and byte order considered, as `uname -m` and
-    /// GNU triples have it: `x86_64`, `x32`, `ppc64le`, `mipsel`, `s390x`.
+    /// Returns the name of the machine, class and byte order as in `uname -m` and GNU triples:
+    /// `x86_64`, `x32`, `ppc64le`, `mipsel`, `s390x`.
     #[must_use]
     pub fn machine_name(&self) -> &'static str {
         use Class::{Elf32, Elf64};
@@ -45,8 +45,8 @@ impl Ident {
     }
 }
 
-/// Name of an `e_machine` value in its most common class and byte order;
-/// [`Ident::machine_name`] considers those. `unknown` for one not in the table.
+/// Returns the name of an `e_machine` value in its most common class and byte order, or `unknown`.
+/// [`Ident::machine_name`] considers class and byte order.
 #[must_use]
 pub fn machine_name(machine: u16) -> &'static str {
     match Machine(machine) {
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_considers_class_and_byte_order() {
+    fn the_name_depends_on_class_and_byte_order() {
         use Class::{Elf32, Elf64};
         use Endian::{Big, Little};
         for (machine, class, endian, flags, name) in [

@@ -1,8 +1,8 @@
-//! ELF bytes → [`ObjectView`], the way a loader reads them: through the program
-//! headers and `PT_DYNAMIC`, never through sections.
+//! Parses ELF files as a loader does: through the program headers and `PT_DYNAMIC`, never through
+//! sections.
 //!
-//! [`parse`] is the way in; [`ident`] reads the header alone. The descriptors in
-//! [`Notes`] are decoded by [`resolution_note`] and [`dlopen_note`].
+//! [`parse`] makes an [`ObjectView`] from the bytes of a file, and [`ident`] reads the header only.
+//! [`resolution_note`] and [`dlopen_note`] decode the descriptors in [`Notes`].
 
 mod dynamic;
 mod image;
@@ -27,33 +27,32 @@ pub use image::{Image, Words};
 pub use machine::machine_name;
 pub use parse::{Head, head, ident, parse};
 
-/// What a loader, and becalm, needs to know of one object.
+/// The parts of one ELF file that a loader or becalm uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectView {
     /// The identification and machine fields of the ELF header.
     pub ident: Ident,
-    /// True where there is a `PT_LOAD`; a loader refuses an object without one.
+    /// True if there is a `PT_LOAD`. A loader refuses an object without one.
     pub has_load: bool,
     /// `PT_INTERP`, without its NUL.
     pub interpreter: Option<BString>,
-    /// Why the kernel refuses to start the object by its `PT_INTERP`, if it does. Loaders
-    /// never read that segment of a library.
+    /// The reason why the kernel rejects the `PT_INTERP`, if it does. A loader does not read the
+    /// `PT_INTERP` of a library.
     pub interpreter_fault: Option<&'static str>,
-    /// `PT_DYNAMIC`; absent in a static program.
+    /// `PT_DYNAMIC`. A static program has none.
     pub dynamic: Option<Dynamic>,
     /// `NT_GNU_BUILD_ID`.
     pub build_id: Option<Vec<u8>>,
     /// `PT_TLS`.
     pub tls: Option<Tls>,
-    /// Notes that becalm reads.
+    /// The notes that becalm reads.
     pub notes: Notes,
 }
 
 impl ObjectView {
-    /// True where the kernel alone starts it: a program that names no interpreter
-    /// (`ET_EXEC`, a static PIE, or a position-independent image without
-    /// `PT_DYNAMIC`). A loader and a library are not static: they have a
-    /// `PT_DYNAMIC` that does not claim to be a program.
+    /// Returns true for a program that the kernel starts without a loader: one without an
+    /// interpreter that is `ET_EXEC`, a static PIE, or a position-independent image without
+    /// `PT_DYNAMIC`. A loader and a library are not static: their `PT_DYNAMIC` lacks `DF_1_PIE`.
     #[must_use]
     pub fn is_static(&self) -> bool {
         let starts_alone = match self.ident.e_type {
@@ -64,23 +63,23 @@ impl ObjectView {
         starts_alone && self.interpreter.is_none() && self.interpreter_fault.is_none()
     }
 
-    /// True where it can be started: it names an interpreter, is `ET_EXEC`, or says
+    /// Returns true for an object that can be started: it has an interpreter, is `ET_EXEC`, or has
     /// `DF_1_PIE`. A library with an interpreter (`libc.so.6`) counts.
     #[must_use]
     pub fn is_program(&self) -> bool {
         self.interpreter.is_some() || self.ident.e_type == ET_EXEC || self.has_flag_1(DF_1_PIE)
     }
 
-    /// True for an object that was linked as a library, whether or not it names an
-    /// interpreter (`libc.so.6` does): position-independent, and neither `DF_1_PIE` nor
-    /// `DT_DEBUG` marks it as a program.
+    /// Returns true for an object that was linked as a library, even if it has an interpreter like
+    /// `libc.so.6`. It is position-independent and has neither `DF_1_PIE` nor `DT_DEBUG`.
     #[must_use]
     pub fn is_library(&self) -> bool {
         let marked = self.dynamic.as_ref().is_none_or(|dynamic| dynamic.has_debug);
         self.ident.e_type == ET_DYN && !marked && !self.has_flag_1(DF_1_PIE)
     }
 
-    /// The `DT_NEEDED` strings in order, unexpanded; filters are left out.
+    /// Returns the `DT_NEEDED` strings in order, their DSTs not expanded. `DT_FILTER` and
+    /// `DT_AUXILIARY` are left out.
     pub fn needed(&self) -> impl Iterator<Item = &BStr> {
         self.dynamic
             .iter()
@@ -131,18 +130,18 @@ pub enum Endian {
     Big,
 }
 
-/// `PT_DYNAMIC`, read up to `DT_NULL`.
+/// The entries of `PT_DYNAMIC` up to `DT_NULL`.
 ///
-/// Of a tag that may stand once and stands twice, the last counts, as in glibc
-/// 2.36 `elf/get-dynamic-info.h` `elf_get_dynamic_info` and musl `decode_vec`.
+/// If a tag occurs twice, the last entry counts, as in `elf_get_dynamic_info` (glibc 2.36
+/// `elf/get-dynamic-info.h`) and in musl's `decode_vec`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dynamic {
-    /// `DT_NEEDED`, `DT_FILTER` and `DT_AUXILIARY` in the order of the section,
-    /// which is the order in which a loader follows them.
+    /// `DT_NEEDED`, `DT_FILTER` and `DT_AUXILIARY` in the order of the section. A loader follows
+    /// them in this order.
     pub dependencies: Vec<Dependency>,
     /// `DT_SONAME`.
     pub soname: Option<BString>,
-    /// `DT_RPATH`, present even where `DT_RUNPATH` makes the loader ignore it.
+    /// `DT_RPATH`, even if the loader ignores it because of `DT_RUNPATH`.
     pub rpath: Option<BString>,
     /// `DT_RUNPATH`.
     pub runpath: Option<BString>,
@@ -154,16 +153,16 @@ pub struct Dynamic {
     pub flags: u64,
     /// `DT_FLAGS_1` (`DF_1_*`).
     pub flags_1: u64,
-    /// True with a `DT_DEBUG`: link editors write it into programs only.
+    /// True if there is a `DT_DEBUG`, which link editors write into programs only.
     pub has_debug: bool,
 }
 
 /// One dependency entry of the dynamic section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {
-    /// Which tag it came from.
+    /// The tag.
     pub kind: DependencyKind,
-    /// The string, unexpanded.
+    /// The string, its DSTs not expanded.
     pub name: BString,
 }
 
@@ -172,9 +171,9 @@ pub struct Dependency {
 pub enum DependencyKind {
     /// `DT_NEEDED`.
     Needed,
-    /// `DT_FILTER`: must be there.
+    /// `DT_FILTER`. The loader fails if the object is missing.
     Filter,
-    /// `DT_AUXILIARY`: used where it is there.
+    /// `DT_AUXILIARY`. The loader continues if the object is missing.
     Auxiliary,
 }
 
@@ -187,34 +186,34 @@ pub struct Tls {
     pub align: u64,
 }
 
-/// Notes that becalm reads, as raw descriptors.
+/// The descriptors of the notes that becalm reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// The resolution note: owner `NixOS`, type 0x63a86cb6.
     pub resolution: Option<Vec<u8>>,
-    /// `.note.dlopen`: owner `FDO`, type 0x407c0c0a, JSON text, one a note.
+    /// `.note.dlopen`: owner `FDO`, type 0x407c0c0a. The JSON text of each note.
     pub dlopen: Vec<BString>,
 }
 
-/// `ET_EXEC` of `e_type`: a program linked to fixed addresses.
-pub const ET_EXEC: u16 = 2;
-/// `ET_DYN` of `e_type`: a library, or a position-independent program.
-pub const ET_DYN: u16 = 3;
+/// `ET_EXEC` as a plain number: a program linked to fixed addresses.
+pub const ET_EXEC: u16 = object::elf::ET_EXEC.0;
+/// `ET_DYN` as a plain number: a library, or a position-independent program.
+pub const ET_DYN: u16 = object::elf::ET_DYN.0;
 /// `DF_STATIC_TLS` of `DT_FLAGS`.
 pub const DF_STATIC_TLS: u64 = 0x10;
-/// `DF_1_NODEFLIB` of `DT_FLAGS_1`: no loader cache entry of a system directory,
-/// no system directory.
+/// `DF_1_NODEFLIB` of `DT_FLAGS_1`: the loader searches no system directory for this object and
+/// takes no answer in one from the loader cache.
 pub const DF_1_NODEFLIB: u64 = 0x800;
-/// `DF_1_PIE` of `DT_FLAGS_1`: a position-independent executable, not a library.
+/// `DF_1_PIE` of `DT_FLAGS_1`: a position-independent program.
 pub const DF_1_PIE: u64 = 0x0800_0000;
 
-/// Why bytes are no object.
+/// Returned if the bytes of a file are not a valid ELF file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ElfError {
     /// The file does not start with `\x7fELF`.
     #[error("not an ELF file")]
     NotElf,
-    /// A structure lies outside the file or contradicts itself.
+    /// A structure is outside the file or invalid.
     #[error("malformed ELF file: {0}")]
     Malformed(&'static str),
     /// The file could not be read.

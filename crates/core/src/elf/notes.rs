@@ -1,8 +1,8 @@
-//! `PT_NOTE` → the notes that becalm reads. The layout is the gABI's ("Note
-//! Section"): three 32-bit words, the owner, the descriptor, each padded.
+//! Reads notes from a `PT_NOTE`. The layout is that of the gABI ("Note Section"): three 32-bit
+//! words, the owner and the descriptor, with padding after both.
 //!
-//! A loader ignores notes that it cannot read, so nothing here is an error but a
-//! file whose notes are beyond all measure.
+//! A loader ignores malformed notes, and so does this module. Only notes of more than the file's
+//! budget are an error.
 
 use bstr::BString;
 use object::read::ReadRef;
@@ -11,15 +11,15 @@ use super::parse::Segment;
 use super::source::Source;
 use super::{ElfError, Endian, ObjectView};
 
-/// `NT_GNU_BUILD_ID`, owner `GNU`.
-const NT_GNU_BUILD_ID: u32 = 3;
+/// `NT_GNU_BUILD_ID` as a plain number, owner `GNU`.
+const NT_GNU_BUILD_ID: u32 = object::elf::NT_GNU_BUILD_ID.0;
 /// The type of a resolution note, owner `NixOS`.
 const NT_RESOLUTION: u32 = 0x63a8_6cb6;
 /// The type of an FDO dlopen note, owner `FDO` (UAPI group, "ELF Dlopen Metadata").
 const NT_FDO_DLOPEN: u32 = 0x407c_0c0a;
 
-/// Adds the notes of one `PT_NOTE` to the view. Of a build id and a resolution note
-/// the first counts.
+/// Adds the notes of one `PT_NOTE` to the view. The first build id and the first resolution note
+/// count.
 pub(super) fn read<'data, R: ReadRef<'data>>(
     view: &mut ObjectView,
     source: &mut Source<'data, R>,
@@ -43,7 +43,7 @@ pub(super) fn read<'data, R: ReadRef<'data>>(
     Ok(())
 }
 
-/// The descriptor without the NULs at its end.
+/// Removes the NULs at the end of a descriptor.
 fn text(descriptor: &[u8]) -> BString {
     let end = descriptor.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     BString::from(&descriptor[..end])
@@ -55,7 +55,7 @@ struct Note<'data> {
     descriptor: &'data [u8],
 }
 
-/// The notes of a segment, up to the first that does not fit.
+/// The notes of a segment up to the first that does not fit.
 struct Walk<'data> {
     bytes: &'data [u8],
     align: usize,

@@ -1,5 +1,5 @@
-//! The ELF header and the program headers → [`ObjectView`]; [`super::dynamic`] and
-//! [`super::notes`] read what they point to.
+//! Parses the ELF header and the program headers. [`super::dynamic`] and [`super::notes`] parse the
+//! segments.
 
 use bstr::{BString, ByteSlice};
 use object::Endianness;
@@ -13,7 +13,7 @@ use super::dynamic::{self, Memory};
 use super::source::Source;
 use super::{Class, ET_DYN, ET_EXEC, ElfError, Endian, Ident, Notes, ObjectView, Tls, notes};
 
-/// `PATH_MAX`: the longest `PT_INTERP` that the kernel takes, NUL included.
+/// `PATH_MAX`: the kernel's limit on the size of `PT_INTERP`, NUL included.
 const INTERPRETER_MAX: u64 = 4096;
 
 /// One program header, widened to 64 bits.
@@ -27,21 +27,22 @@ pub(super) struct Segment {
     pub(super) align: u64,
 }
 
-/// Reads an object the way a loader would, sections left alone.
+/// Parses an object as a loader does, without its sections.
 ///
-/// Only the ranges needed are read, most of them as aligned blocks of 4 KiB, so
-/// `data` may be an `object::ReadCache` over a file. An object that a loader never
-/// maps (`ET_REL`, `ET_CORE`) gives a view of its header alone. What a loader would
-/// refuse later, by its own rules (class, machine, `e_version`, alignment), is
-/// *not* checked here.
+/// Only the needed ranges are read, most of them as aligned blocks of 4 KiB. `data` may therefore be
+/// an `object::ReadCache` over a file. The view of an object that a loader never maps (`ET_REL`,
+/// `ET_CORE`) has its header only. The rules by which a loader refuses a file later (class, machine,
+/// `e_version`, alignment) are *not* checked here.
+///
+/// Malformed notes are skipped. A note outside every `PT_NOTE` is not found, even if a section has
+/// it, as for the GNU build id of Go's linker.
 ///
 /// # Errors
-/// [`ElfError::NotElf`] without the magic bytes; [`ElfError::Malformed`] where the
-/// header is truncated, the program headers are not of the expected size, more than
-/// 65,534 or outside the file, or where `PT_DYNAMIC` or one of its strings cannot be
-/// read, or where its strings and notes exceed 16 MiB. A malformed `PT_INTERP` is
-/// [`ObjectView::interpreter_fault`]. Malformed notes are passed over, and a note that no `PT_NOTE` covers is not found, section
-/// or not (Go's linker leaves the GNU build id so).
+/// Returns [`ElfError::NotElf`] if the file lacks the magic bytes. Returns [`ElfError::Malformed`]
+/// if the header is truncated, if the program headers have an unexpected size, are more than
+/// 65,534 or are outside the file, if `PT_DYNAMIC` or one of its strings cannot be read, or if the
+/// strings and notes exceed 16 MiB. A malformed `PT_INTERP` is not an error but
+/// [`ObjectView::interpreter_fault`].
 pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> {
     let mut source = Source::new(data)?;
     let head = source.bytes(0, source.len().min(64)).unwrap_or_default();
@@ -68,7 +69,7 @@ pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> 
     Ok(view)
 }
 
-/// What the kernel looks at to start a program, from the first bytes of the file.
+/// The parts of a file's first bytes that the kernel reads to start a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The identification and machine fields.
@@ -77,8 +78,8 @@ pub struct Head {
     pub interpreter: Option<(u64, u64)>,
 }
 
-/// The header and the interpreter's place from the first bytes of a file, where linkers put the
-/// program headers; `None` if these are not an ELF header and all program headers.
+/// Parses the header and finds `PT_INTERP` in the first bytes of a file, where linkers put the
+/// program headers. Returns `None` if the bytes are not an ELF header and all program headers.
 #[must_use]
 pub fn head(bytes: &[u8]) -> Option<Head> {
     fn interpreter<H: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<Option<(u64, u64)>> {
@@ -96,8 +97,8 @@ pub fn head(bytes: &[u8]) -> Option<Head> {
     Some(Head { ident, interpreter })
 }
 
-/// The identification and machine fields from the first bytes of a file; 52 of them
-/// suffice. `None` without the magic bytes, a known class and a known byte order.
+/// Parses the identification and machine fields in the first bytes of a file; 52 bytes are enough.
+/// Returns `None` if the magic bytes are missing or the class or byte order is unknown.
 #[must_use]
 pub fn ident(head: &[u8]) -> Option<Ident> {
     if !head.starts_with(b"\x7fELF") {
@@ -140,7 +141,7 @@ pub fn ident(head: &[u8]) -> Option<Ident> {
     })
 }
 
-/// Everything the program headers lead to.
+/// Fills in the fields of a view from the program headers and their segments.
 fn fill<'data, Elf, R>(view: &mut ObjectView, source: &mut Source<'data, R>) -> Result<(), ElfError>
 where
     Elf: FileHeader<Endian = Endianness>,
@@ -171,8 +172,7 @@ pub(super) fn endianness(endian: Endian) -> Endianness {
     }
 }
 
-/// The program header table. `PN_XNUM`, which only core files use, is refused: no
-/// loader looks into section 0 for a count.
+/// Parses the program header table.
 pub(super) fn segments<'data, Elf, R>(
     source: &Source<'data, R>,
     endian: Endianness,
@@ -187,6 +187,7 @@ where
     if count == 0 {
         return Ok(Vec::new());
     }
+    // Only core files use `PN_XNUM`. No loader reads the count in section 0.
     if count == PN_XNUM {
         return Err(ElfError::Malformed("it has more program headers than a loader reads"));
     }
@@ -194,7 +195,7 @@ where
     if usize::from(header.e_phentsize(endian)) != entry {
         return Err(ElfError::Malformed("its program headers are not of the expected size"));
     }
-    let outside = ElfError::Malformed("its program headers lie outside the file");
+    let outside = ElfError::Malformed("its program headers are outside the file");
     let size = u64::from(count) * entry as u64;
     let bytes = source.bytes(header.e_phoff(endian).into(), size).ok_or(outside.clone())?;
     let (table, _) = pod::slice_from_bytes::<Elf::ProgramHeader>(bytes, usize::from(count))
@@ -213,9 +214,9 @@ fn segment<P: ProgramHeader<Endian = Endianness>>(entry: &P, endian: Endianness)
     }
 }
 
-/// The first `PT_INTERP`, by the kernel's rules (Linux `fs/binfmt_elf.c`
-/// `load_elf_binary`): 2 to 4096 bytes, the last a NUL. The error says which rule it
-/// breaks; the kernel then fails with `ENOEXEC`, or with `EIO` if the file is too short.
+/// Reads the first `PT_INTERP` by the kernel's rules (Linux `fs/binfmt_elf.c` `load_elf_binary`): it
+/// has 2 to 4096 bytes and the last one is a NUL. The error names the broken rule. The kernel fails
+/// with `ENOEXEC` then, or with `EIO` if the file is too short.
 fn interpreter<'data, R: ReadRef<'data>>(
     source: &Source<'data, R>,
     segments: &[Segment],
@@ -225,9 +226,8 @@ fn interpreter<'data, R: ReadRef<'data>>(
     if !(2..=INTERPRETER_MAX).contains(&segment.filesz) {
         return Err("its PT_INTERP is empty or longer than 4096 bytes");
     }
-    let bytes = source
-        .bytes(segment.offset, segment.filesz)
-        .ok_or("its PT_INTERP lies outside the file")?;
+    let bytes =
+        source.bytes(segment.offset, segment.filesz).ok_or("its PT_INTERP is outside the file")?;
     if bytes.last() != Some(&0) {
         return Err("its PT_INTERP does not end in a NUL");
     }
@@ -235,15 +235,15 @@ fn interpreter<'data, R: ReadRef<'data>>(
     Ok(Some(path.into()))
 }
 
-/// The last `PT_TLS` that is not empty, as glibc 2.36 `elf/dl-load.c`
-/// `_dl_map_object_from_fd` has it.
+/// Returns the last `PT_TLS` that is not empty (glibc 2.36 `elf/dl-load.c`
+/// `_dl_map_object_from_fd`).
 fn tls(segments: &[Segment]) -> Option<Tls> {
     let segment = segments.iter().rfind(|segment| segment.kind == PT_TLS && segment.memsz > 0)?;
     Some(Tls { size: segment.memsz, align: segment.align })
 }
 
-/// The last `PT_DYNAMIC` with bytes in the file (glibc 2.36 `elf/dl-load.c`
-/// `_dl_map_object_from_fd`, which skips those that separate debug files keep).
+/// Returns the last `PT_DYNAMIC` with bytes in the file. `_dl_map_object_from_fd` (glibc 2.36
+/// `elf/dl-load.c`) skips an empty one, which files of separate debug information have.
 pub(super) fn dynamic_segment(segments: &[Segment]) -> Option<&Segment> {
     segments.iter().rfind(|segment| segment.kind == PT_DYNAMIC && segment.filesz > 0)
 }

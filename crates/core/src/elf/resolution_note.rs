@@ -1,8 +1,8 @@
-//! The descriptor of a resolution note (`.note.nixos.ldcache`) → answers.
+//! Decodes the descriptor of a resolution note (`.note.nixos.ldcache`).
 //!
-//! A sequence of pairs of NUL-terminated strings, needed and list, closed by an
-//! empty string. A list is `:`-separated: `=PATH` is a file to open, `?DIR` a
-//! directory that the loader searches itself, `?` alone the current directory.
+//! The descriptor is a sequence of pairs of NUL-terminated strings, a needed string and a list. An
+//! empty string ends it. The elements of a list are separated by `:`. `=PATH` is a file to open,
+//! `?DIR` a directory to search, and `?` the current directory.
 
 use bstr::{BStr, ByteSlice};
 use thiserror::Error;
@@ -10,14 +10,15 @@ use thiserror::Error;
 /// One element of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// `=PATH`: the file, absolute or beginning with a DST.
+    /// `=PATH`: a file to open. The path is absolute or starts with a DST.
     Exact(&'a BStr),
-    /// `?DIR`: a directory to search, DSTs unexpanded; empty for the current one.
+    /// `?DIR`: a directory to search, its DSTs not expanded. An empty string is the current
+    /// directory.
     Hint(&'a BStr),
 }
 
-/// Why a descriptor is no resolution note. A loader that meets one of these goes on
-/// with its plain search.
+/// Returned if a descriptor is not a valid resolution note. A loader then ignores the note and
+/// makes the plain search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoteError {
     /// The descriptor ends within a pair or without the closing empty string.
@@ -26,7 +27,7 @@ pub enum NoteError {
     /// An element of a list starts with neither `=` nor `?`.
     #[error("the note has an element that is neither exact nor a hint")]
     UnknownElement,
-    /// `=` without a path.
+    /// An element is `=` without a path.
     #[error("the note has an exact answer without a path")]
     EmptyPath,
 }
@@ -34,15 +35,14 @@ pub enum NoteError {
 /// The answers for one needed string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// The needed string as `DT_NEEDED` has it.
+    /// The needed string as in `DT_NEEDED`.
     pub needed: &'a BStr,
-    /// What to try, in order.
+    /// The answers in the order in which the loader tries them.
     pub answers: Vec<Answer<'a>>,
 }
 
-/// Reads a descriptor ([`super::Notes::resolution`]). The iterator ends after the
-/// closing empty string, or after the first error; bytes after the closing string
-/// are not looked at.
+/// Parses a descriptor ([`super::Notes::resolution`]). The iterator ends at the empty string or
+/// after the first error. Bytes after the empty string are ignored.
 #[must_use]
 pub fn records(descriptor: &[u8]) -> Records<'_> {
     Records { rest: Some(descriptor) }
@@ -51,7 +51,7 @@ pub fn records(descriptor: &[u8]) -> Records<'_> {
 /// The iterator of [`records`].
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
-    /// `None` once the end or an error was met.
+    /// The bytes not parsed yet. `None` after the end or an error.
     rest: Option<&'a [u8]>,
 }
 
@@ -105,8 +105,8 @@ mod tests {
         Answer::Hint(dir.as_bytes().as_bstr())
     }
 
-    /// The descriptor that patchelf 0.19.3 `--build-resolution-cache` wrote for the
-    /// run path `/s/a:/s/b:$ORIGIN/x:rel::`, paths shortened.
+    /// The descriptor is that of `patchelf --build-resolution-cache` (0.19.3) for the run path
+    /// `/s/a:/s/b:$ORIGIN/x:rel::`, with shorter paths.
     #[test]
     fn descriptor_as_patchelf_writes_it() {
         let descriptor = b"liba.so\0=/s/a/liba.so:?$ORIGIN/x:?rel:?:?\0\

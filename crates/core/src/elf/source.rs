@@ -1,5 +1,5 @@
-//! A file as [`super::parse`] reads it: few ranges, each checked, and a limit on
-//! the work that one file may cause.
+//! Checked access to the ranges of a file for [`super::parse`], with a limit on the work for one
+//! file.
 
 use std::marker::PhantomData;
 
@@ -8,18 +8,17 @@ use object::read::ReadRef;
 
 use super::ElfError;
 
-/// Small reads are widened to aligned blocks of this many bytes, so that a reader
-/// that caches by range (`object::ReadCache`) fetches the header, the program
-/// headers, the interpreter and the notes of most objects at once.
+/// The size of a block in bytes. A small read is extended to a whole block. A reader that caches
+/// ranges (`object::ReadCache`) then reads the header, the program headers, the interpreter and
+/// the notes of most objects in one call.
 const BLOCK: u64 = 4096;
 
-/// How much one file may cost, in bytes read or their equivalent. The largest real
-/// objects need a few hundred kilobytes (a run path of a thousand directories);
-/// entries of a hostile one could otherwise name the same long string, or the same
-/// notes, a million times.
+/// The limit on the work for one file, in bytes read or their equivalent. The largest real objects
+/// need a few hundred kilobytes, for a run path of a thousand directories. The entries of a hostile
+/// file could name the same long string, or the same notes, a million times.
 const BUDGET: u64 = 16 << 20;
 
-/// The file and what is left of its budget.
+/// A file and the remaining budget for it.
 pub(super) struct Source<'data, R> {
     data: R,
     len: u64,
@@ -33,13 +32,13 @@ impl<'data, R: ReadRef<'data>> Source<'data, R> {
         Ok(Self { data, len, budget: BUDGET, marker: PhantomData })
     }
 
-    /// Length of the file in bytes.
+    /// Returns the length of the file in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// `size` bytes at `offset`; `None` where they are not all in the file or could
-    /// not be read.
+    /// Reads `size` bytes at `offset`. Returns `None` if they are not all in the file or cannot be
+    /// read.
     pub(super) fn bytes(&self, offset: u64, size: u64) -> Option<&'data [u8]> {
         let end = offset.checked_add(size).filter(|&end| end <= self.len)?;
         let block = offset - offset % BLOCK;
@@ -52,19 +51,19 @@ impl<'data, R: ReadRef<'data>> Source<'data, R> {
         bytes.get(start..)?.get(..usize::try_from(size).ok()?)
     }
 
-    /// The bytes from `offset` to the end of their block, `max` at the most: the
-    /// unit in which a string of unknown length is read.
+    /// Reads the bytes from `offset` to the end of the block, but at most `max`. A string of unknown
+    /// length is read in these units.
     pub(super) fn rest_of_block(&self, offset: u64, max: u64) -> Option<&'data [u8]> {
         self.bytes(offset, max.min(BLOCK - offset % BLOCK).min(self.len.checked_sub(offset)?))
     }
 
-    /// One structure at `offset`.
+    /// Reads one structure at `offset`.
     pub(super) fn structure<T: Pod>(&self, offset: u64) -> Option<&'data T> {
         let bytes = self.bytes(offset, size_of::<T>() as u64)?;
         pod::from_bytes(bytes).ok().map(|(structure, _)| structure)
     }
 
-    /// Takes `cost` from the budget.
+    /// Subtracts `cost` from the budget, and returns an error if the budget is too small.
     pub(super) fn spend(&mut self, cost: u64) -> Result<(), ElfError> {
         self.budget = self
             .budget

@@ -1,12 +1,12 @@
-//! Tiny ELF images, built by hand: one `PT_LOAD` over the whole file, so that an
-//! address is an offset plus [`BASE`]. For the tests of this crate.
+//! A builder of small ELF images for the tests of this crate. One `PT_LOAD` covers the whole file, so
+//! that an address is an offset plus [`BASE`].
 
 use object::elf::{self, DynamicTag, ProgramType};
 
 use super::{Class, Endian};
 
-/// Address of the first byte of an image; not zero, so that an address taken for
-/// an offset is noticed.
+/// The address of the first byte of an image. It is not zero, so that a confusion of addresses and
+/// offsets makes a test fail.
 pub(crate) const BASE: u64 = 0x10000;
 
 /// Every class and byte order.
@@ -17,7 +17,7 @@ pub(crate) const FORMATS: [(Class, Endian); 4] = [
     (Class::Elf64, Endian::Big),
 ];
 
-/// What an image will hold.
+/// The parts of an image to build.
 #[derive(Clone)]
 pub(crate) struct Builder {
     class: Class,
@@ -38,7 +38,7 @@ enum Value {
     Text(Vec<u8>),
 }
 
-/// An image, and where its parts are, for tests that damage it.
+/// An image and the offsets of its parts, for tests that damage it.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) bytes: Vec<u8>,
@@ -64,7 +64,7 @@ pub(crate) enum Field {
 }
 
 impl Builder {
-    /// A library (`ET_DYN`) without anything.
+    /// Makes an empty library (`ET_DYN`).
     pub(crate) fn new(class: Class, endian: Endian) -> Self {
         Self {
             class,
@@ -80,7 +80,7 @@ impl Builder {
         }
     }
 
-    /// A little-endian 64-bit library.
+    /// Makes an empty little-endian 64-bit library.
     pub(crate) fn elf64() -> Self {
         Self::new(Class::Elf64, Endian::Little)
     }
@@ -95,19 +95,19 @@ impl Builder {
         self
     }
 
-    /// `path` gets its NUL here.
+    /// Adds a `PT_INTERP` with this path and a NUL.
     pub(crate) fn interpreter(mut self, path: &str) -> Self {
         self.interpreter = Some([path.as_bytes(), b"\0"].concat());
         self
     }
 
-    /// An entry with a number; `DT_NULL` is added by [`Self::build`].
+    /// Adds a dynamic entry with a number. [`Self::build`] adds `DT_NULL`.
     pub(crate) fn number(mut self, tag: DynamicTag, value: u64) -> Self {
         self.dynamic.get_or_insert_default().push((tag, Value::Number(value)));
         self
     }
 
-    /// An entry with a string.
+    /// Adds a dynamic entry with a string.
     pub(crate) fn text(mut self, tag: DynamicTag, text: &str) -> Self {
         self.dynamic.get_or_insert_default().push((tag, Value::Text(text.into())));
         self
@@ -122,7 +122,7 @@ impl Builder {
         self
     }
 
-    /// A `PT_NOTE` of its own; `owner` gets its NUL here.
+    /// Adds a `PT_NOTE` with one note. A NUL is appended to `owner`.
     pub(crate) fn note(mut self, align: u64, owner: &str, kind: u32, descriptor: &[u8]) -> Self {
         let mut out = Writer::new(self.class, self.endian);
         out.u32(owner.len() as u32 + 1);
@@ -202,7 +202,7 @@ impl Builder {
 
 type SegmentParts = (ProgramType, usize, u64, u64, u64);
 
-/// The bytes behind the headers, and the segments found in them.
+/// The bytes after the headers, and the segments in them.
 struct Body {
     out: Writer,
     /// Kind, offset, size in the file, size in memory, alignment.
@@ -269,8 +269,8 @@ impl Image {
     pub(crate) fn patch(&mut self, kind: ProgramType, field: Field, value: u64) {
         let found = self.headers.iter().find(|header| header.0 == kind);
         let at = found.expect("no such program header").1;
-        // Kind, offset, address, physical address, sizes, flags, alignment; the flags
-        // come second in the 64-bit layout.
+        // The order of the fields of `Elf32_Phdr` and `Elf64_Phdr`. In the latter `p_flags` is the
+        // second.
         let (offset, size) = match (self.class, field) {
             (_, Field::Kind) => (0, 4),
             (Class::Elf32, Field::Offset) => (4, 4),
@@ -316,7 +316,7 @@ impl Image {
     }
 }
 
-/// Numbers in the class and byte order of an image.
+/// Writes numbers in the class and byte order of an image.
 struct Writer {
     class: Class,
     endian: Endian,
@@ -344,7 +344,7 @@ impl Writer {
         self.bytes.extend_from_slice(&bytes);
     }
 
-    /// An address-sized number; the upper half is dropped in an `ELFCLASS32` image.
+    /// Writes an address-sized number, without its upper half in an `ELFCLASS32` image.
     fn word(&mut self, value: u64) {
         match (self.class, self.endian) {
             (Class::Elf32, _) => self.u32(value as u32),

@@ -1,4 +1,4 @@
-//! Tests of [`super::parse`] on images made by [`super::testing`].
+//! Tests of [`super::parse`] on images of [`super::testing`].
 
 use bstr::BString;
 use object::elf;
@@ -27,7 +27,7 @@ fn text(value: &str) -> Option<BString> {
     Some(BString::from(value))
 }
 
-/// An image with a bit of everything.
+/// Makes an image with every part.
 fn full(class: Class, endian: Endian) -> Image {
     Builder::new(class, endian)
         .header(3, 21, 0x0102_0304)
@@ -52,7 +52,7 @@ fn full(class: Class, endian: Endian) -> Image {
 }
 
 #[test]
-fn everything_is_read_in_every_class_and_byte_order() {
+fn every_field_is_read_in_every_class_and_byte_order() {
     for (class, endian) in FORMATS {
         let view = view(&full(class, endian));
         let ident = Ident {
@@ -102,7 +102,7 @@ fn cached_reads_give_the_same_view() {
     }
 }
 
-/// Reads nothing whole: what [`parse`] asks for stays small however long the file is.
+/// Reads from a long file and checks that [`parse`] reads only small ranges.
 #[test]
 fn only_the_ranges_needed_are_read() {
     #[derive(Clone, Copy)]
@@ -190,7 +190,7 @@ fn string_longer_than_a_block_is_read_whole() {
     assert_eq!(parse(&cache).unwrap().dynamic.unwrap().runpath, text(&long));
 }
 
-/// Where `p_vaddr` and `p_offset` disagree, memory is what the loader reads.
+/// If `p_vaddr` and `p_offset` disagree, the loader reads the memory.
 #[test]
 fn dynamic_is_found_by_address_before_offset() {
     let mut image = Builder::elf64().needed("a").build();
@@ -201,7 +201,7 @@ fn dynamic_is_found_by_address_before_offset() {
     assert_eq!(view(&image).needed().collect::<Vec<_>>(), ["a"]);
 }
 
-/// Each `PT_LOAD` is mapped over those before it.
+/// A loader maps each `PT_LOAD` over those before it.
 #[test]
 fn the_last_load_that_covers_an_address_counts() {
     for (class, endian) in FORMATS {
@@ -224,7 +224,7 @@ fn the_last_load_that_covers_an_address_counts() {
 #[test]
 fn zeros_after_a_segment_end_a_string_and_a_table() {
     let mut image = Builder::elf64().needed("last").build();
-    // The string table moves to the end of the file: no NUL follows it there.
+    // The string table moves to the end of the file, where no NUL follows it.
     let table = image.bytes.len() as u64;
     image.bytes.extend_from_slice(b"\0last");
     let size = image.bytes.len() as u64;
@@ -250,15 +250,15 @@ fn string_offset_wraps_as_a_32_bit_address() {
 fn strings_outside_are_malformed() {
     let mut image = Builder::elf64().needed("a").build();
     image.patch_at(image.dynamic_at + 24, 8, u64::MAX / 2);
-    assert_eq!(malformed(&image), "a dynamic string lies outside its segments");
+    assert_eq!(malformed(&image), "a dynamic string is outside its segments");
     let mut image = Builder::elf64().needed("a").build();
     image.patch(elf::PT_LOAD, Field::FileSize, 1 << 32);
     image.patch(elf::PT_LOAD, Field::MemorySize, 1 << 32);
     image.patch_at(image.dynamic_at + 24, 8, 1 << 20);
-    assert_eq!(malformed(&image), "a dynamic string lies outside the file");
+    assert_eq!(malformed(&image), "a dynamic string is outside the file");
 }
 
-/// A string that a million entries name is paid for each time.
+/// The budget is charged for a string each time an entry names it.
 #[test]
 fn repeated_long_strings_exhaust_the_budget_instead_of_memory() {
     let long = "x".repeat(60_000);
@@ -270,7 +270,7 @@ fn repeated_long_strings_exhaust_the_budget_instead_of_memory() {
 }
 
 #[test]
-fn claims_of_4_gb_in_a_small_file_are_malformed() {
+fn sizes_of_4_gb_in_a_small_file_are_malformed() {
     for (class, endian) in FORMATS {
         for kind in [elf::PT_LOAD, elf::PT_DYNAMIC, elf::PT_INTERP, elf::PT_NOTE, elf::PT_TLS] {
             let mut image = full(class, endian);
@@ -286,7 +286,7 @@ fn claims_of_4_gb_in_a_small_file_are_malformed() {
 }
 
 #[test]
-fn interpreter_that_the_kernel_refuses_is_a_fault_of_a_view_that_is_read() {
+fn an_interpreter_that_the_kernel_rejects_is_a_fault_and_not_an_error() {
     let image = |size| {
         let mut image = Builder::elf64().needed("a").interpreter("/lib/ld.so").build();
         image.patch(elf::PT_INTERP, Field::FileSize, size);
@@ -297,7 +297,7 @@ fn interpreter_that_the_kernel_refuses_is_a_fault_of_a_view_that_is_read() {
         view.interpreter_fault.expect("a fault")
     };
     assert_eq!(image(5), "its PT_INTERP does not end in a NUL");
-    assert_eq!(image(4000), "its PT_INTERP lies outside the file");
+    assert_eq!(image(4000), "its PT_INTERP is outside the file");
     for size in [0, 1, 4097] {
         assert_eq!(image(size), "its PT_INTERP is empty or longer than 4096 bytes");
     }
@@ -318,10 +318,10 @@ fn program_header_table_is_checked() {
 }
 
 #[test]
-fn objects_no_loader_maps_have_no_dynamic() {
+fn objects_that_no_loader_maps_have_no_dynamic() {
     for e_type in [1, 4] {
         let mut image = Builder::elf64().header(e_type, 62, 0).needed("a").build();
-        // A core file of many mappings counts them in section 0.
+        // A core file of many mappings has their number in section 0.
         image.patch_at(56, 2, 0xffff);
         let view = view(&image);
         assert_eq!((view.dynamic.clone(), view.has_load), (None, false));
@@ -366,7 +366,7 @@ fn kinds_of_programs() {
 }
 
 #[test]
-fn libraries_are_what_link_editors_do_not_mark_as_programs() {
+fn an_object_is_a_library_unless_the_link_editor_marked_it_as_a_program() {
     let is_library = |builder: Builder| view(&builder.build()).is_library();
     let library = Builder::elf64().needed("a");
     assert!(is_library(library.clone()));
@@ -378,7 +378,7 @@ fn libraries_are_what_link_editors_do_not_mark_as_programs() {
 }
 
 #[test]
-fn notes_of_other_owners_types_and_lengths_are_passed_over() {
+fn notes_of_other_owners_types_and_lengths_are_skipped() {
     let image = Builder::elf64()
         .note(4, "GNV", 3, b"x")
         .note(4, "GNU", 1, b"x")
@@ -403,7 +403,7 @@ fn notes_of_one_segment_follow_each_other_at_its_alignment() {
                 .build();
             let size = if align == 4 { 20 + 24 + 24 } else { 24 + 24 + 32 };
             image.patch(elf::PT_NOTE, Field::FileSize, size);
-            // The first two headers alone: the load and the first note.
+            // Only the first two headers: the PT_LOAD and the first PT_NOTE.
             image.patch_at(if class == Class::Elf64 { 56 } else { 44 }, 2, 2);
             let view = view(&image);
             assert_eq!(view.notes.dlopen, ["[1]"]);
@@ -443,13 +443,13 @@ fn not_elf_and_truncated_headers() {
     }
 }
 
-/// A cut file never gives the view of the whole one, and never panics.
+/// A truncated file never gives the view of the whole file, and never makes the parser panic.
 #[test]
 fn truncation_at_every_byte_is_malformed() {
     for (class, endian) in FORMATS {
         let image = full(class, endian);
         for len in 0..image.bytes.len() {
-            // What ends the image is DT_NULL of the dynamic section.
+            // The DT_NULL of the dynamic section is at the end of the image.
             assert!(parse(&image.bytes[..len]).is_err(), "{class:?} {endian:?} at {len}");
         }
     }

@@ -140,7 +140,7 @@ fn claims_beyond_the_file_are_malformed() {
     assert_eq!(parse(&bytes[..]), Err(MachOError::Malformed("a load command does not fit")));
     let mut bytes = fat(&[sample(true, false)]);
     bytes[20..24].copy_from_slice(&u32::MAX.to_be_bytes());
-    assert_eq!(parse(&bytes[..]), Err(MachOError::Malformed("a slice lies outside the file")));
+    assert_eq!(parse(&bytes[..]), Err(MachOError::Malformed("a slice is outside the file")));
 }
 
 #[test]

@@ -1,41 +1,40 @@
 //! Dynamic string tokens: `$ORIGIN`, `$LIB`, `$PLATFORM`.
 //!
-//! Mirrors `is_dst`, `_dl_dst_count` and `_dl_dst_substitute` of glibc's
-//! `elf/dl-load.c`, which have the same rules from 2.31 to 2.44 except where
-//! [`Secure`] says so.
+//! Mirrors `is_dst`, `_dl_dst_count` and `_dl_dst_substitute` of glibc's `elf/dl-load.c`. Their
+//! rules are the same from 2.31 to 2.44, except for [`Secure::normalizes`].
 
 use bstr::{BStr, BString};
 
-/// What the tokens stand for.
+/// The values of the tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens<'a> {
-    /// `$ORIGIN`: the directory of the object; `None` where it is not known.
+    /// `$ORIGIN`: the directory of the object, if it is known.
     pub origin: Option<&'a BStr>,
     /// `$LIB`.
     pub lib: &'a BStr,
-    /// `$PLATFORM`; `None` where the loader knows none.
+    /// `$PLATFORM`, if the loader has one.
     pub platform: Option<&'a BStr>,
-    /// Set in secure-execution mode.
+    /// The further rules of secure-execution mode, if it is on.
     pub secure: Option<Secure<'a>>,
 }
 
-/// What secure-execution mode adds to the rules for `$ORIGIN`.
+/// The further rules for `$ORIGIN` in secure-execution mode.
 #[derive(Clone, Copy, Debug)]
 pub struct Secure<'a> {
-    /// The object is the program itself: an expanded `$ORIGIN` must then lead into
-    /// one of the system directories.
+    /// True for the program itself, whose expanded paths must lead into a system directory.
     pub is_program: bool,
     /// The system directories, each ending in a slash.
     pub system_dirs: &'a [BString],
-    /// From glibc 2.43 on the path that was judged, normalized, is the path used.
+    /// True since glibc 2.43, which uses the normalized path that it checked. Older releases use
+    /// the path as written.
     pub normalizes: bool,
 }
 
-/// The tokens glibc knows, in the order in which it looks for them.
+/// The tokens of glibc, in the order in which `_dl_dst_substitute` compares them.
 const NAMES: [&[u8]; 3] = [b"ORIGIN", b"PLATFORM", b"LIB"];
 
-/// Finds the token at the start of `input` (just behind a `$`): which one of
-/// [`NAMES`], and how many bytes it takes, braces included.
+/// Finds the token at the start of `input`, which begins after a `$`. Returns the index of its
+/// name in [`NAMES`] and its length, braces included.
 fn token_at(input: &[u8]) -> Option<(usize, usize)> {
     let (curly, rest) = match input.strip_prefix(b"{") {
         Some(rest) => (true, rest),
@@ -43,27 +42,30 @@ fn token_at(input: &[u8]) -> Option<(usize, usize)> {
     };
     let found = NAMES.iter().position(|name| rest.starts_with(name))?;
     let next = rest.get(NAMES[found].len()).copied();
-    let goes_on = next.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if goes_on || (curly && next != Some(b'}')) {
+    // `is_dst`: `$LIBRARY` is not a token, because the name continues.
+    let continues = next.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if continues || (curly && next != Some(b'}')) {
         return None;
     }
     Some((found, NAMES[found].len() + if curly { 2 } else { 0 }))
 }
 
-/// True where `input` holds a token that would be replaced.
+/// Returns true if `input` has a token (`_dl_dst_count`).
 #[must_use]
 pub fn has_token(input: &[u8]) -> bool {
     (0..input.len()).any(|at| input[at] == b'$' && token_at(&input[at + 1..]).is_some())
 }
 
-/// Length in bytes from which on a path gets no more values of tokens. It is several
-/// times `PATH_MAX`, so that the kernel refuses the path all the same, and it keeps a
-/// string of a hundred thousand tokens from taking gigabytes.
+/// The length of a result at which the expansion stops to insert values. The limit is several
+/// times `PATH_MAX`, so that the kernel rejects the path anyway. Without it a string of a hundred
+/// thousand tokens would take gigabytes.
 const MAX_EXPANDED: usize = 16 << 10;
 
-/// Replaces the tokens of one path. `None` where a token has no value or secure mode
-/// forbids the result: the loader then drops the path. A result far longer than any path
-/// the kernel takes lacks the values of its last tokens.
+/// Replaces the tokens of one path.
+///
+/// Returns `None` if a token has no value or if secure-execution mode forbids the result; the
+/// loader then drops the path. A result much longer than `PATH_MAX` lacks the values of its last
+/// tokens.
 #[must_use]
 pub fn expand(input: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
     let mut result = BString::new(Vec::with_capacity(input.len() + 64));
@@ -80,6 +82,7 @@ pub fn expand(input: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
         let value = match NAMES[name] {
             b"ORIGIN" => {
                 if let Some(secure) = &tokens.secure {
+                    // `$ORIGIN` must be the whole first component.
                     let alone = at == 1 && matches!(input.get(at + len), None | Some(b'/'));
                     if !alone {
                         return None;
@@ -100,8 +103,8 @@ pub fn expand(input: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
     if check_trusted { trusted(result, tokens.secure.as_ref()?) } else { Some(result) }
 }
 
-/// Keeps a path that leads into a system directory (`is_trusted_path_normalize`, from
-/// 2.43 `path_is_trusted`).
+/// Returns a path that leads into a system directory, and `None` for any other path
+/// (`is_trusted_path_normalize`, since 2.43 `path_is_trusted`).
 fn trusted(path: BString, secure: &Secure<'_>) -> Option<BString> {
     let mut normal = normalize(&path);
     if normal.last() != Some(&b'/') {
@@ -117,7 +120,7 @@ fn trusted(path: BString, secure: &Secure<'_>) -> Option<BString> {
     Some(normal)
 }
 
-/// Removes `.`, `..` and doubled slashes by the letters of the path alone.
+/// Removes `.`, `..` and double slashes without resolving links.
 fn normalize(path: &[u8]) -> BString {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in path.split(|&byte| byte == b'/') {
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn secure_mode_takes_origin_only_at_the_start_and_into_a_system_dir() {
+    fn secure_mode_accepts_origin_only_at_the_start_and_into_a_system_dir() {
         assert_eq!(secure("$ORIGIN/../lib/x", true, false).as_deref(), Some("/usr/bin/../lib/x"));
         assert_eq!(secure("$ORIGIN/../lib/x", true, true).as_deref(), Some("/usr/lib/x"));
         assert_eq!(secure("$ORIGIN/../share", true, false), None);

@@ -1,7 +1,7 @@
-//! The parts a loader's search is made of.
+//! The building blocks of a loader's search.
 //!
-//! [`dst`] expands `$ORIGIN` and its like, [`hwcaps`] lists the hwcaps
-//! subdirectories, [`loader_cache`] reads `ld.so.cache`, [`store`] says which directories cannot
+//! [`dst`] expands `$ORIGIN`, `$LIB` and `$PLATFORM`. [`hwcaps`] lists the hwcaps subdirectories.
+//! [`loader_cache`] reads and writes `ld.so.cache`. [`store`] defines the directories that cannot
 //! change.
 
 pub mod dst;

@@ -1,28 +1,28 @@
-//! The stores: prefixes below which directories cannot change.
+//! Stores: prefixes below which directories cannot change.
 //!
-//! This is the one definition of "inside a store". Everything below a prefix is inside, the
-//! prefix itself is not: its entries come and go.
+//! This module is the only definition of "inside a store". Every path below a prefix is inside.
+//! The prefix itself is outside, because packages are added to it and removed from it.
 //!
-//! A package is the first component under a prefix (`/nix/store/<hash>-<name>`): it comes and
-//! goes as a whole, and while it is there nothing in it changes. So a directory in it that
-//! does not answer today may be skipped for good; a package that is not there at all may come.
+//! A package is the first component below a prefix (`/nix/store/<hash>-<name>`). It is added and
+//! removed as a whole, and its content never changes. Therefore a directory in a package that
+//! lacks a library today can be skipped for good. A package that is missing can still be added.
 
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::fs::FileSystem;
 
-/// The prefixes of stores: absolute, without trailing slashes, each once.
+/// The prefixes of stores. Each is absolute, has no trailing slash and occurs once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stores(Vec<BString>);
 
 impl Stores {
-    /// Parses a `:`-separated list of absolute prefixes; other elements are left out.
+    /// Parses a `:`-separated list of absolute prefixes. Other elements are ignored.
     #[must_use]
     pub fn parse(list: &BStr) -> Self {
         Self::of(list.split(|&byte| byte == b':'))
     }
 
-    /// Takes absolute prefixes; others are left out.
+    /// Makes a list of absolute prefixes. Other elements are ignored.
     #[must_use]
     pub fn of<P: AsRef<[u8]>>(prefixes: impl IntoIterator<Item = P>) -> Self {
         let mut stores = Self::default();
@@ -32,8 +32,8 @@ impl Stores {
         stores
     }
 
-    /// The same prefixes, and for each that has links in its path also the directory it leads
-    /// to: paths are found in either spelling.
+    /// Adds the resolved path of each prefix that has links in its path, because paths occur in
+    /// both spellings.
     #[must_use]
     pub fn resolved(mut self, fs: &dyn FileSystem) -> Self {
         for at in 0..self.0.len() {
@@ -44,32 +44,32 @@ impl Stores {
         self
     }
 
-    /// The prefixes: those named in the order given, then the directories they lead to.
+    /// Returns the prefixes as given, then their resolved paths.
     pub fn iter(&self) -> impl Iterator<Item = &BStr> {
         self.0.iter().map(|prefix| prefix.as_bstr())
     }
 
-    /// The prefixes as a list.
+    /// Copies the prefixes to a list.
     #[must_use]
     pub fn to_vec(&self) -> Vec<BString> {
         self.0.clone()
     }
 
-    /// The prefix that a path is inside of and what follows it and a slash, by the letters of
-    /// the path.
+    /// Splits a path inside a store into the prefix and the part after it, without resolving
+    /// links.
     #[must_use]
     pub fn split<'p>(&self, path: &'p [u8]) -> Option<(&BStr, &'p [u8])> {
         self.iter().find_map(|prefix| Some((prefix, below(path, prefix)?)))
     }
 
-    /// Whether a path is inside a store, by the letters of the path.
+    /// Returns true if a path is inside a store. Links are not resolved.
     #[must_use]
     pub fn contain(&self, path: &[u8]) -> bool {
         self.split(path).is_some()
     }
 
-    /// Whether the file that a path leads to is inside a store; by the letters of a path that
-    /// leads nowhere.
+    /// Returns true if the file that a path leads to is inside a store. If the file does not
+    /// exist, the path itself counts.
     #[must_use]
     pub fn contain_file(&self, fs: &dyn FileSystem, path: &BStr) -> bool {
         match fs.canonicalize(path) {
@@ -78,9 +78,9 @@ impl Stores {
         }
     }
 
-    /// The package of a path, by its letters: a prefix and the component below it. `None` for a
-    /// path outside the stores, and for a prefix itself. A path with `..` in it must be resolved
-    /// first.
+    /// Returns the package of a path: a prefix and the component below it. Links are not resolved,
+    /// and the path must not contain `..`. Returns `None` for a path outside the stores and for a
+    /// prefix.
     #[must_use]
     pub fn package_of<'p>(&self, path: &'p BStr) -> Option<&'p BStr> {
         let (prefix, rest) = self.split(path)?;
@@ -88,8 +88,8 @@ impl Stores {
         (name > 0).then(|| path[..prefix.len() + 1 + name].as_bstr())
     }
 
-    /// The package of a directory, links followed. A directory that is absent counts if the part
-    /// of its path that exists is in a package.
+    /// Returns the package of a directory, links resolved. An absent directory is in a package if
+    /// the existing part of its path is.
     #[must_use]
     pub fn package_of_dir(&self, fs: &dyn FileSystem, dir: &BStr) -> Option<BString> {
         let mut existing = dir;
@@ -110,14 +110,15 @@ impl Stores {
     }
 }
 
-/// What follows a directory's path and a slash; `None` for a path that is not below it.
+/// Returns the part of a path after a directory and a slash, and `None` for a path that is not
+/// below the directory.
 #[must_use]
 pub fn below<'p>(path: &'p [u8], dir: &[u8]) -> Option<&'p [u8]> {
     path.strip_prefix(dir)?.strip_prefix(b"/")
 }
 
-/// The path without its last component; `None` at the root and for a lone name. A path whose
-/// last component is `..` has no parent by its letters.
+/// Removes the last component of a path. Returns `None` at the root, for a single name, and for a
+/// path that ends in `..`, whose parent depends on links.
 fn parent(path: &BStr) -> Option<&BStr> {
     let trimmed = path.trim_end_with(|c| c == '/');
     let at = trimmed.iter().rposition(|&byte| byte == b'/')?;
@@ -137,19 +138,19 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_absolute_prefixes_without_slashes_each_once() {
+    fn a_list_keeps_absolute_prefixes_without_trailing_slashes_each_once() {
         assert_eq!(stores().iter().collect::<Vec<_>>(), ["/nix/store", "/gnu/store"]);
     }
 
     #[test]
-    fn a_path_is_inside_below_a_prefix_and_not_beside_it() {
+    fn a_path_below_a_prefix_is_inside_and_a_longer_name_is_not() {
         assert!(stores().contain(b"/nix/store/a"));
         assert!(!stores().contain(b"/nix/store"));
         assert!(!stores().contain(b"/nix/storeroom/x"));
     }
 
     #[test]
-    fn a_prefix_with_a_link_counts_in_both_spellings() {
+    fn a_prefix_with_a_link_is_known_in_both_spellings() {
         let fs = MemFs::new().dir("/big/disk/store/a").link("/store", "/big/disk/store");
         let stores = Stores::parse("/store:/absent".into()).resolved(&fs);
         assert_eq!(stores.iter().collect::<Vec<_>>(), ["/store", "/absent", "/big/disk/store"]);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_counts_where_it_really_lies() {
+    fn the_package_of_a_directory_is_found_with_links_resolved() {
         let fs = MemFs::new()
             .dir("/nix/store/a/lib")
             .dir("/run/driver/lib")
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(of("/profile/lib").as_deref(), Some("/nix/store/a"));
         assert_eq!(of("/nix/store/a/out/lib"), None);
         assert_eq!(of("/nix/store/a/none/deeper").as_deref(), Some("/nix/store/a"));
-        assert_eq!(of("/nix/store/absent/lib"), None, "the package may come");
+        assert_eq!(of("/nix/store/absent/lib"), None, "the package may be added");
         assert_eq!(of("/nix/store/a/none/../lib"), None);
     }
 }

@@ -31,7 +31,7 @@ pub fn from_diagnostics(text: &str) -> Option<LoaderFacts> {
         libc: Libc::Glibc(version),
         lib: printed.dst_lib.clone().unwrap_or_else(|| dst_lib(&printed.system_dirs)),
         hwcaps: printed.active_levels(),
-        legacy_hwcaps: arch.legacy_words(version.minor, hwcap_mask, platform),
+        legacy_hwcaps: arch.legacy_names_of(version.minor, hwcap_mask, platform),
         hwcap_mask,
         platform_bit: bit.filter(|bit| cache_hwcaps && *bit < 64),
         reads: Readers::default(),

@@ -154,7 +154,7 @@ impl Header<'_> {
     }
 
     /// `VALID_ELF_OSABI`, `VALID_ELF_ABIVERSION` and the padding. The OS ABI is System V with ABI
-    /// version 0, or GNU with an ABI version below `LIBC_ABI_MAX` (5 or less up to 2.43).
+    /// version 0, or GNU with an ABI version below `LIBC_ABI_MAX` (5 or less up to 2.44).
     fn os_abi_is_known(&self) -> bool {
         let (os_abi, abi_version) = (self.head[7], self.head[8]);
         let known = match os_abi {

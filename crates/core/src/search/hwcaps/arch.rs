@@ -1,36 +1,38 @@
-//! glibc's per-architecture tables of hardware capabilities, as far as they decide
-//! where a library is searched: `_dl_hwcaps_subdirs`, `HWCAP_IMPORTANT` with the names
-//! of its bits, and the platforms of an old-style loader cache entry.
+//! glibc's tables of hardware capabilities for each architecture, as far as the search uses them:
+//! `_dl_hwcaps_subdirs`, `HWCAP_IMPORTANT` with the names of its bits, and the platforms of an
+//! old-style entry in the loader cache.
 
 use bstr::{BStr, BString};
 
 use super::{FIRST_NAMED, FIRST_WITHOUT_LEGACY};
 use crate::elf::{Endian, Ident};
 
-/// `e_machine` of the architectures whose loaders differ in what is searched (gABI).
+/// `e_machine` of the architectures whose loaders have rules of their own, as patterns for a `match`
+/// on a `u16`.
 pub(crate) mod machine {
-    pub(crate) const I386: u16 = 3;
-    pub(crate) const M68K: u16 = 4;
-    pub(crate) const MIPS: u16 = 8;
-    pub(crate) const PPC: u16 = 20;
-    pub(crate) const PPC64: u16 = 21;
-    pub(crate) const S390: u16 = 22;
-    pub(crate) const ARM: u16 = 40;
-    pub(crate) const SPARCV9: u16 = 43;
-    pub(crate) const IA_64: u16 = 50;
-    pub(crate) const X86_64: u16 = 62;
-    pub(crate) const AARCH64: u16 = 183;
-    pub(crate) const RISCV: u16 = 243;
-    pub(crate) const CSKY: u16 = 252;
-    pub(crate) const LOONGARCH: u16 = 258;
+    use object::elf;
+
+    pub(crate) const I386: u16 = elf::EM_386.0;
+    pub(crate) const M68K: u16 = elf::EM_68K.0;
+    pub(crate) const MIPS: u16 = elf::EM_MIPS.0;
+    pub(crate) const PPC: u16 = elf::EM_PPC.0;
+    pub(crate) const PPC64: u16 = elf::EM_PPC64.0;
+    pub(crate) const S390: u16 = elf::EM_S390.0;
+    pub(crate) const ARM: u16 = elf::EM_ARM.0;
+    pub(crate) const SPARCV9: u16 = elf::EM_SPARCV9.0;
+    pub(crate) const IA_64: u16 = elf::EM_IA_64.0;
+    pub(crate) const X86_64: u16 = elf::EM_X86_64.0;
+    pub(crate) const AARCH64: u16 = elf::EM_AARCH64.0;
+    pub(crate) const RISCV: u16 = elf::EM_RISCV.0;
+    pub(crate) const CSKY: u16 = elf::EM_CSKY.0;
+    pub(crate) const LOONGARCH: u16 = elf::EM_LOONGARCH.0;
 }
 
-/// First release whose loader cache reader knows no legacy hwcap bit and no platform
-/// (glibc 2.40, "elf: Remove loading legacy hwcaps/platform entries in dynamic
-/// loader").
+/// The first release that reads no legacy hwcap bit and no platform from the loader cache (glibc
+/// 2.40, "elf: Remove loading legacy hwcaps/platform entries in dynamic loader").
 pub(crate) const FIRST_WITHOUT_CACHE_HWCAPS: u16 = 40;
 
-/// An architecture glibc has hwcaps tables for.
+/// An architecture with hwcaps tables in glibc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arch {
     /// x86-64, x32 included.
@@ -45,9 +47,9 @@ pub enum Arch {
     S390,
     /// PowerPC, big-endian or 32-bit.
     PowerPc,
-    /// 64-bit little-endian PowerPC: the only one with named levels.
+    /// 64-bit little-endian PowerPC, the only PowerPC with named levels.
     PowerPc64Le,
-    /// Any other: no bit, no platform, no named level.
+    /// Any other architecture, which has no bits, no platforms and no named levels.
     Other,
 }
 
@@ -57,8 +59,8 @@ pub(crate) struct Level {
     pub(crate) since: u16,
 }
 
-/// A platform of `_dl_string_platform`: its bit in an old-style loader cache entry and
-/// the release 2.*minor* that introduced it.
+/// A platform of `_dl_string_platform`, its bit in an old-style entry of the loader cache and the
+/// release 2.*minor* that introduced it.
 struct Platform {
     name: &'static str,
     bit: u8,
@@ -128,7 +130,7 @@ const POWERPC_PLATFORMS: &[Platform] = &[
 ];
 
 impl Arch {
-    /// Each architecture once.
+    /// All architectures.
     pub(crate) const ALL: [Arch; 8] = [
         Arch::X86_64,
         Arch::I386,
@@ -140,7 +142,7 @@ impl Arch {
         Arch::Other,
     ];
 
-    /// The architecture of an object.
+    /// Returns the architecture of an object.
     #[must_use]
     pub fn of(ident: &Ident) -> Self {
         match ident.machine {
@@ -155,7 +157,7 @@ impl Arch {
         }
     }
 
-    /// All named levels, best first.
+    /// Returns all named levels, best first.
     pub(crate) fn levels(self) -> &'static [Level] {
         match self {
             Arch::X86_64 => X86_64_LEVELS,
@@ -165,8 +167,8 @@ impl Arch {
         }
     }
 
-    /// `HWCAP_IMPORTANT`: bit number and name of each capability that makes a legacy
-    /// subdirectory, least significant first.
+    /// `HWCAP_IMPORTANT`: returns the bit and name of each capability with a legacy subdirectory,
+    /// least significant first.
     pub(crate) fn important(self) -> &'static [(u8, &'static str)] {
         match self {
             Arch::X86_64 => &[(1, "x86_64"), (2, "avx512_1")],
@@ -187,11 +189,11 @@ impl Arch {
         }
     }
 
-    /// Every first component that a legacy subdirectory of some CPU can have.
+    /// Returns every name that can be the first component of a legacy subdirectory.
     pub(crate) fn legacy_names(self) -> impl Iterator<Item = &'static str> {
         let bits = self.important().iter().map(|(_, name)| *name);
         let platforms = self.platforms().iter().map(|platform| platform.name);
-        // AT_PLATFORM itself, where the loader has no table of its own for it.
+        // `AT_PLATFORM` of the kernel is a name as well, even if glibc's tables lack it.
         let kernel: &[&str] = match self {
             Arch::Aarch64 => &["aarch64"],
             Arch::Arm => &["v5l", "v6l", "v7l", "v8l"],
@@ -216,7 +218,7 @@ impl Arch {
     /// `_DL_HWCAP_PLATFORM` of a release: the platform bits of an old-style entry.
     pub(crate) fn platform_mask(self, minor: u16) -> u64 {
         match self {
-            // The range starts at bit 48 though the first two platforms are i386's.
+            // The mask covers four platforms, although the first two are those of i386.
             Arch::X86_64 => 0xf << 48,
             _ => self
                 .platforms()
@@ -237,11 +239,10 @@ impl Arch {
         self.important().iter().fold(0, |mask, (bit, _)| mask | 1 << bit)
     }
 
-    /// The words of the legacy power set of a release, for capability bits and a
-    /// platform: bits in ascending order, then the platform, then `tls`, which is
-    /// always there (`_dl_important_hwcaps`). Empty where the release has no legacy
-    /// subdirectories.
-    pub(crate) fn legacy_words(
+    /// Returns the names of the legacy power set for capability bits and a platform: the bits in
+    /// ascending order, the platform, then always `tls` (`_dl_important_hwcaps`). Returns an empty
+    /// list if the release has no legacy subdirectories.
+    pub(crate) fn legacy_names_of(
         self,
         minor: u16,
         hwcap: u64,

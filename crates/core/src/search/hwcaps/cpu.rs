@@ -1,7 +1,7 @@
-//! `--cpu`: what a named CPU makes a loader believe, told without that CPU.
+//! The capabilities of a CPU that is named with `--cpu`.
 //!
-//! A loader takes its capabilities from `CPUID` (x86) or from the kernel's `AT_HWCAP`
-//! and `AT_PLATFORM`; the tables here are those values for each CPU generation.
+//! A loader reads its capabilities from `CPUID` (x86) or from the kernel's `AT_HWCAP` and
+//! `AT_PLATFORM`. The tables here have these values for each CPU generation.
 
 use bstr::{BStr, BString};
 use thiserror::Error;
@@ -11,40 +11,40 @@ use super::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS};
 use crate::elf::{Class, Endian, Ident};
 use crate::facts::Libc;
 
-/// The CPU-dependent half of [`crate::facts::LoaderFacts`], field by field.
+/// The fields of [`crate::facts::LoaderFacts`] that depend on the CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuCaps {
-    /// Active `glibc-hwcaps` names, best first; empty before glibc 2.33.
+    /// The active `glibc-hwcaps` names, best first; empty before glibc 2.33.
     pub hwcaps: Vec<BString>,
-    /// Words of the legacy power set; empty from glibc 2.37 on.
+    /// The names of the legacy power set; empty since glibc 2.37.
     pub legacy_hwcaps: Vec<BString>,
-    /// What `$PLATFORM` stands for.
+    /// The value of `$PLATFORM`.
     pub platform: Option<BString>,
-    /// `GLRO(dl_hwcap) & HWCAP_IMPORTANT`; 0 from glibc 2.40 on.
+    /// `GLRO(dl_hwcap) & HWCAP_IMPORTANT`; 0 since glibc 2.40.
     pub hwcap_mask: u64,
-    /// `_dl_string_platform`; none from glibc 2.40 on.
+    /// `_dl_string_platform`; `None` since glibc 2.40.
     pub platform_bit: Option<u8>,
 }
 
-/// A `--cpu` value that names no CPU of the architecture.
+/// Returned if a `--cpu` value names no CPU of the architecture.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown CPU '{name}' (known for this architecture: {known})")]
 pub struct UnknownCpu {
-    /// What was asked for.
+    /// The value.
     pub name: String,
-    /// The names that would have done, separated by commas.
+    /// The accepted names, separated by commas.
     pub known: String,
 }
 
-/// One CPU generation as the loader sees it.
+/// One CPU generation.
 struct Cpu {
-    /// What `--cpu` calls it, one or more names.
+    /// The names that `--cpu` accepts for it.
     names: &'static [&'static str],
-    /// `AT_HWCAP`, or what glibc makes of `CPUID`: the bits of `HWCAP_IMPORTANT` only.
+    /// `AT_HWCAP`, or the value that glibc derives from `CPUID`. Only bits of `HWCAP_IMPORTANT`.
     hwcap: u64,
-    /// `AT_PLATFORM`, or what glibc puts in its place.
+    /// `AT_PLATFORM`, or the value that glibc replaces it with.
     platform: Option<&'static str>,
-    /// The best named level the CPU has, of whatever release.
+    /// The best named level of the CPU, in any release.
     level: Option<&'static str>,
 }
 
@@ -57,7 +57,7 @@ const fn cpu(
     Cpu { names, hwcap, platform: Some(platform), level }
 }
 
-/// A CPU of qemu's user mode, which passes no `AT_PLATFORM` on some architectures.
+/// A CPU without `AT_PLATFORM`: qemu's user mode passes none on some architectures.
 const fn without_platform(
     names: &'static [&'static str],
     hwcap: u64,
@@ -66,8 +66,8 @@ const fn without_platform(
     Cpu { names, hwcap, platform: None, level }
 }
 
-/// glibc overrides the kernel's platform, "x86_64", on Intel CPUs only
-/// (sysdeps/x86/cpu-features.c), so a psABI level by itself keeps it.
+/// glibc replaces the kernel's platform `x86_64` on Intel CPUs only (sysdeps/x86/cpu-features.c), so
+/// a CPU given as a psABI level keeps it.
 const X86_64: &[Cpu] = &[
     cpu(&["generic", "baseline", "x86-64-v1"], 0b010, "x86_64", None),
     cpu(&["x86-64-v2"], 0b010, "x86_64", Some("x86-64-v2")),
@@ -78,7 +78,7 @@ const X86_64: &[Cpu] = &[
     cpu(&["xeon_phi"], 0b010, "xeon_phi", Some("x86-64-v3")),
 ];
 
-/// Any x86 of the last twenty years has SSE2 and counts as an i686.
+/// Every x86 CPU of the last twenty years has SSE2, and its platform is i686.
 const I386: &[Cpu] = &[
     cpu(&["generic", "baseline", "qemu", "pentium4"], 0b1, "i686", None),
     cpu(&["i686"], 0, "i686", None),
@@ -109,7 +109,7 @@ const ARM_BE: &[Cpu] = &[
     cpu(&["armv6"], 1 << 6, "v6b", None),
 ];
 
-/// zarch, ldisp, eimm and dfp: what z10 and all later ones have.
+/// zarch, ldisp, eimm and dfp, which z10 and all later CPUs have.
 const Z10: u64 = 0x72;
 const VX: u64 = 1 << 11;
 const VXE: u64 = 1 << 13;
@@ -160,16 +160,15 @@ fn cpus(arch: Arch, endian: Endian) -> &'static [Cpu] {
     }
 }
 
-/// What the loader of `libc` believes on a CPU, for objects of an architecture.
+/// Returns the capabilities that the loader of `libc` detects on a CPU.
 ///
-/// `cpu` is a psABI level (`x86-64-v3`), a generation (`haswell`, `z15`, `power9`,
-/// `armv8.1-a`), `generic` or `baseline` for what every supported CPU has, or `qemu`
-/// for the default CPU of qemu's user mode (7.2). A level or platform that the release
-/// does not know yet is left out, as the release would. musl looks at no CPU: every
-/// name is accepted and gives nothing.
+/// `cpu` is a psABI level (`x86-64-v3`), a generation (`haswell`, `z15`, `power9`, `armv8.1-a`),
+/// `generic` or `baseline` for the oldest supported CPU, or `qemu` for the default CPU of qemu's
+/// user mode (7.2). Levels and platforms that are newer than the release are left out. musl has no
+/// capabilities and accepts every name.
 ///
 /// # Errors
-/// [`UnknownCpu`] where the architecture has no such CPU.
+/// Returns [`UnknownCpu`] if the architecture has no CPU with this name.
 pub fn for_cpu(ident: &Ident, libc: Libc, cpu: &str) -> Result<CpuCaps, UnknownCpu> {
     let Libc::Glibc(release) = libc else {
         return Ok(CpuCaps::default());
@@ -182,11 +181,11 @@ pub fn for_cpu(ident: &Ident, libc: Libc, cpu: &str) -> Result<CpuCaps, UnknownC
     };
     let platform = found.platform.map(BStr::new);
     let cache_hwcaps = release.minor < FIRST_WITHOUT_CACHE_HWCAPS;
-    // The levels of s390 belong to its 64-bit loader.
+    // Only the 64-bit loader of s390 has levels (sysdeps/s390/s390-64/dl-hwcaps-subdirs.c).
     let has_levels = arch != Arch::S390 || ident.class == Class::Elf64;
     Ok(CpuCaps {
         hwcaps: active_levels(arch, release.minor, found.level.filter(|_| has_levels)),
-        legacy_hwcaps: arch.legacy_words(release.minor, found.hwcap, platform),
+        legacy_hwcaps: arch.legacy_names_of(release.minor, found.hwcap, platform),
         platform: platform.map(BStr::to_owned),
         hwcap_mask: if cache_hwcaps { found.hwcap & arch.important_mask() } else { 0 },
         platform_bit: platform
@@ -195,7 +194,7 @@ pub fn for_cpu(ident: &Ident, libc: Libc, cpu: &str) -> Result<CpuCaps, UnknownC
     })
 }
 
-/// The levels a release knows, from the best one of the CPU downwards.
+/// Returns the levels of a release, from the best one of the CPU downwards.
 fn active_levels(arch: Arch, minor: u16, best: Option<&str>) -> Vec<BString> {
     let Some(best) = best.filter(|_| minor >= FIRST_NAMED) else {
         return Vec::new();
@@ -226,9 +225,9 @@ mod tests {
         Libc::Glibc(GlibcVersion { major: 2, minor })
     }
 
-    /// The values `ld.so --list-diagnostics` of glibc 2.36 gave on such a CPU.
+    /// The values are those of `ld.so --list-diagnostics` of glibc 2.36 on such a CPU.
     #[test]
-    fn an_avx512_intel_cpu_has_four_legacy_words_in_2_36() {
+    fn an_avx512_intel_cpu_has_four_legacy_names_in_2_36() {
         let caps = for_cpu(&x86_64(), glibc(36), "skylake-avx512").unwrap();
         assert_eq!(caps.hwcaps, ["x86-64-v4", "x86-64-v3", "x86-64-v2"]);
         assert_eq!(caps.legacy_hwcaps, ["x86_64", "avx512_1", "haswell", "tls"]);
@@ -237,18 +236,18 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_intel_keeps_the_platform_of_the_kernel() {
+    fn a_cpu_given_as_a_level_keeps_the_platform_of_the_kernel() {
         let caps = for_cpu(&x86_64(), glibc(36), "x86-64-v3").unwrap();
         assert_eq!(caps.legacy_hwcaps, ["x86_64", "x86_64", "tls"]);
         assert_eq!(caps.platform_bit, None);
     }
 
     #[test]
-    fn each_release_gives_only_what_it_reads() {
+    fn each_release_has_only_the_capabilities_it_reads() {
         let old = for_cpu(&x86_64(), glibc(32), "haswell").unwrap();
         assert!(old.hwcaps.is_empty());
         assert_eq!(old.legacy_hwcaps, ["x86_64", "haswell", "tls"]);
-        // 2.37 dropped the directories and kept the bits of the loader cache to 2.39.
+        // 2.37 removed the directories, but the bits of the loader cache stayed until 2.39.
         let middle = for_cpu(&x86_64(), glibc(39), "haswell").unwrap();
         assert!(middle.legacy_hwcaps.is_empty());
         assert_eq!((middle.hwcap_mask, middle.platform_bit), (2, Some(50)));
@@ -272,7 +271,7 @@ mod tests {
         assert_eq!(bit(36), Some(42));
     }
 
-    /// The values `--list-diagnostics` of glibc 2.36 gave under qemu-s390x 7.2.
+    /// The values are those of `ld.so --list-diagnostics` of glibc 2.36 under qemu-s390x 7.2.
     #[test]
     fn qemu_passes_no_platform_on_s390x() {
         let caps = for_cpu(&s390x(), glibc(36), "qemu").unwrap();

@@ -1,8 +1,8 @@
-//! Which hwcaps subdirectories of a search directory are tried, and in which order.
+//! The hwcaps subdirectories of a search directory.
 //!
-//! [`subdirectories`] is what the glibc model asks for; [`cpu`] says what a CPU named
-//! by `--cpu` makes a loader believe, and [`arch`] holds the tables of glibc it rests
-//! on. [`variants`] looks for the subdirectories of every CPU in a directory.
+//! [`subdirectories`] lists them in the loader's order, for the glibc model. [`cpu`] has the
+//! capabilities of the CPUs that `--cpu` names, and [`arch`] the tables of glibc for each
+//! architecture. [`variants`] searches a directory for the subdirectories of every CPU.
 
 pub mod arch;
 pub mod cpu;
@@ -15,22 +15,22 @@ use crate::facts::{Libc, LoaderFacts};
 
 pub use cpu::{CpuCaps, UnknownCpu, for_cpu};
 
-/// First release that knows `glibc-hwcaps/<level>` (glibc 2.33, "elf: Add glibc-hwcaps
-/// support for LD_LIBRARY_PATH").
+/// The first release with `glibc-hwcaps/<level>` (glibc 2.33, "elf: Add glibc-hwcaps support for
+/// LD_LIBRARY_PATH").
 pub(crate) const FIRST_NAMED: u16 = 33;
-/// First release that makes no legacy subdirectory (glibc 2.37, "elf: Remove legacy
-/// hwcaps support from the dynamic loader").
+/// The first release without legacy subdirectories (glibc 2.37, "elf: Remove legacy hwcaps support
+/// from the dynamic loader").
 pub const FIRST_WITHOUT_LEGACY: u16 = 37;
 
-/// More legacy words than any architecture has (s390x: seven bits, platform, `tls`);
-/// those beyond are ignored, so that no input makes a power set of unbounded size.
-const MAX_LEGACY_WORDS: usize = 12;
+/// The limit on legacy names, so that no input makes a huge power set. s390x has the most: seven
+/// bits, the platform and `tls`.
+const MAX_LEGACY_NAMES: usize = 12;
 
-/// The prefixes tried in every search directory, in order: each is empty or ends in a
-/// slash, and the directory itself (the empty one) comes last.
+/// Lists the subdirectories that the loader tries in every search directory, in its order. Each
+/// ends in a slash, and the last one is empty and means the directory itself.
 ///
-/// The named subdirectories come first, then, up to glibc 2.36, the power set of the
-/// legacy words (glibc 2.36 elf/dl-hwcaps.c `_dl_important_hwcaps`). musl has none.
+/// The order is that of `_dl_important_hwcaps` (glibc 2.36 elf/dl-hwcaps.c): the named
+/// subdirectories, then up to 2.36 the power set of the legacy names. musl has none of them.
 #[must_use]
 pub fn subdirectories(facts: &LoaderFacts) -> Vec<BString> {
     let Libc::Glibc(release) = facts.libc else {
@@ -53,15 +53,15 @@ pub fn subdirectories(facts: &LoaderFacts) -> Vec<BString> {
     prefixes
 }
 
-/// Every combination of the words, the full one first and the empty one last; within
-/// a combination the last word of the table leads.
-fn power_set(words: &[BString], prefixes: &mut Vec<BString>) {
-    let words = &words[..words.len().min(MAX_LEGACY_WORDS)];
-    for chosen in (0..1_usize << words.len()).rev() {
+/// Appends every combination of the names, from the full one to the empty one. Within a combination
+/// the names are in the reverse order of the table.
+fn power_set(names: &[BString], prefixes: &mut Vec<BString>) {
+    let names = &names[..names.len().min(MAX_LEGACY_NAMES)];
+    for chosen in (0..1_usize << names.len()).rev() {
         let mut prefix = BString::default();
-        for (index, word) in words.iter().enumerate().rev() {
+        for (index, name) in names.iter().enumerate().rev() {
             if chosen & (1 << index) != 0 {
-                prefix.extend_from_slice(word.as_bytes());
+                prefix.extend_from_slice(name.as_bytes());
                 prefix.push(b'/');
             }
         }
@@ -69,9 +69,8 @@ fn power_set(words: &[BString], prefixes: &mut Vec<BString>) {
     }
 }
 
-/// The search directory that a directory belongs to, as far as names alone can show: the
-/// directory without the hwcaps subdirectory of any architecture at its end, and without a
-/// trailing slash.
+/// Removes the hwcaps subdirectory of any architecture and the trailing slash from a directory. The
+/// result is the search directory, as far as names show.
 #[must_use]
 pub fn search_dir(dir: &BStr) -> &BStr {
     let mut dir: &[u8] = dir.trim_end_with(|c| c == '/');
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn legacy_words_make_a_power_set_led_by_tls() {
+    fn legacy_names_make_a_power_set_with_tls_first() {
         let facts = facts(31, &[], &["x86_64", "haswell", "tls"]);
         assert_eq!(
             subdirectories(&facts),
@@ -137,7 +136,7 @@ mod tests {
         );
     }
 
-    /// What `LD_DEBUG=libs` of glibc 2.36 printed on a CPU with AVX-512.
+    /// The order that `LD_DEBUG=libs` of glibc 2.36 printed on a CPU with AVX-512.
     #[test]
     fn named_levels_come_before_the_legacy_set_in_2_36() {
         let facts =
@@ -152,12 +151,12 @@ mod tests {
     }
 
     #[test]
-    fn a_single_legacy_word_gives_it_and_the_plain_directory() {
+    fn a_single_legacy_name_gives_itself_and_the_plain_directory() {
         assert_eq!(subdirectories(&facts(36, &[], &["tls"])), ["tls/", ""]);
     }
 
     #[test]
-    fn from_2_37_on_only_named_levels_are_tried() {
+    fn since_2_37_only_named_levels_are_tried() {
         let facts = facts(37, &["z15", "z14"], &["tls"]);
         assert_eq!(subdirectories(&facts), ["glibc-hwcaps/z15/", "glibc-hwcaps/z14/", ""]);
     }
@@ -168,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn an_absurd_number_of_words_stays_bounded() {
-        let words = vec!["w"; 200];
-        assert_eq!(subdirectories(&facts(31, &[], &words)).len(), 1 << MAX_LEGACY_WORDS);
+    fn the_power_set_of_too_many_names_is_bounded() {
+        let names = vec!["w"; 200];
+        assert_eq!(subdirectories(&facts(31, &[], &names)).len(), 1 << MAX_LEGACY_NAMES);
     }
 }

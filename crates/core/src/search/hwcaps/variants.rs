@@ -1,4 +1,4 @@
-//! hwcaps subdirectories, seen from any CPU.
+//! The hwcaps subdirectories of a search directory, for any CPU.
 
 use bstr::{BStr, BString};
 
@@ -7,33 +7,34 @@ use super::arch::Arch;
 use crate::elf::Ident;
 use crate::fs::{Errno, FileKind, FileSystem};
 
-/// Which hwcaps subdirectories a search directory has.
+/// The hwcaps subdirectories of one search directory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variants {
-    /// Existing `glibc-hwcaps/<level>/` of any level known for the machine.
+    /// `glibc-hwcaps/<level>/` for each level of the machine, if `glibc-hwcaps` exists.
     levels: Vec<BString>,
-    /// A legacy subdirectory, or one that cannot be told, makes every answer open.
-    open: bool,
+    /// True if there is a legacy subdirectory, or if a `stat` failed. Any answer is possible then.
+    undecided: bool,
 }
 
 impl Variants {
-    /// Looks at a directory; `dir` ends in a slash. `minor` is the release 2.*minor* of the
-    /// loader; without it, those of every release count.
+    /// Reads a directory; `dir` ends in a slash. `minor` is the release 2.*minor* of the loader.
+    /// Without it, the subdirectories of every release count.
     pub(crate) fn of(fs: &dyn FileSystem, dir: &BStr, ident: &Ident, minor: Option<u16>) -> Self {
         let arch = Arch::of(ident);
         let mut variants = Self::default();
-        let mut is_there = |name: &str| match fs.stat(join(dir, name).as_ref()) {
+        let mut exists = |name: &str| match fs.stat(join(dir, name).as_ref()) {
             Ok(FileKind::Directory) => true,
             Ok(_) | Err(Errno::NOENT) => false,
             Err(_) => {
-                variants.open = true;
+                variants.undecided = true;
                 false
             }
         };
         let has_legacy = minor.is_none_or(|minor| minor < FIRST_WITHOUT_LEGACY);
-        let legacy = has_legacy && arch.legacy_names().any(&mut is_there);
-        let has_levels = !arch.levels().is_empty() && is_there("glibc-hwcaps");
-        variants.open |= legacy;
+        // One `stat` for each first component is enough: any combination begins with one of them.
+        let legacy = has_legacy && arch.legacy_names().any(&mut exists);
+        let has_levels = !arch.levels().is_empty() && exists("glibc-hwcaps");
+        variants.undecided |= legacy;
         if has_levels {
             let levels = arch.levels().iter();
             variants.levels =
@@ -42,21 +43,21 @@ impl Variants {
         variants
     }
 
-    /// The subdirectories that some CPU searches, without trailing slashes, absent ones among them;
-    /// `None` if there are others.
+    /// Returns the subdirectories that some CPU searches, without trailing slashes. Some of them may
+    /// be absent. Returns `None` if the list is not complete.
     pub(crate) fn subdirectories(&self) -> Option<impl Iterator<Item = &BStr>> {
         let names = self.levels.iter().map(|level| BStr::new(&level[..level.len() - 1]));
-        (!self.open).then_some(names)
+        (!self.undecided).then_some(names)
     }
 
-    /// True where there is a hwcaps subdirectory.
+    /// Returns true if there may be a hwcaps subdirectory.
     pub(crate) fn any(&self) -> bool {
-        self.open || !self.levels.is_empty()
+        self.undecided || !self.levels.is_empty()
     }
 
-    /// True where some CPU might find the name in a subdirectory.
+    /// Returns true if some CPU may find the name in a subdirectory.
     pub(crate) fn may_have(&self, fs: &dyn FileSystem, name: &BStr) -> bool {
-        self.open
+        self.undecided
             || self.levels.iter().any(|level| {
                 let mut path = level.clone();
                 path.extend_from_slice(name);

@@ -1,9 +1,9 @@
-//! Loader caches made by hand for the tests of this module, in each format and byte
-//! order, entries in the order given.
+//! A builder of loader caches for the tests of this module, in each format and byte order. It keeps
+//! the order of the entries.
 
 use crate::elf::Endian;
 
-/// An entry to be written.
+/// One entry.
 #[derive(Clone)]
 pub(crate) struct Row {
     pub(crate) soname: &'static str,
@@ -12,17 +12,17 @@ pub(crate) struct Row {
     pub(crate) hwcap: u64,
 }
 
-/// An entry without hwcaps.
+/// Makes an entry without hwcaps.
 pub(crate) fn row(soname: &'static str, path: &'static str, flags: i32) -> Row {
     Row { soname, path, flags, hwcap: 0 }
 }
 
-/// An entry with the hwcap field given.
+/// Makes an entry with this hwcap field.
 pub(crate) fn with_hwcap(soname: &'static str, path: &'static str, flags: i32, hwcap: u64) -> Row {
     Row { soname, path, flags, hwcap }
 }
 
-/// The hwcap field of a named entry.
+/// Makes the hwcap field of a named entry.
 pub(crate) fn named(index: u32, isa_level: u64) -> u64 {
     1 << 62 | isa_level << 32 | u64::from(index)
 }
@@ -41,7 +41,7 @@ fn u64_bytes(endian: Endian, value: u64) -> [u8; 8] {
     }
 }
 
-/// Strings, each with the offset it got.
+/// A string table that begins at the offset `base`.
 struct Strings {
     base: usize,
     bytes: Vec<u8>,
@@ -56,8 +56,8 @@ impl Strings {
     }
 }
 
-/// A cache of the new format, its byte order marked, with the names of an extension
-/// section where there are any. `base` is where in the file it will stand.
+/// Makes a cache of the new format with a byte order flag, and an extension section if there are
+/// `names`. `base` is its offset in the file.
 fn new_part(endian: Endian, rows: &[Row], names: &[&str], base: usize) -> Vec<u8> {
     let mut strings = Strings { base: 48 + rows.len() * 24, bytes: Vec::new() };
     let mut table = Vec::new();
@@ -92,12 +92,12 @@ fn new_part(endian: Endian, rows: &[Row], names: &[&str], base: usize) -> Vec<u8
     out
 }
 
-/// A cache of the new format.
+/// Makes a cache of the new format.
 pub(crate) fn new_format(endian: Endian, rows: &[Row], names: &[&str]) -> Vec<u8> {
     new_part(endian, rows, names, 0)
 }
 
-/// A cache of the old format.
+/// Makes a cache of the old format.
 pub(crate) fn old_format(endian: Endian, rows: &[Row]) -> Vec<u8> {
     let mut strings = Strings { base: 0, bytes: Vec::new() };
     let mut out = b"ld.so-1.7.0\0".to_vec();
@@ -111,8 +111,8 @@ pub(crate) fn old_format(endian: Endian, rows: &[Row]) -> Vec<u8> {
     out
 }
 
-/// A cache of the old format whose strings begin with one of the new format, at an
-/// alignment; `old` rows are in the old table alone, with strings that lead nowhere.
+/// Makes a cache of the compat format: an old table of `old` zeroed entries, then a cache of the new
+/// format at this alignment.
 pub(crate) fn compat_format(
     endian: Endian,
     old: usize,

@@ -1,8 +1,8 @@
-//! Answering a needed string from a loader cache, release by release.
+//! The lookup of a needed string in a loader cache (glibc elf/dl-cache.c `search_cache`).
 //!
-//! glibc elf/dl-cache.c `search_cache`. What changed: 2.33 added the named hwcaps,
-//! 2.34 made the ABI flags no longer stop a search for a better named one (bug 27046),
-//! 2.40 stopped reading legacy hwcap bits and platforms.
+//! The rules depend on the release. 2.33 added the named hwcaps. Since 2.34 the ABI flags no longer
+//! stop the search for a better named entry (bug 27046). Since 2.40 legacy hwcap bits and platforms
+//! are not read.
 
 use std::cmp::Ordering;
 
@@ -14,13 +14,13 @@ use crate::facts::{Libc, LoaderFacts};
 use crate::search::hwcaps::FIRST_NAMED;
 use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS, machine};
 
-/// First release that looks for a better named entry whatever the flags of the best
-/// so far (glibc 2.34, bug 27046).
+/// The first release that searches for a better named entry whatever the flags of the best entry so
+/// far are (glibc 2.34, bug 27046).
 const FIRST_IGNORING_FLAGS: u16 = 34;
 /// `FLAG_ELF`, `FLAG_ELF_LIBC6`.
 const FLAG_ELF: i32 = 1;
 const FLAG_ELF_LIBC6: i32 = 3;
-/// `e_flags` of the psABIs that tell float ABIs and NaN encodings apart.
+/// Values in `e_flags` of the psABIs, for float ABIs and NaN encodings.
 const EF_RISCV_FLOAT_ABI: u32 = 6;
 const EF_RISCV_FLOAT_ABI_DOUBLE: u32 = 4;
 const EF_LARCH_ABI_MODIFIER_MASK: u32 = 7;
@@ -31,38 +31,38 @@ const EF_MIPS_NAN2008: u32 = 0x400;
 /// `_DL_HWCAP_TLS_MASK`.
 const HWCAP_TLS: u64 = 1 << 63;
 
-/// Entries of one name looked at on either side of the one that the search meets: more
-/// than any cache holds, one for each ABI and hwcaps subdirectory. A hostile cache of one
-/// name alone would else be walked from end to end at each lookup.
+/// The limit on the entries of one name that are read on each side of the entry that the binary
+/// search finds. A real cache has one for each ABI and hwcaps subdirectory. Without the limit,
+/// each lookup in a hostile cache of one name would read the whole cache.
 const MAX_ALIKE: i64 = 64;
 
-/// What a loader compares an entry with: made once for a loader, used for every
-/// needed string.
+/// The properties of a loader that select entries of a cache. They are the same for all needed
+/// strings.
 #[derive(Clone, Debug)]
 pub struct CacheQuery {
     /// The release 2.*minor*.
     minor: u16,
     /// `_DL_CACHE_DEFAULT_ID`.
     default_id: i32,
-    /// The flags `_dl_cache_check_flags` accepts besides, where it does.
+    /// The second value that `_dl_cache_check_flags` accepts, if there is one.
     also: Option<i32>,
-    /// `hwcap_exclude`: bits an old-style entry must not have.
+    /// `hwcap_exclude`: the bits that an old-style entry must not have.
     exclude: u64,
     /// `_DL_HWCAP_PLATFORM`.
     platform_mask: u64,
-    /// `1 << platform`, or all bits where the platform has none.
+    /// `1 << platform`, or all bits if the platform has no bit.
     platform: u64,
-    /// `cpu_features->isa_1`: the x86 ISA levels as bits, where they matter.
+    /// `cpu_features->isa_1`: the x86 ISA levels as bits; `None` on other architectures.
     isa: Option<u32>,
-    /// Whether `char`, in which `_dl_cache_libcmp` subtracts, is signed.
+    /// True if `char` is signed. `_dl_cache_libcmp` subtracts values of this type.
     signed_char: bool,
-    /// `_dl_hwcaps_priorities`: names in the order of bytes, each with its priority.
+    /// `_dl_hwcaps_priorities`: the names in byte order, each with its priority.
     priorities: Vec<(BString, u32)>,
 }
 
 impl CacheQuery {
-    /// What the loader described by `facts`, of `ident`'s ABI, compares with. musl
-    /// reads no loader cache; for it the query is that of the newest glibc.
+    /// Makes the query of a loader with these facts and this ABI. musl reads no loader cache; its
+    /// query is that of the newest glibc.
     #[must_use]
     pub fn new(ident: &Ident, facts: &LoaderFacts) -> Self {
         let arch = Arch::of(ident);
@@ -73,8 +73,8 @@ impl CacheQuery {
         let platform_mask = arch.platform_mask(minor);
         let (default_id, also) = cache_flags(ident);
         let mut priorities: Vec<_> = facts.hwcaps.iter().cloned().zip(1..).collect();
-        // Stable, as the loader's own insertion sort is: of a name given twice the
-        // better priority is met first.
+        // Stable, like the insertion sort of `compute_priorities`: if a name occurs twice, the
+        // better priority comes first.
         priorities.sort_by(|left, right| left.0.cmp(&right.0));
         CacheQuery {
             minor,
@@ -97,7 +97,7 @@ impl CacheQuery {
         flags == self.default_id || self.also == Some(flags)
     }
 
-    /// True where an entry without a `glibc-hwcaps` name may be used.
+    /// Returns true if an entry without a `glibc-hwcaps` name may be used.
     fn accepts_legacy(&self, hwcap: u64) -> bool {
         if self.minor >= FIRST_WITHOUT_CACHE_HWCAPS {
             return hwcap == 0;
@@ -106,15 +106,15 @@ impl CacheQuery {
         hwcap & self.exclude == 0 && (platform == 0 || platform == self.platform)
     }
 
-    /// `dl_cache_hwcap_isa_level_compatible`. The shift counts as the CPU counts it,
-    /// modulo 32.
+    /// `dl_cache_hwcap_isa_level_compatible`.
     fn has_isa_level(&self, hwcap: u64) -> bool {
+        // An x86 CPU shifts a 32-bit number modulo 32.
         let level = 1_u32.wrapping_shl(isa_level(hwcap));
         self.isa.is_none_or(|isa| isa & level == level)
     }
 
-    /// `glibc_hwcaps_priority`: the merge of two sorted lists, followed as far as the
-    /// name asked for. `None` is "do not use".
+    /// `glibc_hwcaps_priority`: merges the sorted names of the cache and of the loader, up to the
+    /// name at `index`. Returns `None` if the entry must not be used.
     fn priority(&self, cache: &LoaderCache, index: u32) -> Option<u32> {
         let mut known = self.priorities.iter().peekable();
         for (position, name) in (0..=index).zip(cache.hwcaps_names()) {
@@ -128,8 +128,8 @@ impl CacheQuery {
     }
 }
 
-/// `_DL_CACHE_DEFAULT_ID` of an ABI, and what `_dl_cache_check_flags` accepts besides
-/// (the `dl-cache.h` of each architecture under sysdeps).
+/// Returns `_DL_CACHE_DEFAULT_ID` of an ABI and the second value that `_dl_cache_check_flags`
+/// accepts (the `dl-cache.h` of each architecture under sysdeps).
 pub(super) fn cache_flags(ident: &Ident) -> (i32, Option<i32>) {
     let exactly = |abi: i32| (abi | FLAG_ELF_LIBC6, None);
     let is_64 = ident.class == Class::Elf64;
@@ -148,7 +148,7 @@ pub(super) fn cache_flags(ident: &Ident) -> (i32, Option<i32>) {
             EF_LARCH_ABI_DOUBLE_FLOAT => 0x1200,
             _ => 0x1100,
         }),
-        // Unmarked objects suit either float ABI; the default stays the generic one.
+        // A library without a float ABI mark works with both, so the default has no mark either.
         machine::ARM if ident.flags & EF_ARM_ABI_FLOAT_HARD != 0 => (FLAG_ELF_LIBC6, Some(0x903)),
         machine::ARM => (FLAG_ELF_LIBC6, Some(0xb03)),
         machine::MIPS => mips_flags(ident),
@@ -156,7 +156,8 @@ pub(super) fn cache_flags(ident: &Ident) -> (i32, Option<i32>) {
     }
 }
 
-/// The three ABIs of MIPS, each in two NaN encodings; legacy o32 is the generic case.
+/// Returns the flags of the three ABIs of MIPS, each in two NaN encodings. o32 with the legacy
+/// encoding has the generic flags.
 fn mips_flags(ident: &Ident) -> (i32, Option<i32>) {
     let nan2008 = ident.flags & EF_MIPS_NAN2008 != 0;
     let abi = match (ident.class, ident.flags & EF_MIPS_ABI2 != 0) {
@@ -168,7 +169,7 @@ fn mips_flags(ident: &Ident) -> (i32, Option<i32>) {
     (abi[usize::from(nan2008)] | FLAG_ELF_LIBC6, None)
 }
 
-/// `cpu_features->isa_1` of a CPU with these levels: baseline is bit 0, v4 bit 3.
+/// Returns `cpu_features->isa_1` of a CPU with these levels. Bit 0 is the baseline, bit 3 is v4.
 fn isa_bits(hwcaps: &[BString]) -> u32 {
     let has = |level: &str| hwcaps.iter().any(|name| name == level);
     match (has("x86-64-v4"), has("x86-64-v3"), has("x86-64-v2")) {
@@ -179,7 +180,7 @@ fn isa_bits(hwcaps: &[BString]) -> u32 {
     }
 }
 
-/// Whether the psABI of a machine makes `char` signed.
+/// Returns true if `char` is signed in the psABI of a machine.
 pub(super) fn has_signed_char(machine: u16) -> bool {
     !matches!(
         machine,
@@ -194,13 +195,12 @@ pub(super) fn has_signed_char(machine: u16) -> bool {
 }
 
 impl LoaderCache {
-    /// The file the loader takes for a needed string, or `None` where it goes on to
-    /// the system directories (glibc `search_cache`).
+    /// Finds the file for a needed string (glibc `search_cache`). Returns `None` if the loader
+    /// continues with the system directories.
     ///
-    /// Where an index points outside the file, a lookup that meets it in its binary
-    /// search ends with nothing, as in glibc. Two things are not modelled: the access
-    /// to `/etc/ld.so.nohwcap` of some distributions' old releases, and the
-    /// kernel release an entry may ask for up to glibc 2.35.
+    /// As in glibc, a lookup finds nothing if its binary search reads an entry with a key outside
+    /// the file. Two rules are not modelled: some distributions' old releases check for
+    /// `/etc/ld.so.nohwcap`, and up to glibc 2.35 an entry may require a kernel release.
     #[must_use]
     pub fn lookup(&self, needed: &BStr, query: &CacheQuery) -> Option<&BStr> {
         let (mut left, mut right) =
@@ -223,8 +223,8 @@ impl LoaderCache {
         self.raw(u32::try_from(index).ok()?)
     }
 
-    /// Which way the search goes on from an entry: the table is sorted downwards, so
-    /// "less" leads to later entries. `None` where the key is bogus.
+    /// Compares a name with the key of an entry. The table is sorted in descending order, so "less"
+    /// leads to later entries. Returns `None` if the key is outside the file.
     fn compare(&self, needed: &BStr, entry: RawEntry, query: &CacheQuery) -> Option<Ordering> {
         Some(libcmp(needed, self.tail(entry.key)?, query.signed_char))
     }
@@ -234,7 +234,7 @@ impl LoaderCache {
         (self.compare(needed, entry, query) == Some(Ordering::Equal)).then_some(entry)
     }
 
-    /// The first of the entries of this name, back from one that was found.
+    /// Returns the first of the adjacent entries with this name, `found` being one of them.
     fn first_of(&self, needed: &BStr, found: i64, query: &CacheQuery) -> i64 {
         let mut first = found;
         let end = (found - MAX_ALIKE).max(0);
@@ -244,7 +244,7 @@ impl LoaderCache {
         first
     }
 
-    /// The best of the entries of this name. Up to `found` the name is known to match.
+    /// Returns the path of the best entry with this name. The names up to `found` are known to match.
     fn best_of(
         &self,
         needed: &BStr,
@@ -266,16 +266,16 @@ impl LoaderCache {
     }
 }
 
-/// The best entry met so far.
+/// The best entry so far.
 #[derive(Default)]
 struct Best<'cache> {
     path: Option<&'cache BStr>,
-    /// Of a named entry; lower is better.
+    /// The priority of a named entry. A lower number is better.
     priority: u32,
 }
 
 impl<'cache> Best<'cache> {
-    /// Takes an entry of the right name into account; true where the search is over.
+    /// Compares an entry with the best one so far. Returns true if the search ends here.
     fn consider(
         &mut self,
         cache: &'cache LoaderCache,
@@ -286,6 +286,7 @@ impl<'cache> Best<'cache> {
             return false;
         };
         let is_default = entry.flags == query.default_id;
+        // Up to 2.33, only an entry with the default flags could replace a better one.
         if query.minor < FIRST_IGNORING_FLAGS && self.path.is_some() && !is_default {
             return false;
         }
@@ -294,6 +295,7 @@ impl<'cache> Best<'cache> {
             if named {
                 return self.consider_named(cache, entry, path, query);
             }
+            // The named entries come first: the best of them is the answer.
             if query.minor >= FIRST_NAMED && self.path.is_some() {
                 return true;
             }
@@ -305,7 +307,8 @@ impl<'cache> Best<'cache> {
         is_default
     }
 
-    /// A named entry never ends the search: a better one may follow.
+    /// Compares a named entry with the best one so far. It never ends the search, because a better
+    /// one may follow.
     fn consider_named(
         &mut self,
         cache: &'cache LoaderCache,
@@ -328,8 +331,8 @@ impl<'cache> Best<'cache> {
     }
 }
 
-/// `_dl_cache_libcmp`: bytes in order, runs of digits as numbers, which wrap as `int`
-/// does. Either side ends at a NUL or at the end of its slice.
+/// `_dl_cache_libcmp`: compares two names byte by byte, but runs of digits as numbers, which wrap
+/// like an `int`. A name ends at a NUL or at the end of its slice.
 pub(super) fn libcmp(left: &[u8], right: &[u8], signed_char: bool) -> Ordering {
     let at = |bytes: &[u8], index: usize| bytes.get(index).copied().unwrap_or(0);
     let difference = |left: u8, right: u8| {
@@ -357,7 +360,7 @@ pub(super) fn libcmp(left: &[u8], right: &[u8], signed_char: bool) -> Ordering {
     }
 }
 
-/// Reads a run of digits and moves past it.
+/// Parses a run of digits and advances the index past it.
 fn number(bytes: &[u8], index: &mut usize) -> i32 {
     let mut value = 0_i32;
     while let Some(digit) = bytes.get(*index).filter(|byte| byte.is_ascii_digit()) {

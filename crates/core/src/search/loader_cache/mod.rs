@@ -1,8 +1,7 @@
-//! `ld.so.cache`: the loader cache, read as the loader of any architecture reads it.
+//! The loader cache (`ld.so.cache`) of any architecture.
 //!
-//! [`read`] accepts the formats and gives checked access to the entries; [`lookup`] answers a
-//! needed string as a given release of glibc would, [`write`](mod@write) makes one. The search
-//! model asks here after the run paths and before the system directories.
+//! [`read`] parses the formats and checks every access to an entry. [`lookup`] finds the answer to
+//! a needed string by the rules of a glibc release. [`write`](mod@write) makes a cache.
 
 pub mod lookup;
 pub mod read;

@@ -1,9 +1,8 @@
-//! The formats of a loader cache, and checked access to what they hold.
+//! The formats of a loader cache, and checked access to its entries.
 //!
-//! Three layouts exist (glibc 2.36 sysdeps/generic/dl-cache.h): the old one of libc5
-//! times (`ld.so-1.7.0`), the new one (`glibc-ld.so.cache1.1`), and the old one with
-//! the new one where its strings would be ("compat"). All numbers are in the byte
-//! order of the machine the cache is for.
+//! A cache has one of three layouts (glibc 2.36 sysdeps/generic/dl-cache.h): the old one of libc5
+//! (`ld.so-1.7.0`), the new one (`glibc-ld.so.cache1.1`), or the old one with the new one in place
+//! of its strings ("compat"). All numbers are in the byte order of the cache's machine.
 
 use std::sync::Arc;
 
@@ -13,56 +12,57 @@ use crate::elf::{Class, Endian, Ident};
 use crate::search::hwcaps::arch::machine;
 
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
-const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+pub(super) const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 
 /// `sizeof (struct cache_file)`: magic, padding, count.
 const OLD_HEADER: usize = 16;
 /// `sizeof (struct file_entry)`: flags, key, value.
 const OLD_ENTRY: usize = 12;
 /// `sizeof (struct cache_file_new)`.
-const NEW_HEADER: usize = 48;
+pub(super) const NEW_HEADER: usize = 48;
 /// `sizeof (struct file_entry_new)`: an old entry, an unused word, hwcap.
-const NEW_ENTRY: usize = 24;
+pub(super) const NEW_ENTRY: usize = 24;
 
-/// Where the fields of `struct cache_file_new` lie.
+/// The offsets of the fields of `struct cache_file_new`.
 const NEW_COUNT: usize = 20;
 const NEW_FLAGS: usize = 28;
 const NEW_EXTENSION: usize = 32;
 
 /// `cache_extension_magic`.
-const EXTENSION_MAGIC: u32 = 0xeaa4_2174;
+pub(super) const EXTENSION_MAGIC: u32 = 0xeaa4_2174;
 /// `cache_extension_tag_generator`.
-const TAG_GENERATOR: u32 = 0;
+pub(super) const TAG_GENERATOR: u32 = 0;
 /// `cache_extension_tag_glibc_hwcaps`.
-const TAG_GLIBC_HWCAPS: u32 = 1;
+pub(super) const TAG_GLIBC_HWCAPS: u32 = 1;
 
-/// More names than any machine has subdirectories; those beyond are unknown, so that a
-/// hostile cache cannot make each lookup walk a list of its own size.
+/// The limit on the `glibc-hwcaps` names of a cache, more than any machine has subdirectories.
+/// Further names are ignored, so that a hostile cache cannot make each lookup walk a long list.
 const MAX_NAMES: usize = 256;
 
-/// `DL_CACHE_HWCAP_EXTENSION`, and the ISA level bits above the index.
-const HWCAP_EXTENSION: u64 = 1 << 62;
+/// `DL_CACHE_HWCAP_EXTENSION`.
+pub(super) const HWCAP_EXTENSION: u64 = 1 << 62;
+/// `DL_CACHE_HWCAP_ISA_LEVEL_MASK`.
 const ISA_LEVEL_MASK: u64 = (1 << 10) - 1;
 
-/// A loader cache: its bytes, with the layout found in them.
+/// The bytes of a loader cache and their layout.
 #[derive(Clone, Debug)]
 pub struct LoaderCache {
     bytes: Arc<[u8]>,
     endian: Endian,
     pub(super) layout: Layout,
-    /// `cache_extension_tag_glibc_hwcaps`: offset of the array and its length in
-    /// elements; empty where there is none or the extension directory is malformed.
+    /// `cache_extension_tag_glibc_hwcaps`: the offset of the array and its length in elements.
+    /// Empty if the section is missing or the extension directory is malformed.
     hwcaps_names: (usize, usize),
-    /// `cache_extension_tag_generator`: offset and length of the text, likewise.
+    /// `cache_extension_tag_generator`: the offset and length of the text, empty likewise.
     generator: (usize, usize),
 }
 
-/// Which table of the file is searched, and how.
+/// The position of the table that the loader searches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// True for the new format, whose entries carry hwcaps.
+    /// True for the new format, whose entries have a hwcap field.
     pub(super) is_new: bool,
-    /// Number of entries the header claims, as the loader takes it.
+    /// The number of entries in the header. The loader does not limit it.
     pub(super) count: u32,
     /// Offset of the first entry.
     first: usize,
@@ -70,7 +70,7 @@ pub(super) struct Layout {
     strings: usize,
 }
 
-/// One entry as the loader sees it, indices not yet checked.
+/// One entry as it is in the file, its indices not checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawEntry {
     pub(super) flags: i32,
@@ -80,34 +80,34 @@ pub(super) struct RawEntry {
     pub(super) hwcap: u64,
 }
 
-/// One entry, for people and tests.
+/// One entry with its strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheEntry<'cache> {
-    /// The name libraries are asked for by.
+    /// The needed string that the entry answers.
     pub soname: &'cache BStr,
     /// The file.
     pub path: &'cache BStr,
-    /// `FLAG_ELF_LIBC6` and its like, with the ABI above (glibc
+    /// The type (`FLAG_ELF_LIBC6`) in the low byte and the ABI above it (glibc
     /// sysdeps/generic/ldconfig.h).
     pub flags: i32,
     /// The hwcap field; 0 in the old format.
     pub hwcap: u64,
-    /// The `glibc-hwcaps` subdirectory the file lies in.
+    /// The name of the `glibc-hwcaps` subdirectory that contains the file.
     pub hwcaps_name: Option<&'cache BStr>,
 }
 
-/// True where a hwcap field holds an index of a `glibc-hwcaps` name in its lower half
+/// Returns true if the lower half of a hwcap field is the index of a `glibc-hwcaps` name
 /// (`dl_cache_hwcap_extension`).
 pub(super) fn is_named(hwcap: u64) -> bool {
     (hwcap >> 32) & !ISA_LEVEL_MASK == HWCAP_EXTENSION >> 32
 }
 
-/// The ISA level of a named entry (`DL_CACHE_HWCAP_ISA_LEVEL_MASK`).
+/// Returns the ISA level of a named entry.
 pub(super) fn isa_level(hwcap: u64) -> u32 {
     ((hwcap >> 32) & ISA_LEVEL_MASK) as u32
 }
 
-/// Bytes at an offset as numbers of one byte order.
+/// Reads numbers of one byte order at an offset.
 #[derive(Clone, Copy)]
 struct Reader<'bytes> {
     bytes: &'bytes [u8],
@@ -135,12 +135,13 @@ impl Reader<'_> {
         })
     }
 
-    /// A byte for byte comparison with a magic at an offset.
+    /// Returns true if a magic is at an offset.
     fn has(&self, offset: usize, magic: &[u8]) -> bool {
         self.bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic))
     }
 
-    /// `cache_file_new_matches_endian`: no mark at all counts as a match.
+    /// `cache_file_new_matches_endian`. A cache of a release before 2.33 has no byte order flag and
+    /// is accepted.
     fn matches_endian(&self, header: usize) -> bool {
         let wanted = match self.endian {
             Endian::Little => 2,
@@ -150,15 +151,16 @@ impl Reader<'_> {
         flags == 0 || flags & 3 == wanted
     }
 
-    /// `cache_extension_verify`, for the one section a loader reads.
+    /// `cache_extension_verify` for the section that a loader reads. Returns the offset and the
+    /// number of elements.
     fn hwcaps_names(&self, header: usize) -> Option<(usize, usize)> {
         let (offset, size) = self.section(header, TAG_GLIBC_HWCAPS)?;
         (size != 0 && offset.is_multiple_of(4) && size.is_multiple_of(4))
             .then_some((offset, (size / 4).min(MAX_NAMES)))
     }
 
-    /// `cache_extension_load`: offset and size of the last section of a tag. Offsets are
-    /// relative to the file, in the compat format as well.
+    /// `cache_extension_load`: returns the offset and size of the last section with a tag. Offsets
+    /// are relative to the file, in the compat format as well.
     fn section(&self, header: usize, tag: u32) -> Option<(usize, usize)> {
         let directory = self.u32(header + NEW_EXTENSION)? as usize;
         if directory == 0 || !directory.is_multiple_of(4) || self.u32(directory)? != EXTENSION_MAGIC
@@ -166,6 +168,7 @@ impl Reader<'_> {
             return None;
         }
         let count = self.u32(directory + 4)? as usize;
+        // A directory that does not fit in the file makes glibc ignore all extensions.
         let sections = self.bytes.get(directory + 8..)?.len() / 16;
         if count > sections {
             return None;
@@ -186,8 +189,8 @@ impl Reader<'_> {
     }
 }
 
-/// `__alignof__ (struct cache_file_new)`: 8, but 4 where a 64-bit number is aligned
-/// to 4 bytes inside a structure.
+/// Returns `__alignof__ (struct cache_file_new)`: 4 on ABIs that align a 64-bit number to 4 bytes
+/// inside a structure, 8 on all others.
 fn alignment(ident: &Ident) -> usize {
     match (ident.class, ident.machine) {
         (Class::Elf32, machine::I386 | machine::M68K) => 4,
@@ -196,19 +199,19 @@ fn alignment(ident: &Ident) -> usize {
 }
 
 impl LoaderCache {
-    /// Reads a cache as the loader of a 64-bit target of that byte order does; see
+    /// Parses a cache as the loader of a 64-bit target with this byte order does; see
     /// [`LoaderCache::parse_for`].
     #[must_use]
     pub fn parse(bytes: impl Into<Arc<[u8]>>, endian: Endian) -> Option<Self> {
         Self::parse_aligned(bytes.into(), endian, 8)
     }
 
-    /// Reads a cache as the loader of `ident`'s ABI does. `None` is what such a loader
-    /// would treat as no cache at all: another magic, another byte order, a table that
-    /// does not fit in the file (glibc 2.36 elf/dl-cache.c `_dl_load_cache_lookup`).
+    /// Parses a cache as the loader of `ident`'s ABI does (glibc 2.36 elf/dl-cache.c
+    /// `_dl_load_cache_lookup`). Returns `None` if that loader would ignore the file: another
+    /// magic, another byte order, or a table that does not fit in the file.
     ///
-    /// It differs from [`LoaderCache::parse`] for 32-bit x86 alone, where a cache of
-    /// the compat format is laid out otherwise.
+    /// The result differs from [`LoaderCache::parse`] only on 32-bit x86 and m68k, whose compat
+    /// format has another alignment.
     #[must_use]
     pub fn parse_for(bytes: impl Into<Arc<[u8]>>, ident: &Ident) -> Option<Self> {
         Self::parse_aligned(bytes.into(), ident.endian, alignment(ident))
@@ -216,6 +219,7 @@ impl LoaderCache {
 
     fn parse_aligned(bytes: Arc<[u8]>, endian: Endian, alignment: usize) -> Option<Self> {
         let reader = Reader { bytes: &bytes, endian };
+        // `None` inside is a cache of the old format only.
         let header =
             if new_header(&reader) { Some(0) } else { embedded_header(&reader, alignment)? };
         let layout = match header {
@@ -243,7 +247,8 @@ impl LoaderCache {
         Reader { bytes: &self.bytes, endian: self.endian }
     }
 
-    /// The entry at an index; `None` outside the file, where a loader would fault.
+    /// Returns the entry at an index. Returns `None` outside the file, where the loader would
+    /// fault.
     pub(super) fn raw(&self, index: u32) -> Option<RawEntry> {
         let size = if self.layout.is_new { NEW_ENTRY } else { OLD_ENTRY };
         let offset = (index as usize).checked_mul(size)?.checked_add(self.layout.first)?;
@@ -256,20 +261,20 @@ impl LoaderCache {
         })
     }
 
-    /// The bytes from a string index to the end of the file; `None` for an index
-    /// outside it (`_dl_cache_verify_ptr`).
+    /// Returns the bytes from a string index to the end of the file, or `None` for an index outside
+    /// the file (`_dl_cache_verify_ptr`).
     pub(super) fn tail(&self, index: u32) -> Option<&[u8]> {
         let offset = self.layout.strings.checked_add(index as usize)?;
         self.bytes.get(offset..).filter(|tail| !tail.is_empty())
     }
 
-    /// The string at an index.
+    /// Returns the string at an index.
     pub(super) fn string(&self, index: u32) -> Option<&BStr> {
         self.tail(index).map(up_to_nul)
     }
 
-    /// The sorted `glibc-hwcaps` names of the extension section. A name whose index
-    /// is outside the file is given as the empty one, which no loader has.
+    /// Returns the sorted `glibc-hwcaps` names of the extension section. A name outside the file
+    /// is returned as an empty string, which matches no subdirectory.
     pub(super) fn hwcaps_names(&self) -> impl Iterator<Item = &BStr> {
         let (first, count) = self.hwcaps_names;
         (0..count).map(move |index| {
@@ -278,15 +283,15 @@ impl LoaderCache {
         })
     }
 
-    /// What the file says it was made by; empty where it does not say.
+    /// Returns the text of the generator section, or an empty string if there is none.
     #[must_use]
     pub fn generator(&self) -> &BStr {
         let (offset, size) = self.generator;
         self.bytes.get(offset..).and_then(|rest| rest.get(..size)).unwrap_or_default().as_bstr()
     }
 
-    /// The entries in the order of the file, as far as they can be read: one with an
-    /// index outside the file is left out.
+    /// Returns the entries in the order of the file. Entries with a string outside the file are
+    /// left out.
     pub fn entries(&self) -> impl Iterator<Item = CacheEntry<'_>> {
         let rest = self.bytes.len().saturating_sub(self.layout.first);
         let fitting = rest / if self.layout.is_new { NEW_ENTRY } else { OLD_ENTRY };
@@ -305,7 +310,7 @@ impl LoaderCache {
     }
 }
 
-/// True where the file is of the new format and its table fits in it.
+/// Returns true if the file has the new format and its table fits in the file.
 fn new_header(reader: &Reader<'_>) -> bool {
     let len = reader.bytes.len();
     len > NEW_HEADER
@@ -315,8 +320,8 @@ fn new_header(reader: &Reader<'_>) -> bool {
             .is_some_and(|count| (len - NEW_HEADER) / NEW_ENTRY >= count as usize)
 }
 
-/// Checks the old format. `Some(None)` is a cache with the old table only,
-/// `Some(Some(offset))` one with the new header inside, `None` no cache.
+/// Checks for the old format. Returns `Some(None)` for a cache with the old table only,
+/// `Some(Some(offset))` for a cache with a new header at that offset, and `None` for any other file.
 fn embedded_header(reader: &Reader<'_>, alignment: usize) -> Option<Option<usize>> {
     let len = reader.bytes.len();
     if len <= OLD_HEADER || !reader.has(0, OLD_MAGIC) {
@@ -326,6 +331,7 @@ fn embedded_header(reader: &Reader<'_>, alignment: usize) -> Option<Option<usize
     if (len - OLD_HEADER) / OLD_ENTRY < count {
         return None;
     }
+    // `ALIGN_CACHE`: the new header follows the old table.
     let offset = (OLD_HEADER + count * OLD_ENTRY).next_multiple_of(alignment);
     let inside = offset + NEW_HEADER <= len && reader.has(offset, NEW_MAGIC);
     Some(inside.then_some(offset))

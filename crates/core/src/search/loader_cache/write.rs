@@ -1,9 +1,9 @@
-//! Making a loader cache of the new format, byte for byte as glibc's `ldconfig` would for
-//! the same entries, whatever the target's byte order.
+//! Writes a loader cache of the new format, for targets of either byte order. The bytes are those
+//! that glibc's `ldconfig` writes for the same entries.
 //!
-//! glibc 2.36 elf/cache.c `save_cache`: header, entries, string table, extension directory
-//! with the array of hwcaps names and the generator's text. The strings are laid out as
-//! elf/stringtable.c does: one that ends another shares its bytes.
+//! The order is that of `save_cache` (glibc 2.36 elf/cache.c): header, entries, string table, and the
+//! extension directory with the array of hwcaps names and the generator's text. The string table is
+//! that of elf/stringtable.c: a string that is the end of another one shares its bytes.
 
 use std::cmp::Ordering;
 
@@ -11,52 +11,47 @@ use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
 use super::lookup::{cache_flags, has_signed_char, libcmp};
+use super::read::{
+    EXTENSION_MAGIC, HWCAP_EXTENSION, NEW_ENTRY, NEW_HEADER, NEW_MAGIC, TAG_GENERATOR,
+    TAG_GLIBC_HWCAPS,
+};
 use crate::elf::{Endian, Ident};
 use crate::search::hwcaps::arch::machine;
 
-/// `sizeof (struct cache_file_new)` and `sizeof (struct file_entry_new)`.
-const HEADER: usize = 48;
-const ENTRY: usize = 24;
-/// `cache_extension_magic`.
-const EXTENSION_MAGIC: u32 = 0xeaa4_2174;
-/// `sizeof (struct cache_extension)`, `sizeof (struct cache_extension_section)`.
+/// `sizeof (struct cache_extension)`.
 const DIRECTORY: usize = 8;
+/// `sizeof (struct cache_extension_section)`.
 const SECTION: usize = 16;
-/// `cache_extension_tag_generator`, `cache_extension_tag_glibc_hwcaps`.
-const GENERATOR: u32 = 0;
-const HWCAPS: u32 = 1;
-/// `DL_CACHE_HWCAP_EXTENSION`.
-const HWCAP_EXTENSION: u64 = 1 << 62;
 
-/// One entry to be written.
+/// One entry of a new cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEntry {
-    /// The name libraries are asked for by.
+    /// The needed string that the entry answers.
     pub soname: BString,
     /// The file.
     pub path: BString,
-    /// [`entry_flags`] of the file.
+    /// The result of [`entry_flags`] for the file.
     pub flags: i32,
-    /// The `glibc-hwcaps` subdirectory the file lies in.
+    /// The name of the `glibc-hwcaps` subdirectory that contains the file.
     pub hwcaps_name: Option<BString>,
 }
 
-/// The flags that `ldconfig` gives a library of an ABI, and its loader takes.
+/// Returns the flags that `ldconfig` gives a library of an ABI, and that its loader accepts.
 #[must_use]
 pub fn entry_flags(ident: &Ident) -> i32 {
     match (ident.machine, cache_flags(ident)) {
-        // A library that names its float ABI is not of the generic kind.
+        // `ldconfig` gives a library that is marked with a float ABI the flags of this ABI.
         (machine::ARM, (_, Some(marked))) => marked,
         (_, (default, _)) => default,
     }
 }
 
-/// The bytes of a cache for the loaders of `target`'s architecture. `None` where it would
-/// not fit the format's 32-bit offsets.
+/// Makes a cache for the loaders of `target`'s architecture. Returns `None` if it exceeds the
+/// format's 32-bit offsets.
 ///
-/// Of entries with the same flags whose sonames a loader takes for one (`libcmp`), the
-/// order given stays: the loader takes the first one, and `ldconfig` writes them in the
-/// order of its directories.
+/// The loader answers with the first of several entries that have the same flags and equal sonames
+/// (`libcmp`). Such entries keep their order, because `ldconfig` writes them in the order of its
+/// directories.
 #[must_use]
 pub fn write(target: &Ident, mut entries: Vec<NewEntry>, generator: &str) -> Option<Vec<u8>> {
     let signed_char = has_signed_char(target.machine);
@@ -65,15 +60,16 @@ pub fn write(target: &Ident, mut entries: Vec<NewEntry>, generator: &str) -> Opt
     let mut names: Vec<&BString> = entries.iter().filter_map(|e| e.hwcaps_name.as_ref()).collect();
     names.sort();
     names.dedup();
-    let base = HEADER + entries.len() * ENTRY;
+    let base = NEW_HEADER + entries.len() * NEW_ENTRY;
     let strings = Strings::new(&entries, u32::try_from(base).ok()?)?;
     let extension = (base + strings.bytes.len()).next_multiple_of(4);
     let mut out = Out { endian: target.endian, bytes: Vec::with_capacity(extension + 256) };
-    out.bytes.extend_from_slice(b"glibc-ld.so.cache1.1");
+    out.bytes.extend_from_slice(NEW_MAGIC);
     out.u32(u32::try_from(entries.len()).ok()?);
     out.u32(u32::try_from(strings.bytes.len()).ok()?);
-    let mark = if target.endian == Endian::Little { 2 } else { 3 };
-    out.bytes.extend([mark, 0, 0, 0]);
+    // `cache_file_new_flags_endian_little` or `_big`.
+    let byte_order = if target.endian == Endian::Little { 2 } else { 3 };
+    out.bytes.extend([byte_order, 0, 0, 0]);
     out.u32(u32::try_from(extension).ok()?);
     out.bytes.extend([0; 12]);
     for entry in &entries {
@@ -97,9 +93,9 @@ fn extensions(out: &mut Out, strings: &Strings, names: &[&BString], generator: &
     let array = names.len() * 4;
     out.u32(EXTENSION_MAGIC);
     out.u32(u32::try_from(sections).ok()?);
-    out.section(GENERATOR, data + array, generator.len())?;
+    out.section(TAG_GENERATOR, data + array, generator.len())?;
     if !names.is_empty() {
-        out.section(HWCAPS, data, array)?;
+        out.section(TAG_GLIBC_HWCAPS, data, array)?;
     }
     for name in names {
         out.u32(strings.at(name)?);
@@ -108,9 +104,8 @@ fn extensions(out: &mut Out, strings: &Strings, names: &[&BString], generator: &
     Some(())
 }
 
-/// `compare`: the table is sorted downwards, so that a binary search meets the entries of a
-/// name with the named ones first. Entries that are equal stay in the order in which they
-/// were added (`add_to_cache`).
+/// `compare`: the table is sorted in descending order, with the named entries of a soname before the
+/// others. Equal entries keep the order in which they were added (`add_to_cache`).
 fn order(a: &NewEntry, b: &NewEntry, signed_char: bool) -> Ordering {
     libcmp(&b.soname, &a.soname, signed_char)
         .then_with(|| b.flags.cmp(&a.flags))
@@ -118,8 +113,8 @@ fn order(a: &NewEntry, b: &NewEntry, signed_char: bool) -> Ordering {
         .then_with(|| a.hwcaps_name.cmp(&b.hwcaps_name))
 }
 
-/// The string table: each string once, sorted by its end, so that one that ends another
-/// comes right behind it.
+/// The string table. Each string occurs once. The strings are sorted from their last byte, so that
+/// a string that is the end of another one follows it.
 struct Strings {
     bytes: Vec<u8>,
     at: FxHashMap<BString, u32>,
@@ -159,15 +154,15 @@ impl Strings {
     }
 }
 
-/// `finalize_compare`: by the bytes from the last one back, downwards; of two that agree as
-/// far as they go, the longer first.
+/// `finalize_compare`: compares the bytes from the last one back, in descending order. If one string
+/// is the end of the other, the longer one is first.
 fn by_end(a: &BString, b: &BString) -> Ordering {
     let mut pairs = a.bytes().rev().zip(b.bytes().rev());
     let differs = pairs.find(|(a, b)| a != b).map(|(a, b)| b.cmp(&a));
     differs.unwrap_or_else(|| b.len().cmp(&a.len()))
 }
 
-/// The file so far, numbers in the target's byte order.
+/// The bytes written so far. Numbers are written in the target's byte order.
 struct Out {
     endian: Endian,
     bytes: Vec<u8>,

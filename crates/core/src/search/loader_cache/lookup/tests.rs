@@ -1,5 +1,5 @@
-//! Lookups in caches made by hand: every format, both byte orders, each rule that
-//! differs between releases.
+//! Tests of lookups in built caches: every format, both byte orders, and each rule that differs
+//! between releases.
 
 use super::*;
 use crate::elf::Endian;
@@ -42,7 +42,7 @@ fn lookup(bytes: Vec<u8>, needed: &str, query: &CacheQuery) -> Option<String> {
     cache.lookup(BStr::new(needed), query).map(|path| path.to_string())
 }
 
-/// Descending, as ldconfig writes them.
+/// Makes three entries in descending order, as `ldconfig` writes them.
 fn three() -> Vec<Row> {
     vec![
         row("libz.so.1", "/lib/libz.so.1", X86_64),
@@ -52,7 +52,7 @@ fn three() -> Vec<Row> {
 }
 
 #[test]
-fn every_format_in_both_byte_orders_answers_alike() {
+fn every_format_in_both_byte_orders_gives_the_same_answers() {
     for endian in [Endian::Little, Endian::Big] {
         let files = [
             new_format(endian, &three(), &[]),
@@ -74,14 +74,14 @@ fn every_format_in_both_byte_orders_answers_alike() {
 }
 
 #[test]
-fn a_cache_of_the_other_byte_order_is_no_cache() {
+fn a_cache_of_the_other_byte_order_is_rejected() {
     for (file, reader) in [(Endian::Little, Endian::Big), (Endian::Big, Endian::Little)] {
         assert!(LoaderCache::parse(new_format(file, &three(), &[]), reader).is_none());
     }
 }
 
 #[test]
-fn a_cache_without_a_mark_of_byte_order_is_taken_as_native() {
+fn a_cache_without_a_byte_order_flag_is_accepted() {
     let mut bytes = new_format(Endian::Big, &three(), &[]);
     bytes[28] = 0;
     assert!(LoaderCache::parse(bytes.clone(), Endian::Big).is_some());
@@ -90,7 +90,7 @@ fn a_cache_without_a_mark_of_byte_order_is_taken_as_native() {
 }
 
 #[test]
-fn a_table_that_does_not_fit_is_no_cache() {
+fn a_table_that_does_not_fit_in_the_file_is_rejected() {
     let mut bytes = new_format(Endian::Little, &three(), &[]);
     bytes.truncate(48 + 3 * 24 - 1);
     assert!(LoaderCache::parse(bytes, Endian::Little).is_none());
@@ -98,8 +98,8 @@ fn a_table_that_does_not_fit_is_no_cache() {
     assert!(LoaderCache::parse(b"ld.so-1.7.0".to_vec(), Endian::Little).is_none());
 }
 
-/// The compat format places the new header by the alignment of a 64-bit number, which
-/// is 4 bytes on 32-bit x86: 16 + 12 bytes before it here.
+/// The new header of the compat format has the alignment of a 64-bit number, which is 4 bytes on
+/// 32-bit x86. Here 16 + 12 bytes precede it.
 #[test]
 fn a_compat_cache_of_i386_is_aligned_to_four_bytes() {
     let i386 = ident(machine::I386, Class::Elf32, Endian::Little, 0);
@@ -113,15 +113,15 @@ fn a_compat_cache_of_i386_is_aligned_to_four_bytes() {
 }
 
 #[test]
-fn a_bogus_key_in_the_way_ends_the_search() {
+fn a_key_outside_the_file_ends_the_search() {
     let mut bytes = new_format(Endian::Little, &three(), &[]);
-    // The key of the middle entry, where the search begins.
+    // The binary search begins with the middle entry.
     bytes[48 + 24 + 4..48 + 24 + 8].copy_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(lookup(bytes, "libz.so.1", &query(36, &[])), None);
 }
 
 #[test]
-fn an_entry_with_a_bogus_value_is_passed_over() {
+fn an_entry_with_a_path_outside_the_file_is_skipped() {
     let rows = [row("liba.so", "/first", X86_64), row("liba.so", "/second", X86_64)];
     let mut bytes = new_format(Endian::Little, &rows, &[]);
     bytes[48 + 8..48 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
@@ -129,7 +129,7 @@ fn an_entry_with_a_bogus_value_is_passed_over() {
 }
 
 #[test]
-fn entries_of_another_abi_are_passed_over() {
+fn entries_of_another_abi_are_skipped() {
     let rows = [row("liba.so", "/i386", FLAG_ELF_LIBC6), row("liba.so", "/x86_64", X86_64)];
     let bytes = new_format(Endian::Little, &rows, &[]);
     assert_eq!(lookup(bytes.clone(), "liba.so", &query(36, &[])).unwrap(), "/x86_64");
@@ -149,7 +149,7 @@ fn levels() -> Vec<Row> {
 const LEVEL_NAMES: &[&str] = &["x86-64-v2", "x86-64-v3", "x86-64-v4"];
 
 #[test]
-fn the_best_active_level_wins_wherever_it_stands() {
+fn the_best_active_level_wins_in_any_order_of_entries() {
     let bytes = new_format(Endian::Little, &levels(), LEVEL_NAMES);
     let find = |hwcaps: &[&str]| lookup(bytes.clone(), "liba.so", &query(36, hwcaps)).unwrap();
     assert_eq!(find(&["x86-64-v3", "x86-64-v2"]), "/v3");
@@ -158,8 +158,8 @@ fn the_best_active_level_wins_wherever_it_stands() {
 }
 
 #[test]
-fn a_level_the_cpu_lacks_is_passed_over_by_its_isa_bits_too() {
-    // Named as v2, but marked as in need of v4.
+fn an_entry_whose_isa_bits_the_cpu_lacks_is_skipped() {
+    // The name is v2, but the ISA bits require v4.
     let rows =
         [with_hwcap("liba.so", "/marked", X86_64, named(0, 3)), row("liba.so", "/plain", X86_64)];
     let bytes = new_format(Endian::Little, &rows, &["x86-64-v2"]);
@@ -180,29 +180,29 @@ fn names_outside_the_file_or_section_are_not_used() {
         [with_hwcap("liba.so", "/far", X86_64, named(7, 0)), row("liba.so", "/plain", X86_64)];
     let bytes = new_format(Endian::Little, &rows, &["x86-64-v2"]);
     assert_eq!(lookup(bytes.clone(), "liba.so", &query(36, LEVEL_NAMES)).unwrap(), "/plain");
-    // Without a directory of extensions no name is known.
+    // A cache without an extension directory has no names.
     let mut without = new_format(Endian::Little, &levels(), LEVEL_NAMES);
     without[32..36].fill(0);
     assert_eq!(lookup(without, "liba.so", &query(36, LEVEL_NAMES)).unwrap(), "/plain");
 }
 
-/// ldconfig writes the names of a compat cache relative to the inner header, the loader
-/// reads them relative to the file: no level is ever found in one.
+/// `ldconfig` writes the names of a compat cache relative to the inner header, but the loader reads
+/// them relative to the file. A loader therefore finds no named entry in such a cache.
 #[test]
 fn names_of_a_compat_cache_are_relative_to_the_file() {
     let inner = new_format(Endian::Little, &levels(), LEVEL_NAMES);
     let as_built = compat_format(Endian::Little, 2, &levels(), LEVEL_NAMES, 8);
     let query = query(36, LEVEL_NAMES);
     assert_ne!(lookup(as_built.clone(), "liba.so", &query).unwrap(), "/plain");
-    // As ldconfig does it: the three indices, which end the file, as in the inner one.
+    // The three indices at the end of the file, relative to the inner header as `ldconfig` writes
+    // them.
     let mut as_written = as_built;
     let (from, to) = (inner.len() - 12, as_written.len() - 12);
     as_written[to..].copy_from_slice(&inner[from..]);
     assert_eq!(lookup(as_written, "liba.so", &query).unwrap(), "/plain");
 }
 
-/// Old-style entries: 2.40 stopped reading them, three releases after ldconfig stopped
-/// writing them.
+/// Since 2.37 `ldconfig` writes no old-style entries, and since 2.40 the loader reads none.
 #[test]
 fn legacy_hwcaps_count_up_to_2_39() {
     let rows =
@@ -220,7 +220,7 @@ fn legacy_hwcaps_count_up_to_2_39() {
 }
 
 #[test]
-fn a_platform_entry_needs_that_very_platform() {
+fn a_platform_entry_needs_exactly_that_platform() {
     let rows = [
         with_hwcap("liba.so", "/xeon_phi", X86_64, 1 << 51),
         with_hwcap("liba.so", "/haswell", X86_64, 1 << 50),
@@ -243,8 +243,8 @@ fn an_unknown_legacy_bit_is_excluded_and_tls_is_not() {
     assert_eq!(lookup(bytes, "liba.so", &query(36, &[])).unwrap(), "/tls");
 }
 
-/// Bug 27046. On 32-bit Arm the marked flags never equal the default ones, which in
-/// 2.33 stopped the search at the first named entry.
+/// Bug 27046: on 32-bit Arm the flags of a library with a float ABI never equal the default flags.
+/// In 2.33 this stopped the search at the first named entry.
 #[test]
 fn on_arm_2_33_stops_at_the_first_named_entry() {
     let arm = ident(machine::ARM, Class::Elf32, Endian::Little, EF_ARM_ABI_FLOAT_HARD);
@@ -297,14 +297,14 @@ fn digits_compare_as_numbers_that_wrap() {
     assert_eq!(compare("lib6", "liba"), Ordering::Greater);
     assert_eq!(compare("liba", "lib6"), Ordering::Less);
     assert_eq!(compare("lib", "lib6"), Ordering::Less);
-    // 2^32 is 0, 2^31 is negative, and the difference of the two ends wraps as well.
+    // 2^32 becomes 0, 2^31 becomes negative, and the difference of the two extremes wraps as well.
     assert_eq!(compare("lib4294967296", "lib0"), Ordering::Equal);
     assert_eq!(compare("lib2147483648", "lib0"), Ordering::Less);
     assert_eq!(compare("lib2147483648", "lib1"), Ordering::Greater);
 }
 
-/// `char` is unsigned on Arm, POWER and s390: their ldconfig sorts bytes above 127
-/// after ASCII, that of x86 before it.
+/// `char` is unsigned on Arm, POWER and s390, so that their `ldconfig` sorts bytes above 127 after
+/// ASCII. That of x86 sorts them before ASCII.
 #[test]
 fn bytes_above_ascii_sort_by_the_signedness_of_char() {
     assert_eq!(libcmp(b"lib\xc3", b"liba", true), Ordering::Less);
@@ -313,7 +313,7 @@ fn bytes_above_ascii_sort_by_the_signedness_of_char() {
 }
 
 proptest::proptest! {
-    /// No bytes make a cache panic or loop.
+    /// Checks that no bytes make the parser or a lookup panic or loop.
     #[test]
     fn arbitrary_bytes_never_panic(
         mut tail in proptest::collection::vec(proptest::num::u8::ANY, 0..400),
@@ -342,7 +342,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn of_a_cache_of_one_name_only_the_entries_around_the_one_met_count() {
+fn a_lookup_reads_a_limited_number_of_entries_of_one_name() {
     const FOREIGN: i32 = 0x803;
     let with_own_at = |index: usize| {
         let mut rows = vec![row("libz.so.1", "/x32/libz.so.1", FOREIGN); 2_001];
