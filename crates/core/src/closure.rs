@@ -1,7 +1,7 @@
-//! Load-order walk: a program and the facts of its loader → [`Closure`].
+//! Predicts the closure of a program from the facts of its loader.
 //!
-//! [`Subject::open`] looks at the file and says which interpreter it names, so that the
-//! caller can find that loader's facts; [`resolve`] follows the start.
+//! [`Subject::open`] reads the file and its interpreter, so that the caller can find the facts of
+//! this loader. [`resolve`] then predicts the start.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 use thiserror::Error;
 
-use crate::elf::{Class, ElfError, Endian, Ident, ObjectView};
+use crate::elf::{Class, ET_DYN, ET_EXEC, ElfError, Endian, Ident, ObjectView};
 use crate::fs::{Errno, FileSystem, OpenedFile};
 use crate::loader::load::{Answer, Load, LoadedObject, Resolution, Role, Start, Stop};
 use crate::loader::{Environment, Libc, LoaderFacts, glibc, musl};
 use crate::probe::{LoggedProbe, Probe};
 
-/// Why a file has no closure.
+/// Returned if a file has no closure.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ClosureError {
     /// The file cannot be opened.
@@ -23,70 +23,70 @@ pub enum ClosureError {
     Open {
         /// The file.
         path: BString,
-        /// Why.
+        /// The errno of `open`.
         errno: Errno,
     },
-    /// The file is no ELF file, or a broken one.
+    /// The file is not an ELF file, or a malformed one.
     #[error("{path}: {source}")]
     Elf {
         /// The file.
         path: BString,
-        /// What is wrong.
+        /// The error of the parser.
         source: ElfError,
     },
-    /// An object file, a core dump: nothing a loader starts or loads.
+    /// The file is neither started nor loaded by a loader, such as an object file or a core dump.
     #[error("{path}: neither a program nor a shared library")]
     NotLoadable {
         /// The file.
         path: BString,
     },
-    /// The kernel would not find the interpreter, or it is no loader.
+    /// The interpreter is missing or not a valid ELF file.
     #[error("{path}: interpreter {interpreter}: {reason}")]
     Interpreter {
         /// The program.
         path: BString,
-        /// What it names.
+        /// The interpreter.
         interpreter: BString,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
 }
 
-/// A file whose closure is asked for.
+/// The file whose closure is predicted.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The path, as asked.
+    /// The path, as given.
     pub path: BString,
     /// The file.
     pub file: Arc<OpenedFile>,
     /// The object.
     pub view: Arc<ObjectView>,
-    /// How it would be started.
+    /// The way in which it is started.
     pub kind: SubjectKind,
 }
 
-/// How a subject would be started.
+/// The way in which a subject is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubjectKind {
-    /// A program; the kernel maps it and its interpreter.
+    /// The kernel maps the program and its interpreter.
     Program {
         /// `PT_INTERP`.
         interpreter: BString,
     },
-    /// A library; checked as `ld.so LIBRARY` would load it.
+    /// The loader maps the library, as with `ld.so LIBRARY`.
     Library {
-        /// The usual loader of its machine, where there is one.
+        /// The usual loader of its machine, if there is one.
         interpreter: Option<BString>,
     },
-    /// Static: no loader, no search.
+    /// The kernel starts the static program without a loader. There is no search.
     Static,
 }
 
 impl Subject {
-    /// Opens `path` and sees what it is.
+    /// Opens `path` and finds out how it is started.
     ///
     /// # Errors
-    /// [`ClosureError`] where it cannot be opened or is nothing that is loaded.
+    /// Returns [`ClosureError`] if the file cannot be opened or cannot be started or loaded.
     pub fn open(fs: &dyn FileSystem, path: &BStr) -> Result<Self, ClosureError> {
         let file =
             fs.open(path).map_err(|errno| ClosureError::Open { path: path.to_owned(), errno })?;
@@ -104,7 +104,7 @@ impl Subject {
         Ok(Self { path: path.to_owned(), file, view, kind })
     }
 
-    /// The interpreter to ask for facts; none for a static program.
+    /// Returns the interpreter. A static program has none.
     #[must_use]
     pub fn interpreter(&self) -> Option<&BStr> {
         match &self.kind {
@@ -115,19 +115,15 @@ impl Subject {
     }
 }
 
-/// How an object would be started; `None` if neither the kernel nor a loader takes it.
-///
-/// A library's `PT_INTERP` counts only if the library is started as a program, as
-/// `libc.so.6` can be: loaders never read it (glibc 2.36 `elf/dl-load.c`
-/// `_dl_map_object_from_fd`). A library whose interpreter is malformed or missing is
-/// therefore a library like any other.
+/// Returns the way in which an object is started, or `None` if neither the kernel nor a loader
+/// accepts it.
 fn kind_of(fs: &dyn FileSystem, view: &ObjectView) -> Option<SubjectKind> {
-    const ET_EXEC: u16 = 2;
-    const ET_DYN: u16 = 3;
     let library = || Some(SubjectKind::Library { interpreter: usual_interpreter(view) });
     let pie = view.dynamic.as_ref().is_some_and(|d| d.flags_1 & crate::elf::DF_1_PIE != 0);
     match (&view.interpreter, view.ident.e_type) {
         _ if !view.has_load => None,
+        // A loader does not read the `PT_INTERP` of a library (`_dl_map_object_from_fd`). It counts
+        // only if the library can be started with it, like `libc.so.6`.
         (Some(path), ET_DYN) if view.is_library() && fs.open(path.as_ref()).is_err() => library(),
         (Some(interpreter), ET_EXEC | ET_DYN) => {
             Some(SubjectKind::Program { interpreter: interpreter.clone() })
@@ -137,18 +133,19 @@ fn kind_of(fs: &dyn FileSystem, view: &ObjectView) -> Option<SubjectKind> {
         }
         (None, ET_EXEC) => Some(SubjectKind::Static),
         (None, ET_DYN) if pie => Some(SubjectKind::Static),
-        // Debug information split off a program or library.
+        // A file of separate debug information.
         (None, ET_DYN) if view.dynamic.is_none() => None,
         (None, ET_DYN) => library(),
         _ => None,
     }
 }
 
-/// Why an object is nothing that starts: a program's bad `PT_INTERP`, or its kind. Debug
-/// information split off a program has a `PT_INTERP` without bytes, and no dynamic entries.
+/// Returns the error for an object that cannot be started: its bad `PT_INTERP`, or its kind.
 fn unusable(path: &BStr, view: &ObjectView) -> ClosureError {
     let path = path.to_owned();
     match view.interpreter_fault {
+        // The `PT_INTERP` of a file of separate debug information has no bytes. Such a file has no
+        // dynamic entries either.
         Some(reason) if view.dynamic.is_some() => {
             ClosureError::Elf { path, source: ElfError::Malformed(reason) }
         }
@@ -156,8 +153,8 @@ fn unusable(path: &BStr, view: &ObjectView) -> ClosureError {
     }
 }
 
-/// The path at which a machine's programs usually name their loader (glibc's
-/// `shlib-versions` and `ABI.html` of the ports; for musl `/lib/ld-musl-$(ARCH).so.1`).
+/// Returns the usual `PT_INTERP` of a machine's programs (glibc's `shlib-versions`; for musl
+/// `/lib/ld-musl-$(ARCH).so.1`).
 fn usual_interpreter(view: &ObjectView) -> Option<BString> {
     let mut needed = view.dynamic.iter().flat_map(|d| &d.dependencies);
     let musl = needed
@@ -202,22 +199,22 @@ fn glibc_interpreter(ident: &Ident) -> Option<&'static str> {
     })
 }
 
-/// All that a subject loads and tries.
+/// The predicted start of a subject.
 #[derive(Clone, Debug)]
 pub struct Closure {
-    /// The file asked for.
+    /// The subject.
     pub subject: Subject,
-    /// The facts the walk was made with; none for a static program.
+    /// The facts of the loader. A static program has none.
     pub facts: Option<Arc<LoaderFacts>>,
-    /// The walk.
+    /// The objects, resolutions and probes.
     pub load: Load,
 }
 
-/// Follows the start of a subject. `facts` are those of the loader at `interpreter`,
-/// which is the subject's own or one chosen for it; neither matters for a static one.
+/// Predicts the start of a subject. `facts` are those of the loader at `interpreter`, which is the
+/// subject's own or one that the caller chose. Both are ignored for a static program.
 ///
 /// # Errors
-/// [`ClosureError::Interpreter`] where the loader itself cannot be read.
+/// Returns [`ClosureError::Interpreter`] if the loader itself cannot be read.
 pub fn resolve(
     fs: &dyn FileSystem,
     subject: Subject,
@@ -233,7 +230,7 @@ pub fn resolve(
     };
     let loader = fs.open(interpreter).map_err(|errno| {
         bad_interpreter(match errno {
-            Errno::NOENT => "not there".to_owned(),
+            Errno::NOENT => "no such file".to_owned(),
             errno => format!("cannot open: errno {}", errno.0),
         })
     })?;
@@ -253,7 +250,7 @@ pub fn resolve(
     Ok(Closure { subject, facts: Some(facts), load })
 }
 
-/// The closure of a static program: itself.
+/// Makes the closure of a static program, which has the program only.
 #[must_use]
 pub fn of_static(subject: Subject) -> Closure {
     let object = LoadedObject {
@@ -268,9 +265,10 @@ pub fn of_static(subject: Subject) -> Closure {
     Closure { subject, facts: None, load }
 }
 
-/// `$ORIGIN` of the subject: the kernel's name of a program has its links resolved, a
-/// library that is handed to the loader keeps the path it was given.
+/// Returns the `$ORIGIN` of the subject.
 fn origin_of(fs: &dyn FileSystem, subject: &Subject) -> BString {
+    // `_dl_get_origin` reads the link /proc/self/exe of a program that the kernel mapped. A library
+    // on the loader's command line keeps its path.
     let real = match subject.kind {
         SubjectKind::Program { .. } => fs.canonicalize(subject.path.as_ref()).ok(),
         SubjectKind::Library { .. } | SubjectKind::Static => None,
@@ -292,7 +290,7 @@ fn absolute(fs: &dyn FileSystem, path: &BStr) -> BString {
 }
 
 impl Closure {
-    /// The needed strings that nothing answers, each once, in the order asked.
+    /// Returns the needed strings without an answer, each once, in the order of the lookups.
     #[must_use]
     pub fn unresolved(&self) -> Vec<&BStr> {
         let mut seen: FxHashSet<&BStr> = FxHashSet::default();
@@ -301,7 +299,7 @@ impl Closure {
         names.filter(|needed| seen.insert(needed)).collect()
     }
 
-    /// The resolution that ends the start before the program is reached.
+    /// Returns the resolution that ends the start before the program's entry point, if there is one.
     #[must_use]
     pub fn fatal(&self) -> Option<&Resolution> {
         match self.load.stop {
@@ -310,12 +308,12 @@ impl Closure {
         }
     }
 
-    /// The probes in full, in the loader's order.
+    /// Returns the probes with all their fields, in the loader's order.
     pub fn probes(&self) -> impl Iterator<Item = Probe> + '_ {
         self.load.probes.iter().map(|logged| self.probe(&logged))
     }
 
-    /// A probe of this closure in full.
+    /// Returns a probe of this closure with all its fields.
     #[must_use]
     pub fn probe(&self, logged: &LoggedProbe<'_>) -> Probe {
         let resolution = &self.load.resolutions[logged.resolution];
@@ -331,8 +329,8 @@ impl Closure {
 }
 
 impl Resolution {
-    /// True where the asking object goes without: an auxiliary object or a preload that
-    /// is not there harms nobody.
+    /// Returns true if the requester lacks the object. A missing auxiliary object or preload does not
+    /// count, because the loader continues without it.
     #[must_use]
     pub fn is_unresolved(&self) -> bool {
         use crate::elf::DependencyKind;

@@ -1,5 +1,5 @@
-//! Closure → what the search costs: counts in all, by directory, by needed string and
-//! by search source.
+//! Counts the cost of a closure's search: in total, by directory, by needed string and by search
+//! source.
 
 use bstr::{BStr, BString};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -9,30 +9,28 @@ use crate::closure::Closure;
 use crate::loader::load::Load;
 use crate::probe::{Call, LoggedProbe, Outcome, SearchSource};
 
-/// The cost of one start, of the loader's share alone; every field is a count.
+/// The cost of the loader's search in one start. Every field is a count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Storm {
-    /// Objects in the load set: the program, its libraries, preloads, audit modules and
-    /// the loader.
+pub struct SearchCost {
+    /// Objects in the load set: the program, its libraries, preloads, audit modules and the loader.
     pub objects: u64,
-    /// Search directories that were probed at least once, hwcaps subdirectories not
-    /// counted apart.
+    /// Search dirs with at least one probe. Hwcaps subdirectories are not counted separately.
     pub search_dirs: u64,
     /// All probes.
     pub probes: u64,
-    /// Probes whose outcome is `hit`: files that answered, directories that exist.
+    /// Probes with the outcome `hit`: files that answered and directories that exist.
     pub hits: u64,
-    /// `open` calls that failed.
+    /// Failed `open` calls.
     pub missed_opens: u64,
-    /// `stat` calls that failed.
+    /// Failed `stat` calls.
     pub missed_stats: u64,
-    /// Of the failed calls of both kinds, those in hwcaps subdirectories.
+    /// Failed calls of both kinds in hwcaps subdirectories.
     #[serde(default)]
     pub hwcaps_misses: u64,
 }
 
-impl Storm {
-    /// The count of a start.
+impl SearchCost {
+    /// Counts a start.
     #[must_use]
     pub fn of(load: &Load) -> Self {
         let mut storm = Self {
@@ -42,7 +40,7 @@ impl Storm {
         };
         let mut dirs: FxHashSet<&BStr> = FxHashSet::default();
         for probe in load.probes.iter() {
-            // The current directory is an empty name; a direct path has no directory.
+            // The current directory has an empty name. A direct path has no directory.
             if is_searched(probe.source, probe.dir, probe.path) {
                 dirs.insert(probe.dir);
             }
@@ -59,14 +57,14 @@ impl Storm {
         storm
     }
 
-    /// Failed calls of both kinds.
+    /// Returns the number of failed calls of both kinds.
     #[must_use]
     pub fn misses(&self) -> u64 {
         self.missed_opens + self.missed_stats
     }
 
-    /// Adds another storm's counts to this one's.
-    pub fn add(&mut self, other: &Storm) {
+    /// Adds the counts of another start.
+    pub fn add(&mut self, other: &SearchCost) {
         self.objects += other.objects;
         self.search_dirs += other.search_dirs;
         self.probes += other.probes;
@@ -77,7 +75,7 @@ impl Storm {
     }
 }
 
-/// The failed calls of each object's own lookups, in the order of [`Load::objects`].
+/// Counts the failed calls of each object's own lookups, in the order of [`Load::objects`].
 #[must_use]
 pub fn misses_by_object(load: &Load) -> Vec<u64> {
     let mut misses = vec![0; load.objects.len()];
@@ -87,7 +85,7 @@ pub fn misses_by_object(load: &Load) -> Vec<u64> {
     misses
 }
 
-/// True for a probe in a hwcaps subdirectory of a search directory, or of such a subdirectory.
+/// Returns true for a probe of a hwcaps subdirectory of a search dir, or of a file in one.
 #[must_use]
 pub fn is_of_hwcaps(probe: &LoggedProbe<'_>) -> bool {
     is_searched(probe.source, probe.dir, probe.path) && probe.is_in_subdirectory()
@@ -100,17 +98,17 @@ pub(crate) fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool
     }
 }
 
-/// Failed calls, charged to one directory, needed string or search source.
+/// The failed calls of one directory, needed string, object or search source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Misses {
-    /// `open` calls that failed.
+    /// Failed `open` calls.
     pub opens: u64,
-    /// `stat` calls that failed.
+    /// Failed `stat` calls.
     pub stats: u64,
 }
 
 impl Misses {
-    /// Both kinds together.
+    /// Returns the sum of both kinds.
     #[must_use]
     pub fn total(self) -> u64 {
         self.opens + self.stats
@@ -124,36 +122,37 @@ impl Misses {
     }
 }
 
-/// Where the misses of a start come from, each list with the worst first (ties by name).
+/// The misses of a start by their causes. Each list begins with the most misses; equal numbers are
+/// sorted by name.
 #[derive(Clone, Debug, Default)]
 pub struct Offenders {
     /// By search directory.
     pub directories: Vec<(BString, Misses)>,
     /// By needed string.
     pub needed: Vec<(BString, Misses)>,
-    /// By asking object.
+    /// By requester.
     pub objects: Vec<(BString, Misses)>,
     /// By search source.
     pub sources: Vec<(SearchSource, Misses)>,
 }
 
-/// A failed call and what it is charged to.
+/// One failed call and its causes.
 #[derive(Clone, Copy, Debug)]
 pub struct Miss<'a> {
-    /// Search directory; `None` where no directory was searched.
+    /// The search dir. A direct path has none.
     pub directory: Option<&'a BStr>,
-    /// Needed string.
+    /// The needed string.
     pub needed: &'a BStr,
-    /// Asking object.
+    /// The requester.
     pub object: &'a BStr,
-    /// Search source.
+    /// The search source.
     pub source: SearchSource,
-    /// Which call.
+    /// The kind of the call.
     pub call: Call,
 }
 
 impl Offenders {
-    /// Charges the misses of a closure.
+    /// Counts the misses of a closure.
     #[must_use]
     pub fn of(closure: &Closure) -> Self {
         let load = &closure.load;
@@ -171,7 +170,7 @@ impl Offenders {
         }))
     }
 
-    /// Adds misses up.
+    /// Counts misses by each of their causes.
     #[must_use]
     pub fn charge<'a>(misses: impl Iterator<Item = Miss<'a>>) -> Self {
         let mut directories: FxHashMap<&BStr, Misses> = FxHashMap::default();

@@ -2,7 +2,7 @@
 //! judged as for a dry run, and an index of the program's own start. Nothing is written or run.
 
 use becalm_core::closure::{Closure, SubjectKind};
-use becalm_core::cost::Storm;
+use becalm_core::cost::SearchCost;
 use becalm_core::facts::Readers;
 use becalm_core::loader::load::Role;
 use bstr::{BStr, BString, ByteSlice};
@@ -80,7 +80,7 @@ impl Advice {
         }
         let reads = closure.facts.as_ref().map(|facts| facts.reads.clone())?;
         let alone = undisturbed(assumed, target)?;
-        let before = Storm::of(&alone.load).misses();
+        let before = SearchCost::of(&alone.load).misses();
         if before == 0 {
             return None;
         }

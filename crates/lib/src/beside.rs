@@ -2,7 +2,7 @@
 //! part. `becalm trace` has both from one run, `becalm check --against` reads the one.
 
 use becalm_core::closure::Closure;
-use becalm_core::cost::Storm;
+use becalm_core::cost::SearchCost;
 use becalm_core::observe::Attributed;
 use becalm_core::probe::{Call, LoggedProbe, Outcome, Probe, SearchSource};
 use becalm_core::record::compare::is_loader_cache_file;
@@ -14,9 +14,9 @@ pub struct Beside {
     /// True where there are no differences.
     pub equal: bool,
     /// Counts of the prediction.
-    pub predicted: Storm,
+    pub predicted: SearchCost,
     /// Counts of the observation.
-    pub observed: Storm,
+    pub observed: SearchCost,
     /// The places where they part, in order.
     pub differences: Vec<Differing>,
     /// Predicted probes that were not made because the start ended before them.
@@ -93,7 +93,7 @@ impl Beside {
         }
         Beside {
             equal: differences.is_empty(),
-            predicted: Storm::of(&closure.load),
+            predicted: SearchCost::of(&closure.load),
             observed: attributed.storm,
             differences,
             not_reached: if scope.reached_entry { 0 } else { rest.len() },

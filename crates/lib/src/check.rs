@@ -1,7 +1,7 @@
 //! One file: is it something that starts, and what would starting it take?
 
 use becalm_core::closure::{Closure, SubjectKind};
-use becalm_core::cost::Storm;
+use becalm_core::cost::SearchCost;
 use becalm_core::loader::load::{Answer, Refusal, Role, Stop};
 use becalm_core::loader::{GlibcVersion, Libc};
 use becalm_core::macho::MachO;
@@ -47,7 +47,7 @@ pub struct Program {
     /// The index that answers as an audit module of its start.
     pub calmed_by: Option<BString>,
     /// What the search costs.
-    pub storm: Storm,
+    pub storm: SearchCost,
     /// Objects beside the program and the loader.
     pub libraries: usize,
     /// Directories that hold those.
@@ -73,7 +73,7 @@ pub struct Newer {
     /// The release.
     pub libc: Libc,
     /// What the search would cost.
-    pub storm: Storm,
+    pub storm: SearchCost,
 }
 
 /// What kind of file it is.
@@ -154,7 +154,7 @@ pub fn by_newer_glibc(
         return None;
     }
     let closure = follow_by_release(assumed, session, closure, program.secure, first)?;
-    Some(Newer { libc: first, storm: Storm::of(&closure.load) })
+    Some(Newer { libc: first, storm: SearchCost::of(&closure.load) })
 }
 
 impl Program {
@@ -177,7 +177,7 @@ impl Program {
             secure,
             immutable: assumed.is_immutable(target),
             calmed_by: None,
-            storm: Storm::of(load),
+            storm: SearchCost::of(load),
             libraries: libraries().count(),
             library_dirs: dirs.len(),
             unresolved: gaps(closure),
@@ -207,7 +207,7 @@ impl Program {
             secure: false,
             immutable: assumed.is_immutable(target),
             calmed_by: None,
-            storm: Storm::default(),
+            storm: SearchCost::default(),
             libraries: 0,
             library_dirs: 0,
             unresolved: Vec::new(),

@@ -5,7 +5,7 @@
 //! so that searches meet something, with raw bytes between them.
 
 use becalm_core::closure::{self, Closure, Subject};
-use becalm_core::cost::{Offenders, Storm};
+use becalm_core::cost::{Offenders, SearchCost};
 use becalm_core::elf::Class;
 use becalm_core::fs::FileSystem;
 use becalm_core::fs::mem::{MemFs, ObjectBuilder};
@@ -259,7 +259,7 @@ pub fn check(input: &Input<'_>, libc: Libc) {
 }
 
 fn counts_add_up(closure: &Closure) {
-    let storm = Storm::of(&closure.load);
+    let storm = SearchCost::of(&closure.load);
     assert_eq!(storm.probes, closure.load.probes.len() as u64);
     assert_eq!(storm.objects, closure.load.objects.len() as u64);
     assert!(storm.hits + storm.misses() <= storm.probes);

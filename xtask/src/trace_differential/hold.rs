@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use becalm_core::cost::Storm;
+use becalm_core::cost::SearchCost;
 use becalm_core::probe::{Outcome, Probe};
 use becalm_core::record::compare::candidates;
 use becalm_core::record::strace::{Attempt, CallResult, Syscall, TRACED_CALLS, attempts, parse};
@@ -69,7 +69,7 @@ struct Traced {
 #[derive(Deserialize)]
 struct Image {
     path: String,
-    storm: Storm,
+    storm: SearchCost,
     probes: Vec<Probe>,
     initialisers: usize,
 }
@@ -88,7 +88,7 @@ struct Checked {
 
 #[derive(Deserialize)]
 struct Predicted {
-    storm: Storm,
+    storm: SearchCost,
     probes: Vec<Probe>,
 }
 

@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use becalm_core::closure::Closure;
-use becalm_core::cost::Storm;
+use becalm_core::cost::SearchCost;
 use becalm_core::macho::{NameClass, Slice};
 use becalm_core::probe::Probe;
 use becalm_lib::advice::Advice;
@@ -33,7 +33,7 @@ struct ProgramJson<'a> {
     immutable: bool,
     #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
     calmed_by: &'a Option<BString>,
-    storm: Storm,
+    storm: SearchCost,
     #[serde(skip_serializing_if = "Option::is_none")]
     newer_glibc: Option<NewerJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ struct ProgramJson<'a> {
 #[derive(Serialize)]
 struct NewerJson {
     libc: String,
-    storm: Storm,
+    storm: SearchCost,
 }
 
 /// One slice of a Mach-O file.
@@ -132,7 +132,7 @@ pub(crate) fn end(
     programs: &[Program],
     problems: &[Problem],
 ) -> io::Result<()> {
-    let mut total = Storm::default();
+    let mut total = SearchCost::default();
     for program in programs {
         total.add(&program.storm);
     }

@@ -102,12 +102,12 @@ struct Follower {
 }
 
 /// What is kept of one target: the verdict, and what is written of it.
-type Told = (Verdict, Vec<u8>);
+type LoaderAnswer = (Verdict, Vec<u8>);
 
 impl Follower {
     /// Follows the starts of some files; one alone in this thread, so that no others
     /// are made for it.
-    fn follow(&self, files: &[Target], progress: &Progress) -> Vec<Told> {
+    fn follow(&self, files: &[Target], progress: &Progress) -> Vec<LoaderAnswer> {
         let some = |targets: &[Target]| {
             let session = self.assumed.fs.session();
             let one = |target| {
@@ -126,7 +126,7 @@ impl Follower {
         }
     }
 
-    fn follow_one(&self, session: &Session<'_>, target: &Target) -> Told {
+    fn follow_one(&self, session: &Session<'_>, target: &Target) -> LoaderAnswer {
         let (mut verdict, closure) = check::check(&self.assumed, session, target);
         let Verdict::Checked(program) = &mut verdict else { return (verdict, Vec::new()) };
         program.over_budget = self.max_misses.map(|most| program.storm.misses() > most);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use becalm_core::cost::Storm;
+use becalm_core::cost::SearchCost;
 use becalm_lib::check::{Kind, Program};
 use becalm_lib::escape::shown;
 use becalm_lib::words::{counted, grouped};
@@ -28,7 +28,7 @@ pub(crate) fn write(
     }
     programs
         .sort_by(|a, b| b.storm.misses().cmp(&a.storm.misses()).then_with(|| a.path.cmp(&b.path)));
-    let mut total = Storm::default();
+    let mut total = SearchCost::default();
     let mut libraries = 0;
     for program in &programs {
         total.add(&program.storm);
@@ -64,7 +64,7 @@ fn write_row(
     writeln!(out, "{numbers}  {path}{}", look.bad(&remark))
 }
 
-fn cells(storm: &Storm, libraries: usize) -> Cells {
+fn cells(storm: &SearchCost, libraries: usize) -> Cells {
     [
         grouped(storm.misses()),
         grouped(storm.missed_opens),

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use becalm_core::closure::Closure;
-use becalm_core::cost::{Misses, Offenders, Storm};
+use becalm_core::cost::{Misses, Offenders, SearchCost};
 use becalm_core::macho::{MachO, NameClass};
 use becalm_lib::advice::Scope;
 use becalm_lib::check::{Gap, Kind, Program};
@@ -123,7 +123,7 @@ fn hwcaps(text: &mut String, program: &Program) {
 
 /// The misses in hwcaps subdirectories, in per cent of all; never 100 while there are others.
 #[must_use]
-pub(crate) fn share(storm: &Storm) -> u64 {
+pub(crate) fn share(storm: &SearchCost) -> u64 {
     let (part, all) = (u128::from(storm.hwcaps_misses), u128::from(storm.misses()).max(1));
     let rounded = (200 * part + all) / (2 * all);
     let most = if part < all { 99 } else { 100 };
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn the_share_of_hwcaps_is_rounded_and_is_all_of_them_only_where_it_is() {
         let share_of = |hwcaps_misses, missed_opens| {
-            share(&Storm { hwcaps_misses, missed_opens, ..Storm::default() })
+            share(&SearchCost { hwcaps_misses, missed_opens, ..SearchCost::default() })
         };
         assert_eq!(share_of(0, 0), 0);
         assert_eq!(share_of(1, 3), 33);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use becalm_core::cost::Storm;
+use becalm_core::cost::SearchCost;
 use becalm_core::strategy::{Creation, FilePlan, Finding, PlannedAnswer, Severity};
 use becalm_lib::escape::shown;
 use becalm_lib::fix::foresee::Start;
@@ -82,8 +82,8 @@ struct FindingJson<'a> {
 struct StartJson<'a> {
     #[serde(serialize_with = "lossy")]
     path: &'a BString,
-    before: Storm,
-    after: Option<Storm>,
+    before: SearchCost,
+    after: Option<SearchCost>,
 }
 
 /// `becalm/fix/1`.
@@ -136,8 +136,8 @@ fn creation(creation: &Creation) -> CreationJson<'_> {
 
 fn finding(finding: &Finding) -> FindingJson<'_> {
     let severity = match finding.what.severity() {
-        Severity::PassedOver => "passed-over",
-        Severity::Left => "left",
+        Severity::Skipped => "passed-over",
+        Severity::Deferred => "left",
         Severity::Conflict => "conflict",
         Severity::Refused => "refused",
     };
@@ -262,7 +262,7 @@ fn grown(done: &Done) -> i64 {
 
 /// What the plan leaves to the plain search or passes over: the kinds, and a few of each.
 fn write_findings(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    for (severity, word) in [(Severity::Left, "left"), (Severity::PassedOver, "passed over")] {
+    for (severity, word) in [(Severity::Deferred, "left"), (Severity::Skipped, "passed over")] {
         let all: Vec<&Finding> = {
             let findings = report.plan.findings.iter();
             findings.filter(|finding| finding.what.severity() == severity).collect()

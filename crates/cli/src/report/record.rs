@@ -7,7 +7,7 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use becalm_core::cost::Storm;
+use becalm_core::cost::SearchCost;
 use becalm_core::observe::DlopenProbe;
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use becalm_core::search::hwcaps::search_dir;
@@ -42,7 +42,7 @@ struct Image {
     libc: Option<String>,
     #[serde(default)]
     interpreter: Option<String>,
-    storm: Storm,
+    storm: SearchCost,
     #[serde(default)]
     storm_ns: u64,
     #[serde(default)]
@@ -116,7 +116,7 @@ pub(crate) fn snapshot(path: &Path) -> Result<Snapshot> {
     Ok(Snapshot {
         path: text(&image.path),
         about: about.into_iter().flatten().map(text).collect(),
-        storm: Storm { hwcaps_misses: of_hwcaps, ..image.storm },
+        storm: SearchCost { hwcaps_misses: of_hwcaps, ..image.storm },
         libc: image.libc.as_ref().map(text),
         newer_glibc: None,
         advice: None,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use becalm_core::closure::Closure;
-use becalm_core::cost::{Storm, is_of_hwcaps};
+use becalm_core::cost::{SearchCost, is_of_hwcaps};
 use becalm_core::loader::load::{Answer, Load, Role};
 use becalm_core::probe::{Call, LoggedProbe, Outcome, SearchSource};
 use becalm_host::trace::Command;
@@ -29,7 +29,7 @@ pub(crate) struct Snapshot {
     /// Machine, C library and interpreter, as far as known.
     pub about: Vec<String>,
     /// What the search costs.
-    pub storm: Storm,
+    pub storm: SearchCost,
     /// The C library's release, where it is known.
     pub libc: Option<String>,
     /// What the same start would cost by a glibc without legacy hwcaps subdirectories: its name
@@ -113,7 +113,7 @@ pub(crate) struct Observed {
     /// From the entry point to the end.
     pub program_ns: u64,
     /// What was observed of the loader.
-    pub storm: Storm,
+    pub storm: SearchCost,
     /// Whether each probe was predicted; none where there was no prediction.
     pub as_predicted: Option<bool>,
     /// Who looked for what was not there after the entry point, the loader left out: class and

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use becalm_core::cost::{Misses, Storm};
+use becalm_core::cost::{Misses, SearchCost};
 use becalm_core::observe::tally::Missed;
 use becalm_core::observe::{Class, DlopenProbe, Dlopens, SyscallRow};
 use becalm_core::probe::Probe;
@@ -65,7 +65,7 @@ struct ImageJson<'a> {
     secure: bool,
     immutable: Option<bool>,
     reached_entry: bool,
-    storm: Storm,
+    storm: SearchCost,
     storm_ns: u64,
     loader: ShareJson,
     program: ShareJson,

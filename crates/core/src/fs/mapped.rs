@@ -1,8 +1,8 @@
-//! A file system in which a tree bears the name it will have (`--prefix-map BUILD=FINAL`).
+//! A file system in which a tree has its final path (`--prefix-map BUILD=FINAL`).
 //!
-//! A package is built in one place and lies in another later; its objects speak of themselves
-//! by the later name. Seen through [`MappedFs`] it is already there, so that a carrier finds
-//! self references and writes the names that will hold.
+//! A package is built in one directory and installed in another later. Its objects have the final
+//! path in their strings. [`MappedFs`] shows the package at its final path, so that a strategy
+//! resolves these strings and writes final paths.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use bstr::{BStr, BString, ByteSlice};
 
 use super::{Errno, FileKind, FileSystem, OpenedFile};
 
-/// One tree and the name it will have; both absolute, without slashes at the end.
+/// The present and the final path of a tree. Both are absolute and have no slash at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// Where the tree lies now.
+    /// The present path.
     pub build: BString,
-    /// Where it will lie.
+    /// The final path.
     pub end: BString,
 }
 
 impl Mapping {
-    /// `BUILD=FINAL`, both absolute; `None` for anything else.
+    /// Parses `BUILD=FINAL` with two absolute paths. Returns `None` for anything else.
     #[must_use]
     pub fn parse(text: &BStr) -> Option<Self> {
         let (build, end) = text.split_once_str("=")?;
@@ -32,27 +32,27 @@ impl Mapping {
     }
 }
 
-/// A file system with trees under the names they will have. Paths outside them are the same.
+/// A file system with trees at their final paths. Paths outside of them are unchanged.
 pub struct MappedFs<'a> {
     base: &'a dyn FileSystem,
     mappings: Vec<Mapping>,
 }
 
 impl<'a> MappedFs<'a> {
-    /// `base` with these trees renamed; of two that hold a path, the first counts.
+    /// Maps these trees. If a path is in two of them, the first counts.
     #[must_use]
     pub fn new(base: &'a dyn FileSystem, mappings: Vec<Mapping>) -> Self {
         Self { base, mappings }
     }
 
-    /// Where a path lies now: the name to read and write it by.
+    /// Returns the present path, by which a file is read and written.
     #[must_use]
     pub fn real(&self, path: &BStr) -> BString {
         let pairs = self.mappings.iter().map(|map| (&map.end, &map.build));
         replaced(path, pairs)
     }
 
-    /// The name that a path will have.
+    /// Returns the final path.
     #[must_use]
     pub fn planned(&self, path: &BStr) -> BString {
         let pairs = self.mappings.iter().map(|map| (&map.build, &map.end));
@@ -101,7 +101,7 @@ mod tests {
     use crate::fs::MemFs;
 
     #[test]
-    fn a_tree_answers_by_the_name_it_will_have() {
+    fn a_tree_is_found_at_its_final_path() {
         let base = MemFs::new().file("/build/out/lib/a", "x").file("/build/outer/b", "y");
         let map = Mapping::parse("/build/out/=/nix/store/abc-x".into()).expect("a mapping");
         let fs = MappedFs::new(&base, vec![map]);

@@ -1,11 +1,9 @@
-//! An in-memory file system for tests, faithful to the kernel's errnos.
+//! An in-memory file system for tests with the kernel's errnos.
 //!
-//! It stands where `becalm-host` stands in the program: the models ask it through
-//! [`FileSystem`]. The walk follows Linux's `fs/namei.c`: search permission on a
-//! directory is asked before a component of it is looked up, a component before the
-//! next one, forty symbolic links at the most. Every file belongs to somebody else,
-//! so the permission bits for others (`0o004` to read, `0o001` to search a
-//! directory) are the ones that count.
+//! It replaces the file system of `becalm-host`. The walk follows Linux's `fs/namei.c`: it checks the
+//! search permission on a directory before it looks up a component, and follows at most forty
+//! symbolic links. Every file belongs to another user, so that the permission bits for others count
+//! (`0o004` to read, `0o001` to search a directory).
 //!
 //! ```
 //! use becalm_core::fs::mem::ObjectBuilder;
@@ -31,22 +29,21 @@ pub use self::object::ObjectBuilder;
 use super::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use crate::elf::{ElfError, ObjectView};
 
-/// `NAME_MAX`: the longest component, in bytes.
+/// `NAME_MAX`: the limit on a component, in bytes.
 const NAME_MAX: usize = 255;
-/// `PATH_MAX`: a path and its NUL fit into this many bytes.
+/// `PATH_MAX`: the limit on a path and its NUL, in bytes.
 const PATH_MAX: usize = 4096;
-/// `MAXSYMLINKS`: links followed in one walk.
+/// `MAXSYMLINKS`: the limit on links in one walk.
 const MAX_LINKS: u32 = 40;
-/// Length of the head of an opened file, in bytes.
+/// The length of the head of an opened file, in bytes.
 const HEAD: usize = 64;
-/// Place of the root directory among the inodes.
+/// The inode number of the root directory.
 const ROOT: usize = 0;
 
-/// A file system in memory, built by a chain of calls. Missing parents are made on
-/// the way, links in them followed.
+/// A file system in memory, built by a chain of calls. Missing parents are made, with links followed.
 ///
-/// A builder method panics where its path cannot be made (a file stands where a
-/// directory is needed, a link leads nowhere): the fixture is wrong then.
+/// A builder method panics if its path cannot be made, because a parent is a file or a link without a
+/// target. The fixture is wrong then.
 #[derive(Clone, Debug)]
 pub struct MemFs {
     inodes: Vec<Inode>,
@@ -67,7 +64,7 @@ enum Content {
     Fifo,
 }
 
-/// A directory entry reached: the names on the way from the root and their inodes.
+/// The names from the root to a directory entry, with their inodes.
 type Place = Vec<(BString, usize)>;
 
 impl Default for MemFs {
@@ -78,20 +75,20 @@ impl Default for MemFs {
 }
 
 impl MemFs {
-    /// An empty root directory, which is the current one as well.
+    /// Makes an empty root directory, which is also the current directory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a directory (mode 0755) and its parents; one that is there stays.
+    /// Makes a directory (mode 0755) and its parents, unless they exist.
     #[must_use]
     pub fn dir(mut self, path: impl AsRef<[u8]>) -> Self {
         self.make_dir(path.as_ref());
         self
     }
 
-    /// Makes a regular file (mode 0644) of these bytes, which is no object.
+    /// Makes a regular file (mode 0644) with these bytes. It is not an object.
     #[must_use]
     pub fn file(mut self, path: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Self {
         let bytes = bytes.as_ref().to_vec();
@@ -104,7 +101,7 @@ impl MemFs {
         self
     }
 
-    /// Makes an object (mode 0755) whose first bytes are an ELF header made of its
+    /// Makes an object (mode 0755) whose first bytes are an ELF header with its
     /// [`crate::elf::Ident`].
     #[must_use]
     pub fn object(mut self, path: impl AsRef<[u8]>, view: impl Into<ObjectView>) -> Self {
@@ -129,7 +126,7 @@ impl MemFs {
         self
     }
 
-    /// Sets the mode bits (`07777`) of what `path` names, links followed.
+    /// Sets the mode bits (`07777`) of a file, links followed.
     #[must_use]
     pub fn mode(mut self, path: impl AsRef<[u8]>, bits: u32) -> Self {
         let inode = self.existing(path.as_ref());
@@ -137,22 +134,22 @@ impl MemFs {
         self
     }
 
-    /// Makes a FIFO (mode 0644). It opens, and reading it gives `ENXIO`, where a real
-    /// reader would wait for a writer.
+    /// Makes a FIFO (mode 0644). It opens, and `read` fails with `ENXIO`. A real reader would wait for
+    /// a writer.
     #[must_use]
     pub fn fifo(mut self, path: impl AsRef<[u8]>) -> Self {
         self.add(path.as_ref(), 0o644, Content::Fifo);
         self
     }
 
-    /// Makes `path` the current directory, and makes it where it is missing.
+    /// Sets the current directory, and makes it if it is missing.
     #[must_use]
     pub fn cwd(mut self, path: impl AsRef<[u8]>) -> Self {
         self.current_dir = self.make_dir(path.as_ref());
         self
     }
 
-    /// Takes a name away (an inode with a second one lives on).
+    /// Removes a name. An inode with a second name stays.
     #[must_use]
     pub fn remove(mut self, path: impl AsRef<[u8]>) -> Self {
         let (parent, name) = split(path.as_ref());
@@ -165,7 +162,7 @@ impl MemFs {
         let mut walk = Walk::unchecked(self, path);
         let mut missing = Vec::new();
         for name in components(path) {
-            // Behind a missing component everything is missing.
+            // After the first missing component all others are missing too.
             if !missing.is_empty() {
                 missing.push(BString::from(name));
                 continue;
@@ -215,7 +212,7 @@ impl MemFs {
         }
     }
 
-    /// The kernel's walk, from the check of the path's length on.
+    /// Resolves a path as the kernel does, beginning with the check of its length.
     fn resolve(&self, path: &[u8]) -> Result<Place, Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
@@ -228,7 +225,7 @@ impl MemFs {
         Ok(walk.place)
     }
 
-    /// [`Self::resolve`], then the permission to read.
+    /// Resolves a path and checks the permission to read.
     fn resolve_readable(&self, path: &[u8]) -> Result<usize, Errno> {
         let inode = last(&self.resolve(path)?);
         if self.inodes[inode].mode & 0o004 == 0 {
@@ -243,12 +240,12 @@ struct Walk<'a> {
     fs: &'a MemFs,
     place: Place,
     links: u32,
-    /// False for the builder, which permission bits do not bind.
+    /// False for the builder, which ignores permission bits.
     checked: bool,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk of the builder, at the start of `path`.
+    /// Starts a walk of the builder along `path`.
     fn unchecked(fs: &'a MemFs, path: &[u8]) -> Self {
         let place = if path.starts_with(b"/") { Place::new() } else { fs.current_dir.clone() };
         Walk { fs, place, links: 0, checked: false }
@@ -371,8 +368,8 @@ fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// The directory a path lies in (with its slash, empty for the current one) and
-/// its last component.
+/// Splits a path into its directory and its last component. The directory has its slash, and is empty
+/// for the current directory.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let start = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     path.split_at(start)

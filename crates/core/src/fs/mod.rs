@@ -1,9 +1,8 @@
-//! The file system as a loader sees it: paths in, objects or an errno out.
+//! The file system as a loader sees it: it returns an object or an errno for a path.
 //!
-//! Which errno comes back decides whether a search goes on (see
-//! [`crate::loader::glibc`]), so an implementation must be faithful to it: the
-//! order in which the kernel checks components, permissions and link loops is part
-//! of the contract. `becalm-host` reads the real one; [`MemFs`] is for tests.
+//! The errno decides whether a search continues (see [`crate::loader::glibc`]). An implementation
+//! must therefore return the kernel's errno, including its order of checks for components,
+//! permissions and link loops. `becalm-host` reads the real file system, and [`MemFs`] is for tests.
 
 pub mod mapped;
 pub mod mem;
@@ -19,8 +18,7 @@ pub use mapped::{MappedFs, Mapping};
 pub use mem::MemFs;
 pub use overlay::{Additions, Overlay};
 
-/// An errno of Linux, by its number on x86 (the same for those named here on every
-/// architecture glibc runs on).
+/// An errno of Linux. The errnos named here have the same number on all architectures of glibc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
@@ -31,7 +29,7 @@ impl Errno {
     pub const NOENT: Self = Self(2);
     /// Input/output error.
     pub const IO: Self = Self(5);
-    /// No such device or address (a FIFO or device nobody serves).
+    /// No such device or address (a FIFO without a writer, or a device without a driver).
     pub const NXIO: Self = Self(6);
     /// Permission denied.
     pub const ACCES: Self = Self(13);
@@ -45,7 +43,7 @@ impl Errno {
     pub const LOOP: Self = Self(40);
 }
 
-/// Identity of a file: what two paths to one file share.
+/// The identity of a file, which is the same for all paths to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     /// Device number.
@@ -54,7 +52,7 @@ pub struct FileId {
     pub ino: u64,
 }
 
-/// What a path names, as `stat` (links followed) tells it.
+/// The kind of a file, from `stat` with links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -65,7 +63,7 @@ pub enum FileKind {
     Other,
 }
 
-/// A file that opened, with what its first bytes say.
+/// A file that opened, and its parsed content.
 #[derive(Clone, Debug)]
 pub struct OpenedFile {
     /// Device and inode.
@@ -74,42 +72,40 @@ pub struct OpenedFile {
     pub mode: u32,
     /// Length in bytes.
     pub len: u64,
-    /// The first bytes, as many as `read` gave, 64 at the most; an error where
-    /// `read` failed (`EISDIR` for a directory).
+    /// The bytes of the first `read`, at most 64, or its errno (`EISDIR` for a directory).
     pub head: Result<Vec<u8>, Errno>,
-    /// The object, or why the bytes are none.
+    /// The object, or the error of the parser.
     pub object: Result<Arc<ObjectView>, ElfError>,
 }
 
-/// A file system as a loader sees it. Paths are bytes; a relative one starts at
-/// the current directory.
+/// A file system as a loader sees it. Paths are bytes. A relative path starts at the current
+/// directory.
 pub trait FileSystem {
-    /// `open(path, O_RDONLY)`, then a look at what came back. A FIFO or device is not
-    /// waited for: it opens, and its head is `ENXIO`.
+    /// Opens a file read-only and parses it. A FIFO or device opens without waiting; its head is
+    /// `ENXIO`.
     ///
     /// # Errors
-    /// The errno of `open`.
+    /// Returns the errno of `open`.
     fn open(&self, path: &BStr) -> Result<Arc<OpenedFile>, Errno>;
 
-    /// `stat(path)`, links followed.
+    /// Returns the kind of a file, links followed.
     ///
     /// # Errors
-    /// The errno of `stat`.
+    /// Returns the errno of `stat`.
     fn stat(&self, path: &BStr) -> Result<FileKind, Errno>;
 
-    /// The whole of a small file (a loader cache, a preload list).
+    /// Reads a whole small file, such as a loader cache or a preload list.
     ///
     /// # Errors
-    /// The errno of `open` or `read`.
+    /// Returns the errno of `open` or `read`.
     fn read(&self, path: &BStr) -> Result<Arc<[u8]>, Errno>;
 
-    /// The path with every link, `.` and `..` resolved, as the kernel's
-    /// `/proc/self/exe` would give it.
+    /// Resolves every link, `.` and `..` in a path, as the kernel does for `/proc/self/exe`.
     ///
     /// # Errors
-    /// The errno of the walk.
+    /// Returns the errno of the walk.
     fn canonicalize(&self, path: &BStr) -> Result<BString, Errno>;
 
-    /// The current directory, absolute.
+    /// Returns the absolute path of the current directory.
     fn current_dir(&self) -> BString;
 }

@@ -1,5 +1,5 @@
-//! A file system as it would be with some objects changed and some files added, without
-//! anything being written: what [`crate::strategy::planned`] follows a start on.
+//! A file system with some objects changed and some files added, in memory only.
+//! [`crate::strategy::planned`] predicts a start on it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,32 +10,31 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use crate::elf::{ElfError, ObjectView};
 
-/// Links followed in one walk (`MAXSYMLINKS`).
+/// The limit on links in one walk (`MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
-/// The device of what was added.
+/// The device number of added files.
 const ADDED: u64 = u64::MAX;
 
-/// What becomes of an object: its path, links resolved, and the object as it is give the
-/// object as it would be; `None` where it stays.
+/// A function that returns the changed object for a path, links resolved, and its present object. It
+/// returns `None` for an unchanged object.
 pub type Edit<'a> = Box<dyn Fn(&BStr, &ObjectView) -> Option<ObjectView> + 'a>;
 
-/// A file system with changes laid over it. A path is what is added there, else what the
-/// file system below has.
+/// A file system with changes. A path leads to the added file, or else to the file in the base.
 pub struct Overlay<'a> {
     base: &'a dyn FileSystem,
     objects: FxHashMap<FileId, Arc<ObjectView>>,
     edit: Option<Edit<'a>>,
-    /// What the edits gave, by path, links resolved.
+    /// The results of `edit`, by path, links resolved.
     edited: RefCell<FxHashMap<BString, Option<Arc<ObjectView>>>>,
     added: Arc<Additions>,
 }
 
-/// What is added to a file system: found out once, laid over it as often as is wished.
+/// The files added to a file system. Several overlays can share them.
 #[derive(Clone, Debug, Default)]
 pub struct Additions {
-    /// Each of them, and its number.
+    /// Each added file and its inode number.
     at: FxHashMap<BString, (u64, Added)>,
-    /// Last components of what was added: a path that ends otherwise is the base's.
+    /// The last components of the added paths. A path with another one is in the base.
     names: FxHashSet<BString>,
 }
 
@@ -47,51 +46,50 @@ enum Added {
 }
 
 impl<'a> Overlay<'a> {
-    /// Nothing changed yet.
+    /// Makes an overlay without changes.
     #[must_use]
     pub fn new(base: &'a dyn FileSystem) -> Self {
         let (objects, edited) = (FxHashMap::default(), RefCell::default());
         Self { base, objects, edit: None, edited, added: Arc::default() }
     }
 
-    /// With what was added to another overlay of the same files.
+    /// Adds the files of another overlay of the same file system.
     #[must_use]
-    pub fn with_additions(mut self, added: Arc<Additions>) -> Self {
+    pub(crate) fn with_additions(mut self, added: Arc<Additions>) -> Self {
         self.added = added;
         self
     }
 
-    /// With objects that are edited when they are opened, so that only those are that a start
-    /// comes to.
+    /// Edits objects when they are opened, so that only the opened ones cost time.
     #[must_use]
-    pub fn with_edits(mut self, edit: Edit<'a>) -> Self {
+    pub(crate) fn with_edits(mut self, edit: Edit<'a>) -> Self {
         self.edit = Some(edit);
         self
     }
 
-    /// What was added, for another overlay.
+    /// Returns the added files, for another overlay.
     #[must_use]
-    pub fn additions(&self) -> Arc<Additions> {
+    pub(crate) fn additions(&self) -> Arc<Additions> {
         Arc::clone(&self.added)
     }
 
-    /// Presents a file, by whatever path it is opened, as another object.
+    /// Replaces the object of a file, for all paths to the file.
     pub fn set_object(&mut self, id: FileId, view: ObjectView) {
         self.objects.insert(id, Arc::new(view));
     }
 
     /// Adds a directory at an absolute path.
-    pub fn add_dir(&mut self, path: &BStr) {
+    pub(crate) fn add_dir(&mut self, path: &BStr) {
         self.add(path, Added::Directory);
     }
 
-    /// Adds a symbolic link, or replaces what is there.
-    pub fn add_link(&mut self, path: &BStr, target: &BStr) {
+    /// Adds a symbolic link, or replaces an existing file.
+    pub(crate) fn add_link(&mut self, path: &BStr, target: &BStr) {
         self.add(path, Added::Link(target.to_owned()));
     }
 
-    /// Adds a regular file, or replaces what is there.
-    pub fn add_file(&mut self, path: &BStr, bytes: &[u8]) {
+    /// Adds a regular file, or replaces an existing one.
+    pub(crate) fn add_file(&mut self, path: &BStr, bytes: &[u8]) {
         self.add(path, Added::File(bytes.into()));
     }
 
@@ -103,7 +101,7 @@ impl<'a> Overlay<'a> {
         added.at.entry(path).or_insert((number, Added::Directory)).1 = what;
     }
 
-    /// The path with the part that the base has resolved, the rest by its letters.
+    /// Resolves links in the part of a path that exists in the base. The rest has no links.
     fn place(&self, path: &BStr) -> BString {
         let mut whole =
             if path.starts_with(b"/") { BString::default() } else { self.current_dir() };
@@ -121,7 +119,7 @@ impl<'a> Overlay<'a> {
                     whole.extend_from_slice(name);
                 }
             }
-            // No link to a directory is ever added, so that the rest is plain.
+            // Links to directories are never added, so the rest of the path has no links.
             if !self.added.at.contains_key(&whole)
                 && let Ok(real) = self.base.canonicalize(whole.as_ref())
             {
@@ -134,7 +132,8 @@ impl<'a> Overlay<'a> {
         if whole.is_empty() { "/".into() } else { whole }
     }
 
-    /// What was added at a path, links among it followed; `Err` is the path in the base.
+    /// Finds the added file at a path, with added links followed. Returns the path in the base as
+    /// `Err` if there is none.
     fn find(&self, path: &BStr) -> Result<(BString, &(u64, Added)), BString> {
         let name = last(path);
         if !self.added.names.contains(BStr::new(name)) && !self.passes_added_dir(path) {
@@ -148,7 +147,7 @@ impl<'a> Overlay<'a> {
                     place = self.place(joined(&place, target).as_ref())
                 }
                 Some(added) => return Ok((place, added)),
-                // The way back out of what is added is known here alone.
+                // The base does not know the added links and directories on the path.
                 None if followed > 0 || passes => return Err(place),
                 None => return Err(path.to_owned()),
             }
@@ -156,18 +155,18 @@ impl<'a> Overlay<'a> {
         Err(path.to_owned())
     }
 
-    /// True where what is added lies on the way of a path.
+    /// Returns true if a path leads through an added file or directory.
     fn passes_added(&self, path: &[u8]) -> bool {
         let ends = path.find_iter("/").map(|end| BStr::new(&path[..end]));
         ends.into_iter().any(|part| self.added.at.contains_key(part))
     }
 
-    /// True where a path ends in a way that the name of its last component does not show.
+    /// Returns true if the last component of a path does not show whether the path is added.
     fn passes_added_dir(&self, path: &[u8]) -> bool {
         !self.added.at.is_empty() && (path.ends_with(b"/") || path.ends_with(b"/.."))
     }
 
-    /// The object at a path of the base as it would be.
+    /// Returns the changed object at a path of the base.
     fn edited(&self, path: &BStr, file: &OpenedFile) -> Option<Arc<ObjectView>> {
         if let Some(view) = self.objects.get(&file.id) {
             return Some(Arc::clone(view));
@@ -183,7 +182,7 @@ impl<'a> Overlay<'a> {
     }
 }
 
-/// What the opening of an added file or directory gives.
+/// Returns the result of `open` for an added file or directory.
 fn opened(number: u64, added: &Added) -> Arc<OpenedFile> {
     let id = FileId { dev: ADDED, ino: number };
     let (len, head, error) = match added {
@@ -244,7 +243,7 @@ fn last(path: &[u8]) -> &[u8] {
     &path[start..end]
 }
 
-/// Where a link at `place` leads.
+/// Returns the path that a link at `place` leads to.
 fn joined(place: &[u8], target: &[u8]) -> BString {
     if target.starts_with(b"/") {
         return target.into();
@@ -259,7 +258,7 @@ mod tests {
     use crate::fs::MemFs;
 
     #[test]
-    fn additions_made_once_serve_every_view_and_are_not_shared_further() {
+    fn additions_are_copied_to_another_overlay_and_later_ones_are_not() {
         let base = MemFs::new().dir("/lib").file("/lib/old", "old");
         let mut first = Overlay::new(&base);
         first.add_file(BStr::new("/lib/new"), b"new");
@@ -267,7 +266,7 @@ mod tests {
         let mut second = Overlay::new(&again).with_additions(first.additions());
         assert_eq!(second.read(BStr::new("/lib/new")).as_deref(), Ok(b"new".as_slice()));
         assert_eq!(second.read(BStr::new("/lib/old")), Err(Errno::NOENT));
-        // What one view adds is its own.
+        // A later addition is not shared.
         second.add_file(BStr::new("/lib/more"), b"more");
         assert_eq!(first.read(BStr::new("/lib/more")), Err(Errno::NOENT));
         assert_eq!(first.read(BStr::new("/lib/old")).as_deref(), Ok(b"old".as_slice()));

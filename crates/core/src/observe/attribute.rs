@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::Lookup;
 use crate::closure::Closure;
-use crate::cost::{Storm, is_of_hwcaps};
+use crate::cost::{SearchCost, is_of_hwcaps};
 use crate::probe::{Call, LoggedProbe, Outcome, Probe, SearchSource};
 use crate::record::compare::{Difference, candidates, with_strace};
 use crate::record::strace::Attempt;
@@ -27,7 +27,7 @@ pub struct Attributed {
     pub difference: Option<Difference>,
     /// Counts of the observed probes. `objects` is the closure's; so are the search
     /// directories of the probes it knows.
-    pub storm: Storm,
+    pub storm: SearchCost,
 }
 
 impl Attributed {
@@ -166,7 +166,7 @@ fn unknown(attempt: Attempt) -> Probe {
     }
 }
 
-fn storm(probes: &[Probe], predicted: &[Option<usize>], closure: &Closure) -> Storm {
+fn storm(probes: &[Probe], predicted: &[Option<usize>], closure: &Closure) -> SearchCost {
     let dirs: Vec<&BStr> = closure.load.probes.iter().map(|probe| probe.dir).collect();
     let searched = |(index, probe): (&Option<usize>, &Probe)| {
         let dir = dirs[(*index)?];
@@ -182,7 +182,7 @@ fn storm(probes: &[Probe], predicted: &[Option<usize>], closure: &Closure) -> St
         probe.outcome.is_failed_call() && index.is_some_and(|index| in_subdirectory[index])
     };
     let distinct: FxHashSet<&BStr> = predicted.iter().zip(probes).filter_map(searched).collect();
-    Storm {
+    SearchCost {
         objects: closure.load.objects.len() as u64,
         search_dirs: distinct.len() as u64,
         probes: probes.len() as u64,

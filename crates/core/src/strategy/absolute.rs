@@ -1,15 +1,15 @@
-//! The `absolute` carrier: each `DT_NEEDED` → the absolute path of what answers it.
+//! The `absolute` strategy: replaces each `DT_NEEDED` by the absolute path of its answer.
 //!
-//! The answers come from a closure, walked without any `LD_LIBRARY_PATH`, or from what the
-//! loader itself said. An object that several programs share may only name what it would find
-//! by itself, so that the answer of *this* program, where it is another, stays short.
+//! The answers come from a closure, predicted without `LD_LIBRARY_PATH`, or from the loader itself. A
+//! shared object gets a path only if its own run path finds the same file. If the answer comes from
+//! the program instead, the needed string keeps its short name.
 
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
-use super::note::{openable, passed_over};
+use super::note::{openable, reason_to_skip};
 use super::own::{self, OwnPath};
-use super::plan::{FilePlan, Finding, Plan, PlannedAnswer, What};
+use super::plan::{FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::settings::Settings;
 use crate::closure::{Closure, Subject};
 use crate::edit::Edit;
@@ -17,10 +17,10 @@ use crate::elf::DependencyKind;
 use crate::fs::{FileSystem, OpenedFile};
 use crate::loader::load::{LoadedObject, Reason, Resolution, Role};
 
-/// Which objects of a closure are changed.
+/// The objects of a closure to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The file asked for, alone.
+    /// Only the subject.
     Subject,
     /// Every object of the closure.
     Closure,
@@ -28,8 +28,8 @@ pub enum Scope {
 
 /// One answer of the loader itself (`--resolve loader`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// The asking object, as the closure names it.
+pub struct LoaderAnswer {
+    /// The path of the requester in the closure.
     pub needed_by: BString,
     /// The needed string.
     pub needed: BString,
@@ -37,21 +37,21 @@ pub struct Told {
     pub path: BString,
 }
 
-/// Plans the objects of one closure. With `told`, the loader's answers are taken, and what it
-/// was not asked is left alone.
+/// Plans the objects of one closure. If `answers` are given, they replace those of the closure, and
+/// needed strings without one stay unchanged.
 #[must_use]
 pub fn plan(
     fs: &dyn FileSystem,
     closure: &Closure,
     scope: Scope,
-    told: Option<&[Told]>,
+    answers: Option<&[LoaderAnswer]>,
     settings: &Settings,
 ) -> Plan {
-    if let Some(what) = passed_over(&closure.subject) {
+    if let Some(what) = reason_to_skip(&closure.subject) {
         let path = super::real_path(fs, closure.subject.path.as_ref());
         return Plan::only(path.as_ref(), what);
     }
-    let planner = Planner { fs, closure, settings, told: told.map(index) };
+    let planner = Planner { fs, closure, settings, answers: answers.map(index) };
     let count = match scope {
         Scope::Subject => 1,
         Scope::Closure => closure.load.objects.len(),
@@ -65,22 +65,22 @@ pub fn plan(
     plan
 }
 
-type ToldIndex<'a> = FxHashMap<(&'a BStr, &'a BStr), &'a BStr>;
+type AnswerIndex<'a> = FxHashMap<(&'a BStr, &'a BStr), &'a BStr>;
 
-fn index(told: &[Told]) -> ToldIndex<'_> {
-    told.iter().map(|t| ((t.needed_by.as_ref(), t.needed.as_ref()), t.path.as_ref())).collect()
+fn index(answers: &[LoaderAnswer]) -> AnswerIndex<'_> {
+    answers.iter().map(|a| ((a.needed_by.as_ref(), a.needed.as_ref()), a.path.as_ref())).collect()
 }
 
 struct Planner<'a> {
     fs: &'a dyn FileSystem,
     closure: &'a Closure,
     settings: &'a Settings,
-    told: Option<ToldIndex<'a>>,
+    answers: Option<AnswerIndex<'a>>,
 }
 
 impl Planner<'_> {
-    /// The plan of one object; `None` for those that are nobody's to change: the loader,
-    /// audit modules and what they load.
+    /// Plans one object. Returns `None` for objects that are never changed: the loader, audit modules
+    /// and their libraries.
     fn object(&self, index: usize) -> Option<Plan> {
         let object = &self.closure.load.objects[index];
         if object.role == Role::Loader || object.role == Role::Audit || object.namespace != 0 {
@@ -88,15 +88,16 @@ impl Planner<'_> {
         }
         let subject = self.subject(index)?;
         let path = super::real_path(self.fs, object.path.as_ref());
-        if passed_over(&subject).is_some() {
+        if reason_to_skip(&subject).is_some() {
             return None;
         }
+        // The subject needs no check of its own run path: its answers are those of its own start.
         let own =
             (index != 0).then(|| OwnPath::new(self.fs, path.as_ref(), &subject, self.settings));
         let mut plan = Plan::default();
         let mut file = FilePlan { path, edits: Vec::new(), answers: Vec::new() };
-        for resolution in self.questions(index) {
-            self.question(resolution, own.as_ref(), &mut file, &mut plan.findings);
+        for resolution in self.searched(index) {
+            self.plan_one(resolution, own.as_ref(), &mut file, &mut plan.findings);
         }
         file.answers.sort_by(|a, b| a.needed.cmp(&b.needed));
         plan.files.push(file);
@@ -110,21 +111,21 @@ impl Planner<'_> {
         Subject::open(self.fs, self.closure.load.objects[index].path.as_ref()).ok()
     }
 
-    /// The needed strings of an object that are searched for, each once.
-    fn questions(&self, index: usize) -> Vec<&Resolution> {
-        let mut questions: Vec<&Resolution> = Vec::new();
+    /// Returns the resolutions of an object's `DT_NEEDED` without a slash, each needed string once.
+    fn searched(&self, index: usize) -> Vec<&Resolution> {
+        let mut searched: Vec<&Resolution> = Vec::new();
         for resolution in &self.closure.load.resolutions {
-            let is_asked = resolution.needed_by == index
+            let is_searched = resolution.needed_by == index
                 && resolution.reason == Reason::Dependency(DependencyKind::Needed)
                 && !resolution.needed.contains(&b'/');
-            if is_asked && !questions.iter().any(|known| known.needed == resolution.needed) {
-                questions.push(resolution);
+            if is_searched && !searched.iter().any(|known| known.needed == resolution.needed) {
+                searched.push(resolution);
             }
         }
-        questions
+        searched
     }
 
-    fn question(
+    fn plan_one(
         &self,
         resolution: &Resolution,
         own: Option<&OwnPath<'_>>,
@@ -146,46 +147,51 @@ impl Planner<'_> {
         file.answers.push(PlannedAnswer { needed, exact, hints: Vec::new() });
     }
 
-    fn answer(&self, resolution: &Resolution, own: Option<&OwnPath<'_>>) -> Result<BString, What> {
+    fn answer(
+        &self,
+        resolution: &Resolution,
+        own: Option<&OwnPath<'_>>,
+    ) -> Result<BString, FindingKind> {
         let needed: &BStr = resolution.needed.as_ref();
         if needed.is_empty() {
-            return Err(What::EmptyNeeded);
+            return Err(FindingKind::EmptyNeeded);
         }
         if self.settings.keep.contains(needed) {
-            return Err(What::Kept);
+            return Err(FindingKind::Kept);
         }
         let path = self.path_of(resolution)?;
+        // Another program that loads this object may find another file.
         if let Some(own) = own {
-            let alone = own.answer(needed).map(|(_, path)| path);
-            if !alone.is_some_and(|alone| self.same_file(alone.as_ref(), path.as_ref())) {
-                return Err(What::OfThisProgram(path));
+            let found = own.answer(needed).map(|(_, path)| path);
+            if !found.is_some_and(|found| self.same_file(found.as_ref(), path.as_ref())) {
+                return Err(FindingKind::OfThisProgram(path));
             }
         }
         openable(path.as_ref())?;
         let host = &self.closure.subject.view.ident;
         if own::is_variant(self.fs, host, path.as_ref()) {
-            return Err(What::Variant(path));
+            return Err(FindingKind::Variant(path));
         }
         Ok(path)
     }
 
-    /// The path of what answers, as the loader knows it.
-    fn path_of(&self, resolution: &Resolution) -> Result<BString, What> {
+    /// Returns the path by which the loader opened the answer.
+    fn path_of(&self, resolution: &Resolution) -> Result<BString, FindingKind> {
         let objects = &self.closure.load.objects;
-        if let Some(told) = &self.told {
-            let asking = &objects[resolution.needed_by];
-            let key = (asking.path.as_ref(), resolution.needed.as_ref());
-            return told.get(&key).map(|path| (*path).to_owned()).ok_or(What::Missing);
+        if let Some(answers) = &self.answers {
+            let requester = &objects[resolution.needed_by];
+            let key = (requester.path.as_ref(), resolution.needed.as_ref());
+            return answers.get(&key).map(|path| (*path).to_owned()).ok_or(FindingKind::Missing);
         }
         let answer = resolution.answer.object().map(|index| &objects[index]);
         match answer {
-            Some(LoadedObject { role: Role::Loader, .. }) => Err(What::Kept),
-            // The name is the preload's only as long as it is preloaded.
+            Some(LoadedObject { role: Role::Loader, .. }) => Err(FindingKind::Kept),
+            // Without the preload another object would answer.
             Some(LoadedObject { role: Role::Preload, path, .. }) => {
-                Err(What::OfThisProgram(path.clone()))
+                Err(FindingKind::OfThisProgram(path.clone()))
             }
             Some(object) => Ok(object.path.clone()),
-            None => Err(What::Missing),
+            None => Err(FindingKind::Missing),
         }
     }
 

@@ -1,22 +1,21 @@
-//! The `farm` carrier: object → a directory of links to what it needs, put first in its run
-//! path.
+//! The `farm` strategy: makes a directory of links to the libraries that an object needs, and puts
+//! the directory first in the object's run path.
 //!
-//! The farm of an object lies in its own package, `lib/becalm-farm/<path below the root>`, so
-//! that it is found where the object is and goes when the object goes. The directories of the
-//! run path stay behind it: a name that nobody could foresee, handed to `dlopen`, is searched
-//! as before. Where one of them may change, names found behind it get a farm of their own
-//! behind it.
+//! The farm of an object is in its own package, at `lib/becalm-farm/<path below the root>`, so that it
+//! is removed with the package. The directories of the run path stay after the farm, and an unexpected
+//! `dlopen` searches them as before. If one of them may change, the names found after it get another
+//! farm right after it.
 //!
-//! A library takes its `$ORIGIN` from the path it was found by, not from where the link leads,
-//! so that one which speaks of it is never linked.
+//! A library's `$ORIGIN` comes from the path by which it was found, not from the target of a link. A
+//! library that uses `$ORIGIN` is therefore never linked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::note::{openable, passed_over};
+use super::note::{openable, reason_to_skip};
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
-use super::plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, What};
+use super::plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::settings::Settings;
 use crate::closure::{Closure, Subject};
 use crate::edit::{Edit, RunPathKind};
@@ -24,15 +23,15 @@ use crate::elf::ObjectView;
 use crate::fs::FileSystem;
 use crate::loader::load::{Reason, Role};
 
-/// Where farms lie below a package's root.
+/// The directory of all farms, below a package's root.
 pub const FARMS: &str = "lib/becalm-farm";
 
-/// The folder in [`FARMS`] of the lists of changed objects ([`list_of`]).
+/// The directory in [`FARMS`] with the lists of changed objects ([`list_of`]).
 const LISTS: &str = ".changed";
 
-/// The directory that lists the objects whose run path was changed to name `farm`, one link
-/// each, the program that the farm was made for left out. [`graph`] plans it, so that reverting
-/// the program finds its libraries. `None` if `farm` is not at the place of a farm.
+/// Returns the directory that lists the objects whose run path names `farm`, one link for each,
+/// without the program itself. [`graph`] plans it, so that reverting the program finds its libraries.
+/// Returns `None` if `farm` is not the path of a farm.
 #[must_use]
 pub fn list_of(farm: &BStr) -> Option<BString> {
     let at = farm.rfind(FARMS)? + FARMS.len();
@@ -40,7 +39,7 @@ pub fn list_of(farm: &BStr) -> Option<BString> {
     Some([&farm[..at], LISTS.as_bytes(), below].join(&b'/').into())
 }
 
-/// Plans the farm of one object: what it needs itself.
+/// Plans the farm of one object, for its own needed strings.
 #[must_use]
 pub fn leaf(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan {
     let site = match Site::of(fs, subject, settings) {
@@ -53,9 +52,9 @@ pub fn leaf(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan
         links.find(&site, &own, needed);
     }
     let (segments, value) = site.lay_out(&own, &links);
-    // What lies in the first directory anyway is found at once.
+    // The plain search finds the files of the first directory without a miss.
     if links.found.values().all(|found| found.dir == 0) {
-        let mut plan = Plan::only(site.path.as_ref(), What::NothingToSkip);
+        let mut plan = Plan::only(site.path.as_ref(), FindingKind::NothingToSkip);
         plan.findings.extend(links.findings);
         return plan;
     }
@@ -69,9 +68,9 @@ pub fn leaf(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan
     plan
 }
 
-/// Plans one farm for the whole closure of a program, put first in the run path of each of
-/// its objects. It must be right for all of them at once: a name that two of them answer by
-/// different files, or that is found behind a directory that may change, stays out.
+/// Plans one farm for the whole closure of a program, first in the run path of each object. It must
+/// be right for all of them: a name is left out if two objects find different files for it, or if a
+/// directory that may change is searched before its file.
 #[must_use]
 pub fn graph(fs: &dyn FileSystem, closure: &Closure, settings: &Settings) -> Plan {
     let site = match Site::of(fs, &closure.subject, settings) {
@@ -87,7 +86,7 @@ pub fn graph(fs: &dyn FileSystem, closure: &Closure, settings: &Settings) -> Pla
         let Ok(subject) = Subject::open(fs, object.path.as_ref()) else { continue };
         let Ok(place) = Site::of(fs, &subject, settings) else { continue };
         let own = place.own(&subject);
-        graph.ask(closure, index, &place, &own);
+        graph.add_object(closure, index, &place, &own);
         if !own.dirs.is_empty() {
             objects.push((place.path.clone(), subject, own));
         }
@@ -95,7 +94,7 @@ pub fn graph(fs: &dyn FileSystem, closure: &Closure, settings: &Settings) -> Pla
     graph.plan(&site, objects)
 }
 
-/// The edit that makes `value` the run path; none where it is already.
+/// Returns the edit that sets the run path to `value`, or `None` if the run path is equal.
 fn run_path_edit(view: &ObjectView, value: BString) -> Option<Edit> {
     if own::run_path(view).is_some_and(|path| value == path.value) {
         return None;
@@ -103,24 +102,24 @@ fn run_path_edit(view: &ObjectView, value: BString) -> Option<Edit> {
     Some(Edit::RunPath { kind: RunPathKind::Keep, value: Some(value) })
 }
 
-/// One object that may have a farm, and where that lies.
+/// One object that may have a farm, and the path of the farm.
 struct Site<'a> {
     fs: &'a dyn FileSystem,
     settings: &'a Settings,
     path: BString,
     root: BString,
-    /// The farm, absolute.
+    /// The absolute path of the farm.
     farm: BString,
 }
 
 impl<'a> Site<'a> {
     fn of(fs: &'a dyn FileSystem, subject: &Subject, settings: &'a Settings) -> Result<Self, Plan> {
         let path = super::real_path(fs, subject.path.as_ref());
-        if let Some(what) = passed_over(subject) {
+        if let Some(what) = reason_to_skip(subject) {
             return Err(Plan::only(path.as_ref(), what));
         }
         let Some(package) = settings.stores.package_of(path.as_ref()) else {
-            return Err(Plan::only(path.as_ref(), What::OutsideStores));
+            return Err(Plan::only(path.as_ref(), FindingKind::OutsideStores));
         };
         let folders = settings.folders.iter();
         let folders = folders.filter(|folder| is_below(&path, folder) && is_below(folder, package));
@@ -134,15 +133,15 @@ impl<'a> Site<'a> {
         Ok(Self { fs, settings, path, root, farm })
     }
 
-    /// The run path of the object without the farms that are in it already.
+    /// Parses the run path of the object, without farms from an earlier run.
     fn own(&self, subject: &Subject) -> OwnPath<'a> {
         let mut own = OwnPath::new(self.fs, self.path.as_ref(), subject, self.settings);
         own.dirs.retain(|dir| !is_farm(dir, self.settings));
         own
     }
 
-    /// The farms by the run of directories that each stands before, and the run path with
-    /// them in it.
+    /// Returns the farms, one for each run of directories that needs it, and the run path with the
+    /// farms.
     fn lay_out(&self, own: &OwnPath<'_>, links: &Links) -> (Vec<Segment>, BString) {
         let runs = runs(&own.dirs);
         let used: BTreeSet<usize> = links.found.values().map(|found| runs[found.dir]).collect();
@@ -166,7 +165,7 @@ impl<'a> Site<'a> {
         (segments, bstr::join(":", &elements).into())
     }
 
-    /// The directory with its parents below the package's root, and its links.
+    /// Plans a directory, its parents below the package's root, and its links.
     fn create(&self, dir: &BString, names: &BTreeMap<BString, BString>, plan: &mut Plan) {
         let below = &dir[self.root.len() + 1..];
         let ends = below.find_iter("/").chain([below.len()]);
@@ -193,7 +192,8 @@ impl<'a> Site<'a> {
         self.settings.stores.package_of(real.as_ref()).is_some()
     }
 
-    /// What a link says: relative where both ends lie in the package and move together.
+    /// Returns the target of a link. It is relative if both ends are in the package, because they move
+    /// together.
     fn target(&self, link: &BStr, target: &BString) -> BString {
         let real = super::real_path(self.fs, target.as_ref());
         if !is_below(&real, &self.root) {
@@ -219,7 +219,7 @@ impl<'a> Site<'a> {
 /// A farm and its links: name, target.
 type Segment = (BString, BTreeMap<BString, BString>);
 
-/// True for a farm of becalm's.
+/// Returns true for a farm made by becalm.
 pub(super) fn is_farm(dir: &OwnDir, settings: &Settings) -> bool {
     let Some(name) = &dir.name else { return false };
     let Some(root) = settings.stores.package_of(name.as_ref()) else { return false };
@@ -230,8 +230,8 @@ fn is_below(path: &[u8], folder: &[u8]) -> bool {
     path.strip_prefix(folder).is_some_and(|below| below.starts_with(b"/"))
 }
 
-/// By directory: the number of directories before it that are always searched, so that those
-/// with one number may share a farm before the first of them.
+/// Numbers the directories by the directories before them that the loader must search. Directories
+/// with the same number can share a farm before the first of them.
 fn runs(dirs: &[OwnDir]) -> Vec<usize> {
     let mut run = 0;
     let mut numbers = Vec::new();
@@ -244,7 +244,7 @@ fn runs(dirs: &[OwnDir]) -> Vec<usize> {
     numbers
 }
 
-/// What one object's own run path answers and a link can stand for.
+/// The answers of one object's own run path that a link can replace.
 #[derive(Default)]
 struct Links {
     found: BTreeMap<BString, Found>,
@@ -253,7 +253,7 @@ struct Links {
 }
 
 pub(super) struct Found {
-    /// Place of the directory in the run path.
+    /// Position of the directory in the run path.
     dir: usize,
     path: BString,
 }
@@ -279,74 +279,78 @@ impl Links {
     }
 }
 
-/// True for the farm of a whole closure.
+/// Returns true for the farm of a whole closure.
 pub(super) fn has_list(fs: &dyn FileSystem, farm: &OwnDir) -> bool {
     let Some(name) = &farm.name else { return false };
     let list = list_of(name.trim_end_with(|c| c == '/').as_bstr());
     list.is_some_and(|list| fs.stat(list.as_ref()).is_ok())
 }
 
-/// The answer of an object's own run path, where a link can stand for it.
-pub(super) fn link(fs: &dyn FileSystem, own: &OwnPath<'_>, needed: &BStr) -> Result<Found, What> {
+/// Returns the answer of an object's own run path if a link can replace it.
+pub(super) fn link(
+    fs: &dyn FileSystem,
+    own: &OwnPath<'_>,
+    needed: &BStr,
+) -> Result<Found, FindingKind> {
     for (at, dir) in own.dirs.iter().enumerate() {
         match (own.look(dir, needed), dir.standing) {
             (Look::Nothing, _) => {}
             (Look::Ends(ended), _) => return Err(ended.what()),
             (Look::Hit, Standing::Searched | Standing::Moves) => {
-                return Err(What::MutableBefore(dir.written.clone()));
+                return Err(FindingKind::MutableBefore(dir.written.clone()));
             }
             (Look::Hit, Standing::Fixed) => {
-                let name = dir.name.as_ref().ok_or(What::NotByRunPath)?;
+                let name = dir.name.as_ref().ok_or(FindingKind::NotByRunPath)?;
                 let path: BString = [name.as_slice(), needed].concat().into();
                 linkable(fs, &path)?;
                 return Ok(Found { dir: at, path });
             }
         }
     }
-    Err(What::NotByRunPath)
+    Err(FindingKind::NotByRunPath)
 }
 
-/// Refuses a library that would not be the same by way of a link.
-fn linkable(fs: &dyn FileSystem, path: &BString) -> Result<(), What> {
+/// Returns an error for a library that would behave differently if a link led to it.
+fn linkable(fs: &dyn FileSystem, path: &BString) -> Result<(), FindingKind> {
     openable(path.as_ref())?;
     let file = fs.open(path.as_ref());
-    let file = file.map_err(|errno| What::Unreadable { path: path.clone(), errno })?;
-    let Ok(view) = &file.object else { return Err(What::GivesUp(path.clone())) };
+    let file = file.map_err(|errno| FindingKind::Unreadable { path: path.clone(), errno })?;
+    let Ok(view) = &file.object else { return Err(FindingKind::GivesUp(path.clone())) };
     if uses_origin(view) {
-        return Err(What::UsesOrigin(path.clone()));
+        return Err(FindingKind::UsesOrigin(path.clone()));
     }
     if own::is_variant(fs, &view.ident, path.as_ref()) {
-        return Err(What::Variant(path.clone()));
+        return Err(FindingKind::Variant(path.clone()));
     }
     Ok(())
 }
 
-/// True where the directory by which an object was found matters to what it loads.
+/// Returns true if the directory of an object's path has an effect on the libraries it loads.
 fn uses_origin(view: &ObjectView) -> bool {
     let Some(dynamic) = &view.dynamic else { return false };
     let paths = [&dynamic.rpath, &dynamic.runpath, &dynamic.audit, &dynamic.depaudit];
     let mut names = dynamic.dependencies.iter().map(|dependency| &dependency.name);
-    let speaks = |text: &BString| text.contains_str("ORIGIN");
-    paths.into_iter().flatten().any(speaks)
-        || names.any(speaks)
+    let has_origin = |text: &BString| text.contains_str("ORIGIN");
+    paths.into_iter().flatten().any(has_origin)
+        || names.any(has_origin)
         || view.notes.resolution.as_ref().is_some_and(|note| note.contains_str("$ORIGIN"))
 }
 
-/// The names of a whole closure: the one file for each, or why there is none.
+/// The names of a whole closure, each with its file or the reason why it is left out.
 #[derive(Default)]
 struct Graph {
-    names: BTreeMap<BString, Result<BString, What>>,
+    names: BTreeMap<BString, Result<BString, FindingKind>>,
     findings: Vec<Finding>,
 }
 
 impl Graph {
-    /// Adds what one object asks for.
-    fn ask(&mut self, closure: &Closure, index: usize, site: &Site<'_>, own: &OwnPath<'_>) {
+    /// Adds the needed strings of one object.
+    fn add_object(&mut self, closure: &Closure, index: usize, site: &Site<'_>, own: &OwnPath<'_>) {
         for resolution in &closure.load.resolutions {
-            let is_asked =
+            let is_own =
                 resolution.needed_by == index && matches!(resolution.reason, Reason::Dependency(_));
             let needed = &resolution.needed;
-            if !is_asked || needed.is_empty() || needed.contains(&b'/') {
+            if !is_own || needed.is_empty() || needed.contains(&b'/') {
                 continue;
             }
             let Some(answer) = resolution.answer.object() else { continue };
@@ -358,11 +362,13 @@ impl Graph {
                 Ok(found) if own.dirs[..found.dir].iter().all(is_fixed) => Ok(found.path),
                 Ok(found) => {
                     let dir = own.dirs[..found.dir].iter().find(|dir| !is_fixed(dir));
-                    Err(What::MutableBefore(dir.map(|d| d.written.clone()).unwrap_or_default()))
+                    Err(FindingKind::MutableBefore(
+                        dir.map(|d| d.written.clone()).unwrap_or_default(),
+                    ))
                 }
-                // An object without an answer of its own takes this program's, where that cannot
-                // change: a link to a system library would outlive the loader cache's word.
-                Err(What::NotByRunPath) if site.is_in_store(loaded) => {
+                // If the object's own run path has no answer, that of this program is linked, but
+                // only inside a store: a link to a system library would hide a newer one.
+                Err(FindingKind::NotByRunPath) if site.is_in_store(loaded) => {
                     linkable(site.fs, loaded).map(|()| loaded.clone())
                 }
                 Err(what) => Err(what),
@@ -371,9 +377,12 @@ impl Graph {
         }
     }
 
-    fn agree(&mut self, site: &Site<'_>, needed: &BString, found: Result<BString, What>) {
-        let finding =
-            |what: What| Finding { path: site.path.clone(), needed: Some(needed.clone()), what };
+    fn agree(&mut self, site: &Site<'_>, needed: &BString, found: Result<BString, FindingKind>) {
+        let finding = |what: FindingKind| Finding {
+            path: site.path.clone(),
+            needed: Some(needed.clone()),
+            what,
+        };
         match (self.names.get(needed), found) {
             (None, Ok(path)) => {
                 self.names.insert(needed.clone(), Ok(path));
@@ -381,7 +390,7 @@ impl Graph {
             (Some(Ok(one)), Ok(other)) => {
                 let real = |path: &BString| super::real_path(site.fs, path.as_ref());
                 if real(one) != real(&other) {
-                    let what = What::TwoAnswers { one: one.clone(), other };
+                    let what = FindingKind::TwoAnswers { one: one.clone(), other };
                     self.findings.push(finding(what.clone()));
                     self.names.insert(needed.clone(), Err(what));
                 }
@@ -400,14 +409,14 @@ impl Graph {
         let names: BTreeMap<BString, BString> =
             names.filter_map(|(name, path)| Some((name, path.ok()?))).collect();
         if names.is_empty() {
-            plan.merge(Plan::only(site.path.as_ref(), What::NothingToSkip));
+            plan.merge(Plan::only(site.path.as_ref(), FindingKind::NothingToSkip));
             return plan;
         }
         site.create(&site.farm, &names, &mut plan);
         if let Some(list) = list_of(site.farm.as_ref()) {
             let changed = objects.iter().map(|(path, ..)| path).filter(|path| **path != site.path);
             let numbered = changed.enumerate();
-            // Relative, so that they lead to the same objects below another root.
+            // The links are relative, so that they lead to the same objects below another root.
             let up = "../".repeat(list.find_iter("/").count());
             let target = |path: &BString| [up.as_bytes(), &path[1..]].concat().into();
             let links = numbered.map(|(at, path)| (format!("{at:04}").into(), target(path)));
@@ -416,12 +425,12 @@ impl Graph {
         for (path, subject, own) in objects {
             let dirs = own.dirs.iter().map(|dir| &dir.written);
             let value = bstr::join(":", [&site.farm].into_iter().chain(dirs));
-            let asked = own::names(&subject.view, &[]);
+            let needed_strings = own::names(&subject.view, &[]);
             let answer = |needed: BString| {
                 let exact = names.get(&needed).cloned();
                 PlannedAnswer { needed, exact, hints: Vec::new() }
             };
-            let answers = asked.into_iter().map(answer).collect();
+            let answers = needed_strings.into_iter().map(answer).collect();
             let edits = run_path_edit(&subject.view, value.into()).into_iter().collect();
             plan.merge(Plan { files: vec![FilePlan { path, edits, answers }], ..Plan::default() });
         }

@@ -1,20 +1,20 @@
-//! The `ldcache` carrier: the objects of a package → `etc/ld.so.cache` at its root.
+//! The `ldcache` strategy: writes an `etc/ld.so.cache` at the root of each package.
 //!
-//! One table answers for every object of the package that has a run path, so that a name is
-//! entered only where each object that asks for it finds the same file, with nothing before
-//! it that may change. A program may ask for any name, by `dlopen` or by a preload; for one that
-//! an object does not need the loader believes a file that lies along the object's run path, so
-//! that the objects there must find the same as well. The loader reads the table in the place of
-//! the asking object's run path; a name that is not in it is searched as before.
+//! One table answers for every object of the package that has a run path. A name is entered only if
+//! all objects that need it find the same file, and no directory that may change is searched before
+//! it. A program can also look up any other name, by `dlopen` or by a preload. The loader then accepts
+//! an answer in a directory of the requester's run path, so that the objects with this directory must
+//! find the same file as well. The loader reads the table before the requester's run path. It searches
+//! for a name that the table lacks as before.
 
 use std::collections::BTreeMap;
 
 use bstr::{BStr, BString};
 use rustc_hash::FxHashSet;
 
-use super::note::{openable, passed_over};
+use super::note::{openable, reason_to_skip};
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
-use super::plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, What};
+use super::plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::settings::Settings;
 use crate::closure::{Closure, Subject};
 use crate::elf::Ident;
@@ -24,19 +24,19 @@ use crate::loader::load::{LoadedObject, Reason, Role};
 use crate::search::loader_cache::write::entry_flags;
 use crate::search::loader_cache::{LoaderCache, NewEntry, write};
 
-/// What a cache of becalm's names as its generator, by which it is known again.
+/// The text of the generator section, by which becalm recognises its own caches.
 pub const GENERATOR: &str = "becalm";
 
-/// Plans the caches of the packages that the objects lie in. All objects of a package are to
-/// be given: one that is not cannot contradict.
+/// Plans the caches of the objects' packages. All objects of a package must be given, because the
+/// answers of a missing one are not compared.
 #[must_use]
 pub fn plan(fs: &dyn FileSystem, subjects: &[Subject], settings: &Settings) -> Plan {
     plan_with_closures(fs, subjects, &[], settings)
 }
 
-/// As [`plan`], and the cache of a program's package also answers for all that the program
-/// loads. Guix's loader takes the answers for every object of a process from the cache in the
-/// program's package (`$ORIGIN/../etc/ld.so.cache`).
+/// Plans as [`plan`] does, and adds the needed strings of all objects that a program loads to the
+/// cache of the program's package. Guix's loader uses this cache for every object of a process
+/// (`$ORIGIN/../etc/ld.so.cache`).
 #[must_use]
 pub fn plan_with_closures(
     fs: &dyn FileSystem,
@@ -48,12 +48,12 @@ pub fn plan_with_closures(
     let mut packages: BTreeMap<BString, Package<'_>> = BTreeMap::new();
     for subject in subjects {
         let path = super::real_path(fs, subject.path.as_ref());
-        if let Some(what) = passed_over(subject) {
+        if let Some(what) = reason_to_skip(subject) {
             plan.merge(Plan::only(path.as_ref(), what));
             continue;
         }
         let Some(root) = settings.stores.package_of(path.as_ref()).map(ToOwned::to_owned) else {
-            plan.merge(Plan::only(path.as_ref(), What::OutsideStores));
+            plan.merge(Plan::only(path.as_ref(), FindingKind::OutsideStores));
             continue;
         };
         let package = packages.entry(root).or_insert_with(|| Package::new(fs, settings));
@@ -72,35 +72,35 @@ pub fn plan_with_closures(
     plan
 }
 
-/// Where the cache of a package lies.
+/// Returns the path of the cache of a package.
 #[must_use]
 pub fn path_in(root: &BStr) -> BString {
     [root.as_ref(), &b"/etc/ld.so.cache"[..]].concat().into()
 }
 
-/// The names of one package's objects, told apart by ABI.
+/// The needed strings of one package's objects, by ABI.
 struct Package<'a> {
     fs: &'a dyn FileSystem,
     settings: &'a Settings,
     target: Option<Ident>,
-    /// By flags and name; `Err` where it must not be entered.
-    answers: BTreeMap<(i32, BString), Result<Entered, What>>,
+    /// The answers by flags and name. A name with `Err` must not be entered.
+    answers: BTreeMap<(i32, BString), Result<Entered, FindingKind>>,
     files: Vec<(FilePlan, i32)>,
-    /// The run paths of the objects, each once for an ABI, with the first object that has it.
+    /// The run paths of the objects, each once for an ABI, with its first object.
     run_paths: Vec<(BString, i32, OwnPath<'a>)>,
     known: FxHashSet<(i32, Vec<OwnDir>)>,
 }
 
-/// What a name is to be answered by.
+/// The answer to a name.
 struct Entered {
     path: BString,
     id: FileId,
-    /// The directory, links resolved: the file's own `$ORIGIN`.
+    /// The file's own `$ORIGIN`: its directory, links resolved.
     origin: BString,
 }
 
 impl Entered {
-    /// The same library, that finds the same in its turn.
+    /// Returns true for the same file with the same `$ORIGIN`, which finds the same libraries.
     fn is_same(&self, other: &Self) -> bool {
         self.id == other.id && self.origin == other.origin
     }
@@ -123,13 +123,13 @@ impl<'a> Package<'a> {
         let ident = subject.view.ident;
         let target = self.target.get_or_insert(ident);
         if target.endian != ident.endian {
-            plan.merge(Plan::only(path.as_ref(), What::OtherByteOrder));
+            plan.merge(Plan::only(path.as_ref(), FindingKind::OtherByteOrder));
             return;
         }
         let own = OwnPath::new(self.fs, path.as_ref(), subject, self.settings);
         if !own::has_run_path_entry(&subject.view) {
-            // The loader asks the cache for objects with a run path alone, an empty one included.
-            plan.merge(Plan::only(path.as_ref(), What::NoRunPath));
+            // The loader reads the cache only for objects with a run path, which may be empty.
+            plan.merge(Plan::only(path.as_ref(), FindingKind::NoRunPath));
             return;
         }
         let flags = entry_flags(&ident);
@@ -149,7 +149,7 @@ impl<'a> Package<'a> {
         self.files.push((FilePlan { path, edits: Vec::new(), answers }, flags));
     }
 
-    /// Adds what a program's libraries need, each as it is found in the program's start.
+    /// Adds the needed strings of a program's libraries, with the answers of the program's start.
     fn add_closure(&mut self, closure: &Closure) {
         for (index, object) in closure.load.objects.iter().enumerate() {
             if object.role != Role::Library || object.namespace != 0 {
@@ -173,9 +173,13 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// The answer that a program's start gives, if that cannot change: it is in a store.
-    fn as_loaded(&self, loaded: Option<&LoadedObject>, what: What) -> Result<Entered, What> {
-        let (What::NotByRunPath, Some(loaded)) = (&what, loaded) else { return Err(what) };
+    /// Returns the answer of a program's start if it is in a store and therefore cannot change.
+    fn as_loaded(
+        &self,
+        loaded: Option<&LoadedObject>,
+        what: FindingKind,
+    ) -> Result<Entered, FindingKind> {
+        let (FindingKind::NotByRunPath, Some(loaded)) = (&what, loaded) else { return Err(what) };
         let real = super::real_path(self.fs, loaded.path.as_ref());
         if loaded.role != Role::Library || self.settings.stores.package_of(real.as_ref()).is_none()
         {
@@ -184,16 +188,16 @@ impl<'a> Package<'a> {
         self.entered(loaded.path.clone())
     }
 
-    fn entered(&self, path: BString) -> Result<Entered, What> {
+    fn entered(&self, path: BString) -> Result<Entered, FindingKind> {
         openable(path.as_ref())?;
         let file = self.fs.open(path.as_ref());
-        let file = file.map_err(|errno| What::Unreadable { path: path.clone(), errno })?;
+        let file = file.map_err(|errno| FindingKind::Unreadable { path: path.clone(), errno })?;
         let origin = super::real_path(self.fs, glibc::dirname(&path).as_ref());
         Ok(Entered { path, id: file.id, origin })
     }
 
-    /// The answer of one object, where the cache may give it.
-    fn entry(&self, own: &OwnPath<'_>, needed: &BStr) -> Result<Entered, What> {
+    /// Returns the answer of one object's run path if the cache may have it.
+    fn entry(&self, own: &OwnPath<'_>, needed: &BStr) -> Result<Entered, FindingKind> {
         let mut before = None;
         for dir in &own.dirs {
             match (own.look(dir, needed), dir.standing) {
@@ -201,22 +205,22 @@ impl<'a> Package<'a> {
                 (Look::Nothing, Standing::Fixed) => {}
                 (Look::Nothing, _) => before = before.or(Some(&dir.written)),
                 (Look::Hit, Standing::Searched) => {
-                    return Err(What::MutableBefore(dir.written.clone()));
+                    return Err(FindingKind::MutableBefore(dir.written.clone()));
                 }
                 (Look::Hit, Standing::Fixed | Standing::Moves) => {
                     if let Some(dir) = before {
-                        return Err(What::MutableBefore(dir.clone()));
+                        return Err(FindingKind::MutableBefore(dir.clone()));
                     }
-                    let name = dir.name.as_ref().ok_or(What::NotByRunPath)?;
+                    let name = dir.name.as_ref().ok_or(FindingKind::NotByRunPath)?;
                     return self.entered([name.as_slice(), needed].concat().into());
                 }
             }
         }
-        Err(What::NotByRunPath)
+        Err(FindingKind::NotByRunPath)
     }
 
-    /// Adds an answer to those of the package's other objects.
-    fn agree(&mut self, key: (i32, BString), found: Result<Entered, What>) {
+    /// Adds an answer, or removes the name if the answer of another object differs.
+    fn agree(&mut self, key: (i32, BString), found: Result<Entered, FindingKind>) {
         use std::collections::btree_map::Entry;
         match self.answers.entry(key) {
             Entry::Vacant(vacant) => {
@@ -226,7 +230,7 @@ impl<'a> Package<'a> {
                 let verdict = match (known.get(), found) {
                     (Ok(one), Ok(other)) if one.is_same(&other) => return,
                     (Ok(one), Ok(other)) => {
-                        What::TwoAnswers { one: one.path.clone(), other: other.path }
+                        FindingKind::TwoAnswers { one: one.path.clone(), other: other.path }
                     }
                     (Err(_), _) => return,
                     (Ok(_), Err(what)) => what,
@@ -236,7 +240,8 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// Takes out what an object, were it to ask, would be answered otherwise by its run path.
+    /// Removes the answers that differ from those of another run path with the same directory. The
+    /// loader would accept them for an object with this run path.
     fn leave_out_other_answers(&mut self, plan: &mut Plan) {
         let mut answers = std::mem::take(&mut self.answers);
         for ((flags, name), answer) in &mut answers {
@@ -249,7 +254,9 @@ impl<'a> Package<'a> {
                 }
                 let what = match self.entry(own, name.as_ref()) {
                     Ok(other) if other.is_same(found) => continue,
-                    Ok(other) => What::TwoAnswers { one: found.path.clone(), other: other.path },
+                    Ok(other) => {
+                        FindingKind::TwoAnswers { one: found.path.clone(), other: other.path }
+                    }
                     Err(what) => {
                         let (path, needed) = (path.clone(), Some(name.clone()));
                         plan.findings.push(Finding { path, needed, what: what.clone() });
@@ -272,7 +279,7 @@ impl<'a> Package<'a> {
                 Ok(found) => {
                     entered.insert(key, found.path);
                 }
-                Err(what @ What::TwoAnswers { .. }) => {
+                Err(what @ FindingKind::TwoAnswers { .. }) => {
                     let needed = Some(key.1);
                     plan.findings.push(Finding { path: path.clone(), needed, what });
                 }
@@ -290,21 +297,21 @@ impl<'a> Package<'a> {
             .map(|((flags, soname), path)| NewEntry { soname, path, flags, hwcaps_name: None })
             .collect();
         if entries.is_empty() {
-            plan.merge(Plan::only(root.as_ref(), What::NothingToSkip));
+            plan.merge(Plan::only(root.as_ref(), FindingKind::NothingToSkip));
         } else if let Some(bytes) = write(&target, entries, GENERATOR) {
             place(self.fs, root.as_ref(), path, bytes, plan);
         }
     }
 }
 
-/// Adds the file, unless it is there as it should be or another's stands there.
+/// Plans the file, unless an equal file or a foreign one exists.
 fn place(fs: &dyn FileSystem, root: &BStr, path: BString, bytes: Vec<u8>, plan: &mut Plan) {
     if let Ok(there) = fs.read(path.as_ref()) {
         if there[..] == bytes[..] {
             return;
         }
         if !is_ours(there) {
-            plan.merge(Plan::only(root, What::InTheWay(path)));
+            plan.merge(Plan::only(root, FindingKind::InTheWay(path)));
             return;
         }
     }
@@ -314,11 +321,11 @@ fn place(fs: &dyn FileSystem, root: &BStr, path: BString, bytes: Vec<u8>, plan: 
         creations.push(Creation::Directory(dir));
     }
     creations.push(Creation::File { path, bytes });
-    // Each package is planned once, so nothing else makes these.
+    // Each package is planned once, so no other part of the plan creates these.
     plan.creations.extend(creations);
 }
 
-/// True for the bytes of a cache that becalm made.
+/// Returns true for the bytes of a cache that becalm made.
 #[must_use]
 pub fn is_ours(bytes: std::sync::Arc<[u8]>) -> bool {
     use crate::elf::Endian::{Big, Little};

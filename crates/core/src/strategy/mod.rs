@@ -1,17 +1,17 @@
-//! Carriers: closure, or single objects, → [`Plan`]. Nothing is written here: a plan is data,
-//! `becalm-rewrite` turns its [`crate::edit::Edit`]s into bytes and `becalm-host` writes them.
+//! The strategies, which make a [`Plan`] from single objects or from a closure. A plan is data:
+//! `becalm-rewrite` makes bytes from its [`crate::edit::Edit`]s, and `becalm-host` writes them.
 //!
-//! | module | carrier |
+//! | module | strategy |
 //! | --- | --- |
 //! | [`note`] | the resolution note of each object (`docs/note-format.md`) |
 //! | [`absolute`] | each `DT_NEEDED` becomes an absolute path |
-//! | [`farm`] | a directory of links an object, first in its run path |
+//! | [`farm`] | a directory of links for each object, first in its run path |
 //! | [`ldcache`] | `etc/ld.so.cache` at the root of each package |
 //!
-//! What they share: [`crate::search::store`] says which directories cannot change and may be skipped, `own`
-//! answers a needed string from an object's own run path, whatever program it is loaded into,
-//! [`planned`] follows a start as it would be with the plan carried out, and [`verify`] asks of
-//! what is there whether it still says what the plain search gives.
+//! They share these modules: [`crate::search::store`] defines the directories that cannot change and
+//! may be skipped. `own` finds the answer of an object's own run path, which holds in every program.
+//! [`planned`] predicts a start with an applied plan. [`verify`] compares the applied answers with the
+//! plain search.
 
 pub mod absolute;
 pub mod farm;
@@ -26,7 +26,7 @@ pub mod settings;
 mod tests;
 pub mod verify;
 
-pub use plan::{Creation, FilePlan, Finding, Plan, PlannedAnswer, Severity, What};
+pub use plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer, Severity};
 pub use settings::{Names, Settings};
 pub use verify::{Checked, Strategy, Verdict};
 
@@ -34,7 +34,7 @@ use bstr::{BStr, BString};
 
 use crate::fs::FileSystem;
 
-/// The path of the file that a path leads to; the path itself where that cannot be told.
+/// Resolves the links in a path. Returns the path itself if that fails.
 fn real_path(fs: &dyn FileSystem, path: &BStr) -> BString {
     fs.canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

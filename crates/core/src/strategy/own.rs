@@ -1,9 +1,9 @@
-//! An object's own run path, and the answers it alone gives: the same in whatever program the
-//! object is loaded into, because each search starts with it.
+//! The answers of an object's own run path. They hold in every program that loads the object, because
+//! each search starts with this run path.
 //!
-//! `DT_RUNPATH` is searched for the object alone. `DT_RPATH` is inherited by what the object
-//! loads, but the object's own comes before every inherited one, so that its answers are the
-//! object's own as well. What is already loaded answers by name before either.
+//! `DT_RUNPATH` is searched for its object only. The objects that an object loads inherit its
+//! `DT_RPATH`, but an object's own `DT_RPATH` is searched before every inherited one. A loaded object
+//! with the name answers before either.
 
 use bstr::{BStr, BString, ByteSlice};
 
@@ -28,39 +28,39 @@ pub(super) struct OwnPath<'a> {
 /// One element of a run path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OwnDir {
-    /// As the run path has it, without slashes at its end; empty for the current directory.
+    /// The element as in the run path, without slashes at its end; empty for the current directory.
     pub(super) written: BString,
-    /// The directory, ending in a slash; `None` where it depends on more than the object.
+    /// The directory, ending in a slash. `None` if it depends on more than the object.
     pub(super) name: Option<BString>,
-    /// What may be made of it.
+    /// The role of the element in a plan.
     pub(super) standing: Standing,
 }
 
-/// What a carrier may make of an element of a run path.
+/// The role of an element of a run path in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Standing {
-    /// It may change, or holds variants of its libraries for some CPUs: always searched.
+    /// The directory may change, or has variants of its libraries for some CPUs. The loader must
+    /// search it.
     Searched,
-    /// It cannot change: answers are exact, and it is skipped where it has none.
+    /// The directory cannot change. Its answers are exact, and it is skipped if it has none.
     Fixed,
-    /// It moves with the object (`$ORIGIN` within the package): answers are exact, but a
-    /// library that is reached by another path has another directory there, so that it is not
-    /// skipped.
+    /// The directory moves with the object (`$ORIGIN` within the package). Its answers are exact. It
+    /// is not skipped, because a library that is found by another path has another directory here.
     Moves,
 }
 
-/// What is found for one needed string in one directory.
+/// The result of the search for one needed string in one directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// It answers.
+    /// The directory has the file.
     Hit,
-    /// The search goes on.
+    /// The search continues.
     Nothing,
     /// The loader's search ends here without an answer.
     Ends(Ended),
 }
 
-/// Why a search ends without an answer.
+/// The reason why a search ends without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     Refused(BString),
@@ -68,7 +68,7 @@ pub(super) enum Ended {
 }
 
 impl<'a> OwnPath<'a> {
-    /// The run path of an object that lies at `path`, links resolved; empty where it has none.
+    /// Parses the run path of the object at `path`, links resolved. It is empty if there is none.
     pub(super) fn new(
         fs: &'a dyn FileSystem,
         path: &BStr,
@@ -89,8 +89,8 @@ impl<'a> OwnPath<'a> {
                 }
                 None => known.written == dir.written,
             };
-            // The loader lists each directory once. Where `$ORIGIN` is another directory, by
-            // a link, it is another than one that is written out.
+            // `fillin_rpath` lists each directory once. An element with `$ORIGIN` and the same
+            // directory without it are two: they differ if a link leads to the object.
             if !whole.is_empty() && !dirs.iter().any(is_known) {
                 dirs.push(dir);
             }
@@ -98,17 +98,17 @@ impl<'a> OwnPath<'a> {
         Self { fs, host, place, dirs }
     }
 
-    /// An element as if the run path had it.
+    /// Parses an element as if it were in the run path.
     pub(super) fn dir(&self, element: &BStr) -> OwnDir {
         self.place.dir(element, &self.host)
     }
 
-    /// An exact answer with its tokens replaced; `None` where it is not absolute then.
+    /// Expands the DSTs of an exact answer. Returns `None` if the result is not absolute.
     pub(super) fn expand(&self, path: &BStr) -> Option<BString> {
         fixed_path(path, self.place.origin.as_ref())
     }
 
-    /// Looks for a needed string in one directory, its hwcaps subdirectories left out.
+    /// Searches one directory for a needed string, but not its hwcaps subdirectories.
     pub(super) fn look(&self, dir: &OwnDir, needed: &BStr) -> Look {
         let Some(name) = &dir.name else { return Look::Nothing };
         let minor = self.place.settings.glibc_minor;
@@ -122,8 +122,8 @@ impl<'a> OwnPath<'a> {
         }
     }
 
-    /// The file that the plain search of the run path finds, its path as the loader would
-    /// know it, and the directory's place in the list. hwcaps subdirectories are left out.
+    /// Returns the path of the file that the plain search along the run path finds, and the position
+    /// of its directory. Hwcaps subdirectories are left out.
     pub(super) fn answer(&self, needed: &BStr) -> Option<(usize, BString)> {
         for (at, dir) in self.dirs.iter().enumerate() {
             match self.look(dir, needed) {
@@ -131,7 +131,7 @@ impl<'a> OwnPath<'a> {
                     let name = dir.name.as_ref()?;
                     return Some((at, [name.as_slice(), needed].concat().into()));
                 }
-                // The search of this user goes on past what only others may open.
+                // `open_path` continues after EACCES.
                 Look::Nothing | Look::Ends(Ended::Errno(_, Errno::ACCES)) => {}
                 Look::Ends(_) => return None,
             }
@@ -140,18 +140,18 @@ impl<'a> OwnPath<'a> {
     }
 }
 
-/// The run path that counts, if there is one.
+/// Returns the run path that counts, if there is one.
 pub(super) fn run_path(view: &ObjectView) -> Option<RunPath<'_>> {
     RunPath::of(view.dynamic.as_ref()?)
 }
 
-/// True where an object has a run path at all, if only an empty one.
+/// Returns true if an object has a run path, which may be empty.
 pub(super) fn has_run_path_entry(view: &ObjectView) -> bool {
     view.dynamic.as_ref().is_some_and(|d| d.runpath.is_some() || d.rpath.is_some())
 }
 
-/// True where a file is one of several that the loader chooses from by the CPU: it lies in a
-/// `glibc-hwcaps` subdirectory, or has a counterpart in one.
+/// Returns true if the loader chooses the file by the CPU: it is in a `glibc-hwcaps` subdirectory, or
+/// such a subdirectory has a file of the same name.
 pub(super) fn is_variant(fs: &dyn FileSystem, host: &Ident, path: &BStr) -> bool {
     if path.contains_str("/glibc-hwcaps/") {
         return true;
@@ -164,7 +164,7 @@ pub(super) fn is_variant(fs: &dyn FileSystem, host: &Ident, path: &BStr) -> bool
     })
 }
 
-/// Where an object lies.
+/// The position of an object.
 struct Place<'a> {
     fs: &'a dyn FileSystem,
     settings: &'a Settings,
@@ -204,9 +204,9 @@ impl Place<'_> {
     }
 }
 
-/// The names that an object looks for along its own run path, sorted, each once: its
-/// dependency entries, what its `.note.dlopen` names, and `also`. A name with a slash or a
-/// token is a path and left out, as is an empty one.
+/// Returns the names that an object searches for along its own run path, sorted, each once: its
+/// dependency entries, the sonames of its `.note.dlopen`, and `also`. Empty names are left out, and so
+/// are names with a slash or a token, which are paths.
 pub(super) fn names(view: &ObjectView, also: &[BString]) -> Vec<BString> {
     let dependencies = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
     let opened = dlopen_entries(&view.notes.dlopen).into_iter().flat_map(|entry| entry.soname);

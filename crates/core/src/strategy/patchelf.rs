@@ -1,9 +1,9 @@
-//! `--compat patchelf`: the descriptor that patchelf 0.19.3 `--build-resolution-cache` writes
-//! for the same object.
+//! `--compat patchelf`: writes the same descriptor for an object as `patchelf
+//! --build-resolution-cache` (0.19.3).
 //!
-//! For each element of the run path in order: a hint where it is empty, relative, holds a `$`,
-//! is no directory or has a `glibc-hwcaps` in it; else an exact answer where a file of that
-//! name can be read. `docs/note-format.md` says where that differs from the plain search.
+//! Each element of the run path becomes a hint if it is empty or relative, contains a `$`, is not a
+//! directory or has a `glibc-hwcaps` subdirectory. Any other element gives an exact answer if it has a
+//! readable file of the name. `docs/note-format.md` lists the differences from the plain search.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::closure::Subject;
 use crate::fs::{FileKind, FileSystem};
 
-/// The descriptor; `None` where patchelf writes no note.
+/// Makes the descriptor. Returns `None` if patchelf writes no note.
 #[must_use]
 pub fn descriptor(fs: &dyn FileSystem, subject: &Subject) -> Option<Vec<u8>> {
     let dynamic = subject.view.dynamic.as_ref()?;
@@ -55,12 +55,12 @@ pub fn descriptor(fs: &dyn FileSystem, subject: &Subject) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// True for what is searched; what no reader could take apart is left out as well.
+/// Returns true for a name that is searched for and that a list can contain.
 fn is_recorded(needed: &BStr) -> bool {
     !needed.is_empty() && !needed.contains(&b'/') && !needed.contains(&b':')
 }
 
-/// True where the loader is to search the directory itself.
+/// Returns true if the loader must search the directory itself.
 fn is_hint(fs: &dyn FileSystem, dir: &[u8]) -> bool {
     if dir.first() != Some(&b'/') || dir.contains(&b'$') {
         return true;

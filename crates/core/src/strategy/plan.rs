@@ -1,4 +1,4 @@
-//! What a carrier proposes.
+//! The proposal of a strategy.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use thiserror::Error;
 use crate::edit::Edit;
 use crate::fs::Errno;
 
-/// What is to be done, and what was found out on the way. Paths are as the file system that
-/// was planned on names them (see [`crate::fs::MappedFs`] for trees that lie elsewhere).
+/// The changes to make and the findings. Paths are those of the file system given to the strategy
+/// (see [`crate::fs::MappedFs`] for trees with another final path).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// One for each real file that was looked at, sorted by path; those without edits have
-    /// nothing to do.
+    /// The file plans, sorted by path, one for each file that the strategy checked. A file plan
+    /// without edits changes nothing.
     pub files: Vec<FilePlan>,
-    /// What is to be made, in an order in which it can be made.
+    /// The files to create. Parents come first.
     pub creations: Vec<Creation>,
-    /// What the plan does not do, and why.
+    /// The parts that the plan leaves out.
     pub findings: Vec<Finding>,
 }
 
@@ -27,47 +27,47 @@ pub struct Plan {
 pub struct FilePlan {
     /// The file, links resolved.
     pub path: BString,
-    /// The edits, none where the file is already as it should be.
+    /// The edits. A file that needs no change has none.
     pub edits: Vec<Edit>,
-    /// What becomes of each needed string that was looked at, sorted.
+    /// The planned answers to the needed strings, sorted.
     pub answers: Vec<PlannedAnswer>,
 }
 
-/// What one resolution will become.
+/// The planned answer to one needed string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedAnswer {
     /// The needed string.
     pub needed: BString,
-    /// The file that is opened without a search, as it is written (a DST stays); `None` where
-    /// the loader searches as before.
+    /// The file to open without a search, its DSTs not expanded. `None` if the loader searches as
+    /// before.
     pub exact: Option<BString>,
-    /// Directories that the loader still searches before that, as they are written.
+    /// The directories that the loader still searches before the file, their DSTs not expanded.
     pub hints: Vec<BString>,
 }
 
-/// Something new in the file system. What is already there as described is left as it is.
+/// A new file. An existing file that is equal stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Creation {
-    /// A directory, its parent being there.
+    /// A directory, whose parent exists.
     Directory(BString),
     /// A symbolic link.
     Link {
-        /// Where it lies.
+        /// The path of the link.
         path: BString,
-        /// What it says: absolute, or relative to its directory.
+        /// The target, absolute or relative to the link's directory.
         target: BString,
     },
     /// A regular file.
     File {
-        /// Where it lies.
+        /// The path.
         path: BString,
-        /// All its bytes.
+        /// The content.
         bytes: Vec<u8>,
     },
 }
 
 impl Creation {
-    /// Where it lies.
+    /// Returns the path.
     #[must_use]
     pub fn path(&self) -> &BStr {
         match self {
@@ -78,68 +78,68 @@ impl Creation {
     }
 }
 
-/// Something the plan leaves out.
+/// A part that the plan leaves out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The file it is about.
+    /// The file.
     pub path: BString,
-    /// The needed string it is about, where it is one.
+    /// The needed string. `None` if the finding is about the whole file.
     pub needed: Option<BString>,
-    /// What it is.
-    pub what: What,
+    /// The kind of the finding.
+    pub what: FindingKind,
 }
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// The file is none for this carrier; nobody loses anything.
-    PassedOver,
+    /// The strategy does not apply to the file, or would not change its search.
+    Skipped,
     /// One needed string is left to the plain search.
-    Left,
-    /// Two answers contradict each other; what they are about is left to the plain search.
+    Deferred,
+    /// Two answers differ. The needed string is left to the plain search.
     Conflict,
-    /// The file is not changed though it was asked for.
+    /// A named file is not changed.
     Refused,
 }
 
-/// What a plan leaves out, and why.
+/// The kind of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum What {
-    /// No loader starts it.
+pub enum FindingKind {
+    /// The kernel starts the program without a loader.
     #[error("a static program: no loader searches for it")]
     StaticProgram,
-    /// The loader itself.
+    /// The file is the loader itself.
     #[error("the loader itself")]
     Loader,
-    /// The C library, which needs nothing but its loader.
-    #[error("the C library needs nothing but its loader")]
+    /// The file is the C library, which needs only its loader.
+    #[error("the C library needs only its loader")]
     Libc,
-    /// No `DT_NEEDED`, no soname opened while it runs.
-    #[error("it needs nothing")]
+    /// The object has no `DT_NEEDED`, and opens no soname with `dlopen` as far as is known.
+    #[error("it needs no library")]
     NothingNeeded,
-    /// No run path.
+    /// The object has no run path.
     #[error("no run path: its search has nothing to skip")]
     NoRunPath,
-    /// No directory of the run path may be skipped, or none holds an answer.
+    /// No directory of the run path may be skipped, or none of them has an answer.
     #[error("no directory of its run path may be skipped")]
     NothingToSkip,
-    /// The file lies under no store prefix.
-    #[error("it lies under no store prefix (--store)")]
+    /// The file is not below a store prefix.
+    #[error("it is not below a store prefix (--store)")]
     OutsideStores,
-    /// Nothing answers the needed string.
-    #[error("nothing answers it")]
+    /// The search finds no file for the needed string.
+    #[error("the search finds no file")]
     Missing,
-    /// The object's own run path does not answer the needed string; what else does depends on
-    /// the program and the machine.
+    /// The object's own run path has no file for the needed string. Any other answer depends on the
+    /// program and the machine.
     #[error("its own run path does not answer it")]
     NotByRunPath,
     /// The keep list names it.
-    #[error("stays short (--keep)")]
+    #[error("keeps its short name (--keep)")]
     Kept,
-    /// The answer depends on what else is loaded.
+    /// The answer depends on the other objects of the program.
     #[error("the answer {0} is that of this program, not of the object alone")]
     OfThisProgram(BString),
-    /// The loader would raise an error about what it finds there, and still does.
+    /// The loader raises an error about this file, with or without the plan.
     #[error("{0}: the loader gives up here")]
     GivesUp(BString),
     /// The search of the directory ends with an unusual errno.
@@ -147,74 +147,74 @@ pub enum What {
     Unreadable {
         /// The candidate.
         path: BString,
-        /// Why.
+        /// The errno of `open`.
         errno: Errno,
     },
-    /// A needed string that is empty.
+    /// The needed string is empty.
     #[error("an empty needed string")]
     EmptyNeeded,
-    /// A string that the carrier has no way to write.
-    #[error("{0:?} cannot be written: it holds a separator or a control byte")]
+    /// The format of the strategy cannot express the string.
+    #[error("{0:?} cannot be written: it contains a separator or a control byte")]
     Inexpressible(BString),
-    /// A path that holds a dynamic string token, which the loader would replace.
+    /// The path contains a dynamic string token, which the loader would replace.
     #[error("{0:?} cannot be written: the loader would replace its token")]
     HoldsToken(BString),
-    /// Longer than the kernel takes.
+    /// The path exceeds the kernel's limit.
     #[error("{0}: longer than PATH_MAX")]
     TooLong(BString),
-    /// A relative answer, which depends on the current directory.
+    /// The answer is relative and depends on the current directory.
     #[error("{0}: relative to the current directory")]
     Relative(BString),
-    /// Of another byte order than the rest of its package, whose cache has but one.
+    /// The object has another byte order than the rest of its package. A cache has only one.
     #[error("of another byte order than the rest of its package")]
     OtherByteOrder,
-    /// A library that speaks of its own directory, which would be another one by a link.
-    #[error("{0} speaks of its own directory ($ORIGIN) and cannot be reached by a link")]
+    /// The library uses `$ORIGIN`, which would have another value if a link led to the library.
+    #[error("{0} uses its own directory ($ORIGIN) and cannot be reached by a link")]
     UsesOrigin(BString),
-    /// One of several files that the loader chooses from by the CPU.
+    /// The loader chooses one of several files by the CPU.
     #[error("{0} is one of several variants, and the CPU decides which is loaded")]
     Variant(BString),
-    /// Two files for one soname.
+    /// Two objects find different files for one needed string.
     #[error("{one} and {other} both answer it")]
     TwoAnswers {
-        /// One of them.
+        /// The first file.
         one: BString,
-        /// The other.
+        /// The other file.
         other: BString,
     },
-    /// An element of the run path that may change stands before the answer.
+    /// A mutable element of the run path stands before the answer.
     #[error("{0} may change, or has variants, and is searched before the answer")]
     MutableBefore(BString),
-    /// Something is there in the way of what would be made.
-    #[error("{0} is there and is not ours")]
+    /// A foreign file exists at the path of a file to create.
+    #[error("{0} exists and was not made by becalm")]
     InTheWay(BString),
-    /// Two plans for one file that differ.
+    /// Two plans for this file differ.
     #[error("two plans for this file differ")]
     TwoPlans,
     /// The file is outside the paths that were named.
     #[error("it is outside the named paths")]
     OutsidePaths,
-    /// The plan would change what a program loads.
+    /// The plan would change the load set of a program.
     #[error("the program would load other objects: {0}")]
     LoadedSetChanges(String),
-    /// The plan would leave more failing calls than there are.
+    /// The plan would increase the number of failing calls.
     #[error("not changed: its start would make {after} failing calls instead of {before}")]
     MoreMisses {
-        /// Failing calls as it is.
+        /// The failing calls without the plan.
         before: u64,
-        /// Failing calls with the plan carried out.
+        /// The failing calls with the plan.
         after: u64,
     },
 }
 
-impl What {
-    /// How much it weighs.
+impl FindingKind {
+    /// Returns the severity.
     #[must_use]
     pub fn severity(&self) -> Severity {
-        use What::*;
+        use FindingKind::*;
         match self {
             StaticProgram | Loader | Libc | NothingNeeded | NoRunPath | NothingToSkip
-            | OtherByteOrder => Severity::PassedOver,
+            | OtherByteOrder => Severity::Skipped,
             Missing
             | NotByRunPath
             | Kept
@@ -228,7 +228,7 @@ impl What {
             | Relative(_)
             | MutableBefore(_)
             | UsesOrigin(_)
-            | Variant(_) => Severity::Left,
+            | Variant(_) => Severity::Deferred,
             TwoAnswers { .. } => Severity::Conflict,
             OutsideStores
             | OutsidePaths
@@ -241,14 +241,14 @@ impl What {
 }
 
 impl Plan {
-    /// True where carrying it out would change nothing.
+    /// Returns true if the plan changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.creations.is_empty() && self.files.iter().all(|file| file.edits.is_empty())
     }
 
-    /// Adds another plan, of other objects or of another program. A file that both change
-    /// differently is changed by neither, and named.
+    /// Adds another plan, of other objects or of another program. If both change a file in different
+    /// ways, the file is not changed and a finding names it.
     pub fn merge(&mut self, other: Plan) {
         let Plan { files, creations, findings } = other;
         self.findings.extend(findings);
@@ -289,7 +289,7 @@ impl Plan {
         whole
     }
 
-    /// Those of the paths whose files the plan edits.
+    /// Returns the paths whose files the plan edits.
     #[must_use]
     pub fn edited_of(&self, mut paths: Vec<BString>) -> Vec<BString> {
         let is_edited = |path: &BString| {
@@ -300,8 +300,8 @@ impl Plan {
         paths
     }
 
-    /// Removes the edits of the files that `is_meant` names, and what would be made for these
-    /// edits alone. Returns false if none of them has edits.
+    /// Removes the edits of the files that `is_meant` selects, and the creations that only these edits
+    /// use. Returns false if none of the files has edits.
     pub fn withdraw(&mut self, is_meant: impl Fn(&BString) -> bool) -> bool {
         let mut listed: FxHashSet<BString> = FxHashSet::default();
         let mut is_changed = false;
@@ -323,8 +323,9 @@ impl Plan {
         is_changed
     }
 
-    /// Drops directories in which nothing would be made. A directory precedes what is in it.
+    /// Removes directories that would stay empty.
     fn drop_empty_directories(&mut self) {
+        // A directory precedes its content, so that the reverse order meets the content first.
         let mut parents: FxHashSet<BString> = FxHashSet::default();
         let mut kept: Vec<Creation> = Vec::new();
         for creation in std::mem::take(&mut self.creations).into_iter().rev() {
@@ -354,21 +355,21 @@ impl Plan {
         }
     }
 
-    /// A plan that only says why a file is none for the carrier.
-    pub(super) fn only(path: &BStr, what: What) -> Self {
+    /// Makes a plan with one finding about a file.
+    pub(super) fn only(path: &BStr, what: FindingKind) -> Self {
         let finding = Finding { path: path.to_owned(), needed: None, what };
         Self { findings: vec![finding], ..Self::default() }
     }
 }
 
 impl FilePlan {
-    /// Leaves the file alone where another plan for it differs, and says so.
+    /// Removes the edits of the file if another plan for it differs, and returns a finding then.
     fn reconcile(&mut self, other: &FilePlan) -> Option<Finding> {
         if self.edits == other.edits {
             return None;
         }
         self.edits.clear();
-        Some(Finding { path: self.path.clone(), needed: None, what: What::TwoPlans })
+        Some(Finding { path: self.path.clone(), needed: None, what: FindingKind::TwoPlans })
     }
 }
 
@@ -376,8 +377,8 @@ fn owned<T: Into<BString>>(paths: impl Iterator<Item = T>) -> Vec<BString> {
     paths.map(Into::into).collect()
 }
 
-/// What is wrong with making one path twice.
+/// Returns a finding if two creations of one path differ.
 fn contradiction(known: &Creation, other: &Creation) -> Option<Finding> {
     let path = known.path().to_owned();
-    (known != other).then_some(Finding { path, needed: None, what: What::TwoPlans })
+    (known != other).then_some(Finding { path, needed: None, what: FindingKind::TwoPlans })
 }

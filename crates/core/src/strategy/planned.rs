@@ -1,34 +1,34 @@
-//! A start as it would be with a plan carried out, and whether it loads the same objects.
+//! Predicts a start with an applied plan and compares the load sets.
 
 use std::sync::Arc;
 
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
-use super::plan::{Creation, Finding, Plan, What};
+use super::plan::{Creation, Finding, FindingKind, Plan};
 use crate::closure::{self, Closure, ClosureError, Subject};
 use crate::edit::{Edit, RunPathKind};
 use crate::elf::{Dependency, DependencyKind, Dynamic, ObjectView};
 use crate::facts::Environment;
 use crate::fs::{Additions, FileId, FileSystem, Overlay};
 
-/// A start before and after.
+/// A start with an applied plan, and the differences from the start without it.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// With the plan carried out: what would be left of the storm, and what would be loaded.
+    /// The start with the applied plan.
     pub after: Closure,
-    /// Objects that are loaded now and would not be, links resolved.
+    /// The objects that are only loaded without the plan, links resolved.
     pub lost: Vec<BString>,
-    /// Objects that are not loaded now and would be, links resolved.
+    /// The objects that are only loaded with the plan, links resolved.
     pub gained: Vec<BString>,
-    /// The same objects, in another order (which decides whose symbols win).
+    /// True if the objects are the same but their order differs, which changes symbol lookups.
     pub reordered: bool,
-    /// Needed strings that are answered now and would not be.
+    /// The needed strings that only the plan leaves without an answer.
     pub unresolved: Vec<BString>,
 }
 
 impl Planned {
-    /// True where the program loads the same objects in the same order.
+    /// Returns true if the program loads the same objects in the same order.
     #[must_use]
     pub fn is_equal(&self) -> bool {
         self.lost.is_empty()
@@ -37,22 +37,22 @@ impl Planned {
             && self.unresolved.is_empty()
     }
 
-    /// Why the plan must not be carried out, if so.
+    /// Returns a finding if the plan must not be applied.
     #[must_use]
     pub fn finding(&self) -> Option<Finding> {
         if self.is_equal() {
             return None;
         }
-        let what = What::LoadedSetChanges(self.words());
+        let what = FindingKind::LoadedSetChanges(self.description());
         Some(Finding { path: self.after.subject.path.clone(), needed: None, what })
     }
 
-    fn words(&self) -> String {
-        let list = |word: &str, paths: &[BString]| -> Option<String> {
+    fn description(&self) -> String {
+        let list = |verb: &str, paths: &[BString]| -> Option<String> {
             let first = paths.first()?;
             Some(match paths.len() {
-                1 => format!("{first} {word}"),
-                more => format!("{first} and {} more {word}", more - 1),
+                1 => format!("{first} {verb}"),
+                more => format!("{first} and {} more {verb}", more - 1),
             })
         };
         let order = self.reordered.then(|| "the order differs".to_owned());
@@ -66,7 +66,7 @@ impl Planned {
     }
 }
 
-/// A plan as starts are followed with it: made once for all of them.
+/// The changes of a plan, prepared once for the predictions of many starts.
 #[derive(Clone, Debug)]
 pub struct Outlook<'p> {
     edits: FxHashMap<&'p BStr, &'p [Edit]>,
@@ -74,7 +74,7 @@ pub struct Outlook<'p> {
 }
 
 impl<'p> Outlook<'p> {
-    /// What becomes of the files with `plan` carried out on `fs`.
+    /// Prepares the changes of `plan` on `fs`.
     #[must_use]
     pub fn of(fs: &dyn FileSystem, plan: &'p Plan) -> Self {
         let edited = plan.files.iter().filter(|file| !file.edits.is_empty());
@@ -92,8 +92,7 @@ impl<'p> Outlook<'p> {
         Self { edits, added: overlay.additions() }
     }
 
-    /// A file system, of the same files as the one that it was made on, with the plan carried
-    /// out.
+    /// Returns `fs` with the applied plan. `fs` must have the same files as in [`Outlook::of`].
     #[must_use]
     pub fn over<'a>(&'a self, fs: &'a dyn FileSystem) -> Overlay<'a> {
         let edit = |path: &BStr, view: &ObjectView| {
@@ -108,13 +107,12 @@ impl<'p> Outlook<'p> {
     }
 }
 
-/// Follows the start of `before`'s subject with a plan carried out, in `environment`, and
-/// compares what is loaded. `fs` is the file system as it is, `after_fs` that of
-/// [`Outlook::over`]. `environment` says which carriers the loader reads
-/// ([`Environment::reads`]); `before` is to have been walked in the same one otherwise.
+/// Predicts the start of `before`'s subject with an applied plan and compares the load sets. `fs` is
+/// the present file system, `after_fs` that of [`Outlook::over`]. `environment` must be that of
+/// `before`, apart from [`Environment::reads`].
 ///
 /// # Errors
-/// [`ClosureError`] where the subject can no longer be started.
+/// Returns [`ClosureError`] if the subject cannot be started any more.
 pub fn planned(
     fs: &dyn FileSystem,
     after_fs: &dyn FileSystem,
@@ -186,15 +184,12 @@ fn compare(fs: &dyn FileSystem, before: &Closure, after: Closure) -> Planned {
     let ids = |list: &[(FileId, BString)]| list.iter().map(|(id, _)| *id).collect::<Vec<_>>();
     let reordered = lost.is_empty() && gained.is_empty() && ids(&old) != ids(&new);
     let were: Vec<&BStr> = before.unresolved();
-    let is_new = |needed: &&BStr| {
-        // An absolute path that is not found was a short name before.
-        !were.contains(needed)
-    };
+    let is_new = |needed: &&BStr| !were.contains(needed);
     let unresolved = after.unresolved().into_iter().filter(is_new).map(ToOwned::to_owned).collect();
     Planned { lost, gained, reordered, unresolved, after }
 }
 
-/// The files of the load set in load order, the loader left out.
+/// Returns the files of the load set in load order, without the loader.
 fn files(closure: &Closure) -> Vec<(FileId, BString)> {
     use crate::loader::load::Role;
     let objects = closure.load.objects.iter().filter(|object| object.role != Role::Loader);

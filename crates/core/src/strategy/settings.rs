@@ -1,28 +1,28 @@
-//! What a user may say about a plan, the same for every carrier.
+//! The user's settings for a plan, which all strategies share.
 
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::search::Stores;
 
-/// What the carriers go by.
+/// The settings of all strategies.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// What cannot change (`--store`).
+    /// The stores, whose packages cannot change (`--store`).
     pub stores: Stores,
-    /// The folders that were named, links resolved. What is made for an object in one of them is
-    /// put into it, also if it is only a part of a package.
+    /// The named folders, links resolved. The files for an object in a folder are created in this
+    /// folder, even if it is only a part of a package.
     pub folders: Vec<BString>,
-    /// Names that `absolute` leaves short (`--keep`); [`Names::kept_short`] is the start.
+    /// The names that `absolute` does not replace (`--keep`). [`Names::kept_short`] is the default.
     pub keep: Names,
-    /// Sonames that programs open while they run (`--dlopen`), beside those their
-    /// `.note.dlopen` names.
+    /// The sonames that programs open with `dlopen` (`--dlopen`), besides those in their
+    /// `.note.dlopen`.
     pub dlopen: Vec<BString>,
-    /// Release 2.*minor* of the glibc that will read; `None` where it is not known, which
-    /// makes a plan allow for every release.
+    /// The release 2.*minor* of the target's glibc. If it is not known, a plan is valid for every
+    /// release.
     pub glibc_minor: Option<u16>,
 }
 
-/// A list of names, in which `*` stands for any bytes.
+/// A list of names, in which `*` matches any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names(Vec<BString>);
 
@@ -50,8 +50,8 @@ const LIBC: [&str; 20] = [
     "libmemusage.so",
 ];
 
-/// The GL stack and its like, which the driver of the running system brings
-/// (`/run/opengl-driver/lib`, `LD_LIBRARY_PATH`).
+/// The libraries that the graphics driver of the running system provides (`/run/opengl-driver/lib`,
+/// `LD_LIBRARY_PATH`).
 const DRIVERS: [&str; 15] = [
     "libGL.so.*",
     "libGLX.so.*",
@@ -71,26 +71,26 @@ const DRIVERS: [&str; 15] = [
 ];
 
 impl Names {
-    /// What `absolute` leaves short unless told otherwise: the C library with its loader, and
-    /// what the system's graphics driver provides.
+    /// Returns the names that `absolute` does not replace by default: the C library, its loader, and
+    /// the libraries of the system's graphics driver.
     #[must_use]
     pub fn kept_short() -> Self {
         Self(LIBC.iter().chain(&DRIVERS).map(|name| BString::from(*name)).collect())
     }
 
-    /// Adds a name; `*` in it stands for any bytes.
+    /// Adds a name, in which `*` matches any bytes.
     pub fn add(&mut self, name: impl Into<BString>) {
         self.0.push(name.into());
     }
 
-    /// True where one of the list matches.
+    /// Returns true if a name of the list matches.
     #[must_use]
     pub fn contains(&self, name: &BStr) -> bool {
         self.0.iter().any(|pattern| matches(pattern, name))
     }
 }
 
-/// The parts between the stars of a pattern occur in order, the first and last at the ends.
+/// Returns true if the parts between the stars occur in order, the first and last at the ends.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let Some((head, rest)) = pattern.split_once_str("*") else { return pattern == name };
     let Some(mut name) = name.strip_prefix(head) else { return false };
@@ -103,14 +103,14 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     name.ends_with(tail)
 }
 
-/// What an object is to a carrier by its soname.
+/// A kind of object that strategies skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Special {
     Loader,
     Libc,
 }
 
-/// Whether a soname is the loader's or the C library's own.
+/// Recognises the sonames of the loader and of the C library.
 pub(super) fn special(soname: &[u8]) -> Option<Special> {
     let any = |patterns: &[&str]| patterns.iter().any(|p| matches(p.as_bytes(), soname));
     if any(&LIBC[..4]) {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_stand_for_any_bytes() {
+    fn stars_match_any_bytes() {
         for (pattern, name, does) in [
             ("libc.so.6", "libc.so.6", true),
             ("libc.so.6", "libc.so.60", false),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn loader_and_libc_are_known_by_their_sonames() {
+    fn loader_and_libc_are_recognised_by_their_sonames() {
         assert_eq!(special(b"ld-linux-x86-64.so.2"), Some(Special::Loader));
         assert_eq!(special(b"ld64.so.2"), Some(Special::Loader));
         assert_eq!(special(b"libc.so.6.1"), Some(Special::Libc));

@@ -1,8 +1,8 @@
-//! Whether what a carrier left in an object is still what the plain search gives.
+//! Compares the applied answers in an object with those of the plain search.
 //!
-//! Every object is judged alone, against its own run path, without hwcaps subdirectories (a
-//! directory that has them is a hint in every note, never an exact answer). Reads whatever
-//! note is there, of becalm, of patchelf 0.19.3 or of the hook of nixpkgs.
+//! Every object is checked on its own against its own run path, without hwcaps subdirectories: a
+//! directory that has them is a hint in every note. The note may be one of becalm, of patchelf 0.19.3
+//! or of the hook of nixpkgs.
 
 use std::sync::Arc;
 
@@ -20,43 +20,44 @@ use crate::loader::glibc;
 use crate::search::loader_cache::LoaderCache;
 use crate::search::loader_cache::write::entry_flags;
 
-/// Which carrier a verdict is about.
+/// The strategy of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strategy {
     /// The resolution note.
     Note,
     /// Absolute needed strings.
     Absolute,
-    /// A farm of becalm's in the run path.
+    /// A farm in the run path.
     Farm,
     /// The loader cache of the object's package.
     PackageCache,
 }
 
-/// What one answer is worth.
+/// The result of the comparison of one answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The plain search gives the same.
+    /// The plain search finds the same file.
     True,
-    /// The plain search gives the same today; a directory that may change is passed over.
+    /// The plain search finds the same file today, but the answer skips this directory, which may
+    /// change.
     Skips(BString),
-    /// The carrier leads elsewhere than the plain search.
+    /// The answer and the plain search lead to different files.
     Stale {
-        /// Where it leads; `None` where that is not there.
+        /// The file of the answer, if it exists.
         says: Option<BString>,
-        /// Where the plain search leads; `None` where it finds nothing.
+        /// The file that the plain search finds, if it finds one.
         is: Option<BString>,
     },
-    /// The carrier has no answer where it could have one: the plain search finds this.
+    /// The strategy could have an answer and has none. The plain search finds this file.
     Missing(BString),
-    /// The carrier answers what the object does not ask for.
+    /// The answer is for a name that the object does not need.
     Superfluous,
-    /// The note cannot be read: the loader goes on as if it were not there.
+    /// The note is malformed, and the loader ignores it.
     Malformed(NoteError),
 }
 
 impl Verdict {
-    /// True where the carrier changes what is loaded, or does not do what it is there for.
+    /// Returns true if the answer changes the load set or has no effect.
     #[must_use]
     pub fn is_finding(&self) -> bool {
         matches!(self, Verdict::Stale { .. } | Verdict::Missing(_) | Verdict::Malformed(_))
@@ -66,15 +67,15 @@ impl Verdict {
 /// One answer and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// The carrier.
+    /// The strategy.
     pub strategy: Strategy,
-    /// The needed string; empty where it is about the carrier as a whole.
+    /// The needed string. It is empty if the verdict is about the whole note.
     pub needed: BString,
     /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Judges every carrier that an object has; empty where it has none.
+/// Checks every applied answer of an object.
 #[must_use]
 pub fn object(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Vec<Checked> {
     let path = super::real_path(fs, subject.path.as_ref());
@@ -104,7 +105,7 @@ struct Object<'a> {
     names: Vec<BString>,
 }
 
-/// What the plain search of the run path comes to.
+/// The result of the plain search along the run path.
 struct Plain {
     path: BString,
     id: Option<FileId>,
@@ -122,15 +123,15 @@ impl Object<'_> {
         self.fs.open(path).ok().map(|file| file.id)
     }
 
-    /// The verdict on an answer that leads to `says`, if anywhere.
-    fn judge(&self, needed: &BStr, says: Option<BString>) -> Verdict {
+    /// Compares an answer that leads to `says`, or to no file, with the plain search.
+    fn compare(&self, needed: &BStr, says: Option<BString>) -> Verdict {
         match (says, self.plain(needed)) {
             (Some(says), Some(is)) if self.id(says.as_ref()) == is.id => Verdict::True,
             (says, is) => Verdict::Stale { says, is: is.map(|is| is.path) },
         }
     }
 
-    /// A directory before the answer that may change, and that `is_searched` does not name.
+    /// Returns a directory before the answer that may change and that `is_searched` does not select.
     fn skipped(&self, needed: &BStr, is_searched: impl Fn(&OwnDir) -> bool) -> Option<BString> {
         let end = self.plain(needed)?.dir;
         let mut before = self.own.dirs[..end].iter();
@@ -147,7 +148,7 @@ impl Object<'_> {
         let mut recorded: Vec<&BStr> = Vec::new();
         for record in resolution_note::records(descriptor) {
             match record {
-                // A loader believes nothing of such a note.
+                // A loader ignores the whole note, so earlier verdicts do not count.
                 Err(error) => {
                     let verdict = Verdict::Malformed(error);
                     let needed = BString::default();
@@ -171,7 +172,7 @@ impl Object<'_> {
         checked
     }
 
-    /// Follows one list as the loader would.
+    /// Follows one list as the loader does.
     fn record(&self, record: &resolution_note::Record<'_>) -> Verdict {
         if !self.names.iter().any(|name| name == record.needed) {
             return Verdict::Superfluous;
@@ -198,7 +199,7 @@ impl Object<'_> {
                 }
             }
         }
-        // What is not answered is searched for as ever; but an answer that is gone is stale.
+        // The plain search replaces a missing answer. An answer whose file is gone is stale.
         if gone {
             let is = self.plain(record.needed).map(|is| is.path);
             return Verdict::Stale { says: None, is };
@@ -207,7 +208,7 @@ impl Object<'_> {
     }
 
     fn found(&self, needed: &BStr, path: BString, hints: &[&BStr]) -> Verdict {
-        let verdict = self.judge(needed, Some(path));
+        let verdict = self.compare(needed, Some(path));
         if verdict != Verdict::True {
             return verdict;
         }
@@ -217,7 +218,7 @@ impl Object<'_> {
         self.skipped(needed, is_hint).map_or(Verdict::True, Verdict::Skips)
     }
 
-    /// The file that an exact answer names, where the loader would take it.
+    /// Returns the file of an exact answer if the loader would load it.
     fn exact(&self, path: &BStr) -> Option<BString> {
         let path = self.own.expand(path)?;
         self.own.is_fit(path.as_ref()).then_some(path)
@@ -230,17 +231,18 @@ impl Object<'_> {
             let name = needed[at..].as_bstr();
             let fits = self.own.is_fit(needed);
             let verdict = match self.plain(name) {
-                // The run path may be gone, or never have led there.
+                // The object may have no run path any more, or one that never had this file.
                 None if fits => Verdict::True,
-                _ => self.judge(name, fits.then(|| needed.to_owned())),
+                _ => self.compare(name, fits.then(|| needed.to_owned())),
             };
             Checked { strategy: Strategy::Absolute, needed: needed.to_owned(), verdict }
         };
         subject.view.needed().filter(is_absolute).map(check).collect()
     }
 
-    /// A name without a link is a finding only if the object's own farm could have a link for it:
-    /// not for a library that uses `$ORIGIN`, and not in the farm of a whole closure.
+    /// Checks the links of farms. A name without a link is a finding only if the object's own farm
+    /// could have a link for it. The farm of a whole closure may lack it, and a library that uses
+    /// `$ORIGIN` is never linked.
     fn farms(&self, farms: &[OwnDir]) -> Vec<Checked> {
         let is_of_closure = farms.iter().any(|farm| farm::has_list(self.fs, farm));
         let check = |name: &BString| {
@@ -249,9 +251,9 @@ impl Object<'_> {
             let says = linked.and_then(|farm| farm.name.as_ref());
             let says = says.map(|dir| BString::from([dir.as_slice(), name].concat()));
             let verdict = match (&says, self.plain(name)) {
-                // A farm of a whole closure: what the object would not find by itself.
+                // In the farm of a whole closure, the object's own run path may lack the file.
                 (Some(_), None) => Verdict::True,
-                (Some(_), Some(_)) => self.judge(name, says),
+                (Some(_), Some(_)) => self.compare(name, says),
                 (None, Some(is)) if is.dir > 0 && !is_of_closure => {
                     farm::link(self.fs, &self.own, name).ok()?;
                     Verdict::Missing(is.path)
@@ -277,7 +279,7 @@ impl Object<'_> {
             let mut entries = cache.entries();
             let entry = entries.find(|e| e.soname == name.as_bstr() && e.flags == flags)?;
             let says = self.own.is_fit(entry.path).then(|| entry.path.to_owned());
-            let verdict = match self.judge(name.as_ref(), says) {
+            let verdict = match self.compare(name.as_ref(), says) {
                 Verdict::True => {
                     self.skipped(name.as_ref(), |_| false).map_or(Verdict::True, Verdict::Skips)
                 }
@@ -290,7 +292,7 @@ impl Object<'_> {
 }
 
 impl OwnPath<'_> {
-    /// True where the loader would take a file for a library.
+    /// Returns true if the loader would load a file as a library.
     fn is_fit(&self, path: &BStr) -> bool {
         let file = self.fs.open(path);
         file.is_ok_and(|file| glibc::fitness(&file, &self.host) == glibc::Fitness::Good)

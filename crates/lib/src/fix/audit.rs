@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use becalm_core::closure::{Closure, SubjectKind};
-use becalm_core::cost::{Storm, is_of_hwcaps};
+use becalm_core::cost::{SearchCost, is_of_hwcaps};
 use becalm_core::edit::Edit;
 use becalm_core::facts::{GlibcVersion, Libc};
 use becalm_core::index::{Index, tls};
@@ -81,7 +81,7 @@ pub fn left_by_index(
     os: &OsFs,
     closure: &Closure,
     (prefixes, facts): (&[PathBuf], &FactChoice),
-) -> Result<Storm, String> {
+) -> Result<SearchCost, String> {
     check_root(os)?;
     if tls::of_closure(closure).impossible {
         return Err("its libraries need more static TLS than an audited start can have".to_owned());
@@ -171,8 +171,8 @@ impl<'p> Answered<'p> {
     }
 
     /// The storm that is left of a start: that of the questions that no index answers.
-    pub fn storm_left(&self, closure: &Closure) -> Storm {
-        let mut storm = Storm { probes: 0, hits: 0, ..Storm::of(&closure.load) };
+    pub fn storm_left(&self, closure: &Closure) -> SearchCost {
+        let mut storm = SearchCost { probes: 0, hits: 0, ..SearchCost::of(&closure.load) };
         (storm.missed_opens, storm.missed_stats, storm.hwcaps_misses) = (0, 0, 0);
         let logged = closure.load.probes.iter();
         for (probe, logged) in closure.probes().zip(logged) {

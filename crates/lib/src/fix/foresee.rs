@@ -1,7 +1,7 @@
 //! What a plan would do to each program's start, nothing being written.
 
 use anyhow::Result;
-use becalm_core::cost::Storm;
+use becalm_core::cost::SearchCost;
 use bstr::BString;
 
 use crate::assume::Assumptions;
@@ -18,9 +18,9 @@ pub struct Start {
     /// The program, as told to the user.
     pub path: BString,
     /// What the search costs as it is.
-    pub before: Storm,
+    pub before: SearchCost,
     /// What it would cost; `None` where its plan was refused.
-    pub after: Option<Storm>,
+    pub after: Option<SearchCost>,
 }
 
 /// What a dry run on these files would find: the programs among them, before and after, and the

@@ -3,10 +3,10 @@
 //! of the plan.
 
 use becalm_core::closure::Closure;
-use becalm_core::cost::{Storm, misses_by_object};
+use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::fs::FileSystem;
 use becalm_core::strategy::planned::{Outlook, Planned as Foreseen, planned};
-use becalm_core::strategy::{Creation, Finding, Plan, What};
+use becalm_core::strategy::{Creation, Finding, FindingKind, Plan};
 use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -31,7 +31,7 @@ const CACHE: &[u8] = b"etc/ld.so.cache";
 /// What was foreseen of one program.
 enum Verdict {
     /// It loads the same.
-    Same(Storm),
+    Same(SearchCost),
     /// It does not, or it would search longer: the files to blame, links resolved, and why.
     Changed(FxHashSet<BString>, Finding),
 }
@@ -42,7 +42,7 @@ pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     let programs = all.programs.len();
     all.programs.extend(unseen);
     let mut refused: Vec<Finding> = Vec::new();
-    let mut afters: Vec<Option<Storm>> = Vec::new();
+    let mut afters: Vec<Option<SearchCost>> = Vec::new();
     for attempt in 1..=ATTEMPTS {
         let mut guilty: FxHashSet<BString> = FxHashSet::default();
         afters.clear();
@@ -81,15 +81,15 @@ pub fn measure(planner: &Planner<'_>, programs: &[Program]) -> Vec<Start> {
         let environment = planner.environment(true);
         let followed = follow_where(planner.assumed, &fs, &program.target, &environment, |_| true);
         match followed {
-            Ok(Followed::Elf(closure, _)) => Some(Storm::of(&closure.load)),
+            Ok(Followed::Elf(closure, _)) => Some(SearchCost::of(&closure.load)),
             _ => None,
         }
     });
     starts(programs, now.collect())
 }
 
-fn starts(programs: &[Program], afters: Vec<Option<Storm>>) -> Vec<Start> {
-    let start = |(program, after): (&Program, Option<Storm>)| {
+fn starts(programs: &[Program], afters: Vec<Option<SearchCost>>) -> Vec<Start> {
+    let start = |(program, after): (&Program, Option<SearchCost>)| {
         let path = program.target.shown.clone();
         Start { path, before: program.storm, after }
     };
@@ -150,12 +150,12 @@ fn of_program(
     match planned(fs, after, closure, interpreter, &planner.environment(true)) {
         Ok(foreseen) => match foreseen.finding() {
             None => longer(planner, plan, fs, program, &foreseen)
-                .unwrap_or_else(|| Verdict::Same(Storm::of(&foreseen.after.load))),
+                .unwrap_or_else(|| Verdict::Same(SearchCost::of(&foreseen.after.load))),
             Some(finding) => Verdict::Changed(files(fs, closure, &foreseen), finding),
         },
         Err(error) => {
             let path = target.inside.clone();
-            let what = What::LoadedSetChanges(error.to_string());
+            let what = FindingKind::LoadedSetChanges(error.to_string());
             let objects = closure.load.objects.iter();
             let files = objects.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok());
             Verdict::Changed(files.collect(), Finding { path, needed: None, what })
@@ -172,7 +172,7 @@ fn longer(
     program: &Program,
     foreseen: &Foreseen,
 ) -> Option<Verdict> {
-    let (before, after) = (program.storm.misses(), Storm::of(&foreseen.after.load).misses());
+    let (before, after) = (program.storm.misses(), SearchCost::of(&foreseen.after.load).misses());
     if after <= before || planner.options.allow_more_misses {
         return None;
     }
@@ -185,7 +185,7 @@ fn longer(
         guilty = files(fs, &program.closure, foreseen);
     }
     let path = foreseen.after.subject.path.clone();
-    let what = What::MoreMisses { before, after };
+    let what = FindingKind::MoreMisses { before, after };
     Some(Verdict::Changed(guilty, Finding { path, needed: None, what }))
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::loader::load::Role;
-use becalm_core::strategy::absolute::Told;
+use becalm_core::strategy::absolute::LoaderAnswer;
 use becalm_host::oracle::{self, Launch, Start};
 use bstr::BStr;
 
@@ -18,7 +18,7 @@ use crate::words::words_of_chain;
 ///
 /// # Errors
 /// Why the loader cannot be asked, in words.
-pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<Told>, String> {
+pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>, String> {
     let way = match closure.subject.kind {
         SubjectKind::Program { .. } => Launch::Trace,
         SubjectKind::Library { .. } | SubjectKind::Static => {
@@ -33,10 +33,14 @@ pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<Told>, String> 
     }
     let searches = record.searches.into_iter();
     let mapped = searches.filter(|search| search.mapped && !search.at_run_time);
-    let told: Vec<Told> = mapped
+    let told: Vec<LoaderAnswer> = mapped
         .filter_map(|mut search| {
             let last = search.tries.pop()?;
-            Some(Told { needed_by: search.needed_by?, needed: search.needed, path: last.path })
+            Some(LoaderAnswer {
+                needed_by: search.needed_by?,
+                needed: search.needed,
+                path: last.path,
+            })
         })
         .collect();
     let asks = closure.subject.view.needed().next().is_some();

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use becalm_core::closure::{Closure, Subject, SubjectKind};
-use becalm_core::cost::{Storm, misses_by_object};
+use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::edit::Edit;
 use becalm_core::facts::{Environment, Libc};
 use becalm_core::fs::{FileKind, FileSystem, MappedFs, Mapping};
 use becalm_core::probe::ProbeLog;
 use becalm_core::strategy::{
-    FilePlan, Finding, Names, Plan, Settings, Severity, What, absolute, farm, ldcache, note,
+    FilePlan, Finding, FindingKind, Names, Plan, Settings, Severity, absolute, farm, ldcache, note,
     patchelf,
 };
 use becalm_host::{HostError, WalkOptions, find_objects};
@@ -68,7 +68,7 @@ pub struct Program {
     /// Without its probes where nothing but their number is asked for.
     pub closure: Closure,
     /// What its search costs.
-    pub storm: Storm,
+    pub storm: SearchCost,
     /// Failing calls by object of the closure.
     pub misses: Vec<u64>,
 }
@@ -206,7 +206,7 @@ impl<'a> Planner<'a> {
         plan.files.retain(|file| is_told(&file.path));
         for root in roots.iter().filter(|root| self.is_outside(root)) {
             plan.creations.retain(|creation| !is_in(creation.path(), root));
-            let (path, what) = (root.clone(), What::OutsidePaths);
+            let (path, what) = (root.clone(), FindingKind::OutsidePaths);
             plan.findings.push(Finding { path, needed: None, what });
         }
         let is_grave = |finding: &Finding| finding.what.severity() >= Severity::Conflict;
@@ -227,7 +227,7 @@ impl<'a> Planner<'a> {
     /// Returns an error if two programs load the same library, whose run path can begin with
     /// the farm of one of them only.
     fn finish_closures(&self, fs: &dyn FileSystem, all: &mut Planned) -> Result<()> {
-        if all.plan.findings.iter().any(|finding| finding.what == What::TwoPlans) {
+        if all.plan.findings.iter().any(|finding| finding.what == FindingKind::TwoPlans) {
             bail!(
                 "--closure: {} programs share libraries, and a library can have the farm of one \
                  program only; name one program, or give each object its own farm (--leaf)",
@@ -287,7 +287,7 @@ impl<'a> Planner<'a> {
     /// A program to be judged by. Of its probes the counts are kept, for those of a store's
     /// programs would fill the memory; what an index leaves is counted from the probes.
     fn program(&self, target: Target, mut closure: Closure) -> Program {
-        let storm = Storm::of(&closure.load);
+        let storm = SearchCost::of(&closure.load);
         let misses = misses_by_object(&closure.load);
         if self.options.with != Strategy::Audit {
             closure.load.probes = ProbeLog::default();
@@ -393,7 +393,7 @@ fn as_patchelf(fs: &dyn FileSystem, closure: &Closure) -> Plan {
     let subject = &closure.subject;
     let path = fs.canonicalize(subject.path.as_ref()).unwrap_or_else(|_| subject.path.clone());
     let Some(descriptor) = patchelf::descriptor(fs, subject) else {
-        let what = What::NoRunPath;
+        let what = FindingKind::NoRunPath;
         return Plan { findings: vec![Finding { path, needed: None, what }], ..Plan::default() };
     };
     let edits = match subject.view.notes.resolution.as_ref() == Some(&descriptor) {

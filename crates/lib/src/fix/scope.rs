@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use becalm_core::strategy::{FilePlan, Finding, Plan, What};
+use becalm_core::strategy::{FilePlan, Finding, FindingKind, Plan};
 use bstr::{BStr, BString};
 
 use crate::assume::Assumptions;
@@ -46,7 +46,7 @@ impl Scope {
             } else {
                 file.edits.clear();
                 let path = file.path.clone();
-                findings.push(Finding { path, needed: None, what: What::OutsidePaths });
+                findings.push(Finding { path, needed: None, what: FindingKind::OutsidePaths });
             }
         }
         outside

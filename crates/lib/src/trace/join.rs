@@ -2,7 +2,7 @@
 //! the model says of the same start.
 
 use becalm_core::closure::Closure;
-use becalm_core::cost::{Miss, Offenders, Storm};
+use becalm_core::cost::{Miss, Offenders, SearchCost};
 use becalm_core::observe::{self, Dlopens, Lookup, attribute};
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use becalm_host::OsFs;
@@ -115,17 +115,17 @@ pub fn raw_probes(lookups: &[Lookup]) -> Vec<Probe> {
 
 /// Their counts, as far as calls alone can tell.
 #[must_use]
-pub fn raw_storm(probes: &[Probe]) -> Storm {
+pub fn raw_storm(probes: &[Probe]) -> SearchCost {
     let failed = |call: Call| {
         let missed = |p: &&Probe| p.call == call && p.outcome.is_failed_call();
         probes.iter().filter(missed).count() as u64
     };
-    Storm {
+    SearchCost {
         probes: probes.len() as u64,
         hits: probes.iter().filter(|probe| probe.outcome == Outcome::Hit).count() as u64,
         missed_opens: failed(Call::Open),
         missed_stats: failed(Call::Stat),
-        ..Storm::default()
+        ..SearchCost::default()
     }
 }
 

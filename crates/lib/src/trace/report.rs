@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use becalm_core::cost::{Offenders, Storm};
+use becalm_core::cost::{Offenders, SearchCost};
 use becalm_core::observe::Dlopens;
 use becalm_core::probe::Probe;
 use becalm_host::trace::{Calibration, Exit, Image};
@@ -42,7 +42,7 @@ pub struct Seen {
     /// The loader's probes, attributed.
     pub probes: Vec<Probe>,
     /// Their counts.
-    pub storm: Storm,
+    pub storm: SearchCost,
     /// Time of its misses in nanoseconds, the tracer's own cost subtracted.
     pub storm_ns: u64,
     /// Whom the misses are charged to.

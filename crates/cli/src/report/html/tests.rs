@@ -1,6 +1,6 @@
 //! The page's parts on small storms, and names that try to be markup.
 
-use becalm_core::cost::Storm;
+use becalm_core::cost::SearchCost;
 use becalm_core::probe::{Call, Outcome, SearchSource};
 
 use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
@@ -38,7 +38,7 @@ fn side(tries: Vec<Try>) -> Snapshot {
     Snapshot {
         path: "/p".to_owned(),
         about: Vec::new(),
-        storm: Storm::default(),
+        storm: SearchCost::default(),
         libc: None,
         newer_glibc: None,
         advice: None,
@@ -215,8 +215,12 @@ fn advice() -> Advice {
 
 #[test]
 fn the_strategy_that_leaves_least_by_the_programs_own_loader_is_named() {
-    let storm =
-        Storm { missed_opens: 600, missed_stats: 400, hwcaps_misses: 770, ..Storm::default() };
+    let storm = SearchCost {
+        missed_opens: 600,
+        missed_stats: 400,
+        hwcaps_misses: 770,
+        ..SearchCost::default()
+    };
     let newer_glibc = Some(("glibc-2.37".to_owned(), 230));
     let libc = Some("glibc-2.36".to_owned());
     let page = page(&report(Snapshot {

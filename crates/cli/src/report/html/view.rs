@@ -1,7 +1,7 @@
 //! What was found → the text and numbers of the page.
 
 use askama::Template;
-use becalm_core::cost::Storm;
+use becalm_core::cost::SearchCost;
 use becalm_lib::words::grouped;
 
 use crate::bench::output::milliseconds;
@@ -319,7 +319,7 @@ impl Lane {
         id: &'static str,
         heading: &'static str,
         seen: &Observed,
-        storm: &Storm,
+        storm: &SearchCost,
         longest: u64,
     ) -> Self {
         let part = |style, title, ns: u64| Part {

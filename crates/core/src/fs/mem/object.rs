@@ -1,15 +1,13 @@
-//! Objects for tests, described by the entries a loader would read.
+//! A builder of objects for tests, with the entries that a loader reads.
 
 use bstr::BString;
 
 use crate::elf::{
-    Class, DF_1_PIE, Dependency, DependencyKind, Dynamic, Endian, Ident, Notes, ObjectView,
+    Class, DF_1_PIE, Dependency, DependencyKind, Dynamic, ET_DYN, Endian, Ident, Notes, ObjectView,
 };
 
-/// `EM_X86_64`, what an object is for unless the test says otherwise.
-const EM_X86_64: u16 = 62;
-/// `ET_DYN`.
-const ET_DYN: u16 = 3;
+/// The default machine of an object.
+const EM_X86_64: u16 = object::elf::EM_X86_64.0;
 
 /// Builds an [`ObjectView`] for a test, entry by entry.
 #[derive(Clone, Debug)]
@@ -18,13 +16,13 @@ pub struct ObjectBuilder {
 }
 
 impl ObjectBuilder {
-    /// A position-independent x86-64 program that names glibc's interpreter.
+    /// Makes a position-independent x86-64 program with glibc's interpreter.
     #[must_use]
     pub fn program() -> Self {
         Self::bare().flags_1(DF_1_PIE).interpreter("/lib64/ld-linux-x86-64.so.2")
     }
 
-    /// An x86-64 library with this `DT_SONAME`; an empty one leaves the tag out.
+    /// Makes an x86-64 library with this `DT_SONAME`, or without one if it is empty.
     #[must_use]
     pub fn library(soname: impl AsRef<[u8]>) -> Self {
         let soname = soname.as_ref();
@@ -114,13 +112,6 @@ impl ObjectBuilder {
         self
     }
 
-    /// Sets `DT_FLAGS`.
-    #[must_use]
-    pub fn dt_flags(mut self, flags: u64) -> Self {
-        self.dynamic().flags = flags;
-        self
-    }
-
     /// Sets `DT_FLAGS_1`.
     #[must_use]
     pub fn flags_1(mut self, flags: u64) -> Self {
@@ -135,21 +126,21 @@ impl ObjectBuilder {
         self
     }
 
-    /// Sets a `PT_INTERP` that the kernel refuses, for this reason.
+    /// Sets a `PT_INTERP` that the kernel rejects for this reason.
     #[must_use]
     pub fn bad_interpreter(mut self, reason: &'static str) -> Self {
         (self.view.interpreter, self.view.interpreter_fault) = (None, Some(reason));
         self
     }
 
-    /// Sets `DT_DEBUG`, which link editors write into programs alone.
+    /// Sets `DT_DEBUG`, which link editors write into programs only.
     #[must_use]
     pub fn dt_debug(mut self) -> Self {
         self.dynamic().has_debug = true;
         self
     }
 
-    /// Takes `PT_DYNAMIC` and `PT_INTERP` away, as in a static program.
+    /// Removes `PT_DYNAMIC` and `PT_INTERP`, as in a static program.
     #[must_use]
     pub fn without_dynamic(mut self) -> Self {
         self.view.dynamic = None;
@@ -200,7 +191,7 @@ impl ObjectBuilder {
         self
     }
 
-    /// The object.
+    /// Returns the object.
     #[must_use]
     pub fn build(self) -> ObjectView {
         self.view
@@ -213,8 +204,8 @@ impl From<ObjectBuilder> for ObjectView {
     }
 }
 
-/// The ELF header that says `ident` (gABI, "ELF Header"), padded with zeros to the
-/// length of a small object. The program header table is empty, its entry size right.
+/// Writes an ELF header with `ident` (gABI, "ELF Header"), padded with zeros to the length of a small
+/// object. The program header table is empty, but its entry size is right.
 pub(super) fn header_bytes(ident: &Ident) -> Vec<u8> {
     let wide = ident.class == Class::Elf64;
     let little = ident.endian == Endian::Little;

@@ -1,4 +1,4 @@
-//! Each errno of the walk, and the header that an object shows.
+//! Tests of each errno of the walk, and of the header of an object.
 
 use super::*;
 use crate::elf::{Class, Endian};
@@ -21,7 +21,7 @@ fn missing_names_and_the_empty_path_are_enoent() {
 }
 
 #[test]
-fn a_file_on_the_way_is_enotdir_even_before_a_name_too_long() {
+fn a_file_as_a_parent_is_enotdir_even_before_a_name_too_long() {
     let fs = MemFs::new().file("/a/f", "x");
     let long = format!("/a/f/{}", "n".repeat(300));
     for path in ["/a/f/b", "/a/f/", "/a/f/.", "/a/f/..", &long] {
@@ -81,7 +81,7 @@ fn components_over_255_and_paths_over_4095_bytes_are_enametoolong() {
 }
 
 #[test]
-fn a_directory_opens_and_does_not_read() {
+fn a_directory_opens_and_cannot_be_read() {
     let fs = MemFs::new().dir("/a");
     let opened = fs.open("/a".into()).expect("a directory opens");
     assert_eq!(opened.head, Err(Errno::ISDIR));
@@ -90,7 +90,7 @@ fn a_directory_opens_and_does_not_read() {
 }
 
 #[test]
-fn a_fifo_opens_without_a_head_and_is_of_another_kind() {
+fn a_fifo_opens_without_a_head_and_has_another_kind() {
     let fs = MemFs::new().fifo("/p");
     assert_eq!(fs.open("/p".into()).expect("it opens").head, Err(Errno::NXIO));
     assert_eq!(fs.stat("/p".into()), Ok(FileKind::Other));
@@ -108,7 +108,7 @@ fn dots_and_slashes_lead_to_the_same_file() {
 }
 
 #[test]
-fn links_lead_on_from_where_they_lie_and_dots_from_where_they_led() {
+fn relative_links_start_at_their_directory_and_dots_at_the_target() {
     let fs = MemFs::new()
         .file("/real/lib/f", "x")
         .file("/real/g", "y")
@@ -123,7 +123,7 @@ fn links_lead_on_from_where_they_lie_and_dots_from_where_they_led() {
 }
 
 #[test]
-fn a_parent_that_is_a_link_takes_new_files() {
+fn files_are_added_through_a_parent_that_is_a_link() {
     let fs = MemFs::new().dir("/usr/lib").link("/lib", "usr/lib").file("/lib/sub/f", "x");
     assert!(fs.open("/usr/lib/sub/f".into()).is_ok());
 }
@@ -149,7 +149,7 @@ fn the_head_is_at_most_64_bytes_and_the_file_whole() {
 }
 
 #[test]
-fn an_object_shows_the_header_of_its_ident_in_both_classes_and_endiannesses() {
+fn an_object_has_the_header_of_its_ident_in_both_classes_and_byte_orders() {
     let narrow = ObjectBuilder::library("")
         .class(Class::Elf32)
         .endian(Endian::Big)
@@ -180,7 +180,7 @@ fn the_builder_gives_the_entries_in_their_order() {
 }
 
 #[test]
-fn a_directory_made_below_a_missing_one_does_not_land_in_a_namesake() {
+fn a_directory_below_a_missing_one_is_not_made_in_a_namesake() {
     let fs = MemFs::new().dir("/lib").dir("/usr/lib");
     assert_eq!(fs.stat("/usr/lib".into()), Ok(FileKind::Directory));
     assert_eq!(fs.stat("/lib/usr".into()), Err(Errno::NOENT));

@@ -138,7 +138,7 @@ fn hwcaps_come_first_and_the_legacy_power_set_after_them() {
             "open:hit /a/liba.so"
         ]
     );
-    assert_eq!(crate::cost::Storm::of(&storm.load).missed_stats, 4);
+    assert_eq!(crate::cost::SearchCost::of(&storm.load).missed_stats, 4);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn misses_in_hwcaps_subdirectories_are_counted_apart_from_those_in_search_direct
         .iter()
         .filter(failed)
         .partition(|line| line.contains("/v2") || line.ends_with("tls") || line.contains("tls/"));
-    let storm = crate::cost::Storm::of(&closure.load);
+    let storm = crate::cost::SearchCost::of(&closure.load);
     assert_eq!(storm.hwcaps_misses, inside.len() as u64, "{all:#?}");
     assert_eq!(storm.misses(), (inside.len() + outside.len()) as u64);
     assert!(inside.len() > 12 && outside.len() > 3, "{all:#?}");

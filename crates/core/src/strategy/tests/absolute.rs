@@ -10,8 +10,8 @@ use crate::fs::MemFs;
 use crate::fs::mem::ObjectBuilder;
 use crate::loader::facts::plain_glibc;
 use crate::search::Stores;
-use crate::strategy::absolute::{self, Scope, Told};
-use crate::strategy::{Names, Plan, Settings, What};
+use crate::strategy::absolute::{self, LoaderAnswer, Scope};
+use crate::strategy::{FindingKind, Names, Plan, Settings};
 
 pub(super) const LD_SO: &str = "/lib/ld.so";
 
@@ -97,7 +97,7 @@ fn needed_strings_become_paths_and_libc_stays_short() {
             "/s/p/bin/prog: liba.so > /s/a/lib/liba.so"
         ]
     );
-    let kept = whole.findings.iter().filter(|f| f.what == What::Kept).count();
+    let kept = whole.findings.iter().filter(|f| f.what == FindingKind::Kept).count();
     assert_eq!(kept, 2);
     let before = closure(&fs);
     let after = planned(&fs, &before, &whole, &Environment::default()).unwrap();
@@ -151,14 +151,14 @@ fn the_loaders_own_answers_are_taken_where_they_are_given() {
         .object("/s/p/bin/prog", prog().needed("liba.so").needed("libz.so"))
         .object("/s/a/lib/liba.so", library("liba.so"))
         .object("/s/a/lib/libz.so", library("libz.so"));
-    let told = [Told {
+    let told = [LoaderAnswer {
         needed_by: "/s/p/bin/prog".into(),
         needed: "liba.so".into(),
         path: "/elsewhere/liba.so".into(),
     }];
     let plan = absolute::plan(&fs, &closure(&fs), Scope::Subject, Some(&told), &settings());
     assert_eq!(renamed(&plan), ["/s/p/bin/prog: liba.so > /elsewhere/liba.so"]);
-    assert_eq!(plan.findings[0].what, What::Missing);
+    assert_eq!(plan.findings[0].what, FindingKind::Missing);
 }
 
 #[test]
@@ -172,13 +172,14 @@ fn paths_that_the_loader_would_read_otherwise_are_left() {
     let texts = whats(&plan(&fs, Scope::Subject));
     assert_eq!(texts, ["/s/p/bin/prog: libn.so: rel/libn.so: relative to the current directory"]);
     let with = |path: BString| {
-        let told = [Told { needed_by: "/s/p/bin/prog".into(), needed: "libt.so".into(), path }];
+        let told =
+            [LoaderAnswer { needed_by: "/s/p/bin/prog".into(), needed: "libt.so".into(), path }];
         let plan = absolute::plan(&fs, &closure(&fs), Scope::Subject, Some(&told), &settings());
         plan.findings[0].what.clone()
     };
-    assert_eq!(with("/s/$LIB/a".into()), What::HoldsToken("/s/$LIB/a".into()));
-    assert_eq!(with("/s/a\nb".into()), What::Inexpressible("/s/a\nb".into()));
-    assert_eq!(with(long.as_str().into()), What::TooLong(long.as_str().into()));
+    assert_eq!(with("/s/$LIB/a".into()), FindingKind::HoldsToken("/s/$LIB/a".into()));
+    assert_eq!(with("/s/a\nb".into()), FindingKind::Inexpressible("/s/a\nb".into()));
+    assert_eq!(with(long.as_str().into()), FindingKind::TooLong(long.as_str().into()));
 }
 
 #[test]
@@ -189,5 +190,5 @@ fn a_library_with_hwcaps_variants_stays_short() {
         .object("/s/a/lib/glibc-hwcaps/x86-64-v3/liba.so", library("liba.so"));
     let plan = plan(&fs, Scope::Subject);
     assert_eq!(plan.files[0].edits, []);
-    assert_eq!(plan.findings[0].what, What::Variant("/s/a/lib/liba.so".into()));
+    assert_eq!(plan.findings[0].what, FindingKind::Variant("/s/a/lib/liba.so".into()));
 }

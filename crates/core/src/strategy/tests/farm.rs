@@ -3,13 +3,13 @@
 use super::absolute::{LD_SO, closure, library, packages, settings};
 use super::planned;
 use crate::closure::Subject;
-use crate::cost::Storm;
+use crate::cost::SearchCost;
 use crate::edit::Edit;
 use crate::facts::Environment;
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{FileSystem, MemFs};
 use crate::strategy::planned::Outlook;
-use crate::strategy::{Creation, Finding, Plan, What, farm};
+use crate::strategy::{Creation, Finding, FindingKind, Plan, farm};
 
 const FARM: &str = "/s/p/lib/becalm-farm/bin/prog";
 
@@ -44,7 +44,7 @@ fn storms(fs: &MemFs, plan: &Plan) -> (u64, u64) {
     let before = closure(fs);
     let after = planned(fs, &before, plan, &Environment::default()).unwrap();
     assert!(after.is_equal(), "{:?}", after.finding());
-    (Storm::of(&before.load).misses(), Storm::of(&after.after.load).misses())
+    (SearchCost::of(&before.load).misses(), SearchCost::of(&after.after.load).misses())
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_library_that_speaks_of_its_origin_is_not_linked() {
         .object("/s/a/lib/libz.so", library("libz.so"))
         .object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/s/b/lib"));
     let plan = leaf(&fs);
-    assert_eq!(plan.findings[0].what, What::UsesOrigin("/s/a/lib/liba.so".into()));
+    assert_eq!(plan.findings[0].what, FindingKind::UsesOrigin("/s/a/lib/liba.so".into()));
     assert!(!created(&plan).iter().any(|line| line.contains("liba.so")));
     let (before, after) = storms(&fs, &plan);
     assert!(after < before + 2, "{before} {after}");
@@ -121,11 +121,11 @@ fn a_library_that_speaks_of_its_origin_is_not_linked() {
 fn nothing_to_do_where_the_first_directory_answers_or_no_store_is_near() {
     let fs = packages().object("/s/p/bin/prog", prog("/s/a/lib"));
     assert!(leaf(&fs).is_empty());
-    assert_eq!(leaf(&fs).findings[0].what, What::NothingToSkip);
+    assert_eq!(leaf(&fs).findings[0].what, FindingKind::NothingToSkip);
     let fs = packages().object("/opt/prog", prog("/s/c/lib:/s/a/lib"));
     let subject = Subject::open(&fs, "/opt/prog".into()).unwrap();
     let plan = farm::leaf(&fs, &subject, &settings());
-    assert_eq!(plan.findings[0].what, What::OutsideStores);
+    assert_eq!(plan.findings[0].what, FindingKind::OutsideStores);
 }
 
 #[test]
@@ -161,8 +161,10 @@ fn two_files_for_one_soname_are_a_conflict_and_stay_out() {
         .object("/s/a2/lib/liba.so", library("liba.so"))
         .object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/s/b/lib"));
     let plan = farm::graph(&fs, &closure(&fs), &settings());
-    let what =
-        What::TwoAnswers { one: "/s/a/lib/liba.so".into(), other: "/s/a2/lib/liba.so".into() };
+    let what = FindingKind::TwoAnswers {
+        one: "/s/a/lib/liba.so".into(),
+        other: "/s/a2/lib/liba.so".into(),
+    };
     let path = "/s/b/lib/libb.so".into();
     assert_eq!(plan.findings, [Finding { path, needed: Some("liba.so".into()), what }]);
     assert!(!created(&plan).iter().any(|line| line.contains("liba.so")));

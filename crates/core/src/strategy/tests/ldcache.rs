@@ -12,7 +12,7 @@ use crate::fs::{FileSystem, MemFs};
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
 use crate::strategy::planned::Outlook;
-use crate::strategy::{Creation, Plan, What, ldcache};
+use crate::strategy::{Creation, FindingKind, Plan, ldcache};
 
 fn prog() -> ObjectBuilder {
     let program = ObjectBuilder::program().interpreter(LD_SO);
@@ -83,7 +83,7 @@ fn a_name_that_two_objects_answer_differently_is_left_out() {
         .object("/s/a2/lib/liba.so", library("liba.so"));
     let plan = plan(&fs, &["/s/p/bin/prog", "/s/p/lib/libq.so"]);
     assert_eq!(entries(&plan), ["libb.so 0x303 /s/b/lib/libb.so"]);
-    assert!(matches!(plan.findings[0].what, What::TwoAnswers { .. }));
+    assert!(matches!(plan.findings[0].what, FindingKind::TwoAnswers { .. }));
     assert_eq!(plan.files[0].answers[0].exact, None);
 }
 
@@ -98,7 +98,11 @@ fn a_name_that_another_object_would_be_answered_otherwise_is_left_out() {
     // It needs no liba.so, but may be asked to load one.
     let found = plan(&fs("/s/a2/lib:/s/a/lib:/s/b/lib"), &all);
     assert_eq!(entries(&found), ["libb.so 0x303 /s/b/lib/libb.so"]);
-    assert!(matches!(found.findings[0].what, What::TwoAnswers { .. }), "{:?}", found.findings);
+    assert!(
+        matches!(found.findings[0].what, FindingKind::TwoAnswers { .. }),
+        "{:?}",
+        found.findings
+    );
     let moved = plan(&fs("/m:/s/a/lib:/s/b/lib"), &all);
     assert!(moved.creations.is_empty());
     // Where the answer does not lie along its run path, the loader does not believe it.
@@ -137,8 +141,8 @@ fn a_name_that_one_object_does_not_answer_itself_is_left_out() {
     let all = ["/s/p/bin/prog", "/s/p/lib/libq.so", "/s/p/lib/libr.so", "/s/p/lib/libs.so"];
     let whole = plan(&fs, &all);
     assert!(whole.creations.is_empty());
-    assert!(whole.findings.iter().any(|f| f.what == What::MutableBefore("/m".into())));
-    assert!(whole.findings.iter().any(|f| f.what == What::NotByRunPath));
+    assert!(whole.findings.iter().any(|f| f.what == FindingKind::MutableBefore("/m".into())));
+    assert!(whole.findings.iter().any(|f| f.what == FindingKind::NotByRunPath));
     assert_eq!(entries(&plan(&fs, &["/s/p/bin/prog", "/s/p/lib/libs.so"])).len(), 2);
 }
 
@@ -158,7 +162,7 @@ fn classes_share_a_cache_and_byte_orders_do_not() {
             "liba.so 0x3 /s/a32/liba.so"
         ]
     );
-    assert!(plan.findings.iter().any(|f| f.what == What::OtherByteOrder));
+    assert!(plan.findings.iter().any(|f| f.what == FindingKind::OtherByteOrder));
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn what_is_there_already_is_left_alone_and_anothers_not_overwritten() {
     let foreign = packages().file("/s/p/etc/ld.so.cache", "somebody's");
     let plan = plan(&foreign, &["/s/p/bin/prog"]);
     assert!(plan.is_empty());
-    assert_eq!(plan.findings[0].what, What::InTheWay("/s/p/etc/ld.so.cache".into()));
+    assert_eq!(plan.findings[0].what, FindingKind::InTheWay("/s/p/etc/ld.so.cache".into()));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::elf::{Class, ObjectView};
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{MappedFs, Mapping, MemFs};
 use crate::search::Stores;
-use crate::strategy::{Settings, What, note};
+use crate::strategy::{FindingKind, Settings, note};
 
 fn settings() -> Settings {
     Settings { stores: Stores::parse("/s".into()), glibc_minor: Some(41), ..Settings::default() }
@@ -114,7 +114,7 @@ fn a_file_that_the_loader_refuses_ends_the_record() {
     let fs = fs.object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/s/b/lib"));
     let plan = planned(&fs, "/s/p/bin/prog");
     assert_eq!(lines(&plan), ["libb.so =/s/b/lib/libb.so"]);
-    assert_eq!(plan.findings[0].what, What::GivesUp("/s/c/lib/liba.so".into()));
+    assert_eq!(plan.findings[0].what, FindingKind::GivesUp("/s/c/lib/liba.so".into()));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn what_a_list_cannot_hold_is_left_to_the_plain_search() {
     assert_eq!(lines(&plan), ["liba.so =/s/a/lib/liba.so"]);
     let left: Vec<_> = plan.findings.iter().map(|f| f.needed.clone().unwrap()).collect();
     assert_eq!(left, ["li:b.so", "libb.so", "libx.so"]);
-    assert_eq!(plan.findings[2].what, What::Inexpressible("/s/x;y/lib/libx.so".into()));
+    assert_eq!(plan.findings[2].what, FindingKind::Inexpressible("/s/x;y/lib/libx.so".into()));
 }
 
 #[test]
@@ -251,11 +251,11 @@ fn loader_libc_and_static_programs_are_passed_over() {
         .object("/s/g/idle", ObjectBuilder::program().runpath("/s/a/lib"))
         .object("/s/g/plain", ObjectBuilder::program().needed("liba.so"));
     for (path, what) in [
-        ("/s/g/ld", What::Loader),
-        ("/s/g/libc", What::Libc),
-        ("/s/g/static", What::StaticProgram),
-        ("/s/g/idle", What::NothingNeeded),
-        ("/s/g/plain", What::NoRunPath),
+        ("/s/g/ld", FindingKind::Loader),
+        ("/s/g/libc", FindingKind::Libc),
+        ("/s/g/static", FindingKind::StaticProgram),
+        ("/s/g/idle", FindingKind::NothingNeeded),
+        ("/s/g/plain", FindingKind::NoRunPath),
     ] {
         let plan = planned(&fs, path);
         assert_eq!(plan.findings[0].what, what);

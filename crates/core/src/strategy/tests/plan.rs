@@ -1,7 +1,7 @@
 //! Plans of many objects, put together.
 
 use crate::edit::Edit;
-use crate::strategy::{Creation, FilePlan, Plan, What};
+use crate::strategy::{Creation, FilePlan, FindingKind, Plan};
 
 fn file(path: &str, needed: &str) -> Plan {
     let edits = vec![Edit::RemoveNeeded(needed.into())];
@@ -23,6 +23,6 @@ fn two_plans_for_one_file_cancel_each_other_and_are_named() {
     let edits: Vec<_> = merged.files.iter().map(|f| (f.path.to_string(), f.edits.len())).collect();
     assert_eq!(edits, [("/a".to_owned(), 1), ("/b".to_owned(), 0)]);
     assert_eq!(merged.creations.len(), 2);
-    assert!(merged.findings.iter().all(|f| f.what == What::TwoPlans));
+    assert!(merged.findings.iter().all(|f| f.what == FindingKind::TwoPlans));
     assert!(merged.findings.iter().any(|f| f.path == "/d/l"));
 }
