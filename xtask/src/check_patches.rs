@@ -1,8 +1,7 @@
-//! `cargo xtask check-patches`: each loader patch still applies, without fuzz.
+//! `cargo xtask check-patches`: checks that each loader patch still applies without fuzz.
 //!
-//! Of a source tree only the files that the patch touches are copied and patched, so
-//! the tree stays as it is. A release without a tree is passed over with its reason,
-//! and fails where `BECALM_REQUIRE_ALL=1` is set.
+//! Only the files that the patch changes are copied from a source tree, so the tree stays as it is.
+//! A release without a tree is skipped with a message, and fails if `BECALM_REQUIRE_ALL=1` is set.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use clap::Args;
 
 use crate::patches::{self, RELEASES, folder};
 
-/// How the chore is asked for.
+/// Options of the chore.
 #[derive(Args)]
 pub struct Options {
     /// Source trees, each as VERSION=DIR; a release may have several.
@@ -21,11 +20,11 @@ pub struct Options {
     trees: Vec<(String, PathBuf)>,
 }
 
-/// Applies each patch to a copy of what it touches.
+/// Applies each patch to a copy of the files that it changes.
 ///
 /// # Errors
 ///
-/// A tree that cannot be read, or no `patch` to run.
+/// Returns an error if a tree cannot be read or `patch` cannot be run.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|value| value == "1");
     let mut fine = true;
@@ -50,7 +49,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What `patch` said where it applied and where it did not.
+/// Returns the output of `patch`, as an error if the patch did not apply.
 fn apply(patch: &Path, tree: &Path) -> Result<Result<String, String>> {
     let text = fs::read_to_string(patch).with_context(|| patch.display().to_string())?;
     let copy = tempfile::tempdir()?;
@@ -65,13 +64,13 @@ fn apply(patch: &Path, tree: &Path) -> Result<Result<String, String>> {
         return Ok(Err(said));
     }
     if said.contains("fuzz") {
-        bail!("patch used fuzz that it was told not to: {said}");
+        bail!("patch used fuzz in spite of --fuzz=0: {said}");
     }
     let moved = said.matches("offset").count();
     Ok(Ok(if moved == 0 { String::new() } else { format!(" ({moved} hunks at an offset)") }))
 }
 
-/// The files that are there before.
+/// Returns the existing files that a patch changes.
 fn touched(patch: &str) -> impl Iterator<Item = &str> {
     patch.lines().filter_map(|line| line.strip_prefix("--- a/"))
 }

@@ -1,6 +1,6 @@
-//! `cargo xtask foreign-trial`: the absolute carrier by the static walk on whole roots of other
-//! machines, which nothing here can ask the loader of: each program is then started under the
-//! emulator, and must load and say what it did before; `becalm undo` gives every byte back.
+//! `cargo xtask foreign-trial`: applies the absolute strategy to whole roots of other machines,
+//! whose loaders cannot run here. Each program is then started under the emulator and must load the
+//! same objects and have the same output as before. `becalm undo` must restore every byte.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,18 +17,18 @@ use rayon::prelude::*;
 
 use crate::root;
 
-/// Seconds that a program may take.
-const PATIENCE: &str = "60";
-/// The user nobody, whom no program of a trial can do harm as.
+/// Time limit of a program, in seconds.
+const TIME_LIMIT: &str = "60";
+/// The user nobody, as whom a program can do no harm.
 const NOBODY: u32 = 65534;
 
-/// What to try.
+/// Options of the trial.
 #[derive(Args)]
 pub struct Options {
     /// The becalm to try, as scripts/build prints it
     #[arg(long)]
     becalm: PathBuf,
-    /// The folder of the roots, as scripts/sysroots makes it
+    /// The folder of the roots, as scripts/sysroots creates it
     #[arg(long, default_value = "target/sysroots")]
     sysroots: PathBuf,
     /// The roots to try
@@ -36,7 +36,7 @@ pub struct Options {
     names: Vec<String>,
 }
 
-/// What one start loads and says.
+/// Objects and output of one start.
 #[derive(Debug, PartialEq, Eq)]
 struct Start {
     loaded: BTreeSet<String>,
@@ -46,7 +46,7 @@ struct Start {
 /// Edits a copy of each root and compares.
 ///
 /// # Errors
-/// A root or an emulator is missing, or becalm fails.
+/// Returns an error if a root or an emulator is missing, or becalm fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let becalm = options.becalm.canonicalize().context("--becalm")?;
     let mut failures = 0;
@@ -98,7 +98,7 @@ fn one(becalm: &Path, original: &Path) -> Result<usize> {
     Ok(failures + left.len())
 }
 
-/// The programs of a root that name an interpreter.
+/// Returns the programs of a root that name an interpreter.
 fn programs(root: &Path) -> Vec<(PathBuf, ObjectView)> {
     let objects = root::objects(root).into_iter();
     objects.filter(|(_, view)| view.interpreter.is_some()).collect()
@@ -111,9 +111,9 @@ fn starts(root: &Path, programs: &[(PathBuf, ObjectView)]) -> Result<Vec<Start>>
 fn start(root: &Path, program: &Path, view: &ObjectView) -> Result<Start> {
     let emulator = root::emulator(view.ident.machine_name())?;
     let command = || {
-        // Not every program knows --version, and some wait.
+        // Some programs do not know --version, and some wait for input.
         let mut command = Command::new("/usr/bin/timeout");
-        command.args(["-k", "1", PATIENCE]).arg(&emulator).arg("-L").arg(root);
+        command.args(["-k", "1", TIME_LIMIT]).arg(&emulator).arg("-L").arg(root);
         command.env_clear().env("LC_ALL", "C").stdin(Stdio::null()).current_dir("/");
         if is_root() {
             command.uid(NOBODY).gid(NOBODY);
@@ -125,7 +125,7 @@ fn start(root: &Path, program: &Path, view: &ObjectView) -> Result<Start> {
     Ok(Start { loaded: loaded(&traced), version: (said.status.code(), said.stdout, said.stderr) })
 }
 
-/// The paths that the loader names, whether the needed string was a path or not.
+/// Returns the paths in the loader's list, whether the needed string was a path or not.
 fn loaded(output: &Output) -> BTreeSet<String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines = text.lines().map(str::trim);
@@ -146,7 +146,7 @@ fn same_bytes(root: &Path, original: &Path, path: &Path) -> Result<bool> {
     Ok(fs::read(path)? == fs::read(there)?)
 }
 
-/// The objects of a copied root that are not as in the original.
+/// Returns the objects of a copied root that differ from the original.
 fn differing(root: &Path, original: &Path) -> Result<Vec<PathBuf>> {
     let found = find_objects(&[root.to_owned()], WalkOptions::default());
     let mut differing = Vec::new();

@@ -1,14 +1,13 @@
-//! The project's own chores, as a library so that the tests can use them.
+//! The project's chores, as a library that its tests can use.
 //!
-//! [`case`] builds the fixtures of `tests/cases/` and holds the model against the
-//! loader on each; [`differential`] does so for the programs of a machine, of lab
-//! stores and of foreign sysroots; [`predict`] is the model's side of both.
-//! [`binding_differential`] compares predicted symbol bindings with the memory of real starts.
-//! [`edit_trial`] edits many real files and holds each against its original.
-//! [`environment_trial`] compares starts in random environments with the model.
-//! [`foreign_trial`] edits roots of other machines and starts their programs.
-//! [`trace_differential`] holds the tracer against `strace` and the model. [`wheel_trial`] counts
-//! what imports of wheels miss.
+//! [`case`] builds the fixtures of `tests/cases/` and compares the model with the loader on each.
+//! [`differential`] does the same for the programs of a machine, of lab stores and of foreign
+//! sysroots; [`predict`] makes the predictions of both. [`binding_differential`] compares predicted
+//! symbol bindings with the memory of real starts. [`edit_trial`] edits many real files and
+//! compares each with its original. [`environment_trial`] compares starts in random environments
+//! with the model. [`foreign_trial`] edits roots of other machines and starts their programs.
+//! [`trace_differential`] compares the tracer with `strace` and the model. [`wheel_trial`] counts
+//! the misses of imports of wheels.
 
 pub mod audit_trial;
 pub mod binding_differential;

@@ -1,9 +1,9 @@
-//! `cargo xtask loader-trial`: builds patched loaders by `becalm loader build` and tries them,
-//! becalm's predictions of them as well.
+//! `cargo xtask loader-trial`: builds patched loaders with `becalm loader build`, and tries them
+//! and becalm's predictions of them.
 //!
-//! A loader has its prefix and its store compiled in, so both lie in a folder of their own
-//! that is the same for every clone, and a build is found again in becalm's cache. The
-//! folder is one that other users may search: some cases start programs as nobody.
+//! A loader has its prefix and its store compiled in. Both are in a folder that is the same for
+//! every clone, so a build is found again in becalm's cache. Other users must be able to search the
+//! folder, because some cases start programs as nobody.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -15,28 +15,28 @@ use clap::Args;
 
 use crate::patches::{self, RELEASES};
 
-/// How the chore is asked for.
+/// Options of the trial.
 #[derive(Args)]
 pub struct Options {
-    /// The releases to try; all without
+    /// The releases to try; all by default
     #[arg(value_name = "VERSION")]
     releases: Vec<String>,
     /// The becalm that builds
     #[arg(long, value_name = "FILE")]
     becalm: PathBuf,
-    /// Random stores to try with each carrier
+    /// Number of random stores to try with each strategy
     #[arg(long, value_name = "N", default_value_t = 5)]
     stores: usize,
-    /// Where loaders and their store are, instead of a folder below /var/tmp
+    /// Folder for the loaders and their store, instead of one below /var/tmp
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 }
 
-/// Builds and tries; exit code 1 where a loader does not do what it should.
+/// Builds and tries. The exit code is 1 if a loader fails a case.
 ///
 /// # Errors
 ///
-/// A release that is not known, a build that fails.
+/// Returns an error if a release is unknown or a build fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let known = |version: &String| RELEASES.iter().any(|release| release.version == version);
     if let Some(version) = options.releases.iter().find(|version| !known(version)) {
@@ -46,7 +46,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut fine = true;
     for release in &RELEASES {
         let version = release.version;
-        if options.releases.is_empty() || options.releases.iter().any(|asked| asked == version) {
+        if options.releases.is_empty() || options.releases.iter().any(|wanted| wanted == version) {
             let loader = build(options, &folder, version)?;
             fine &= is_seen_to_read(options, &loader, &folder)?;
             fine &= trial(options, "trial.py", &[], &loader, &folder)?;
@@ -57,11 +57,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The folder, made where it is not there, and the store in it.
-fn folder(asked: Option<&Path>) -> Result<PathBuf> {
+/// Creates the folder if it does not exist, and the store in it.
+fn folder(given: Option<&Path>) -> Result<PathBuf> {
     let user = fs::metadata("/proc/self")?.uid();
     let folder =
-        asked.map_or_else(|| format!("/var/tmp/becalm-loader-{user}").into(), Path::to_owned);
+        given.map_or_else(|| format!("/var/tmp/becalm-loader-{user}").into(), Path::to_owned);
     let store = folder.join("store");
     let mut make = fs::DirBuilder::new();
     make.recursive(true).mode(0o755).create(&store).with_context(|| store.display().to_string())?;
@@ -71,7 +71,7 @@ fn folder(asked: Option<&Path>) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The loader of a release.
+/// Builds the loader of a release.
 fn build(options: &Options, folder: &Path, version: &str) -> Result<PathBuf> {
     println!("glibc {version}");
     let mut becalm = Command::new(&options.becalm);
@@ -84,7 +84,7 @@ fn build(options: &Options, folder: &Path, version: &str) -> Result<PathBuf> {
     Ok(PathBuf::from(String::from_utf8(done.stdout)?.trim()))
 }
 
-/// Whether `becalm loader check` sees both readers.
+/// Returns true if `becalm loader check` detects both readers.
 fn is_seen_to_read(options: &Options, loader: &Path, folder: &Path) -> Result<bool> {
     let mut becalm = Command::new(&options.becalm);
     becalm.args(["loader", "check"]).arg(loader).arg("--store").arg(folder.join("store"));
@@ -97,7 +97,7 @@ fn is_seen_to_read(options: &Options, loader: &Path, folder: &Path) -> Result<bo
     Ok(reads)
 }
 
-/// A script of `crates/lib/patches/glibc/tests`.
+/// Runs a script of `crates/lib/patches/glibc/tests`.
 fn trial(
     options: &Options,
     script: &str,
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn the_folder_is_made_with_a_store_in_it_and_kept() {
         let scratch = tempfile::tempdir().unwrap();
-        let asked = scratch.path().join("a/b");
-        let made = folder(Some(&asked)).unwrap();
+        let given = scratch.path().join("a/b");
+        let made = folder(Some(&given)).unwrap();
         assert!(made.join("store").is_dir());
-        assert_eq!(folder(Some(&asked)).unwrap(), made);
+        assert_eq!(folder(Some(&given)).unwrap(), made);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `cargo xtask …`: the project's own chores.
+//! `cargo xtask …`: the project's chores.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use xtask::predict::Request;
 use xtask::trace_differential;
 use xtask::wheel_trial;
 
-/// The project's own chores.
+/// The project's chores.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -32,40 +32,40 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Hold the model against the real loader on many objects.
+    /// Compare the model with the real loader on many objects.
     Differential(Options),
     /// Compare predicted symbol bindings with the memory of real starts.
     BindingDifferential(binding_differential::Options),
-    /// Edit many real files in every way and hold each against its original.
+    /// Edit many real files in every way and compare each with its original.
     EditTrial(edit_trial::Options),
     /// Start programs in random environments and compare with the model.
     EnvironmentTrial(environment_trial::Options),
-    /// Hold becalm trace against strace, against the model, and against no tracer.
+    /// Compare becalm trace with strace, with the model, and with untraced starts.
     TraceDifferential(trace_differential::Options),
-    /// Hold starts under the audit module against plain ones.
+    /// Compare starts under the audit module with plain ones.
     AuditTrial(audit_trial::Options),
-    /// Kill becalm fix and undo, and let them fail, at each of their calls.
+    /// Kill becalm fix and undo, or make a call fail, at each of their calls.
     CrashTrial(crash_trial::Options),
     /// Edit roots of other machines by the static walk and start their programs.
     ForeignTrial(foreign_trial::Options),
-    /// Build one case and print what the loader did beside what the model says.
+    /// Build one case and print the loader's probes and the model's.
     Case {
         /// Folder of the case.
         folder: PathBuf,
     },
-    /// Write the loader patch of each glibc release out of its parts.
+    /// Write the loader patch of each glibc release from its parts.
     Patches(patches::Options),
     /// Build patched loaders and try each, one case a rule.
     LoaderTrial(loader_trial::Options),
-    /// Run glibc's own tests of loading with the audit module and without
+    /// Run glibc's own tests of loading with and without the audit module
     GlibcTests(glibc_tests::Options),
-    /// Run glibc's own tests of loading with the patch and without it.
+    /// Run glibc's own tests of loading with and without the patch.
     LoaderTests(loader_tests::Options),
-    /// Count what imports of wheels from PyPI miss, plainly and under an index.
+    /// Count the misses of imports of wheels from PyPI, without and with an index.
     WheelTrial(wheel_trial::Options),
     /// Apply each loader patch to its source tree, without fuzz.
     CheckPatches(check_patches::Options),
-    /// Answer one question (JSON on standard input); for the tests.
+    /// Make one prediction (JSON on standard input); for the tests.
     #[command(hide = true)]
     Predict,
 }

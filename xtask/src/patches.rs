@@ -1,11 +1,11 @@
-//! `cargo xtask patches`: the loader patch of each glibc release, out of the reader
-//! that all share and the hooks that each has of its own.
+//! `cargo xtask patches`: generates the loader patch of each glibc release from the shared reader
+//! and the release's own hooks.
 //!
-//! `crates/lib/patches/glibc/common/` holds files that are new in every release,
-//! `crates/lib/patches/glibc/VERSION/hooks.diff` the lines touched in one. Together they are
-//! `VERSION/resolution.patch`; `README.in` becomes `VERSION/README.md`. What is
-//! generated is committed, since it is what people take; `--check` says where it is
-//! no longer what it was made of.
+//! `crates/lib/patches/glibc/common/` has the files that are new in every release, and
+//! `crates/lib/patches/glibc/VERSION/hooks.diff` the changed lines of one. Together they are
+//! `VERSION/resolution.patch`; `README.in` becomes `VERSION/README.md`. The generated files are
+//! committed, because users take them from the repository; `--check` reports those that are out of
+//! date.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,11 +15,11 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-/// A release that is patched.
+/// A release with a patch.
 pub struct Release {
     /// glibc's version.
     pub version: &'static str,
-    /// The Debian suite whose `glibc-source` it is.
+    /// The Debian suite with its `glibc-source`.
     pub suite: &'static str,
 }
 
@@ -30,25 +30,25 @@ pub const RELEASES: [Release; 3] = [
     Release { version: "2.43", suite: "sid" },
 ];
 
-/// How the chore is asked for.
+/// Options of the chore.
 #[derive(Args)]
 pub struct Options {
-    /// Write nothing; fail where a file is not up to date.
+    /// Write nothing; fail if a file is out of date.
     #[arg(long)]
     check: bool,
 }
 
-/// Where the patches are, from this crate's own place.
+/// Returns the folder of the patches.
 #[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/patches/glibc")
 }
 
-/// Reads `VERSION=DIR`: a source tree of a release that is patched.
+/// Parses `VERSION=DIR`, a source tree of a release with a patch.
 ///
 /// # Errors
 ///
-/// Something else, or a release without a patch.
+/// Returns an error for any other text and for a release without a patch.
 pub fn source(text: &str) -> Result<(String, PathBuf), String> {
     let (version, dir) = text.split_once('=').ok_or("not VERSION=DIR")?;
     if RELEASES.iter().any(|release| release.version == version) {
@@ -57,11 +57,12 @@ pub fn source(text: &str) -> Result<(String, PathBuf), String> {
     Err(format!("{version}: there is no patch for it"))
 }
 
-/// The command that applies a release's patch to `tree`, without fuzz and without asking.
+/// Returns the command that applies a release's patch to `tree`, without fuzz and without
+/// questions.
 ///
 /// # Errors
 ///
-/// No such patch.
+/// Returns an error if there is no such patch.
 pub fn apply(patch: &Path, tree: &Path) -> Result<Command> {
     let mut command = Command::new("patch");
     command.args(["-p1", "--fuzz=0", "--force", "--input"]);
@@ -74,7 +75,7 @@ pub fn apply(patch: &Path, tree: &Path) -> Result<Command> {
 ///
 /// # Errors
 ///
-/// A file that cannot be read or written.
+/// Returns an error if a file cannot be read or written.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let mut stale = 0;
     for release in &RELEASES {
@@ -94,11 +95,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if stale == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What the generated files of a release should hold.
+/// Returns the expected content of a release's generated files.
 ///
 /// # Errors
 ///
-/// A part that cannot be read.
+/// Returns an error if a part cannot be read.
 pub fn generated(folder: &Path, release: &Release) -> Result<Vec<(PathBuf, String)>> {
     let own = folder.join(release.version);
     let mut patch = read(&own.join("hooks.diff"))?;
@@ -114,13 +115,13 @@ pub fn generated(folder: &Path, release: &Release) -> Result<Vec<(PathBuf, Strin
     Ok(vec![(own.join("resolution.patch"), patch), (own.join("README.md"), readme)])
 }
 
-/// Whether a line of a unified diff adds or takes a line.
+/// Returns true if a line of a unified diff adds or removes a line.
 fn is_change(line: &str) -> bool {
     (line.starts_with('+') && !line.starts_with("+++"))
         || (line.starts_with('-') && !line.starts_with("---"))
 }
 
-/// The files below `common`, by their names in glibc's tree, sorted.
+/// Returns the files below `common` by their names in glibc's tree, sorted.
 fn new_files(common: &Path) -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(common).with_context(|| common.display().to_string())? {
@@ -135,7 +136,7 @@ fn new_files(common: &Path) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// A file that was not there before, as a unified diff has it.
+/// Returns a unified diff that adds a file.
 fn addition(name: &str, text: &str) -> Result<String> {
     if !text.ends_with('\n') {
         bail!("{name} does not end with a newline");

@@ -1,8 +1,8 @@
-//! The model's side: a question about one start → predicted probes.
+//! Predicts the probes of one start with the model.
 //!
-//! A prediction depends on the current directory and on what the asking user may
-//! read, so a case has it made by a child process: `xtask predict`, the question as
-//! JSON on its standard input, the answer on its standard output.
+//! A prediction depends on the current directory and on the files that the user may read. So a case
+//! lets a child process make it: `xtask predict` reads the request as JSON from standard input and
+//! writes the prediction to standard output.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -19,22 +19,22 @@ use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
-/// What is asked of the model.
+/// A request for a prediction.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Request {
     /// The object.
     pub object: PathBuf,
     /// Another root, with `object` inside it.
     pub root: Option<PathBuf>,
-    /// The loader, where it is not the one the object names.
+    /// The loader, if it is not the one that the object names.
     pub loader: Option<PathBuf>,
-    /// The environment: the variables the loader obeys are picked from it.
+    /// The environment; only variables that the loader reads have an effect.
     pub env: Vec<(String, String)>,
     /// Secure-execution mode.
     pub secure: bool,
 }
 
-/// The model's answer.
+/// A prediction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prediction {
     /// The probes, in order.
@@ -46,7 +46,7 @@ pub struct Prediction {
 }
 
 impl Request {
-    /// The variables of [`Request::env`] that a loader obeys.
+    /// Returns the variables of [`Request::env`] that a loader reads.
     #[must_use]
     pub fn environment(&self) -> Environment {
         let value = |name: &str| {
@@ -62,10 +62,11 @@ impl Request {
         }
     }
 
-    /// Answers on this process's file system, current directory and rights.
+    /// Predicts with this process's file system, current directory and rights.
     ///
     /// # Errors
-    /// The object or its loader cannot be read, or no facts are known of the loader.
+    /// Returns an error if the object or its loader cannot be read, or the loader's facts are
+    /// unknown.
     pub fn answer(&self) -> Result<Prediction> {
         let fs = match &self.root {
             Some(root) => OsFs::in_root(root)?,
@@ -74,11 +75,11 @@ impl Request {
         self.answer_on(&fs, None)
     }
 
-    /// Answers on a file system that several questions share, with facts already
-    /// `known` of the loader or those found out from it.
+    /// Predicts on a file system that several requests share, with the facts `known` of the loader
+    /// or those read from it.
     ///
     /// # Errors
-    /// As [`Request::answer`].
+    /// Returns the errors of [`Request::answer`].
     pub fn answer_on(&self, fs: &OsFs, known: Option<&LoaderFacts>) -> Result<Prediction> {
         let session = fs.session();
         let object = BStr::new(self.object.as_os_str().as_bytes());
@@ -98,11 +99,11 @@ impl Request {
         Ok(Prediction { probes: closure.probes().collect(), libc, cache })
     }
 
-    /// Has `xtask` (the program at `xtask`) answer in a process of its own, in
-    /// directory `dir` and as `user`.
+    /// Runs the program `xtask` to make the prediction in a process of its own, in the directory
+    /// `dir` and as `user`.
     ///
     /// # Errors
-    /// The child failed; what it said is in the error.
+    /// Returns an error with the child's output if the child failed.
     pub fn ask(&self, xtask: &Path, dir: Option<&Path>, user: Option<&User>) -> Result<Prediction> {
         let mut command = Command::new(xtask);
         command.arg("predict").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

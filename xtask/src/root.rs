@@ -1,5 +1,5 @@
-//! Roots of other machines, as `scripts/sysroots` makes them: the objects in one, and what starts
-//! its programs.
+//! Reads roots of other machines, as `scripts/sysroots` creates them: their objects and their
+//! emulators.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use becalm_core::elf::{self, ObjectView};
 use becalm_host::{WalkOptions, find_objects};
 
-/// The programs and libraries of a root that a loader has to do with, by path.
+/// Returns the programs and libraries of a root that a loader can load, by path.
 pub(crate) fn objects(root: &Path) -> Vec<(PathBuf, ObjectView)> {
     let found = find_objects(&[root.join("usr")], WalkOptions::default());
     let parsed = |path: PathBuf| {
@@ -18,10 +18,10 @@ pub(crate) fn objects(root: &Path) -> Vec<(PathBuf, ObjectView)> {
     found.objects.into_iter().filter_map(|object| parsed(object.path)).collect()
 }
 
-/// What starts programs of a machine, as `uname -m` names it.
+/// Returns the emulator of a machine, as `uname -m` names it.
 ///
 /// # Errors
-/// It is not installed.
+/// Returns an error if it is not installed.
 pub(crate) fn emulator(machine: &str) -> Result<PathBuf> {
     let path = Path::new("/usr/bin").join(format!("qemu-{machine}-static"));
     ensure!(path.is_file(), "{} is missing (Debian: qemu-user-static)", path.display());

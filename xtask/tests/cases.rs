@@ -1,4 +1,4 @@
-//! Every folder of `tests/cases/`: the model against the real loader.
+//! Compares the model with the real loader in every folder of `tests/cases/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Runs one case; `Err` holds what is wrong with it.
+/// Runs one case. Returns its errors.
 fn run(folder: &Path, predictor: &Path) -> Result<(), String> {
     let case = Case::read(folder).map_err(|error| format!("{error:#}"))?;
     if let Some(lack) = case.lacks() {

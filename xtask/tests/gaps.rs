@@ -1,4 +1,4 @@
-//! Pins the differences of `docs/model-gaps.md` that show on one machine.
+//! Pins those differences of `docs/model-gaps.md` that appear on one machine.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use becalm_core::record::compare;
 use becalm_host::oracle::{self, Launch, Start};
 use xtask::predict::Request;
 
-/// The first difference between model and loader for `/bin/true` with these variables.
+/// Returns the first difference between model and loader for `/bin/true` with these variables.
 fn difference(env: &[(&str, &str)]) -> Option<compare::Difference> {
     let object = PathBuf::from("/bin/true");
     let env: Vec<(String, String)> =
@@ -35,7 +35,7 @@ fn tunables_that_mask_hwcaps_are_not_read() {
     let library_path = ("LD_LIBRARY_PATH", path);
     assert!(difference(&[library_path]).is_none(), "the control: the same without the tunable");
     if !has_legacy_hwcaps(dir.path()) {
-        // From glibc 2.37 on there is nothing to mask.
+        // glibc 2.37 and later have no legacy hwcaps to mask.
         return;
     }
     let masked = difference(&[library_path, ("GLIBC_TUNABLES", "glibc.cpu.hwcap_mask=0")]);

@@ -1,5 +1,5 @@
-//! The real editor and the real writer on a file beyond 4 GB: made of holes, so that it takes
-//! no room; read in ranges, so that memory does not grow with it.
+//! Runs the real editor and writer on a file beyond 4 GB. The file consists of holes, so it needs
+//! no disk space, and it is read in ranges, so memory does not grow with it.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
@@ -13,17 +13,16 @@ use becalm_host::write::{WriteOptions, Writer};
 use becalm_rewrite::{State, edit, edit_in_place, state, undo};
 use object::ReadCache;
 
-/// Where the section headers of the large file lie.
+/// Offset of the large file's section headers.
 const FAR: u64 = 5 << 30;
-/// `e_shoff`, `e_shentsize` and `e_shnum` of the 64-bit header (gABI, chapter 4).
+/// Offsets of `e_shoff`, `e_shentsize` and `e_shnum` in the 64-bit header (gABI, chapter 4).
 const E_SHOFF: usize = 0x28;
 const E_SHENTSIZE: usize = 0x3a;
 const E_SHNUM: usize = 0x3c;
-/// Bytes by which memory may grow: the ranges that are asked for, and what a test harness
-/// takes meanwhile.
+/// Limit of the growth of memory, in bytes: the cached ranges and the needs of the test harness.
 const ROOM: u64 = 64 << 20;
 
-/// This very program with its section headers, and so its end, beyond 4 GB.
+/// Copies this program and moves its section headers, and so its end, beyond 4 GB.
 fn large(dir: &Path) -> (PathBuf, Vec<u8>) {
     let mut head = fs::read(std::env::current_exe().unwrap()).unwrap();
     let number = |at: usize, size: usize| {
@@ -42,7 +41,7 @@ fn large(dir: &Path) -> (PathBuf, Vec<u8>) {
     (path, whole)
 }
 
-/// What of the file is no hole.
+/// Returns the parts of the file that are not holes.
 fn read(path: &Path, head: usize, table: usize) -> Vec<u8> {
     let file = File::open(path).unwrap();
     assert_eq!(file.metadata().unwrap().len(), FAR + table as u64);
@@ -92,7 +91,7 @@ fn there_and_back(in_place: bool) {
     let view = elf::parse(&cache).unwrap();
     assert_eq!(view.notes.resolution.as_deref(), Some([7; 5000].as_slice()));
     assert_eq!(says(&path), said, "the edited program still runs");
-    // Holes are left holes: a few pages more lie on the disk.
+    // Holes stay holes, so only a few pages are added on the disk.
     assert!(fs::metadata(&path).unwrap().blocks() < blocks + 2048);
 
     let file = writer.open(&path).unwrap();

@@ -1,12 +1,12 @@
-//! The C reader of the loader patch, compiled apart from glibc: what it calls, how many
-//! comparisons a lookup takes, and where a package's root is.
+//! Tests the C reader of the loader patch, compiled without glibc: the functions it calls, the
+//! number of comparisons of a lookup, and the root of a package.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Makes a note of argv[2] pairs, in order or the other way round, looks every name up, and
-/// prints the most comparisons that one lookup took. `root` prints the length of a root.
+/// Makes a note of argv[2] pairs, in ascending or descending order, looks up every name, and prints
+/// the maximum number of comparisons of one lookup. `root` prints the length of a root.
 const DRIVER: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// `None`, with the reason told, where there is no C compiler.
+    /// Returns `None` and prints the reason if there is no C compiler.
     fn new() -> Option<Self> {
         if Command::new("cc").arg("--version").output().is_err() {
             println!("skipped: no C compiler");
@@ -93,14 +93,14 @@ impl Reader {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
-    /// The driver, linked to a reader whose comparisons are counted.
+    /// Builds the driver with a reader whose comparisons are counted.
     fn driver(&self) -> &Self {
         fs::write(self.folder.path().join("driver.c"), DRIVER).expect("written");
         self.cc(&["-Dstrcmp=counted", "-fno-builtin", "-o", "driver", "driver.c"]);
         self
     }
 
-    fn asked(&self, arguments: &[&str]) -> usize {
+    fn run(&self, arguments: &[&str]) -> usize {
         let mut driver = Command::new(self.folder.path().join("driver"));
         let done = driver.args(arguments).output().expect("starts");
         assert!(done.status.success(), "{arguments:?}: {}", done.status);
@@ -136,9 +136,9 @@ fn a_lookup_is_logarithmic_in_a_sorted_note_and_linear_in_another() {
     let Some(reader) = Reader::new() else { return };
     reader.driver();
     for (pairs, most) in [("1", 1), ("10", 5), ("1000", 11), ("100000", 18)] {
-        let sorted = reader.asked(&["sorted", pairs]);
+        let sorted = reader.run(&["sorted", pairs]);
         assert!(sorted <= most, "{pairs} pairs: {sorted} comparisons");
-        let unsorted = reader.asked(&["unsorted", pairs]);
+        let unsorted = reader.run(&["unsorted", pairs]);
         assert_eq!(unsorted.to_string(), pairs, "the walk from the front");
     }
 }
@@ -148,7 +148,7 @@ fn a_package_is_the_component_below_a_store_prefix_and_none_without_prefixes() {
     let Some(reader) = Reader::new() else { return };
     reader.driver();
     let root = |path: &str, prefixes: &str| {
-        let length = reader.asked(&["root", path, prefixes]);
+        let length = reader.run(&["root", path, prefixes]);
         path[..length].to_owned()
     };
     assert_eq!(root("/s/p/libexec/a/b/prog", "/s"), "/s/p");
@@ -161,5 +161,5 @@ fn a_package_is_the_component_below_a_store_prefix_and_none_without_prefixes() {
         assert_eq!(root(path, "/s"), "", "{path:?}");
     }
     assert_eq!(root("/s/p/lib/../x.so", "/s"), "/s/p");
-    assert_eq!(reader.asked(&["root", "/s/p", "/s", "directory"]), 4);
+    assert_eq!(reader.run(&["root", "/s/p", "/s", "directory"]), 4);
 }

@@ -1,5 +1,5 @@
-//! Module and index for a trial: the module by its Makefile, the index by the host's
-//! indexing, both as the command line tool makes them.
+//! Builds the module and the index for a trial: the module with its Makefile, and the index in the
+//! same way as the command line tool.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,16 +12,16 @@ use becalm_host::index_store::{IndexOptions, Indexed, index_stores};
 /// Builds the module of this machine into `folder`.
 ///
 /// # Errors
-/// `make` or the C compiler is missing, or fails.
+/// Returns an error if `make` or the C compiler is missing or fails.
 pub fn module(folder: &Path) -> Result<PathBuf> {
     module_by("cc", folder)
 }
 
-/// Builds the module of a machine, as `uname -m` has it, into `folder`, by the compiler that
-/// `CC_<MACHINE>` names, else by the usual cross compiler.
+/// Builds the module of a machine (as `uname -m` names it) into `folder`, with the compiler that
+/// `CC_<MACHINE>` names or with the usual cross compiler.
 ///
 /// # Errors
-/// As of [`module`].
+/// Returns the errors of [`module`].
 pub fn module_of(machine: &str, folder: &Path) -> Result<PathBuf> {
     if machine == std::env::consts::ARCH {
         return module(folder);
@@ -53,7 +53,7 @@ fn module_by(compiler: &str, folder: &Path) -> Result<PathBuf> {
 /// Indexes stores and writes the index of this machine's objects to `out`.
 ///
 /// # Errors
-/// Nothing to index, or `out` cannot be written.
+/// Returns an error if nothing was indexed or `out` cannot be written.
 pub fn index(stores: &[PathBuf], dirs: &[PathBuf], module: &Path, out: &Path) -> Result<Indexed> {
     let os = OsFs::new();
     let options = IndexOptions { stores, dirs, ..IndexOptions::default() };
@@ -67,5 +67,5 @@ pub fn index(stores: &[PathBuf], dirs: &[PathBuf], module: &Path, out: &Path) ->
         }
     }
     let errors: Vec<String> = indexed.errors.iter().map(ToString::to_string).collect();
-    anyhow::bail!("the stores hold no object of the module's machine: {}", errors.join("; "))
+    anyhow::bail!("the stores have no object of the module's machine: {}", errors.join("; "))
 }

@@ -1,10 +1,10 @@
-//! Programs with and without the audit module: the same objects in the same order, the same
+//! Compares starts with and without the audit module: the same objects in the same order, the same
 //! output, the same exit code.
 //!
-//! Each program is started as the user nobody in an empty folder, as
-//! [`crate::trace_differential`] does: plainly, twice where the output differs, to tell what
-//! varies by itself; calmed; and, for the objects, once more calmed and once under the module
-//! without a table, both with the module's log.
+//! Each program is started as the user nobody in an empty folder, as in
+//! [`crate::trace_differential`]: without the index (twice if the output differs, to detect output
+//! that varies by itself) and with it. For the objects it is started again with the index and with
+//! the module without a table, both with the module's log.
 
 pub mod make;
 mod same;
@@ -25,54 +25,54 @@ use crate::trace_differential::choose::{self, Trial};
 use crate::trace_differential::run::open_folder;
 use same::{Files, Verdict};
 
-/// What to try.
+/// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// A store to index and whose programs to start.
     #[arg(long, value_name = "DIR", required_unless_present_any = ["index", "sysroot"])]
     store: Vec<PathBuf>,
-    /// Roots of other machines or glibc releases (scripts/sysroots): of each a store is made,
-    /// and all its programs are started, by qemu-user where need be. `CC_<MACHINE>` names the
+    /// Roots of other machines or glibc releases (scripts/sysroots): each is made into a store
+    /// whose programs are all started, under qemu-user if necessary. `CC_<MACHINE>` names the
     /// compiler of its module (default: the usual cross compiler).
     #[arg(long, value_name = "DIR")]
     sysroot: Vec<PathBuf>,
-    /// Give the stores made of roots `DT_RPATH` instead of `DT_RUNPATH`: programs one with all
-    /// directories, libraries one without those of what they need.
+    /// Give the stores made from roots `DT_RPATH` instead of `DT_RUNPATH`: programs get one with
+    /// all directories, libraries one without the directories of their needed libraries.
     #[arg(long, requires = "sysroot")]
     rpath: bool,
-    /// An index to try, instead of one made of the stores.
+    /// An index to try instead of one made from the stores.
     #[arg(long, value_name = "FILE")]
     index: Option<PathBuf>,
-    /// Directories to index as of `LD_LIBRARY_PATH`, which is set to them in each start.
+    /// Directories to index for `LD_LIBRARY_PATH`, which is set to them in each start.
     #[arg(long, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// How many programs of /usr/bin to take.
+    /// Number of programs of /usr/bin.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     programs: usize,
-    /// Take those of /usr/sbin as well, all of them.
+    /// Also start all programs of /usr/sbin.
     #[arg(long)]
     sbin: bool,
-    /// What the sample is drawn by: the same seed, the same programs.
+    /// Seed of the sample: the same seed selects the same programs.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// The module to use, instead of one built here; it may be for another machine.
+    /// The module to use instead of building one; it may be for another machine.
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
-    /// Write the index here and try nothing.
+    /// Write the index to this file and start nothing.
     #[arg(long, value_name = "FILE")]
     write_index: Option<PathBuf>,
-    /// How many starts at a time.
+    /// Number of concurrent starts.
     #[arg(long, value_name = "N", default_value_t = 2)]
     threads: usize,
-    /// How many differences to print.
+    /// Number of differences to print.
     #[arg(long, value_name = "K", default_value_t = 40)]
     show: usize,
 }
 
-/// Tries; exit code 1 where anything differs.
+/// Runs the trial. The exit code is 1 if anything differs.
 ///
 /// # Errors
-/// The module or the index cannot be made or read.
+/// Returns an error if the module or the index cannot be made or read.
 pub fn run(options: &Options) -> Result<ExitCode> {
     if !options.sysroot.is_empty() {
         let mut clean = true;
@@ -110,7 +110,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The programs of one root; true where nothing differs.
+/// Tries the programs of one root. Returns true if nothing differs.
 fn run_root(options: &Options, root: &Path) -> Result<bool> {
     let scratch = open_folder()?;
     let store = scratch.path().join("store");
@@ -127,7 +127,8 @@ fn run_root(options: &Options, root: &Path) -> Result<bool> {
     compare(options, &files, &trials)
 }
 
-/// The module of an index without its table, beside it; both are made readable.
+/// Copies the module of an index without its table into the same directory, and makes both
+/// readable.
 fn bare(index: &Path) -> Result<PathBuf> {
     let bare = index.with_file_name("bare.so");
     let file = std::fs::read(index)?;
@@ -138,11 +139,11 @@ fn bare(index: &Path) -> Result<PathBuf> {
     Ok(bare)
 }
 
-/// True where nothing differs.
+/// Returns true if nothing differs.
 fn compare(options: &Options, files: &Files, trials: &[Trial]) -> Result<bool> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let verdicts: Vec<Result<Verdict>> =
-        pool.install(|| trials.par_iter().map(|trial| same::hold(files, trial)).collect());
+        pool.install(|| trials.par_iter().map(|trial| same::compare(files, trial)).collect());
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let (mut clean, mut shown, mut answers) = (true, 0, 0);
     for (trial, verdict) in trials.iter().zip(&verdicts) {

@@ -1,4 +1,4 @@
-//! One program, started plainly and calmed.
+//! Starts one program without and with the index.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,39 +8,39 @@ use anyhow::Result;
 use crate::trace_differential::choose::Trial;
 use crate::trace_differential::run::{Ran, open_folder, start};
 
-/// What the starts are made with.
+/// Files and settings of the starts.
 pub(super) struct Files {
     /// The index under trial.
     pub(super) index: PathBuf,
     /// The same module without a table.
     pub(super) bare: PathBuf,
-    /// `LD_LIBRARY_PATH` of every start; empty for none.
+    /// `LD_LIBRARY_PATH` of every start, or empty.
     pub(super) library_path: String,
-    /// What starts programs of another machine.
+    /// The emulator for programs of another machine.
     pub(super) emulator: Option<PathBuf>,
 }
 
-/// What came of a trial.
+/// The result of a trial.
 pub(super) enum Verdict {
-    /// Nothing differs; so many questions were answered.
+    /// Nothing differs; this number of lookups was answered.
     Same { answered: usize },
-    /// Its output is another each time, without the module too; the objects are the same.
+    /// The output varies without the module too; the objects are the same.
     Varies,
-    /// It does not end by itself.
+    /// The program does not end by itself.
     NoEnd,
     /// Something differs.
     Differs(String),
 }
 
-/// The objects of each process in its order, and how many questions were answered.
+/// The objects of each process in their order, and the number of answered lookups.
 #[derive(PartialEq, Eq)]
 struct Loaded {
     objects: Vec<String>,
     answered: usize,
 }
 
-/// Starts it, and holds the starts against each other.
-pub(super) fn hold(files: &Files, trial: &Trial) -> Result<Verdict> {
+/// Starts the program in all variants and compares the starts.
+pub(super) fn compare(files: &Files, trial: &Trial) -> Result<Verdict> {
     let plain = run(files, trial, &[])?;
     let audit = format!("LD_AUDIT={}", files.index.display());
     let calmed = run(files, trial, &[audit])?;
@@ -92,7 +92,7 @@ fn run(files: &Files, trial: &Trial, environment: &[String]) -> Result<Option<Ra
     start(&line)
 }
 
-/// The objects by the module's log.
+/// Reads the loaded objects from the module's log.
 fn loaded(files: &Files, trial: &Trial, module: &Path) -> Result<Option<Loaded>> {
     let folder = open_folder()?;
     let log = folder.path().join("log");

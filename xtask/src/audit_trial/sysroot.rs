@@ -1,6 +1,6 @@
-//! A store made of a root of another machine or glibc release (`scripts/sysroots`): its
-//! programs and libraries one to a package, the C library in one, so that nothing is found but
-//! along run paths. The originals are not touched.
+//! Makes a store from a root of another machine or glibc release (`scripts/sysroots`). Each program
+//! and each library becomes a package, and the C library becomes one, so that all libraries are
+//! found along run paths. The originals are not changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,19 +17,19 @@ use bstr::{BString, ByteSlice};
 use crate::root;
 use crate::trace_differential::choose;
 
-/// A store, and how its programs are started.
+/// A store and the way to start its programs.
 pub(super) struct Root {
-    /// The machine, as `uname -m` has it.
+    /// The machine, as `uname -m` names it.
     pub(super) machine: String,
     pub(super) programs: Vec<PathBuf>,
-    /// The emulator, where the machine is another.
+    /// The emulator, if the machine is another one.
     pub(super) emulator: Option<PathBuf>,
 }
 
 /// Makes a store at `store` with run paths of one kind.
 ///
 /// # Errors
-/// The root has no programs, or the emulator is missing.
+/// Returns an error if the root has no programs or the emulator is missing.
 pub(super) fn make(root: &Path, store: &Path, kind: RunPathKind) -> Result<Root> {
     let objects = root::objects(root);
     let libraries: BTreeMap<BString, (&Path, &ObjectView)> = objects
@@ -67,13 +67,13 @@ pub(super) fn make(root: &Path, store: &Path, kind: RunPathKind) -> Result<Root>
     Ok(Root { machine: machine.to_owned(), programs, emulator })
 }
 
-/// The soname of a library, and of the loader, that may be a file's name.
+/// Returns the soname of a library or a loader, if it can be a file name.
 fn soname(view: &ObjectView) -> Option<BString> {
     let soname = view.dynamic.as_ref()?.soname.clone()?;
     (!soname.contains(&b'/')).then_some(soname)
 }
 
-/// Where a library goes.
+/// Returns the path of a library in the store.
 fn place(store: &Path, soname: &BString) -> PathBuf {
     let is_c_library = is_of_c_library(soname)
         || soname.starts_with(b"ld-linux")
@@ -82,7 +82,7 @@ fn place(store: &Path, soname: &BString) -> PathBuf {
     store.join(package(if is_c_library { "c-library" } else { &name })).join("lib")
 }
 
-/// The bytes of an object whose run path and interpreter lead into the store.
+/// Returns the bytes of an object whose run path and interpreter are inside the store.
 fn moved(
     (path, view): (&Path, &ObjectView),
     (store, kind): (&Path, RunPathKind),
@@ -92,13 +92,13 @@ fn moved(
     let bytes = fs::read(path).with_context(|| path.display().to_string())?;
     let libc = store.join(package("c-library")).join("lib");
     if soname(view).is_some_and(|soname| place(store, &soname) == libc) {
-        // The C library is no one's to edit.
+        // The C library must not be edited.
         return Ok(bytes);
     }
     let mut names = needed(view, libraries);
     if kind == RunPathKind::Rpath {
-        // A program names the directories of its whole closure, a library only that of the C
-        // library: what libraries need is found along the DT_RPATH of the program.
+        // A program gets the directories of its whole closure and a library only that of the C
+        // library: the libraries that a library needs are found along the program's DT_RPATH.
         if loader.is_none() {
             names.clear();
         }
@@ -120,7 +120,7 @@ fn moved(
     if kind == RunPathKind::Rpath && loader.is_none() {
         dirs.push(libc.display().to_string().into());
     }
-    // The C library last, as wrappers of compilers have it.
+    // The C library comes last, as in the wrappers of compilers.
     dirs.sort_by_key(|dir| *dir == libc.display().to_string());
     let value = (!dirs.is_empty()).then(|| bstr::join(":", &dirs).into());
     let mut edits = vec![Edit::RunPath { kind, value }];
@@ -130,14 +130,14 @@ fn moved(
     Ok(edited.patch.map_or(bytes.clone(), |patch| patch.applied_to(&bytes)))
 }
 
-/// The libraries of the root that an object needs, in order.
+/// Returns the root's libraries that an object needs, in order.
 fn needed(view: &ObjectView, libraries: &BTreeMap<BString, (&Path, &ObjectView)>) -> Vec<BString> {
     let needed = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
     let names = needed.map(|dependency| dependency.name.clone());
     names.filter(|name| libraries.contains_key(name)).collect()
 }
 
-/// A directory's name as packages of a store have it.
+/// Returns a directory name as packages of a store have it.
 fn package(name: &str) -> String {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
@@ -150,7 +150,7 @@ fn put(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
-/// What starts programs of a machine; `None` for this one's.
+/// Returns the emulator for a machine, or `None` for this machine.
 fn emulator(machine: &str) -> Result<Option<PathBuf>> {
     let is_own = machine == std::env::consts::ARCH
         || (machine.starts_with('i') && std::env::consts::ARCH == "x86_64");

@@ -64,7 +64,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut recorders: BTreeMap<String, PathBuf> = BTreeMap::new();
     for place in &mut places {
         let found = chosen(place, options)?;
-        place.learn(&found);
+        place.read_facts(&found);
         for program in &found {
             if !recorders.contains_key(&program.machine) {
                 let built = recorder::build(&program.machine, scratch.path())?;

@@ -1,4 +1,4 @@
-//! The fixture of a case.
+//! Builds the fixture of a case.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use bstr::ByteSlice;
 
 use super::{Case, CaseLibc, Retag};
 
-/// Runs `build.sh` after the library of words beside the folders, then changes tags.
+/// Runs `build.sh` with the shell functions of `tests/cases/lib.sh`, then changes tags.
 pub(super) fn fixture(case: &Case, scratch: &Path, out: &Path) -> Result<()> {
     let work = scratch.join("work");
     fs::create_dir(out)?;
@@ -47,7 +47,7 @@ fn retag(out: &Path, change: &Retag) -> Result<()> {
     Ok(())
 }
 
-/// Offset and size of `PT_DYNAMIC`.
+/// Returns offset and size of `PT_DYNAMIC`.
 fn dynamic(bytes: &[u8]) -> Option<(usize, usize)> {
     const PT_DYNAMIC: u64 = 2;
     let table = usize::try_from(word(bytes, 32)?).ok()?;
@@ -67,7 +67,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
-/// The 36 of this machine's glibc 2.36.
+/// Returns the minor version of this machine's glibc: 36 for glibc 2.36.
 pub(super) fn glibc_minor() -> Option<u32> {
     let output = Command::new(super::GLIBC_LOADER).arg("--version").output().ok()?;
     minor(&output.stdout)

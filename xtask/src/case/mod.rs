@@ -1,10 +1,10 @@
-//! One folder of `tests/cases/`: built, started under the real loader, predicted,
-//! compared.
+//! Runs one folder of `tests/cases/`: builds it, starts it under the real loader, predicts the
+//! start and compares.
 //!
-//! `build.sh` makes the fixture (its words are in `tests/cases/lib.sh`), `case.json`
-//! ([`Description`]) says how it is started and what the loader has to load. That
-//! last part is checked on the observation alone, so that a case which no longer
-//! shows its rule fails even where model and loader agree.
+//! `build.sh` makes the fixture (its functions are in `tests/cases/lib.sh`). `case.json`
+//! ([`Description`]) has the start and the expected result. The expected result is compared with
+//! the real loader alone, so a case that no longer shows its rule fails even if model and loader
+//! agree.
 
 mod build;
 mod report;
@@ -28,51 +28,51 @@ use crate::predict::{Prediction, Request};
 const GLIBC_LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 const MUSL_LOADER: &str = "/lib/ld-musl-x86_64.so.1";
 
-/// `case.json`. In strings, `{out}` is the directory the fixture was built in.
+/// The content of `case.json`. In strings, `{out}` is the directory of the built fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
     /// The rule, in a sentence.
     pub rule: String,
-    /// The object to start, below the directory of the fixture.
+    /// The object to start, relative to the fixture's directory.
     pub object: String,
     /// The whole environment.
     #[serde(default)]
     pub env: std::collections::BTreeMap<String, String>,
-    /// The current directory, below that of the fixture.
+    /// The current directory, relative to the fixture's.
     pub dir: Option<String>,
-    /// How it is started.
+    /// The method of starting it.
     #[serde(default)]
     pub way: CaseWay,
-    /// Which C library.
+    /// The C library.
     #[serde(default)]
     pub libc: CaseLibc,
     /// Run as this user (`nobody`).
     pub user: Option<String>,
-    /// The program is set-user-id and started by another user.
+    /// True if the program is set-user-id and started by another user.
     #[serde(default)]
     pub secure: bool,
-    /// The directory of the fixture is the root.
+    /// True if the fixture's directory is the root.
     #[serde(default)]
     pub root: bool,
-    /// Meaningful for root alone.
+    /// True if the case needs root.
     #[serde(default)]
     pub needs_root: bool,
-    /// The records to compare with, where not both can tell.
+    /// The records to compare with, if not both can show the rule.
     #[serde(default = "both")]
     pub records: Vec<Record>,
     /// Dynamic tags to change after the build.
     #[serde(default)]
     pub retag: Vec<Retag>,
-    /// What the loader finds below the directory of the fixture, in order.
+    /// The files below the fixture's directory that the loader finds, in order.
     pub loaded: Option<Vec<String>>,
-    /// The last glibc 2.x that `loaded` holds for.
+    /// The last glibc 2.x for which `loaded` is valid.
     pub loaded_until: Option<u32>,
-    /// What the loader lists as not found, each once.
+    /// The needed strings that the loader reports as not found, each once.
     pub missing: Option<Vec<String>>,
 }
 
-/// [`Launch`], as a case names it.
+/// The method of starting, as a case names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CaseWay {
@@ -110,15 +110,15 @@ fn both() -> Vec<Record> {
     vec![Record::LdDebug, Record::Strace]
 }
 
-/// One change of a dynamic tag: what no linker writes.
+/// A change of a dynamic tag to a value that no linker writes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retag {
     /// The object.
     pub file: String,
-    /// The tag it has.
+    /// The old tag.
     pub from: u64,
-    /// The tag it gets.
+    /// The new tag.
     pub to: u64,
 }
 
@@ -132,10 +132,10 @@ pub struct Case {
 }
 
 impl Case {
-    /// Reads a folder.
+    /// Reads a case from its folder.
     ///
     /// # Errors
-    /// `case.json` is not there or is not what [`Description`] says.
+    /// Returns an error if `case.json` is missing or is not a valid [`Description`].
     pub fn read(folder: &Path) -> Result<Self> {
         let file = folder.join("case.json");
         let text = fs::read(&file).with_context(|| file.display().to_string())?;
@@ -144,13 +144,13 @@ impl Case {
         Ok(Case { folder: folder.to_owned(), description })
     }
 
-    /// The rule's name.
+    /// Returns the rule's name.
     #[must_use]
     pub fn name(&self) -> String {
         self.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// What this machine lacks for the case, if anything.
+    /// Returns the reason why the case cannot run on this machine, if there is one.
     #[must_use]
     pub fn lacks(&self) -> Option<String> {
         let d = &self.description;
@@ -169,11 +169,11 @@ impl Case {
         (wants_root && !is_root()).then(|| "needs root".to_owned())
     }
 
-    /// Builds, starts, predicts and compares. `xtask` is the program that predicts,
-    /// somewhere every user can reach ([`Predictor`]).
+    /// Builds, starts, predicts and compares. `xtask` is the program that predicts, at a path that
+    /// every user can reach ([`Predictor`]).
     ///
     /// # Errors
-    /// The fixture cannot be built or started. A difference is no error: see
+    /// Returns an error if the fixture cannot be built or started. Differences are in
     /// [`Report::failures`].
     pub fn run(&self, xtask: &Path) -> Result<Report> {
         let scratch = tempfile::tempdir()?;
@@ -305,8 +305,8 @@ fn hits(said: &LdDebug) -> Vec<BString> {
     said.probes.iter().filter(|p| p.outcome == Outcome::Hit).map(|p| p.path.clone()).collect()
 }
 
-/// A copy of `xtask` where every user can reach it: a build directory may be private.
-/// Made once, before anything forks: a file open for writing cannot be run.
+/// A copy of `xtask` that every user can reach, because a build directory may be private. It is
+/// made once, before anything forks: a file that is open for writing cannot be executed.
 #[derive(Debug)]
 pub struct Predictor {
     dir: tempfile::TempDir,
@@ -316,7 +316,7 @@ impl Predictor {
     /// Copies the program at `xtask`.
     ///
     /// # Errors
-    /// It cannot be copied.
+    /// Returns an error if it cannot be copied.
     pub fn new(xtask: &Path) -> Result<Self> {
         let predictor = Predictor { dir: tempfile::tempdir()? };
         fs::set_permissions(predictor.dir.path(), fs::Permissions::from_mode(0o755))?;
@@ -325,14 +325,14 @@ impl Predictor {
         Ok(predictor)
     }
 
-    /// Where the copy is.
+    /// Returns the path of the copy.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.dir.path().join("xtask")
     }
 }
 
-/// True where this process runs as root.
+/// Returns true if this process runs as root.
 fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
 }

@@ -1,24 +1,24 @@
-//! What came of a case, in a form a person can compare.
+//! The result of a case in readable form.
 
 use std::fmt;
 
 use becalm_core::probe::Probe;
 use becalm_core::record::strace::Attempt;
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The rule's name.
     pub name: String,
     /// The rule.
     pub rule: String,
-    /// What the model predicted.
+    /// The model's probes.
     pub predicted: Vec<Probe>,
-    /// What `LD_DEBUG` said, where asked.
+    /// The probes of `LD_DEBUG`, if requested.
     pub ld_debug: Vec<Probe>,
-    /// What `strace` saw, where asked.
+    /// The attempts that `strace` recorded, if requested.
     pub strace: Vec<Attempt>,
-    /// What is wrong; empty where all agree.
+    /// All errors; empty if everything agrees.
     pub failures: Vec<String>,
 }
 

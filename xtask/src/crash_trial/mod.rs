@@ -1,9 +1,8 @@
-//! `cargo xtask crash-trial`: `becalm fix` and `becalm undo` killed, and let fail, at each of
-//! their calls in turn, by strace's fault injection. Whatever happens, every file is the old one
-//! or the new one, or `becalm undo` makes it the old one; and nothing else is left behind.
+//! `cargo xtask crash-trial`: kills `becalm fix` and `becalm undo`, or makes a system call fail, at
+//! each of their calls in turn, with strace's fault injection. Every file must have its old or its
+//! new content, or `becalm undo` must restore it, and no other file may be left over.
 //!
-//! [`scene`] is the store that is worked on and what it must look like afterwards; here the
-//! calls are gone through.
+//! [`scene`] has the store and its checks; this module iterates over the calls.
 
 mod scene;
 
@@ -15,20 +14,20 @@ use clap::Args;
 
 use self::scene::Scene;
 
-/// What to try.
+/// Options of the trial.
 #[derive(Args)]
 pub struct Options {
-    /// The becalm to try: a static one, as scripts/build prints it, so that it is becalm that
-    /// fails and not its loader
+    /// The becalm to try: a static one, as scripts/build prints it, so that the faults hit becalm
+    /// and not its loader
     #[arg(long)]
     becalm: PathBuf,
-    /// The store whose objects are copied and worked on
+    /// The store whose objects are copied and edited
     #[arg(long, default_value = "target/lab/store")]
     store: PathBuf,
-    /// Objects to work on
+    /// Number of objects to edit
     #[arg(long, default_value_t = 8)]
     objects: usize,
-    /// Points of each run at the most; 0 for all
+    /// Maximum number of points per run; 0 for all
     #[arg(long, default_value_t = 0)]
     points: usize,
 }
@@ -37,41 +36,41 @@ pub struct Options {
 const EFFECTS: &str = "write,pwrite64,pwritev,pwritev2,copy_file_range,ftruncate,fallocate,fsync,\
     fdatasync,syncfs,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,\
     rmdir,mkdir,mkdirat,fchmod,fchmodat,fchown,fsetxattr,utimensat";
-/// Calls that a full disk makes fail.
+/// Calls that fail on a full disk.
 const GROWING: &str = "write,pwrite64,pwritev,pwritev2,copy_file_range,ftruncate,fallocate,\
     fsync,fdatasync,syncfs,renameat2,renameat,linkat,symlinkat,mkdirat,mkdir";
 
-/// What is done to a call.
+/// The faults to inject.
 const FAULTS: [(&str, &str, &str); 3] = [
     ("killed", EFFECTS, "signal=KILL"),
     ("no space", GROWING, "error=ENOSPC"),
     ("input/output error", EFFECTS, "error=EIO"),
 ];
 
-/// The runs: what leads up to it, and the run itself.
+/// The runs: first the commands that prepare the store, then the command under trial.
 const RUNS: [(&[&[&str]], &[&str]); 10] = [
     (&[], &["fix", "--with", "note"]),
     (&[], &["fix", "--with", "note", "--in-place"]),
     (&[], &["fix", "--with", "absolute", "--in-place"]),
     (&[], &["fix", "--with", "farm", "--allow-more-misses"]),
     (&[], &["fix", "--with", "ldcache"]),
-    // A further edit on an edited file.
+    // A further edit of an edited file.
     (&[&["fix", "--with", "absolute", "--in-place"]], &["fix", "--with", "note", "--in-place"]),
     (&[&["fix", "--with", "note"]], &["undo"]),
     (&[&["fix", "--with", "note", "--in-place"]], &["undo", "--in-place"]),
-    // What was made beside the files goes as well.
+    // Removes files that were created in addition to the edits.
     (&[&["fix", "--with", "farm", "--allow-more-misses"]], &["undo"]),
     (&[&["fix", "--with", "ldcache"]], &["undo"]),
 ];
 
-/// A run stops being interesting once no call is left to fail; one that never does is a
-/// mistake here.
+/// Maximum number of calls in a run. A run ends when it has no further call to fail; more calls
+/// than this are an error in this trial.
 const MOST_CALLS: usize = 5_000;
 
-/// Goes through all runs, faults and calls.
+/// Iterates over all runs, faults and calls.
 ///
 /// # Errors
-/// A run could not be made, or a store was harmed: the first time is told.
+/// Returns an error if a run could not be made, or for the first damaged store.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let becalm = options.becalm.canonicalize().context("--becalm")?;
     let scene = Scene::new(&becalm, &options.store, options.objects)?;
@@ -84,7 +83,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
                     break;
                 }
                 scene.reset(before)?;
-                if !strike(&scene, run, calls, what, call)? {
+                if !inject(&scene, run, calls, what, call)? {
                     break;
                 }
                 points += 1;
@@ -92,7 +91,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
                 scene.check().with_context(at)?;
             }
             if points == 0 || points == MOST_CALLS {
-                bail!("becalm {}: {fault}: {points} calls were struck", run.join(" "));
+                bail!("becalm {}: {fault}: {points} calls failed", run.join(" "));
             }
             println!("{points:5} points  becalm {}: {fault}", run.join(" "));
             total += points;
@@ -102,8 +101,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One run whose n-th call of a kind fails; false where there is no n-th.
-fn strike(scene: &Scene, run: &[&str], calls: &str, what: &str, call: usize) -> Result<bool> {
+/// Makes the n-th call of a kind fail. Returns false if there is no n-th call.
+fn inject(scene: &Scene, run: &[&str], calls: &str, what: &str, call: usize) -> Result<bool> {
     let log = scene.log();
     let inject = format!("inject={calls}:{what}:when={call}");
     let mut command = Command::new("strace");
@@ -112,6 +111,6 @@ fn strike(scene: &Scene, run: &[&str], calls: &str, what: &str, call: usize) -> 
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().context("strace")?;
     let record = std::fs::read_to_string(&log).unwrap_or_default();
-    // A killed call is named without the mark; the process' end is.
+    // strace marks a failed call, but not a killed one; it reports the end of the process.
     Ok(record.contains("(INJECTED)") || record.contains("killed by SIGKILL"))
 }

@@ -1,4 +1,4 @@
-//! A small store to be harmed, and what it must look like afterwards.
+//! A small store for the trial, and the checks of its content.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,17 +12,18 @@ use becalm_host::{OsFs, WalkOptions, find_objects};
 /// All paths below a directory; files with their bytes.
 type Tree = BTreeMap<PathBuf, Vec<u8>>;
 
-/// The store and what it held at first.
+/// The store and its first content.
 pub(super) struct Scene {
     becalm: PathBuf,
-    /// The store that was copied, in which the answers lie.
+    /// The original store, in which the libraries are found.
     lab: PathBuf,
     dir: tempfile::TempDir,
     original: Tree,
 }
 
 impl Scene {
-    /// Copies the smallest `objects` programs and libraries of `store` that search.
+    /// Copies the smallest `objects` programs and libraries of `store` that have a run path and
+    /// need something.
     pub(super) fn new(becalm: &Path, store: &Path, objects: usize) -> Result<Self> {
         let lab = store.canonicalize().context("--store: run `lab import` first")?;
         let walked = find_objects(std::slice::from_ref(&lab), WalkOptions::default());
@@ -57,13 +58,13 @@ impl Scene {
         &self.becalm
     }
 
-    /// The arguments of a command on the whole store, in one thread.
+    /// Returns the arguments of a command for the whole store, in one thread.
     pub(super) fn arguments(&self, run: &[&str]) -> Vec<String> {
         let mut arguments: Vec<String> = run.iter().map(|&word| word.to_owned()).collect();
         arguments.extend(["-j".to_owned(), "1".to_owned()]);
         if run[0] == "fix" {
             let prefixes = format!("{}:{}", self.lab.display(), self.store().display());
-            // What the loader would be asked is stated: its own writes must not be counted.
+            // These options replace running the loader, whose writes must not be counted.
             let stated = ["--libc", "glibc-2.36", "--cpu", "baseline", "--store", &prefixes];
             arguments.extend(stated.map(str::to_owned));
         }
@@ -71,7 +72,7 @@ impl Scene {
         arguments
     }
 
-    /// The store as it was at first, then changed by `before`.
+    /// Restores the first content and runs the commands `before`.
     pub(super) fn reset(&self, before: &[&[&str]]) -> Result<()> {
         fs::remove_dir_all(self.store())?;
         fs::create_dir(self.store())?;
@@ -85,10 +86,9 @@ impl Scene {
         before.iter().try_for_each(|run| self.becalm_does(run))
     }
 
-    /// Holds the store against what it was, once becalm has been told to take back what it did:
-    /// every byte, and nothing more.
+    /// Undoes all edits with becalm and compares the store with its first content, byte for byte.
     pub(super) fn check(&self) -> Result<()> {
-        // A run on what a killed one left must work, whatever that is.
+        // A run on the result of a killed one must succeed.
         self.becalm_does(&["fix", "--with", "note"])?;
         self.becalm_does(&["undo"])?;
         let mut now = Tree::new();
@@ -116,7 +116,7 @@ impl Scene {
     }
 }
 
-/// What stands for a directory.
+/// The content that represents a directory.
 const DIRECTORY: &[u8] = b"a directory";
 
 fn is_dir(bytes: &[u8]) -> bool {
@@ -140,7 +140,7 @@ fn read(dir: &Path, tree: &mut Tree) -> Result<()> {
     Ok(())
 }
 
-/// True for an object with a run path and something needed.
+/// Returns true for an object with a run path and a needed string.
 fn searches(path: &Path) -> bool {
     let fs = OsFs::new();
     let file = fs.session().open(path.to_string_lossy().as_bytes().into());

@@ -1,4 +1,4 @@
-//! Where the objects come from, and which of them may be started.
+//! Finds objects, and decides which of them may be started.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,29 +15,29 @@ use becalm_core::loader::facts::from_diagnostics;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, ByteSlice};
 
-/// Where to look for objects.
+/// Places of the objects.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct PlaceArgs {
-    /// A folder of this machine to look for objects in [default: /usr].
+    /// A folder of this machine to search for objects [default: /usr].
     #[arg(long, value_name = "DIR")]
     folder: Vec<PathBuf>,
     /// A lab store: every object of it.
     #[arg(long, value_name = "DIR")]
     store: Vec<PathBuf>,
-    /// A folder of sysroots, one a folder, each with its emulator at its top.
+    /// A folder of sysroots, each in its folder with its emulator at the top.
     #[arg(long, value_name = "DIR")]
     sysroots: Option<PathBuf>,
-    /// The sysroots of that folder to take [default: all].
+    /// The sysroots of that folder to use [default: all].
     #[arg(long, value_name = "NAME", requires = "sysroots")]
     only: Vec<String>,
-    /// Leave this machine's own objects out.
+    /// Exclude this machine's own objects.
     #[arg(long)]
     no_system: bool,
 }
 
 /// A root with loaders that may be run.
 pub(crate) struct Place {
-    /// What the place is called in the summary.
+    /// The name of the place in the summary.
     pub(crate) label: String,
     /// The file system.
     pub(crate) fs: OsFs,
@@ -45,29 +45,29 @@ pub(crate) struct Place {
     pub(crate) root: Option<PathBuf>,
     /// The emulator inside it.
     pub(crate) emulator: Option<PathBuf>,
-    /// The one loader for all objects (musl); else each object's own.
+    /// The one loader for all objects (musl); otherwise each object's own.
     pub(crate) loader: Option<PathBuf>,
-    /// Facts of the loaders by path, where they had to be asked for under the emulator.
+    /// Facts of loaders by path, if they had to be read under the emulator.
     facts: Vec<(PathBuf, LoaderFacts)>,
-    /// All objects are taken, not a sample.
+    /// True if all objects are used and not a sample.
     pub(crate) whole: bool,
-    /// Folders to look in, as paths of this machine.
+    /// Folders to search, as paths of this machine.
     folders: Vec<PathBuf>,
 }
 
-/// One object that can be started.
+/// An object that can be started.
 pub(crate) struct Object {
     /// Its path inside the root.
     pub(crate) path: PathBuf,
-    /// The loader at work.
+    /// The loader that loads it.
     pub(crate) loader: PathBuf,
-    /// True for a program that the kernel can start under its own loader.
+    /// True for a program that the kernel can start with its own loader.
     pub(crate) starts: bool,
     /// Name of its machine.
     pub(crate) machine: String,
 }
 
-/// The places that the options name; `musl` adds this machine's objects under musl's loader.
+/// Returns the places of the options. `musl` adds this machine's objects under musl's loader.
 pub(crate) fn places(options: &PlaceArgs, with_musl: bool) -> Result<Vec<Place>> {
     let real = |label: &str, folders: &[PathBuf], whole| Place {
         label: label.to_owned(),
@@ -105,7 +105,7 @@ pub(crate) fn places(options: &PlaceArgs, with_musl: bool) -> Result<Vec<Place>>
     Ok(places)
 }
 
-/// A sysroot; its emulator is the `qemu-…-static` at its top.
+/// Returns the place of a sysroot; its emulator is the `qemu-…-static` at its top.
 fn foreign(name: &str, root: &Path) -> Result<Place> {
     let mut emulator = None;
     for entry in fs::read_dir(root)? {
@@ -127,8 +127,8 @@ fn foreign(name: &str, root: &Path) -> Result<Place> {
 }
 
 impl Place {
-    /// The objects below its folders that can be started, sorted by path, and how many
-    /// other ELF files there are, by the reason why they cannot.
+    /// Returns the objects below the place's folders that can be started, sorted by path, and the
+    /// number of other ELF files by the reason why they cannot.
     pub(crate) fn find(&self) -> Result<(Vec<Object>, BTreeMap<String, usize>)> {
         let mut files = Vec::new();
         for folder in &self.folders {
@@ -174,8 +174,8 @@ impl Place {
         })
     }
 
-    /// A loader is run where it is this machine's own or lies in a store or sysroot
-    /// that was named.
+    /// Returns true if a loader may be run: it is this machine's own or is in a given store or
+    /// sysroot.
     fn is_trusted(&self, loader: &Path) -> bool {
         if self.root.is_some() {
             return true;
@@ -188,7 +188,7 @@ impl Place {
         is_loader && known
     }
 
-    /// Where on this machine a path inside the root lies.
+    /// Returns the path of this machine for a path inside the root.
     pub(crate) fn path_here(&self, path: &Path) -> PathBuf {
         match &self.root {
             Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
@@ -196,32 +196,31 @@ impl Place {
         }
     }
 
-    /// Asks the loaders of the objects to describe themselves, where that takes the
-    /// emulator: what the processor is like is the emulator's business.
-    pub(crate) fn learn(&mut self, objects: &[Object]) {
+    /// Reads the facts of the objects' loaders under the emulator, which determines the processor.
+    pub(crate) fn read_facts(&mut self, objects: &[Object]) {
         for object in objects {
             if self.facts_of(&object.loader).is_none() {
-                let asked = self.emulated_facts(&object.loader);
-                let facts = asked.or_else(|| self.told_facts(&object.loader));
+                let printed = self.emulated_facts(&object.loader);
+                let facts = printed.or_else(|| self.given_facts(&object.loader));
                 self.facts.extend(facts.map(|facts| (object.loader.clone(), facts)));
             }
         }
     }
 
-    /// What was learned of a loader.
+    /// Returns the facts of a loader that were read under the emulator.
     pub(crate) fn facts_of(&self, loader: &Path) -> Option<&LoaderFacts> {
         self.facts.iter().find(|(path, _)| path == loader).map(|(_, facts)| facts)
     }
 
-    /// The variable that makes the emulator the processor of [`Place::told_facts`].
+    /// Returns the variable that makes the emulator the processor of [`Place::given_facts`].
     pub(crate) fn emulated_cpu(&self) -> Option<(&'static str, &'static str)> {
         let emulator = self.emulator.as_ref()?;
         emulator.ends_with("qemu-arm-static").then_some(("QEMU_CPU", "cortex-a8"))
     }
 
-    /// The facts for a processor that both sides are told: glibc 2.36 on armhf fails
-    /// an assertion of its own half-way through its description.
-    fn told_facts(&self, loader: &Path) -> Option<LoaderFacts> {
+    /// Returns the facts for a fixed processor that both model and emulator get: glibc 2.36 on
+    /// armhf fails an assertion of its own in the middle of its description.
+    fn given_facts(&self, loader: &Path) -> Option<LoaderFacts> {
         self.emulated_cpu()?;
         let choice = FactChoice { libc: None, cpu: Some("armv7-a+neon".into()) };
         let facts = loader_facts(&self.fs, BStr::new(loader.as_os_str().as_bytes()), &choice);
@@ -240,7 +239,7 @@ impl Place {
     }
 }
 
-/// The reason without the path.
+/// Returns the reason without the path.
 fn why_not(error: &ClosureError) -> String {
     match error {
         ClosureError::Elf { source, .. } => source.to_string(),
@@ -249,7 +248,7 @@ fn why_not(error: &ClosureError) -> String {
     }
 }
 
-/// Regular files below a folder, links not followed.
+/// Collects the regular files below a folder, not following symbolic links.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     for entry in entries {
@@ -271,7 +270,7 @@ fn is_elf(path: &Path) -> bool {
         && magic == *b"\x7fELF"
 }
 
-/// `count` of the objects, drawn by a hash of seed and path, in their order.
+/// Returns `count` of the objects, selected by a hash of seed and path, in their order.
 pub(crate) fn sample(mut objects: Vec<Object>, count: usize, seed: u64) -> Vec<Object> {
     let draw = |object: &Object| {
         let mut hasher = DefaultHasher::new();

@@ -1,9 +1,8 @@
-//! The model against real loaders, on many objects.
+//! Compares the model with real loaders, on many objects.
 //!
-//! Candidates are the dynamic programs and libraries of this machine, of lab stores
-//! and of foreign sysroots ([`candidates`]); each is started with and without
-//! `LD_LIBRARY_PATH`, predicted, and compared in sequence ([`trial`]); [`summary`]
-//! adds up and prints.
+//! The objects are the dynamic programs and libraries of this machine, of lab stores and of foreign
+//! sysroots ([`candidates`]). Each is started with and without `LD_LIBRARY_PATH`, predicted, and
+//! compared probe by probe ([`trial`]). [`summary`] counts the results and prints them.
 
 pub(crate) mod candidates;
 mod summary;
@@ -20,48 +19,48 @@ use candidates::{Place, PlaceArgs};
 use summary::Summary;
 use trial::{Trial, Verdict};
 
-/// What to compare.
+/// Options of the comparison.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// Every object, not a sample.
     #[arg(long)]
     all: bool,
-    /// How many objects of each place to take.
+    /// Number of objects of each place.
     #[arg(long, value_name = "N", default_value_t = 300)]
     sample: usize,
-    /// What the sample is drawn by: the same seed, the same objects.
+    /// Seed of the sample: the same seed selects the same objects.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     places: PlaceArgs,
-    /// Have musl's loader list a sample of this machine's objects as well.
+    /// Also run musl's loader on a sample of this machine's objects.
     #[arg(long)]
     musl: bool,
-    /// Compare with LD_DEBUG alone, not with strace.
+    /// Compare only with LD_DEBUG and not with strace.
     #[arg(long)]
     no_strace: bool,
-    /// How many differences to print in full.
+    /// Number of differences to print in full.
     #[arg(long, value_name = "K", default_value_t = 10)]
     show: usize,
-    /// How many starts at a time.
+    /// Number of concurrent starts.
     #[arg(long, value_name = "N", default_value_t = 2)]
     threads: usize,
-    /// The result as one JSON object.
+    /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-/// Compares; exit code 1 where anything differs.
+/// Compares. The exit code is 1 if anything differs.
 ///
 /// # Errors
-/// A folder cannot be read or an emulated loader does not describe itself.
+/// Returns an error if a folder cannot be read or an emulated loader does not print its facts.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let empty = tempfile::tempdir()?;
     let mut places = candidates::places(&options.places, options.musl)?;
     let mut objects = Vec::new();
     for place in &mut places {
         let found = place.objects(options)?;
-        place.learn(&found);
+        place.read_facts(&found);
         objects.push(found);
     }
     let with_strace = !options.no_strace;
@@ -72,7 +71,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .flat_map(|(place, object)| trial::of(place, object, empty.path(), with_strace))
         .collect();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let verdicts = pool.install(|| hold_all(&trials));
+    let verdicts = pool.install(|| compare_all(&trials));
     let summary = Summary::of(&trials, &verdicts);
     if options.json {
         println!("{}", serde_json::to_string_pretty(&summary.json(options.show))?);
@@ -82,14 +81,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if summary.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Every trial, with a counter on a terminal.
-fn hold_all(trials: &[Trial<'_>]) -> Vec<Verdict> {
+/// Runs all trials, with a counter on a terminal.
+fn compare_all(trials: &[Trial<'_>]) -> Vec<Verdict> {
     let done = AtomicUsize::new(0);
     let terminal = std::io::stderr().is_terminal();
     let verdicts = trials
         .par_iter()
         .map(|trial| {
-            let verdict = trial.hold();
+            let verdict = trial.compare();
             let count = done.fetch_add(1, Ordering::Relaxed) + 1;
             if terminal && (count.is_multiple_of(25) || count == trials.len()) {
                 eprint!("\r{count} of {} starts", trials.len());

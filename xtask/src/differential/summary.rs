@@ -1,4 +1,4 @@
-//! What all trials came to, by place, machine and C library.
+//! Counts the results of all trials by place, machine and C library.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ struct Counts {
     not_run: usize,
 }
 
-/// What all trials came to.
+/// The result of all trials.
 pub(super) struct Summary {
     groups: BTreeMap<(String, String), Counts>,
     wrong: Vec<(String, String)>,
@@ -47,7 +47,7 @@ impl Summary {
                     counts.unpredicted += 1;
                     format!("no prediction: {what}")
                 }
-                Some(Wrong::NoTruth(what)) => {
+                Some(Wrong::NoRecord(what)) => {
                     counts.not_run += 1;
                     format!("not run: {what}")
                 }
@@ -58,12 +58,12 @@ impl Summary {
         summary
     }
 
-    /// True where every start was predicted, run, and the same.
+    /// Returns true if every start was predicted and run, and nothing differs.
     pub(super) fn is_clean(&self) -> bool {
         self.wrong.is_empty()
     }
 
-    /// The table, then the first `show` differences in full.
+    /// Returns the table, then the first `show` differences in full.
     pub(super) fn text(&self, show: usize) -> String {
         let mut text = String::new();
         let header = ["objects", "starts", "probes", "misses", "differ", "no answer", "not run"];
@@ -90,7 +90,7 @@ impl Summary {
         text
     }
 
-    /// The same as JSON.
+    /// Returns the same as JSON.
     pub(super) fn json(&self, show: usize) -> Value {
         let group = |((place, group), c): (&(String, String), &Counts)| {
             json!({

@@ -1,4 +1,4 @@
-//! One start: the model's probes against the records of the real loader.
+//! Compares the model's probes of one start with the records of the real loader.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use bstr::{BStr, BString, ByteSlice};
 use super::candidates::{Object, Place};
 use crate::predict::Request;
 
-/// A real directory for `LD_LIBRARY_PATH`: libraries of this machine live in it.
+/// A real directory for `LD_LIBRARY_PATH`, which has libraries of this machine.
 const REAL_DIR: &str = "/usr/lib/x86_64-linux-gnu";
 
-/// One start to compare.
+/// A start to compare.
 pub(super) struct Trial<'a> {
     pub(super) place: &'a Place,
     pub(super) object: BString,
@@ -24,31 +24,31 @@ pub(super) struct Trial<'a> {
     with_strace: bool,
 }
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Debug)]
 pub(super) struct Verdict {
-    /// Release of the C library, once known.
+    /// Release of the C library, if it is known.
     pub(super) libc: String,
     /// Predicted probes.
     pub(super) probes: usize,
-    /// Predicted misses: failing opens and stats.
+    /// Predicted misses: failed opens and stats.
     pub(super) misses: usize,
-    /// What is wrong, if anything.
+    /// The error, if there is one.
     pub(super) wrong: Option<Wrong>,
 }
 
-/// Why a trial is no proof.
+/// Reason why a trial proves nothing.
 #[derive(Debug)]
 pub(super) enum Wrong {
     /// Model and loader differ.
     Differs(String),
-    /// The model gave no answer.
+    /// The model returned an error.
     NoPrediction(String),
     /// The loader could not be run.
-    NoTruth(String),
+    NoRecord(String),
 }
 
-/// The trials of one object: without and with `LD_LIBRARY_PATH`.
+/// Returns the trials of one object: without and with `LD_LIBRARY_PATH`.
 pub(super) fn of<'a>(
     place: &'a Place,
     object: &Object,
@@ -56,7 +56,7 @@ pub(super) fn of<'a>(
     with_strace: bool,
 ) -> [Trial<'a>; 2] {
     let library_path = format!("{}:/nonexistent/lib:{REAL_DIR}", empty.display());
-    let way = || {
+    let launch = || {
         let loader = object.loader.clone();
         match (object.starts, &place.loader) {
             (true, _) => Launch::Trace,
@@ -65,7 +65,7 @@ pub(super) fn of<'a>(
         }
     };
     let trial = |env: Vec<(String, String)>| {
-        let mut start = Start::new(&object.path, way());
+        let mut start = Start::new(&object.path, launch());
         for (name, value) in &env {
             start = start.env(name, value);
         }
@@ -95,13 +95,13 @@ pub(super) fn of<'a>(
 }
 
 impl Trial<'_> {
-    /// True where `LD_LIBRARY_PATH` is set.
+    /// Returns true if `LD_LIBRARY_PATH` is set.
     pub(super) fn has_library_path(&self) -> bool {
         !self.request.env.is_empty()
     }
 
-    /// Predicts, runs, compares.
-    pub(super) fn hold(&self) -> Verdict {
+    /// Predicts, runs and compares.
+    pub(super) fn compare(&self) -> Verdict {
         let mut verdict = Verdict { libc: "unknown".into(), probes: 0, misses: 0, wrong: None };
         let facts = self.place.facts_of(&self.loader);
         let prediction = match self.request.answer_on(&self.place.fs, facts) {
@@ -117,7 +117,7 @@ impl Trial<'_> {
         let cache = prediction.cache.as_deref().map(BStr::new);
         verdict.wrong = match self.difference(&prediction.probes, cache) {
             Ok(difference) => difference.map(Wrong::Differs),
-            Err(error) => Some(Wrong::NoTruth(describe(&error))),
+            Err(error) => Some(Wrong::NoRecord(describe(&error))),
         };
         verdict
     }

@@ -1,6 +1,6 @@
-//! The finished bytes held against the original, without any other program: what was
-//! asked stands there, the old segments are the same in memory but for what the edit owns,
-//! a second edit changes nothing, and the way back is exact.
+//! Compares an edited image with the original, without any other program: it has the requested
+//! values, the old segments are the same in memory except for the parts that an edit owns, a second
+//! edit changes nothing, and undoing is exact.
 
 use std::ops::Range;
 
@@ -12,9 +12,9 @@ use object::{Endianness, pod};
 
 use super::kinds::{Kind, missing};
 
-/// Why there is no good image.
-pub(super) enum Trouble {
-    /// The editor refused; the file is as it was.
+/// Reason why there is no correct image.
+pub(super) enum Failure {
+    /// The editor refused; the file is unchanged.
     Refused(String),
     /// A rule is broken.
     Wrong(&'static str, String),
@@ -23,23 +23,23 @@ pub(super) enum Trouble {
 /// An edited image.
 pub(super) struct Done {
     pub(super) image: Vec<u8>,
-    /// The program header table had to move: the tools that rewrite files break it.
+    /// True if the program header table had to move: tools that rewrite files break it.
     pub(super) table_moved: bool,
 }
 
-/// The edited image; `None` where there was nothing to change.
-pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Option<Done>, Trouble> {
+/// Returns the edited image, or `None` if there was nothing to change.
+pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Option<Done>, Failure> {
     let (patch, warnings) = match edit(original, &kind.edits) {
         Ok(edited) => (edited.patch, edited.warnings),
         Err(RewriteError::Invariant(rule)) => return Err(wrong("invariant", rule)),
-        Err(error) => return Err(Trouble::Refused(variant(&error))),
+        Err(error) => return Err(Failure::Refused(variant(&error))),
     };
     let Some(patch) = patch else { return Ok(None) };
     let image = patch.applied_to(original);
     let image = image.as_slice();
     let view = elf::parse(image).map_err(|error| wrong("parses", error))?;
     if let Some(what) = missing(&view, &kind.edits) {
-        return Err(wrong("says what was asked", what));
+        return Err(wrong("has the requested values", what));
     }
     match state(image) {
         Ok(State::Edited { original_length }) if original_length == original.len() as u64 => {}
@@ -58,15 +58,15 @@ pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Option<Done>, Troub
     Ok(Some(Done { image: image.to_vec(), table_moved }))
 }
 
-fn wrong(rule: &'static str, what: impl ToString) -> Trouble {
-    Trouble::Wrong(rule, what.to_string())
+fn wrong(rule: &'static str, what: impl ToString) -> Failure {
+    Failure::Wrong(rule, what.to_string())
 }
 
 fn short(text: &str) -> String {
     text.chars().take(200).collect()
 }
 
-/// A refusal without what differs from file to file.
+/// Returns a refusal without the parts that differ from file to file.
 fn variant(error: &RewriteError) -> String {
     match error {
         RewriteError::Payload { .. } => "something is appended to the ELF file".to_owned(),
@@ -86,7 +86,7 @@ struct Load {
 
 struct Table {
     loads: Vec<Load>,
-    /// Header, program headers, dynamic section.
+    /// The header, the program headers and the dynamic section.
     owned: Vec<Range<u64>>,
 }
 
@@ -119,14 +119,14 @@ fn read<Elf: FileHeader<Endian = Endianness>>(image: &[u8]) -> Option<Table> {
     Some(Table { loads, owned })
 }
 
-/// Every old segment is there as it was, and inside the file nothing changed but the
-/// header, the program headers, the dynamic section and numbers of four bytes: the file
-/// names of needed versions, the type of a void note.
+/// Checks that every old segment is unchanged. Inside the file only the header, the program
+/// headers, the dynamic section and numbers of four bytes may change: the file names of needed
+/// versions, and the type of a void note.
 fn same_memory(
     original: &[u8],
     image: &[u8],
     writes: &[becalm_core::patch::Write],
-) -> Result<(), Trouble> {
+) -> Result<(), Failure> {
     let (Some(old), Some(new)) = (table(original), table(image)) else {
         return Err(wrong("memory", "the headers cannot be read"));
     };

@@ -1,25 +1,25 @@
-//! `gdb` on an edited program beside the original: a breakpoint in the C library is hit, the
-//! same libraries are told, and the caller lies in the same section of the program, so that
-//! its load address was found through its program headers.
+//! Runs `gdb` on an edited program and on the original: a breakpoint in the C library is hit, the
+//! libraries are the same, and the caller is in the same section of the program. So gdb found the
+//! load address through the program headers.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The last step before a program's `main`, in every glibc.
+/// The last function before a program's `main`, in every glibc.
 const PLACE: &str = "__libc_start_main";
 
-/// What gdb tells of one start.
+/// The state of one start in gdb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stop {
-    /// The section of the program from which the place was called.
+    /// The section of the program that called the function.
     caller: String,
     /// The libraries that gdb found in the process.
     libraries: BTreeSet<String>,
 }
 
-/// Starts a program up to the breakpoint, `main` excluded; `None` where gdb does not get there.
+/// Starts a program up to the breakpoint, before `main`. Returns `None` if gdb does not reach it.
 pub(super) fn stop(program: &Path) -> Option<Stop> {
     let mut command = Command::new("gdb");
     command.args(["-nx", "-batch", "-ex", "set startup-with-shell off"]);
@@ -46,7 +46,7 @@ fn read(text: &str) -> Option<Stop> {
     Some(Stop { caller, libraries: libraries.map(str::to_owned).collect() })
 }
 
-/// A line of `info files`: `0x1000 - 0x2000 is .text`.
+/// Parses a line of `info files`: `0x1000 - 0x2000 is .text`.
 fn section(line: &str) -> Option<(Range<u64>, &str)> {
     let (range, name) = line.split_once(" is ")?;
     let (start, end) = range.split_once(" - ")?;

@@ -1,4 +1,4 @@
-//! The ELF files of the places asked for, each once, whatever its links.
+//! Finds the ELF files of the given places, each once.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,17 +11,17 @@ use becalm_core::elf::{self, ET_DYN, ET_EXEC};
 
 use super::Options;
 
-/// One file to edit.
+/// A file to edit.
 #[derive(Clone, Debug)]
 pub(super) struct File {
     pub(super) path: PathBuf,
     /// Class, byte order and machine.
     pub(super) machine: String,
-    /// The foreign root it lies in.
+    /// The foreign root that it belongs to.
     pub(super) root: Option<PathBuf>,
 }
 
-/// All files that the options name, in order of their paths.
+/// Returns all files of the options, ordered by path.
 pub(super) fn find(options: &Options) -> Result<Vec<File>> {
     let mut found = Found::default();
     if options.usr {

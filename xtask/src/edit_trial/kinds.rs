@@ -1,4 +1,4 @@
-//! The kinds of edit that each file is tried with.
+//! The kinds of edit for each file.
 
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::elf;
@@ -6,15 +6,15 @@ use bstr::{BString, ByteSlice};
 
 use super::tools::Bench;
 
-/// A name and the edits.
+/// A name and its edits.
 pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) edits: Vec<Edit>,
-    /// The loader is to load what it loaded before; else this much more or less is fine.
+    /// True if the loader must load the same objects as before; false if the objects may differ.
     pub(super) same_set: bool,
 }
 
-/// The kinds that make sense for a file. With a bench, a needed string is replaced by the
+/// Returns the kinds that are possible for a file. With a bench, a needed string is replaced by the
 /// path that the loader found for it.
 pub(super) fn of(original: &[u8], bench: Option<&Bench>) -> Vec<Kind> {
     let kind = |name, edits| Kind { name, edits, same_set: true };
@@ -34,7 +34,7 @@ pub(super) fn of(original: &[u8], bench: Option<&Bench>) -> Vec<Kind> {
     let replace: Vec<Edit> = view
         .needed()
         .filter(|name| !name.is_empty() && !name.contains(&b'/'))
-        // Under another name the loader would load itself once more.
+        // Under another name the loader would load itself again.
         .filter(|name| !name.starts_with(b"ld-linux") && !name.starts_with(b"ld."))
         .filter(|name| !name.starts_with(b"ld64."))
         .map(|name| Edit::ReplaceNeeded { from: name.to_owned(), to: path_of(name, bench) })
@@ -78,7 +78,7 @@ fn path_of(name: &[u8], bench: Option<&Bench>) -> BString {
     })
 }
 
-/// A descriptor as a carrier would write it.
+/// Returns a note's descriptor as the note strategy writes it.
 fn descriptor() -> Vec<u8> {
     let mut bytes = Vec::new();
     for index in 0..12 {
@@ -89,11 +89,11 @@ fn descriptor() -> Vec<u8> {
     bytes
 }
 
-/// What the edited file has to say of the edits: the first that it does not.
+/// Returns the first edit whose result the edited file does not have.
 pub(super) fn missing(view: &elf::ObjectView, edits: &[Edit]) -> Option<String> {
     let dynamic = view.dynamic.as_ref();
     edits.iter().find_map(|edit| {
-        let held = match edit {
+        let has_result = match edit {
             Edit::ResolutionNote(note) => view.notes.resolution == *note,
             Edit::RunPath { kind, value } => dynamic.is_some_and(|dynamic| match kind {
                 RunPathKind::Rpath => dynamic.rpath == *value && dynamic.runpath.is_none(),
@@ -110,6 +110,6 @@ pub(super) fn missing(view: &elf::ObjectView, edits: &[Edit]) -> Option<String> 
             Edit::Interpreter(path) => view.interpreter.as_ref() == Some(path),
             Edit::Soname(name) => dynamic.is_some_and(|it| it.soname.as_ref() == Some(name)),
         };
-        (!held).then(|| format!("{edit:?}"))
+        (!has_result).then(|| format!("{edit:?}"))
     })
 }

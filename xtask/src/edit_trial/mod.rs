@@ -1,9 +1,9 @@
-//! `becalm-rewrite` on many real files: every kind of edit on a copy of each ELF file of
-//! this machine, of lab stores and of foreign roots, held against the original.
+//! Tries `becalm-rewrite` on many real files: every kind of edit on a copy of each ELF file of this
+//! machine, of lab stores and of foreign roots, compared with the original.
 //!
-//! [`files`] finds the files, [`kinds`] says what is edited, [`check`] holds the bytes
-//! against the original, [`tools`] asks `readelf`, the loader, `strip` and their like,
-//! [`debugger`] asks `gdb`, [`run`] starts whole programs, [`tally`] counts and prints.
+//! [`files`] finds the files, [`kinds`] has the edits, [`check`] compares the bytes with the
+//! original, [`tools`] runs `readelf`, the loader, `strip` and others, [`debugger`] runs `gdb`,
+//! [`run`] starts whole programs, and [`tally`] counts and prints.
 
 mod check;
 mod debugger;
@@ -24,7 +24,7 @@ use rayon::prelude::*;
 use files::File;
 use tally::Tally;
 
-/// What to edit.
+/// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// Every ELF file under /usr.
@@ -33,41 +33,40 @@ pub struct Options {
     /// Every ELF file of a lab store.
     #[arg(long, value_name = "DIR")]
     store: Vec<PathBuf>,
-    /// Every ELF file of the foreign roots in a folder, loaded by the emulator where there
-    /// is one.
+    /// Every ELF file of the foreign roots in a folder, loaded by the emulator if there is one.
     #[arg(long, value_name = "DIR")]
     sysroots: Vec<PathBuf>,
-    /// Take N files of all, spread evenly.
+    /// Use only N files, spread evenly.
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// Ask the slow tools (strip, objcopy, eu-elflint, gdb, all of
-    /// readelf, …) about every Kth file; 0 never.
+    /// Run the slow tools (strip, objcopy, eu-elflint, gdb, all of readelf, …) on every Kth file; 0
+    /// for none.
     #[arg(long, value_name = "K", default_value_t = 10)]
     tools_every: usize,
-    /// Only edits, states and undoing: no other program is asked.
+    /// Only edits, states and undoing: run no other program.
     #[arg(long)]
     bytes_only: bool,
     /// Also start N programs of /usr/bin from edited copies.
     #[arg(long, value_name = "N", default_value_t = 0)]
     programs: usize,
-    /// How many files at a time.
+    /// Number of files at a time.
     #[arg(long, value_name = "N", default_value_t = 2)]
     threads: usize,
-    /// How many failures to print.
+    /// Number of failures to print.
     #[arg(long, value_name = "K", default_value_t = 60)]
     show: usize,
 }
 
-/// Edits, checks, prints; exit code 1 where anything failed.
+/// Edits, checks and prints. The exit code is 1 if anything failed.
 ///
 /// # Errors
-/// A folder cannot be read or the scratch folder not be made.
+/// Returns an error if a folder cannot be read or the scratch folder cannot be created.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let scratch = tempfile::Builder::new().prefix("edit-trial").tempdir()?;
     let files = files::find(options)?;
     println!("{} files", files.len());
     if !options.bytes_only {
-        say_absent()?;
+        report_absent()?;
     }
     let tally = Mutex::new(Tally::default());
     let done = AtomicUsize::new(0);
@@ -79,7 +78,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             if let Err(error) = one(options, index, file, &dir, &mut mine) {
                 mine.failure(file, "-", "harness", &format!("{error:#}"));
             }
-            // What is left lies in the scratch folder, which goes at the end.
+            // The scratch folder is removed at the end, so a failure here does not matter.
             let _ = std::fs::remove_dir_all(&dir);
             tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(mine);
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
@@ -96,16 +95,16 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if tally.failures() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Says which tools cannot be asked; with `BECALM_REQUIRE_ALL=1` that is a failure.
-fn say_absent() -> Result<()> {
+/// Prints which tools are not installed. Fails if `BECALM_REQUIRE_ALL` is 1.
+fn report_absent() -> Result<()> {
     let absent = tools::absent();
     let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|it| it == "1");
     ensure!(absent.is_empty() || !required, "not installed: {}", absent.join(", "));
-    absent.iter().for_each(|tool| println!("not installed, not asked: {tool}"));
+    absent.iter().for_each(|tool| println!("not installed, not run: {tool}"));
     Ok(())
 }
 
-/// One file with every kind of edit.
+/// Tries every kind of edit on one file.
 fn one(
     options: &Options,
     index: usize,
@@ -127,11 +126,11 @@ fn one(
                 tally.nothing(file, kind.name);
                 continue;
             }
-            Err(check::Trouble::Refused(reason)) => {
+            Err(check::Failure::Refused(reason)) => {
                 tally.refused(file, kind.name, &reason);
                 continue;
             }
-            Err(check::Trouble::Wrong(rule, what)) => {
+            Err(check::Failure::Wrong(rule, what)) => {
                 tally.failure(file, kind.name, rule, &what);
                 continue;
             }
@@ -144,7 +143,7 @@ fn one(
         }
     }
     if let Some(bench) = bench {
-        tally.asked(bench.asked);
+        tally.runs(bench.runs);
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Whole programs started from edited copies: the same output and the same exit code as
-//! from an unedited copy.
+//! Starts whole programs from edited copies: output and exit code must be those of an unedited
+//! copy.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,9 +21,10 @@ const NEVER: [&str; 12] = [
     "shutdown", "reboot", "halt", "poweroff", "init", "telinit", "sulogin", "vlock", "kill",
     "killall", "pkill", "yes",
 ];
-/// How long a program may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a program whose words differ is asked again unedited: some say one of two things.
+/// Time limit of a program.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
+/// Maximum number of unedited starts if a program's output differs: some programs have one of two
+/// outputs.
 const ATTEMPTS: usize = 20;
 /// The user nobody.
 const NOBODY: u32 = 65534;
@@ -63,7 +64,7 @@ pub(super) fn programs(count: usize, scratch: &Path, tally: &mut Tally) -> Resul
     Ok(())
 }
 
-/// What differs; `None` where the program says something else each time.
+/// Returns the difference, or `None` if the program's output varies by itself.
 fn differs(
     folder: &Path,
     name: &str,
@@ -75,7 +76,7 @@ fn differs(
     if control.is_none() || said(&path, original, argument)? != control {
         return Ok(None);
     }
-    // Behind the run path that it has, which it may need.
+    // The new run path follows the existing one, which the program may need.
     let dynamic = elf::parse(original).ok().and_then(|view| view.dynamic).unwrap_or_default();
     let old = dynamic.runpath.or(dynamic.rpath).unwrap_or_default();
     let value = Some(format!("{old}:/becalm/trial/run/path").into());
@@ -97,9 +98,9 @@ fn differs(
     Ok(Some(None))
 }
 
-/// Runs an image from one and the same path; `None` where it does not end.
+/// Runs an image, always from the same path. Returns `None` if it does not end.
 fn said(path: &Path, image: &[u8], argument: &str) -> Result<Option<Said>> {
-    // A new inode each time: the one before may still be running.
+    // The previous process may still execute the old file, so the new one gets a new inode.
     let _ = fs::remove_file(path);
     fs::write(path, image)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
@@ -113,7 +114,7 @@ fn said(path: &Path, image: &[u8], argument: &str) -> Result<Option<Said>> {
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let out = std::thread::spawn(move || drain(out));
     let err = std::thread::spawn(move || drain(err));
-    let Some(status) = status_within(&mut child, PATIENCE)? else { return Ok(None) };
+    let Some(status) = status_within(&mut child, TIME_LIMIT)? else { return Ok(None) };
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
     Ok(Some(Said { code: status.code(), out, err }))
 }
@@ -126,7 +127,7 @@ fn is_root() -> bool {
 fn drain(stream: Option<impl std::io::Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut stream) = stream {
-        // A stream that breaks off leaves what was read.
+        // If a stream breaks, the output before that is enough.
         let _ = stream.read_to_end(&mut bytes);
     }
     bytes

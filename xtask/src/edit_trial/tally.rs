@@ -1,10 +1,10 @@
-//! Counts: files, edits, refusals with their reasons, failures by edit and machine.
+//! Counts files, edits, refusals with their reasons, and failures by edit and machine.
 
 use std::collections::BTreeMap;
 
 use super::files::File;
 
-/// What came of the trial so far.
+/// The results of the trial so far.
 #[derive(Default)]
 pub(super) struct Tally {
     /// Edits tried, by machine.
@@ -16,17 +16,17 @@ pub(super) struct Tally {
     failures: Vec<String>,
     added: Vec<usize>,
     programs: usize,
-    /// Edited files that each tool was asked about.
-    asked: BTreeMap<&'static str, usize>,
+    /// Number of edited files on which each tool was run.
+    runs: BTreeMap<&'static str, usize>,
 }
 
 #[derive(Default)]
 struct Counts {
     tried: usize,
-    /// The file said already what was asked.
+    /// The file had the requested values already.
     nothing: usize,
     refused: usize,
-    /// The program header table had to leave its place.
+    /// The program header table had to move.
     moved: usize,
     failed: usize,
 }
@@ -61,15 +61,15 @@ impl Tally {
         self.failures.push(format!("{} {kind}: {rule}: {what}", file.path.display()));
     }
 
-    /// Bytes by which an edited file grew, and whether its table moved.
+    /// Counts the bytes by which an edited file grew, and if its table moved.
     pub(super) fn added(&mut self, file: &File, kind: &str, bytes: usize, table_moved: bool) {
         self.added.push(bytes);
         self.count(file, kind, |counts| counts.moved += usize::from(table_moved));
     }
 
-    pub(super) fn asked(&mut self, asked: BTreeMap<&'static str, usize>) {
-        for (tool, count) in asked {
-            *self.asked.entry(tool).or_default() += count;
+    pub(super) fn runs(&mut self, runs: BTreeMap<&'static str, usize>) {
+        for (tool, count) in runs {
+            *self.runs.entry(tool).or_default() += count;
         }
     }
 
@@ -98,7 +98,7 @@ impl Tally {
         }
         self.failures.extend(other.failures);
         self.added.extend(other.added);
-        self.asked(other.asked);
+        self.runs(other.runs);
     }
 
     pub(super) fn failures(&self) -> usize {
@@ -132,8 +132,8 @@ impl Tally {
         {
             println!("bytes added: median {middle}, most {most}");
         }
-        for (tool, count) in &self.asked {
-            println!("asked of edited files: {tool:<12}{count:>8}");
+        for (tool, count) in &self.runs {
+            println!("runs on edited files: {tool:<12}{count:>8}");
         }
         println!("programs run: {}", self.programs);
         self.failures.sort();

@@ -1,5 +1,5 @@
-//! Other programs' view of an edited file beside their view of the original: `readelf`,
-//! the loader, and what takes files apart and puts them together again.
+//! Compares other programs' output for an edited file with their output for the original:
+//! `readelf`, the loader, and tools that rewrite files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,10 +18,10 @@ use super::files::File;
 use super::kinds::{Kind, missing};
 use crate::root;
 
-/// A broken rule and what was seen.
+/// A broken rule and the evidence.
 pub(super) type Complaint = (&'static str, String);
 
-/// What rewrites files; all are called as `tool arguments… input output`.
+/// Tools that rewrite files; all are called as `tool arguments… input output`.
 const REWRITERS: [(&str, &[&str]); 4] = [
     ("strip", &["strip", "-o", "OUT", "IN"]),
     ("objcopy", &["objcopy", "IN", "OUT"]),
@@ -29,19 +29,19 @@ const REWRITERS: [(&str, &[&str]); 4] = [
     ("llvm-strip", &["llvm-strip", "-o", "OUT", "IN"]),
 ];
 
-/// The original, and all that was said of it.
+/// The original and the output of all tools for it.
 pub(super) struct Bench {
     dir: PathBuf,
     name: PathBuf,
     loader: Option<Loader>,
     warnings: BTreeSet<String>,
-    /// What the loader lists for the original; `None` where it cannot be asked.
+    /// The objects that the loader lists for the original; `None` if it cannot be run.
     listed: Option<Listing>,
-    /// What gdb tells of the original, where it runs here and is to be asked.
+    /// The state of the original in gdb, if gdb runs here and is requested.
     stop: Option<Stop>,
     slow: bool,
-    /// How often each tool was asked about an edited file.
-    pub(super) asked: BTreeMap<&'static str, usize>,
+    /// Number of edited files on which each tool was run.
+    pub(super) runs: BTreeMap<&'static str, usize>,
 }
 
 /// A loader that can be run here.
@@ -51,7 +51,7 @@ struct Loader {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Listing {
-    /// Paths that are loaded; names that are not found.
+    /// Loaded paths, and names that were not found.
     objects: BTreeSet<String>,
     by_name: Vec<(String, String)>,
     crashed: bool,
@@ -68,7 +68,7 @@ impl Bench {
             listed: None,
             stop: None,
             slow,
-            asked: BTreeMap::new(),
+            runs: BTreeMap::new(),
         };
         let control = bench.put("control", original)?;
         bench.warnings = warnings(&control, slow)?;
@@ -89,7 +89,7 @@ impl Bench {
         Ok(path)
     }
 
-    /// Where the loader found a needed string of the original.
+    /// Returns the path at which the loader found a needed string of the original.
     pub(super) fn path_of(&self, name: &[u8]) -> Option<BString> {
         let listed = self.listed.as_ref()?;
         let (_, path) = listed.by_name.iter().find(|(it, _)| it.as_bytes() == name)?;
@@ -104,7 +104,7 @@ impl Bench {
         Ok(Some(Listing::read(&output, path.parent().unwrap_or(Path::new("/")))))
     }
 
-    /// Everything that is said of the edited file and was not said of the original.
+    /// Returns all complaints about the edited file that the original does not have.
     pub(super) fn complaints(&mut self, done: &Done, kind: &Kind) -> Result<Vec<Complaint>> {
         let edited = self.put("edited", &done.image)?;
         let mut found = Vec::new();
@@ -118,7 +118,8 @@ impl Bench {
             if !done.table_moved {
                 self.rewriters(&edited, kind, &mut found)?;
             }
-            // It asks every version's file to be a needed one, which a removal ends.
+            // eu-elflint requires that the file of every version is needed, which this edit
+            // removes.
             if kind.name != "remove-needed" {
                 found.extend(self.lint(&edited)?.map(|what| ("eu-elflint", what)));
             }
@@ -127,12 +128,12 @@ impl Bench {
     }
 
     fn count(&mut self, tool: &'static str) {
-        *self.asked.entry(tool).or_default() += 1;
+        *self.runs.entry(tool).or_default() += 1;
     }
 
-    /// What gdb tells otherwise than of the original.
+    /// Returns how gdb's state differs from that of the original.
     fn debugged(&mut self, edited: &Path, kind: &Kind) -> Option<String> {
-        // The kernel does not find the interpreter by the path that the trial gives it.
+        // gdb passes a path to the loader at which the kernel does not find the interpreter.
         let before = self.stop.clone().filter(|_| kind.same_set && kind.name != "interpreter")?;
         self.count("gdb");
         match debugger::stop(edited) {
@@ -162,7 +163,7 @@ impl Bench {
         )))
     }
 
-    /// The edited file after each tool still loads and says what was asked.
+    /// Checks that the edited file still loads and has the requested values after each tool.
     fn rewriters(&mut self, edited: &Path, kind: &Kind, found: &mut Vec<Complaint>) -> Result<()> {
         let control = self.dir.join("control").join(&self.name);
         for (tool, words) in REWRITERS {
@@ -170,7 +171,7 @@ impl Bench {
             fs::create_dir_all(&folder)?;
             let out = folder.join(&self.name);
             let run = |input: &Path| {
-                // Where the tool fails nothing may be left of its run before.
+                // If the tool fails, the output of the previous run must not be left.
                 let _ = fs::remove_file(&out);
                 let mut command = Command::new(words[0]);
                 command.args(words[1..].iter().map(|word| match *word {
@@ -220,9 +221,9 @@ impl Bench {
         };
         let before = lines(&control)?;
         self.count("eu-elflint");
-        // It knows no note of that owner, and takes DT_AUDIT for an address. Of libX11 and libbpf
-        // it says that a relocation changes our segment (elfutils 0.188), though the relocations
-        // are those of the original, and our segment lies behind all that they can reach.
+        // eu-elflint does not know a note of that owner, and expects an address in DT_AUDIT. For
+        // libX11 and libbpf it reports that a relocation changes the new segment (elfutils 0.188),
+        // but the relocations are those of the original, and none of them reaches that segment.
         let known = [
             "No errors",
             "owner name 'NixOS'",
@@ -234,18 +235,18 @@ impl Bench {
     }
 }
 
-/// True for a line of the loader's list that names a file: what the kernel maps has an
-/// address alone there, or a name that says so.
+/// Returns true for a line of the loader's list that names a file. An object that the kernel maps
+/// has only an address there, or a name that shows it.
 fn is_object(line: &str) -> bool {
     !line.contains("vdso") && !line.starts_with("(0x")
 }
 
-/// A complaint without the number of the dynamic entry or program header that it is about,
-/// which an edit shifts.
+/// Returns a complaint without the index of its dynamic entry or program header, which an edit
+/// shifts.
 fn without_number(line: &str) -> String {
     let mut words = line.to_owned();
-    for mark in ["entry ", "phdr["] {
-        if let Some(at) = words.find(mark).map(|at| at + mark.len()) {
+    for prefix in ["entry ", "phdr["] {
+        if let Some(at) = words.find(prefix).map(|at| at + prefix.len()) {
             let digits = words[at..].bytes().take_while(u8::is_ascii_digit).count();
             words.replace_range(at..at + digits, "");
         }
@@ -253,7 +254,7 @@ fn without_number(line: &str) -> String {
     words
 }
 
-/// Of the tools that are asked, those that this machine does not have.
+/// Returns the tools that are not installed on this machine.
 pub(super) fn absent() -> Vec<&'static str> {
     let names = REWRITERS.iter().map(|(name, _)| *name).chain(["readelf", "eu-elflint", "gdb"]);
     names.filter(|name| quiet(Command::new(name).arg("--version")).is_err()).collect()
@@ -269,8 +270,8 @@ fn last_line(output: &Output) -> String {
     text.lines().last().unwrap_or("failed").to_owned()
 }
 
-/// What `readelf` warns of, the file's own name left out. Relocations and symbols, which no
-/// edit touches and which take it ten times as long as the rest, are asked for with `slow`.
+/// Returns the warnings of `readelf` without the file's own name. With `slow` it also reads
+/// relocations and symbols, which no edit changes and which take ten times as long as the rest.
 fn warnings(path: &Path, slow: bool) -> Result<BTreeSet<String>> {
     let mut command = Command::new("readelf");
     command
@@ -291,7 +292,7 @@ impl Listing {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let folder = folder.display().to_string();
         let mut listing = Self { crashed: output.status.signal().is_some(), ..Self::default() };
-        // A shell-like code is what an emulator leaves of a signal.
+        // An exit code above 128 is how an emulator reports a signal.
         listing.crashed |= output.status.code().is_some_and(|code| code > 128);
         for line in text.lines().map(str::trim).filter(|line| is_object(line)) {
             let line = line.split(" (0x").next().unwrap_or_default().replace(&folder, "DIR");
@@ -309,8 +310,8 @@ impl Listing {
 }
 
 impl Loader {
-    /// The loader of the file's machine: the one it names, or that of its root, under the
-    /// emulator where the machine is another.
+    /// Finds the loader of the file's machine: the one that it names, or that of its root, under
+    /// the emulator if the machine is another one.
     fn find(file: &File, original: &[u8]) -> Option<Self> {
         let view = elf::parse(original).ok().filter(|view| view.dynamic.is_some())?;
         let machine = view.ident.machine_name();
@@ -335,7 +336,7 @@ impl Loader {
     }
 }
 
-/// The nearest folder above a file that has a loader of its kind.
+/// Returns the nearest folder above a file that has a loader of the same kind.
 fn loader_above(path: &Path, top: &Path, ident: &elf::Ident) -> Option<(PathBuf, PathBuf)> {
     for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(top)) {
         for lib in ["lib", "lib64", "lib32", "libx32", "libo32"] {

@@ -1,8 +1,8 @@
-//! `cargo xtask environment-trial`: starts in random environments, compared with the model.
+//! `cargo xtask environment-trial`: compares starts in random environments with the model.
 //!
-//! [`scene`] makes a tree of libraries and of what is no library; [`random`] draws starts in
-//! it: run paths, needed strings, `LD_LIBRARY_PATH`, `LD_PRELOAD`, the current directory and
-//! the user. Each start is predicted, and recorded by `strace` and by `LD_DEBUG`.
+//! [`scene`] makes a tree of libraries and of other files that a search may meet. [`random`] draws
+//! starts: run paths, needed strings, `LD_LIBRARY_PATH`, `LD_PRELOAD`, the current directory and
+//! the user. Each start is predicted, and recorded with `strace` and `LD_DEBUG`.
 
 mod random;
 mod scene;
@@ -22,67 +22,69 @@ use self::scene::Scene;
 use crate::case::Predictor;
 use crate::predict::Request;
 
-/// What to start.
+/// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// How many starts.
+    /// Number of starts.
     #[arg(long, value_name = "N", default_value_t = 200)]
     starts: u64,
-    /// What they are drawn by: the same seed and number give the same start.
+    /// Seed of the starts: the same seed and number give the same start.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// The number of the first start.
+    /// Number of the first start.
     #[arg(long, value_name = "N", default_value_t = 0)]
     first: u64,
-    /// How many differences to print in full.
+    /// Number of differences to print in full.
     #[arg(long, value_name = "K", default_value_t = 5)]
     show: usize,
-    /// How many starts at a time.
+    /// Number of concurrent starts.
     #[arg(long, value_name = "N", default_value_t = 2)]
     threads: usize,
 }
 
-/// A start whose record is not the prediction.
+/// A start whose record differs from the prediction.
 struct Differs {
     random: Random,
     what: String,
 }
 
-/// What came of one start.
-struct Held {
+/// The result of one start.
+struct Compared {
     probes: usize,
     as_nobody: bool,
     differs: Option<Differs>,
 }
 
-/// Starts and compares; exit code 1 if anything differs.
+/// Starts and compares. The exit code is 1 if anything differs.
 ///
 /// # Errors
-/// The tree cannot be made, for want of a C compiler among others, or a start not be run.
+/// Returns an error if the tree cannot be made (without a C compiler, for example) or a start
+/// cannot be run.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let scene = Scene::new()?;
     let predictor = Predictor::new(&std::env::current_exe()?)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let numbers = options.first..options.first + options.starts;
-    let one = |number| hold(&scene, &predictor.path(), Random::draw(options.seed, number));
-    let held: Vec<Held> =
+    let one = |number| compare(&scene, &predictor.path(), Random::draw(options.seed, number));
+    let compared: Vec<Compared> =
         pool.install(|| numbers.into_par_iter().map(one).collect::<Result<_>>())?;
-    let differing: Vec<&Differs> = held.iter().filter_map(|held| held.differs.as_ref()).collect();
+    let differing: Vec<&Differs> =
+        compared.iter().filter_map(|compared| compared.differs.as_ref()).collect();
     for differs in differing.iter().take(options.show) {
         println!("{differs}");
     }
-    let probes: usize = held.iter().map(|held| held.probes).sum();
-    let as_nobody = held.iter().filter(|held| held.as_nobody).count();
+    let probes: usize = compared.iter().map(|compared| compared.probes).sum();
+    let as_nobody = compared.iter().filter(|compared| compared.as_nobody).count();
     println!(
         "{} starts in random environments, {as_nobody} of them as nobody, {probes} probes: {} differ",
-        held.len(),
+        compared.len(),
         differing.len()
     );
     Ok(if differing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Predicts one start, runs it twice and compares.
-fn hold(scene: &Scene, xtask: &Path, random: Random) -> Result<Held> {
+fn compare(scene: &Scene, xtask: &Path, random: Random) -> Result<Compared> {
     let mut start = Start::new(scene.program(&random)?, Launch::Trace);
     for (name, value) in &random.env {
         start = start.env(name, scene.expand(value));
@@ -98,10 +100,10 @@ fn hold(scene: &Scene, xtask: &Path, random: Random) -> Result<Held> {
         .with_context(|| format!("start {} of seed {}", random.number, random.seed))?;
     std::fs::remove_file(&start.object)?;
     let (probes, as_nobody) = (what.0, start.user.is_some());
-    Ok(Held { probes, as_nobody, differs: what.1.map(|what| Differs { random, what }) })
+    Ok(Compared { probes, as_nobody, differs: what.1.map(|what| Differs { random, what }) })
 }
 
-/// The number of predicted probes, and the first difference.
+/// Returns the number of predicted probes and the first difference.
 fn difference(start: &Start, request: &Request, xtask: &Path) -> Result<(usize, Option<String>)> {
     let predicted = match request.ask(xtask, start.dir.as_deref(), start.user.as_ref()) {
         Ok(prediction) => prediction.probes,
@@ -114,7 +116,7 @@ fn difference(start: &Start, request: &Request, xtask: &Path) -> Result<(usize, 
         return Ok((predicted.len(), of_kernel));
     }
     let said = ld_debug(start)?;
-    // A loader that gives up lists nothing, so that its record does not say which tries failed.
+    // After a fatal error the loader lists nothing, so its log does not show which attempts failed.
     let of_loader = match said.fatal {
         None => with_ld_debug(&predicted, &said.probes),
         Some(_) => None,

@@ -1,4 +1,4 @@
-//! Random starts. In strings, `{out}` is the directory of the scene.
+//! Draws random starts. In strings, `{out}` is the directory of the scene.
 
 use becalm_core::edit::RunPathKind;
 
@@ -51,7 +51,7 @@ const ELEMENTS: &[&str] = &[
     "/dev/null",
 ];
 
-/// Elements of `LD_PRELOAD`, and further needed strings.
+/// Elements of `LD_PRELOAD`, and additional needed strings.
 const OBJECTS: &[&str] = &[
     "libone.so",
     "libtwo.so",
@@ -73,24 +73,24 @@ const OBJECTS: &[&str] = &[
 /// Current directories that every user may enter.
 const DIRS: &[&str] = &["", "a", "b", "empty", "searchable"];
 
-/// One start.
+/// A start.
 #[derive(Clone, Debug)]
 pub(super) struct Random {
     pub(super) seed: u64,
     pub(super) number: u64,
-    /// `None` leaves the program without a run path.
+    /// The program's run path; `None` for none.
     pub(super) run_path: Option<String>,
     pub(super) run_path_kind: RunPathKind,
-    /// Names the program needs before its own.
+    /// Needed strings before the program's own.
     pub(super) needed: Vec<String>,
     pub(super) env: Vec<(String, String)>,
-    /// The current directory, inside the scene.
+    /// The current directory, relative to the scene.
     pub(super) dir: &'static str,
     pub(super) as_nobody: bool,
 }
 
 impl Random {
-    /// The start of that number.
+    /// Returns the start with this number.
     pub(super) fn draw(seed: u64, number: u64) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number << 20);
         let run_path = dice.once_in(4).then(|| dice.list(ELEMENTS, 5, ":"));
@@ -117,7 +117,7 @@ impl Random {
     }
 }
 
-/// Random numbers (`splitmix64`).
+/// A pseudo-random sequence (`splitmix64`).
 struct Dice(u64);
 
 impl Dice {
@@ -141,7 +141,7 @@ impl Dice {
         of[self.below(of.len() as u64) as usize]
     }
 
-    /// One to `most` elements, joined.
+    /// Returns one to `most` elements, joined.
     fn list(&mut self, of: &[&'static str], most: u64, separator: &str) -> String {
         let count = 1 + self.below(most);
         (0..count).map(|_| self.one(of)).collect::<Vec<_>>().join(separator)

@@ -1,4 +1,4 @@
-//! The tree in which programs are started: libraries, and what a search may meet instead.
+//! Makes the tree in which programs are started: libraries, and other files that a search may meet.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::random::Random;
 
-/// The tree, removed with the value.
+/// The tree, which is removed when it is dropped.
 pub(super) struct Scene {
     out: TempDir,
     program: Vec<u8>,
@@ -24,7 +24,7 @@ impl Scene {
     /// Makes the tree.
     ///
     /// # Errors
-    /// There is no C compiler, or the tree cannot be written.
+    /// Returns an error if there is no C compiler or the tree cannot be written.
     pub(super) fn new() -> Result<Self> {
         let out = tempfile::tempdir()?;
         mode(out.path(), 0o755)?;
@@ -69,20 +69,20 @@ impl Scene {
         Ok(Self { out, program, is_root })
     }
 
-    /// A path in the tree.
+    /// Returns a path in the tree.
     pub(super) fn at(&self, name: &str) -> PathBuf {
         self.out.path().join(name)
     }
 
-    /// A text with the tree's path in it.
+    /// Replaces `{out}` in a text by the tree's path.
     pub(super) fn expand(&self, text: &str) -> String {
         text.replace("{out}", &self.out.path().to_string_lossy())
     }
 
-    /// The program of a start, with its run path and needed strings.
+    /// Writes the program of a start, with its run path and needed strings.
     ///
     /// # Errors
-    /// It cannot be edited or written.
+    /// Returns an error if it cannot be edited or written.
     pub(super) fn program(&self, random: &Random) -> Result<PathBuf> {
         let mut edits = vec![Edit::RunPath {
             kind: random.run_path_kind,
@@ -99,7 +99,7 @@ impl Scene {
     }
 }
 
-/// Which library goes where: its file, what it needs, and its run path.
+/// The libraries: file, needed strings and run path.
 const LIBRARIES: &[(&str, &str, &str)] = &[
     ("a/libone.so", "libtwo.so", ""),
     ("a/glibc-hwcaps/x86-64-v2/libtwo.so", "", ""),
@@ -119,7 +119,7 @@ const LIBRARIES: &[(&str, &str, &str)] = &[
 fn compile(out: &Path) -> Result<()> {
     fs::write(out.join("library.c"), "int f(void) { return 1; }\n")?;
     fs::write(out.join("program.c"), "int main(void) { return 0; }\n")?;
-    // Whatever stands for a library when others are linked against it.
+    // Stubs against which the other objects are linked.
     fs::create_dir(out.join("stubs"))?;
     for stub in ["one", "two", "three"] {
         let soname = format!("-Wl,-soname,lib{stub}.so");

@@ -1,4 +1,4 @@
-//! Differences that any audit module makes: each is listed with its reason, and a module that does
+//! Differences that any audit module causes. Each is listed with its reason, and a module that does
 //! nothing shows it too.
 
 use std::collections::BTreeSet;
@@ -12,15 +12,15 @@ use crate::loader_tests::outcome::Results;
 /// comment.
 const FILE: &str = include_str!("explained.txt");
 
-/// Tests whose other result is no fault, each with its release.
+/// Tests with another result that is no fault, each with its release.
 #[derive(Debug)]
 pub(super) struct Explained(Vec<(String, String)>);
 
-/// Tests of one release whose results with becalm's module are others than without a module.
+/// Tests of one release whose results with becalm's module differ from those without a module.
 #[derive(Debug, Default)]
 pub(super) struct Differing {
     all: BTreeSet<String>,
-    /// Those whose results with a module that does nothing are others again.
+    /// Those whose results also differ from those with a module that does nothing.
     ours_alone: BTreeSet<String>,
 }
 
@@ -36,7 +36,7 @@ impl Differing {
 
 /// Differences of one release, compared with the list.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Judged {
+pub(super) struct Checked {
     explained: Vec<String>,
     unexplained: Vec<String>,
     gone: Vec<String>,
@@ -62,14 +62,14 @@ impl Explained {
         Ok(Self(all))
     }
 
-    /// Compares the tests that differ with those that may.
-    pub(super) fn judge(&self, version: &str, differing: &Differing) -> Judged {
+    /// Compares the differing tests with the listed ones.
+    pub(super) fn check(&self, version: &str, differing: &Differing) -> Checked {
         let applies = |(release, _): &&(String, String)| release == "*" || release == version;
         let known: BTreeSet<String> =
             self.0.iter().filter(applies).map(|(_, test)| test.clone()).collect();
         let inherent: BTreeSet<String> = &differing.all - &differing.ours_alone;
         let explained = &known & &inherent;
-        Judged {
+        Checked {
             unexplained: (&differing.all - &explained).into_iter().collect(),
             gone: (&known - &differing.all).into_iter().collect(),
             explained: explained.into_iter().collect(),
@@ -77,14 +77,14 @@ impl Explained {
     }
 }
 
-impl Judged {
-    /// Returns whether each difference is explained, and each explanation needed.
+impl Checked {
+    /// Returns true if each difference is explained and each explanation is needed.
     pub(super) fn is_clean(&self) -> bool {
         self.unexplained.is_empty() && self.gone.is_empty()
     }
 }
 
-impl fmt::Display for Judged {
+impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (explained, unexplained) = (self.explained.len(), self.unexplained.len());
         writeln!(f, "differences: {explained} explained, {unexplained} unexplained")?;
@@ -109,7 +109,7 @@ mod tests {
         pairs.iter().map(|&(name, word)| (name.to_owned(), word.to_owned())).collect()
     }
 
-    /// `a` fails with any module, `b` with becalm's alone.
+    /// `a` fails with any module, `b` only with becalm's.
     fn differing(b: &str) -> Differing {
         let mut differing = Differing::default();
         let plain = results(&[("a", "PASS"), ("b", "PASS"), ("c", "FAIL")]);
@@ -122,25 +122,25 @@ mod tests {
     #[test]
     fn a_difference_is_explained_by_a_line_of_its_release() {
         let explained = Explained::parse("# why\n2.36 a counts modules\n").unwrap();
-        let judged = explained.judge("2.36", &differing("PASS"));
-        assert!(judged.is_clean() && judged.explained == ["a"], "{judged}");
-        let judged = explained.judge("2.41", &differing("PASS"));
-        assert_eq!((judged.is_clean(), judged.unexplained), (false, vec!["a".to_owned()]));
+        let checked = explained.check("2.36", &differing("PASS"));
+        assert!(checked.is_clean() && checked.explained == ["a"], "{checked}");
+        let checked = explained.check("2.41", &differing("PASS"));
+        assert_eq!((checked.is_clean(), checked.unexplained), (false, vec!["a".to_owned()]));
     }
 
     #[test]
     fn a_difference_that_an_idle_module_does_not_make_is_unexplained_even_if_listed() {
         let explained = Explained::parse("* a counts modules\n* b counts modules\n").unwrap();
-        let judged = explained.judge("2.36", &differing("FAIL"));
-        assert_eq!((judged.is_clean(), judged.unexplained), (false, vec!["b".to_owned()]));
+        let checked = explained.check("2.36", &differing("FAIL"));
+        assert_eq!((checked.is_clean(), checked.unexplained), (false, vec!["b".to_owned()]));
     }
 
     #[test]
     fn an_explained_difference_that_is_gone_fails() {
         let explained = Explained::parse("* a counts modules\n* d is old\n").unwrap();
-        let judged = explained.judge("2.36", &differing("PASS"));
-        assert!(!judged.is_clean());
-        assert!(judged.to_string().contains("d: in explained.txt"), "{judged}");
+        let checked = explained.check("2.36", &differing("PASS"));
+        assert!(!checked.is_clean());
+        assert!(checked.to_string().contains("d: in explained.txt"), "{checked}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! `cargo xtask glibc-tests`: glibc's own tests of `elf/` that concern loading, without an audit
-//! module and with becalm's after the audit modules of the tests.
+//! `cargo xtask glibc-tests`: runs glibc's own tests of loading in `elf/`, without an audit module
+//! and with becalm's in addition to the audit modules of the tests.
 //!
 //! The tree is configured with `--enable-hardcoded-path-in-tests`: test programs then start
 //! directly, not as an argument of the loader, and the module answers their searches. All objects
-//! of the tree are indexed as a store. Tests run without and with `LD_LIBRARY_PATH`, since the
-//! module answers `LD_LIBRARY_PATH` in another way. The same tests run with a module that does
+//! of the tree are indexed as a store. Tests run without and with `LD_LIBRARY_PATH`, because the
+//! module answers `LD_LIBRARY_PATH` in another with_path. The same tests run with a module that does
+//! nothing: a difference that only becalm's module causes is never explained.
 //! nothing: a difference of becalm's module alone is never explained.
 
 mod explained;
@@ -24,10 +25,10 @@ use self::wrapper::Added;
 use crate::audit_trial::make;
 use crate::loader_tests::check;
 use crate::loader_tests::outcome::Results;
-use crate::loader_tests::tree::{Run, Tree, Way};
+use crate::loader_tests::tree::{Kind, Run, Tree};
 use crate::patches;
 
-/// The beginnings of the names of the tests that are run.
+/// Prefixes of the names of the tests.
 const TESTS: [&str; 30] = [
     "circleload",
     "constload",
@@ -61,21 +62,21 @@ const TESTS: [&str; 30] = [
     "unload",
 ];
 
-/// How the chore is asked for.
+/// Options of the chore.
 #[derive(Args)]
 pub struct Options {
     /// Unpatched source trees of Debian's glibc-source, each as VERSION=DIR; they stay as they are
     #[arg(value_name = "VERSION=DIR", required = true, value_parser = patches::source)]
     sources: Vec<(String, PathBuf)>,
-    /// Where objects are kept: 0.5 GB a release, found again by the next run
+    /// Folder for the objects: 0.5 GB a release, used again by the next run
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
-    /// Compilers at once
+    /// Number of concurrent compilers
     #[arg(short, long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 }
 
-/// A module that does nothing, with the functions that becalm's has.
+/// A module that does nothing, with the functions of becalm's.
 const IDLE: &str = "#define _GNU_SOURCE
 #include <link.h>
 unsigned la_version (unsigned version) { return version; }
@@ -87,8 +88,8 @@ char *la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
 { (void) cookie; (void) flag; return (char *) name; }
 ";
 
-/// Builds, runs and compares; exit code 1 if a difference is unexplained, or an explained one is
-/// gone.
+/// Builds, runs and compares. The exit code is 1 if a difference is unexplained or an explained one
+/// does not occur.
 ///
 /// # Errors
 ///
@@ -105,12 +106,12 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let dir = fs::canonicalize(dir).with_context(|| dir.display().to_string())?;
         check(version, &dir)?;
         eprintln!("glibc {version}");
-        let tree = Tree::prepare(&folder, version, &dir, Way::Direct)?;
+        let tree = Tree::prepare(&folder, version, &dir, Kind::Direct)?;
         tree.build(jobs)?;
         let trial = Trial { tree, version, folder: &folder, jobs };
-        let judged = explained.judge(version, &trial.run()?);
-        print!("{judged}");
-        is_clean &= judged.is_clean();
+        let checked = explained.check(version, &trial.run()?);
+        print!("{checked}");
+        is_clean &= checked.is_clean();
     }
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -141,9 +142,9 @@ impl Trial<'_> {
             let module = Some(index.as_path());
             let audited = self.test("audited", Added { module, log: Some(&log), ..added })?;
             let answers = answers(&log)?;
-            let way = if library_path.is_some() { ", with LD_LIBRARY_PATH" } else { "" };
+            let with_path = if library_path.is_some() { ", with LD_LIBRARY_PATH" } else { "" };
             println!(
-                "glibc {}{way}: {} tests, {} pass without a module, {} with an idle one, {} with \
+                "glibc {}{with_path}: {} tests, {} pass without a module, {} with an idle one, {} with \
                  becalm's, which answered {answers} searches",
                 self.version,
                 plain.len(),

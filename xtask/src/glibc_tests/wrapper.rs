@@ -1,5 +1,5 @@
-//! The program that glibc's makefile starts each test by (`test-wrapper` of its Makeconfig): it adds
-//! the index to the audit modules that a test sets, and a directory to the ones that a test searches.
+//! The program through which glibc's makefile starts each test (`test-wrapper` of its Makeconfig).
+//! It adds the index to the test's audit modules, and a directory to those that the test searches.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,9 +7,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Of `env NAME=VALUE… PROGRAM ARGUMENT…`, changes the variables that a test sets and adds the others
-/// in front of the program. Some tests set `LD_AUDIT` for their children unless it is set: their
-/// module comes from their source.
+/// For `env NAME=VALUE… PROGRAM ARGUMENT…`, changes the variables that a test sets and adds the
+/// others before the program. Some tests set `LD_AUDIT` for their children if it is not set; their
+/// module is read from their source.
 const SCRIPT: &str = r#"#!/bin/sh
 audit=@AUDIT@
 libraries=@LIBRARIES@

@@ -1,9 +1,9 @@
-//! `cargo xtask loader-tests`: glibc's own tests of `elf/` that concern loading, with the
-//! loader patch and without it.
+//! `cargo xtask loader-tests`: runs glibc's own tests of loading in `elf/`, with and without the
+//! loader patch.
 //!
-//! Both trees are configured as a distribution's are (`--prefix=/usr`), since some tests
-//! install glibc into a root of their own and look for `/etc/ld.so.cache` there; nothing is
-//! installed outside of the folder. [`tree`] builds, [`outcome`] compares.
+//! Both trees are configured like a distribution's (`--prefix=/usr`), because some tests install
+//! glibc into a root of their own and expect `/etc/ld.so.cache` there. Nothing is installed outside
+//! of the folder. [`tree`] builds, [`outcome`] compares.
 
 pub(crate) mod outcome;
 pub(crate) mod tree;
@@ -17,11 +17,11 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use self::outcome::{Compared, Results};
-use self::tree::{Run, Tree, Way};
+use self::tree::{Kind, Run, Tree};
 use crate::patches;
 
-/// The tests that concern loading: their names begin with one of these. `list-tunables` is
-/// what the makefile calls tst-rtld-list-tunables.
+/// Prefixes of the names of the tests. `list-tunables` is the makefile's name for
+/// tst-rtld-list-tunables.
 const TESTS: [&str; 9] = [
     "dblload",
     "list-tunables",
@@ -34,16 +34,16 @@ const TESTS: [&str; 9] = [
     "tst-rtld",
 ];
 
-/// How the chore is asked for.
+/// Options of the chore.
 #[derive(Args)]
 pub struct Options {
     /// Unpatched source trees of Debian's glibc-source, each as VERSION=DIR; they stay as they are
     #[arg(value_name = "VERSION=DIR", required = true, value_parser = patches::source)]
     sources: Vec<(String, PathBuf)>,
-    /// Where trees and objects are kept: 1.5 GB a release, found again by the next run
+    /// Folder for trees and objects: 1.5 GB a release, used again by the next run
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
-    /// Compilers at once
+    /// Number of concurrent compilers
     #[arg(short, long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// Write one JSON object instead of tables
@@ -51,11 +51,11 @@ pub struct Options {
     json: bool,
 }
 
-/// Builds, runs and compares; exit code 1 where a test has another result with the patch.
+/// Builds, runs and compares. The exit code is 1 if a test has another result with the patch.
 ///
 /// # Errors
 ///
-/// A tree that cannot be built, or in which no test was run.
+/// Returns an error if a tree cannot be built or no test was run.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let jobs = options.jobs.or_else(|| std::thread::available_parallelism().ok());
     let jobs = jobs.map_or(1, NonZeroUsize::get);
@@ -65,13 +65,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     for (version, dir) in &options.sources {
         let dir = fs::canonicalize(dir).with_context(|| dir.display().to_string())?;
         check(version, &dir)?;
-        let results = |way: Way| -> Result<Results> {
-            eprintln!("glibc {version}, {}", way.name());
-            let tree = Tree::prepare(&folder, version, &dir, way)?;
+        let results = |kind: Kind| -> Result<Results> {
+            eprintln!("glibc {version}, {}", kind.name());
+            let tree = Tree::prepare(&folder, version, &dir, kind)?;
             tree.build(jobs)?;
             tree.test(&Run { starts: &TESTS, variables: &[], label: "tests" }, jobs)
         };
-        let (plain, patched) = (results(Way::Plain)?, results(Way::Patched)?);
+        let (plain, patched) = (results(Kind::Plain)?, results(Kind::Patched)?);
         all.push(Compared::new(version, plain, patched));
     }
     if options.json {
@@ -83,7 +83,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Fails if the tree is not of that release, or is patched.
+/// Fails if the tree is of another release or is already patched.
 pub(crate) fn check(version: &str, dir: &Path) -> Result<()> {
     let path = dir.join("version.h");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;

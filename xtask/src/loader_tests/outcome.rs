@@ -1,4 +1,4 @@
-//! What became of each test, and where the patch makes it another.
+//! Compares the results of the tests with and without the patch.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,11 +8,11 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 
-/// A test without a result: it could not be built, or its run was cut off.
+/// The result of a test that could not be built or whose run was interrupted.
 const NONE: &str = "no result";
 
-/// Tests by name, each with glibc's own word for what became of it
-/// (`scripts/evaluate-test.sh`): PASS, FAIL, XFAIL, XPASS, UNSUPPORTED.
+/// Tests by name, each with the result that glibc prints (`scripts/evaluate-test.sh`): PASS, FAIL,
+/// XFAIL, XPASS, UNSUPPORTED.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Results(BTreeMap<String, String>);
@@ -39,12 +39,13 @@ impl Results {
         names.iter().map(one).collect()
     }
 
-    /// True where not one test has a result.
+    /// Returns true if no test has a result.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.values().all(|word| word == NONE)
     }
 
-    /// The names of the tests that have another result in `other`, or are in one alone.
+    /// Returns the names of the tests that have another result in `other`, or that only one of them
+    /// has.
     pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
         let mut names: Vec<_> = self.0.keys().chain(other.0.keys()).collect();
         names.sort();
@@ -53,7 +54,7 @@ impl Results {
         names.iter().filter(differs).map(|name| (*name).clone()).collect()
     }
 
-    /// How many tests were asked for.
+    /// Returns the number of requested tests.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -62,20 +63,20 @@ impl Results {
         self.0.values().filter(|other| *other == word).count()
     }
 
-    /// The names of those that neither passed nor were expected to do what they did.
+    /// Returns the names of the tests whose result is a failure.
     pub(crate) fn failed(&self) -> Vec<String> {
         let fails = |word: &str| !matches!(word, "PASS" | "XFAIL" | "UNSUPPORTED");
         let failed = self.0.iter().filter(|(_, word)| fails(word));
         failed.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The same, each with its word.
+    /// Returns the same names, each with its result.
     fn failures(&self) -> Vec<String> {
         self.failed().iter().map(|name| format!("{name} ({})", self.0[name])).collect()
     }
 }
 
-/// Both ways of one release.
+/// The results of one release with and without the patch.
 #[derive(Debug, Serialize)]
 pub(super) struct Compared {
     version: String,
@@ -85,19 +86,19 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// Holds the patched tree's results against the plain one's.
+    /// Compares the patched tree's results with the plain one's.
     pub(super) fn new(version: &str, plain: Results, patched: Results) -> Self {
         let different = plain.differences(&patched);
         Self { version: version.to_owned(), plain, patched, different }
     }
 
-    /// True where each test has one result.
+    /// Returns true if each test has the same result.
     pub(super) fn is_same(&self) -> bool {
         self.different.is_empty()
     }
 }
 
-/// Counts by result, the failures by name, the differences.
+/// Returns the counts by result, the names of the failures, and the differences.
 pub(super) fn table(all: &[Compared]) -> String {
     const WORDS: [&str; 5] = ["PASS", "FAIL", "XFAIL", "UNSUPPORTED", NONE];
     let mut text = String::from("| glibc | | tests |");
@@ -108,8 +109,8 @@ pub(super) fn table(all: &[Compared]) -> String {
     text += &" ---: |".repeat(WORDS.len() + 1);
     text += "\n";
     for Compared { version, plain, patched, .. } in all {
-        for (way, results) in [("plain", plain), ("patched", patched)] {
-            let _ = write!(text, "| {version} | {way} | {} |", results.0.len());
+        for (kind, results) in [("plain", plain), ("patched", patched)] {
+            let _ = write!(text, "| {version} | {kind} | {} |", results.0.len());
             for word in WORDS {
                 let _ = write!(text, " {} |", results.count(word));
             }
@@ -117,10 +118,10 @@ pub(super) fn table(all: &[Compared]) -> String {
         }
     }
     for Compared { version, plain, patched, different } in all {
-        for (way, results) in [("plain", plain), ("patched", patched)] {
+        for (kind, results) in [("plain", plain), ("patched", patched)] {
             let failures = results.failures();
             let none = if failures.is_empty() { "none".into() } else { failures.join(", ") };
-            let _ = writeln!(text, "{version}, {way}: failed: {none}");
+            let _ = writeln!(text, "{version}, {kind}: failed: {none}");
         }
         let none = if different.is_empty() { "none".into() } else { different.join(", ") };
         let _ = writeln!(text, "{version}: another result with the patch: {none}");

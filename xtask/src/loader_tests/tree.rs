@@ -1,7 +1,7 @@
-//! One tree of glibc, patched or plain: made, built, its tests run.
+//! Builds one tree of glibc, patched or plain, and runs its tests.
 //!
-//! What a build or a run says goes to logs beside the objects. `make` decides what is left
-//! to do, so that a run that was broken off goes on where it was; another patch begins anew.
+//! The output of builds and runs goes to logs in the folder of the objects. `make` determines the
+//! remaining work, so an interrupted run continues. Another patch starts from the beginning.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -13,29 +13,30 @@ use anyhow::{Context, Result, bail, ensure};
 use super::outcome::Results;
 use crate::patches;
 
-/// Prints the names of all tests; those that have a rule of their own as files. No target's name
-/// of glibc's begins like this one's.
+/// Makefile rule that prints the names of all tests, and those of tests with a rule of their own as
+/// files. No target of glibc has a name with this prefix.
 const NAMES: &str = "becalm-names: ; @echo $(sort $(tests) $(tests-internal) $(tests-container) \
                      $(tests-special))";
 
-/// With the patch or without.
+/// Kind of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// As Debian has it.
+pub(crate) enum Kind {
+    /// Debian's source.
     Plain,
     /// With the loader patch.
     Patched,
-    /// As Debian has it, the tests' programs linked so that they start by themselves.
+    /// Debian's source, with the tests' programs linked so that they start without naming the
+    /// loader.
     Direct,
 }
 
-impl Way {
-    /// As a word.
+impl Kind {
+    /// Returns the kind's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Way::Plain => "plain",
-            Way::Patched => "patched",
-            Way::Direct => "direct",
+            Kind::Plain => "plain",
+            Kind::Patched => "patched",
+            Kind::Direct => "direct",
         }
     }
 }
@@ -45,27 +46,27 @@ pub(crate) struct Tree {
     folder: PathBuf,
     source: PathBuf,
     objects: PathBuf,
-    way: Way,
+    kind: Kind,
 }
 
-/// One run of tests.
+/// A run of tests.
 pub(crate) struct Run<'a> {
-    /// The beginnings of the tests' names.
+    /// Prefixes of the tests' names.
     pub(crate) starts: &'a [&'a str],
     /// Variables of the makefile, each as NAME=VALUE.
     pub(crate) variables: &'a [String],
-    /// What its logs are named by.
+    /// Name of its logs.
     pub(crate) label: &'a str,
 }
 
 impl Tree {
-    /// Finds or makes the folder of this release and way.
-    pub(crate) fn prepare(base: &Path, version: &str, from: &Path, way: Way) -> Result<Self> {
-        let folder = base.join(format!("{version}-{}", way.name()));
+    /// Finds or creates the folder of this release and kind.
+    pub(crate) fn prepare(base: &Path, version: &str, from: &Path, kind: Kind) -> Result<Self> {
+        let folder = base.join(format!("{version}-{}", kind.name()));
         let objects = folder.join("objects");
-        if way != Way::Patched {
+        if kind != Kind::Patched {
             fs::create_dir_all(&folder)?;
-            return Ok(Self { folder, source: from.to_owned(), objects, way });
+            return Ok(Self { folder, source: from.to_owned(), objects, kind });
         }
         let patch = patches::folder().join(version).join("resolution.patch");
         let text = fs::read(&patch).with_context(|| patch.display().to_string())?;
@@ -77,23 +78,23 @@ impl Tree {
             fs::create_dir_all(&folder)?;
             succeed(Command::new("cp").arg("-a").arg(from).arg(&source))?;
             succeed(patches::apply(&patch, &source)?.arg("--silent"))?;
-            // Last: with it the tree is whole.
+            // Written last, because it marks the tree as complete.
             fs::write(&fingerprint, text)?;
         }
-        Ok(Self { folder, source, objects, way })
+        Ok(Self { folder, source, objects, kind })
     }
 
-    /// Configures where that was not done, and makes everything.
+    /// Configures the tree if necessary, and builds everything.
     pub(crate) fn build(&self, jobs: usize) -> Result<()> {
         if !self.objects.join("config.status").exists() {
             fs::create_dir_all(&self.objects)?;
             let mut configure = Command::new(self.source.join("configure"));
             configure.args(["--prefix=/usr", "--disable-werror", "--disable-nscd"]);
             configure.args(["--disable-mathvec", "--disable-timezone-tools", "CFLAGS=-O2"]);
-            if self.way == Way::Direct {
+            if self.kind == Kind::Direct {
                 configure.arg("--enable-hardcoded-path-in-tests");
             }
-            if self.way == Way::Patched {
+            if self.kind == Kind::Patched {
                 configure.arg("--with-store-prefixes=/nix/store:/gnu/store");
             }
             self.logged(configure.current_dir(&self.objects), "configure.log")?;
@@ -104,7 +105,8 @@ impl Tree {
         self.install_for_tests()
     }
 
-    /// Installs into the root that some tests run in. Nothing in `elf/` depends on its stamp.
+    /// Installs into the root in which some tests run. No target in `elf/` depends on its
+    /// timestamp.
     fn install_for_tests(&self) -> Result<()> {
         for root in ["testroot.pristine", "testroot.root"] {
             let path = self.objects.join(root);
@@ -129,7 +131,7 @@ impl Tree {
         &self.objects
     }
 
-    /// Runs the tests anew, and reads what became of each.
+    /// Runs the tests again and reads the result of each.
     pub(crate) fn test(&self, run: &Run<'_>, jobs: usize) -> Result<Results> {
         let elf = self.objects.join("elf");
         let names = self.names(run.starts)?;
@@ -140,8 +142,8 @@ impl Tree {
         if results.is_empty() {
             done?;
         }
-        // Some need what only another's rule makes: the makefile leaves it to `make check`, which
-        // makes all before any runs.
+        // Some tests need files that another test's rule makes. `make check` makes all of them
+        // before it runs any test.
         let failed = results.failed();
         if failed.is_empty() {
             return Ok(results);
@@ -150,8 +152,8 @@ impl Tree {
         Results::read(&elf, &names)
     }
 
-    /// Makes the modules that the tests' scripts copy into the installed root: the makefile leaves
-    /// that to `make check` as well.
+    /// Makes the modules that the tests' scripts copy into the installed root. `make check` makes
+    /// these too.
     fn make_modules(&self, names: &[String], jobs: usize) -> Result<()> {
         let script = |name: &String| self.source.join("elf").join(format!("{name}.script"));
         let scripts = names.iter().filter_map(|name| fs::read_to_string(script(name)).ok());
@@ -164,13 +166,13 @@ impl Tree {
         self.logged(&mut make, "modules.log")
     }
 
-    /// Runs tests, whatever became of them before. One that cannot be built fails the run, and has
-    /// no result.
+    /// Runs tests, whatever their earlier results. A test that cannot be built fails the run and
+    /// has no result.
     fn run_tests(&self, names: &[String], run: &Run<'_>, jobs: usize, again: &str) -> Result<()> {
         let elf = self.objects.join("elf");
         for name in names {
             for end in ["out", "test-result"] {
-                // Most are not there.
+                // Most of these files do not exist.
                 let _ = fs::remove_file(elf.join(format!("{name}.{end}")));
             }
         }
@@ -180,7 +182,7 @@ impl Tree {
         self.logged(&mut make, &format!("{}{again}.log", run.label))
     }
 
-    /// The names of the tests that this release has and that are ours to run.
+    /// Returns the names of this release's tests that have one of the prefixes.
     fn names(&self, starts: &[&str]) -> Result<Vec<String>> {
         let mut make = self.make_in_elf();
         make.args(["--silent", "--eval", NAMES, "becalm-names"]).stdin(Stdio::null());
@@ -208,14 +210,15 @@ impl Tree {
     }
 }
 
-/// The modules below the objects' folder, `$B`, that a script of glibc's test-container copies.
+/// Returns the modules below the objects' folder, `$B`, that a script of glibc's test-container
+/// copies.
 fn copied(script: &str) -> Vec<String> {
     let lines = script.lines().filter_map(|line| line.strip_prefix("cp $B/"));
     let names = lines.filter_map(|line| line.split_whitespace().next());
     names.filter(|name| name.ends_with(".so")).map(str::to_owned).collect()
 }
 
-/// The tests whose names begin with one of `starts`, of all that a makefile names.
+/// Returns the tests of a makefile whose names begin with one of `starts`.
 fn ours(all: &str, starts: &[&str]) -> Vec<String> {
     let name = |word: &str| {
         let file = word.rsplit('/').next().unwrap_or(word);
@@ -264,16 +267,16 @@ mod tests {
         fs::create_dir_all(folder.join("objects")).unwrap();
         fs::copy(&patch, folder.join("resolution.patch")).unwrap();
         let none = base.path().join("none");
-        assert!(Tree::prepare(base.path(), version, &none, Way::Patched).is_ok());
+        assert!(Tree::prepare(base.path(), version, &none, Kind::Patched).is_ok());
         assert!(folder.join("objects").exists());
         fs::write(folder.join("resolution.patch"), "another").unwrap();
-        assert!(Tree::prepare(base.path(), version, &none, Way::Patched).is_err());
+        assert!(Tree::prepare(base.path(), version, &none, Kind::Patched).is_err());
         assert!(!folder.join("objects").exists());
     }
 
-    /// As much of glibc's makefiles as the chore leans on: `order` passes, `tst-audit1` fails
-    /// without an installed root, `dblload` without what `order` makes and without the module that
-    /// its script copies, `tst-rtld-x` cannot be built.
+    /// A small part of glibc's makefiles: `order` passes, `tst-audit1` fails without an installed
+    /// root, `dblload` fails without the files that `order` makes and without the module that its
+    /// script copies, and `tst-rtld-x` cannot be built.
     fn fake_glibc(source: &Path) {
         use std::os::unix::fs::PermissionsExt;
         fs::create_dir_all(source.join("elf")).unwrap();
@@ -306,7 +309,7 @@ mod tests {
         fake_glibc(&source);
         let run = Run { starts: &STARTS, variables: &[], label: "tests" };
         for _ in 0..2 {
-            let tree = Tree::prepare(base.path(), "2.41", &source, Way::Plain).unwrap();
+            let tree = Tree::prepare(base.path(), "2.41", &source, Kind::Plain).unwrap();
             tree.build(2).unwrap();
             let results = serde_json::to_string(&tree.test(&run, 1).unwrap()).unwrap();
             let expected =
@@ -314,7 +317,7 @@ mod tests {
             assert_eq!(results, expected);
         }
         fs::remove_dir_all(base.path().join("2.41-plain/objects/elf")).unwrap();
-        let tree = Tree::prepare(base.path(), "2.41", &source, Way::Plain).unwrap();
+        let tree = Tree::prepare(base.path(), "2.41", &source, Kind::Plain).unwrap();
         assert!(tree.test(&run, 1).is_err(), "no test has a result");
     }
 }

@@ -1,4 +1,4 @@
-//! Which programs are started, and with what argument.
+//! Chooses the programs to start and their arguments.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,15 +11,15 @@ use becalm_core::closure::{Subject, SubjectKind};
 use becalm_host::OsFs;
 use bstr::BStr;
 
-/// One program with one argument.
+/// A program with an argument.
 pub(crate) struct Trial {
     pub(crate) group: String,
     pub(crate) program: PathBuf,
     pub(crate) argument: &'static str,
 }
 
-/// Beginnings of names that are not started, even as nobody and asked for help alone:
-/// what turns machines off, changes disks, users or packages, ends processes.
+/// Prefixes of names that are never started, even as nobody and only for their help: programs that
+/// turn machines off, change disks, users or packages, or end processes.
 const NEVER: [&str; 56] = [
     "agetty",
     "apt",
@@ -79,7 +79,7 @@ const NEVER: [&str; 56] = [
     "wall",
 ];
 
-/// The trials: every program of the stores, and a sample of this machine's.
+/// Returns the trials: every program of the stores, and a sample of this machine's.
 pub(crate) fn trials(stores: &[PathBuf], sample: usize, seed: u64) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for store in stores {
@@ -104,25 +104,25 @@ pub(crate) fn trials(stores: &[PathBuf], sample: usize, seed: u64) -> Result<Vec
     Ok(trials)
 }
 
-/// The programs of /usr/sbin, all of them.
+/// Returns all programs of /usr/sbin.
 pub(crate) fn administration() -> impl Iterator<Item = Trial> {
     let mut programs = programs_in(Path::new("/usr/sbin"));
     programs.sort();
     programs.into_iter().flat_map(|program| both("sbin", &program))
 }
 
-/// True for a program that is not started whatever it is asked.
+/// Returns true for a program that is never started.
 pub(crate) fn is_never_started(name: &str) -> bool {
     NEVER.iter().any(|word| name.starts_with(word))
 }
 
-/// A program's trials.
+/// Returns a program's trials.
 pub(crate) fn both(group: &str, program: &Path) -> [Trial; 2] {
     let trial = |argument| Trial { group: group.to_owned(), program: program.to_owned(), argument };
     [trial("--version"), trial("--help")]
 }
 
-/// The dynamic programs in a folder that may be started.
+/// Returns the dynamic programs in a folder that may be started.
 fn programs_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| may_start(path)).collect()
@@ -135,7 +135,7 @@ fn may_start(path: &Path) -> bool {
     if is_never_started(&name) || is_never_started(&real_name) {
         return false;
     }
-    // What only some may read or run, or what runs as another, is left out.
+    // Programs that only some users may read or execute, and set-id programs, are excluded.
     let Ok(about) = real.metadata() else { return false };
     if !about.is_file() || about.mode() & 0o6000 != 0 || about.mode() & 0o005 != 0o005 {
         return false;

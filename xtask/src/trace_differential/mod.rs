@@ -1,12 +1,11 @@
-//! `becalm trace` against `strace`, against `becalm check`, and against itself left out.
+//! Compares `becalm trace` with `strace`, with `becalm check`, and with untraced starts.
 //!
-//! Each program is started as the user nobody in an empty folder, without input and
-//! for a limited time ([`run`]): untraced twice, under `strace`, under `becalm trace`;
-//! [`hold`] compares. Programs that could harm a machine by merely being started are not
-//! ([`choose`]).
+//! Each program is started as the user nobody in an empty folder, without input and with a time
+//! limit ([`run`]): untraced twice, under `strace`, and under `becalm trace`. [`compare`] compares.
+//! Programs that could harm a machine merely by being started are excluded ([`choose`]).
 
 pub(crate) mod choose;
-mod hold;
+mod compare;
 pub(crate) mod run;
 
 use std::collections::BTreeMap;
@@ -16,42 +15,42 @@ use std::process::ExitCode;
 use anyhow::Result;
 use rayon::prelude::*;
 
-use hold::{Verdict, Wrong};
+use compare::{Verdict, Wrong};
 use run::Runner;
 
-/// What to compare.
+/// Options of the comparison.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// The becalm to try; by default the one beside this program.
+    /// The becalm to try; by default the one in this program's directory.
     #[arg(long, value_name = "FILE")]
     becalm: Option<PathBuf>,
-    /// How many programs of /usr/bin to take.
+    /// Number of programs of /usr/bin.
     #[arg(long, value_name = "N", default_value_t = 220)]
     sample: usize,
-    /// What the sample is drawn by: the same seed, the same programs.
+    /// Seed of the sample: the same seed selects the same programs.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// A lab store: every program of it.
     #[arg(long, value_name = "DIR")]
     store: Vec<PathBuf>,
-    /// How many starts at a time.
+    /// Number of concurrent starts.
     #[arg(long, value_name = "N", default_value_t = 2)]
     threads: usize,
-    /// How many differences to print.
+    /// Number of differences to print.
     #[arg(long, value_name = "K", default_value_t = 40)]
     show: usize,
 }
 
-/// Compares; exit code 1 where anything differs.
+/// Compares. The exit code is 1 if anything differs.
 ///
 /// # Errors
-/// A store cannot be read or the scratch folder not be made.
+/// Returns an error if a store cannot be read or the scratch folder cannot be created.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let runner = Runner::new(options.becalm.as_deref())?;
     let trials = choose::trials(&options.store, options.sample, options.seed)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let verdicts: Vec<Verdict> =
-        pool.install(|| trials.par_iter().map(|trial| hold::hold(&runner, trial)).collect());
+        pool.install(|| trials.par_iter().map(|trial| compare::compare(&runner, trial)).collect());
     let mut groups: BTreeMap<&str, Counts> = BTreeMap::new();
     for (trial, verdict) in trials.iter().zip(&verdicts) {
         groups.entry(&trial.group).or_default().add(verdict);

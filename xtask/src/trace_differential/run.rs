@@ -1,4 +1,4 @@
-//! One start: as nobody, in an empty folder, without input, for a limited time.
+//! Starts a program as nobody, in an empty folder, without input and with a time limit.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -13,12 +13,12 @@ use anyhow::{Context, Result, bail};
 use becalm_host::child::ends_within;
 use tempfile::TempDir;
 
-/// The user and group who own nothing, with Debian's numbers.
+/// The user and group who own no files, with Debian's numbers.
 const NOBODY: u32 = 65534;
-/// Longer than any program takes to say its version.
+/// Time limit of a start, longer than any program needs to print its version.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What a start gave.
+/// The result of a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     /// Exit code, 128+n for a signal.
@@ -30,16 +30,16 @@ pub(crate) struct Ran {
 /// Starts programs.
 pub(super) struct Runner {
     becalm: PathBuf,
-    // Holds the copy of becalm.
+    // Owns the directory with the copy of becalm.
     _scratch: TempDir,
 }
 
 impl Runner {
-    /// A runner with a copy of becalm that nobody can start.
+    /// Creates a runner with a copy of becalm that nobody can start.
     pub(super) fn new(becalm: Option<&Path>) -> Result<Self> {
         let own = std::env::current_exe()?;
-        let beside = own.with_file_name("becalm");
-        let becalm = becalm.unwrap_or(&beside);
+        let own_directory = own.with_file_name("becalm");
+        let becalm = becalm.unwrap_or(&own_directory);
         let scratch = open_folder()?;
         let copy = scratch.path().join("becalm");
         fs::copy(becalm, &copy).with_context(|| becalm.display().to_string())?;
@@ -47,20 +47,20 @@ impl Runner {
         Ok(Runner { becalm: copy, _scratch: scratch })
     }
 
-    /// The becalm under trial.
+    /// Returns the becalm under trial.
     pub(super) fn becalm(&self) -> &Path {
         &self.becalm
     }
 }
 
-/// An empty folder that nobody may write to, in the sense of the user of that name.
+/// Creates an empty folder that the user nobody may write to.
 pub(crate) fn open_folder() -> Result<TempDir> {
     let dir = tempfile::tempdir()?;
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777))?;
     Ok(dir)
 }
 
-/// Starts a command line; `None` where it does not end in time.
+/// Starts a command line. Returns `None` if it does not end in time.
 pub(crate) fn start<S: AsRef<OsStr>>(line: &[S]) -> Result<Option<Ran>> {
     let Some((program, arguments)) = line.split_first() else { bail!("nothing to start") };
     let dir = open_folder()?;
@@ -90,12 +90,12 @@ pub(crate) fn start<S: AsRef<OsStr>>(line: &[S]) -> Result<Option<Ran>> {
     Ok(Some(Ran { code, stdout: text(&mut stdout)?, stderr: text(&mut stderr)? }))
 }
 
-/// Waits; at the limit the child and all that is left of its process group are ended.
+/// Waits for the child. At the limit, kills it and the rest of its process group.
 fn ended(mut child: Child) -> Result<Option<i32>> {
     let in_time = ends_within(&mut child, LIMIT)?;
     if !in_time {
         let group = format!("-{}", child.id());
-        // A group that is gone needs no ending.
+        // The group may have ended already.
         let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
     }
     let status = child.wait()?;

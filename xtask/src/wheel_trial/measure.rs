@@ -1,4 +1,4 @@
-//! One start of Python in the environment, traced, and the files it has mapped.
+//! Runs Python in the environment: traced, and to read its mapped files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,16 +11,16 @@ use serde::Deserialize;
 
 use super::text;
 
-/// How long an index may take to be made.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Time limit for making an index.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
 
-/// How a start is calmed.
+/// Kind of index for a start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calm {
     Plain,
-    /// By an index of the environment and its Python.
+    /// An index of the environment and its Python.
     Index,
-    /// By plain `becalm run`.
+    /// The index that plain `becalm run` makes.
     Run,
 }
 
@@ -29,29 +29,29 @@ pub(super) struct Python {
     becalm: PathBuf,
     python: PathBuf,
     index: PathBuf,
-    /// Home of the user: indexes that becalm makes by itself lie below it.
+    /// Home of the user; becalm's own indexes are below it.
     home: PathBuf,
     record: PathBuf,
 }
 
-/// What one statement missed and loaded.
+/// Misses and mapped files of one statement.
 pub(super) struct Counted {
     /// Misses before the entry point.
     pub(super) start: u64,
     /// Misses of `dlopen`.
     pub(super) dlopen: u64,
-    /// Those of them whose names nothing answers.
+    /// Misses of `dlopen` for names that were not found.
     pub(super) not_found: u64,
-    /// The names.
+    /// Those names.
     pub(super) missing: BTreeSet<String>,
-    /// Names that were found, with who needs them and what they missed, the worst first.
+    /// Names that were found, with their requesters and their misses, most misses first.
     pub(super) worst: Vec<(String, String, u64)>,
     /// Mapped files.
     pub(super) mapped: BTreeSet<String>,
 }
 
 impl Counted {
-    /// Misses of names that were found.
+    /// Returns the misses for names that were found.
     pub(super) fn found(&self) -> u64 {
         self.start + self.dlopen - self.not_found
     }
@@ -104,7 +104,8 @@ struct Probe {
 }
 
 impl Python {
-    /// Indexes the environment with this becalm, and the prefix of its Python unless that is `/usr`.
+    /// Indexes the environment with this becalm, and the prefix of its Python unless that is
+    /// `/usr`.
     pub(super) fn new(becalm: &Path, venv: &Path, folder: &Path) -> Result<Self> {
         let home = folder.join("home");
         if home.exists() {
@@ -127,15 +128,15 @@ impl Python {
         Ok(python)
     }
 
-    /// The prefix of the Python that the environment was made with.
+    /// Returns the prefix of the Python from which the environment was made.
     fn prefix(&self) -> Result<String> {
         let line = [text(&self.python)?, "-c", "import sys; print(sys.base_prefix, end='')"];
         Ok(String::from_utf8(self.ran(&line)?.stdout)?)
     }
 
-    /// Runs a statement twice: traced, and for what it maps.
+    /// Runs a statement twice: traced, and to read its mapped files.
     pub(super) fn counted(&self, statement: &str, calm: Calm) -> Result<Counted> {
-        // The first start has becalm make an index, and Python writes what it compiles.
+        // At the first start becalm makes an index, and Python writes its compiled files.
         self.mapped(statement, calm)?;
         if calm == Calm::Run {
             self.wait_for_index()?;
@@ -152,7 +153,7 @@ impl Python {
         Ok(image.counted(mapped))
     }
 
-    /// Waits until the process that makes the index for plain `becalm run` is done.
+    /// Waits until the process that makes the index for plain `becalm run` has ended.
     fn wait_for_index(&self) -> Result<()> {
         let folder = self.home.join(".cache/becalm/programs");
         let began = Instant::now();
@@ -164,12 +165,12 @@ impl Python {
             if has("so") && !has("lock") {
                 return Ok(());
             }
-            ensure!(began.elapsed() < PATIENCE, "no index in {}", folder.display());
+            ensure!(began.elapsed() < TIME_LIMIT, "no index in {}", folder.display());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// What starts a program calmed.
+    /// Returns the command line that starts a program with an index.
     fn calmed(&self, calm: Calm) -> Result<Vec<&str>> {
         Ok(match calm {
             Calm::Plain => Vec::new(),
@@ -178,7 +179,7 @@ impl Python {
         })
     }
 
-    /// The files that a statement has mapped, but for those of becalm.
+    /// Returns the files that a statement has mapped, without becalm's own.
     fn mapped(&self, statement: &str, calm: Calm) -> Result<BTreeSet<String>> {
         let statement =
             format!("{statement}\nfor line in open('/proc/self/maps'): print(line, end='')");

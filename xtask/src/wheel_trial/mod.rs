@@ -1,11 +1,11 @@
-//! Wheels from PyPI in a virtual environment: what an `import` misses, plainly and under an
-//! index of the environment, and that the same is loaded.
+//! Tries wheels from PyPI in a virtual environment: counts the misses of an `import`, without and
+//! with an index of the environment, and checks that the same files are loaded.
 //!
-//! [`venv`] makes the environment, [`measure`] starts Python in it. Each statement is run
-//! plainly, under `becalm index VENV`, and under plain `becalm run` once the index that the first
-//! start asks for is made. A name that nothing answers
-//! (`libcuda.so.1` without a driver) costs the loader its whole search under any index, for an
-//! audit module cannot say that a name is not found: such misses are printed and not counted.
+//! [`venv`] makes the environment, and [`measure`] starts Python in it. Each statement is run
+//! without an index, under `becalm index VENV`, and under plain `becalm run` after the index that
+//! its first start requests is made. A name that is not found anywhere (`libcuda.so.1` without a
+//! driver) costs the loader its whole search under any index, because an audit module cannot report
+//! that a name is absent. Such misses are printed and not counted.
 
 mod measure;
 mod venv;
@@ -18,31 +18,31 @@ use anyhow::{Context, Result, ensure};
 
 use self::measure::{Calm, Counted, Python};
 
-/// What to try.
+/// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// The becalm to try.
     #[arg(long, value_name = "FILE")]
     becalm: PathBuf,
-    /// All wheels; without it those that install quickly.
+    /// All wheels; by default only those that install quickly.
     #[arg(long)]
     full: bool,
-    /// The wheels to try, by their names on PyPI, instead.
+    /// Names on PyPI of the wheels to try instead.
     #[arg(long, value_name = "NAME")]
     wheel: Vec<String>,
-    /// Where the environment is made, and kept for the next time [default: becalm/wheels, with
+    /// Folder of the environment, which is kept for the next run [default: becalm/wheels, with
     /// --full becalm/wheels-full, in $XDG_CACHE_HOME or ~/.cache].
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     /// The Python to make it with.
     #[arg(long, value_name = "FILE", default_value = "python3")]
     python: PathBuf,
-    /// The most misses that may be left, in per cent.
+    /// Maximum number of remaining misses, in per cent.
     #[arg(long, value_name = "PERCENT", default_value_t = 5)]
     at_most: u64,
 }
 
-/// A wheel, and what is run to load it.
+/// A wheel and the statement that loads it.
 struct Wheel {
     /// Its name on PyPI.
     name: &'static str,
@@ -50,11 +50,11 @@ struct Wheel {
     statement: &'static str,
 }
 
-/// When a wheel is taken.
+/// Set of wheels that a wheel belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Taken {
     Always,
-    /// It stands for a larger one, beside which it cannot be installed.
+    /// It replaces a larger one, together with which it cannot be installed.
     Quick,
     /// It is large, or needs libraries of the machine.
     Full,
@@ -78,10 +78,10 @@ const WHEELS: [Wheel; 11] = [
     wheel("torch", Taken::Full, "import torch"),
 ];
 
-/// Tries; exit code 1 where anything differs or more is left.
+/// Runs the trial. The exit code is 1 if anything differs or too many misses remain.
 ///
 /// # Errors
-/// The environment or the index cannot be made, or nothing can be traced.
+/// Returns an error if the environment or the index cannot be made, or tracing is not possible.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let chosen = |wheel: &&Wheel| {
         let is_named = options.wheel.iter().any(|name| name == wheel.name);
@@ -111,7 +111,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The folder in the user's cache, one for each set of wheels.
+/// Returns the folder in the user's cache, one for each set of wheels.
 fn default_folder(full: bool) -> Result<PathBuf> {
     let named = |name: &str| {
         let dir = PathBuf::from(std::env::var_os(name)?);
@@ -122,7 +122,7 @@ fn default_folder(full: bool) -> Result<PathBuf> {
     Ok(cache.join(if full { "becalm/wheels-full" } else { "becalm/wheels" }))
 }
 
-/// Runs one statement; true where the same is loaded and few enough misses are left.
+/// Runs one statement. Returns true if the same files are loaded and few enough misses remain.
 fn attempt(options: &Options, python: &Python, wheel: &Wheel) -> Result<bool> {
     let before = python.counted(wheel.statement, Calm::Plain)?;
     let after = python.counted(wheel.statement, Calm::Index)?;
@@ -138,10 +138,10 @@ fn attempt(options: &Options, python: &Python, wheel: &Wheel) -> Result<bool> {
     );
     let mut clean = is_same(wheel, "index", &before, &after);
     clean &= is_same(wheel, "becalm run", &before, &by_run);
-    for (way, after) in [("the index", &after), ("becalm run", &by_run)] {
+    for (index, after) in [("the index", &after), ("becalm run", &by_run)] {
         if 100 * after.found() > options.at_most * before.found() {
             clean = false;
-            println!("  {way} leaves more than {} %:", options.at_most);
+            println!("  {index} leaves more than {} %:", options.at_most);
             for (name, by, misses) in after.worst.iter().take(8) {
                 println!("    {misses:>6}  {name}, needed by {}", shown(by));
             }
@@ -153,18 +153,18 @@ fn attempt(options: &Options, python: &Python, wheel: &Wheel) -> Result<bool> {
     Ok(clean)
 }
 
-/// True where the same files are mapped, and the same names missing.
-fn is_same(wheel: &Wheel, way: &str, before: &Counted, after: &Counted) -> bool {
+/// Returns true if the same files are mapped and the same names are missing.
+fn is_same(wheel: &Wheel, index: &str, before: &Counted, after: &Counted) -> bool {
     if before.mapped != after.mapped {
         let lost: Vec<_> = before.mapped.difference(&after.mapped).collect();
         let gained: Vec<_> = after.mapped.difference(&before.mapped).collect();
         println!(
-            "  {} by {way}: other files are mapped: lost {lost:?}, gained {gained:?}",
+            "  {} by {index}: other files are mapped: lost {lost:?}, gained {gained:?}",
             wheel.name
         );
     }
     if before.missing != after.missing {
-        println!("  {} by {way}: other names are missing: {:?}", wheel.name, after.missing);
+        println!("  {} by {index}: other names are missing: {:?}", wheel.name, after.missing);
     }
     before.mapped == after.mapped && before.missing == after.missing
 }
@@ -173,7 +173,7 @@ fn shown(path: &str) -> &str {
     if path.is_empty() { "the call of dlopen" } else { path }
 }
 
-/// A path as an argument.
+/// Returns a path as an argument.
 fn text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| anyhow::anyhow!("{}: no text", path.display()))
 }

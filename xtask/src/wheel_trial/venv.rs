@@ -1,4 +1,4 @@
-//! A virtual environment with wheels, kept for the next time.
+//! Makes a virtual environment with wheels, which is kept for the next run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Makes the environment, or takes the one that was made with the same wheels.
+/// Makes the environment, or returns the existing one with the same wheels.
 pub(super) fn make(python: &Path, folder: &Path, wheels: &[&str]) -> Result<PathBuf> {
     let venv = folder.join("venv");
-    let mark = folder.join("wheels.txt");
+    let list = folder.join("wheels.txt");
     let wanted = format!("{}\n{}\n", python.display(), wheels.join("\n"));
-    if fs::read_to_string(&mark).is_ok_and(|made| made == wanted) {
+    if fs::read_to_string(&list).is_ok_and(|made| made == wanted) {
         return Ok(venv);
     }
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -22,11 +22,11 @@ pub(super) fn make(python: &Path, folder: &Path, wheels: &[&str]) -> Result<Path
     let pip = venv.join("bin/pip");
     let quiet = ["install", "--quiet", "--no-cache-dir", "--only-binary", ":all:"];
     done(Command::new(pip).args(quiet).args(wheels))?;
-    fs::write(&mark, wanted).with_context(|| mark.display().to_string())?;
+    fs::write(&list, wanted).with_context(|| list.display().to_string())?;
     Ok(venv)
 }
 
-/// Runs a command that has to succeed.
+/// Runs a command that must succeed.
 fn done(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("{command:?}"))?;
     ensure!(status.success(), "{command:?}: {status}");

@@ -1,5 +1,5 @@
-//! One program: what `becalm trace` says against `strace` and `becalm check`, and
-//! the program's own words against those it has untraced.
+//! Compares `becalm trace` of one program with `strace` and `becalm check`, and the program's
+//! output with its untraced output.
 
 use std::fmt;
 use std::fs;
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::choose::Trial;
 use super::run::{Ran, Runner, open_folder, start};
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Default)]
 pub(super) struct Verdict {
     pub(super) probes: usize,
@@ -25,24 +25,24 @@ pub(super) struct Verdict {
     pub(super) wrong: Vec<Wrong>,
 }
 
-/// What is wrong, or not provable.
+/// An error, or a reason why a trial proves nothing.
 pub(super) enum Wrong {
-    /// strace saw something else.
+    /// strace recorded something else.
     Strace(String),
-    /// The prediction is another.
+    /// The prediction differs.
     Prediction(String),
-    /// The program behaves otherwise.
+    /// The program behaves differently.
     Output(String),
-    /// The program's output is another each time, untraced as well.
+    /// The program's output varies untraced as well.
     Varies(String),
-    /// It does not end by itself.
+    /// The program does not end by itself.
     NoEnd(String),
-    /// It could not be run, or its report not be read.
+    /// The program could not be run, or its report could not be read.
     NotRun(String),
 }
 
 impl Wrong {
-    /// True where nothing is wrong with becalm.
+    /// Returns true if the error is not becalm's.
     pub(super) fn is_excused(&self) -> bool {
         matches!(self, Wrong::Varies(_) | Wrong::NoEnd(_))
     }
@@ -93,15 +93,15 @@ struct Predicted {
 }
 
 /// Runs the program in every way and compares.
-pub(super) fn hold(runner: &Runner, trial: &Trial) -> Verdict {
+pub(super) fn compare(runner: &Runner, trial: &Trial) -> Verdict {
     let mut verdict = Verdict::default();
-    if let Err(error) = compare(runner, trial, &mut verdict) {
+    if let Err(error) = compare_into(runner, trial, &mut verdict) {
         verdict.wrong.push(Wrong::NotRun(format!("{error:#}")));
     }
     verdict
 }
 
-fn compare(runner: &Runner, trial: &Trial, verdict: &mut Verdict) -> Result<()> {
+fn compare_into(runner: &Runner, trial: &Trial, verdict: &mut Verdict) -> Result<()> {
     let program = trial.program.to_str().context("a name that is no UTF-8")?;
     let becalm = runner.becalm().to_str().context("a folder that is no UTF-8")?;
     let own = [program, trial.argument];
@@ -145,7 +145,7 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end().to_owned()
 }
 
-/// The program's own words and exit code.
+/// Compares the program's output and exit code.
 fn output(first: &Ran, second: &Ran, traced: &Ran) -> Option<Wrong> {
     if first == traced || second == traced {
         return None;
@@ -159,7 +159,7 @@ fn output(first: &Ran, second: &Ran, traced: &Ran) -> Option<Wrong> {
             format!("stderr: {:?} and {:?}", lossy(&one.stderr), lossy(&other.stderr))
         }
     };
-    // Where a program names the time and its process id, numbers are left out.
+    // If a program prints the time or its process id, numbers are ignored.
     if first != second && without_numbers(first) == without_numbers(traced) {
         return None;
     }
@@ -187,19 +187,19 @@ fn without_numbers(ran: &Ran) -> Ran {
 
 type Step = (becalm_core::probe::Call, bstr::BString, Outcome);
 
-/// What a call alone shows of a probe.
+/// Returns the part of a probe that a call alone shows.
 fn step(call: becalm_core::probe::Call, path: &bstr::BString, outcome: Outcome) -> Step {
     (call, path.clone(), if outcome.is_failed_call() { outcome } else { Outcome::Hit })
 }
 
-/// What `strace` saw, as far as it may be a probe.
+/// Returns the attempts in strace's record that may be probes.
 fn seen_steps(attempts: Vec<Attempt>) -> Vec<Step> {
     let kept = candidates(attempts, Some(BStr::new("/etc/ld.so.cache")), None);
     kept.iter().map(|attempt| step(attempt.call, &attempt.path, attempt.outcome)).collect()
 }
 
-/// The loader's probes are all that a loader does which lists and exits. Where
-/// initialisers look for files, the loader has done more by the entry point.
+/// Compares with a start that lists and exits, in which the loader makes all its probes. If
+/// initialisers open files, the loader has made more probes by the entry point.
 fn against_listing(program: &str, image: &Image) -> Result<Option<String>> {
     let listing = Start::new(program, Launch::Trace);
     let listing = Start { user: Some(becalm_host::oracle::User::nobody()), ..listing };
@@ -209,7 +209,8 @@ fn against_listing(program: &str, image: &Image) -> Result<Option<String>> {
     Ok(differs.then(|| parting("a start that lists", &ours, &listed)))
 }
 
-/// The program under `strace`: the steps of each program that the first process became.
+/// Runs the program under `strace`. Returns the steps of each program that the first process
+/// executed.
 fn started(line: &[&str], dir: &Path) -> Result<Vec<Vec<Step>>> {
     let record = dir.join("strace");
     let name = record.to_str().context("a folder that is no UTF-8")?;
@@ -223,13 +224,13 @@ fn started(line: &[&str], dir: &Path) -> Result<Vec<Vec<Step>>> {
     Ok(own.split(became).skip(1).map(|calls| seen_steps(attempts(calls))).collect())
 }
 
-/// The loader's probes are the beginning of what the program does.
+/// Checks that the loader's probes are the beginning of the program's calls.
 fn against_run(image: &Image, seen: &[Step]) -> Option<String> {
     let ours = image.steps();
     let is_there = if image.initialisers == 0 {
         seen.starts_with(&ours)
     } else {
-        // Initialisers look for files between and behind.
+        // Initialisers open files between and after the probes.
         let mut rest = seen.iter();
         ours.iter().all(|step| rest.any(|other| other == step))
     };
@@ -244,15 +245,15 @@ fn against_check(image: &Image, predicted: &Predicted) -> Option<String> {
     if ours != theirs {
         return Some(parting("check", &ours, &theirs));
     }
-    let asked = |probe: &Probe| (probe.needed_by.clone(), probe.needed.clone(), probe.source);
-    if !image.probes.iter().map(asked).eq(predicted.probes.iter().map(asked)) {
+    let request = |probe: &Probe| (probe.needed_by.clone(), probe.needed.clone(), probe.source);
+    if !image.probes.iter().map(request).eq(predicted.probes.iter().map(request)) {
         return Some("attributed to others".to_owned());
     }
     let (ours, theirs) = (image.storm, predicted.storm);
     (ours != theirs).then(|| format!("storm {ours:?}, predicted {theirs:?}"))
 }
 
-/// The first place where two sequences part.
+/// Describes the first difference of two sequences.
 fn parting(what: &str, ours: &[Step], theirs: &[Step]) -> String {
     let at = ours.iter().zip(theirs).take_while(|(one, other)| one == other).count();
     format!(
