@@ -6,6 +6,7 @@ use becalm_core::loader::load::{Answer, Refusal, Role, Stop};
 use becalm_core::loader::{GlibcVersion, Libc};
 use becalm_core::macho::MachO;
 use becalm_core::search::hwcaps::FIRST_WITHOUT_LEGACY;
+use becalm_core::symbols::SymbolReport;
 use becalm_host::Session;
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashSet;
@@ -65,6 +66,8 @@ pub struct Program {
     pub newer_glibc: Option<Newer>,
     /// What each strategy would leave, where that was asked for.
     pub advice: Option<Advice>,
+    /// Its symbols, where they were asked for.
+    pub symbols: Option<SymbolReport>,
 }
 
 /// The same start by another release of glibc.
@@ -189,6 +192,7 @@ impl Program {
             over_budget: None,
             newer_glibc: None,
             advice: None,
+            symbols: None,
         }
     }
 
@@ -216,6 +220,7 @@ impl Program {
             over_budget: None,
             newer_glibc: None,
             advice: None,
+            symbols: None,
         }
     }
 }

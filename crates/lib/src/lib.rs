@@ -2,7 +2,7 @@
 //!
 //! [`assume`] is what a prediction assumes of the machine, [`targets`] finds the files, [`follow`]
 //! predicts the start of one. [`check`] reports what a start costs, [`advice`] what each strategy
-//! would leave of that, [`fix`] plans a strategy and judges the plan by the programs' starts,
+//! would leave of that, [`symbols`] what its symbols bind to, [`fix`] plans a strategy and judges the plan by the programs' starts,
 //! [`index`] reads, trusts and writes index files. [`trace`] runs a program, watches its loader and
 //! compares that with the prediction. [`progress`] is how a caller shows long work.
 //!
@@ -24,6 +24,7 @@ pub mod loaded_index;
 pub mod path;
 pub mod progress;
 pub mod secure;
+pub mod symbols;
 pub mod targets;
 pub mod words;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use crate::check::symbols::args::SymbolArgs;
 use crate::common_args::{AssumeArgs, ReadsArg};
 
 /// The flags of `becalm check`.
@@ -47,6 +48,10 @@ pub(crate) struct CheckArgs {
         help_heading = "Output"
     )]
     pub against: Option<PathBuf>,
+
+    /// What is asked about symbols.
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
 
     /// What loaders read.
     #[command(flatten)]

@@ -9,6 +9,7 @@ use becalm_core::closure::Closure;
 use becalm_core::cost::SearchCost;
 use becalm_core::macho::{NameClass, Slice};
 use becalm_core::probe::Probe;
+use becalm_core::symbols::SymbolReport;
 use becalm_lib::advice::Advice;
 use becalm_lib::beside::Beside;
 use becalm_lib::check::{Kind, Program};
@@ -44,6 +45,8 @@ struct ProgramJson<'a> {
     over_budget: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     probes: Option<Vec<Probe>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    symbols: &'a Option<SymbolReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     against: Option<&'a Beside>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +117,7 @@ pub(crate) fn program_beside(
         stop: &program.stop,
         over_budget: program.over_budget,
         probes: with_probes.then(probes),
+        symbols: &program.symbols,
         against,
         slices: match &program.kind {
             Kind::MachO(file) => Some(file.slices.iter().map(slice).collect()),

@@ -20,8 +20,8 @@ const JSON: Section = Section {
              immutable, storm, newer_glibc (libc and storm of the same start by the first glibc \
              without legacy hwcaps subdirectories, where that differs), advice (of one program: \
              before, assumed_store, options), unresolved (needed strings), stop (why the loader would give up, or \
-             null), over_budget (with --max-misses), probes (with --probes), slices (of a Mach-O \
-             file).",
+             null), over_budget (with --max-misses), probes (with --probes), symbols (with --symbols), \
+             slices (of a Mach-O file).",
         ),
         (
             "storm",
@@ -39,6 +39,12 @@ const JSON: Section = Section {
             "needed_by, needed, source (direct, rpath, library-path, runpath, loader-cache, \
              system; where the loader reads them: note, package-cache), path, call (open, stat), outcome (hit, miss, not-a-directory, denied, loop, \
              name-too-long, failed, wrong-class, wrong-machine, not-elf, refused, no-directory).",
+        ),
+        (
+            "symbols",
+            "undefined (object, symbol, version, lazy), missing_versions (object, library, version, \
+             weak), interposed (symbol, version, definer, others, references, copy), definers \
+             (object, definer, symbols), relocations (counts by kind), bindings (with --bindings).",
         ),
         ("text", "Bytes of a path that are no UTF-8 become U+FFFD."),
     ],
@@ -64,6 +70,10 @@ const EXAMPLES: Section = Section {
         (
             "becalm check --reads note,ldcache --store /opt/store prog",
             "What is left of it by a loader that becalm loader build made.",
+        ),
+        (
+            "becalm check --symbols prog",
+            "What `ldd -r` says and more: undefined symbols, and which definitions win.",
         ),
         ("becalm check --json --probes prog", "Every probe, for another program to read."),
         (

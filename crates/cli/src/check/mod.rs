@@ -5,6 +5,7 @@ pub(crate) mod args;
 pub(crate) mod json;
 pub(crate) mod manual;
 pub(crate) mod run;
+pub(crate) mod symbols;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod tree;

@@ -14,12 +14,13 @@ use becalm_lib::assume;
 use becalm_lib::assume::Assumptions;
 use becalm_lib::check;
 use becalm_lib::check::{Program, Verdict};
+use becalm_lib::symbols::{self, SymbolOptions};
 use becalm_lib::targets;
 use becalm_lib::targets::{Problem, Target, Targets};
 use rayon::prelude::*;
 
 use crate::check::args::CheckArgs;
-use crate::check::{against, json, table, text, tree};
+use crate::check::{against, json, symbols as symbols_view, table, text, tree};
 use crate::exit_code::ExitStatus;
 use crate::jobs;
 use crate::terminal::progress::Progress;
@@ -43,6 +44,8 @@ enum View {
     Table,
     Tree,
     Probes,
+    /// The symbols of each program.
+    Symbols,
     Json {
         probes: bool,
     },
@@ -66,7 +69,9 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
     let look = Look::of_stdout(if args.json { When::Never } else { color });
     let advises = targets.is_one_file && matches!(view, View::Screen | View::Json { .. });
     let advises = advises.then_some(options);
-    let follower = Follower { view, look, assumed, max_misses: args.max_misses, advises };
+    let symbols = args.symbols.options(args.assume.sysroot.is_none());
+    let max_misses = args.max_misses;
+    let follower = Follower { view, look, assumed, max_misses, advises, symbols };
     let mut run = Run::new(follower);
     run.check(targets)?;
     run.out.flush()?;
@@ -79,6 +84,7 @@ impl View {
             (true, probes, _) => Self::Json { probes },
             (_, true, _) => Self::Probes,
             (_, _, true) => Self::Tree,
+            _ if args.symbols.is_asked() => Self::Symbols,
             _ if targets.is_one_file => Self::Screen,
             _ => Self::Table,
         }
@@ -87,7 +93,7 @@ impl View {
     /// True where what is written of one program is so much that it must not be kept
     /// for all of them.
     fn is_long(self) -> bool {
-        matches!(self, Self::Tree | Self::Probes | Self::Json { probes: true })
+        matches!(self, Self::Tree | Self::Probes | Self::Symbols | Self::Json { probes: true })
     }
 }
 
@@ -99,6 +105,8 @@ struct Follower {
     max_misses: Option<u64>,
     /// The flags that plans go by, where advice is given.
     advises: Option<assume::Options>,
+    /// What is asked about symbols.
+    symbols: Option<SymbolOptions>,
 }
 
 /// What is kept of one target: the verdict, and what is written of it.
@@ -133,12 +141,16 @@ impl Follower {
         let closure = closure.as_ref();
         if let Some(closure) = closure {
             self.add_more(session, target, (program, closure));
+            if let Some(problem) = self.add_symbols(program, closure) {
+                return (Verdict::Problem(problem), Vec::new());
+            }
         }
         let written = match self.view {
             View::Screen => text::screen(self.look, program, closure),
             View::Table => Vec::new(),
             View::Tree => tree::of(self.look, program, closure),
             View::Probes => probes::lines(self.look, closure),
+            View::Symbols => symbols_view::text::screen(self.look, program),
             View::Json { probes } => json::program(program, closure, probes),
         };
         (verdict, written)
@@ -146,6 +158,17 @@ impl Follower {
 }
 
 impl Follower {
+    /// Adds the symbols, if they are asked for; returns why they cannot be looked up.
+    fn add_symbols(&self, program: &mut Program, closure: &Closure) -> Option<Problem> {
+        match symbols::report(self.symbols.as_ref()?, &self.assumed, closure) {
+            Ok(report) => {
+                program.symbols = report;
+                None
+            }
+            Err(error) => Some(Problem { path: program.path.clone(), reason: error.to_string() }),
+        }
+    }
+
     /// Adds what costs further walks, where it is written: what a newer glibc would do, and of
     /// one program alone the advice.
     fn add_more(
@@ -195,7 +218,7 @@ impl Run {
                 table::write(&mut self.out, self.follower.look, std::mem::take(&mut self.programs))?
             }
             View::Json { .. } => json::end(&mut self.out, &self.programs, &self.errors)?,
-            View::Screen | View::Tree | View::Probes => {}
+            View::Screen | View::Tree | View::Probes | View::Symbols => {}
         }
         Ok(())
     }
@@ -227,7 +250,7 @@ impl Run {
         let between: &[u8] = match self.follower.view {
             _ if self.programs.is_empty() => b"",
             View::Json { .. } => b",\n",
-            View::Tree | View::Screen => b"\n",
+            View::Tree | View::Screen | View::Symbols => b"\n",
             View::Table | View::Probes => b"",
         };
         self.out.write_all(between)?;
@@ -253,7 +276,9 @@ impl Run {
             terminal::note(path, "more probes than becalm follows; the counts are a part");
             self.status = self.status.and(ExitStatus::Failure);
         }
-        if !program.unresolved.is_empty() || program.stop.is_some() {
+        let symbols = self.follower.symbols.as_ref();
+        let lacks_symbols = symbols.is_some_and(|options| options.is_finding(program));
+        if !program.unresolved.is_empty() || program.stop.is_some() || lacks_symbols {
             self.status = self.status.and(ExitStatus::Finding);
         }
     }

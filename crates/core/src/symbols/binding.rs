@@ -245,6 +245,21 @@ pub enum SymbolType {
     Other,
 }
 
+impl SymbolType {
+    /// The name used in output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoType => "none",
+            Self::Object => "object",
+            Self::Function => "function",
+            Self::Tls => "tls",
+            Self::Ifunc => "ifunc",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// What the loader stores in a slot, with load addresses still to be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {

@@ -222,10 +222,10 @@ impl<'a> Scopes<'a> {
             }
             let Some(symbols) = &objects[object] else { continue };
             self.steps += 1;
-            let Some((index, symbol)) = self.match_in(reference, symbols, class) else { continue };
             if self.steps > MAX_STEPS {
                 return None;
             }
+            let Some((index, symbol)) = self.match_in(reference, symbols, class) else { continue };
             // Hidden and internal symbols are local.
             if symbol.binds_locally() {
                 continue;

@@ -7,6 +7,7 @@
 //! - [`object`] reads the tables of one file: symbols, hashes, versions, relocations.
 //! - [`glibc`] and [`musl`] are the lookups; [`machine`] says what each relocation type is.
 //! - [`versions`] is the check of needed versions, [`order`] the order of relocation.
+//! - [`report`] adds the bindings up for output.
 //!
 //! # Not predicted
 //!
@@ -24,6 +25,7 @@ pub mod musl;
 pub mod object;
 pub mod order;
 mod relocations;
+pub mod report;
 #[cfg(test)]
 mod tests;
 mod version_table;
@@ -44,6 +46,7 @@ pub use binding::{
     SymbolType,
 };
 pub use object::{ObjectSymbols, Symbol};
+pub use report::SymbolReport;
 pub use versions::MissingVersion;
 
 /// Where the symbol tables of loaded objects come from. A host reads files and may keep what it

@@ -61,6 +61,14 @@ impl Symbol {
         matches!(self.visibility(), v if v == elf::STV_HIDDEN.0 || v == elf::STV_INTERNAL.0)
     }
 
+    /// True if a lookup of another object may find it: neither local nor hidden.
+    #[must_use]
+    pub fn is_exported(&self) -> bool {
+        let binding = elf::SymbolBind(self.binding);
+        let is_global = matches!(binding, elf::STB_GLOBAL | elf::STB_WEAK | elf::STB_GNU_UNIQUE);
+        is_global && !self.binds_locally()
+    }
+
     /// True if `st_shndx` is `SHN_UNDEF`.
     #[must_use]
     pub fn is_undefined(&self) -> bool {

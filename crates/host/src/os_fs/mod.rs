@@ -54,6 +54,7 @@ pub struct OsFs {
     dirs: Shards<FileId, Arc<KnownDir>>,
     files: Shards<FileId, KnownFile>,
     pub(crate) facts: crate::ask::FactCache,
+    kept_symbols: symbols::KeptSymbols,
 }
 
 /// The result of opening a file, and the state of the file at that time.
@@ -93,6 +94,7 @@ impl OsFs {
             dirs: Shards::default(),
             files: Shards::default(),
             facts: crate::ask::FactCache::default(),
+            kept_symbols: symbols::KeptSymbols::default(),
         }
     }
 

@@ -21,11 +21,13 @@ const MAX_KEPT: usize = 256 << 20;
 #[derive(Debug)]
 pub struct OsSymbols<'a> {
     fs: &'a OsFs,
-    kept: Mutex<Kept>,
 }
 
+/// What was read of files so far.
+pub(super) type KeptSymbols = Mutex<Kept>;
+
 #[derive(Debug, Default)]
-struct Kept {
+pub(super) struct Kept {
     tables: FxHashMap<FileId, (Fingerprint, Arc<ObjectSymbols>)>,
     bytes: usize,
 }
@@ -34,7 +36,7 @@ impl OsFs {
     /// The symbol tables of the files of this root.
     #[must_use]
     pub fn symbols(&self) -> OsSymbols<'_> {
-        OsSymbols { fs: self, kept: Mutex::default() }
+        OsSymbols { fs: self }
     }
 }
 
@@ -62,13 +64,13 @@ impl SymbolFiles for OsSymbols<'_> {
 
 impl OsSymbols<'_> {
     fn known(&self, stat: &Stat) -> Option<Arc<ObjectSymbols>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.fs.kept_symbols.lock().unwrap_or_else(PoisonError::into_inner);
         let (fingerprint, tables) = kept.tables.get(&stat.id)?;
         (*fingerprint == stat.fingerprint).then(|| Arc::clone(tables))
     }
 
     fn keep(&self, stat: &Stat, tables: &Arc<ObjectSymbols>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.fs.kept_symbols.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.bytes > MAX_KEPT {
             *kept = Kept::default();
         }

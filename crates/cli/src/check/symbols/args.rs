@@ -1,0 +1,45 @@
+//! The arguments of `becalm check` for symbols.
+
+use becalm_core::symbols::BindOptions;
+use becalm_lib::symbols::{SymbolOptions, bind_options_of_environment};
+use clap::Args;
+
+/// What is asked about symbols.
+#[derive(Debug, Args)]
+pub(crate) struct SymbolArgs {
+    /// Show undefined and interposed symbols, missing versions, and who defines what
+    ///
+    /// Every relocation of the program and its libraries is bound as the loader would bind it,
+    /// without running anything and for any architecture that becalm knows the relocations of:
+    /// x86_64, i386, aarch64, arm, s390x, ppc64le, riscv64. The exit code is 1 if a strong symbol
+    /// or a version is missing for a program. With --json, the report becomes part of the object.
+    #[arg(long, conflicts_with_all = ["tree", "probes", "against"], help_heading = "Symbols")]
+    pub symbols: bool,
+
+    /// Show each binding as well: relocation, symbol, version, definer, value (implies --symbols)
+    #[arg(long, conflicts_with_all = ["tree", "probes", "against"], help_heading = "Symbols")]
+    pub bindings: bool,
+
+    /// Exit with 1 also if a library that is checked by itself lacks a symbol
+    ///
+    /// Whoever loads the library may define the symbol, so without this flag it is listed only.
+    #[arg(long, help_heading = "Symbols")]
+    pub strict: bool,
+}
+
+impl SymbolArgs {
+    /// True if symbols are to be looked up.
+    #[must_use]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.symbols || self.bindings
+    }
+
+    /// The options of the lookup, if symbols are to be looked up. The environment counts if the
+    /// programs would start in it (`is_here`).
+    #[must_use]
+    pub(crate) fn options(&self, is_here: bool) -> Option<SymbolOptions> {
+        let bind = if is_here { bind_options_of_environment() } else { BindOptions::default() };
+        let (with_bindings, strict) = (self.bindings, self.strict);
+        self.is_asked().then_some(SymbolOptions { with_bindings, strict, bind })
+    }
+}

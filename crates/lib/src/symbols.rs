@@ -1,0 +1,53 @@
+//! The symbols of a start, as `becalm check --symbols` reports them.
+
+use std::env;
+
+use becalm_core::closure::Closure;
+use becalm_core::symbols::{BindError, BindOptions, SymbolReport, bind};
+
+use crate::assume::Assumptions;
+use crate::check::{Kind, Program};
+
+/// What is asked about the symbols of each program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SymbolOptions {
+    /// Whether each binding is listed.
+    pub with_bindings: bool,
+    /// Whether a library that is checked by itself is to be complete.
+    pub strict: bool,
+    /// What changes the bindings beyond the files.
+    pub bind: BindOptions,
+}
+
+/// `LD_BIND_NOW` and `LD_DYNAMIC_WEAK` of the environment.
+#[must_use]
+pub fn bind_options_of_environment() -> BindOptions {
+    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    BindOptions { bind_now: is_set("LD_BIND_NOW"), dynamic_weak: is_set("LD_DYNAMIC_WEAK") }
+}
+
+/// The report of one start; `None` for a static program, whose symbols no loader looks up.
+///
+/// # Errors
+/// Returns [`BindError`] if the tables of an object cannot be read, or if its machine's
+/// relocations are not known.
+pub fn report(
+    options: &SymbolOptions,
+    assumed: &Assumptions,
+    closure: &Closure,
+) -> Result<Option<SymbolReport>, BindError> {
+    let Some(facts) = &closure.facts else { return Ok(None) };
+    let load = &closure.load;
+    let bindings = bind(load, facts.libc, &assumed.fs.symbols(), options.bind)?;
+    Ok(Some(SymbolReport::of(load, &bindings, options.with_bindings)))
+}
+
+impl SymbolOptions {
+    /// True if what is missing is a finding: of a program always, of a library by itself only if
+    /// `strict` is set, because whoever loads it may define what it lacks.
+    #[must_use]
+    pub fn is_finding(&self, program: &Program) -> bool {
+        let incomplete = program.symbols.as_ref().is_some_and(SymbolReport::is_incomplete);
+        incomplete && (program.kind != Kind::Library || self.strict)
+    }
+}
