@@ -1,8 +1,7 @@
-//! The one vocabulary: a probe is one attempt of the loader on one path.
+//! Probes: one probe is one attempt of the loader on one path.
 //!
-//! The models, the parsers of `LD_DEBUG` and `strace` records and, later, the
-//! tracer and the audit log all give the same sequence of [`Probe`]s, so that a
-//! prediction and an observation can be compared one by one.
+//! The models, the parsers of `LD_DEBUG` and `strace` records, the tracer and the audit log all give
+//! a sequence of [`Probe`]s. A prediction and an observation can therefore be compared probe by probe.
 
 use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// One attempt of the loader on one candidate path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Probe {
-    /// Path of the object that asks, as the loader names it.
+    /// The path of the requester, as the loader opened it.
     #[serde(with = "crate::probe::lossy")]
     pub needed_by: BString,
     /// The needed string (`DT_NEEDED`, `DT_FILTER`, a preload, …) being searched.
@@ -18,37 +17,36 @@ pub struct Probe {
     pub needed: BString,
     /// The rule that supplied the search directory.
     pub source: SearchSource,
-    /// The path handed to the kernel.
+    /// The path in the system call.
     #[serde(with = "crate::probe::lossy")]
     pub path: BString,
-    /// Which system call was made on the path.
+    /// The kind of the system call.
     pub call: Call,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
 }
 
-/// The rule that supplied a candidate path (`LA_SER_*` of `<link.h>`, with
-/// `DT_RPATH` and `DT_RUNPATH` told apart).
+/// The rule that supplied a candidate path. The rules are those of `LA_SER_*` in `<link.h>`, with
+/// separate ones for `DT_RPATH` and `DT_RUNPATH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchSource {
-    /// The needed string holds a slash: it is a path, no search is made.
+    /// The needed string contains a slash. It is a path and is not searched for.
     Direct,
-    /// `DT_RPATH` of the asking object, of one that loaded it, or of the program.
+    /// `DT_RPATH` of the requester, of an object that loaded it, or of the program.
     Rpath,
     /// `LD_LIBRARY_PATH` (or `ld.so --library-path`).
     LibraryPath,
-    /// The resolution note of the asking object, where the loader reads notes: a file it
-    /// names, or a directory it leaves to search.
+    /// An exact answer or a hint in the requester's resolution note, in a loader that reads notes.
     Note,
-    /// The loader cache of the asking object's package, where the loader reads those: the
-    /// file itself or the answer it gave.
+    /// The loader cache of the requester's package, or its answer, in a loader that reads package
+    /// caches.
     PackageCache,
-    /// `DT_RUNPATH` of the asking object.
+    /// `DT_RUNPATH` of the requester.
     Runpath,
-    /// The loader cache, `ld.so.cache`: the file itself or the answer it gave.
+    /// The loader cache `ld.so.cache`, or its answer.
     LoaderCache,
-    /// A directory compiled into the loader (musl: its path file as well).
+    /// A directory compiled into the loader, or one in musl's path file.
     System,
 }
 
@@ -62,15 +60,15 @@ pub enum Call {
     Stat,
 }
 
-/// What came of a probe.
+/// The result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Open: the file answers the needed string. Stat: the directory exists.
+    /// Open: the loader uses the file. Stat: the directory exists.
     Hit,
     /// `ENOENT`.
     Miss,
-    /// `ENOTDIR`: a component of the path is no directory.
+    /// `ENOTDIR`: a component of the path is not a directory.
     NotADirectory,
     /// `EACCES` or `EPERM`.
     Denied,
@@ -78,22 +76,22 @@ pub enum Outcome {
     Loop,
     /// `ENAMETOOLONG`.
     NameTooLong,
-    /// Any other errno of a failed call.
+    /// The call failed with another errno.
     Failed,
-    /// Opened; an ELF file of the other class, passed over.
+    /// The file opened and is an ELF file of the other class. glibc skips it.
     WrongClass,
-    /// Opened; an ELF file for another machine (or float ABI), passed over.
+    /// The file opened and is an ELF file for another machine or float ABI. glibc skips it.
     WrongMachine,
-    /// Opened; no ELF file (or too short for one). glibc gives up here.
+    /// The file opened and is not an ELF file, or too short. glibc raises an error.
     NotElf,
-    /// Opened; an ELF file with a header, or of a kind, that the loader refuses.
+    /// The file opened and has an ELF header or a kind that the loader refuses.
     Refused,
-    /// Stat: the path exists and is no directory.
+    /// Stat: the path exists and is not a directory.
     NoDirectory,
 }
 
 impl Outcome {
-    /// True where the system call itself failed, which is what a storm is counted by.
+    /// Returns true if the system call itself failed. Only these outcomes count as misses.
     #[must_use]
     pub fn is_failed_call(self) -> bool {
         use Outcome::*;
@@ -118,12 +116,12 @@ impl From<crate::fs::Errno> for Outcome {
     }
 }
 
-/// Byte strings as JSON strings; bytes that are no UTF-8 become U+FFFD.
+/// Byte strings as JSON strings. Bytes that are not UTF-8 become U+FFFD.
 pub mod lossy {
     use bstr::{BString, ByteSlice};
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Writes the string, lossily.
+    /// Writes the string.
     pub fn serialize<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&value.to_str_lossy())
     }
@@ -134,8 +132,8 @@ pub mod lossy {
     }
 }
 
-/// The probes of one start, kept compactly: a storm has thousands of them and a
-/// folder thousands of storms.
+/// The probes of one start in a compact form. A start can have thousands of probes, and a directory
+/// thousands of programs.
 #[derive(Clone, Debug, Default)]
 pub struct ProbeLog {
     entries: Vec<Entry>,
@@ -156,36 +154,35 @@ struct Entry {
 /// One probe of a [`ProbeLog`].
 #[derive(Clone, Copy, Debug)]
 pub struct LoggedProbe<'a> {
-    /// Index of the resolution that the probe was made for.
+    /// Index of the resolution of the probe.
     pub resolution: usize,
-    /// The rule that supplied the search directory.
+    /// The rule that supplied the search dir.
     pub source: SearchSource,
-    /// Which system call was made.
+    /// The kind of the system call.
     pub call: Call,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
-    /// The path handed to the kernel.
+    /// The path in the system call.
     pub path: &'a BStr,
-    /// The search directory the path was made from, hwcaps subdirectory and trailing
-    /// slash left off; empty where no directory was searched.
+    /// The search dir of the path, without the hwcaps subdirectory and without a trailing slash. It is
+    /// empty if no directory was searched.
     pub dir: &'a BStr,
 }
 
 impl LoggedProbe<'_> {
-    /// True for a probe inside a hwcaps subdirectory of its search directory, or of one.
+    /// Returns true for a probe of a hwcaps subdirectory of its search dir, or of a file in one.
     #[must_use]
     pub fn is_in_subdirectory(&self) -> bool {
         is_in_subdirectory(self.path, self.dir, self.call)
     }
 }
 
-/// True where `path`, made from the search directory `dir`, is a file in one of its hwcaps
-/// subdirectories, or such a subdirectory itself. An empty `dir` is the current directory or
-/// none.
+/// Returns true if `path` is a hwcaps subdirectory of the search dir `dir`, or a file in one. An empty
+/// `dir` is the current directory, or means that no directory was searched.
 pub(crate) fn is_in_subdirectory(path: &BStr, dir: &BStr, call: Call) -> bool {
     let below = match path.strip_prefix(dir.as_bytes()) {
         Some(below) if !dir.is_empty() => below.trim_start_with(|c| c == '/'),
-        // A relative path has the current directory's subdirectories in front.
+        // A relative path starts with the subdirectory of the current directory.
         Some(below) if !below.starts_with(b"/") => below,
         _ => return false,
     };
@@ -195,20 +192,20 @@ pub(crate) fn is_in_subdirectory(path: &BStr, dir: &BStr, call: Call) -> bool {
     }
 }
 
-/// The log is full: more probes than any real start makes.
+/// Returned if the log is full. No real start makes so many probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogFull;
 
 impl ProbeLog {
-    /// Probes kept at the most; a start beyond it is no storm but an attack.
+    /// The limit on probes. Only crafted files make a start with more.
     const MAX_PROBES: usize = 4_000_000;
-    /// Bytes of paths kept at the most.
+    /// The limit on the bytes of all paths.
     const MAX_PATH_BYTES: usize = 512 << 20;
 
-    /// Adds a probe; `dir_len` is how much of `path` is the search directory.
+    /// Adds a probe. The first `dir_len` bytes of `path` are the search dir.
     ///
     /// # Errors
-    /// [`LogFull`] where the log holds all it may.
+    /// Returns [`LogFull`] if the log has reached a limit.
     pub fn push(
         &mut self,
         resolution: usize,
@@ -222,7 +219,8 @@ impl ProbeLog {
             return Err(LogFull);
         }
         let narrow = |value: usize| u32::try_from(value).map_err(|_| LogFull);
-        // One name for a directory, whether a file in it was opened or it was looked at.
+        // A `stat` has no trailing slash before glibc 2.38: both calls get the same name of the
+        // directory.
         let dir_len = match path.get(..dir_len) {
             Some([_, .., b'/']) => dir_len - 1,
             _ => dir_len,
@@ -241,19 +239,19 @@ impl ProbeLog {
         Ok(())
     }
 
-    /// Number of probes.
+    /// Returns the number of probes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True where nothing was probed.
+    /// Returns true if there are no probes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The probes in the order in which the loader makes them.
+    /// Returns the probes in the order of the loader.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = LoggedProbe<'_>> {
         self.entries.iter().map(|entry| {
             let path = &self.paths[entry.path_at as usize..][..entry.path_len as usize];

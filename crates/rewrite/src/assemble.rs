@@ -1,7 +1,7 @@
-//! An original and a goal → what is overwritten and what is appended. The order: strings
-//! and dynamic entries first, since they say how many segments are added; then the room
-//! for their program headers; then the segments themselves; then all that points to what
-//! moved.
+//! Builds the overwritten and appended bytes from an original and a goal.
+//!
+//! The order is: the strings and dynamic entries, which determine the number of added segments; the
+//! room for their program headers; the segments; all pointers to the moved bytes.
 
 use becalm_core::patch::Write;
 use object::ReadRef;
@@ -21,33 +21,33 @@ use crate::segment::{Appended, HEAD_SIZE};
 use crate::strings::Strings;
 use crate::{RewriteError, Warning, notes, symbols, versions};
 
-/// Dynamic entries kept free where the section moves.
+/// The number of spare `DT_NULL` entries in a moved dynamic section.
 const SPARE: usize = 4;
 
-/// Everything but the record.
+/// The finished image without its record.
 pub(crate) struct Draft {
     pub(crate) content: Content,
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// What the goal asks for, before any place is known.
+/// The parts of the new image, before their offsets are known.
 struct Parts<'data> {
-    /// Small changes of the original's content where it stands.
+    /// The small changes of the original's content in place.
     changes: Vec<Write>,
     strings: Strings<'data>,
     entries: Option<Vec<Entry>>,
     note: Option<Vec<u8>>,
-    /// Length of the note's descriptor, padding not counted.
+    /// The length of the note's descriptor without padding.
     descriptor: u64,
     interpreter: Option<Vec<u8>>,
-    /// The dynamic section has no room for its entries.
+    /// True if the dynamic section has no room for its entries.
     dynamic_moves: bool,
 }
 
-/// Builds the finished image; the record is appended at `append_at`.
+/// Builds the finished image. The record is appended at `append_at`.
 ///
 /// # Errors
-/// Where the file has no room, or contradicts itself.
+/// Returns [`RewriteError`] if the file has no room, or if its structures contradict each other.
 pub(crate) fn assemble<'data, R: ReadRef<'data>>(
     image: &Image,
     data: R,
@@ -115,7 +115,7 @@ impl<'data> Parts<'data> {
         layout::choose(image, data, slots, self.note.is_some(), tables)
     }
 
-    /// All of it fits where it stands.
+    /// Builds the image without a new segment: all changes fit in place.
     fn in_place(self, image: &Image, append_at: u64) -> Result<Draft, RewriteError> {
         let mut writes = self.changes;
         if let (Some(entries), Some(dynamic)) = (&self.entries, &image.dynamic) {
@@ -127,8 +127,8 @@ impl<'data> Parts<'data> {
     }
 }
 
-/// Takes the resolution notes that are there out of every reader's sight: their type
-/// becomes 0, and a section of that name is named otherwise.
+/// Hides the existing resolution notes from all readers: their type becomes 0, and their section gets
+/// another name.
 fn void_notes<'data, R: ReadRef<'data>>(image: &Image, data: R, changes: &mut Vec<Write>) {
     let found = notes::resolution(image, data);
     for note in &found {
@@ -147,7 +147,7 @@ fn void_notes<'data, R: ReadRef<'data>>(image: &Image, data: R, changes: &mut Ve
     changes.dedup_by_key(|change| change.offset);
 }
 
-/// The segments while they are filled.
+/// The state while the segments are filled.
 struct Builder<'a> {
     image: &'a Image,
     layout: Layout,
@@ -158,11 +158,12 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The read-only segment's content, and the writable one's.
+    /// Fills the read-only segment, then the writable one.
     fn fill<'o, R: ReadRef<'o>>(&mut self, data: R, parts: &Parts) -> Result<(), RewriteError> {
         let image = self.image;
         let (offset, vaddr) = (self.appended.offset, self.appended.push(&[], 1).1 - HEAD_SIZE);
         self.news.head = Some(Place { offset, vaddr, size: HEAD_SIZE });
+        // The table is written last; here it gets its room.
         if self.layout.table_moves {
             let count = self.segment_count(parts);
             let table = vec![0; count * image.format.segment_size() as usize];
@@ -172,6 +173,7 @@ impl Builder<'_> {
         let replaced = self.replaced_interpreter(parts);
         for index in 0..self.layout.blocks.len() {
             let block = self.layout.blocks[index].clone();
+            // The new string table and interpreter replace these blocks and are pushed later.
             let again = [grown.as_ref().map(|it| &it.0), replaced.as_ref().map(|it| &it.0)];
             if !again.contains(&Some(&block.range)) {
                 let size = block.range.end - block.range.start;
@@ -201,7 +203,7 @@ impl Builder<'_> {
         self.news.note = Some(Place { offset, vaddr, size: note.len() as u64 });
     }
 
-    /// The note directly behind the displaced one whose `PT_NOTE` it shares.
+    /// Adds the note right after the displaced one whose `PT_NOTE` it shares.
     fn push_shared_note(&mut self, block: &layout::Block, parts: &Parts) {
         let Some(shared) = self.layout.shared.map(|index| self.image.segments[index]) else {
             return;
@@ -225,7 +227,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Dynamic entries that point to what moved.
+    /// Returns the dynamic entries with the addresses of moved tables.
     fn relocated(&self, entries: &[Entry], parts: &Parts) -> Vec<Entry> {
         let grown = parts.strings.grown().map(|(_, bytes)| bytes.len() as u64);
         let mut entries = entries.to_vec();
@@ -251,8 +253,8 @@ impl Builder<'_> {
         self.image.segments.len() + more - unused
     }
 
-    /// The program headers: those that were there, following what moved, and ours behind
-    /// the last of their kind.
+    /// Returns the program headers: the old ones with the offsets of moved bytes, and the new ones
+    /// after the last of their kind.
     fn segments(&self, parts: &Parts) -> Vec<Segment> {
         let mut segments = self.image.segments.clone();
         let interpreter = parts.interpreter.as_ref().map(|bytes| bytes.len() as u64);
@@ -276,6 +278,7 @@ impl Builder<'_> {
             }
         }
         let note = self.news.note.filter(|_| self.layout.shared.is_none()).map(note_segment);
+        // An unused header makes room for a new one.
         let mut unused = self.appended.loads.len() + note.iter().len();
         segments.retain(|segment| {
             let goes = segment.kind == PT_NULL && unused > 0;
@@ -297,7 +300,7 @@ impl Builder<'_> {
         segments
     }
 
-    /// Program headers, dynamic section, section headers and ELF header.
+    /// Writes the program headers, the dynamic section, the section headers and the ELF header.
     fn finish(mut self, parts: &Parts, append_at: u64) -> Result<Draft, RewriteError> {
         let image = self.image;
         let segments = self.segments(parts);
@@ -328,14 +331,14 @@ impl Builder<'_> {
         } else {
             self.writes.push(Write { offset: self.table_offset, bytes: table });
         }
-        // Header, owner and padding of the note are 20 bytes.
+        // The header, owner and padding of the note take 20 bytes.
         let note = self.news.note.map(|place| (place.offset + 20, parts.descriptor));
         let moved = self.layout.table_moves.then_some(Warning::TableMoved);
         draft(self.writes, self.appended, append_at, note, moved.into_iter().collect())
     }
 
-    /// The small changes, but for those that the table now covers; names of sections
-    /// also where they stand from now on.
+    /// Adds the small changes that the new program header table does not cover. Changed section names
+    /// are changed in the new table of names as well.
     fn keep_changes(&mut self, parts: &Parts, table_size: u64, names: &mut [u8]) {
         let table = self.table_offset..self.table_offset + table_size;
         let named = self.image.sections.get(self.image.names_index).map_or(0, |it| it.offset);
@@ -371,9 +374,10 @@ fn note_segment(place: Place) -> Segment {
     }
 }
 
-/// Adds segments of one kind behind the last of that kind; notes, where there is none,
-/// at the end.
+/// Inserts segments after the last one of their kind, or at the end if there is none.
 fn insert(segments: &mut Vec<Segment>, new: &[Segment]) {
+    // The gABI requires `PT_LOAD` headers in ascending order of their addresses. The new segments have
+    // the highest addresses.
     let Some(kind) = new.first().map(|segment| segment.kind) else { return };
     debug_assert!(kind == PT_LOAD || kind == PT_NOTE);
     let at = segments.iter().rposition(|it| it.kind == kind).map_or(segments.len(), |at| at + 1);
@@ -397,7 +401,7 @@ fn draft(
     Ok(Draft { content, warnings })
 }
 
-/// The ELF header with new tables.
+/// The ELF header with the offsets of the new tables.
 struct Header<'a> {
     image: &'a Image,
     bytes: Vec<u8>,
@@ -414,7 +418,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// `e_phoff` and `e_phnum`.
+    /// Sets `e_phoff` and `e_phnum`.
     fn segments(&mut self, count: usize, offset: u64) -> Result<(), RewriteError> {
         let count = u16::try_from(count).ok().filter(|&count| count < object::elf::PN_XNUM);
         let count = count.ok_or(RewriteError::NoRoom)?;
@@ -424,7 +428,7 @@ impl<'a> Header<'a> {
         Ok(())
     }
 
-    /// `e_shoff` and `e_shnum`.
+    /// Sets `e_shoff` and `e_shnum`.
     fn sections(&mut self, count: usize, offset: u64) -> Result<(), RewriteError> {
         let count = u16::try_from(count).map_err(|_| RewriteError::TooManySections)?;
         let (number_at, offset_at) = if self.image.format.wide { (60, 40) } else { (48, 32) };

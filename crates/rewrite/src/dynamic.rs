@@ -1,5 +1,5 @@
-//! The entries of the dynamic section after an edit. Entries keep their order; new ones
-//! take the place of spare `DT_NULL`s.
+//! The entries of the dynamic section after an edit. The old entries keep their order, and new ones
+//! replace spare `DT_NULL`s.
 
 use bstr::BString;
 use object::ReadRef;
@@ -11,22 +11,22 @@ use crate::goal::Names;
 use crate::image::Image;
 use crate::strings::Strings;
 
-/// `DT_MIPS_RLD_MAP_REL`: where the loader's debug pointer lies, counted from the
-/// address of this very entry (MIPS psABI supplement).
+/// `DT_MIPS_RLD_MAP_REL`: the address of the loader's debug pointer, relative to the address of this
+/// entry (MIPS psABI supplement).
 const DT_MIPS_RLD_MAP_REL: DynamicTag = DynamicTag(0x7000_0035);
-const EM_MIPS: u16 = 8;
+const EM_MIPS: u16 = object::elf::EM_MIPS.0;
 
-/// An entry, and which of the original's it is.
+/// An entry, and its index in the original if it is not new.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) entry: Dyn,
     pub(crate) from: Option<usize>,
 }
 
-/// The entries with `names` in them; the original's where `names` is `None`.
+/// Returns the entries with the new `names`, or those of the original if `names` is `None`.
 ///
 /// # Errors
-/// Where the string table cannot be read.
+/// Returns [`RewriteError`] if the string table cannot be read.
 pub(crate) fn entries<'data, R: ReadRef<'data>>(
     image: &Image,
     data: R,
@@ -53,7 +53,7 @@ pub(crate) fn entries<'data, R: ReadRef<'data>>(
     Ok(entries)
 }
 
-/// `DT_NEEDED`: those that were added stand before the first of the original's.
+/// Changes the `DT_NEEDED` entries. Added ones come before the first of the original.
 fn needed<'data, R: ReadRef<'data>>(
     entries: &mut Vec<Entry>,
     old: &Names,
@@ -94,7 +94,7 @@ fn needed<'data, R: ReadRef<'data>>(
     Ok(())
 }
 
-/// Gives a tag its one value, in the place of the last one there was, or takes it away.
+/// Sets the only value of a tag at the position of its last entry, or removes the tag.
 fn set(entries: &mut Vec<Entry>, tag: DynamicTag, value: Option<u64>) {
     let last = entries.iter().rposition(|entry| entry.entry.tag == tag);
     match (last, value) {
@@ -110,11 +110,10 @@ fn set(entries: &mut Vec<Entry>, tag: DynamicTag, value: Option<u64>) {
     });
 }
 
-/// The section's bytes at address `vaddr`, filled up with `DT_NULL` to `capacity`
-/// entries.
+/// Writes the section for the address `vaddr`, with `DT_NULL`s up to `capacity` entries.
 ///
 /// # Errors
-/// Where a 32-bit file cannot hold a value.
+/// Returns [`RewriteError::NoAddressSpace`] if a value exceeds 32 bits in a 32-bit file.
 pub(crate) fn bytes(
     image: &Image,
     entries: &[Entry],
@@ -126,6 +125,7 @@ pub(crate) fn bytes(
     let mut bytes = Vec::with_capacity(capacity * size as usize);
     for (index, entry) in entries.iter().enumerate() {
         let mut value = entry.entry;
+        // This value is relative to its own entry, so it changes if the entry moves.
         if let (EM_MIPS, DT_MIPS_RLD_MAP_REL, Some(from)) = (image.machine, value.tag, entry.from) {
             let before = dynamic.vaddr.wrapping_add(from as u64 * size);
             let after = vaddr.wrapping_add(index as u64 * size);

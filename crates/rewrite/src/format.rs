@@ -1,5 +1,5 @@
-//! How numbers and structures of one ELF file are laid out: class, byte order, and the
-//! tables written in it (gABI, "ELF Header", "Program Header", "Sections").
+//! Numbers and table entries of one ELF file, by its class and byte order (gABI, "ELF Header",
+//! "Program Header", "Sections").
 
 use object::elf::{DynamicTag, ProgramFlags, ProgramType, SectionFlags, SectionType};
 
@@ -50,56 +50,56 @@ pub(crate) struct Dyn {
 }
 
 impl Segment {
-    /// First file offset behind it.
+    /// Returns the first file offset after the segment.
     pub(crate) fn file_end(&self) -> u64 {
         self.offset.saturating_add(self.filesz)
     }
 
-    /// First address behind it.
+    /// Returns the first address after the segment.
     pub(crate) fn memory_end(&self) -> u64 {
         self.vaddr.saturating_add(self.memsz)
     }
 }
 
 impl Format {
-    /// Size of the ELF header.
+    /// Returns the size of the ELF header.
     pub(crate) fn header_size(self) -> u64 {
         if self.wide { 64 } else { 52 }
     }
 
-    /// Size of a program header.
+    /// Returns the size of a program header.
     pub(crate) fn segment_size(self) -> u64 {
         if self.wide { 56 } else { 32 }
     }
 
-    /// Size of a section header.
+    /// Returns the size of a section header.
     pub(crate) fn section_size(self) -> u64 {
         if self.wide { 64 } else { 40 }
     }
 
-    /// Size of a dynamic entry.
+    /// Returns the size of a dynamic entry.
     pub(crate) fn dyn_size(self) -> u64 {
         if self.wide { 16 } else { 8 }
     }
 
-    /// Natural alignment of the tables.
+    /// Returns the natural alignment of the tables.
     pub(crate) fn word_align(self) -> u64 {
         if self.wide { 8 } else { 4 }
     }
 
-    /// A 16-bit number read.
+    /// Reads a 16-bit number.
     pub(crate) fn read_u16(self, bytes: &[u8], at: usize) -> Option<u16> {
         let bytes = *bytes.get(at..)?.first_chunk::<2>()?;
         Some(if self.big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
     }
 
-    /// A 32-bit number read.
+    /// Reads a 32-bit number.
     pub(crate) fn read_u32(self, bytes: &[u8], at: usize) -> Option<u32> {
         let bytes = *bytes.get(at..)?.first_chunk::<4>()?;
         Some(if self.big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
     }
 
-    /// An address, offset or size read.
+    /// Reads an address, offset or size.
     pub(crate) fn read_word(self, bytes: &[u8], at: usize) -> Option<u64> {
         if !self.wide {
             return self.read_u32(bytes, at).map(u64::from);
@@ -108,20 +108,20 @@ impl Format {
         Some(if self.big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
     }
 
-    /// A 16-bit number written.
+    /// Writes a 16-bit number.
     pub(crate) fn u16(self, value: u16) -> [u8; 2] {
         if self.big { value.to_be_bytes() } else { value.to_le_bytes() }
     }
 
-    /// A 32-bit number written.
+    /// Writes a 32-bit number.
     pub(crate) fn u32(self, value: u32) -> [u8; 4] {
         if self.big { value.to_be_bytes() } else { value.to_le_bytes() }
     }
 
-    /// An address, offset or size written.
+    /// Writes an address, offset or size.
     ///
     /// # Errors
-    /// Where a 32-bit file cannot hold it.
+    /// Returns [`RewriteError::NoAddressSpace`] if the value exceeds 32 bits in a 32-bit file.
     pub(crate) fn word(self, value: u64) -> Result<Vec<u8>, RewriteError> {
         if self.wide {
             let bytes = if self.big { value.to_be_bytes() } else { value.to_le_bytes() };
@@ -131,10 +131,11 @@ impl Format {
         Ok(self.u32(value).to_vec())
     }
 
-    /// One program header as it stands in the file.
+    /// Writes a program header.
     pub(crate) fn segment(self, segment: &Segment) -> Result<Vec<u8>, RewriteError> {
         let Segment { kind, flags, offset, vaddr, paddr, filesz, memsz, align } = *segment;
         let mut bytes = self.u32(kind.0).to_vec();
+        // `p_flags` is the second field of `Elf64_Phdr`, and the last but one of `Elf32_Phdr`.
         if self.wide {
             bytes.extend(self.u32(flags.0));
         }
@@ -148,7 +149,7 @@ impl Format {
         Ok(bytes)
     }
 
-    /// One section header as it stands in the file.
+    /// Writes a section header.
     pub(crate) fn section(self, section: &Section) -> Result<Vec<u8>, RewriteError> {
         let mut bytes = self.u32(section.name).to_vec();
         bytes.extend(self.u32(section.kind.0));
@@ -162,8 +163,9 @@ impl Format {
         Ok(bytes)
     }
 
-    /// One dynamic entry as it stands in the file. A tag keeps its low bits, sign and all.
+    /// Writes a dynamic entry.
     pub(crate) fn entry(self, entry: Dyn) -> Result<Vec<u8>, RewriteError> {
+        // `d_tag` is signed: a negative tag keeps its low 32 bits.
         let tag = entry.tag.0 as u64;
         let mut bytes = self.word(if self.wide { tag } else { tag & 0xffff_ffff })?;
         bytes.extend(self.word(entry.value)?);

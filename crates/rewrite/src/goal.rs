@@ -1,6 +1,7 @@
-//! What a file is to say afterwards: the original's strings and note, and the edits
-//! applied to them one by one. The image is built from this alone, so edits that do not
-//! touch each other give the same file in any order, and a repeated edit gives none.
+//! The wanted strings and note of a file: those of the original with the edits applied one by one.
+//!
+//! The image is built from the goal only. Independent edits therefore give the same file in any order,
+//! and a repeated edit changes nothing.
 
 use becalm_core::edit::{Edit, RunPathKind};
 use bstr::{BStr, BString, ByteSlice};
@@ -12,16 +13,16 @@ use crate::RewriteError;
 use crate::image::{ET_DYN, Image, bytes_at};
 use crate::notes;
 
-/// The longest dynamic string that is read: a run path of some thousand directories.
+/// The limit on a dynamic string. A run path of some thousand directories is shorter.
 const STRING_MAX: u64 = 1 << 20;
-/// The most bytes of dynamic strings that are read of one file: entries of a hostile one
-/// could all name the same long string.
+/// The limit on the dynamic strings of one file. The entries of a hostile file could all name the same
+/// long string.
 const STRINGS_MAX: usize = 16 << 20;
 
-/// What is to change; `None` is "as the original has it".
+/// The wanted changes. `None` keeps the original's value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Goal {
-    /// The resolution note: its descriptor, or that there is none.
+    /// The descriptor of the resolution note. The inner `None` removes the note.
     pub(crate) note: Option<Option<Vec<u8>>>,
     pub(crate) interpreter: Option<BString>,
     pub(crate) names: Option<Names>,
@@ -40,12 +41,12 @@ pub(crate) struct Names {
 /// One `DT_NEEDED`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Needed {
-    /// Which of the original's it is, counted from 0; `None` for one that was added.
+    /// The index among the original's `DT_NEEDED`. `None` for an added one.
     pub(crate) from: Option<usize>,
     pub(crate) name: BString,
 }
 
-/// The dynamic string at `offset` of the string table.
+/// Reads the dynamic string at `offset` of the string table.
 pub(crate) fn string_at<'data, R: ReadRef<'data>>(
     image: &Image,
     data: R,
@@ -59,7 +60,7 @@ pub(crate) fn string_at<'data, R: ReadRef<'data>>(
     let room = size.checked_sub(offset).ok_or(broken.clone())?.min(STRING_MAX);
     let start = table.checked_add(offset).ok_or(broken.clone())?;
     let at = image.file_offset(start, room).ok_or(broken.clone())?;
-    // Most are short: a block first, so that a cache of ranges is not asked for a table.
+    // Most strings are short. A small first read keeps a cache of ranges from reading the whole table.
     for length in [room.min(256), room] {
         let bytes = bytes_at(data, at, length).ok_or(broken.clone())?;
         if let Some(end) = bytes.find_byte(0) {
@@ -70,7 +71,7 @@ pub(crate) fn string_at<'data, R: ReadRef<'data>>(
 }
 
 impl Names {
-    /// The original's.
+    /// Reads the original's strings.
     pub(crate) fn of<'data, R: ReadRef<'data>>(
         image: &Image,
         data: R,
@@ -135,7 +136,7 @@ impl Names {
 }
 
 impl Goal {
-    /// True where the file is to be as it was.
+    /// Returns true if the goal is the original.
     pub(crate) fn is_original(&self) -> bool {
         *self == Self::default()
     }
@@ -143,7 +144,7 @@ impl Goal {
     /// Applies one edit.
     ///
     /// # Errors
-    /// Where this file cannot have it.
+    /// Returns [`RewriteError`] if the edit is not possible in this file.
     pub(crate) fn apply<'data, R: ReadRef<'data>>(
         &mut self,
         edit: &Edit,
@@ -174,10 +175,10 @@ impl Goal {
         Ok(())
     }
 
-    /// Drops what comes to the same as the original, so that equal goals compare equal.
+    /// Removes changes that equal the original, so that equal goals compare equal.
     ///
     /// # Errors
-    /// Where the original cannot be read.
+    /// Returns [`RewriteError`] if the original cannot be read.
     pub(crate) fn settle<'data, R: ReadRef<'data>>(
         &mut self,
         image: &Image,
@@ -207,19 +208,19 @@ impl Goal {
     }
 }
 
-/// Refuses strings that a file cannot hold.
+/// Returns an error for a string that an ELF file cannot contain.
 fn check_strings(edit: &Edit) -> Result<(), RewriteError> {
     let (strings, may_be_empty): (Vec<&BString>, bool) = match edit {
         Edit::ResolutionNote(_) => return Ok(()),
         Edit::RunPath { value, .. } | Edit::Audit(value) => (value.iter().collect(), true),
-        // A needed string that is empty may stand in the file and be replaced.
+        // The file may have an empty needed string, which can be replaced and removed.
         Edit::ReplaceNeeded { to, .. } => (vec![to], false),
         Edit::RemoveNeeded(_) => return Ok(()),
         Edit::AddNeeded(name) | Edit::Interpreter(name) | Edit::Soname(name) => (vec![name], false),
     };
     for string in strings {
         if string.contains(&0) {
-            return Err(RewriteError::BadString("it has a NUL in it"));
+            return Err(RewriteError::BadString("it contains a NUL"));
         }
         if string.is_empty() && !may_be_empty {
             return Err(RewriteError::BadString("it is empty"));
@@ -229,13 +230,13 @@ fn check_strings(edit: &Edit) -> Result<(), RewriteError> {
         }
     }
     if matches!(edit, Edit::Interpreter(path) if path.len() >= 4096) {
-        return Err(RewriteError::BadString("the kernel takes no interpreter of 4096 bytes"));
+        return Err(RewriteError::BadString("the kernel rejects an interpreter of 4096 bytes"));
     }
     Ok(())
 }
 
-/// A program that relocates itself: its code expects the dynamic section it was linked
-/// with.
+/// Returns true for a program that relocates itself. Its code expects the dynamic section that it was
+/// linked with.
 pub(crate) fn is_static_pie(image: &Image) -> bool {
     let Some(dynamic) = &image.dynamic else { return false };
     let says_pie = dynamic
@@ -245,7 +246,7 @@ pub(crate) fn is_static_pie(image: &Image) -> bool {
     alone && (image.kind != ET_DYN || says_pie)
 }
 
-/// True for a dynamic loader, which reads its own headers before it can read any.
+/// Returns true for a dynamic loader.
 pub(crate) fn is_loader<'data, R: ReadRef<'data>>(image: &Image, data: R) -> bool {
     if image.interpreter().is_some() || image.kind != ET_DYN {
         return false;

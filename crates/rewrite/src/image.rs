@@ -1,6 +1,5 @@
-//! An ELF file as the editor sees it: header, segments, sections, dynamic entries, each
-//! widened to 64 bits. Only these ranges are read, so that memory does not grow with
-//! the file.
+//! The parsed tables of an ELF file: header, segments, sections and dynamic entries, widened to 64
+//! bits. Only these ranges are read, so that memory does not grow with the file.
 
 use object::Endianness;
 use object::elf::{
@@ -14,35 +13,34 @@ use object::read::elf::{Dyn as _, FileHeader, ProgramHeader, SectionHeader};
 use crate::RewriteError;
 use crate::format::{Dyn, Format, Section, Segment};
 
-/// `ET_EXEC` and `ET_DYN`.
 pub(crate) use becalm_core::elf::{ET_DYN, ET_EXEC};
 
-/// Zero bytes that may follow the last section without being a payload: padding.
+/// The limit on zero bytes after the last section. More are a payload.
 const PADDING: u64 = 4096;
-/// The smallest page of any architecture.
+/// The smallest page size of any architecture.
 const PAGE: u64 = 4096;
-/// The most sections whose number fits `e_shnum` (gABI, `SHN_LORESERVE`).
+/// The limit on the number of sections in `e_shnum` (gABI, `SHN_LORESERVE`).
 const SECTIONS_MAX: usize = 0xff00;
-/// The largest table of section names that is copied.
+/// The limit on the table of section names.
 const NAMES_MAX: u64 = 16 << 20;
 
-/// What is read of a file.
+/// The parsed tables of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     pub(crate) format: Format,
     pub(crate) length: u64,
     pub(crate) kind: u16,
     pub(crate) machine: u16,
-    /// The ELF header as it is.
+    /// The bytes of the ELF header.
     pub(crate) header: Vec<u8>,
     pub(crate) table_offset: u64,
     pub(crate) segments: Vec<Segment>,
     pub(crate) section_table_offset: u64,
-    /// Empty where there is no table of section headers.
+    /// The section headers. Empty if there is no table.
     pub(crate) sections: Vec<Section>,
-    /// The section that holds the names of sections.
+    /// `e_shstrndx`: the index of the section with the section names.
     pub(crate) names_index: usize,
-    /// The names of sections.
+    /// The bytes of the section names.
     pub(crate) names: Vec<u8>,
     pub(crate) dynamic: Option<Dynamic>,
 }
@@ -54,12 +52,12 @@ pub(crate) struct Dynamic {
     pub(crate) vaddr: u64,
     /// The entries before `DT_NULL`.
     pub(crate) entries: Vec<Dyn>,
-    /// Entries it has room for, `DT_NULL` included.
+    /// The number of entries that fit, `DT_NULL` included.
     pub(crate) capacity: usize,
 }
 
 impl Dynamic {
-    /// The last value of a tag, which is the one that counts.
+    /// Returns the value of the last entry with a tag, which is the one that loaders use.
     pub(crate) fn value(&self, tag: DynamicTag) -> Option<u64> {
         self.entries.iter().rfind(|entry| entry.tag == tag).map(|entry| entry.value)
     }
@@ -69,7 +67,7 @@ fn malformed(reason: &'static str) -> RewriteError {
     RewriteError::Malformed(reason)
 }
 
-/// `size` bytes at `offset`, all of them in the file.
+/// Reads `size` bytes at `offset`. Returns `None` if they are not all in the file.
 pub(crate) fn bytes_at<'data, R: ReadRef<'data>>(
     data: R,
     offset: u64,
@@ -81,15 +79,15 @@ pub(crate) fn bytes_at<'data, R: ReadRef<'data>>(
 }
 
 impl Image {
-    /// Reads a program or library.
+    /// Parses a program or library.
     ///
     /// # Errors
-    /// Where it is none, or its structures contradict themselves.
+    /// Returns [`RewriteError`] if the file is neither, or if its structures are invalid.
     pub(crate) fn read<'data, R: ReadRef<'data>>(data: R) -> Result<Self, RewriteError> {
         let ident = bytes_at(data, 0, 52)
             .and_then(becalm_core::elf::ident)
             .ok_or(malformed("not an ELF file, or its header is truncated"))?;
-        // Guile's compiled code is of no machine, and read by Guile alone.
+        // The ELF files of Guile's compiled code have no machine, and only Guile reads them.
         if !matches!(ident.e_type, ET_EXEC | ET_DYN) || ident.machine == 0 {
             return Err(RewriteError::NotLoadable);
         }
@@ -103,12 +101,12 @@ impl Image {
         }
     }
 
-    /// The segments that are mapped.
+    /// Returns the mapped segments (`PT_LOAD`).
     pub(crate) fn loads(&self) -> impl DoubleEndedIterator<Item = &Segment> {
         self.segments.iter().filter(|segment| segment.kind == PT_LOAD)
     }
 
-    /// Where `size` bytes of memory at `vaddr` lie in the file.
+    /// Returns the file offset of `size` bytes of memory at `vaddr`.
     pub(crate) fn file_offset(&self, vaddr: u64, size: u64) -> Option<u64> {
         let end = vaddr.checked_add(size)?;
         let inside = |load: &&Segment| {
@@ -118,17 +116,17 @@ impl Image {
         load.offset.checked_add(vaddr - load.vaddr)
     }
 
-    /// `PT_INTERP`, if it has bytes.
+    /// Returns `PT_INTERP` if it has bytes.
     pub(crate) fn interpreter(&self) -> Option<&Segment> {
         self.segments.iter().find(|segment| segment.kind == PT_INTERP && segment.filesz > 0)
     }
 
-    /// First offset behind the program header table.
+    /// Returns the first offset after the program header table.
     pub(crate) fn table_end(&self) -> u64 {
         self.table_offset + self.segments.len() as u64 * self.format.segment_size()
     }
 
-    /// Where everything that the headers name ends: what lies behind is foreign.
+    /// Returns the end of all structures that the headers name. Bytes after it are foreign.
     pub(crate) fn extent(&self) -> u64 {
         let sections = self
             .sections
@@ -144,17 +142,18 @@ impl Image {
         sections.chain(segments).chain(tables).max().unwrap_or(0)
     }
 
-    /// The name of a section.
+    /// Returns the name of a section.
     pub(crate) fn section_name(&self, section: &Section) -> &[u8] {
         let rest = self.names.get(section.name as usize..).unwrap_or_default();
         rest.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
-    /// Refuses what cannot be edited without harm whatever the edit.
+    /// Checks that the file can be edited without harm, for any edit.
     ///
     /// # Errors
-    /// [`RewriteError::Truncated`], [`RewriteError::Overlapping`],
-    /// [`RewriteError::Payload`], or a malformed table.
+    /// Returns [`RewriteError::Truncated`], [`RewriteError::Overlapping`],
+    /// [`RewriteError::DebugInformation`], [`RewriteError::Payload`] or [`RewriteError::Malformed`] if
+    /// it cannot.
     pub(crate) fn check<'data, R: ReadRef<'data>>(&self, data: R) -> Result<(), RewriteError> {
         let extent = self.extent();
         if extent > self.length {
@@ -171,9 +170,10 @@ impl Image {
         if padding { Ok(()) } else { Err(RewriteError::Payload { offset: extent }) }
     }
 
-    /// A loader reads the dynamic entries at their address; a reader of files, at their
-    /// offset. Where these are not the same bytes, no edit would reach both.
+    /// Checks that the address and the offset of the dynamic section agree.
     fn check_dynamic(&self) -> Result<(), RewriteError> {
+        // A loader reads the entries at their address, and a tool reads them at their offset. If these
+        // are different bytes, an edit would change only one of them.
         let Some(dynamic) = &self.dynamic else { return Ok(()) };
         let size = dynamic.capacity as u64 * self.format.dyn_size();
         let mapped = self.file_offset(dynamic.vaddr, size) == Some(dynamic.offset);
@@ -184,10 +184,10 @@ impl Image {
         }
     }
 
-    /// True for what `objcopy --only-keep-debug` and `eu-strip -f` leave: no code has bytes.
-    /// One section without bytes is not enough, for a loader writes the `.plt` of 32-bit
-    /// PowerPC (its ABI supplement, "Procedure Linkage Table").
+    /// Returns true for a file of `objcopy --only-keep-debug` or `eu-strip -f`.
     fn is_debug_information(&self) -> bool {
+        // No code section has bytes. One such section is not enough: the loader writes the `.plt` of
+        // 32-bit PowerPC (its ABI supplement, "Procedure Linkage Table").
         let code = SHF_ALLOC.0 | SHF_EXECINSTR.0;
         let mut code = self.sections.iter().filter(|section| section.flags.0 & code == code);
         let first = code.next();
@@ -195,8 +195,8 @@ impl Image {
             && code.all(|section| section.kind == SHT_NOBITS)
     }
 
-    /// `PT_LOAD` ascends, does not overlap, and `memsz ≥ filesz` (gABI, "Program
-    /// Header").
+    /// Checks that the `PT_LOAD`s are in ascending order without overlap, and that `memsz` is at least
+    /// `filesz` (gABI, "Program Header").
     fn check_loads(&self) -> Result<(), RewriteError> {
         let mut end = 0;
         let mut any = false;
@@ -204,8 +204,8 @@ impl Image {
             if any && load.vaddr < end {
                 return Err(RewriteError::Overlapping);
             }
-            // Neither the kernel nor a loader maps another; a reader and they would see
-            // different bytes at an address.
+            // The kernel and the loader map whole pages. They would read other bytes at an address than
+            // a tool that uses offsets.
             let grain = if load.align.is_power_of_two() { load.align.min(PAGE) } else { 1 };
             if !load.vaddr.wrapping_sub(load.offset).is_multiple_of(grain) {
                 return Err(malformed("a segment's offset and address disagree within a page"));
@@ -283,7 +283,7 @@ impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
         let count = usize::from(elf.e_shnum(endian));
         let entry = size_of::<Elf::SectionHeader>();
         if count == 0 {
-            // Zero with a table is the gABI's way of saying "more than fit".
+            // gABI: if the number exceeds `e_shnum`, `e_shnum` is 0 and `sh_size` of section 0 has it.
             let more = bytes_at(data, offset, entry as u64)
                 .and_then(|bytes| pod::from_bytes::<Elf::SectionHeader>(bytes).ok())
                 .is_some_and(|(first, _)| first.sh_size(endian).into() > 0);
@@ -318,7 +318,7 @@ impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
             .ok_or(RewriteError::Truncated)
     }
 
-    /// The last `PT_DYNAMIC` with bytes in the file, as a loader takes it.
+    /// Parses the last `PT_DYNAMIC` with bytes in the file, which loaders use.
     fn dynamic<'data, R: ReadRef<'data>>(
         data: R,
         segments: &[Segment],

@@ -1,8 +1,7 @@
-//! Rules that every finished image keeps, held against it before it is written: the last
-//! guard between a mistake here and a file that no longer starts.
+//! The rules that every finished image must keep. They are checked before the image is written, so
+//! that a bug of this crate cannot produce a file that does not start.
 //!
-//! A rule speaks of what the edit made or changed; oddities that a file had before stay
-//! its own.
+//! A rule checks only the bytes that the edit made or changed. An original may break it elsewhere.
 
 use becalm_core::elf::{self, ObjectView};
 use becalm_core::patch::Write;
@@ -18,10 +17,10 @@ use crate::notes;
 use crate::overlay::Overlay;
 use crate::record::{Content, LEADER_SIZE};
 
-/// A name, and whether it is kept.
+/// The name of a rule, and its check.
 type Rule<D> = (&'static str, fn(&Finished<'_, D>) -> bool);
 
-/// The finished image beside the original.
+/// The finished image and the original.
 struct Finished<'a, D> {
     before: &'a Image,
     after: Image,
@@ -31,10 +30,10 @@ struct Finished<'a, D> {
     view: Option<ObjectView>,
 }
 
-/// Holds the finished image against the rules.
+/// Checks the finished image.
 ///
 /// # Errors
-/// [`RewriteError::Invariant`] with the first rule that is broken.
+/// Returns [`RewriteError::Invariant`] with the first broken rule.
 pub(crate) fn check<'data, R: ReadRef<'data>>(
     before: &Image,
     original: R,
@@ -54,10 +53,10 @@ pub(crate) fn check<'data, R: ReadRef<'data>>(
         (None, Some(_)) if !content.appended.is_empty() => Names::of(before, original).ok(),
         _ => None,
     };
-    held(before, &finished, content, goal, names.as_ref())
+    check_rules(before, &finished, content, goal, names.as_ref())
 }
 
-fn held<'data, R: ReadRef<'data>>(
+fn check_rules<'data, R: ReadRef<'data>>(
     before: &Image,
     data: R,
     content: &Content,
@@ -72,25 +71,26 @@ fn held<'data, R: ReadRef<'data>>(
         ("every old segment is as it was", old_segments_stay),
         ("segments ascend and do not overlap", segments_ascend),
         ("a segment's offset and address agree within a page", pages_agree),
-        ("everything that the headers name lies in the file", all_in_the_file),
+        ("everything that the headers name is in the file", all_in_the_file),
         ("the program header table is mapped where PT_PHDR says", table_is_mapped),
         ("what a program header names is mapped where it says", described_is_mapped),
         ("no other segment begins with a segment of ours", nothing_begins_with_ours),
         ("dynamic entries point into the file's mapped part", tables_are_mapped),
-        ("sections lie where their segments have them", sections_agree),
-        ("one resolution note, the one asked for", one_note),
-        ("the interpreter is the one asked for", interpreter_is_right),
+        ("the addresses and offsets of sections agree with the segments", sections_agree),
+        ("the resolution note is the wanted one, and the only one", one_note),
+        ("the interpreter is the wanted one", interpreter_is_right),
     ];
     if let Some((name, _)) = rules.iter().find(|(_, holds)| !holds(&finished)) {
         return Err(broken(name));
     }
-    if names.is_some_and(|names| !says(&finished, names)) {
-        return Err(broken("the dynamic strings are the ones asked for"));
+    if names.is_some_and(|names| !strings_are_right(&finished, names)) {
+        return Err(broken("the dynamic strings are the wanted ones"));
     }
     Ok(())
 }
 
-/// Writes ascend without overlap inside the original; the rest lies behind the leader.
+/// Returns true if the writes are inside the original, in ascending order and without overlap, and
+/// the appended bytes are after the leader.
 fn writes_are_in_bounds(before: &Image, content: &Content) -> bool {
     let mut at = 0;
     let inside = content.writes.iter().all(|write| {
@@ -114,7 +114,7 @@ fn segments_ascend<D>(it: &Finished<D>) -> bool {
     ends.zip(starts).all(|(end, start)| end <= start)
 }
 
-/// The loads that were not there before.
+/// Returns the `PT_LOAD`s that the edit added.
 fn ours<'a, D>(it: &'a Finished<D>) -> impl Iterator<Item = &'a Segment> {
     it.after.loads().filter(|load| it.before.loads().all(|other| *load != other))
 }
@@ -158,8 +158,8 @@ fn described_is_mapped<D>(it: &Finished<D>) -> bool {
         .all(|segment| it.after.file_offset(segment.vaddr, segment.filesz) == Some(segment.offset))
 }
 
-/// `llvm-strip` takes the first of two segments that begin together for the other's
-/// parent, and places both by it.
+/// Returns true if no other segment begins at the offset of the new one. `llvm-strip` would treat the
+/// first of two such segments as the parent of the other, and move both.
 fn nothing_begins_with_ours<D>(it: &Finished<D>) -> bool {
     let mut readonly = ours(it).take(1);
     readonly.all(|load| {
@@ -215,8 +215,8 @@ fn interpreter_is_right<'data, D: ReadRef<'data>>(it: &Finished<D>) -> bool {
     }
 }
 
-/// Both this crate and the core's reader see the strings.
-fn says<'data, D: ReadRef<'data>>(it: &Finished<D>, names: &Names) -> bool {
+/// Returns true if both this crate and the core's parser read the wanted strings.
+fn strings_are_right<'data, D: ReadRef<'data>>(it: &Finished<D>, names: &Names) -> bool {
     let Ok(mut now) = Names::of(&it.after, it.data) else { return false };
     for (now, wanted) in now.needed.iter_mut().zip(&names.needed) {
         now.from = wanted.from;

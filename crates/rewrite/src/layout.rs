@@ -1,56 +1,53 @@
-//! Where the further program headers go. The table keeps its place and grows over what
-//! follows it; what stood there is displaced into the new segment, and whatever points
-//! to it follows: segments, dynamic entries, section headers.
+//! The room for further program headers. The table stays at its offset and grows over the bytes after
+//! it. These bytes move into the new segment, and the segments, dynamic entries and section headers
+//! that point to them are changed.
 
 use std::ops::Range;
 
 use object::ReadRef;
 use object::elf::{
     DT_GNU_HASH, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_VERDEF, DT_VERNEED, DT_VERSYM, PT_GNU_PROPERTY,
-    PT_GNU_STACK, PT_INTERP, PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR, ProgramType, SHF_ALLOC,
-    SHT_NOBITS, SHT_NOTE, SHT_NULL,
+    PT_GNU_STACK, PT_INTERP, PT_LOAD, PT_MIPS_ABIFLAGS, PT_MIPS_REGINFO, PT_NOTE, PT_NULL, PT_PHDR,
+    ProgramType, SHF_ALLOC, SHT_NOBITS, SHT_NOTE, SHT_NULL,
 };
 
 use crate::format::Segment;
 use crate::image::{Image, bytes_at};
 
-/// `PT_MIPS_REGINFO` and `PT_MIPS_ABIFLAGS`, which only their program headers name.
-const PT_MIPS_REGINFO: ProgramType = ProgramType(0x7000_0000);
-const PT_MIPS_ABIFLAGS: ProgramType = ProgramType(0x7000_0003);
-const EM_MIPS: u16 = 8;
-/// The most that may be displaced before the table itself moves instead.
+const EM_MIPS: u16 = object::elf::EM_MIPS.0;
+/// The limit on displaced bytes. Above it the table itself moves instead.
 const DISPLACED_MAX: u64 = 64 << 20;
-/// Padding that may lie between two known pieces where no section headers tell.
+/// The limit on padding between two known pieces in a file without section headers.
 const BLIND_GAP: u64 = 16;
 
-/// What lies between pieces: zeros, or what patchelf puts where something was.
+/// The bytes between pieces: zeros, or the letters that patchelf writes over removed bytes.
 const FILLERS: [u8; 3] = [0, b'X', b'Z'];
 
-/// Bytes of the file that move as a whole.
+/// A range of the file that moves as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) range: Range<u64>,
     pub(crate) align: u64,
 }
 
-/// Where the table stands afterwards.
+/// The position of the new table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// What is displaced for it, in ascending order.
+    /// The displaced blocks, in ascending order.
     pub(crate) blocks: Vec<Block>,
-    /// The displaced `PT_NOTE` that our note shares (its index).
+    /// The index of the displaced `PT_NOTE` that the new note shares.
     pub(crate) shared: Option<usize>,
-    /// The table itself moves into the new segment.
+    /// True if the table itself moves into the new segment.
     pub(crate) table_moves: bool,
 }
 
-/// Program headers that say nothing: some linkers leave one to be used.
+/// Counts the unused program headers (`PT_NULL`), which some linkers leave.
 pub(crate) fn unused(image: &Image) -> usize {
     image.segments.iter().filter(|segment| segment.kind == PT_NULL).count()
 }
 
-/// Chooses the way that displaces least: `slots` further program headers, one more for a
-/// note that shares none. Unused ones are taken first.
+/// Chooses the layout that displaces least. It has `slots` further program headers, and one more for a
+/// note that shares none. Unused headers are used first.
 pub(crate) fn choose<'data, R: ReadRef<'data>>(
     image: &Image,
     data: R,
@@ -62,15 +59,15 @@ pub(crate) fn choose<'data, R: ReadRef<'data>>(
         if with_tables && !tables {
             break;
         }
-        let room = MountNamespace::of(image, with_tables);
-        // Displaced tables are large: there one slot less counts for more.
+        let pieces = Pieces::of(image, with_tables);
+        // Symbol and string tables are large: then it is better to save a slot by sharing.
         for share in if with_tables { [true, false] } else { [false, true] } {
             let slots = (slots + usize::from(note && !share)).saturating_sub(unused(image));
-            let Some(blocks) = room.displaced(image, data, slots) else { continue };
+            let Some(blocks) = pieces.displaced(image, data, slots) else { continue };
             if !share {
                 return Layout { blocks, shared: None, table_moves: false };
             }
-            let shared = if note { room.shared(image, blocks) } else { None };
+            let shared = if note { pieces.shared(image, blocks) } else { None };
             if let Some((blocks, index)) = shared {
                 return Layout { blocks, shared: Some(index), table_moves: false };
             }
@@ -79,7 +76,7 @@ pub(crate) fn choose<'data, R: ReadRef<'data>>(
     Layout { blocks: Vec::new(), shared: None, table_moves: true }
 }
 
-/// A displaced `PT_NOTE` at whose end a further note of alignment 4 can stand.
+/// Returns true for a displaced `PT_NOTE` that a further note of alignment 4 can follow.
 fn can_be_shared(segment: &Segment, blocks: &[Block]) -> bool {
     segment.kind == PT_NOTE
         && segment.align <= 4
@@ -90,19 +87,19 @@ fn can_be_shared(segment: &Segment, blocks: &[Block]) -> bool {
         })
 }
 
-/// True for a segment that follows what it describes.
+/// Returns true for a segment that moves with the bytes it describes.
 pub(crate) fn follows(image: &Image, kind: ProgramType) -> bool {
     matches!(kind, PT_INTERP | PT_NOTE | PT_GNU_PROPERTY)
         || (image.machine == EM_MIPS && matches!(kind, PT_MIPS_REGINFO | PT_MIPS_ABIFLAGS))
 }
 
-/// What can be displaced and what cannot.
-struct MountNamespace {
+/// The pieces of a file that can be displaced and those that cannot.
+struct Pieces {
     movable: Vec<Block>,
     fixed: Vec<Range<u64>>,
 }
 
-impl MountNamespace {
+impl Pieces {
     fn of(image: &Image, with_tables: bool) -> Self {
         let mut movable: Vec<Block> = Vec::new();
         let mut fixed: Vec<Range<u64>> = Vec::new();
@@ -143,7 +140,8 @@ impl MountNamespace {
         Self { movable: merged(movable), fixed }
     }
 
-    /// The blocks that give way to `slots` further entries.
+    /// Returns the blocks to displace for `slots` further entries, or `None` if a fixed piece is in
+    /// the way.
     fn displaced<'data, R: ReadRef<'data>>(
         &self,
         image: &Image,
@@ -153,6 +151,7 @@ impl MountNamespace {
         let start = image.table_end();
         let end = start.checked_add(slots as u64 * image.format.segment_size())?;
         let inside = |load: &&Segment| load.offset <= image.table_offset && end <= load.file_end();
+        // The kernel and the loader read the table through a mapped segment.
         image.loads().find(inside)?;
         if self.fixed.iter().any(|range| range.start < end && start < range.end) {
             return None;
@@ -174,7 +173,7 @@ impl MountNamespace {
         self.gaps_are_free(image, data, start..end, &taken).then_some(taken)
     }
 
-    /// A `PT_NOTE` that ours can share, displaced for that alone where need be.
+    /// Finds a `PT_NOTE` that the new note can share. A note is displaced only for this if necessary.
     fn shared(&self, image: &Image, mut blocks: Vec<Block>) -> Option<(Vec<Block>, usize)> {
         let among = |blocks: &[Block]| {
             image.segments.iter().position(|segment| can_be_shared(segment, blocks))
@@ -191,7 +190,7 @@ impl MountNamespace {
         Some((blocks, index))
     }
 
-    /// True where nothing but padding lies between the blocks.
+    /// Returns true if there is only padding between the blocks.
     fn gaps_are_free<'data, R: ReadRef<'data>>(
         &self,
         image: &Image,
@@ -220,7 +219,7 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// Blocks that overlap become one, in ascending order.
+/// Joins blocks that overlap, and sorts them in ascending order.
 fn merged(mut blocks: Vec<Block>) -> Vec<Block> {
     blocks.sort_by_key(|block| (block.range.start, block.range.end));
     let mut result: Vec<Block> = Vec::new();
@@ -236,7 +235,7 @@ fn merged(mut blocks: Vec<Block>) -> Vec<Block> {
     result
 }
 
-/// The dynamic entries whose tables only the loader reads, and only through them.
+/// The dynamic entries of tables that only the loader reads, and only through these entries.
 pub(crate) const TABLE_TAGS: [object::elf::DynamicTag; 7] =
     [DT_HASH, DT_GNU_HASH, DT_SYMTAB, DT_STRTAB, DT_VERSYM, DT_VERNEED, DT_VERDEF];
 

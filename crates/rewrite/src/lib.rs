@@ -1,26 +1,23 @@
-//! becalm-rewrite: an ELF file and edits → the patch that makes them; and the patch that
-//! takes them back.
+//! becalm-rewrite computes the patch that makes edits in an ELF file, and the patch that reverts them.
 //!
-//! Pure, like the core: it reads through [`object::ReadRef`], only the ranges it needs,
-//! and writes nothing.
+//! The crate is pure, like the core. It reads ranges through [`object::ReadRef`] and writes nothing.
 //!
-//! The main path: [`edit`] → `record` (what was done before, and so the original) →
-//! `goal` (what the file is to say) → `assemble` (strings, `dynamic`, `versions`,
-//! `layout`, `segment`, `sections`) → `invariants` (the finished image held against
-//! rules) → `record` again, which adds what undoes it.
+//! The main path is [`edit`] → `record` (finds earlier edits and the original) → `goal` (the wanted
+//! strings and note) → `assemble` (with `strings`, `dynamic`, `versions`, `layout`, `segment`,
+//! `sections`) → `invariants` (checks the finished image) → `record` again (adds the data for an undo).
 //!
 //! # How an edited file is made
 //!
-//! New content is appended in one read-only segment. The program header table stays
-//! where it is and grows over what follows it (`.interp`, notes, hash tables), which moves
-//! into the new segment. The dynamic section is changed where it stands; only where it has
-//! no spare `DT_NULL` does it move, into a writable segment. Overwritten bytes are kept in
-//! a trailer at the end of the file, so that [`undo`] gives back the original exactly.
+//! New content is appended in one read-only segment. The program header table stays at its offset and
+//! grows over the bytes after it (`.interp`, notes, hash tables), which move into the new segment. The
+//! dynamic section is changed in place. If it has no spare `DT_NULL`, it moves into a writable
+//! segment. The overwritten bytes are kept in a trailer at the end of the file, so that [`undo`]
+//! restores the original exactly.
 //!
 //! # What is not done
 //!
-//! Nothing shrinks, code and data never move, and no relocation is touched. After `strip` or
-//! another editor the trailer is gone, and with it the way back.
+//! The file never shrinks, code and data never move, and no relocation is changed. `strip` and other
+//! editors remove the trailer. An undo is then impossible.
 
 #![forbid(unsafe_code)]
 
@@ -55,16 +52,16 @@ use crate::image::Image;
 use crate::overlay::Overlay;
 use crate::record::{History, Status};
 
-/// What an edit comes to.
+/// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
-    /// What to write; `None` where the file is already as asked.
+    /// The patch to write. `None` if the file needs no change.
     pub patch: Option<Patch>,
-    /// What the user should know (the table had to move and `strip` would drop it, …).
+    /// The warnings for the user.
     pub warnings: Vec<Warning>,
 }
 
-/// Something about a finished edit that the user should know.
+/// A warning about a finished edit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
@@ -73,116 +70,118 @@ pub enum Warning {
     TableMoved,
 }
 
-/// What becalm has done to a file so far, read from its trailer.
+/// The state of a file, from its trailer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
-    /// No trailer of ours.
+    /// becalm has not edited the file.
     Untouched,
-    /// Edited, and nothing else has changed it since: can be undone byte for byte.
+    /// becalm has edited the file, and nothing else has changed it since. [`undo`] restores it byte
+    /// for byte.
     Edited {
-        /// Length of the file before the first edit.
+        /// The length of the file before the first edit.
         original_length: u64,
     },
-    /// An in-place edit was interrupted: either part of a record was appended, or the
-    /// ranges were not all written. [`undo`] gives back the original.
+    /// An edit in place was interrupted: a part of a record was appended, or not all ranges were
+    /// written. [`undo`] restores the original.
     Interrupted,
-    /// Edited by us, and by something else since.
+    /// becalm has edited the file, and something else has changed it since.
     ChangedSince,
 }
 
-/// Why a file cannot be edited or undone; the file is as it was.
+/// Returned if a file cannot be edited or undone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RewriteError {
-    /// No ELF file, or a broken one.
+    /// The file is not a valid ELF file.
     #[error("{0}")]
     Malformed(&'static str),
-    /// An object file or a core.
+    /// The file is an object file or a core dump.
     #[error("neither a program nor a library")]
     NotLoadable,
-    /// Debug information split off a program or library: nothing of it is ever loaded.
+    /// The file has separate debug information, which is never loaded.
     #[error("debug information only")]
     DebugInformation,
-    /// A structure lies behind the end of the file.
+    /// A structure is after the end of the file.
     #[error("the file is truncated")]
     Truncated,
     /// Segments overlap, or are not in the order of their addresses.
     #[error("its segments overlap or are out of order")]
     Overlapping,
-    /// Bytes behind everything that the headers name: an AppImage, a PyInstaller program.
-    /// Its reader looks for them from the end of the file.
+    /// Bytes follow the structures that the headers name, as in an AppImage or a PyInstaller program.
+    /// The program finds them from the end of the file.
     #[error("something is appended to the ELF file, from offset {offset} on")]
     Payload {
-        /// Where it begins.
+        /// The start of the bytes.
         offset: u64,
     },
-    /// The new segment does not fit behind the others.
+    /// The addresses after the other segments are too few for the new segment.
     #[error("no address is left for a further segment")]
     NoAddressSpace,
-    /// More sections than `e_shnum` can say.
+    /// The number of sections exceeds `e_shnum`.
     #[error("it has too many sections")]
     TooManySections,
-    /// No `PT_DYNAMIC`: a static program.
+    /// The file has no `PT_DYNAMIC`: it is a static program.
     #[error("a static program: it has no dynamic section")]
     NotDynamic,
-    /// A static program that relocates itself by its dynamic section.
+    /// The file is a static program that relocates itself with its dynamic section.
     #[error("a static position-independent program: it relocates itself")]
     StaticPie,
-    /// The dynamic loader itself.
+    /// The file is the dynamic loader itself.
     #[error("it is the dynamic loader itself")]
     Loader,
-    /// No `PT_INTERP` to be changed.
+    /// The file has no `PT_INTERP` to change.
     #[error("it names no interpreter")]
     NoInterpreter,
-    /// Neither the table of program headers nor a copy of it has room.
+    /// Neither the program header table nor a copy of it has room for a further header.
     #[error("no room for a further program header")]
     NoRoom,
-    /// A string that no file can hold.
+    /// An ELF file cannot contain the string.
     #[error("not a string for an ELF file: {0}")]
     BadString(&'static str),
-    /// A needed string cannot go: versions are needed from it alone.
+    /// The needed string cannot be removed, because it is the only file that versions are needed
+    /// from.
     #[error("versions of symbols are needed from {0}")]
     VersionsNeeded(BString),
-    /// There is no trailer of ours.
+    /// becalm has not edited the file.
     #[error("nothing to undo")]
     NothingToUndo,
-    /// Something else has changed the file since we did.
+    /// Something else has changed the file since becalm edited it.
     #[error("something else has changed the file since becalm did")]
     ChangedSince,
-    /// An edit in place was interrupted; it must be undone before the next one in place.
+    /// An edit in place was interrupted. It must be undone before the next one in place.
     #[error("an edit in place was interrupted; undo it first")]
     Interrupted,
-    /// The finished image breaks a rule; it was not written.
+    /// The finished image breaks a rule. It was not written.
     #[error("the finished file would break a rule: {0}")]
     Invariant(&'static str),
 }
 
-/// The patch that makes `edits`, in order, on the file `data`. An edited file is edited
-/// anew: our segment is replaced, the trailer keeps the first original.
+/// Computes the patch that makes `edits`, in order, in the file `data`. A further edit of an edited
+/// file replaces the appended segment, and the trailer keeps the first original.
 ///
-/// On an edited file the patch overwrites the old record: it is for a writer that
-/// replaces the file as a whole. [`edit_in_place`] is for one that keeps the inode.
+/// In an edited file the patch overwrites the old record. The writer must replace the file as a whole.
+/// [`edit_in_place`] is for a writer that keeps the inode.
 ///
 /// # Errors
-/// Where the file cannot be edited without harm.
+/// Returns [`RewriteError`] if the file cannot be edited without harm.
 pub fn edit<'data, R: ReadRef<'data>>(data: R, edits: &[Edit]) -> Result<Edited, RewriteError> {
     edit_at(data, edits, Place::Replacing)
 }
 
-/// Like [`edit`], for a writer that keeps the inode: on an edited file the new record
-/// follows the old one, so that at every instant one of them is complete. The file grows
-/// with each further edit; [`edit`] and [`undo`] shed what was gathered.
+/// Computes a patch like [`edit`], for a writer that keeps the inode. In an edited file the new record
+/// follows the old one, so that one of them is complete at any time. The file grows with each further
+/// edit; [`edit`] and [`undo`] drop the old records.
 ///
-/// A crash can be taken back at any point if the patch is written in this order:
+/// A crash at any point can be undone if the patch is written in this order:
 ///
-/// 1. its first write at or behind the end of the file (the leader), synced;
-/// 2. its other writes there, synced;
-/// 3. its writes inside the file, synced.
+/// 1. the first write at or after the end of the file (the leader), synced;
+/// 2. the other writes after the end, synced;
+/// 3. the writes inside the file, synced.
 ///
 /// # Errors
-/// Where the file cannot be edited without harm; [`RewriteError::Interrupted`] where an
-/// earlier one was interrupted, which [`undo`] takes back.
+/// Returns [`RewriteError`] if the file cannot be edited without harm. Returns
+/// [`RewriteError::Interrupted`] if an earlier edit was interrupted; [`undo`] reverts it.
 pub fn edit_in_place<'data, R: ReadRef<'data>>(
     data: R,
     edits: &[Edit],
@@ -190,12 +189,12 @@ pub fn edit_in_place<'data, R: ReadRef<'data>>(
     edit_at(data, edits, Place::Behind)
 }
 
-/// Where a further record goes.
+/// The position of a further record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Over the one there is.
+    /// It replaces the old record.
     Replacing,
-    /// Behind it.
+    /// It follows the old record.
     Behind,
 }
 
@@ -217,7 +216,7 @@ fn edit_at<'data, R: ReadRef<'data>>(
     edit_original(&original, data, edits, Some(&history), place)
 }
 
-/// `original` is the file as it was before any edit, `data` as it is.
+/// Edits the file. `original` is the file before any edit, `data` the present one.
 fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
     original: O,
     data: R,
@@ -239,6 +238,7 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
         wanted.apply(edit, &image, original)?;
     }
     wanted.settle(&image, original)?;
+    // An interrupted edit is written again even if its goal is the wanted one.
     let complete = history.is_none_or(|history| history.status == Status::Complete);
     if wanted == before && complete {
         return Ok(Edited { patch: None, warnings: Vec::new() });
@@ -257,10 +257,10 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
     Ok(Edited { patch: Some(patch), warnings: draft.warnings })
 }
 
-/// What becalm has done to the file.
+/// Reads the state of a file.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// Returns [`RewriteError::Malformed`] if the file cannot be read.
 pub fn state<'data, R: ReadRef<'data>>(data: R) -> Result<State, RewriteError> {
     data.len().map_err(|()| RewriteError::Malformed("its length is unknown"))?;
     let Some(history) = record::find(data) else { return Ok(State::Untouched) };
@@ -271,11 +271,12 @@ pub fn state<'data, R: ReadRef<'data>>(data: R) -> Result<State, RewriteError> {
     })
 }
 
-/// The patch that gives back the original bytes; also of an interrupted edit. In place,
-/// the ranges are to be written and synced before the file is shortened.
+/// Computes the patch that restores the original bytes, also after an interrupted edit. A writer in
+/// place must write and sync the ranges before it shortens the file.
 ///
 /// # Errors
-/// Where there is nothing to undo, or something else has changed the file since.
+/// Returns [`RewriteError::NothingToUndo`] if becalm has not edited the file, and
+/// [`RewriteError::ChangedSince`] if something else has changed it since.
 pub fn undo<'data, R: ReadRef<'data>>(data: R) -> Result<Patch, RewriteError> {
     let history = record::find(data).ok_or(RewriteError::NothingToUndo)?;
     if history.status == Status::Changed {
@@ -284,11 +285,12 @@ pub fn undo<'data, R: ReadRef<'data>>(data: R) -> Result<Patch, RewriteError> {
     Ok(history.undo())
 }
 
-/// The object that a file was before its edits; `None` if becalm has not edited it. The file is read
-/// in ranges, however long it is.
+/// Parses the original of an edited file. Returns `None` if becalm has not edited the file. Only
+/// ranges of the file are read.
 ///
 /// # Errors
-/// If something else has changed the file since, or the original is no ELF file.
+/// Returns [`RewriteError`] if something else has changed the file since, or if the original is not a
+/// valid ELF file.
 pub fn original<'data, R: ReadRef<'data>>(data: R) -> Result<Option<ObjectView>, RewriteError> {
     if state(data)? == State::Untouched {
         return Ok(None);
@@ -296,7 +298,8 @@ pub fn original<'data, R: ReadRef<'data>>(data: R) -> Result<Option<ObjectView>,
     let Patch { writes, length } = undo(data)?;
     let original = Overlay::new(data, &writes, length);
     let view = elf::parse(&original);
-    view.map(Some).map_err(|_| RewriteError::Malformed("what its record gives is no ELF file"))
+    view.map(Some)
+        .map_err(|_| RewriteError::Malformed("the original in its record is not an ELF file"))
 }
 
 impl History {

@@ -1,5 +1,5 @@
-//! The resolution note as bytes: written anew, and found where it stands (gABI, "Note
-//! Section": three 32-bit words, the owner, the descriptor, each padded).
+//! Writes and finds resolution notes (gABI, "Note Section": three 32-bit words, the owner and the
+//! descriptor, with padding after both).
 
 use object::ReadRef;
 use object::elf::PT_NOTE;
@@ -8,31 +8,31 @@ use crate::RewriteError;
 use crate::format::Format;
 use crate::image::{Image, bytes_at};
 
-/// Owner of the resolution note, NUL included.
+/// The owner of the resolution note, NUL included.
 const OWNER: &[u8] = b"NixOS\0";
-/// Type of the resolution note.
+/// The type of the resolution note.
 const KIND: u32 = 0x63a8_6cb6;
-/// Lengths of owner and descriptor, and the type.
+/// The size of the lengths of owner and descriptor, and of the type.
 pub(crate) const HEADER_SIZE: u64 = 12;
-/// The largest `PT_NOTE` that is looked into.
+/// The limit on the size of a `PT_NOTE`.
 const SEGMENT_MAX: u64 = 16 << 20;
 
 /// A resolution note in a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found<'data> {
-    /// Where its header begins in the file.
+    /// The file offset of its header.
     pub(crate) offset: u64,
     pub(crate) descriptor: &'data [u8],
 }
 
 impl Found<'_> {
-    /// Where its type stands in the file.
+    /// Returns the file offset of its type.
     pub(crate) fn kind_offset(&self) -> u64 {
         self.offset + 8
     }
 }
 
-/// The note with that descriptor, padded to 4 bytes.
+/// Writes a note with this descriptor, padded to 4 bytes.
 pub(crate) fn note(format: Format, descriptor: &[u8]) -> Result<Vec<u8>, RewriteError> {
     let length = u32::try_from(descriptor.len())
         .map_err(|_| RewriteError::BadString("a note cannot be larger than 4 GiB"))?;
@@ -47,8 +47,7 @@ pub(crate) fn note(format: Format, descriptor: &[u8]) -> Result<Vec<u8>, Rewrite
     Ok(bytes)
 }
 
-/// Each resolution note that a reader of `PT_NOTE` finds. What cannot be read is passed
-/// over, as readers do.
+/// Finds each resolution note in a `PT_NOTE`. Malformed notes are skipped, as by all readers.
 pub(crate) fn resolution<'data, R: ReadRef<'data>>(image: &Image, data: R) -> Vec<Found<'data>> {
     let mut found: Vec<Found<'data>> = Vec::new();
     for segment in image.segments.iter().filter(|segment| segment.kind == PT_NOTE) {
@@ -77,7 +76,7 @@ struct Note<'data> {
     descriptor: &'data [u8],
 }
 
-/// The note at `at` and where the next one begins.
+/// Parses the note at `at`, and returns the offset of the next one as well.
 fn note_at(format: Format, bytes: &[u8], at: usize, align: usize) -> Option<(Note<'_>, usize)> {
     let bytes = bytes.get(at..)?;
     let owner_length = usize::try_from(format.read_u32(bytes, 0)?).ok()?;

@@ -1,6 +1,6 @@
-//! A file as it would be with a patch applied, nothing copied but what is read across
-//! an edge: how the original of an edited file is read, and how a finished image is
-//! checked before anything is written.
+//! A file with an applied patch, in memory. The original of an edited file is read through it, and a
+//! finished image is checked through it before it is written. Only ranges that cross the edge of a
+//! write are copied.
 
 use std::cell::OnceCell;
 use std::marker::PhantomData;
@@ -9,10 +9,10 @@ use std::ops::Range;
 use becalm_core::patch::Write;
 use object::ReadRef;
 
-/// The longest piece put together from old and new bytes.
+/// The limit on a range that is copied from old and new bytes.
 const MAX_PIECE: u64 = 64 << 20;
 
-/// `base` with `writes` over it, `length` bytes long; what neither has reads as zero.
+/// `base` with `writes` applied and a new length. Bytes that neither has are zero.
 #[derive(Debug)]
 pub(crate) struct Overlay<'a, 'w, R> {
     base: R,
@@ -23,7 +23,7 @@ pub(crate) struct Overlay<'a, 'w, R> {
     marker: PhantomData<&'a [u8]>,
 }
 
-/// Bytes that live as long as the overlay.
+/// Copied ranges, which live as long as the overlay.
 #[derive(Debug, Default)]
 struct Pieces {
     first: OnceCell<Box<Piece>>,
@@ -44,9 +44,9 @@ impl Piece {
 }
 
 impl Pieces {
-    /// The bytes of a range, from a piece that holds them or from a new one: readers ask for
-    /// the same block again and again.
+    /// Returns the bytes of a range from a known piece, or from a new one.
     fn get(&self, range: Range<u64>, compose: impl Fn() -> Option<Vec<u8>>) -> Option<&[u8]> {
+        // Readers read the same block again and again.
         let mut place = &self.first;
         while let Some(piece) = place.get() {
             if let Some(bytes) = piece.get(&range) {
@@ -60,8 +60,8 @@ impl Pieces {
 }
 
 impl Drop for Pieces {
-    /// Piece by piece: a long chain dropped as a whole would recurse.
     fn drop(&mut self) {
+        // The default drop of a long chain would recurse.
         let mut next = self.first.take();
         while let Some(mut piece) = next {
             next = piece.next.take();
@@ -70,7 +70,7 @@ impl Drop for Pieces {
 }
 
 impl<'a, 'w, R: ReadRef<'a>> Overlay<'a, 'w, R> {
-    /// `writes` in ascending order, none overlapping.
+    /// Makes an overlay. `writes` must be in ascending order and must not overlap.
     pub(crate) fn new(base: R, writes: &'w [Write], length: u64) -> Self {
         let base_length = base.len().unwrap_or(0);
         Self { base, base_length, writes, length, pieces: Pieces::default(), marker: PhantomData }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_asked_for_again_is_put_together_once() {
+    fn a_block_that_is_read_again_is_copied_once() {
         let base: &[u8] = b"0123456789";
         let writes = [write(2, b"ab")];
         let overlay = Overlay::new(base, &writes, 10);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortened_file_ends_where_it_is_told() {
+    fn a_shortened_file_ends_at_its_new_length() {
         let base: &[u8] = b"0123456789";
         let overlay = Overlay::new(base, &[], 4);
         assert_eq!((&overlay).read_bytes_at(0, 4), Ok(&b"0123"[..]));

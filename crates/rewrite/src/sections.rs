@@ -1,5 +1,6 @@
-//! Section headers that stay true: what moved follows, and what we add has headers of its
-//! own, at the end, so that no index changes. Without them `strip` would drop the segment.
+//! The section headers after an edit. The headers of moved sections are changed, and the new sections
+//! have headers at the end, so that no index changes. Without these headers `strip` would remove the
+//! new segment.
 
 use object::elf::{
     SHF_ALLOC, SHT_DYNAMIC, SHT_NOBITS, SHT_NOTE, SHT_NULL, SHT_PROGBITS, SectionFlags,
@@ -10,14 +11,14 @@ use crate::format::Section;
 use crate::image::Image;
 use crate::segment::{Appended, HEAD_SIZE};
 
-/// Name of the resolution note's section.
+/// The name of the resolution note's section.
 pub(crate) const NOTE_NAME: &[u8] = b".note.nixos.ldcache";
-/// What a section of that name is called once its note is void; as long as the other.
+/// The new name of the section of a hidden note. It has the same length.
 pub(crate) const VOID_NAME: &[u8] = b".note.becalm.voided";
-/// Name of the section that covers the head of our segment.
+/// The name of the section with the head of the new segment.
 const HEAD_NAME: &[u8] = b".becalm";
 
-/// A place in the appended part: offset, address, size.
+/// A range of the appended bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) offset: u64,
@@ -25,7 +26,7 @@ pub(crate) struct Place {
     pub(crate) size: u64,
 }
 
-/// What the section headers have to say beyond what moved.
+/// The new sections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct News {
     pub(crate) head: Option<Place>,
@@ -33,10 +34,10 @@ pub(crate) struct News {
     pub(crate) dynamic: Option<Place>,
 }
 
-/// Appends names and headers; gives the table's offset and number of entries.
+/// Appends the names and headers, and returns the offset of the table and its number of entries.
 ///
 /// # Errors
-/// Where a 32-bit file cannot hold an offset.
+/// Returns [`RewriteError::NoAddressSpace`] if an offset exceeds 32 bits in a 32-bit file.
 pub(crate) fn append(
     image: &Image,
     names: &[u8],
@@ -81,7 +82,7 @@ pub(crate) fn append(
     Ok((offset, sections.len()))
 }
 
-/// A section header after what it describes has moved.
+/// Returns a section header with the new position of its bytes.
 fn followed(section: &Section, news: &News, appended: &Appended) -> Section {
     let mut section = *section;
     if section.kind == SHT_NULL || section.kind == SHT_NOBITS || section.flags.0 & SHF_ALLOC.0 == 0

@@ -1,5 +1,4 @@
-//! The segments we append: where they lie in the file and in memory, and what was moved
-//! into them.
+//! The appended segments: their offsets and addresses, and the bytes that moved into them.
 
 use std::ops::Range;
 
@@ -10,38 +9,38 @@ use crate::format::Segment;
 use crate::image::{ET_EXEC, Image};
 use crate::record::SEGMENT;
 
-/// The largest hole in the file that is accepted to keep a moved table at its address.
+/// The limit on the hole in the file that keeps a moved table at its address.
 const HOLE_MAX: u64 = 16 << 20;
-/// Alignment of the appended content in the file.
+/// The alignment of the appended content in the file.
 const ALIGN: u64 = 16;
 
-/// Size of the segment's own head: magic and place of the leader.
+/// The size of the segment's own head: the magic and the offset of the leader.
 pub(crate) const HEAD_SIZE: u64 = 16;
 
-/// A range of the original that stands elsewhere now.
+/// A range of the original that has moved.
 #[derive(Clone, Debug)]
 pub(crate) struct Move {
     pub(crate) old: Range<u64>,
     pub(crate) offset: u64,
     pub(crate) vaddr: u64,
-    /// Its size now.
+    /// The new size.
     pub(crate) size: u64,
 }
 
-/// Everything appended, from the segment's head to the section headers.
+/// The appended bytes, from the segment's head to the section headers.
 #[derive(Debug)]
 pub(crate) struct Appended {
     pub(crate) offset: u64,
     pub(crate) bytes: Vec<u8>,
-    /// Address minus offset of the segment that is being filled.
+    /// The difference between address and offset in the segment that is being filled.
     bias: u64,
     page: u64,
     pub(crate) loads: Vec<Segment>,
     pub(crate) moves: Vec<Move>,
 }
 
-/// The largest page of a machine: what a segment must be aligned to so that every kernel
-/// maps it (binutils `ELF_MAXPAGESIZE`, Linux `arch/*/Kconfig`).
+/// Returns the largest page size of a machine. Every kernel maps a segment with this alignment
+/// (binutils `ELF_MAXPAGESIZE`, Linux `arch/*/Kconfig`).
 pub(crate) fn largest_page(machine: u16) -> u64 {
     use object::elf::{EM_68K, EM_386, EM_RISCV, EM_S390, EM_X86_64};
     let small = [EM_386, EM_X86_64, EM_RISCV, EM_S390].map(|machine| machine.0);
@@ -59,9 +58,8 @@ fn round_up(value: u64, align: u64) -> Result<u64, RewriteError> {
 }
 
 impl Appended {
-    /// The read-only segment, begun behind `after` in the file; `leader` is where the
-    /// record's leader stands. With `table_moves` it lies where a loader without
-    /// `PT_PHDR` and a kernel that counts from the first segment find a table in it.
+    /// Starts the read-only segment after `after` in the file. `leader` is the offset of the record's
+    /// leader.
     pub(crate) fn begin(
         image: &Image,
         leader: u64,
@@ -74,11 +72,15 @@ impl Appended {
         let mut offset = round_up(after, ALIGN)?;
         let mut vaddr = top.checked_add(offset % page).ok_or(RewriteError::NoAddressSpace)?;
         if table_moves {
+            // A loader without `PT_PHDR` computes the address of the table from a segment that
+            // contains its offset. No other segment may contain it.
             for load in image.loads() {
                 offset = offset.max(round_up(load.file_end(), page)?);
             }
             vaddr = top.checked_add(offset % page).ok_or(RewriteError::NoAddressSpace)?;
             if let (true, Some(first)) = (starts_by_itself(image), image.loads().next()) {
+                // Linux before 5.18 computes `AT_PHDR` from the first segment (`fs/binfmt_elf.c`), so
+                // the new segment needs the same distance of address and offset.
                 let bias = first.vaddr.wrapping_sub(first.offset);
                 let lowest = top.wrapping_sub(bias);
                 if lowest > offset && lowest - offset > HOLE_MAX {
@@ -97,18 +99,18 @@ impl Appended {
         Ok(Self { offset, bytes, bias, page, loads: Vec::new(), moves: Vec::new() })
     }
 
-    /// Behind `after`, for what is in no segment.
+    /// Starts appended bytes after `after` that are in no segment.
     pub(crate) fn outside(after: u64) -> Self {
         let (loads, moves) = (Vec::new(), Vec::new());
         Self { offset: after, bytes: Vec::new(), bias: 0, page: 1, loads, moves }
     }
 
-    /// The next free offset.
+    /// Returns the next free offset.
     pub(crate) fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
 
-    /// Pads to `align` and adds bytes; gives their offset and address.
+    /// Pads to `align`, adds bytes, and returns their offset and address.
     pub(crate) fn push(&mut self, bytes: &[u8], align: u64) -> (u64, u64) {
         let align = align.max(1);
         // `bias` is a multiple of the page, which no alignment here exceeds.
@@ -118,7 +120,7 @@ impl Appended {
         (offset, offset.wrapping_add(self.bias))
     }
 
-    /// Adds what stood at `old`.
+    /// Adds the moved bytes of the range `old`.
     pub(crate) fn push_moved(&mut self, old: Range<u64>, bytes: &[u8], align: u64) {
         let (offset, vaddr) = self.push(bytes, align);
         self.moves.push(Move { old, offset, vaddr, size: bytes.len() as u64 });
@@ -147,8 +149,8 @@ impl Appended {
         Ok(())
     }
 
-    /// Adds a writable segment of `size` bytes behind the read-only one and fills it with
-    /// what `content` makes of its address; gives offset and address.
+    /// Adds a writable segment after the read-only one. `content` returns its bytes for an address.
+    /// Returns the segment's offset and address.
     pub(crate) fn writable(
         &mut self,
         content: impl FnOnce(u64) -> Result<Vec<u8>, RewriteError>,
@@ -165,7 +167,7 @@ impl Appended {
         Ok(place)
     }
 
-    /// Where a range of the original stands now; `None` where it did not move.
+    /// Returns the new offset and address of a range of the original, or `None` if it has not moved.
     pub(crate) fn moved(&self, offset: u64, size: u64) -> Option<(u64, u64)> {
         let end = offset.checked_add(size)?;
         let found = self.moves.iter().find(|it| it.old.start <= offset && end <= it.old.end)?;
@@ -174,7 +176,7 @@ impl Appended {
     }
 }
 
-/// True where the kernel tells the program where its table is.
+/// Returns true if the kernel passes the address of the table to the program (`AT_PHDR`).
 fn starts_by_itself(image: &Image) -> bool {
     let pie = image.dynamic.as_ref().and_then(|it| it.value(object::elf::DT_FLAGS_1));
     image.kind == ET_EXEC

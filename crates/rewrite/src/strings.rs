@@ -1,6 +1,7 @@
-//! The dynamic string table with strings added. A string that the table already has,
-//! alone or at the end of a longer one, is used where it is; further ones follow a copy
-//! of the old table, so that every old offset keeps its meaning.
+//! The dynamic string table with added strings.
+//!
+//! A string that the table has already, alone or at the end of a longer one, is used again. New
+//! strings follow a copy of the old table, so that every old offset stays valid.
 
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use object::elf::{DT_STRSZ, DT_STRTAB};
 use crate::RewriteError;
 use crate::image::{Image, bytes_at};
 
-/// The table, read when the first string is asked for.
+/// The table, which is read when the first string is added.
 #[derive(Debug, Default)]
 pub(crate) struct Strings<'data> {
     old: Option<&'data [u8]>,
@@ -20,10 +21,10 @@ pub(crate) struct Strings<'data> {
 }
 
 impl<'data> Strings<'data> {
-    /// The offset of `string` in the table.
+    /// Returns the offset of `string` in the table, and adds the string if it is missing.
     ///
     /// # Errors
-    /// Where there is no readable table.
+    /// Returns [`RewriteError`] if the table is missing or cannot be read.
     pub(crate) fn offset<R: ReadRef<'data>>(
         &mut self,
         image: &Image,
@@ -62,8 +63,8 @@ impl<'data> Strings<'data> {
         Ok(old)
     }
 
-    /// Where the old table lies in the file, and the new one; `None` where nothing was
-    /// added.
+    /// Returns the range of the old table in the file and the new table. Returns `None` if no string
+    /// was added.
     pub(crate) fn grown(&self) -> Option<(Range<u64>, Vec<u8>)> {
         let old = self.old.filter(|_| !self.added.is_empty())?;
         Some((self.place.clone(), [old, &self.added].concat()))

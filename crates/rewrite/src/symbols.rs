@@ -1,6 +1,5 @@
-//! Symbols of what was displaced: those of `.symtab` that name a moved section, or something
-//! in it (`__abi_tag` of the C library's start code), follow it, and so does `_DYNAMIC`. Nothing
-//! loads them; debuggers and linters read them.
+//! The symbols of moved sections in `.symtab`, such as `__abi_tag` of the C library's start code, and
+//! `_DYNAMIC`. Their values are changed for debuggers and linters. No loader reads them.
 
 use becalm_core::patch::Write;
 use object::ReadRef;
@@ -11,12 +10,12 @@ use crate::image::{Image, bytes_at};
 use crate::sections::Place;
 use crate::segment::Appended;
 
-/// Local symbols that are looked at: those of sections and of the start code come first.
+/// The limit on local symbols. Those of sections and of the start code come first.
 const SYMBOLS_MAX: u64 = 1024;
-/// The same where the dynamic section moves: its symbol stands anywhere among them.
+/// The limit if the dynamic section moves. `_DYNAMIC` can be at any position.
 const SYMBOLS_MAX_DYNAMIC: u64 = 1 << 17;
 
-/// Where the fields of a symbol stand (gABI, "Symbol Table").
+/// The offsets of the fields of a symbol (gABI, "Symbol Table").
 struct Shape {
     size: u64,
     value: usize,
@@ -32,7 +31,8 @@ impl Shape {
     }
 }
 
-/// The new values of symbols whose sections have moved, the dynamic section to `dynamic`.
+/// Returns the new values of the symbols of moved sections. `dynamic` is the new position of the
+/// dynamic section, if it moves.
 pub(crate) fn follow<'data, R: ReadRef<'data>>(
     image: &Image,
     data: R,
@@ -48,14 +48,14 @@ pub(crate) fn follow<'data, R: ReadRef<'data>>(
         for (at, symbol) in bytes.chunks_exact(shape.size as usize).enumerate() {
             let Some(value) = moved(image, appended, dynamic, &shape, symbol) else { continue };
             let offset = table.offset + at as u64 * shape.size + shape.value as u64;
-            // An address that a 32-bit file cannot hold was refused before.
+            // An address of more than 32 bits was refused before.
             writes.extend(image.format.word(value).ok().map(|bytes| Write { offset, bytes }));
         }
     }
     writes
 }
 
-/// The new value of a symbol; `None` where it stays.
+/// Returns the new value of a symbol, or `None` if it is unchanged.
 fn moved(
     image: &Image,
     appended: &Appended,
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::testing::{Builder, FORMATS};
 
-    /// A symbol table with one symbol in the section `index`, `into` bytes behind its start.
+    /// Makes a symbol table with one symbol in the section `index`, `into` bytes after its start.
     fn with_symbol(format: Format, name: &[u8], into: u64) -> (Image, Vec<u8>, u64) {
         let mut data = Builder::program(format).build();
         let mut image = Image::read(data.as_slice()).unwrap();

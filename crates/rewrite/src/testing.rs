@@ -1,5 +1,5 @@
-//! Small ELF images with everything an edit touches: interpreter, notes, hash table,
-//! strings, needed versions, dynamic section, sections. For the tests of this crate.
+//! A builder of small ELF images for the tests of this crate. The images have all parts that edits
+//! change: interpreter, notes, hash table, strings, needed versions, dynamic section, sections.
 
 use object::elf::{
     DT_GNU_HASH, DT_NEEDED, DT_NULL, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERNEED, DT_VERNEEDNUM,
@@ -19,7 +19,7 @@ pub(crate) const FORMATS: [Format; 4] = [
     Format { wide: false, big: true },
 ];
 
-/// What an image will hold.
+/// The parts of an image to build.
 #[derive(Clone, Debug)]
 pub(crate) struct Builder {
     pub(crate) format: Format,
@@ -32,20 +32,20 @@ pub(crate) struct Builder {
     pub(crate) sections: bool,
     pub(crate) spare: usize,
     pub(crate) bss: u64,
-    /// A `.plt` without bytes, which the loader of 32-bit PowerPC writes.
+    /// True for a `.plt` without bytes, which the loader of 32-bit PowerPC writes.
     pub(crate) bss_plt: bool,
     pub(crate) needed: Vec<&'static str>,
-    /// Further entries, with strings.
+    /// Further dynamic entries with strings.
     pub(crate) texts: Vec<(DynamicTag, &'static str)>,
-    /// Further entries, with numbers.
+    /// Further dynamic entries with numbers.
     pub(crate) numbers: Vec<(DynamicTag, u64)>,
 }
 
-/// Where the writable segment lies above its offset.
+/// The difference between address and offset in the writable segment.
 const STEP: u64 = 0x10000;
 
 impl Builder {
-    /// A program that needs two libraries, with room for what an edit brings.
+    /// Makes a program that needs two libraries, with room for an edit in place.
     pub(crate) fn program(format: Format) -> Self {
         Self {
             format,
@@ -65,7 +65,7 @@ impl Builder {
         }
     }
 
-    /// A library: no interpreter.
+    /// Makes a library, which has no interpreter.
     pub(crate) fn library(format: Format) -> Self {
         Self { interpreter: false, ..Self::program(format) }
     }
@@ -76,7 +76,7 @@ impl Builder {
 }
 
 struct Image<'a> {
-    asked: &'a Builder,
+    builder: &'a Builder,
     bytes: Vec<u8>,
     segments: Vec<Segment>,
     sections: Vec<Section>,
@@ -86,9 +86,9 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    fn new(asked: &'a Builder) -> Self {
-        let format = asked.format;
-        let count = 4 + usize::from(asked.interpreter) + usize::from(asked.note);
+    fn new(builder: &'a Builder) -> Self {
+        let format = builder.format;
+        let count = 4 + usize::from(builder.interpreter) + usize::from(builder.note);
         let size = format.header_size() + count as u64 * format.segment_size();
         let null = Section {
             name: 0,
@@ -103,7 +103,7 @@ impl<'a> Image<'a> {
             entsize: 0,
         };
         Self {
-            asked,
+            builder,
             bytes: vec![0; size as usize],
             segments: Vec::new(),
             sections: vec![null],
@@ -139,7 +139,7 @@ impl<'a> Image<'a> {
         self.segments.push(Segment { kind, flags, offset, vaddr, paddr, filesz, memsz, align });
     }
 
-    /// Adds bytes and, where there are to be sections, a section over them.
+    /// Adds bytes, and a section with them if the image has sections.
     fn section(
         &mut self,
         name: &str,
@@ -176,19 +176,19 @@ impl<'a> Image<'a> {
     }
 
     fn described(&mut self, kind: ProgramType, name: &str, section: SectionType, bytes: &[u8]) {
-        let base = self.asked.base;
+        let base = self.builder.base;
         let offset = self.section(name, section, bytes, 4, base);
         self.segment(kind, PF_R, offset, bytes.len() as u64, base);
     }
 
     fn read_only(&mut self) {
-        let (base, format) = (self.asked.base, self.asked.format);
+        let (base, format) = (self.builder.base, self.builder.format);
         let table = self.bytes.len() as u64 - format.header_size();
         self.segment(PT_PHDR, PF_R, format.header_size(), table, base);
-        if self.asked.interpreter {
+        if self.builder.interpreter {
             self.described(PT_INTERP, ".interp", SHT_PROGBITS, b"/lib/ld.so.9\0");
         }
-        if self.asked.note {
+        if self.builder.note {
             let mut note: Vec<u8> = Vec::new();
             for word in [4, 20, 3] {
                 note.extend(format.u32(word));
@@ -197,8 +197,8 @@ impl<'a> Image<'a> {
             note.extend([7; 20]);
             self.described(PT_NOTE, ".note.gnu.build-id", SHT_NOTE, &note);
         }
-        let hash = vec![0x11; self.asked.hash];
-        if self.asked.hash > 0 {
+        let hash = vec![0x11; self.builder.hash];
+        if self.builder.hash > 0 {
             let at = self.section(".gnu.hash", SHT_GNU_HASH, &hash, 8, base);
             self.entry(DT_GNU_HASH, at + base);
         }
@@ -210,14 +210,14 @@ impl<'a> Image<'a> {
     }
 
     fn strings_and_versions(&mut self) {
-        let base = self.asked.base;
+        let base = self.builder.base;
         let mut needed = Vec::new();
-        for name in &self.asked.needed {
+        for name in &self.builder.needed {
             let at = self.string(name);
             needed.push(Dyn { tag: DT_NEEDED, value: at });
         }
         self.dynamic.splice(0..0, needed.iter().copied());
-        for (tag, text) in self.asked.texts.clone() {
+        for (tag, text) in self.builder.texts.clone() {
             let at = self.string(text);
             self.entry(tag, at);
         }
@@ -235,14 +235,14 @@ impl<'a> Image<'a> {
             self.entry(DT_VERNEED, at + base);
             self.entry(DT_VERNEEDNUM, needed.len() as u64);
         }
-        for &(tag, value) in &self.asked.numbers {
+        for &(tag, value) in &self.builder.numbers {
             self.entry(tag, value);
         }
     }
 
-    /// A `Verneed` with one `Vernaux`.
+    /// Makes a `Verneed` with one `Vernaux`.
     fn versions(&self, file: u32, version: u32, last: bool) -> Vec<u8> {
-        let format = self.asked.format;
+        let format = self.builder.format;
         let mut bytes = [format.u16(1), format.u16(1)].concat();
         for word in [file, 16, if last { 0 } else { 32 }, 0x1234] {
             bytes.extend(format.u32(word));
@@ -254,20 +254,20 @@ impl<'a> Image<'a> {
     }
 
     fn writable(&mut self) {
-        let bias = self.asked.base + STEP;
+        let bias = self.builder.base + STEP;
         let end = self.bytes.len() as u64;
-        self.segment(PT_LOAD, PF_R, 0, end, self.asked.base);
-        for _ in 0..=self.asked.spare {
+        self.segment(PT_LOAD, PF_R, 0, end, self.builder.base);
+        for _ in 0..=self.builder.spare {
             self.entry(DT_NULL, 0);
         }
         let mut bytes = Vec::new();
         for entry in &self.dynamic {
-            bytes.extend(self.asked.format.entry(*entry).expect("it fits"));
+            bytes.extend(self.builder.format.entry(*entry).expect("it fits"));
         }
         let offset = self.section(".dynamic", SHT_DYNAMIC, &bytes, 8, bias);
         let data = self.section(".data", SHT_PROGBITS, &[0xdd; 32], 8, bias);
         let size = data + 32 - offset;
-        if self.asked.bss_plt {
+        if self.builder.bss_plt {
             self.section(".plt", SHT_NOBITS, &[], 4, bias);
             self.flag_last(SectionFlags(SHF_WRITE.0 | SHF_EXECINSTR.0));
             if let Some(last) = self.sections.last_mut() {
@@ -276,7 +276,7 @@ impl<'a> Image<'a> {
         }
         self.segment(PT_LOAD, PF_R | PF_W, offset, size, bias);
         if let Some(load) = self.segments.last_mut() {
-            load.memsz += self.asked.bss;
+            load.memsz += self.builder.bss;
         }
         self.segment(PT_DYNAMIC, PF_R | PF_W, offset, bytes.len() as u64, bias);
     }
@@ -284,9 +284,9 @@ impl<'a> Image<'a> {
     fn finish(mut self) -> Vec<u8> {
         self.read_only();
         self.writable();
-        let format = self.asked.format;
+        let format = self.builder.format;
         let mut section_table = 0;
-        if self.asked.sections {
+        if self.builder.sections {
             let names = [self.names.as_slice(), b".shstrtab\0"].concat();
             self.section(".shstrtab", SHT_STRTAB, &names, 1, 0);
             if let Some(last) = self.sections.last_mut() {
@@ -307,19 +307,19 @@ impl<'a> Image<'a> {
     }
 
     fn header(&self, section_table: u64) -> Vec<u8> {
-        let format = self.asked.format;
+        let format = self.builder.format;
         let class = if format.wide { 2 } else { 1 };
         let order = if format.big { 2 } else { 1 };
         let mut head = b"\x7fELF".to_vec();
         head.extend([class, order, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        head.extend(format.u16(self.asked.kind));
-        head.extend(format.u16(self.asked.machine));
+        head.extend(format.u16(self.builder.kind));
+        head.extend(format.u16(self.builder.machine));
         head.extend(format.u32(1));
-        for word in [self.asked.base + 0x200, format.header_size(), section_table] {
+        for word in [self.builder.base + 0x200, format.header_size(), section_table] {
             head.extend(format.word(word).expect("it fits"));
         }
         head.extend(format.u32(0));
-        let sections = if self.asked.sections { self.sections.len() as u16 } else { 0 };
+        let sections = if self.builder.sections { self.sections.len() as u16 } else { 0 };
         for half in [
             format.header_size() as u16,
             format.segment_size() as u16,

@@ -1,10 +1,11 @@
-//! `.gnu.version_r`: which file each needed version comes from. glibc 2.36
-//! `elf/dl-version.c` `_dl_check_map_versions` looks that name up among the loaded
-//! objects and asserts that it is there, so it follows a needed string that is renamed.
+//! `.gnu.version_r`: the files that versions are needed from.
 //!
-//! Where a needed string is removed, its versions stay, since symbols name them by
-//! number: they become weak, and are asked of another file that has versions. Where there
-//! is none, the edit is refused: sections and symbols would speak of versions of no file.
+//! `_dl_check_map_versions` (glibc 2.36 `elf/dl-version.c`) searches for the file name among the loaded
+//! objects and asserts that it is found. The name is therefore changed with a needed string.
+//!
+//! If a needed string is removed, its versions stay, because symbols refer to them by number. They
+//! become weak and get the name of another file that versions are needed from. If there is none, the
+//! edit is refused.
 
 use becalm_core::patch::Write;
 use bstr::{BStr, BString};
@@ -16,27 +17,27 @@ use crate::goal::{Names, string_at};
 use crate::image::{Image, bytes_at};
 use crate::strings::Strings;
 
-/// Size of `Elf32_Verneed` and `Elf64_Verneed`, which are the same, and of `Vernaux`.
+/// The size of `Verneed` and of `Vernaux`, in both classes.
 const ENTRY: u64 = 16;
-/// The most files and versions that are followed; the largest real objects have hundreds.
+/// The limit on files and versions. The largest real objects have hundreds.
 const RECORDS_MAX: usize = 1 << 16;
-/// `VER_FLG_WEAK`: a version that may be missing.
+/// `VER_FLG_WEAK`: the version may be missing.
 const WEAK: u16 = 2;
 
 /// One `Verneed`.
 struct File<'a> {
     offset: u64,
-    /// Address of the first `Vernaux`.
+    /// The address of the first `Vernaux`.
     versions: u64,
     count: u16,
     name: &'a BStr,
 }
 
-/// What follows from needed strings that were renamed or removed.
+/// Returns the changes for replaced and removed needed strings.
 ///
 /// # Errors
-/// [`RewriteError::VersionsNeeded`] where a needed string goes away from which alone
-/// versions are needed; a chain that leaves the file.
+/// Returns [`RewriteError::VersionsNeeded`] if the only file that versions are needed from is removed,
+/// and [`RewriteError::Malformed`] if a record is outside the file.
 pub(crate) fn follow<'data, R: ReadRef<'data>>(
     image: &Image,
     data: R,
@@ -78,7 +79,7 @@ fn broken() -> RewriteError {
     RewriteError::Malformed("its needed versions are outside the file")
 }
 
-/// The record of 16 bytes at an address, and where it stands in the file.
+/// Reads the record of 16 bytes at an address, and returns its file offset as well.
 fn record<'data, R: ReadRef<'data>>(
     image: &Image,
     data: R,
@@ -117,7 +118,7 @@ fn files<'data, R: ReadRef<'data>>(
     Ok(files)
 }
 
-/// Makes each version of a file one that may be missing.
+/// Makes each version of a file weak.
 fn weaken<'data, R: ReadRef<'data>>(
     image: &Image,
     data: R,
@@ -139,15 +140,16 @@ fn weaken<'data, R: ReadRef<'data>>(
     Ok(())
 }
 
-/// What becomes of a needed string.
+/// The change of a needed string.
 enum Fate<'a> {
     Stays,
     Becomes(&'a BString),
     Gone,
 }
 
-/// A file that was no needed string (it was loaded through another) stays.
+/// Returns the change of a needed string.
 fn fate<'a>(old: &Names, new: &'a Names, name: &BStr) -> Fate<'a> {
+    // A version may be needed from a file that another object needs. Its name stays.
     let Some(index) = old.needed.iter().position(|needed| needed.name == name) else {
         return Fate::Stays;
     };
@@ -160,7 +162,7 @@ fn fate<'a>(old: &Names, new: &'a Names, name: &BStr) -> Fate<'a> {
     }
 }
 
-/// The names of the files that versions are needed from.
+/// Returns the names of the files that versions are needed from.
 #[cfg(test)]
 pub(crate) fn names<'data, R: ReadRef<'data>>(
     image: &Image,

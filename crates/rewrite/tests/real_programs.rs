@@ -1,5 +1,5 @@
-//! Edits of a real program of this machine: it still runs, says what was asked, and comes
-//! back byte for byte.
+//! Tests of edits of a real program of this machine: it still runs, has the wanted strings, and is
+//! restored byte for byte.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,7 +24,7 @@ fn runs(image: &[u8]) -> String {
 }
 
 #[test]
-fn a_program_of_this_machine_runs_after_each_edit_and_comes_back() {
+fn a_program_of_this_machine_runs_after_each_edit_and_is_restored() {
     let original = fs::read("/usr/bin/env").expect("a program of this machine");
     let said = runs(&original);
     let note = vec![0x5a; 37];
@@ -42,20 +42,20 @@ fn a_program_of_this_machine_runs_after_each_edit_and_comes_back() {
     assert!(back == original, "not byte for byte");
 }
 
-/// Says why a part of a test is left out; a failure where nothing may be.
+/// Prints why a part of a test is skipped, and fails if nothing may be skipped.
 fn skip(reason: &str) {
     let strict = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|value| value == "1");
     assert!(!strict, "left out: {reason}");
     eprintln!("left out: {reason}");
 }
 
-/// What `gcc` has to be told to link with a linker; `None` where it is not here.
+/// Returns the options of `gcc` for a linker, or `None` if the linker is not installed.
 fn linker(name: &str) -> Option<Vec<String>> {
     let installed = |program: &str| Command::new(program).arg("--version").output().is_ok();
     if installed(&format!("ld.{name}")) {
         return Some(vec![format!("-fuse-ld={name}")]);
     }
-    // rustup brings lld, with a front that gcc takes for it.
+    // rustup has lld, with a wrapper that gcc accepts.
     let output = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
     let root = String::from_utf8(output.stdout).ok()?;
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
@@ -65,7 +65,7 @@ fn linker(name: &str) -> Option<Vec<String>> {
 }
 
 #[test]
-fn what_each_linker_makes_still_runs_whatever_its_kind() {
+fn programs_of_each_linker_and_kind_still_run() {
     let dir = tempfile::tempdir().expect("a scratch folder");
     let source = dir.path().join("program.c");
     let text = "#include <stdio.h>\nstatic char large[1 << 20];\n\
@@ -84,7 +84,7 @@ fn what_each_linker_makes_still_runs_whatever_its_kind() {
             continue;
         };
         for kind in kinds {
-            // gold knows neither.
+            // gold supports neither.
             let unknown = ["-static-pie", "-Wl,-z,noseparate-code"];
             if name == "gold" && kind.iter().any(|word| unknown.contains(word)) {
                 continue;
@@ -103,7 +103,7 @@ fn what_each_linker_makes_still_runs_whatever_its_kind() {
     }
 }
 
-/// The note; a run path as well, unless the program has no dynamic section of its own.
+/// Adds a note, and a run path if the program has a dynamic section of its own.
 fn each_edit_runs(original: &[u8], what: &str) {
     let note = Edit::ResolutionNote(Some(vec![0x5a; 300]));
     let dynamic = elf::parse(original).expect("it parses").interpreter.is_some();

@@ -1,44 +1,44 @@
-//! The audit module's log (`BECALM=log:FILE`, `docs/index-format.md`) → probes.
+//! Parses the audit module's log (`BECALM=log:FILE`, `docs/index-format.md`) into probes.
 //!
-//! Each line is one call of the loader into the module: an object it mapped, or a question
-//! and every candidate path it is about to open. What the log does not tell:
+//! Each line is one call of the loader into the module, about a mapped object, a needed string or a
+//! candidate path. The log lacks:
 //!
-//! - whether a question's last candidate answered, where no new object came of it: the
-//!   search may have failed, or met a file that is loaded already. It counts as a miss;
-//! - which errno a failed open met, and the `stat` that follows a directory's first miss;
-//! - `DT_RPATH` from `DT_RUNPATH`: the loader calls both `LA_SER_RUNPATH`.
+//! - The outcome of the last candidate of a lookup without a new object. The search may have failed,
+//!   or found a file that is loaded already. The candidate counts as a miss.
+//! - The errno of a failed open, and the `stat` after the first miss in a directory.
+//! - The difference between `DT_RPATH` and `DT_RUNPATH`: the loader uses `LA_SER_RUNPATH` for both.
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
 use crate::probe::{Call, Outcome, Probe, SearchSource};
 
-/// What one process wrote.
+/// The log of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditedProcess {
-    /// Process id, as the process saw it.
+    /// The process id in the process's own PID namespace.
     pub pid: u32,
-    /// Its questions in order.
+    /// The lookups in order.
     pub lookups: Vec<Lookup>,
 }
 
-/// One question of an object, and what came of it.
+/// One lookup and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// The object that asks; empty where the log has no line of it.
+    /// The requester. It is empty if the log has no line about it.
     pub needed_by: BString,
-    /// The string asked for.
+    /// The needed string.
     pub needed: BString,
-    /// What the module answered, if it did.
+    /// The module's answer, if it gave one.
     pub answer: Option<BString>,
-    /// The candidates the loader went on to open itself.
+    /// The candidates of the loader's own search.
     pub tries: Vec<(SearchSource, BString)>,
-    /// Path of the object that was mapped for it.
+    /// The path of the object that the lookup mapped.
     pub mapped: Option<BString>,
 }
 
 impl Lookup {
-    /// The attempts: the answer, or a path asked for as such, or the candidates.
+    /// Returns the attempts: the answer, the needed string if it is a path, or the candidates.
     fn attempts(&self) -> Vec<(SearchSource, &BString)> {
         match &self.answer {
             Some(answer) => vec![(SearchSource::Direct, answer)],
@@ -51,7 +51,7 @@ impl Lookup {
 }
 
 impl AuditedProcess {
-    /// The attempts in order, as probes of `open`.
+    /// Returns the attempts in order, as probes of `open`.
     #[must_use]
     pub fn probes(&self) -> Vec<Probe> {
         let mut probes = Vec::new();
@@ -72,8 +72,8 @@ impl AuditedProcess {
     }
 }
 
-/// Reads a log; one element a process, in order of first appearance. Lines that are none of
-/// the module's are passed over.
+/// Parses a log. The result has one element for each process, in order of their first lines. Foreign
+/// lines are skipped.
 #[must_use]
 pub fn parse(log: &[u8]) -> Vec<AuditedProcess> {
     let mut readers: Vec<Reader> = Vec::new();
@@ -98,10 +98,10 @@ pub fn parse(log: &[u8]) -> Vec<AuditedProcess> {
     readers.into_iter().map(|reader| reader.process).collect()
 }
 
-/// One process's lines on their way.
+/// The state of one process while its lines are read.
 struct Reader {
     process: AuditedProcess,
-    /// By the id of the lines.
+    /// The paths of objects by their id in the log.
     objects: FxHashMap<BString, BString>,
 }
 
@@ -144,14 +144,14 @@ impl Reader {
     }
 }
 
-/// `<link.h>`: the original name, before any search.
+/// `LA_SER_ORIG` of `<link.h>`: the original name, before any search.
 const LA_SER_ORIG: u32 = 1;
 
 fn number(field: &[u8]) -> Option<u32> {
     field.to_str().ok()?.parse().ok()
 }
 
-/// `\t`, `\n` and `\\` back to what they stand for; any other escape stays.
+/// Decodes `\t`, `\n` and `\\`. Any other escape stays.
 fn unescape(field: &[u8]) -> BString {
     let mut text = BString::default();
     let mut bytes = field.iter().copied().peekable();
@@ -187,7 +187,7 @@ mod tests {
         nonsense\n7\tsearch\n";
 
     #[test]
-    fn an_answer_is_one_hit_and_a_search_its_candidates() {
+    fn an_answer_is_one_hit_and_a_search_gives_its_candidates() {
         let processes = parse(LOG);
         assert_eq!(processes.iter().map(|process| process.pid).collect::<Vec<_>>(), [7, 8]);
         let seen: Vec<String> = processes[0]
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_read() {
+    fn a_log_truncated_anywhere_is_parsed() {
         for end in 0..LOG.len() {
             assert!(parse(&LOG[..end]).len() <= 2);
         }

@@ -1,7 +1,7 @@
-//! A prediction against an observation, in sequence; the first difference is named.
+//! Compares a predicted sequence with an observed one and returns the first difference.
 //!
-//! Neither record tells everything a model predicts, so each comparison first drops
-//! what the record cannot show; [`crate::record::ld_debug`] says what that is.
+//! No record shows everything that a model predicts. Each comparison first drops the parts that its
+//! record lacks; [`crate::record::ld_debug`] lists them.
 
 use std::fmt;
 
@@ -10,20 +10,20 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::probe::{Call, Outcome, Probe, SearchSource};
 use crate::record::strace::Attempt;
 
-/// The first place where prediction and observation part.
+/// The first difference between prediction and observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Index in the two sequences, after what the record cannot show was dropped.
+    /// The index in the two sequences, after the parts that the record lacks were dropped.
     pub index: usize,
-    /// What was predicted there; `None` where the prediction had ended.
+    /// The predicted step. `None` at the end of the prediction.
     pub predicted: Option<String>,
-    /// What was observed there; `None` where the observation had ended.
+    /// The observed step. `None` at the end of the observation.
     pub observed: Option<String>,
-    /// The last few steps both agree on, oldest first.
+    /// The last equal steps, oldest first.
     pub before: Vec<String>,
 }
 
-/// How many agreed steps a [`Difference`] carries.
+/// The number of equal steps in a [`Difference`].
 const CONTEXT: usize = 3;
 
 impl fmt::Display for Difference {
@@ -37,11 +37,9 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Predicted probes against those of an `LD_DEBUG` record: opens alone, by asker,
-/// needed string, path, and whether the try answered. An asker is compared where the
-/// record names one; the source never is; of a needed string with a slash the
-/// record does not know the expanded path, of one with a token and no slash not the
-/// string itself.
+/// Compares predicted probes with those of an `LD_DEBUG` record: only opens, by requester, needed
+/// string, path and success. The requester is compared if the record has one. The source is not
+/// compared.
 #[must_use]
 pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<Difference> {
     let of_search = |probe: &&Probe| probe.call == Call::Open && !is_loader_cache_file(probe);
@@ -49,15 +47,17 @@ pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<Differen
     let observed: Vec<&Probe> = observed.iter().filter(of_search).collect();
     let same = |p: &&Probe, o: &&Probe| {
         (o.needed_by.is_empty() || p.needed_by == o.needed_by)
+            // The record has the expanded needed string of a search.
             && (p.needed == o.needed || p.needed.contains(&b'$'))
+            // The record lacks the expanded path of a needed string with a slash.
             && (o.source == SearchSource::Direct || p.path == o.path)
             && (p.outcome == Outcome::Hit) == (o.outcome == Outcome::Hit)
     };
     first_difference(&predicted, &observed, same, |p| describe(p), |o| describe(o))
 }
 
-/// Predicted probes against the attempts the kernel saw: every open and stat, by
-/// call, path and errno. `observed` is what [`candidates`] left.
+/// Compares predicted probes with observed attempts: every open and stat, by call, path and errno.
+/// `observed` is the result of [`candidates`].
 #[must_use]
 pub fn with_strace(predicted: &[Probe], observed: &[Attempt]) -> Option<Difference> {
     let same = |p: &Probe, o: &Attempt| {
@@ -68,10 +68,10 @@ pub fn with_strace(predicted: &[Probe], observed: &[Attempt]) -> Option<Differen
     first_difference(predicted, observed, same, describe, show)
 }
 
-/// The attempts that are probes: without the files that a loader reads for itself (the
-/// loader cache if it opens, the preload list, `/proc`, `/sys`), and without the first attempt on
-/// `own`, the object that was given to the loader by name. From glibc 2.44 on the loader reads
-/// tunables from its cache (`_dl_load_cache_tunables`): the first `stat` of the cache is for them.
+/// Returns the attempts that are probes. The files that a loader reads for itself are left out (the
+/// loader cache if it opens, the preload list, `/proc`, `/sys`), and so is the first attempt on `own`,
+/// the object on the loader's command line. Since glibc 2.44 the loader reads tunables from its cache
+/// (`_dl_load_cache_tunables`), which costs the first `stat` of the cache.
 #[must_use]
 pub fn candidates(
     attempts: Vec<Attempt>,
@@ -102,8 +102,7 @@ pub fn candidates(
         .collect()
 }
 
-/// True for the probe of a loader cache itself, made where it is not there: a loader that
-/// tells its tries does not tell this one.
+/// Returns true for the probe of a missing loader cache itself, which `LD_DEBUG` does not print.
 #[must_use]
 pub fn is_loader_cache_file(probe: &Probe) -> bool {
     matches!(probe.source, SearchSource::LoaderCache | SearchSource::PackageCache)
@@ -145,8 +144,8 @@ fn line(call: Call, path: &BStr, outcome: Outcome) -> String {
     format!("{call} {path:?} {outcome:?}")
 }
 
-/// The needed strings that a loader's list (`LD_TRACE_LOADED_OBJECTS`, `--list`)
-/// reports as not found.
+/// Parses the needed strings that a loader's list (`LD_TRACE_LOADED_OBJECTS`, `--list`) reports as not
+/// found.
 #[must_use]
 pub fn not_found(list: &[u8]) -> Vec<BString> {
     let name =
@@ -154,7 +153,7 @@ pub fn not_found(list: &[u8]) -> Vec<BString> {
     list.split(|byte| *byte == b'\n').filter_map(name).collect()
 }
 
-/// The paths of a loader's list (`LD_TRACE_LOADED_OBJECTS`), in load order: the libraries that
+/// Parses the paths of a loader's list (`LD_TRACE_LOADED_OBJECTS`), in load order: the libraries that
 /// it found and the loader itself.
 #[must_use]
 pub fn listed(list: &[u8]) -> Vec<BString> {
@@ -166,8 +165,8 @@ pub fn listed(list: &[u8]) -> Vec<BString> {
     list.split(|byte| *byte == b'\n').filter_map(path).collect()
 }
 
-/// The preloads and audit modules that a loader's warnings on standard error say it
-/// goes without (glibc `elf/rtld.c` `do_preload`, `dlmopen_doit`'s caller).
+/// Parses the names of the preloads and audit modules that a loader could not load, from its warnings
+/// on standard error (glibc `elf/rtld.c` `do_preload`, `report_audit_module_load_error`).
 #[must_use]
 pub fn passed_over(stderr: &[u8]) -> Vec<BString> {
     let name = |line: &[u8]| {

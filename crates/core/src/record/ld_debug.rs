@@ -1,71 +1,66 @@
-//! The record of glibc's `LD_DEBUG=libs` and `LD_DEBUG=libs,files` → searches.
+//! Parses the output of glibc's `LD_DEBUG=libs` and `LD_DEBUG=libs,files` into searches.
 //!
-//! Each line of the loader starts with the process id, right-justified in ten
-//! columns, a colon and a tab (glibc `elf/dl-printf.c` `_dl_debug_vdprintf`, the
-//! same from 2.31 to 2.44). Only line ends of the message itself are followed by a
-//! new tag, so a line without one continues a name that holds a newline.
+//! Each line of the loader starts with the process id, right-justified in ten columns, a colon and a
+//! tab (glibc `elf/dl-printf.c` `_dl_debug_vdprintf`, the same from 2.31 to 2.44). A newline in a
+//! printed name has no such tag after it. A line without a tag therefore continues a name.
 //!
-//! What the record tells: every candidate path tried in a search, in order; with
-//! `files`, who asked, and which searches led to a new object. What it does not:
+//! The record has every candidate path of a search, in order. With `files` it also has the requester,
+//! and shows which searches led to a new object. The record lacks:
 //!
-//! - which errno a failed try met. Until 2.42 a failed open, a wrong class and a
-//!   wrong machine look alike; 2.43 writes a line under most of the failed tries;
-//! - whether the last try of a search answered, where no new object came of it: the
-//!   search may have failed, or met a file that is loaded already. The list the
-//!   loader prints under `LD_TRACE_LOADED_OBJECTS` decides, see
-//!   [`ProcessRecord::probes`];
-//! - for a needed string with a slash, the path it expanded to;
-//! - the `stat` that follows the first miss in a directory, and any open of the
-//!   loader cache itself;
-//! - whether the answer of the loader cache was opened: it is named before
-//!   `DF_1_NODEFLIB` is looked at;
-//! - reliably, the rule that supplied a directory. Directories are shared by name in
-//!   the whole process, and one that two rules list is printed under the rule that
-//!   came first (`fillin_rpath` in `elf/dl-load.c`).
+//! - The errno of a failed try. Up to 2.42 a failed open, a wrong class and a wrong machine look the
+//!   same. Since 2.43 there is a line under most failed tries.
+//! - The outcome of the last try of a search without a new object. The search may have failed, or
+//!   found a file that is loaded already. The list that the loader prints under
+//!   `LD_TRACE_LOADED_OBJECTS` decides, see [`ProcessRecord::probes`].
+//! - The expanded path of a needed string with a slash.
+//! - The `stat` after the first miss in a directory, and any open of the loader cache itself.
+//! - The open of the loader cache's answer. The answer is printed before `DF_1_NODEFLIB` is checked.
+//! - The rule that supplied a directory. A directory is shared by name in the whole process, and is
+//!   printed under the first rule that lists it (`fillin_rpath` in `elf/dl-load.c`).
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::probe::{Call, Outcome, Probe, SearchSource};
 
-/// What one process wrote.
+/// The record of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessRecord {
-    /// Process id, as the process saw it.
+    /// The process id in the process's own PID namespace.
     pub pid: u32,
-    /// Its searches in order.
+    /// The searches in order.
     pub searches: Vec<Search>,
 }
 
 /// One search for one needed string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
-    /// Link-map namespace: 0 is the program's, audit modules have others.
+    /// The link-map namespace: 0 for the program, another one for each audit module.
     pub namespace: u64,
-    /// The object that asks; `None` where `files` was not asked for.
+    /// The requester. `None` without `files`.
     pub needed_by: Option<BString>,
-    /// The needed string, unexpanded.
+    /// The needed string, its DSTs not expanded.
     pub needed: BString,
-    /// True for a `dlopen`, and for all that follows the first initialiser.
+    /// True for a `dlopen`, and for every search after the first initialiser.
     pub at_run_time: bool,
-    /// The candidates tried. Empty for a needed string with a slash.
+    /// The candidates. Empty for a needed string with a slash.
     pub tries: Vec<Try>,
-    /// True where a new object came of it (needs `files`).
+    /// True if the search led to a new object. Only known with `files`.
     pub mapped: bool,
 }
 
 /// One candidate path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Try {
-    /// The rule the loader names; see the module's text on how far to trust it.
+    /// The rule that the loader printed, which is not reliable (see the module).
     pub source: SearchSource,
     /// The candidate.
     pub path: BString,
-    /// What the loader said came of it, where it said so.
+    /// The outcome, if the loader printed it.
     pub said: Option<Outcome>,
 }
 
-/// Reads a record; one element a process, in order of first appearance.
+/// Parses a record. The result has one element for each process, in order of their first lines.
 #[must_use]
 pub fn parse(record: &[u8]) -> Vec<ProcessRecord> {
     let mut readers: Vec<Reader> = Vec::new();
@@ -84,12 +79,12 @@ pub fn parse(record: &[u8]) -> Vec<ProcessRecord> {
 }
 
 impl ProcessRecord {
-    /// The opens of program start, one a try. `missing` names the needed strings
-    /// the loader listed as "not found": where the record leaves the last try of a
-    /// search open, it is a miss for those and a hit for all others.
+    /// Returns the opens of program start, one for each try. `missing` has the needed strings that
+    /// the loader listed as "not found". If the record does not show the outcome of a search's last
+    /// try, it is a miss for these needed strings and a hit for all others.
     ///
-    /// A needed string with a slash gives one probe of source
-    /// [`SearchSource::Direct`], its path the unexpanded string.
+    /// A needed string with a slash gives one probe with [`SearchSource::Direct`]. The path of the
+    /// probe is the string itself, not expanded.
     #[must_use]
     pub fn probes(&self, missing: &[BString]) -> Vec<Probe> {
         let missing: FxHashSet<&BString> = missing.iter().collect();
@@ -126,15 +121,14 @@ impl Search {
         self.tries.iter().enumerate().map(with_outcome).collect()
     }
 
-    /// True where the needed string is a path: nothing is searched.
-    #[must_use]
-    pub fn is_direct(&self) -> bool {
+    /// Returns true if the needed string is a path, which is not searched for.
+    fn is_direct(&self) -> bool {
         self.needed.contains(&b'/')
     }
 }
 
-/// The messages of a record with their process ids, names with newlines put
-/// together again. Lines before the first tag are dropped.
+/// Splits a record into messages with their process ids, and joins names with newlines. Lines before
+/// the first tag are dropped.
 fn messages(record: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let mut messages: Vec<(u32, Vec<u8>)> = Vec::new();
     for line in record.strip_suffix(b"\n").unwrap_or(record).split(|&byte| byte == b'\n') {
@@ -163,15 +157,15 @@ fn tagged(line: &[u8]) -> Option<(u32, &[u8])> {
 struct Reader {
     pid: u32,
     searches: Vec<Search>,
-    /// Who asked, from a `needed by` line, for the search that follows it.
-    asked_by: Option<Asked>,
+    /// The requester of the next search, from a `needed by` line.
+    requester: Option<Requester>,
     source: Option<SearchSource>,
     initialised: bool,
 }
 
-/// The asker of a search to come.
-struct Asked {
-    by: BString,
+/// The requester of the next search.
+struct Requester {
+    path: BString,
     at_run_time: bool,
 }
 
@@ -210,11 +204,11 @@ impl Reader {
     }
 
     fn push(&mut self, needed: &[u8], namespace: u64) {
-        let asked = self.asked_by.take();
-        let at_run_time = self.initialised || asked.as_ref().is_some_and(|a| a.at_run_time);
+        let requester = self.requester.take();
+        let at_run_time = self.initialised || requester.as_ref().is_some_and(|r| r.at_run_time);
         self.searches.push(Search {
             namespace,
-            needed_by: asked.map(|asked| asked.by),
+            needed_by: requester.map(|requester| requester.path),
             needed: needed.into(),
             at_run_time,
             tries: Vec::new(),
@@ -229,7 +223,7 @@ impl Reader {
         }
     }
 
-    /// A line of glibc 2.43 under the try it speaks of.
+    /// Reads a line of glibc 2.43 about the try above it.
     fn annotated(&mut self, text: &[u8]) {
         let said = match text {
             b"no such file)" => Outcome::Miss,
@@ -241,7 +235,7 @@ impl Reader {
         self.last_try(|tried| tried.said = Some(said));
     }
 
-    /// A preload in secure-execution mode that has no set-user-id bit.
+    /// Reads a line about a preload without the set-user-ID bit in secure-execution mode.
     fn refused(&mut self, rest: &[u8]) {
         self.last_try(|tried| {
             if rest.starts_with(&tried.path) {
@@ -257,7 +251,7 @@ impl Reader {
         }
     }
 
-    /// A line of `files`.
+    /// Reads a line of `files`.
     fn file(&mut self, rest: &[u8]) {
         if let Some((needed, namespace)) =
             rest.strip_suffix(b";  generating link map").and_then(numbered)
@@ -272,9 +266,10 @@ impl Reader {
             [(&b";  needed by "[..], false), (&b";  dynamically loaded by "[..], true)]
         {
             let Some(at) = rest.rfind(text) else { continue };
-            let asked = numbered(&rest[..at]).zip(numbered(&rest[at + text.len()..]));
-            let Some(((needed, namespace), (by, _))) = asked else { return };
-            self.asked_by = Some(Asked { by: by.into(), at_run_time });
+            let both = numbered(&rest[..at]).zip(numbered(&rest[at + text.len()..]));
+            let Some(((needed, namespace), (path, _))) = both else { return };
+            self.requester = Some(Requester { path: path.into(), at_run_time });
+            // The loader prints no `find library=` line for a path.
             if needed.contains(&b'/') {
                 self.push(needed, namespace);
             }
@@ -283,14 +278,14 @@ impl Reader {
     }
 }
 
-/// `NAME [N]` → the name and the namespace.
+/// Parses `NAME [N]` into the name and the namespace.
 fn numbered(text: &[u8]) -> Option<(&[u8], u64)> {
     let inner = text.strip_suffix(b"]")?;
     let at = inner.rfind(b" [")?;
     Some((&inner[..at], inner[at + 2..].to_str().ok()?.parse().ok()?))
 }
 
-/// The rule a `search path=` line names at its end.
+/// Parses the rule at the end of a `search path=` line.
 fn source_of_path(rest: &[u8]) -> Option<SearchSource> {
     let at = rest.rfind(b"\t\t(")?;
     let what = &rest[at + 3..];

@@ -1,11 +1,10 @@
-//! What real loaders and tracers said, as the probes the models predict.
+//! Parses the records of real loaders and tracers into probes.
 //!
-//! [`audit_log`] reads what the audit module writes down, [`ld_debug`] the record glibc
-//! writes under `LD_DEBUG=libs,files`, [`strace`] the system calls `strace` saw, and
-//! [`compare`] holds a prediction against them, attempt by attempt, and names the first
-//! difference.
+//! [`audit_log`] parses the log of the audit module, [`ld_debug`] the output of glibc under
+//! `LD_DEBUG=libs,files`, and [`strace`] the system calls in the output of `strace`. [`compare`]
+//! compares a prediction with a record, probe by probe, and returns the first difference.
 //!
-//! The parsers take any bytes: what they do not understand they pass over.
+//! The parsers accept any bytes and skip lines that they do not understand.
 
 pub mod audit_log;
 pub mod compare;

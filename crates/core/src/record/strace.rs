@@ -1,9 +1,9 @@
-//! The lines `strace` writes → system calls, and those on candidate paths.
+//! Parses the output of `strace` into system calls and attempts.
 //!
-//! Made for `strace -f -qq -xx -o FILE -e trace=…`: with `-xx` every byte of a
-//! string is `\xHH`, so that no file name can pass for syntax; the C escapes that
-//! `strace` uses without it are read as well. A call that another process
-//! interrupts (`<unfinished ...>`, `<... openat resumed>`) is put together again.
+//! The options are `strace -f -qq -xx -o FILE -e trace=…`. With `-xx` every byte of a string is
+//! `\xHH`, so that no file name looks like syntax. The C escapes that `strace` writes without it are
+//! decoded as well. The two parts of an interrupted call (`<unfinished ...>`,
+//! `<... openat resumed>`) are joined.
 
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashMap;
@@ -11,54 +11,53 @@ use rustc_hash::FxHashMap;
 use crate::fs::Errno;
 use crate::probe::{Call, Outcome};
 
-/// The calls to ask `strace` for: all that open or look at a path by name, on any
-/// architecture. Names the kernel does not have are left out by the leading `?`.
+/// The calls for `strace -e trace=`: all that open or check a path by name, on any architecture. The
+/// leading `?` makes `strace` ignore names that the kernel lacks.
 pub const TRACED_CALLS: &str =
     "?open,?openat,?openat2,?stat,?stat64,?newfstatat,?fstatat64,?statx,?execve";
 
 /// One system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Syscall {
-    /// The process or thread; 0 where the line names none.
+    /// The process or thread, or 0 if the line has no number.
     pub pid: u32,
-    /// Name of the call.
+    /// The name of the call.
     pub name: BString,
-    /// The first string among the arguments: the path, for the calls of interest.
+    /// The first string of the arguments, which is the path in all calls of [`TRACED_CALLS`].
     pub path: Option<BString>,
-    /// True where the path starts at the current directory or is absolute (no
-    /// directory descriptor was given).
+    /// True if the call has no directory descriptor, so that a relative path starts at the current
+    /// directory.
     pub at_cwd: bool,
-    /// What follows the path in the argument list, unread: flags, mode.
+    /// The arguments after the path, such as flags and mode, not parsed.
     pub rest: BString,
-    /// What came back.
+    /// The result.
     pub result: CallResult,
 }
 
-/// What a system call gave.
+/// The result of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallResult {
     /// A value of zero or more.
     Ok(i64),
-    /// An error, by its number on x86; 0 for a name not known here.
+    /// An error. The number is 0 for an unknown name.
     Err(Errno),
-    /// `?`: the call never returned.
+    /// `?`: the call did not return.
     None,
 }
 
-/// An open or a stat of a path, as the kernel saw it: a probe without the loader's
-/// reasons.
+/// An open or a stat of a path: a probe without the requester, needed string and search source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Which call.
+    /// The kind of the call.
     pub call: Call,
     /// The path.
     pub path: BString,
-    /// The errno as an outcome; [`Outcome::Hit`] for any call that succeeded,
-    /// whatever the file turned out to be.
+    /// The errno as an outcome. It is [`Outcome::Hit`] for every successful call, even if the loader
+    /// rejects the file.
     pub outcome: Outcome,
 }
 
-/// Reads a record; lines that are no system call (signals, exits, noise) are passed over.
+/// Parses a record. Lines that are not a system call (signals, exits, noise) are skipped.
 #[must_use]
 pub fn parse(record: &[u8]) -> Vec<Syscall> {
     let mut unfinished: FxHashMap<u32, Vec<u8>> = FxHashMap::default();
@@ -79,8 +78,8 @@ pub fn parse(record: &[u8]) -> Vec<Syscall> {
     calls
 }
 
-/// The attempts among the calls, in order: opens for reading and stats by name.
-/// Calls through a directory descriptor or on a descriptor alone are left out.
+/// Returns the attempts among the calls, in order: opens for reading and stats by name. Calls with a
+/// directory descriptor, or with a descriptor only, are left out.
 #[must_use]
 pub fn attempts(calls: &[Syscall]) -> Vec<Attempt> {
     calls.iter().filter_map(attempt).collect()
@@ -96,7 +95,8 @@ fn attempt(syscall: &Syscall) -> Option<Attempt> {
     if !syscall.at_cwd && path.first() != Some(&b'/') {
         return None;
     }
-    // The loader cuts the name off "/liba.so" to see whether its directory is there.
+    // `fstat` in the form `newfstatat(fd, "")` is no attempt. A failed one is: for "/liba.so" the
+    // loader removes the name and makes a stat of the empty path.
     if path.is_empty() && matches!(syscall.result, CallResult::Ok(_)) {
         return None;
     }
@@ -108,7 +108,7 @@ fn attempt(syscall: &Syscall) -> Option<Attempt> {
     Some(Attempt { call, path, outcome })
 }
 
-/// `PID  rest`, as `-f -o FILE` writes it, or `[pid PID] rest`, as `-f` alone does.
+/// Splits off the process id: `PID  rest` with `-f -o FILE`, `[pid PID] rest` with `-f` only.
 fn split_pid(line: &[u8]) -> (u32, &[u8]) {
     let number = |text: &[u8]| text.to_str().ok().and_then(|text| text.parse().ok());
     let bracketed = line.strip_prefix(b"[pid ").and_then(|rest| rest.split_once_str(b"] "));
@@ -124,7 +124,7 @@ fn split_pid(line: &[u8]) -> (u32, &[u8]) {
     }
 }
 
-/// `name(arguments) = result`.
+/// Parses `name(arguments) = result`.
 fn syscall(pid: u32, text: &[u8]) -> Option<Syscall> {
     let open = text.find_byte(b'(')?;
     let name = &text[..open];
@@ -147,7 +147,7 @@ fn syscall(pid: u32, text: &[u8]) -> Option<Syscall> {
     Some(Syscall { pid, name: name.into(), path, at_cwd, rest: rest.into(), result })
 }
 
-/// Index of the parenthesis that closes the argument list.
+/// Returns the index of the parenthesis that closes the argument list.
 fn closing_parenthesis(text: &[u8]) -> Option<usize> {
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
     for (index, byte) in text.iter().enumerate() {
@@ -165,8 +165,7 @@ fn closing_parenthesis(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// The string up to the closing quote, its escapes undone, and how many bytes of
-/// `text` it took, quote included.
+/// Decodes a string up to the closing quote. Also returns its length in `text`, quote included.
 fn unquote(text: &[u8]) -> (BString, usize) {
     let mut out = Vec::new();
     let mut at = 0;
@@ -185,7 +184,7 @@ fn unquote(text: &[u8]) -> (BString, usize) {
     (out.into(), at)
 }
 
-/// The byte an escape stands for, and how many bytes follow the backslash.
+/// Decodes an escape. Also returns its length without the backslash.
 fn escape(text: &[u8]) -> (u8, usize) {
     let digits = |radix, from: usize, most| {
         let run = text.iter().skip(from).take(most);
@@ -218,7 +217,7 @@ fn result(text: &[u8]) -> CallResult {
     }
 }
 
-/// The errnos that calls on paths give.
+/// Parses the name of an errno.
 fn errno(name: &[u8]) -> Errno {
     match name {
         b"EPERM" => Errno::PERM,

@@ -1,4 +1,4 @@
-//! The rules of the carriers, each on an in-memory file system.
+//! Tests of the strategies on an in-memory file system.
 
 mod absolute;
 mod farm;
@@ -15,7 +15,7 @@ use crate::fs::FileSystem;
 use crate::strategy::Plan;
 use crate::strategy::planned::{self, Outlook, Planned};
 
-/// A start with a plan carried out.
+/// Predicts a start with an applied plan.
 fn planned(
     fs: &dyn FileSystem,
     before: &Closure,

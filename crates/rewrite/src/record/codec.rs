@@ -1,4 +1,4 @@
-//! Numbers and strings of a record, and the trailer's own layout.
+//! Encodes and decodes the numbers and strings of a record, and the trailer.
 
 use super::{Range, Trailer};
 
@@ -21,7 +21,7 @@ impl Out {
     }
 }
 
-/// Reads them; every length is held against what is left.
+/// Reads little-endian numbers. Every length is checked against the remaining bytes.
 pub(super) struct In<'a>(pub(super) &'a [u8]);
 
 impl<'a> In<'a> {
@@ -73,7 +73,7 @@ impl Trailer {
         out.0
     }
 
-    /// `None` where the bytes are no trailer, or contradict themselves.
+    /// Decodes a trailer. Returns `None` if the bytes are not a valid trailer.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = In(bytes);
         let mut trailer = Self {

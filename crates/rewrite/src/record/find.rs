@@ -1,4 +1,4 @@
-//! A file → what becalm has done to it.
+//! Finds the records of earlier edits in a file.
 
 use becalm_core::patch::Write;
 use object::ReadRef;
@@ -11,43 +11,45 @@ use crate::goal::Goal;
 use crate::image::{Image, bytes_at};
 use crate::overlay::Overlay;
 
-/// Padding of the original between its last section and the leader.
+/// The limit on the padding of the original between its last section and the leader.
 const PADDING: u64 = 4096;
-/// The most records that one file is expected to have, one for each edit in place.
+/// The limit on the records of one file. Each edit in place adds one.
 const RECORDS_MAX: usize = 1 << 16;
 
-/// How far the last edit got.
+/// The status of the last edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// All is as the last record has it.
+    /// The file agrees with the last record.
     Complete,
-    /// Only part of a record was appended; the rest is as before.
+    /// Only a part of a record was appended. The file is otherwise unchanged.
     Appending,
-    /// The record is complete, the ranges are not all written.
+    /// The record is complete, but not all ranges were written.
     Torn,
     /// Something else has changed the file.
     Changed,
 }
 
-/// What was done to a file.
+/// The earlier edits of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     pub(crate) status: Status,
-    /// The last complete record; `None` where the first was never completed.
+    /// The last complete record. `None` if the first one was not completed.
     pub(crate) trailer: Option<Trailer>,
     pub(crate) original_length: u64,
-    /// Where the last complete record ends, or the original.
+    /// The end of the last complete record, or of the original.
     pub(crate) end: u64,
-    /// The ranges as they were, to be written back.
+    /// The original bytes of the overwritten ranges.
     pub(crate) old: Vec<Write>,
 }
 
-/// Reads the records of a file; `None` where there are none.
+/// Finds the records of a file. Returns `None` if there are none.
 pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
     let length = data.len().ok()?;
+    // A complete last record ends with the file.
     if let Some(trailer) = trailer_before(data, length) {
         return Some(complete(data, trailer, length));
     }
+    // Otherwise the records are followed from the first leader on.
     let (mut leader_at, in_use) = leader_of(data, length)?;
     let mut last: Option<(Trailer, u64)> = None;
     for _ in 0..RECORDS_MAX {
@@ -77,7 +79,7 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
     Some(history)
 }
 
-/// A record behind a complete one was begun.
+/// Returns the history of a file with an incomplete record after a complete one.
 fn further<'data, R: ReadRef<'data>>(data: R, trailer: Trailer, end: u64) -> History {
     let mut history = complete(data, trailer, end);
     if history.status == Status::Complete {
@@ -86,8 +88,9 @@ fn further<'data, R: ReadRef<'data>>(data: R, trailer: Trailer, end: u64) -> His
     history
 }
 
-/// The first record was begun and is not whole: it was cut off, or a power failure left
-/// holes in it, unless something was overwritten already.
+/// Returns the history of a file whose first record is incomplete. The write was interrupted, or a
+/// power failure left holes in the record. If a byte of the original was overwritten already, the
+/// cause is something else.
 fn first<'data, R: ReadRef<'data>>(
     data: R,
     leader: &Leader,
@@ -120,8 +123,8 @@ fn leader_at_offset<'data, R: ReadRef<'data>>(data: R, at: u64, length: u64) -> 
     sound.then_some(Leader { original_length, end, watched })
 }
 
-/// Where the first leader stands: our segment says it, which then is in use, or it follows
-/// the original's end.
+/// Finds the first leader. The appended segment has its offset. Without the segment the leader follows
+/// the end of the original. The flag is true if the segment is in the program header table.
 fn leader_of<'data, R: ReadRef<'data>>(data: R, length: u64) -> Option<(u64, bool)> {
     let image = Image::read(data).ok()?;
     for load in image.loads().rev().filter(|load| load.filesz >= 16) {
@@ -137,7 +140,7 @@ fn leader_of<'data, R: ReadRef<'data>>(data: R, length: u64) -> Option<(u64, boo
     Some((extent + padding as u64, false))
 }
 
-/// The trailer whose footer ends at `end`.
+/// Reads the trailer whose footer ends at `end`.
 fn trailer_before<'data, R: ReadRef<'data>>(data: R, end: u64) -> Option<Trailer> {
     let footer_at = end.checked_sub(FOOTER_SIZE)?;
     let footer = bytes_at(data, footer_at, FOOTER_SIZE)?;
@@ -154,7 +157,7 @@ fn trailer_before<'data, R: ReadRef<'data>>(data: R, end: u64) -> Option<Trailer
     Trailer::decode(body).filter(|trailer| trailer.start == start)
 }
 
-/// A record that was completed, held against the file.
+/// Compares a complete record with the file.
 fn complete<'data, R: ReadRef<'data>>(data: R, trailer: Trailer, end: u64) -> History {
     let old: Vec<Write> = trailer
         .ranges
@@ -173,7 +176,7 @@ fn status<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer, old: &[Write]) -
     if hash(&[head]) != trailer.head_hash {
         return Some(Status::Changed);
     }
-    // A power failure may leave holes before a sound trailer; nothing is overwritten then.
+    // A power failure can leave holes before a valid trailer. No range was overwritten then.
     let whole = hash(&[content]) == trailer.content_hash;
     let now: Vec<&[u8]> = trailer
         .ranges
@@ -183,8 +186,8 @@ fn status<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer, old: &[Write]) -
     if whole && trailer.ranges.iter().zip(&now).all(|(range, now)| range.new == *now) {
         return Some(Status::Complete);
     }
-    // Torn: each byte is the original's, that of an edit before, or the new one.
-    let before = befores(data, trailer);
+    // In a torn file each byte is that of the original, of the edit before, or of the new edit.
+    let before = previous(data, trailer);
     let ours = trailer.ranges.iter().zip(&now).all(|(range, now)| {
         now.iter().enumerate().all(|(at, byte)| {
             let offset = range.offset + at as u64;
@@ -196,8 +199,8 @@ fn status<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer, old: &[Write]) -
     Some(if ours { Status::Torn } else { Status::Changed })
 }
 
-/// The record before this one. Those before that one were complete when it began.
-fn befores<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer) -> Option<Trailer> {
+/// Reads the record before this one. The records before that one are complete.
+fn previous<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer) -> Option<Trailer> {
     let end = Some(trailer.previous_end).filter(|&end| end > 0)?;
     trailer_before(data, end)
 }
@@ -211,8 +214,7 @@ impl Trailer {
 }
 
 impl History {
-    /// The goal of the last complete edit; `None` where the record does not hold one
-    /// that can be read.
+    /// Decodes the goal of the last complete edit. Returns `None` if the record's goal is invalid.
     pub(crate) fn goal<'data, R: ReadRef<'data>>(&self, data: R) -> Option<Goal> {
         match &self.trailer {
             None => Some(Goal::default()),

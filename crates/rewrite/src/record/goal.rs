@@ -1,5 +1,5 @@
-//! The goal of an edit as it stands in the trailer, so that a further edit can be added
-//! to it. The note's descriptor is not repeated: the trailer says where it stands.
+//! Encodes the goal of an edit in the trailer, so that a further edit can be added to it. The trailer
+//! has the position of the note's descriptor, not a copy.
 
 use bstr::BString;
 
@@ -10,7 +10,7 @@ const UNCHANGED: u8 = 0;
 const ABSENT: u8 = 1;
 const PRESENT: u8 = 2;
 
-/// `note` is where the descriptor stands in the file: offset and length.
+/// Encodes a goal. `note` is the offset and length of the descriptor in the file.
 pub(super) fn encode(goal: &Goal, note: Option<(u64, u64)>) -> Vec<u8> {
     let mut out = Out::default();
     match (&goal.note, note) {
@@ -30,7 +30,7 @@ pub(super) fn encode(goal: &Goal, note: Option<(u64, u64)>) -> Vec<u8> {
     out.0.push(PRESENT);
     out.u64(names.needed.len() as u64);
     for needed in &names.needed {
-        // No file has 2^32 entries: a dynamic section that large is refused before.
+        // A dynamic section of 2^32 entries was refused before.
         out.u32(needed.from.map_or(u32::MAX, |from| from as u32));
         out.bytes(&needed.name);
     }
@@ -50,7 +50,7 @@ fn optional(out: &mut Out, string: Option<&BString>) {
     }
 }
 
-/// `read` gives the bytes of the file at an offset.
+/// Decodes a goal. `read` returns the bytes of the file at an offset.
 pub(super) fn decode(bytes: &[u8], read: impl Fn(u64, u64) -> Option<Vec<u8>>) -> Option<Goal> {
     let mut from = In(bytes);
     let note = match from.u8()? {

@@ -1,18 +1,17 @@
-//! What becalm writes of itself into a file it edits, all of it behind the original's
-//! end: a *leader* where the appended part begins, a *trailer* with the bytes that were
-//! overwritten, and a *footer* as the file's last bytes.
+//! The record of an edit, after the end of the original: a *leader* at the start of the appended part,
+//! a *trailer* with the overwritten bytes, and a *footer* as the last bytes of the file.
 //!
 //! ```text
 //! original │ leader │ segment, section headers │ trailer │ footer     one record
 //! ```
 //!
-//! A further edit in place appends a further record behind the last; the last complete
-//! one counts. Numbers are little-endian in every file.
+//! A further edit in place appends a further record. The last complete one counts. Numbers are
+//! little-endian in every file.
 //!
-//! Whether a file was changed by something else is told from: its length, the hash of
-//! its first 4 KiB as they were, every overwritten range, and everything appended. A
-//! change elsewhere in the original's bytes is not seen, for that would mean reading the
-//! whole file; `undo` leaves such a change in place.
+//! A change by something else is detected from the length of the file, the hash of the original's
+//! first 4 KiB, every overwritten range, and the appended bytes. A change of other bytes of the
+//! original is not detected, because that would mean reading the whole file. `undo` keeps such a
+//! change.
 
 mod codec;
 mod find;
@@ -28,24 +27,23 @@ use twox_hash::XxHash3_64;
 use crate::image::{Image, bytes_at};
 use crate::notes;
 
-/// Begins the appended part. None of the three begins or ends with a zero byte, so that
-/// padding is never taken for one.
+/// The magic of a leader. None of the three magics begins or ends with a zero byte, so that padding
+/// never looks like one.
 const LEADER: [u8; 8] = *b"\x7fbecalmL";
-/// Ends the file.
+/// The magic of a footer.
 const FOOTER: [u8; 8] = *b"\x7fbecalmF";
-/// The first bytes of the segment we add.
+/// The magic of the appended segment.
 pub(crate) const SEGMENT: [u8; 8] = *b"\x7fbecalmS";
-/// Size of a leader: magic, original length, end of the record before (0: none), end of
-/// this record, hash of what the original is watched by, hash of all that.
+/// The size of a leader: magic, length of the original, end of the record before (0 if there is none),
+/// end of this record, [`watched`] hash of the original, hash of these fields.
 pub(crate) const LEADER_SIZE: u64 = 48;
-/// Size of a footer: magic, version, zero, start of the trailer, hash of trailer and
-/// footer.
+/// The size of a footer: magic, version, zero, start of the trailer, hash of trailer and footer.
 const FOOTER_SIZE: u64 = 32;
-/// Version of the format.
+/// The version of the format.
 const VERSION: u32 = 1;
-/// The largest trailer that is read.
+/// The limit on the size of a trailer.
 const TRAILER_MAX: u64 = 64 << 20;
-/// How much of the original's beginning is hashed.
+/// The number of hashed bytes at the start of the original.
 const HEAD: u64 = 4096;
 
 fn hash(parts: &[&[u8]]) -> u64 {
@@ -56,9 +54,8 @@ fn hash(parts: &[&[u8]]) -> u64 {
     std::hash::Hasher::finish(&hasher)
 }
 
-/// What an original is watched by where no trailer says what was overwritten: its
-/// beginning, its dynamic section and the headers of its resolution notes. Every edit
-/// changes one of them.
+/// Hashes the parts of an original that an edit can change: its first bytes, its dynamic section and
+/// the headers of its resolution notes. The hash detects overwritten bytes if there is no trailer.
 fn watched<'data, R: ReadRef<'data>>(image: &Image, original: R) -> Option<u64> {
     let head = bytes_at(original, 0, HEAD.min(image.length))?;
     let dynamic = image.dynamic.as_ref().map_or(Some(&[][..]), |dynamic| {
@@ -77,7 +74,7 @@ fn watched<'data, R: ReadRef<'data>>(image: &Image, original: R) -> Option<u64> 
 pub(crate) struct Range {
     pub(crate) offset: u64,
     pub(crate) old: Vec<u8>,
-    /// As long as `old`.
+    /// The new bytes, as many as `old`.
     pub(crate) new: Vec<u8>,
 }
 
@@ -85,18 +82,18 @@ pub(crate) struct Range {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trailer {
     pub(crate) original_length: u64,
-    /// Where the record before this one ends; 0 where this is the first.
+    /// The end of the record before this one, or 0 for the first record.
     pub(crate) previous_end: u64,
-    /// Where the leader stands.
+    /// The offset of the leader.
     leader: u64,
-    /// Where the appended content begins.
+    /// The offset of the appended content.
     content: u64,
-    /// Where the trailer itself begins, which is where the content ends.
+    /// The offset of the trailer itself, which is the end of the content.
     start: u64,
     head_hash: u64,
     content_hash: u64,
     /// The goal, encoded.
     goal: Vec<u8>,
-    /// Ascending, none overlapping.
+    /// The overwritten ranges, in ascending order and without overlap.
     pub(crate) ranges: Vec<Range>,
 }

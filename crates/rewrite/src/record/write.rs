@@ -1,4 +1,4 @@
-//! A finished draft → the patch with its record.
+//! Adds the record to a finished draft.
 
 use becalm_core::patch::{Patch, Write};
 use object::ReadRef;
@@ -11,28 +11,28 @@ use crate::goal::Goal;
 use crate::image::{Image, bytes_at};
 use crate::overlay::Overlay;
 
-/// Equal bytes between two changed ones that are not worth a range of their own.
+/// The number of equal bytes up to which two changed ranges are joined.
 const JOIN: usize = 24;
 
-/// What an edit comes to before its record is written.
+/// The finished image without its record.
 pub(crate) struct Content {
-    /// Where the leader goes: the end of the original, or of the last record.
+    /// The offset of the leader: the end of the original, or of the last record.
     pub(crate) append_at: u64,
-    /// Where `appended` goes.
+    /// The offset of `appended`.
     pub(crate) offset: u64,
-    /// Segment, section names, section headers.
+    /// The appended segments, section names and section headers.
     pub(crate) appended: Vec<u8>,
-    /// What is overwritten in the original, ascending, none overlapping.
+    /// The overwritten ranges of the original, in ascending order and without overlap.
     pub(crate) writes: Vec<Write>,
-    /// Where the note's descriptor stands: offset and length.
+    /// The offset and length of the note's descriptor.
     pub(crate) note: Option<(u64, u64)>,
 }
 
-/// The patch for the file as it is now: `history` says what was done to it before,
-/// `original` is what it was and `image` its structures, `length` how long it is.
+/// Makes the patch for the present file. `history` has the earlier edits, `original` and `image` the
+/// original, and `length` is the present length.
 ///
 /// # Errors
-/// Where the original cannot be read.
+/// Returns [`RewriteError::Malformed`] if the original cannot be read.
 pub(crate) fn finish<'data, R: ReadRef<'data>>(
     content: Content,
     wanted: &Goal,
@@ -47,7 +47,7 @@ pub(crate) fn finish<'data, R: ReadRef<'data>>(
     let writes = content.writes.as_slice();
     let before = history.and_then(|history| history.trailer.as_ref());
     let written = ranges(original, original_length, writes, before).ok_or(broken.clone())?;
-    // Behind another record the last one alone has to suffice to undo both.
+    // The last record must be enough to undo all edits, so it contains the ranges of the one before.
     let recorded = if previous_end > 0 {
         written.clone()
     } else {
@@ -70,7 +70,7 @@ pub(crate) fn finish<'data, R: ReadRef<'data>>(
     body.extend(footer);
     let watched = watched(image, original).ok_or(broken)?;
     let mut leader = leader(original_length, previous_end, end, watched);
-    // What an earlier record left in a hole would otherwise stay there.
+    // The hole between leader and content is zeroed: it may have bytes of an earlier record.
     let leader_end = content.append_at + LEADER_SIZE;
     let left = content.offset.min(length).saturating_sub(leader_end);
     leader.resize((LEADER_SIZE + left) as usize, 0);
@@ -107,8 +107,8 @@ fn footer(start: u64, body: &[u8]) -> Vec<u8> {
     out.0
 }
 
-/// The ranges in which the finished file differs from the original, and those that the
-/// record `before` has.
+/// Returns the ranges in which the finished file differs from the original, and those of the record
+/// `before`.
 fn ranges<'data, R: ReadRef<'data>>(
     original: R,
     length: u64,

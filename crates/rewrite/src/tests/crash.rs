@@ -1,5 +1,5 @@
-//! An edit in place that is cut off: whatever was written, the file is told to be
-//! interrupted and comes back.
+//! Tests of interrupted edits in place: the interruption is detected, and an undo restores the
+//! original.
 
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::patch::Patch;
@@ -9,7 +9,7 @@ use super::{edited, note, run_path, undone};
 use crate::testing::{Builder, FORMATS};
 use crate::{RewriteError, State, edit, edit_in_place, state};
 
-/// The file after the first `budget` bytes of a patch, in the order of an edit in place.
+/// Writes the first `budget` bytes of a patch, in the order of an edit in place.
 fn cut_off(old: &[u8], patch: &Patch, mut budget: usize) -> Vec<u8> {
     let mut image = old.to_vec();
     let (inside, behind): (Vec<_>, Vec<_>) =
@@ -33,7 +33,7 @@ fn total(patch: &Patch) -> usize {
 }
 
 #[test]
-fn a_first_edit_cut_off_after_any_byte_comes_back() {
+fn a_first_edit_interrupted_after_any_byte_is_undone() {
     for format in FORMATS {
         let original = Builder::program(format).build();
         let steps = [note("a\0=/b\0\0"), run_path(RunPathKind::Keep, "/x")];
@@ -45,7 +45,7 @@ fn a_first_edit_cut_off_after_any_byte_comes_back() {
                 continue;
             }
             if budget < 48 {
-                // A leader that is not whole is as good as none: zeros or a few bytes.
+                // A file with an incomplete leader counts as not edited.
                 continue;
             }
             assert_eq!(state(image.as_slice()), Ok(State::Interrupted), "{budget}");
@@ -56,7 +56,7 @@ fn a_first_edit_cut_off_after_any_byte_comes_back() {
     }
 }
 
-/// `old` with the leader of a patch, and of what follows it the sectors that `there` names.
+/// Writes the leader of a patch, and those of the following sectors that `there` selects.
 fn with_holes(old: &[u8], patch: &Patch, there: u64) -> Vec<u8> {
     let behind: Vec<_> =
         patch.writes.iter().filter(|write| write.offset >= old.len() as u64).collect();
@@ -75,7 +75,7 @@ fn with_holes(old: &[u8], patch: &Patch, there: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_first_edit_of_which_any_sectors_are_there_comes_back() {
+fn a_first_edit_with_any_sectors_missing_is_undone() {
     for format in FORMATS {
         let original = Builder::program(format).build();
         let long = note(&"a\0=/b\0".repeat(400));
@@ -94,8 +94,8 @@ fn a_first_edit_of_which_any_sectors_are_there_comes_back() {
 }
 
 #[test]
-fn a_record_that_was_damaged_after_its_edit_is_not_taken_for_one_that_was_cut_off() {
-    // A note of somebody else's beyond what is hashed of the beginning: ours without its traces.
+fn a_record_damaged_after_its_edit_is_not_an_interrupted_one() {
+    // A foreign note after the hashed first bytes: a note of becalm without its record.
     let builder = Builder { hash: 5000, ..Builder::program(FORMATS[0]) };
     let mut original = edited(&builder.build(), &[note("a\0=/b\0\0")]);
     let image = crate::image::Image::read(original.as_slice()).expect("it can be read");
@@ -106,7 +106,7 @@ fn a_record_that_was_damaged_after_its_edit_is_not_taken_for_one_that_was_cut_of
     original.truncate(image.extent() as usize);
     assert_eq!(state(original.as_slice()), Ok(State::Untouched));
 
-    // Taking it away adds no segment, and changes nothing but the note's own type.
+    // Removing it adds no segment, and changes only the note's type.
     let patch = edit_in_place(original.as_slice(), &[Edit::ResolutionNote(None)]);
     let patch = patch.expect("an edit").patch.expect("a change");
     let mut image = patch.applied_to(&original);
@@ -118,7 +118,7 @@ fn a_record_that_was_damaged_after_its_edit_is_not_taken_for_one_that_was_cut_of
 }
 
 #[test]
-fn a_second_edit_cut_off_after_any_byte_comes_back() {
+fn a_second_edit_interrupted_after_any_byte_is_undone() {
     let original = Builder::program(FORMATS[0]).build();
     let first = [note("a\0=/b\0\0"), run_path(RunPathKind::Keep, "/x")];
     for base in [edited(&original, &first), edited(&original, &first[1..])] {
@@ -143,7 +143,7 @@ fn a_second_edit_cut_off_after_any_byte_comes_back() {
 }
 
 #[test]
-fn an_undo_cut_off_can_be_undone() {
+fn an_interrupted_undo_can_be_repeated() {
     let original = Builder::program(FORMATS[0]).build();
     let image = edited(&original, &[note("a"), run_path(RunPathKind::Keep, "/x")]);
     let patch = crate::undo(image.as_slice()).expect("a patch");

@@ -1,4 +1,4 @@
-//! The editor on small images of every class and byte order.
+//! Tests of edits of small images of every class and byte order.
 
 mod crash;
 mod properties;
@@ -69,7 +69,7 @@ fn every_edit() -> Vec<Edit> {
 }
 
 #[test]
-fn every_edit_holds_and_comes_back_in_every_format() {
+fn every_edit_is_made_and_undone_in_every_format() {
     for builder in variants() {
         let original = builder.build();
         for step in every_edit() {
@@ -91,7 +91,7 @@ fn every_edit_holds_and_comes_back_in_every_format() {
 }
 
 #[test]
-fn the_table_keeps_its_place_where_notes_can_be_displaced() {
+fn the_table_keeps_its_offset_if_notes_can_be_displaced() {
     for format in FORMATS {
         let original = Builder::library(format).build();
         let done = edit(original.as_slice(), &[note("a\0=/b\0\0")]).expect("it can be edited");
@@ -100,7 +100,7 @@ fn the_table_keeps_its_place_where_notes_can_be_displaced() {
 }
 
 #[test]
-fn a_moved_table_is_warned_of() {
+fn a_moved_table_gives_a_warning() {
     let format = FORMATS[0];
     let bare = Builder { note: false, sections: false, hash: 0, ..Builder::library(format) };
     let original = bare.build();
@@ -109,7 +109,7 @@ fn a_moved_table_is_warned_of() {
 }
 
 #[test]
-fn an_edit_of_an_edited_file_replaces_our_segment() {
+fn an_edit_of_an_edited_file_replaces_the_appended_segment() {
     for format in FORMATS {
         let original = Builder::program(format).build();
         let first = edited(&original, &[note("a\0=/b\0\0")]);
@@ -147,7 +147,7 @@ fn the_kind_of_a_run_path_is_kept_or_chosen() {
 }
 
 #[test]
-fn versions_follow_a_needed_string_that_is_renamed() {
+fn versions_are_changed_with_a_replaced_needed_string() {
     for format in FORMATS {
         let original = Builder::program(format).build();
         let image = edited(&original, &[replace("libc.so.6", "/store/libc.so.6")]);
@@ -156,7 +156,7 @@ fn versions_follow_a_needed_string_that_is_renamed() {
 }
 
 #[test]
-fn versions_of_a_removed_needed_string_become_another_files() {
+fn versions_of_a_removed_needed_string_are_needed_from_another_file() {
     for format in FORMATS {
         let original = Builder::program(format).build();
         let image = edited(&original, &[Edit::RemoveNeeded("libone.so.1".into())]);
@@ -177,10 +177,10 @@ fn version_files(image: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn a_foreign_note_is_voided_and_comes_back() {
+fn a_foreign_note_is_hidden_and_restored() {
     for format in FORMATS {
         let plain = Builder::program(format).build();
-        // Without what we know it by, the note is like one of another tool.
+        // Without becalm's record the note is like one of another tool.
         let ours = edited(&plain, &[note("old\0=/old\0\0")]);
         let image = crate::image::Image::read(ours.as_slice()).expect("it can be read");
         let mut foreign = ours[..image.extent() as usize].to_vec();

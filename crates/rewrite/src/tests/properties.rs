@@ -1,5 +1,5 @@
-//! What holds for any edits of any image: they can be undone, repeating them changes
-//! nothing, and those that do not touch each other may come in any order.
+//! Property tests of random edits of random images: an undo restores the original, a repeated edit
+//! changes nothing, and independent edits give the same file in any order.
 
 use becalm_core::edit::{Edit, RunPathKind};
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ fn apply(image: &[u8], steps: &[Edit]) -> Option<Vec<u8>> {
     Some(edited.patch.map_or(image.to_vec(), |patch| patch.applied_to(image)))
 }
 
-/// What two edits both touch; edits of one slot depend on their order.
+/// Returns a number for the part that an edit changes. Edits of one part depend on their order.
 fn slot(step: &Edit) -> u8 {
     match step {
         Edit::ResolutionNote(_) => 0,
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn edits_one_after_another_are_edits_at_once(
+    fn edits_one_by_one_give_the_same_file_as_edits_at_once(
         builder in builder(), steps in proptest::collection::vec(step(), 2..5),
     ) {
         let original = builder.build();
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn edits_that_do_not_touch_each_other_may_come_in_any_order(
+    fn independent_edits_give_the_same_file_in_any_order(
         builder in builder(), one in step(), other in step(),
     ) {
         prop_assume!(slot(&one) != slot(&other));

@@ -1,4 +1,4 @@
-//! What is not edited, and the reason that is given.
+//! Tests of refused files and edits, and of the reasons.
 
 use becalm_core::edit::{Edit, RunPathKind};
 use object::elf::{DT_FLAGS_1, DT_SONAME};
@@ -43,7 +43,7 @@ fn a_dynamic_section_that_no_loader_finds() {
     let found = crate::image::Image::read(original.as_slice()).expect("it can be read");
     let dynamic = found.segments.iter().position(|it| it.kind == object::elf::PT_DYNAMIC);
     let at = 64 + 56 * dynamic.expect("it has one");
-    // Beyond every load segment, and in another one's place.
+    // An address outside every PT_LOAD, and an address in another one.
     for vaddr in [1_u64 << 40, found.dynamic.expect("it has one").vaddr + 16] {
         let mut image = original.clone();
         image[at + 16..at + 24].copy_from_slice(&vaddr.to_le_bytes());
@@ -53,7 +53,7 @@ fn a_dynamic_section_that_no_loader_finds() {
 }
 
 #[test]
-fn a_payload_behind_the_file() {
+fn a_payload_after_the_file() {
     let mut image = Builder::program(FORMATS[0]).build();
     let offset = image.len() as u64;
     image.extend(b"an archive that its program looks for");
@@ -61,7 +61,7 @@ fn a_payload_behind_the_file() {
 }
 
 #[test]
-fn padding_behind_the_file_is_no_payload() {
+fn padding_after_the_file_is_not_a_payload() {
     let mut image = Builder::program(FORMATS[0]).build();
     image.extend([0; 77]);
     let done = edited(&image, &[note("x")]);
@@ -90,7 +90,7 @@ fn debug_information_alone() {
 }
 
 #[test]
-fn a_plt_that_the_loader_writes_is_no_debug_information() {
+fn a_plt_without_bytes_is_not_debug_information() {
     for format in FORMATS {
         let classic = Builder { bss_plt: true, machine: 20, ..Builder::library(format) };
         edited(&classic.build(), &[note("x")]);
@@ -108,7 +108,7 @@ fn overlapping_segments() {
 }
 
 #[test]
-fn strings_that_no_file_can_hold() {
+fn strings_that_no_file_can_contain() {
     let image = Builder::program(FORMATS[0]).build();
     for step in [
         Edit::AddNeeded("".into()),
@@ -122,7 +122,7 @@ fn strings_that_no_file_can_hold() {
 }
 
 #[test]
-fn an_interpreter_where_there_is_none() {
+fn an_interpreter_of_a_library() {
     let image = Builder::library(FORMATS[0]).build();
     assert_eq!(refusal(&image, Edit::Interpreter("/ld".into())), RewriteError::NoInterpreter);
 }
@@ -142,7 +142,7 @@ fn nothing_to_undo() {
 }
 
 #[test]
-fn a_file_changed_since_wherever_it_is_watched() {
+fn a_file_changed_since_in_any_watched_range() {
     let original = Builder::program(FORMATS[0]).build();
     let image = edited(&original, &[note("x"), run_path(RunPathKind::Keep, "/x")]);
     let watched =

@@ -1,4 +1,4 @@
-//! Each rule of the finished image, broken once.
+//! Tests of the rules of a finished image. Each test breaks one rule.
 
 use becalm_core::patch::Write;
 
@@ -64,7 +64,7 @@ impl Case {
         becalm_core::patch::Patch { writes, length }.applied_to(&self.original)
     }
 
-    /// Puts other bytes into the finished image, inside a range that is written anyway.
+    /// Replaces bytes of the finished image inside a range that the edit writes.
     fn with_bytes(mut self, offset: u64, bytes: &[u8]) -> Self {
         let length = bytes.len();
         if offset >= self.content.offset {
@@ -146,18 +146,18 @@ fn offset_and_address_within_a_page() {
 }
 
 #[test]
-fn all_that_is_named_in_the_file() {
+fn everything_that_the_headers_name_in_the_file() {
     let it = case();
     let new = new_load(&it);
     let it = it.segments(|index, segment| {
         segment.filesz += 0x10000 * u64::from(index == new);
         segment.memsz += 0x10000 * u64::from(index == new);
     });
-    assert_eq!(it.broken(), Some("everything that the headers name lies in the file"));
+    assert_eq!(it.broken(), Some("everything that the headers name is in the file"));
 }
 
 #[test]
-fn the_table_mapped_where_pt_phdr_says() {
+fn the_table_mapped_at_the_address_of_pt_phdr() {
     let phdr = |segment: &Segment| segment.kind == object::elf::PT_PHDR;
     let it = case().segments(|_, segment| segment.filesz -= 56 * u64::from(phdr(segment)));
     assert_eq!(it.broken(), Some("the program header table is mapped where PT_PHDR says"));
@@ -166,7 +166,7 @@ fn the_table_mapped_where_pt_phdr_says() {
 }
 
 #[test]
-fn what_headers_name_mapped_where_they_say() {
+fn segments_mapped_at_their_addresses() {
     let it = case().segments(|_, segment| {
         segment.vaddr += 4 * u64::from(segment.kind == object::elf::PT_NOTE);
     });
@@ -174,7 +174,7 @@ fn what_headers_name_mapped_where_they_say() {
 }
 
 #[test]
-fn nothing_that_begins_with_our_segment() {
+fn no_other_segment_at_the_start_of_the_new_one() {
     let it = case();
     let after = it.after();
     let load = after.segments[new_load(&it)];
@@ -195,7 +195,7 @@ fn entry_at(it: &Case, tag: object::elf::DynamicTag) -> u64 {
 }
 
 #[test]
-fn dynamic_entries_into_what_is_mapped() {
+fn dynamic_entries_with_mapped_addresses() {
     let it = case();
     let at = entry_at(&it, object::elf::DT_STRTAB);
     let it = it.with_bytes(at, &0x7000_0000_u64.to_le_bytes());
@@ -203,33 +203,33 @@ fn dynamic_entries_into_what_is_mapped() {
 }
 
 #[test]
-fn dynamic_strings_as_asked_for() {
+fn the_wanted_dynamic_strings() {
     let it = case();
     let at = entry_at(&it, object::elf::DT_SONAME);
     let it = it.with_bytes(at, &1_u64.to_le_bytes());
-    assert_eq!(it.broken(), Some("the dynamic strings are the ones asked for"));
+    assert_eq!(it.broken(), Some("the dynamic strings are the wanted ones"));
 }
 
 #[test]
-fn sections_where_segments_have_them() {
+fn sections_that_agree_with_the_segments() {
     let it = case();
     let after = it.after();
     let last = after.section_table_offset + (after.sections.len() as u64 - 1) * 64;
     let it = it.with_bytes(last + 16, &0x99_u64.to_le_bytes());
-    assert_eq!(it.broken(), Some("sections lie where their segments have them"));
+    assert_eq!(it.broken(), Some("the addresses and offsets of sections agree with the segments"));
 }
 
 #[test]
-fn one_note_and_the_right_one() {
+fn only_the_wanted_note() {
     let it = case();
     let found = crate::notes::resolution(&it.after(), it.finished().as_slice())[0].offset;
     let it = it.with_bytes(found + 20, b"X");
-    assert_eq!(it.broken(), Some("one resolution note, the one asked for"));
+    assert_eq!(it.broken(), Some("the resolution note is the wanted one, and the only one"));
 }
 
 #[test]
-fn the_interpreter_asked_for() {
+fn the_wanted_interpreter() {
     let mut it = case();
     it.goal.interpreter = Some("/another".into());
-    assert_eq!(it.broken(), Some("the interpreter is the one asked for"));
+    assert_eq!(it.broken(), Some("the interpreter is the wanted one"));
 }

@@ -1,4 +1,4 @@
-//! Where further program headers find room.
+//! Tests of the room for further program headers.
 
 use becalm_core::edit::Edit;
 use object::elf::{PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR};
@@ -12,8 +12,8 @@ fn read(image: &[u8]) -> Image {
 }
 
 #[test]
-fn an_unused_header_is_taken_first() {
-    // A linker for MIPS leaves one, and what follows the table there cannot move.
+fn an_unused_header_is_used_first() {
+    // A linker for MIPS leaves one, and the bytes after the table cannot move there.
     let builder = Builder { hash: 0, interpreter: false, ..Builder::program(FORMATS[0]) };
     let mut original = builder.build();
     let found = read(&original);
@@ -29,7 +29,7 @@ fn an_unused_header_is_taken_first() {
 }
 
 #[test]
-fn a_note_shares_the_header_of_a_displaced_one_where_room_is_short() {
+fn a_note_shares_the_header_of_a_displaced_one_if_room_is_short() {
     let builder = Builder { hash: 0, ..Builder::library(FORMATS[0]) };
     let original = builder.build();
     let before = read(&original);
@@ -53,14 +53,14 @@ fn a_table_that_overlaps_another_is_not_displaced_with_it() {
         let index = index.expect("it has one");
         (&found.sections[index], found.section_table_offset as usize + 64 * index)
     };
-    // Without its code the strings are near enough to be displaced.
+    // Without the code between them, the strings are close enough to the table to be displaced.
     let (text, header) = named(b".text");
     original[text.offset as usize..][..text.size as usize].fill(0);
     original[header + 4..header + 8].fill(0);
     let edits = [note("a\0=/b\0\0"), Edit::Soname("libanother.so.7".into())];
     let moves = |image: &[u8]| read(&edited(image, &edits)).table_offset != found.table_offset;
     assert!(!moves(&original));
-    // Displaced as one block, the old strings would stand where the longer ones are to be.
+    // In one block, the old strings would be at the position of the longer new ones.
     let (strings, header) = named(b".dynstr");
     let mut overlapping = original.clone();
     overlapping[header + 32..header + 40].copy_from_slice(&(strings.size + 12).to_le_bytes());

@@ -1,4 +1,4 @@
-//! The comparison finds what differs, and nothing else.
+//! Tests that the comparison returns exactly the first difference.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn equal_sequences_have_no_difference() {
 }
 
 #[test]
-fn the_first_difference_is_named_with_what_came_before() {
+fn the_first_difference_has_the_steps_before_it() {
     let predicted =
         [probe("/a/l.so", Call::Open, Outcome::Miss), probe("/b/l.so", Call::Open, Outcome::Hit)];
     let mut observed = predicted.to_vec();
@@ -51,7 +51,7 @@ fn the_first_difference_is_named_with_what_came_before() {
 }
 
 #[test]
-fn a_longer_side_is_a_difference() {
+fn a_longer_sequence_is_a_difference() {
     let one = [probe("/a/l.so", Call::Open, Outcome::Miss)];
     assert_eq!(with_ld_debug(&one, &[]).unwrap().observed, None);
     assert_eq!(with_ld_debug(&[], &one).unwrap().predicted, None);
@@ -66,7 +66,7 @@ fn another_errno_is_a_difference_to_strace() {
 }
 
 #[test]
-fn files_the_loader_reads_for_itself_are_no_candidates() {
+fn files_that_the_loader_reads_for_itself_are_not_candidates() {
     let attempts = vec![
         attempt("/x/own", Call::Open, Outcome::Hit),
         attempt("/etc/ld.so.preload", Call::Open, Outcome::Hit),
@@ -86,7 +86,7 @@ fn missing_libraries_are_read_from_the_list() {
 }
 
 #[test]
-fn preloads_passed_over_are_read_from_the_warnings() {
+fn failed_preloads_are_read_from_the_warnings() {
     let warnings = b"ERROR: ld.so: object 'libnope.so' from LD_PRELOAD cannot be preloaded \
         (cannot open shared object file): ignored.\n\
         ERROR: ld.so: object '/x/au.so' cannot be loaded as audit interface: no; ignored.\n";

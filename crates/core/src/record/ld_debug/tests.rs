@@ -1,8 +1,8 @@
-//! What the record tells, and that no line breaks the parser.
+//! Tests of the parser with well-formed and malformed lines.
 
 use super::*;
 
-/// Tags lines the way glibc does.
+/// Adds tags to lines as glibc does.
 fn record(pid: u32, lines: &[&str]) -> Vec<u8> {
     lines.iter().map(|line| format!("{pid:>10}:\t{line}\n")).collect::<String>().into_bytes()
 }
@@ -43,7 +43,7 @@ fn the_try_before_a_link_map_is_the_hit() {
 }
 
 #[test]
-fn the_list_of_missing_libraries_decides_an_open_end() {
+fn the_list_of_missing_libraries_decides_the_outcome_of_the_last_try() {
     let open_end = record(1, &FOUND[..9]);
     let process = &parse(&open_end)[0];
     assert_eq!(process.probes(&[]).last().unwrap().outcome, Outcome::Hit);
@@ -118,7 +118,7 @@ fn a_needed_string_with_a_slash_is_a_direct_probe() {
 }
 
 #[test]
-fn what_comes_after_the_first_initialiser_or_by_dlopen_is_no_program_start() {
+fn searches_after_the_first_initialiser_or_by_dlopen_are_at_run_time() {
     let text = record(
         1,
         &[
@@ -136,7 +136,7 @@ fn what_comes_after_the_first_initialiser_or_by_dlopen_is_no_program_start() {
 }
 
 #[test]
-fn noise_is_passed_over() {
+fn noise_is_skipped() {
     for noise in [
         &b""[..],
         b"\n\n",
@@ -155,13 +155,13 @@ fn noise_is_passed_over() {
 }
 
 #[test]
-fn a_relocation_dependency_is_no_search() {
+fn a_relocation_dependency_is_not_a_search() {
     let text = record(1, &["file=/a/l.so [0];  needed by p [0] (relocation dependency)"]);
     assert!(parse(&text)[0].searches.is_empty());
 }
 
 #[test]
-fn the_lines_of_a_hundred_thousand_processes_are_told_apart() {
+fn the_lines_of_a_hundred_thousand_processes_are_separated() {
     let searching = |pid: u32| record(pid, &["find library=liba.so [0]; searching"]);
     let twice = (0..100_000).chain(0..100_000).flat_map(searching).collect::<Vec<u8>>();
     let processes = parse(&twice);

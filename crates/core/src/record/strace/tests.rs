@@ -1,4 +1,4 @@
-//! What the record tells, and that no line breaks the parser.
+//! Tests of the parser with well-formed and malformed lines.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn opens_and_stats_become_attempts_with_their_errno() {
 }
 
 #[test]
-fn an_interrupted_call_is_put_together_again() {
+fn the_parts_of_an_interrupted_call_are_joined() {
     let record = b"1 openat(AT_FDCWD, \"\\x61\", O_RDONLY <unfinished ...>\n\
                    2 openat(AT_FDCWD, \"\\x62\", O_RDONLY) = 3\n\
                    1 <... openat resumed>) = -1 ELOOP (Too many levels of symbolic links)\n";
@@ -54,20 +54,20 @@ fn an_interrupted_call_is_put_together_again() {
 }
 
 #[test]
-fn escapes_without_xx_are_undone() {
+fn escapes_without_xx_are_decoded() {
     let calls = parse(b"openat(AT_FDCWD, \"a\\n\\\"\\\\\\0\\1012\\x7f\", O_RDONLY) = 3\n");
     assert_eq!(calls[0].path.as_ref().unwrap(), "a\n\"\\\0A2\x7f");
 }
 
 #[test]
-fn a_path_under_a_directory_descriptor_is_no_attempt() {
+fn a_path_below_a_directory_descriptor_is_not_an_attempt() {
     let calls = parse(b"openat(3, \"x\", O_RDONLY) = 4\n");
     assert_eq!(calls.len(), 1);
     assert!(attempts(&calls).is_empty());
 }
 
 #[test]
-fn the_empty_path_is_an_attempt_where_it_leads_nowhere() {
+fn the_empty_path_is_an_attempt_if_the_call_fails() {
     let calls = parse(
         b"newfstatat(AT_FDCWD, \"\", 0x7ffc, 0) = -1 ENOENT (No such file or directory)\n\
           newfstatat(AT_FDCWD, \"\", {st_mode=S_IFDIR|0755, ...}, AT_EMPTY_PATH) = 0\n\
@@ -79,7 +79,7 @@ fn the_empty_path_is_an_attempt_where_it_leads_nowhere() {
 }
 
 #[test]
-fn noise_is_passed_over() {
+fn noise_is_skipped() {
     for noise in [
         &b""[..],
         b"1 openat(",

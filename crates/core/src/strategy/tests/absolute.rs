@@ -1,4 +1,4 @@
-//! What `absolute` renames, and what it leaves short.
+//! Tests of the `absolute` strategy.
 
 use bstr::BString;
 
@@ -23,7 +23,7 @@ pub(super) fn base() -> MemFs {
     MemFs::new().object(LD_SO, library("ld-linux-x86-64.so.2")).dir("/usr/lib")
 }
 
-/// Packages of one library each, and one without.
+/// Makes packages with one library each, and one without a library.
 pub(super) fn packages() -> MemFs {
     base()
         .object("/s/a/lib/liba.so", library("liba.so"))
@@ -57,7 +57,7 @@ fn plan(fs: &MemFs, scope: Scope) -> Plan {
     absolute::plan(fs, &closure(fs), scope, None, &settings())
 }
 
-/// `file: from > to` of each renamed needed string.
+/// Formats each replaced needed string as `file: from > to`.
 fn renamed(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
     for file in &plan.files {
@@ -69,7 +69,7 @@ fn renamed(plan: &Plan) -> Vec<String> {
     lines
 }
 
-fn whats(plan: &Plan) -> Vec<String> {
+fn kinds(plan: &Plan) -> Vec<String> {
     let line = |f: &crate::strategy::Finding| {
         format!("{}: {}: {}", f.path, f.needed.clone().unwrap_or_default(), f.what)
     };
@@ -81,7 +81,7 @@ fn prog() -> ObjectBuilder {
 }
 
 #[test]
-fn needed_strings_become_paths_and_libc_stays_short() {
+fn needed_strings_become_paths_and_libc_keeps_its_short_name() {
     let fs = base()
         .object("/s/p/bin/prog", prog().needed("liba.so").needed("libc.so.6").needed("libGL.so.1"))
         .object("/s/a/lib/liba.so", library("liba.so").needed("libb.so").runpath("/s/b/lib"))
@@ -106,7 +106,7 @@ fn needed_strings_become_paths_and_libc_stays_short() {
 }
 
 #[test]
-fn what_only_this_program_answers_stays_short_in_a_library() {
+fn an_answer_of_this_program_only_is_not_written_into_a_library() {
     let fs = base()
         .object(
             "/s/p/bin/prog",
@@ -116,22 +116,22 @@ fn what_only_this_program_answers_stays_short_in_a_library() {
                 .needed("libb.so")
                 .needed("liba.so"),
         )
-        // Loaded by name from b1 here, found in b2 by its own run path.
+        // The program has loaded the name from b1; the library's own run path finds b2.
         .object("/s/a/lib/liba.so", library("liba.so").needed("libb.so").runpath("/s/b2/lib"))
         .object("/s/b1/lib/libb.so", library("libb.so"))
         .object("/s/b2/lib/libb.so", library("libb.so"));
     let plan = plan(&fs, Scope::Closure);
     assert_eq!(plan.files[0].edits, []);
     assert_eq!(
-        whats(&plan),
+        kinds(&plan),
         ["/s/a/lib/liba.so: libb.so: the answer /s/b1/lib/libb.so is that of this program, \
              not of the object alone"]
     );
 }
 
 #[test]
-fn a_plan_that_would_load_another_object_is_found_out() {
-    // liba has no soname: libq finds it because the program loaded it under that name.
+fn a_plan_that_would_load_another_object_is_detected() {
+    // liba has no soname. libq finds it because the program has loaded it by this name.
     let fs = base()
         .object("/s/p/bin/prog", prog().needed("liba.so").needed("libq.so"))
         .object("/s/a/lib/liba.so", library(""))
@@ -146,7 +146,7 @@ fn a_plan_that_would_load_another_object_is_found_out() {
 }
 
 #[test]
-fn the_loaders_own_answers_are_taken_where_they_are_given() {
+fn answers_of_the_loader_replace_those_of_the_model() {
     let fs = base()
         .object("/s/p/bin/prog", prog().needed("liba.so").needed("libz.so"))
         .object("/s/a/lib/liba.so", library("liba.so"))
@@ -162,14 +162,14 @@ fn the_loaders_own_answers_are_taken_where_they_are_given() {
 }
 
 #[test]
-fn paths_that_the_loader_would_read_otherwise_are_left() {
+fn paths_that_the_loader_would_change_are_not_written() {
     let long = format!("/{}", "d".repeat(200)).repeat(21);
     let fs = base()
         .object("/s/p/bin/prog", prog().needed("libt.so").needed("libn.so").runpath("/s/$x:rel"))
         .object("/s/$x/libt.so", library("libt.so"))
         .object("/rel/libn.so", library("libn.so"))
         .cwd("/");
-    let texts = whats(&plan(&fs, Scope::Subject));
+    let texts = kinds(&plan(&fs, Scope::Subject));
     assert_eq!(texts, ["/s/p/bin/prog: libn.so: rel/libn.so: relative to the current directory"]);
     let with = |path: BString| {
         let told =
@@ -183,7 +183,7 @@ fn paths_that_the_loader_would_read_otherwise_are_left() {
 }
 
 #[test]
-fn a_library_with_hwcaps_variants_stays_short() {
+fn a_library_with_hwcaps_variants_keeps_its_short_name() {
     let fs = base()
         .object("/s/p/bin/prog", prog().needed("liba.so"))
         .object("/s/a/lib/liba.so", library("liba.so"))

@@ -1,4 +1,4 @@
-//! Where the links lie, and what is not linked.
+//! Tests of the `farm` strategy: the paths of the links, and the libraries without a link.
 
 use super::absolute::{LD_SO, closure, library, packages, settings};
 use super::planned;
@@ -39,8 +39,8 @@ fn run_path(plan: &Plan, at: usize) -> String {
     }
 }
 
-/// The objects loaded are the same; the storms before and after.
-fn storms(fs: &MemFs, plan: &Plan) -> (u64, u64) {
+/// Checks that the load set stays the same, and returns the misses before and after.
+fn misses(fs: &MemFs, plan: &Plan) -> (u64, u64) {
     let before = closure(fs);
     let after = planned(fs, &before, plan, &Environment::default()).unwrap();
     assert!(after.is_equal(), "{:?}", after.finding());
@@ -48,7 +48,7 @@ fn storms(fs: &MemFs, plan: &Plan) -> (u64, u64) {
 }
 
 #[test]
-fn links_come_first_and_the_run_path_stays_behind_them() {
+fn links_come_first_and_the_run_path_stays_after_them() {
     let fs = packages().object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/s/b/lib"));
     let plan = leaf(&fs);
     assert_eq!(
@@ -63,7 +63,7 @@ fn links_come_first_and_the_run_path_stays_behind_them() {
         ]
     );
     assert_eq!(run_path(&plan, 0), format!("{FARM}:/s/c/lib:/s/a/lib:/s/b/lib"));
-    assert_eq!(storms(&fs, &plan), (3, 0));
+    assert_eq!(misses(&fs, &plan), (3, 0));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_second_run_has_nothing_to_do() {
 }
 
 #[test]
-fn names_behind_a_mutable_directory_get_a_farm_behind_it() {
+fn names_found_after_a_mutable_directory_get_a_farm_after_it() {
     let fs = packages().object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/m:/s/c/lib:/s/b/lib"));
     let plan = leaf(&fs);
     assert_eq!(
@@ -84,13 +84,13 @@ fn names_behind_a_mutable_directory_get_a_farm_behind_it() {
         format!("{FARM}/1:/s/c/lib:/s/a/lib:/m:{FARM}/2:/s/b/lib"),
         "a directory is listed once"
     );
-    storms(&fs, &plan);
+    misses(&fs, &plan);
     assert_eq!(plan.files[0].answers[1].hints, ["/m"]);
-    // What comes to lie in the mutable directory later wins, as it would have.
+    // A file that is added to the mutable directory later wins, as in the plain search.
     let later = fs.clone().object("/m/libb.so", library("libb.so"));
     let before = closure(&later);
     assert!(before.load.objects.iter().any(|object| object.path == "/m/libb.so"));
-    storms(&later, &plan);
+    misses(&later, &plan);
 }
 
 #[test]
@@ -101,11 +101,11 @@ fn a_link_within_the_package_is_relative() {
     let plan = leaf(&fs);
     let link = format!("{FARM}/liba.so -> ../../../../lib/liba.so");
     assert!(created(&plan).contains(&link), "{:?}", created(&plan));
-    assert_eq!(storms(&fs, &plan), (3, 0));
+    assert_eq!(misses(&fs, &plan), (3, 0));
 }
 
 #[test]
-fn a_library_that_speaks_of_its_origin_is_not_linked() {
+fn a_library_that_uses_its_origin_is_not_linked() {
     let fs = packages()
         .object("/s/a/lib/liba.so", library("liba.so").needed("libz.so").runpath("$ORIGIN"))
         .object("/s/a/lib/libz.so", library("libz.so"))
@@ -113,12 +113,12 @@ fn a_library_that_speaks_of_its_origin_is_not_linked() {
     let plan = leaf(&fs);
     assert_eq!(plan.findings[0].what, FindingKind::UsesOrigin("/s/a/lib/liba.so".into()));
     assert!(!created(&plan).iter().any(|line| line.contains("liba.so")));
-    let (before, after) = storms(&fs, &plan);
+    let (before, after) = misses(&fs, &plan);
     assert!(after < before + 2, "{before} {after}");
 }
 
 #[test]
-fn nothing_to_do_where_the_first_directory_answers_or_no_store_is_near() {
+fn nothing_is_planned_if_the_first_directory_answers_or_the_object_is_in_no_store() {
     let fs = packages().object("/s/p/bin/prog", prog("/s/a/lib"));
     assert!(leaf(&fs).is_empty());
     assert_eq!(leaf(&fs).findings[0].what, FindingKind::NothingToSkip);
@@ -148,11 +148,11 @@ fn a_graph_serves_every_object_of_the_closure() {
     assert_eq!(links[3], changed, "the libraries that are changed are listed");
     assert_eq!(plan.files.len(), 2);
     assert_eq!(run_path(&plan, 0), format!("{FARM}:/s/c/lib:/s/d:/s/a/lib"));
-    assert_eq!(storms(&fs, &plan), (4, 0));
+    assert_eq!(misses(&fs, &plan), (4, 0));
 }
 
 #[test]
-fn two_files_for_one_soname_are_a_conflict_and_stay_out() {
+fn two_files_for_one_soname_are_a_conflict_and_are_not_linked() {
     let fs = packages()
         .object(
             "/s/b/lib/libb.so",
@@ -168,5 +168,5 @@ fn two_files_for_one_soname_are_a_conflict_and_stay_out() {
     let path = "/s/b/lib/libb.so".into();
     assert_eq!(plan.findings, [Finding { path, needed: Some("liba.so".into()), what }]);
     assert!(!created(&plan).iter().any(|line| line.contains("liba.so")));
-    storms(&fs, &plan);
+    misses(&fs, &plan);
 }

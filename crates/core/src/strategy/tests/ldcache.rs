@@ -1,4 +1,5 @@
-//! What a package's cache holds, and that a loader which reads it finds the same.
+//! Tests of the `ldcache` strategy: the entries of a package's cache, and the start of a loader that
+//! reads it.
 
 use bstr::BString;
 
@@ -52,7 +53,7 @@ fn reading() -> Environment {
 }
 
 #[test]
-fn a_loader_that_reads_it_misses_nothing() {
+fn a_loader_that_reads_the_cache_has_no_misses() {
     let fs = packages();
     let plan = plan(&fs, &["/s/p/bin/prog"]);
     assert_eq!(plan.creations[0], Creation::Directory("/s/p/etc".into()));
@@ -71,7 +72,7 @@ fn a_loader_that_reads_it_misses_nothing() {
             (SearchSource::PackageCache, "/s/b/lib/libb.so".to_owned())
         ]
     );
-    // Whoever does not read it goes on as before.
+    // A loader that does not read the cache searches as before.
     let stock = planned(&fs, &before, &plan, &Environment::default()).unwrap();
     assert_eq!(stock.after.load.probes.len(), before.load.probes.len());
 }
@@ -88,14 +89,14 @@ fn a_name_that_two_objects_answer_differently_is_left_out() {
 }
 
 #[test]
-fn a_name_that_another_object_would_be_answered_otherwise_is_left_out() {
+fn a_name_for_which_another_object_finds_another_file_is_left_out() {
     let library = |path: &str| library("libq.so").needed("libb.so").runpath(path);
     let fs = |path: &str| {
         let fs = packages().object("/s/a2/lib/liba.so", super::absolute::library("liba.so"));
         fs.object("/s/p/lib/libq.so", library(path))
     };
     let all = ["/s/p/bin/prog", "/s/p/lib/libq.so"];
-    // It needs no liba.so, but may be asked to load one.
+    // The object does not need liba.so, but may open it with dlopen.
     let found = plan(&fs("/s/a2/lib:/s/a/lib:/s/b/lib"), &all);
     assert_eq!(entries(&found), ["libb.so 0x303 /s/b/lib/libb.so"]);
     assert!(
@@ -105,12 +106,12 @@ fn a_name_that_another_object_would_be_answered_otherwise_is_left_out() {
     );
     let moved = plan(&fs("/m:/s/a/lib:/s/b/lib"), &all);
     assert!(moved.creations.is_empty());
-    // Where the answer does not lie along its run path, the loader does not believe it.
+    // The loader rejects an answer outside the object's run path.
     assert_eq!(entries(&plan(&fs("/s/a2/lib:/s/b/lib"), &all)).len(), 2);
 }
 
 #[test]
-fn a_preload_is_answered_by_what_lies_along_the_program_s_run_path_alone() {
+fn a_preload_is_answered_only_from_the_programs_run_path() {
     let fs = base()
         .dir("/s/c/lib")
         .object("/s/a/lib/liba.so", library("liba.so"))
@@ -132,11 +133,11 @@ fn a_preload_is_answered_by_what_lies_along_the_program_s_run_path_alone() {
 }
 
 #[test]
-fn a_name_that_one_object_does_not_answer_itself_is_left_out() {
+fn a_name_that_one_run_path_does_not_answer_is_left_out() {
     let fs = packages()
         .object("/s/p/lib/libq.so", library("libq.so").needed("liba.so").runpath("/m:/s/a/lib"))
         .object("/s/p/lib/libr.so", library("libr.so").needed("libb.so").runpath("/s/c/lib"))
-        // Without a run path the loader does not ask the cache on its behalf.
+        // The loader does not read the cache for an object without a run path.
         .object("/s/p/lib/libs.so", library("libs.so").needed("libb.so"));
     let all = ["/s/p/bin/prog", "/s/p/lib/libq.so", "/s/p/lib/libr.so", "/s/p/lib/libs.so"];
     let whole = plan(&fs, &all);
@@ -182,7 +183,7 @@ fn a_big_endian_target_gets_a_big_endian_cache() {
 }
 
 #[test]
-fn what_is_there_already_is_left_alone_and_anothers_not_overwritten() {
+fn an_equal_cache_is_not_planned_again_and_a_foreign_one_not_replaced() {
     let fs = packages();
     let first = plan(&fs, &["/s/p/bin/prog"]);
     let again = plan(&Outlook::of(&fs, &first).over(&fs), &["/s/p/bin/prog"]);
@@ -194,7 +195,7 @@ fn what_is_there_already_is_left_alone_and_anothers_not_overwritten() {
 }
 
 #[test]
-fn an_object_with_an_empty_run_path_is_asked_for_as_well_and_contradicts() {
+fn an_object_with_an_empty_run_path_counts_and_contradicts() {
     let fs =
         packages().object("/s/p/lib/libq.so", library("libq.so").needed("liba.so").runpath(""));
     let plan = plan(&fs, &["/s/p/bin/prog", "/s/p/lib/libq.so"]);

@@ -1,4 +1,4 @@
-//! What a note holds.
+//! Tests of the `note` strategy.
 
 use bstr::{BString, ByteSlice};
 
@@ -19,7 +19,7 @@ fn library(soname: &str) -> ObjectBuilder {
     ObjectBuilder::library(soname)
 }
 
-/// Two packages with a library each, and whatever else a test puts beside them.
+/// Makes two packages with one library each.
 fn base() -> MemFs {
     MemFs::new()
         .object("/s/a/lib/liba.so", library("liba.so"))
@@ -36,7 +36,7 @@ fn planned(fs: &MemFs, path: &str) -> crate::strategy::Plan {
     note::plan(fs, &subject, &settings())
 }
 
-/// The note as lines of `needed list`; the strings of a plan without one are empty.
+/// Formats the note as lines of `needed list`. A plan without a note has no lines.
 fn lines(plan: &crate::strategy::Plan) -> Vec<String> {
     let Some(Edit::ResolutionNote(Some(bytes))) = plan.files[0].edits.first() else {
         return Vec::new();
@@ -68,7 +68,7 @@ fn answers_are_exact_and_sorted() {
 }
 
 #[test]
-fn a_mutable_directory_stays_in_its_place_even_where_it_is_absent() {
+fn a_mutable_directory_keeps_its_position_even_if_it_is_absent() {
     assert_eq!(
         program_note(prog("/s/a/lib:/run/driver/lib:/s/b/lib:/opt/after"), base()),
         ["liba.so =/s/a/lib/liba.so", "libb.so ?/run/driver/lib:=/s/b/lib/libb.so"]
@@ -76,7 +76,7 @@ fn a_mutable_directory_stays_in_its_place_even_where_it_is_absent() {
 }
 
 #[test]
-fn a_package_that_is_not_there_may_come() {
+fn a_missing_package_is_a_hint_because_it_may_be_added() {
     assert_eq!(
         program_note(prog("/s/none/lib:/s/a/none:/s/a/lib"), base()),
         ["liba.so ?/s/none/lib:=/s/a/lib/liba.so"]
@@ -84,7 +84,7 @@ fn a_package_that_is_not_there_may_come() {
 }
 
 #[test]
-fn the_current_directory_and_relative_ones_are_hints() {
+fn the_current_directory_and_relative_directories_are_hints() {
     assert_eq!(
         program_note(prog(":rel:/s/a/lib:$LIB:/s/b/lib:$ORIGIN/$PLATFORM"), base()),
         ["liba.so ?:?rel:=/s/a/lib/liba.so", "libb.so ?:?rel:?$LIB:=/s/b/lib/libb.so"]
@@ -100,7 +100,7 @@ fn a_directory_is_listed_once() {
 }
 
 #[test]
-fn a_candidate_of_another_class_is_passed_over_as_the_loader_does() {
+fn a_candidate_of_another_class_is_skipped_as_by_the_loader() {
     let fs = base().object("/s/c/lib/liba.so", library("liba.so").class(Class::Elf32));
     assert_eq!(
         program_note(prog("/s/c/lib:/s/a/lib:/s/b/lib"), fs),
@@ -136,7 +136,7 @@ fn a_directory_with_hwcaps_variants_is_searched_by_the_loader() {
 }
 
 #[test]
-fn a_legacy_hwcaps_directory_counts_where_the_release_searches_it() {
+fn a_legacy_hwcaps_directory_counts_if_the_release_searches_it() {
     let fs = base().dir("/s/a/lib/haswell").object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib"));
     let subject = Subject::open(&fs, "/s/p/bin/prog".into()).unwrap();
     let with = |minor| note::plan(&fs, &subject, &Settings { glibc_minor: minor, ..settings() });
@@ -161,7 +161,7 @@ fn origin_within_the_package_is_exact_and_keeps_its_token() {
         note_of(&fs, "/s/p/bin/prog"),
         ["liba.so =$ORIGIN/../lib/liba.so", "libb.so =/s/b/lib/libb.so"]
     );
-    // A library may be reached by a link from elsewhere: nothing of its own is skipped.
+    // A link from another directory may lead to a library, so its own directories are not skipped.
     assert_eq!(
         note_of(&fs, "/s/p/lib/libq.so"),
         [
@@ -172,7 +172,7 @@ fn origin_within_the_package_is_exact_and_keeps_its_token() {
 }
 
 #[test]
-fn origin_is_another_directory_than_the_same_written_out() {
+fn origin_and_the_same_directory_written_out_are_two_elements() {
     let library = library("libq.so").needed("libb.so");
     let fs =
         base().object("/s/p/lib/libq.so", library.runpath("/s/p/lib:$ORIGIN:$ORIGIN/:/s/b/lib"));
@@ -193,20 +193,20 @@ fn origin_into_another_package_or_outside_the_stores_is_a_hint() {
 }
 
 #[test]
-fn rpath_is_answered_by_the_objects_own_alone() {
+fn rpath_is_answered_by_the_objects_own_one_only() {
     let object = ObjectBuilder::program().needed("liba.so").rpath("/s/c/lib:/s/a/lib");
     assert_eq!(program_note(object, base()), ["liba.so =/s/a/lib/liba.so"]);
 }
 
 #[test]
-fn hints_alone_are_recorded_only_where_they_skip_something() {
+fn a_list_of_hints_only_is_recorded_if_it_skips_a_directory() {
     let fs = base().object("/m/liba.so", library("liba.so")).dir("/n");
     assert_eq!(program_note(prog("/n:/m"), fs.clone()), Vec::<String>::new());
     assert_eq!(program_note(prog("/s/c/lib:/n:/m:/n2"), fs), ["liba.so ?/n:?/m"]);
 }
 
 #[test]
-fn sonames_opened_while_it_runs_are_recorded() {
+fn sonames_opened_with_dlopen_are_recorded() {
     let mut view: ObjectView = ObjectBuilder::program().runpath("/s/a/lib:/s/b/lib").into();
     view.notes.dlopen = vec![BString::from(r#"[{"soname":["liba.so","libz.so"]}]"#)];
     let fs = base().object("/s/p/bin/prog", view);
@@ -230,7 +230,7 @@ fn paths_and_tokens_are_not_searched_and_not_recorded() {
 }
 
 #[test]
-fn what_a_list_cannot_hold_is_left_to_the_plain_search() {
+fn names_that_a_list_cannot_express_are_left_to_the_plain_search() {
     let fs = base()
         .object("/s/a/lib/li:b.so", library("li:b.so"))
         .object("/s/x;y/lib/libx.so", library("libx.so"))
@@ -243,7 +243,7 @@ fn what_a_list_cannot_hold_is_left_to_the_plain_search() {
 }
 
 #[test]
-fn loader_libc_and_static_programs_are_passed_over() {
+fn loader_libc_and_static_programs_are_skipped() {
     let fs = base()
         .object("/s/g/ld", library("ld-linux-x86-64.so.2"))
         .object("/s/g/libc", library("libc.so.6").needed("ld-linux-x86-64.so.2").runpath("/s/g"))
@@ -264,7 +264,7 @@ fn loader_libc_and_static_programs_are_passed_over() {
 }
 
 #[test]
-fn a_note_that_is_right_is_left_alone_and_a_stale_one_replaced() {
+fn a_right_note_stays_and_a_stale_note_is_replaced() {
     let fs = base().object("/s/p/bin/prog", prog("/s/a/lib:/s/b/lib"));
     let Some(Edit::ResolutionNote(Some(bytes))) =
         planned(&fs, "/s/p/bin/prog").files[0].edits.pop()
@@ -285,7 +285,7 @@ fn a_note_that_is_right_is_left_alone_and_a_stale_one_replaced() {
 }
 
 #[test]
-fn a_package_in_its_build_directory_is_planned_as_where_it_will_lie() {
+fn a_package_in_its_build_directory_is_planned_for_its_final_path() {
     let base = base()
         .object("/build/out/lib/liba.so", library("liba.so"))
         .object("/build/out/bin/prog", prog("/s/p/lib:/s/b/lib"));

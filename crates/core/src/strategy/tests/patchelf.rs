@@ -1,4 +1,4 @@
-//! The descriptors that patchelf 0.19.3 wrote for the same trees, paths shortened.
+//! Tests against the descriptors that patchelf 0.19.3 wrote for the same trees, with shorter paths.
 
 use bstr::BString;
 
@@ -22,7 +22,7 @@ fn fs() -> MemFs {
         .link("/r/link", "a")
 }
 
-/// The descriptor with a `|` for each NUL.
+/// Formats the descriptor with a `|` for each NUL.
 fn descriptor(object: ObjectBuilder) -> Option<String> {
     let fs = fs().object("/p", object);
     let subject = Subject::open(&fs, "/p".into()).expect("the fixture's program");
@@ -35,7 +35,7 @@ fn with(runpath: &str) -> Option<String> {
 }
 
 #[test]
-fn what_patchelf_wrote() {
+fn descriptors_equal_those_of_patchelf() {
     for (runpath, written) in [
         (
             "/r/a:/r/b:/r/c",
@@ -66,14 +66,14 @@ fn what_patchelf_wrote() {
 }
 
 #[test]
-fn rpath_counts_where_there_is_no_runpath() {
+fn rpath_counts_if_there_is_no_runpath() {
     let object = || ObjectBuilder::program().needed("liba.so").rpath("/r/a");
     assert_eq!(descriptor(object()).as_deref(), Some("liba.so|=/r/a/liba.so||"));
     assert_eq!(descriptor(object().runpath("/r/b")).as_deref(), Some("liba.so|=/r/b/liba.so||"));
 }
 
 #[test]
-fn what_would_be_no_note_is_left_out() {
+fn objects_without_a_note_of_patchelf_have_no_descriptor() {
     let object = ObjectBuilder::program().needed("").needed("a:b").needed("/x/y").needed("liba.so");
     assert_eq!(descriptor(object.runpath("/r/a")).as_deref(), Some("liba.so|=/r/a/liba.so||"));
 }

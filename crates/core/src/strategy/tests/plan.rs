@@ -1,4 +1,4 @@
-//! Plans of many objects, put together.
+//! Tests of merged plans.
 
 use crate::edit::Edit;
 use crate::strategy::{Creation, FilePlan, FindingKind, Plan};
@@ -14,7 +14,7 @@ fn file(path: &str, needed: &str) -> Plan {
 }
 
 #[test]
-fn two_plans_for_one_file_cancel_each_other_and_are_named() {
+fn two_different_plans_for_one_file_are_dropped_and_named() {
     let parts = || [file("/b", "x"), file("/a", "x"), file("/b", "y"), file("/b", "x")];
     let gathered = Plan::gather(parts());
     let mut merged = Plan::default();

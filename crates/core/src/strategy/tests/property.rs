@@ -1,5 +1,5 @@
-//! Whatever the run paths and wherever the libraries: with a carrier every program loads what
-//! it loads without, today, and also once something has come to lie where it may.
+//! Property tests with random run paths and libraries. With an applied strategy every program has the
+//! same load set as without it, today and after files were added to mutable directories.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ use crate::strategy::planned::Outlook;
 use crate::strategy::verify::{self, Verdict};
 use crate::strategy::{Plan, farm, ldcache, note};
 
-/// Elements of run paths; libraries lie in the first seven.
+/// The elements of run paths. The first seven have libraries.
 const DIRS: [&str; 14] = [
     "/s/a/lib",
     "/s/b/lib",
@@ -33,10 +33,10 @@ const DIRS: [&str; 14] = [
     "/s/b/lib/",
 ];
 const NAMES: [&str; 4] = ["liba.so", "libb.so", "libc.so", "libd.so"];
-/// Where things may come to lie.
+/// The directories to which files are added later.
 const LATER: [&str; 3] = ["/m", "/none", "/s/none/lib"];
 
-/// One object: what it needs and where it looks.
+/// The needed strings and the run path of one object.
 #[derive(Clone, Debug)]
 struct Object {
     needed: Vec<usize>,
@@ -121,7 +121,7 @@ impl World {
         })
     }
 
-    /// Every object that lies in a package.
+    /// Returns every object in a package.
     fn subjects(&self, fs: &dyn FileSystem) -> Vec<Subject> {
         let libraries = self.libraries.iter();
         let paths = libraries.map(|(dir, name, _)| format!("{}/{}", DIRS[*dir], NAMES[*name]));
@@ -139,7 +139,7 @@ impl World {
     }
 }
 
-/// A CPU with one level, so that variants count.
+/// Returns the facts of a loader on a CPU with one level, so that variants count.
 fn loader() -> LoaderFacts {
     LoaderFacts { hwcaps: vec!["x86-64-v2".into()], ..facts() }
 }
@@ -149,7 +149,8 @@ fn walk(fs: &MemFs, environment: &Environment) -> Closure {
     closure::resolve(fs, subject, LD_SO.into(), loader(), environment).expect("the loader")
 }
 
-/// The program loads the same with the plan of today, on both days.
+/// Checks that the program loads the same objects with the plan of today, before and after the
+/// additions.
 fn holds(world: &World, plan: &Plan, reads: &Readers) -> Result<(), TestCaseError> {
     for fs in [world.today(), world.tomorrow()] {
         let before = walk(&fs, &world.environment(Readers::default()));
@@ -166,7 +167,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2048) })]
 
     #[test]
-    fn notes_change_nothing_that_is_loaded(world in world()) {
+    fn notes_do_not_change_the_load_set(world in world()) {
         let fs = world.today();
         let subjects = world.subjects(&fs);
         let plan = Plan::gather(subjects.iter().map(|s| note::plan(&fs, s, &settings())));
@@ -184,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn package_caches_change_nothing_that_is_loaded(world in world()) {
+    fn package_caches_do_not_change_the_load_set(world in world()) {
         let fs = world.today();
         let plan = ldcache::plan(&fs, &world.subjects(&fs), &settings());
         let stores = vec![bstr::BString::from("/s")];
@@ -192,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn farms_change_nothing_that_is_loaded(world in world()) {
+    fn farms_do_not_change_the_load_set(world in world()) {
         let fs = world.today();
         let subjects = world.subjects(&fs);
         let plan = Plan::gather(subjects.iter().map(|s| farm::leaf(&fs, s, &settings())));

@@ -1,4 +1,4 @@
-//! What is said of carriers that are there.
+//! Tests of the verdicts on applied strategies.
 
 use super::absolute::{self, LD_SO, library, settings};
 use crate::closure::Subject;
@@ -49,7 +49,7 @@ fn an_object_without_a_strategy_has_no_verdicts() {
 }
 
 #[test]
-fn what_each_strategy_plans_is_true() {
+fn the_plan_of_each_strategy_is_true() {
     let fs = packages().object("/s/p/bin/prog", prog());
     let object = subject(&fs);
     for (strategy, plan) in [
@@ -66,7 +66,7 @@ fn what_each_strategy_plans_is_true() {
 }
 
 #[test]
-fn a_note_of_patchelf_that_passes_a_mutable_directory_is_true_for_today() {
+fn a_note_of_patchelf_that_skips_a_mutable_directory_is_true_today() {
     let note = "liba.so\0=/s/a/lib/liba.so\0libb.so\0=/s/b/lib/libb.so\0\0";
     let verdict = of_note(packages(), note);
     assert_eq!(verdict[0].1, Verdict::True);
@@ -78,7 +78,7 @@ fn a_note_of_patchelf_that_passes_a_mutable_directory_is_true_for_today() {
 }
 
 #[test]
-fn answers_that_are_gone_or_elsewhere_are_stale() {
+fn answers_whose_file_is_gone_or_another_are_stale() {
     let fs = || packages().object("/s/z/liba.so", library("liba.so"));
     let note = "liba.so\0=/s/z/liba.so\0libb.so\0?/m:=/s/gone/libb.so\0\0";
     assert_eq!(
@@ -91,7 +91,7 @@ fn answers_that_are_gone_or_elsewhere_are_stale() {
 }
 
 #[test]
-fn missing_superfluous_and_malformed() {
+fn missing_superfluous_and_malformed_answers_are_detected() {
     assert_eq!(
         of_note(packages(), "libold.so\0=/s/a/lib/liba.so\0\0"),
         [
@@ -105,7 +105,7 @@ fn missing_superfluous_and_malformed() {
 }
 
 #[test]
-fn an_absolute_needed_string_is_held_against_the_run_path() {
+fn an_absolute_needed_string_is_compared_with_the_run_path() {
     let with = |path: &str| {
         let object = ObjectBuilder::program().interpreter(LD_SO).needed(path);
         let fs = packages().object("/s/z/liba.so", library("liba.so"));
@@ -119,7 +119,7 @@ fn an_absolute_needed_string_is_held_against_the_run_path() {
 }
 
 #[test]
-fn a_farm_whose_link_leads_elsewhere_is_stale_and_one_without_a_link_misses_it() {
+fn a_farm_with_a_wrong_link_is_stale_and_one_without_a_link_misses_it() {
     let farm = "/s/p/lib/becalm-farm/bin/prog";
     let object = prog().runpath(format!("{farm}:/s/c/lib:/s/a/lib:/s/b/lib"));
     let fs = packages()
@@ -141,7 +141,7 @@ fn a_farm_whose_link_leads_elsewhere_is_stale_and_one_without_a_link_misses_it()
 }
 
 #[test]
-fn a_farm_is_true_without_a_link_to_a_library_that_uses_its_directory() {
+fn a_farm_is_true_without_a_link_to_a_library_that_uses_origin() {
     let origin = library("liba.so").runpath("$ORIGIN/../plugins");
     let fs = packages().object("/s/a/lib/liba.so", origin).object("/s/p/bin/prog", prog());
     let plan = farm::leaf(&fs, &subject(&fs), &settings());
