@@ -156,6 +156,7 @@ fn unusable(path: &BStr, view: &ObjectView) -> ClosureError {
 /// Returns the usual `PT_INTERP` of a machine's programs (glibc's `shlib-versions`; for musl
 /// `/lib/ld-musl-$(ARCH).so.1`).
 fn usual_interpreter(view: &ObjectView) -> Option<BString> {
+    // A library has no interpreter, but one linked with musl needs musl's C library.
     let mut needed = view.dynamic.iter().flat_map(|d| &d.dependencies);
     let musl = needed
         .find_map(|dependency| dependency.name.strip_prefix(b"libc.musl-"))

@@ -93,6 +93,7 @@ pub fn is_of_hwcaps(probe: &LoggedProbe<'_>) -> bool {
 
 pub(crate) fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool {
     match source {
+        // The answer of a cache is opened without a search in its directory.
         SearchSource::Direct | SearchSource::LoaderCache | SearchSource::PackageCache => false,
         _ => !dir.is_empty() || !path.starts_with(b"/"),
     }

@@ -1,8 +1,8 @@
-//! Mach-O files: recognised, and their load commands read as far as they tell how
-//! many paths dyld may try.
+//! Recognises Mach-O files and parses the load commands that determine the number of paths dyld may
+//! try.
 //!
-//! Beside the main path: becalm models ELF loaders. But who ships for Linux ships
-//! for macOS too, and `@rpath` there costs what a run path costs here.
+//! becalm models ELF loaders, not dyld. Packages for both systems have the same cost on macOS, where
+//! `@rpath` is the counterpart of a run path.
 
 use bstr::{BStr, BString, ByteSlice};
 use object::Endianness;
@@ -14,43 +14,43 @@ use object::read::ReadRef;
 use object::read::macho::{FatArch, LoadCommandData, LoadCommandVariant, MachHeader, MachOFatFile};
 use thiserror::Error;
 
-/// From this number on, the count of a fat header is the version of a Java class
-/// file, which has the same magic bytes (JVM specification, § 4.1; 45 is Java 1.1).
+/// The first version of a Java class file, which has the magic bytes of a fat header and its version in
+/// place of the count (JVM specification, § 4.1; 45 is Java 1.1).
 const JAVA_CLASS: u32 = 45;
 
-/// How long the load commands of one slice may be, in bytes; those of the largest
-/// programs take some hundred kilobytes.
+/// The limit on the load commands of one slice, in bytes. Those of the largest programs have some
+/// hundred kilobytes.
 const COMMANDS_MAX: u32 = 4 << 20;
 
 /// A Mach-O file: one slice, or those of a universal ("fat") file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachO {
-    /// The slices in file order. Members of a fat file that are no Mach-O image
-    /// (static archives) are left out.
+    /// The slices in file order. Members of a fat file that are not a Mach-O image, such as static
+    /// archives, are left out.
     pub slices: Vec<Slice>,
 }
 
 /// The image for one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Name of the CPU as `lipo` has it; `unknown` for one not in the table.
+    /// The name of the CPU as in `lipo`, or `unknown`.
     pub cpu: &'static str,
     /// The dylibs that dyld loads with it, in order.
     pub dylibs: Vec<Dylib>,
-    /// `LC_RPATH`, in order, unexpanded.
+    /// The `LC_RPATH`s in order, not expanded.
     pub rpaths: Vec<BString>,
 }
 
 /// One dylib load command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dylib {
-    /// Which command, or which flag of the newer command, it is.
+    /// The command, or the flag of the newer command.
     pub kind: DylibKind,
-    /// The install name, unexpanded.
+    /// The install name, not expanded.
     pub name: BString,
 }
 
-/// How a dylib is wanted.
+/// The kind of a dylib load command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DylibKind {
     /// `LC_LOAD_DYLIB`.
@@ -65,34 +65,34 @@ pub enum DylibKind {
     Lazy,
 }
 
-/// What an install name starts with, which says where dyld looks.
+/// The prefix of an install name, which determines the paths of dyld.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NameClass {
-    /// `/…`: that path.
+    /// `/…`: this path.
     Absolute,
     /// `@rpath/…`: under each run path in turn.
     Rpath,
-    /// `@executable_path/…`: beside the program.
+    /// `@executable_path/…`: relative to the program's directory.
     ExecutablePath,
-    /// `@loader_path/…`: beside the image that asks.
+    /// `@loader_path/…`: relative to the directory of the image with the load command.
     LoaderPath,
     /// Anything else: relative to the current directory.
     Relative,
 }
 
-/// Why bytes are no Mach-O file.
+/// Returned if the bytes of a file are not a valid Mach-O file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MachOError {
-    /// No magic bytes of a thin or fat Mach-O file.
+    /// The file lacks the magic bytes of a thin or fat Mach-O file.
     #[error("not a Mach-O file")]
     NotMachO,
-    /// A structure is outside the file or contradicts itself.
+    /// A structure is outside the file or invalid.
     #[error("malformed Mach-O file: {0}")]
     Malformed(&'static str),
 }
 
 impl Dylib {
-    /// What its install name starts with.
+    /// Returns the class of its install name.
     #[must_use]
     pub fn class(&self) -> NameClass {
         NameClass::of(self.name.as_bstr())
@@ -100,7 +100,7 @@ impl Dylib {
 }
 
 impl NameClass {
-    /// The class of an install name (dyld(1), "Dynamic library loading").
+    /// Returns the class of an install name (dyld(1), "Dynamic library loading").
     #[must_use]
     pub fn of(name: &BStr) -> Self {
         if name.starts_with(b"/") {
@@ -118,13 +118,12 @@ impl NameClass {
 }
 
 impl Slice {
-    /// How many candidate paths dyld may try for this image's dylibs: one for each
-    /// run path where the name is `@rpath/…`, one for any other.
+    /// Returns the number of candidate paths that dyld may try for this image's dylibs: one for each
+    /// run path if the name is `@rpath/…`, and one for any other name.
     ///
-    /// An image's own run paths alone. dyld goes on to those of the images that
-    /// loaded it, up to the program, which one file does not tell; so a library may
-    /// cost more, and one without an `LC_RPATH` of its own counts none for
-    /// `@rpath/…`. Fallback paths and `DYLD_*` variables are left out.
+    /// Only the image's own run paths count. dyld also tries those of the images that loaded it, up to
+    /// the program, which are not in this file. A library may therefore cost more, and one without an
+    /// `LC_RPATH` counts none for `@rpath/…`. Fallback paths and `DYLD_*` variables are left out.
     #[must_use]
     pub fn dyld_candidates(&self) -> usize {
         self.dylibs.iter().fold(0, |sum: usize, dylib| {
@@ -136,19 +135,19 @@ impl Slice {
     }
 }
 
-/// True where the first 8 bytes of a file are those of a thin or fat Mach-O file. A
-/// Java class file, which shares a magic number, is told apart by its version.
+/// Returns true if the first 8 bytes of a file are those of a thin or fat Mach-O file. A Java class
+/// file has the same magic number and is recognised by its version.
 #[must_use]
 pub fn is_macho(head: &[u8]) -> bool {
     Format::of(head).is_some()
 }
 
-/// Reads a thin or fat Mach-O file: the headers and the load commands, nothing else.
+/// Parses the headers and load commands of a thin or fat Mach-O file.
 ///
 /// # Errors
-/// [`MachOError::NotMachO`] without the magic bytes; [`MachOError::Malformed`] where
-/// a header, a slice or a load command is outside what holds it, a name has no
-/// place in its command, or the commands of a slice exceed 4 MiB.
+/// Returns [`MachOError::NotMachO`] if the file lacks the magic bytes. Returns
+/// [`MachOError::Malformed`] if a header, a slice or a load command is out of bounds, if a name is
+/// outside its command, or if the commands of a slice exceed 4 MiB.
 pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<MachO, MachOError> {
     let head = data.read_bytes_at(0, 8).unwrap_or_default();
     let slices = match Format::of(head).ok_or(MachOError::NotMachO)? {
@@ -203,7 +202,7 @@ where
     Ok(slices)
 }
 
-/// The image at `offset`; `None` where something else is there.
+/// Parses the image at `offset`. Returns `None` if it is not a Mach-O image.
 fn slice_at<'data, R: ReadRef<'data>>(
     data: R,
     offset: u64,
@@ -240,7 +239,7 @@ where
     Ok(slice)
 }
 
-/// Adds what one load command says.
+/// Adds one load command to a slice.
 fn take(
     slice: &mut Slice,
     command: &LoadCommandData<'_, Endianness>,
@@ -259,8 +258,8 @@ fn take(
     Ok(())
 }
 
-/// The kind by the flags of the newer `dylib_use_command`, where the command is one
-/// (`<mach-o/loader.h>`), else by its number.
+/// Returns the kind of a command. It is in the flags of the newer `dylib_use_command`
+/// (`<mach-o/loader.h>`), and follows from the number of any other command.
 fn kind(
     command: &LoadCommandData<'_, Endianness>,
     dylib: &DylibCommand<Endianness>,
@@ -289,7 +288,7 @@ fn kind_by_number(number: LoadCommandType) -> DylibKind {
     }
 }
 
-/// The name that `lipo` uses. The upper byte of a subtype holds feature bits.
+/// Returns the name of a CPU as in `lipo`. The upper byte of a subtype has feature bits.
 fn cpu_name(cpu: CpuType, subtype: CpuSubtype) -> &'static str {
     match (cpu, subtype.0 & 0x00ff_ffff) {
         (macho::CPU_TYPE_X86, _) => "i386",

@@ -1,4 +1,4 @@
-//! The ELF view of real files against what `readelf` prints of them.
+//! Compares the parsed view of real ELF files with the output of `readelf`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::process::Command;
 use becalm_core::elf::{self, DF_1_NODEFLIB, DF_1_PIE, DF_STATIC_TLS, DependencyKind, ObjectView};
 use object::read::ReadCache;
 
-/// How many files are compared.
+/// The number of files to compare.
 const FILES: usize = 100;
 
 #[test]
@@ -32,11 +32,11 @@ fn view_of_system_files_is_what_readelf_prints() {
     }
 }
 
-/// The facts both sides know, by the name `readelf` has for them.
+/// The fields that both have, by `readelf`'s names.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Facts {
     interpreter: Option<String>,
-    /// Dependencies of any kind, in order: tag and string.
+    /// The tag and string of all dependencies, in order.
     dependencies: Vec<(String, String)>,
     /// `SONAME`, `RPATH`, `RUNPATH`.
     strings: BTreeMap<String, String>,
@@ -75,8 +75,8 @@ fn from_view(view: &ObjectView) -> Facts {
     }
 }
 
-/// What `readelf` prints, and whether Go's linker made the file: that one leaves the
-/// GNU build id out of its `PT_NOTE`, and `readelf` finds it by its section.
+/// Parses the output of `readelf`. The flag is true if Go's linker made the file. This linker leaves the
+/// GNU build id out of the `PT_NOTE`, and `readelf` finds it by its section.
 fn from_readelf(path: &Path) -> (Facts, bool) {
     let output = Command::new("readelf").env("LC_ALL", "C").arg("-dlnW").arg(path).output();
     let text = String::from_utf8_lossy(&output.unwrap().stdout).into_owned();
@@ -96,7 +96,7 @@ fn from_readelf(path: &Path) -> (Facts, bool) {
     (facts, text.contains("GO BUILDID"))
 }
 
-/// Takes ` 0x… (TAG) value`.
+/// Parses ` 0x… (TAG) value`.
 fn dynamic_line(facts: &mut Facts, line: &str) {
     let Some(tag) = between(line, "(", ")") else { return };
     let value = line.split_once(')').map_or("", |(_, value)| value);
@@ -118,7 +118,7 @@ fn between(line: &str, before: &str, after: &str) -> Option<String> {
     Some(rest.split_once(after)?.0.to_owned())
 }
 
-/// Every ELF file right under the usual directories and their first level.
+/// Finds the ELF files in the usual directories and in their subdirectories.
 fn elf_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     for top in ["/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec"] {
@@ -139,14 +139,14 @@ fn collect(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// True for `ET_EXEC` and `ET_DYN`, the two kinds with program headers that count.
+/// Returns true for `ET_EXEC` and `ET_DYN`, the two kinds that loaders map.
 fn is_linked_elf(path: &Path) -> bool {
     let mut head = [0; 52];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && elf::ident(&head).is_some_and(|ident| matches!(ident.e_type, 2 | 3))
 }
 
-/// The same files each time, spread over the whole list.
+/// Selects files from the whole list, the same ones each time.
 fn pick(files: Vec<PathBuf>) -> Vec<PathBuf> {
     let step = files.len().div_ceil(FILES).max(1);
     files.into_iter().step_by(step).collect()

@@ -1,5 +1,5 @@
-//! Loader caches that `ldconfig` wrote: read as `ldconfig -p` reads them, answered as
-//! the real loader answers.
+//! Tests with loader caches that `ldconfig` wrote. The parsed entries equal those of `ldconfig -p`, and
+//! the answers equal those of the real loader.
 
 mod real;
 
@@ -17,23 +17,21 @@ use real::{debug_lines, facts_of_this_machine, skip};
 const SONAME: &str = "libbecalm-cache.so.1";
 const FORMATS: [&str; 3] = ["new", "old", "compat"];
 
-/// The identification of the objects the loader takes.
+/// Returns the identification of the objects that the loader accepts.
 fn ident() -> Ident {
     let (class, endian) = (Class::Elf64, Endian::Little);
     Ident { class, endian, os_abi: 0, abi_version: 0, e_type: 3, machine: 62, flags: 0 }
 }
 
-/// Runs a tool, in the directories of system tools as well; false where it is absent
-/// or fails.
+/// Runs a tool, also from the directories of system tools. Returns false if it is absent or fails.
 fn run(tool: &str, args: &[&str]) -> bool {
     let dirs = ["", "/usr/sbin/", "/sbin/"];
     let mut tries = dirs.iter().map(|dir| Command::new(format!("{dir}{tool}")).args(args).status());
     tries.find_map(Result::ok).is_some_and(|status| status.success())
 }
 
-/// A directory with a shared object in it and in two of its hwcaps subdirectories,
-/// and a cache of each format of it. `None`, with the reason printed, where the tools
-/// are missing.
+/// Makes a directory with a shared object in it and in two of its hwcaps subdirectories, and a cache of
+/// each format. Prints the reason and returns `None` if the tools are missing.
 fn caches() -> Option<tempfile::TempDir> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
@@ -61,10 +59,9 @@ fn caches() -> Option<tempfile::TempDir> {
     Some(dir)
 }
 
-/// A cache of directories that hold libraries of three ABIs, of the same sonames, and of
-/// sonames that a loader takes for one (`.so.1` and `.so.01`). Directories are listed
-/// against the order of their names. `None`, with the reason printed, where the tools are
-/// missing.
+/// Makes a cache of directories with libraries of three ABIs, of the same sonames, and of sonames that
+/// are equal for a loader (`.so.1` and `.so.01`). The directories are listed in the reverse order of
+/// their names. Prints the reason and returns `None` if the tools are missing.
 fn cache_of_many_abis() -> Option<tempfile::TempDir> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
@@ -94,7 +91,7 @@ fn cache_of_many_abis() -> Option<tempfile::TempDir> {
     Some(dir)
 }
 
-/// Soname and path of each line of `ldconfig -p`.
+/// Parses the soname and path of each line of `ldconfig -p`.
 fn printed(cache: &Path) -> Vec<(String, String)> {
     let output = ["ldconfig", "/usr/sbin/ldconfig", "/sbin/ldconfig"]
         .iter()
@@ -128,12 +125,11 @@ fn every_format_reads_as_ldconfig_prints_it() {
     }
 }
 
-/// Whatever the loader answers, best level or not: glibc 2.36 finds no level in a
-/// compat cache, since its ldconfig writes the names relative to the inner header and
-/// its loader reads them relative to the file, and takes whichever entry comes first
-/// in one of the old format.
+/// The answer need not be the best level. In a compat cache glibc 2.36 finds no level, because
+/// `ldconfig` writes the names relative to the inner header and the loader reads them relative to the
+/// file. In the old format the first entry wins.
 #[test]
-fn the_loader_takes_the_same_file_from_every_format() {
+fn the_loader_loads_the_same_file_from_every_format() {
     let Some(facts) = facts_of_this_machine() else { return };
     let Some(dir) = caches() else { return };
     let query = CacheQuery::new(&ident(), &facts);
@@ -148,8 +144,8 @@ fn the_loader_takes_the_same_file_from_every_format() {
     }
 }
 
-/// What the cache answered for each name searched: the file tried straight after the
-/// cache was asked.
+/// Returns the cache's answer to each needed string: the file tried right after the search in the
+/// cache.
 fn answers(lines: &[String]) -> BTreeMap<String, Option<String>> {
     let mut found = BTreeMap::new();
     let mut needed = None;
@@ -157,7 +153,7 @@ fn answers(lines: &[String]) -> BTreeMap<String, Option<String>> {
         if let Some(rest) = line.strip_prefix("find library=") {
             needed = rest.split(" [").next();
         } else if line.starts_with("search cache=") {
-            // With no answer the next line names the system directories.
+            // If the cache has no answer, the next line has the system directories.
             let next = lines.get(index + 1).and_then(|line| line.strip_prefix("trying file="));
             if let Some(needed) = needed {
                 found.entry(needed.to_owned()).or_insert(next.map(ToOwned::to_owned));
@@ -176,7 +172,7 @@ fn every_name_of_this_machines_cache_is_answered_as_the_loader_answers() {
     let names: BTreeSet<String> = cache.entries().map(|entry| entry.soname.to_string()).collect();
     let query = CacheQuery::new(&ident(), &facts);
     let mut checked = BTreeSet::new();
-    // Few at a time: a name whose soname was loaded under another name is not searched.
+    // A few at a time: a name is not searched for if its soname was loaded under another name.
     let names: Vec<String> = names.into_iter().collect();
     for group in names.chunks(20) {
         let args = ["--preload", &group.join(" "), "/bin/true"];
@@ -191,7 +187,7 @@ fn every_name_of_this_machines_cache_is_answered_as_the_loader_answers() {
     assert!(checked.len() * 2 >= names.len(), "only {} were searched", checked.len());
 }
 
-/// The same entries, written by becalm.
+/// Writes the same entries with becalm.
 fn rewritten(path: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
     let bytes = fs::read(path).ok()?;
     let cache = LoaderCache::parse(bytes.as_slice(), Endian::Little)?;
@@ -229,7 +225,7 @@ fn a_cache_of_many_abis_is_written_as_ldconfig_writes_it_byte_for_byte() {
 #[test]
 fn the_cache_of_this_machine_is_written_again_byte_for_byte() {
     let Some(facts) = facts_of_this_machine() else { return };
-    // ldconfig notes an ISA level a file, and names of subdirectories without libraries.
+    // `ldconfig` also writes the ISA level of each file, and the names of empty subdirectories.
     let has_levels =
         |dir: &bstr::BString| Path::new(&*dir.to_path_lossy()).join("glibc-hwcaps").is_dir();
     if facts.system_dirs.iter().any(has_levels) {

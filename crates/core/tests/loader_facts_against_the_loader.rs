@@ -1,5 +1,5 @@
-//! The facts read from a loader's bytes, and the hwcaps subdirectories made of them,
-//! against what that loader says and does.
+//! Compares the facts from a loader's bytes, and the hwcaps subdirectories from these facts, with the
+//! loader's own output.
 
 mod real;
 
@@ -8,7 +8,7 @@ use becalm_core::search::hwcaps::{CpuCaps, subdirectories};
 use real::{debug_lines, facts_of_this_machine, loader};
 
 #[test]
-fn the_bytes_of_a_loader_say_what_it_says_itself() {
+fn the_facts_from_the_bytes_equal_the_diagnostics() {
     let Some(said) = facts_of_this_machine() else { return };
     let bytes = std::fs::read(loader()).expect("the loader that ran");
     let libc = facts::libc_of(&bytes, b"").expect("a release");
@@ -21,16 +21,16 @@ fn the_bytes_of_a_loader_say_what_it_says_itself() {
     };
     let mut read = facts::from_bytes(&bytes, libc, cpu).expect("the facts");
     if said.system_dirs.iter().all(|dir| !dir.starts_with(b"/lib")) {
-        // A store loader may be patched to read a cache elsewhere than it says.
+        // The loader of a store may be patched to read a cache at another path than it prints.
         read.cache_path.clone_from(&said.cache_path);
     }
-    // Of this only the bytes tell.
+    // The diagnostics lack this field.
     read.reads.clone_from(&said.reads);
     assert_eq!(read, said);
 }
 
 #[test]
-fn the_subdirectories_are_those_the_loader_lists() {
+fn the_subdirectories_equal_those_the_loader_lists() {
     let Some(facts) = facts_of_this_machine() else { return };
     let args = ["--library-path", "/absent-dir", "--inhibit-cache", "--list", "/bin/true"];
     let lines = debug_lines(None, &args).expect("a loader that runs");

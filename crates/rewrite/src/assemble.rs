@@ -68,6 +68,7 @@ pub(crate) fn assemble<'data, R: ReadRef<'data>>(
         layout,
         writes: Vec::new(),
     };
+    // A displaced block is copied with the small changes in it.
     let changed = Overlay::new(data, &parts.changes, image.length);
     builder.fill(&changed, &parts)?;
     builder.writes = symbols::follow(image, data, &builder.appended, builder.news.dynamic);
@@ -87,6 +88,7 @@ impl<'data> Parts<'data> {
         if let Some((old, new)) = names {
             changes.extend(versions::follow(image, data, old, new, &mut strings)?);
         }
+        // An existing note is hidden even if a new one follows, because the first note counts.
         if goal.note.is_some() {
             void_notes(image, data, &mut changes);
         }

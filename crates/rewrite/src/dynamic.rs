@@ -83,8 +83,10 @@ fn needed<'data, R: ReadRef<'data>>(
         let kept = new.needed.iter().find(|needed| needed.from == Some(count));
         let before = old.needed.get(count).map(|needed| &needed.name);
         count += 1;
+        // A removed `DT_NEEDED` leaves no entry.
         let Some(kept) = kept else { continue };
         let mut entry = *entry;
+        // An unchanged name keeps its offset, so that an edit without effect changes no byte.
         if before != Some(&kept.name) {
             entry.entry.value = offset(&kept.name)?;
         }

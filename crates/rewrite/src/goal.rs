@@ -161,9 +161,11 @@ impl Goal {
                 self.interpreter = Some(path.clone());
             }
             _ => {
+                // Its own code reads the dynamic section at a fixed address.
                 if is_static_pie(image) {
                     return Err(RewriteError::StaticPie);
                 }
+                // The strings are read at the first edit that needs them.
                 if self.names.is_none() {
                     self.names = Some(Names::of(image, data)?);
                 }
@@ -248,6 +250,7 @@ pub(crate) fn is_static_pie(image: &Image) -> bool {
 
 /// Returns true for a dynamic loader.
 pub(crate) fn is_loader<'data, R: ReadRef<'data>>(image: &Image, data: R) -> bool {
+    // A loader reads its own headers before it can relocate itself, so it is never edited.
     if image.interpreter().is_some() || image.kind != ET_DYN {
         return false;
     }

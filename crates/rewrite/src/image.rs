@@ -289,6 +289,7 @@ impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
                 .is_some_and(|(first, _)| first.sh_size(endian).into() > 0);
             return if more { Err(RewriteError::TooManySections) } else { Ok(Vec::new()) };
         }
+        // An edit adds up to two sections.
         if count >= SECTIONS_MAX - 2 {
             return Err(RewriteError::TooManySections);
         }
@@ -338,6 +339,7 @@ impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
         if entries.len() == count {
             return Err(malformed("its dynamic section has no end"));
         }
+        // An entry after `DT_NULL` that is not zero may be other data.
         let spare = all.skip(entries.len()).take_while(|it| it.tag == DT_NULL && it.value == 0);
         let capacity = entries.len() + spare.count().max(1);
         Ok(Some(Dynamic { offset: segment.offset, vaddr: segment.vaddr, entries, capacity }))

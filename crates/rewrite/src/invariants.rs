@@ -48,6 +48,7 @@ pub(crate) fn check<'data, R: ReadRef<'data>>(
     writes.push(Write { offset: content.offset, bytes: content.appended.clone() });
     let length = content.offset + content.appended.len() as u64;
     let finished = Overlay::new(original, &writes, length);
+    // If no string is to change, an appended copy of the table must have the original ones.
     let names = match (&goal.names, &before.dynamic) {
         (Some(names), _) => Some(names.clone()),
         (None, Some(_)) if !content.appended.is_empty() => Names::of(before, original).ok(),

@@ -60,6 +60,7 @@ pub(crate) fn resolution<'data, R: ReadRef<'data>>(image: &Image, data: R) -> Ve
         while let Some((note, next)) = note_at(image.format, bytes, at, align) {
             if note.owner == OWNER && note.kind == KIND {
                 let offset = segment.offset + at as u64;
+                // Two `PT_NOTE`s can cover the same note.
                 if found.iter().all(|found| found.offset != offset) {
                     found.push(Found { offset, descriptor: note.descriptor });
                 }

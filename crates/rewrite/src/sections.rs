@@ -70,6 +70,7 @@ pub(crate) fn append(
             entsize: 0,
         });
     }
+    // `.shstrtab` grows, so it moves to the end. It is not mapped and needs no address.
     let (offset, _) = appended.push(&names, 1);
     if let Some(section) = sections.get_mut(image.names_index) {
         (section.offset, section.size) = (offset, names.len() as u64);
@@ -93,6 +94,7 @@ fn followed(section: &Section, news: &News, appended: &Appended) -> Section {
         (section.addr, section.offset, section.size) = (place.vaddr, place.offset, place.size);
         return section;
     }
+    // A section that has moved as a whole may have another size, such as a longer `.dynstr`.
     let whole =
         appended.moves.iter().find(|it| it.old == (section.offset..section.offset + section.size));
     if let Some(whole) = whole.filter(|_| section.size > 0) {

@@ -37,6 +37,7 @@ impl<'data> Strings<'data> {
         };
         let mut wanted = string.to_vec();
         wanted.push(0);
+        // The end of a longer string is a string as well, as linkers merge them.
         if let Some(at) = old.find(&wanted) {
             return Ok(at as u64);
         }

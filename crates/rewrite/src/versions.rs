@@ -50,6 +50,7 @@ pub(crate) fn follow<'data, R: ReadRef<'data>>(
         return Ok(writes);
     }
     let files = files(image, data)?;
+    // A file that stays, or gets another name, can take over the versions of a removed one.
     let stays = files.iter().find_map(|file| match fate(old, new, file.name) {
         Fate::Gone => None,
         Fate::Stays => Some(file.name.to_owned()),
@@ -71,6 +72,7 @@ pub(crate) fn follow<'data, R: ReadRef<'data>>(
         writes.push(Write { offset: file.offset + 4, bytes });
     }
     writes.sort_by_key(|write| write.offset);
+    // Two files can share the records of their versions.
     writes.dedup_by_key(|write| write.offset);
     Ok(writes)
 }
@@ -110,6 +112,7 @@ fn files<'data, R: ReadRef<'data>>(
         if next == 0 {
             break;
         }
+        // `vn_next` of a hostile file can form a cycle.
         if files.len() > RECORDS_MAX {
             return Err(broken());
         }

@@ -88,6 +88,7 @@ where
     Elf: FileHeader<Endian = Endianness>,
     R: ReadRef<'data>,
 {
+    // `l->l_ld` is an address. A tool that edits files may move the bytes and leave `p_offset`.
     let place = memory.locate(segment.vaddr).unwrap_or(Place {
         offset: segment.offset,
         in_file: segment.filesz,
@@ -161,6 +162,7 @@ where
     let size = size_of::<Elf::Dyn>() as u64;
     let mut entries = Entries::default();
     for index in 0..place.in_file / size {
+        // A hostile file can have a table of gigabytes.
         source.spend(size)?;
         let entry = place
             .offset
@@ -220,6 +222,7 @@ impl<'data, R: ReadRef<'data>> Strings<'_, 'data, R> {
             offset = offset.saturating_add(bytes.len() as u64);
             left -= bytes.len() as u64;
         }
+        // The loader reads a NUL in the zeros that it maps after the segment (`.bss`).
         if place.zeros_after {
             Ok(string)
         } else {

@@ -93,6 +93,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
         let size = size_of::<Elf::Dyn>() as u64;
         let mut entries = Vec::new();
         for index in 0..in_file / size {
+            // `object::ReadCache` keeps all bytes read, so a hostile size must not be followed.
             if index == MAX_ENTRIES {
                 return Err(ElfError::Malformed("its dynamic section has too many entries"));
             }

@@ -25,8 +25,10 @@ pub(super) fn read<'data, R: ReadRef<'data>>(
     source: &mut Source<'data, R>,
     segment: &Segment,
 ) -> Result<(), ElfError> {
+    // A file can have many `PT_NOTE`s over the same bytes.
     source.spend(segment.filesz.min(source.len()))?;
     let bytes = source.bytes(segment.offset, segment.filesz).unwrap_or_default();
+    // gABI: the padding is that of `p_align`. Any other value than 8 means 4.
     let align = if segment.align == 8 { 8 } else { 4 };
     for note in (Walk { bytes, align, endian: view.ident.endian }) {
         match (note.owner, note.kind) {

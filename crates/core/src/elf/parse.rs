@@ -50,6 +50,7 @@ pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> 
         return Err(ElfError::NotElf);
     }
     let ident = ident(head).ok_or(ElfError::Malformed("its header is truncated or unknown"))?;
+    // A file that no loader maps (`ET_REL`, `ET_CORE`) keeps these empty fields.
     let mut view = ObjectView {
         ident,
         has_load: false,
@@ -121,6 +122,7 @@ pub fn ident(head: &[u8]) -> Option<Ident> {
             Endian::Big => u16::from_be_bytes(bytes),
         })
     };
+    // `e_flags` follows three addresses, whose size depends on the class.
     let flags_at = match class {
         Class::Elf32 => 36,
         Class::Elf64 => 48,
@@ -150,6 +152,7 @@ where
     let endian = endianness(view.ident.endian);
     let segments = segments::<Elf, R>(source, endian)?;
     view.has_load = segments.iter().any(|segment| segment.kind == PT_LOAD);
+    // A bad `PT_INTERP` is no error here: in a library no loader reads it.
     match interpreter(source, &segments) {
         Ok(path) => view.interpreter = path,
         Err(reason) => view.interpreter_fault = Some(reason),

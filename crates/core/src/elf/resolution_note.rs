@@ -70,6 +70,7 @@ impl<'a> Iterator for Records<'a> {
             return Some(Err(NoteError::Truncated));
         };
         let answers = answers(list);
+        // After an error `rest` stays `None`, which ends the iterator.
         if answers.is_ok() {
             self.rest = Some(rest);
         }

@@ -95,6 +95,7 @@ impl<'a> Overlay<'a> {
 
     fn add(&mut self, path: &BStr, what: Added) {
         let path = self.place(path);
+        // Another overlay that shares the additions keeps its own copy.
         let added = Arc::make_mut(&mut self.added);
         added.names.insert(last(&path).into());
         let number = added.at.len() as u64 + 1;
@@ -141,6 +142,7 @@ impl<'a> Overlay<'a> {
         }
         let mut place = self.place(path);
         let passes = self.passes_added(path);
+        // As in the kernel's walk, too many links are an error; here the base reports it.
         for followed in 0..MAX_LINKS {
             match self.added.at.get(&place) {
                 Some((_, Added::Link(target))) => {

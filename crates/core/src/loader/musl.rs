@@ -107,6 +107,7 @@ impl<'a> Walk<'a> {
         facts: &LoaderFacts,
         environment: &'a Environment,
     ) -> Self {
+        // `__dls3` ignores the variables of a set-id program.
         let usable = |value: &'a Option<BString>| match value {
             Some(value) if !environment.secure => value.as_bstr(),
             _ => BStr::new(b""),
@@ -124,6 +125,8 @@ impl<'a> Walk<'a> {
             files: FxHashMap::default(),
             run_path_bytes: paths::MAX_RUN_PATH_BYTES,
         };
+        // musl recognises another path to its own file by the symbols in it. The model compares
+        // device and inode.
         let loader = fs.open(start.interpreter.as_bstr());
         let loader_id = loader.map_or(FileId { dev: 0, ino: 0 }, |file| file.id);
         walk.add(&start.path, start.file.id, &start.view, Role::Program, None);

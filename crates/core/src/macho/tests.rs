@@ -1,4 +1,4 @@
-//! Tests of the parent module on images built by hand.
+//! Tests on built images.
 
 use proptest::prelude::*;
 
@@ -10,12 +10,12 @@ const LC_RPATH: u32 = 0x8000_001c;
 const X86_64: (u32, u32) = (0x0100_0007, 3);
 const ARM64: (u32, u32) = (0x0100_000c, 0);
 
-/// A thin image with the given load commands, each a number and a string.
+/// Makes a thin image with these load commands, each a number and a string.
 fn thin(wide: bool, big: bool, cpu: (u32, u32), commands: &[(u32, &str)]) -> Vec<u8> {
     let word = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
     let mut body = Vec::new();
     for (number, text) in commands {
-        // The string follows the fixed part: 24 bytes of a dylib, 12 of an rpath.
+        // The string follows the fixed part, which has 24 bytes for a dylib and 12 for an rpath.
         let fixed = if *number == LC_RPATH { 12 } else { 24 };
         let size = (fixed + text.len() + 1).next_multiple_of(8);
         let mut command = Vec::new();
@@ -39,7 +39,7 @@ fn thin(wide: bool, big: bool, cpu: (u32, u32), commands: &[(u32, &str)]) -> Vec
     bytes
 }
 
-/// A fat file of these slices.
+/// Makes a fat file with these slices.
 fn fat(slices: &[Vec<u8>]) -> Vec<u8> {
     let mut at = 8 + 20 * slices.len();
     let mut bytes = Vec::new();
@@ -108,9 +108,9 @@ fn fat_file_gives_its_images_and_skips_archives() {
     assert_eq!(file.slices[1].rpaths.len(), 0);
 }
 
-/// `LC_LOAD_WEAK_DYLIB` with the marker of `dylib_use_command`: its flags count.
+/// The command is `LC_LOAD_WEAK_DYLIB` with the marker of `dylib_use_command`, so its flags count.
 #[test]
-fn flags_of_the_newer_command_say_the_kind() {
+fn the_kind_is_in_the_flags_of_the_newer_command() {
     for (flags, kind) in [(0_u32, DylibKind::Load), (1, DylibKind::Weak), (8, DylibKind::Lazy)] {
         let mut bytes = thin(true, false, ARM64, &[(0x8000_0018, "    /a.dylib")]);
         bytes[32 + 8..32 + 12].copy_from_slice(&28_u32.to_le_bytes());
@@ -122,7 +122,7 @@ fn flags_of_the_newer_command_say_the_kind() {
 }
 
 #[test]
-fn java_class_and_other_files_are_no_macho() {
+fn java_class_and_other_files_are_not_mach_o() {
     let java = [0xca, 0xfe, 0xba, 0xbe, 0, 0, 0, 52];
     for bytes in [&java[..], b"", b"\xfe\xed\xfa\xcf", b"\x7fELF\x02\x01\x01\0", b"#!/bin/sh\n"] {
         assert!(!is_macho(bytes));
@@ -131,7 +131,7 @@ fn java_class_and_other_files_are_no_macho() {
 }
 
 #[test]
-fn claims_beyond_the_file_are_malformed() {
+fn sizes_beyond_the_file_are_malformed() {
     let mut bytes = sample(true, false);
     bytes[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(parse(&bytes[..]), Err(MachOError::Malformed("its load commands are too long")));

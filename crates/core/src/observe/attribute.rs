@@ -1,5 +1,5 @@
-//! What the loader was seen to try, joined with what the model says it tries: each
-//! observed attempt gets needed_by, needed and source.
+//! Joins the observed attempts of the loader with the predicted probes, so that each attempt gets a
+//! requester, a needed string and a search source.
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
@@ -14,37 +14,37 @@ use crate::record::strace::Attempt;
 /// The loader's observed lookups, attributed.
 #[derive(Clone, Debug)]
 pub struct Attributed {
-    /// The observed probes, in order. An outcome that the call alone does not show
-    /// (wrong class, no ELF file) is the model's.
+    /// The observed probes in order. An outcome that a system call does not show (wrong class, not an
+    /// ELF file) is that of the model.
     pub probes: Vec<Probe>,
-    /// For each of them, which of the closure's probes it is; `None` where the model
-    /// knows of none: then needed_by is empty, needed is the path's file name and the
-    /// source [`SearchSource::Direct`].
+    /// For each observed probe the index of its predicted probe. For `None` the requester is empty,
+    /// the needed string is the file name of the path, and the source is [`SearchSource::Direct`].
     pub predicted: Vec<Option<usize>>,
-    /// What the model predicts and was not seen.
+    /// The predicted probes that were not observed.
     pub unobserved: Vec<Probe>,
-    /// The first place where the two part; `None` where they are equal.
+    /// The first difference, if there is one.
     pub difference: Option<Difference>,
-    /// Counts of the observed probes. `objects` is the closure's; so are the search
-    /// directories of the probes it knows.
+    /// The counts of the observed probes. The number of objects and the search dirs come from the
+    /// closure.
     pub storm: SearchCost,
 }
 
 impl Attributed {
-    /// Number of observed probes the model knows nothing of.
+    /// Returns the number of observed probes without a prediction.
     #[must_use]
     pub fn unpredicted(&self) -> usize {
         self.predicted.iter().filter(|index| index.is_none()).count()
     }
 }
 
-/// Joins the lookups of a start, in order, with the closure of the program started.
+/// Joins the lookups of a start, in order, with the closure of the program.
 #[must_use]
 pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
     let attempts =
         observed.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt).collect();
     let cache = closure.facts.as_ref().and_then(|facts| facts.cache_path.as_ref());
     let mut observed = candidates(attempts, cache.map(|path| path.as_bstr()), None);
+    // The open of a package cache that exists is not a probe.
     let read = &closure.load.package_caches;
     observed.retain(|attempt| attempt.outcome != Outcome::Hit || !read.contains(&attempt.path));
     let model: Vec<LoggedProbe<'_>> = closure.load.probes.iter().collect();
@@ -69,11 +69,11 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
     Attributed { probes, predicted, unobserved, difference, storm }
 }
 
-/// How far a place to go on is looked for after the sequences part.
+/// The number of steps in which the sequences must meet again after a difference.
 const WINDOW: usize = 512;
 
-/// For each attempt the index of the probe it is. Both sequences are followed side by
-/// side; where they part, the nearest place where they meet again is taken.
+/// Returns the index of the predicted probe for each attempt. After a difference, the sequences
+/// continue at the nearest position where they are equal again.
 fn align(observed: &[Attempt], model: &[LoggedProbe<'_>]) -> Vec<Option<usize>> {
     let mut indices = Vec::with_capacity(observed.len());
     let mut at = 0;
@@ -92,8 +92,8 @@ fn align(observed: &[Attempt], model: &[LoggedProbe<'_>]) -> Vec<Option<usize>> 
     indices
 }
 
-/// How many predictions and how many attempts to pass over until the two agree again;
-/// the fewest in all. Where they do not within the window, one attempt.
+/// Returns the fewest predictions and attempts to skip until the two agree again. Returns one attempt
+/// if they do not agree within the window.
 fn meet(observed: &[Attempt], model: &[LoggedProbe<'_>]) -> (usize, usize) {
     let skipped = |most: usize| {
         let mut ahead = model.iter().take(most).enumerate();
@@ -110,14 +110,13 @@ fn meet(observed: &[Attempt], model: &[LoggedProbe<'_>]) -> (usize, usize) {
     }
 }
 
-/// True for the same call on the same path: an outcome that differs is a difference,
-/// but says nothing about who asked.
+/// Returns true for the same call on the same path. The outcome is not compared, because it does not
+/// depend on the requester.
 fn is_same(attempt: &Attempt, probe: &LoggedProbe<'_>) -> bool {
     attempt.call == probe.call && attempt.path == probe.path
 }
 
-/// The first place where the two part, if they do: the probes in full are made for a
-/// difference alone.
+/// Returns the first difference. The probes with all their fields are made only if there is one.
 fn difference(
     observed: &[Attempt],
     model: &[LoggedProbe<'_>],
@@ -148,7 +147,7 @@ fn known(attempt: Attempt, probe: &LoggedProbe<'_>, closure: &Closure) -> Probe 
     }
 }
 
-/// The observed outcome; of a file that opened, the model knows what was wrong with it.
+/// Returns the observed outcome, or that of the model for a file that opened.
 fn outcome_of(observed: Outcome, predicted: Outcome) -> Outcome {
     let opened = observed == Outcome::Hit && !predicted.is_failed_call();
     if opened { predicted } else { observed }

@@ -1,10 +1,10 @@
-//! Who searches, once the program runs: rules in `classes.json`, the first match names
-//! the class.
+//! Classifies the lookups of a running program by the rules in `classes.json`. The first matching rule
+//! decides the class.
 //!
-//! A rule matches where everything it names matches: the caller (code of the loader or
-//! of the program), the kind of call, and one pattern of each list given for the
-//! program's file name, the path, its file name and its directory. In a pattern `*` is any
-//! run of bytes and `?` any one byte; a path ending in `/*` therefore means all below.
+//! A rule matches if all of its parts match: the caller (code of the loader or of the program), the
+//! kind of call, and one pattern of each list for the program's file name, the path, its file name and
+//! its directory. In a pattern `*` matches any bytes and `?` one byte. A pattern that ends in `/*`
+//! therefore matches all paths below a directory.
 
 use std::sync::OnceLock;
 
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Lookup;
 
-/// Who searches.
+/// The cause of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// `dlopen`: the loader's search again, for a plugin.
+    /// The loader's search for a `dlopen`.
     Dlopen,
     /// Python's imports, along `sys.path`.
     Python,
@@ -31,11 +31,11 @@ pub enum Class {
     Ruby,
     /// Node's module resolution.
     Node,
-    /// Character set converters: gconv, iconv.
+    /// Character set converters of gconv and iconv.
     Gconv,
     /// Locale archives, categories and message catalogues.
     Locale,
-    /// Name services: `nsswitch.conf`, `hosts`, `passwd` and what serves them.
+    /// Name services: `nsswitch.conf`, `hosts`, `passwd` and their libraries.
     Nss,
     /// fontconfig's configuration, caches and fonts.
     Fontconfig,
@@ -43,14 +43,14 @@ pub enum Class {
     Xdg,
     /// The terminal description.
     Terminfo,
-    /// A command looked for along `PATH`.
+    /// A search for a command along `PATH`.
     PathLookup,
-    /// None of these.
+    /// Any other cause.
     Other,
 }
 
 impl Class {
-    /// All classes, in the order they are documented.
+    /// All classes, in the order of the documentation.
     pub const ALL: [Class; 15] = [
         Class::Dlopen,
         Class::Python,
@@ -69,7 +69,7 @@ impl Class {
         Class::Other,
     ];
 
-    /// What to call it on a screen.
+    /// Returns the name for the screen.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -92,16 +92,16 @@ impl Class {
     }
 }
 
-/// What is known of the program that makes a lookup.
+/// The program that makes a lookup.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
-    /// File name of the program, without directories (`python3.11`).
+    /// The file name of the program without directories (`python3.11`).
     pub program: &'a BStr,
-    /// Those of [`VARIABLES`] that its environment holds, with their values.
+    /// The [`VARIABLES`] in its environment, with their values.
     pub variables: &'a [(BString, BString)],
 }
 
-/// The variables of a program's environment that the rules look at.
+/// The environment variables that the rules use.
 pub const VARIABLES: [&str; 14] = [
     "PATH",
     "PYTHONPATH",
@@ -126,14 +126,14 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// The class of a lookup that a program made after its entry point.
+/// Returns the class of a lookup that a program made after its entry point.
 #[must_use]
 pub fn class_of(lookup: &Lookup, caller: Caller<'_>) -> Class {
     let matching = rules().iter().find(|rule| rule.matches(lookup, caller));
     matching.map_or(Class::Other, |rule| rule.class)
 }
 
-/// One rule of the table; a list that is empty asks nothing.
+/// One rule of the table. An empty list matches everything.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Rule {
@@ -150,13 +150,13 @@ struct Rule {
     names: Vec<String>,
     #[serde(default)]
     dirs: Vec<String>,
-    /// The directory of the path is an element of this variable.
+    /// The variable that has the directory of the path as an element.
     #[serde(default)]
     in_variable: Option<String>,
-    /// The path is an element of this variable, or anything below one.
+    /// The variable that has the path, or a directory above it, as an element.
     #[serde(default)]
     below_variable: Option<String>,
-    /// The path is a directory above an element of this variable.
+    /// The variable that has an element below the path.
     #[serde(default)]
     above_variable: Option<String>,
 }
@@ -181,8 +181,8 @@ fn one_fits(patterns: &[String], text: &BStr) -> bool {
     patterns.is_empty() || patterns.iter().any(|pattern| fits(pattern.as_bytes(), text))
 }
 
-/// The elements of a search path without their last slash; empty ones, which stand for
-/// the current directory, left out.
+/// Returns the elements of a search path without their last slash. Empty elements, which mean the
+/// current directory, are left out.
 fn elements(value: &BStr) -> impl Iterator<Item = &[u8]> {
     let trimmed = |element: &'_ [u8]| element.strip_suffix(b"/").unwrap_or(element).len();
     value
@@ -206,11 +206,11 @@ fn is_above(path: &BStr, value: &BStr) -> bool {
     elements(value).any(above)
 }
 
-/// True where the pattern describes the whole text. At worst the product
-/// of the two lengths.
+/// Returns true if the pattern matches the whole text. The time is at worst the product of the two
+/// lengths.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on when what follows the last `*` does not fit here.
+    // The positions to continue at if the pattern after the last `*` does not match here.
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
@@ -232,8 +232,8 @@ fn fits(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// The table, read once. It is part of the program and checked by a test: a table
-/// that cannot be read classes everything as [`Class::Other`].
+/// Returns the table, which is parsed once. A test checks that it can be parsed. An invalid table would
+/// make every class [`Class::Other`].
 fn rules() -> &'static [Rule] {
     static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
     RULES.get_or_init(|| parse().unwrap_or_default())

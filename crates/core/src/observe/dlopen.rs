@@ -1,11 +1,10 @@
-//! The loader's search after the entry point, for what a program opens with `dlopen`: which
-//! object needed which name, in which directory it was looked for.
+//! The loader's search after the entry point, for `dlopen`.
 //!
-//! The model predicts nothing here, so the requester is inferred. The loader maps all objects of
-//! one `dlopen` before the next one begins, breadth first, and searches each needed string once
-//! (`_dl_map_object_deps` of glibc `elf/dl-deps.c`). A search is therefore charged to the first
-//! object of the current `dlopen` that needs the name and for which it was not searched yet. A
-//! name that none of them needs begins another `dlopen`.
+//! The model does not predict this search, so the requester is inferred. The loader maps all objects of
+//! one `dlopen` breadth first before the next one begins, and searches for each needed string once
+//! (`_dl_map_object_deps` of glibc `elf/dl-deps.c`). The requester of a search is therefore the first
+//! object of the current `dlopen` that needs the name and has not searched for it yet. A name that none
+//! of them needs begins another `dlopen`.
 
 use std::collections::VecDeque;
 
@@ -22,21 +21,21 @@ use crate::search::hwcaps;
 /// One attempt of the loader after the entry point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DlopenProbe {
-    /// The object that needs the name; empty for the name that `dlopen` was called with.
+    /// The requester. It is empty for the argument of `dlopen` itself.
     #[serde(with = "crate::probe::lossy")]
     pub needed_by: BString,
     /// The name.
     #[serde(with = "crate::probe::lossy")]
     pub needed: BString,
-    /// The search directory, hwcaps subdirectories left out.
+    /// The search dir, without a hwcaps subdirectory.
     #[serde(with = "crate::probe::lossy")]
     pub directory: BString,
-    /// The path tried.
+    /// The candidate path.
     #[serde(with = "crate::probe::lossy")]
     pub path: BString,
-    /// Which call.
+    /// The kind of the call.
     pub call: Call,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
 }
 
@@ -45,15 +44,15 @@ pub struct DlopenProbe {
 pub struct Dlopens {
     /// The attempts, in order.
     pub probes: Vec<DlopenProbe>,
-    /// Misses by directory, name and object. [`Offenders::sources`] is empty: a path does not
-    /// show which rule supplied it.
+    /// The misses by directory, name and object. [`Offenders::sources`] is empty, because a path does
+    /// not show the rule that supplied it.
     pub worst: Offenders,
-    /// Names that were searched and never found.
+    /// The names that were never found.
     pub not_found: FxHashSet<BString>,
 }
 
 impl Dlopens {
-    /// Misses of names that were found in the end.
+    /// Counts the misses of names that were found in the end.
     #[must_use]
     pub fn found_misses(&self) -> u64 {
         let failed = |probe: &&DlopenProbe| probe.outcome.is_failed_call();
@@ -62,9 +61,9 @@ impl Dlopens {
     }
 }
 
-/// Finds the requester of each lookup; `lookups` are those of the loader after the entry
-/// point, in order. The needed strings of the objects that opened are read from `fs`. The
-/// loader cache at `cache` is not a candidate.
+/// Infers the requester of each lookup. `lookups` are those of the loader after the entry point, in
+/// order. The needed strings of the opened objects are read from `fs`. The loader cache at `cache` is
+/// not a candidate.
 #[must_use]
 pub fn dlopens(lookups: &[Lookup], cache: &BStr, fs: &dyn FileSystem) -> Dlopens {
     let mut requesters = Requesters::default();
@@ -81,7 +80,7 @@ pub fn dlopens(lookups: &[Lookup], cache: &BStr, fs: &dyn FileSystem) -> Dlopens
                 }
                 dir
             }
-            // A failed open of a directory's first candidate is followed by its stat.
+            // `open_path` makes this `stat` after the first miss in a directory.
             Call::Stat => attempt.path.as_bstr(),
         };
         if attempt.call == Call::Open && attempt.outcome == Outcome::Hit {
@@ -103,7 +102,7 @@ pub fn dlopens(lookups: &[Lookup], cache: &BStr, fs: &dyn FileSystem) -> Dlopens
     result
 }
 
-/// The name that is searched.
+/// The current name and its requester.
 #[derive(Default)]
 struct Search {
     needed: BString,
@@ -112,14 +111,14 @@ struct Search {
 
 #[derive(Default)]
 struct Requesters {
-    /// The objects of the current `dlopen` by the names that they still need.
+    /// The objects of the current `dlopen`, by the names that they have not searched for yet.
     by_name: FxHashMap<BString, VecDeque<BString>>,
-    /// The names of all files that opened.
+    /// The file names of all opened files.
     names: FxHashSet<BString>,
 }
 
 impl Requesters {
-    /// The object that a search of this name is for; empty if it begins another `dlopen`.
+    /// Returns the requester of a search for this name, or an empty path if it begins another `dlopen`.
     fn take(&mut self, name: &BStr) -> BString {
         let waiting = self.by_name.get_mut(name).and_then(VecDeque::pop_front);
         waiting.unwrap_or_else(|| {
@@ -138,13 +137,13 @@ impl Requesters {
         }
     }
 
-    /// True if a file of this name has opened.
+    /// Returns true if a file of this name has opened.
     fn knows(&self, name: &BString) -> bool {
         self.names.contains(name)
     }
 }
 
-/// The directory and the last component of a path.
+/// Splits a path into its directory and its last component.
 fn split(path: &BStr) -> (&BStr, &BStr) {
     let slash = path.rfind_byte(b'/');
     let dir = slash.map_or(BStr::new(b""), |slash| path[..slash].as_bstr());

@@ -1,9 +1,9 @@
-//! What a tracer saw of one running program → shares, classes and attributed probes.
+//! Attributes and classifies the lookups of one traced program.
 //!
-//! `becalm-host`'s tracer hands over [`Lookup`]s: system calls that look for a file by
-//! name. [`attribute`] joins those of the loader with the model's closure, so that each
-//! gets needed_by, needed and source; [`dlopen`] finds the requesters of what the loader
-//! searches after the entry point; [`classes`] says who searches once the program runs; [`tally`] counts, in memory that does not grow with the number of calls.
+//! `becalm-host`'s tracer records [`Lookup`]s: system calls with a file name. [`attribute`] joins those
+//! of the loader with the model's closure, so that each gets a requester, a needed string and a search
+//! source. [`dlopen`] infers the requesters of the loader's lookups after the entry point. [`classes`]
+//! classifies the program's own lookups. [`tally`] counts them in bounded memory.
 
 pub mod attribute;
 pub mod classes;
@@ -24,24 +24,24 @@ pub use dlopen::{DlopenProbe, Dlopens, dlopens};
 /// A system call that names a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// What was asked about the path.
+    /// The kind of the call.
     pub kind: Kind,
-    /// The path, as the program handed it to the kernel.
+    /// The path in the system call.
     pub path: BString,
-    /// True where a relative path starts at the current directory, false where it
-    /// starts at a directory descriptor.
+    /// True if a relative path starts at the current directory, false if it starts at a directory
+    /// descriptor.
     pub at_cwd: bool,
-    /// The errno; `None` where the call succeeded.
+    /// The errno. `None` if the call succeeded.
     pub errno: Option<Errno>,
-    /// How long it took in nanoseconds, the tracer's own cost subtracted.
+    /// The duration in nanoseconds, without the tracer's own cost.
     pub ns: u64,
-    /// True where the call was made by code of the interpreter: the loader's search,
-    /// a `dlopen`. For musl, whose loader is the C library, true until the program's
-    /// entry point and false from then on.
+    /// True if code of the interpreter made the call, for the loader's search or a `dlopen`. musl's
+    /// loader is the C library, so for musl the flag is true up to the program's entry point and false
+    /// after it.
     pub by_loader: bool,
 }
 
-/// What a call asks about a path.
+/// The kind of a call with a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `open`, `openat`, `openat2`, `creat`.
@@ -57,7 +57,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word for it, as the rules of [`classes`] name it.
+    /// Returns the name in the rules of [`classes`].
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -71,14 +71,14 @@ impl Kind {
 }
 
 impl Lookup {
-    /// True where the call failed.
+    /// Returns true if the call failed.
     #[must_use]
     pub fn is_miss(&self) -> bool {
         self.errno.is_some()
     }
 
-    /// The directory part of the path, without its last slash; `/` for a file in the
-    /// root, empty for a bare name.
+    /// Returns the directory of the path without its last slash. It is `/` for a file in the root
+    /// directory, and empty for a path without a slash.
     #[must_use]
     pub fn dir(&self) -> &BStr {
         match self.path.iter().rposition(|byte| *byte == b'/') {
@@ -88,8 +88,9 @@ impl Lookup {
         }
     }
 
-    /// The open or stat that a probe could be; `None` for other calls, for one that starts
-    /// at a descriptor, and for an empty path that leads somewhere (a stat of a descriptor).
+    /// Returns the call as an attempt if it can be a probe. Other calls than open and stat cannot, nor
+    /// calls with a directory descriptor, nor a successful call with an empty path, which is a stat of
+    /// a descriptor.
     #[must_use]
     pub fn attempt(&self) -> Option<Attempt> {
         let call = match self.kind {
@@ -109,14 +110,14 @@ impl Lookup {
 /// One row of the histogram of system calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyscallRow {
-    /// Name of the call; `syscall_N` where it is not known here.
+    /// The name of the call, or `syscall_N` if it is not known.
     pub name: String,
-    /// Calls made.
+    /// The number of calls.
     pub count: u64,
-    /// Those that failed.
+    /// The number of failed calls.
     pub errors: u64,
-    /// Time in all, in nanoseconds, the tracer's own cost subtracted.
+    /// The total duration in nanoseconds, without the tracer's own cost.
     pub total_ns: u64,
-    /// The slowest call, in nanoseconds, likewise.
+    /// The duration of the slowest call in nanoseconds, without the tracer's own cost.
     pub max_ns: u64,
 }

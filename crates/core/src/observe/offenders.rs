@@ -1,4 +1,4 @@
-//! Whom the misses of a traced start are charged to.
+//! The misses of a traced start by their causes.
 
 use bstr::{BStr, ByteSlice};
 
@@ -7,8 +7,8 @@ use crate::closure::Closure;
 use crate::cost::{Miss, Offenders, is_searched};
 
 impl Attributed {
-    /// Charges the observed misses; those the model does not know are charged to the
-    /// directory of their path. `closure` is the one they were attributed by.
+    /// Counts the observed misses by their causes. The directory of a miss without a prediction is that
+    /// of its path. `closure` must be the argument of [`super::attribute()`].
     #[must_use]
     pub fn offenders(&self, closure: &Closure) -> Offenders {
         let dirs: Vec<&BStr> = closure.load.probes.iter().map(|probe| probe.dir).collect();

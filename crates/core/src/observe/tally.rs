@@ -1,31 +1,31 @@
-//! Counts of lookups, bounded in memory whatever the program does.
+//! Counts lookups in bounded memory.
 
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
 use super::{Class, Kind, Lookup};
 
-/// Misses of all kinds and what they took.
+/// The number and duration of failed lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
-    /// Opens that failed.
+    /// Failed opens.
     pub opens: u64,
-    /// Stats that failed.
+    /// Failed stats.
     pub stats: u64,
-    /// Other lookups that failed: access, readlink, exec.
+    /// Other failed lookups: access, readlink, exec.
     pub others: u64,
-    /// Time of all of them, in nanoseconds, the tracer's own cost subtracted.
+    /// The total duration in nanoseconds, without the tracer's own cost.
     pub ns: u64,
 }
 
 impl Missed {
-    /// Failed lookups of all kinds.
+    /// Returns the number of failed lookups of all kinds.
     #[must_use]
     pub fn total(self) -> u64 {
         self.opens + self.stats + self.others
     }
 
-    /// Counts a lookup, if it is a miss.
+    /// Counts a lookup if it failed.
     pub fn add(&mut self, lookup: &Lookup) {
         if !lookup.is_miss() {
             return;
@@ -42,18 +42,18 @@ impl Missed {
 /// The lookups of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassTally {
-    /// Lookups that succeeded.
+    /// Successful lookups.
     pub hits: u64,
-    /// Lookups that failed.
+    /// Failed lookups.
     pub missed: Missed,
-    /// Misses by directory, worst first, ties by name; a directory seen only after
-    /// [`ClassTallies::MAX_DIRS`] others is in `other_dirs`.
+    /// The misses by directory, the most first, equal numbers by name. Directories after the first
+    /// [`ClassTallies::MAX_DIRS`] are counted in `other_dirs`.
     pub dirs: Vec<(BString, u64)>,
-    /// Misses in directories that are not listed.
+    /// The misses in other directories.
     pub other_dirs: u64,
 }
 
-/// Lookups by class and directory, while they happen.
+/// The running counts of lookups by class and directory.
 #[derive(Clone, Debug, Default)]
 pub struct ClassTallies {
     classes: FxHashMap<Class, Counting>,
@@ -68,7 +68,7 @@ struct Counting {
 }
 
 impl ClassTallies {
-    /// Directories told apart in a class.
+    /// The limit on separately counted directories of a class.
     pub const MAX_DIRS: usize = 1024;
 
     /// Counts one lookup of a class.
@@ -82,7 +82,7 @@ impl ClassTallies {
         counting.charge(lookup.dir());
     }
 
-    /// The counts, the class with the most misses first, ties by name.
+    /// Returns the counts. The class with the most misses is first, equal numbers are sorted by name.
     #[must_use]
     pub fn finish(self) -> Vec<(Class, ClassTally)> {
         let mut list: Vec<(Class, ClassTally)> =

@@ -108,6 +108,7 @@ struct Reader {
 impl Reader {
     fn object(&mut self, id: &[u8], path: BString) {
         self.objects.insert(id.into(), path.clone());
+        // `la_objopen` follows the last `la_objsearch` of the lookup that mapped the object.
         if let Some(lookup) = self.process.lookups.last_mut()
             && lookup.mapped.is_none()
         {

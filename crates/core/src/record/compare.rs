@@ -93,6 +93,7 @@ pub fn candidates(
                 is_for_tunables = false;
                 return false;
             }
+            // A missing loader cache is a probe, a successful open of it is not.
             let loaders_own = opened && Some(path) == cache
                 || path == "/etc/ld.so.preload"
                 || path.starts_with(b"/proc/")

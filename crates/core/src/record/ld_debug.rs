@@ -106,6 +106,7 @@ impl Search {
             call: Call::Open,
             outcome,
         };
+        // The last try of a search without a new object may be a file that is loaded already.
         let last = if missing && !self.mapped { Outcome::Miss } else { Outcome::Hit };
         if self.is_direct() {
             return vec![probe(SearchSource::Direct, &self.needed, last)];

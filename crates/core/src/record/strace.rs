@@ -135,6 +135,7 @@ fn syscall(pid: u32, text: &[u8]) -> Option<Syscall> {
     let end = closing_parenthesis(arguments)?;
     let (arguments, after) = (&arguments[..end], &arguments[end + 1..]);
     let result = result(after.trim_ascii_start().strip_prefix(b"= ")?);
+    // The argument before the path is a directory descriptor, if there is one.
     let (path, at_cwd, rest) = match arguments.find_byte(b'"') {
         Some(quote) => {
             let before = arguments[..quote].trim_ascii();

@@ -53,6 +53,7 @@ pub fn plan(
     }
     let planner = Planner { fs, closure, settings, answers: answers.map(index) };
     let count = match scope {
+        // The program is the first object of the load set.
         Scope::Subject => 1,
         Scope::Closure => closure.load.objects.len(),
     };

@@ -122,6 +122,7 @@ impl<'a> Site<'a> {
             return Err(Plan::only(path.as_ref(), FindingKind::OutsideStores));
         };
         let folders = settings.folders.iter();
+        // Only the named folder is changed, even if it is a part of a package.
         let folders = folders.filter(|folder| is_below(&path, folder) && is_below(folder, package));
         let root = folders.max_by_key(|folder| folder.len());
         let root = root.cloned().unwrap_or_else(|| package.to_owned());
@@ -389,6 +390,7 @@ impl Graph {
             }
             (Some(Ok(one)), Ok(other)) => {
                 let real = |path: &BString| super::real_path(site.fs, path.as_ref());
+                // Two paths to one file are no conflict.
                 if real(one) != real(&other) {
                     let what = FindingKind::TwoAnswers { one: one.clone(), other };
                     self.findings.push(finding(what.clone()));

@@ -66,6 +66,7 @@ pub fn plan_with_closures(
             package.add_closure(closure);
         }
     }
+    // Only now are the answers of all objects of a package known.
     for (root, package) in packages {
         package.finish(root, &mut plan);
     }
@@ -166,6 +167,7 @@ impl<'a> Package<'a> {
                 if let (Reason::Dependency(_), true) = (&resolution.reason, is_searched) {
                     let loaded = resolution.answer.object().map(|at| &closure.load.objects[at]);
                     let found = self.entry(&own, needed.as_ref());
+                    // Guix's loader uses the cache of the program's package for libraries too.
                     let found = found.or_else(|what| self.as_loaded(loaded, what));
                     self.agree((flags, needed.clone()), found);
                 }
@@ -203,6 +205,7 @@ impl<'a> Package<'a> {
             match (own.look(dir, needed), dir.standing) {
                 (Look::Ends(ended), _) => return Err(ended.what()),
                 (Look::Nothing, Standing::Fixed) => {}
+                // A file may be added to this directory later, before the answer.
                 (Look::Nothing, _) => before = before.or(Some(&dir.written)),
                 (Look::Hit, Standing::Searched) => {
                     return Err(FindingKind::MutableBefore(dir.written.clone()));
@@ -249,6 +252,8 @@ impl<'a> Package<'a> {
                 let Ok(found) = answer else { break };
                 let dir = &found.path[..found.path.len() - name.len()];
                 let is_searched = |own: &OwnDir| own.name.as_ref().is_some_and(|it| it == dir);
+                // The loader accepts an answer for an object only in a directory of its run path
+                // (`is_searched_for` of the model).
                 if own_flags != flags || !own.dirs.iter().any(is_searched) {
                     continue;
                 }

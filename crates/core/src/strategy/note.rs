@@ -50,6 +50,7 @@ pub fn plan(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan
             records.push(Record { needed, hints: list.hints, exact: list.exact });
         }
     }
+    // A note without records would only cost the loader time.
     let wanted = (!records.is_empty()).then(|| descriptor(&records));
     if wanted.is_none() {
         let what = FindingKind::NothingToSkip;

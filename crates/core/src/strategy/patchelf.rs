@@ -29,6 +29,7 @@ pub fn descriptor(fs: &dyn FileSystem, subject: &Subject) -> Option<Vec<u8>> {
                 [b"?", dir].concat()
             } else {
                 let file: BString = [dir, b"/", name].concat().into();
+                // patchelf checks that the file can be read, not that it is a library.
                 if fs.open(file.as_ref()).is_err() {
                     continue;
                 }

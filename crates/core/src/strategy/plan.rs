@@ -312,6 +312,7 @@ impl Plan {
         let edits = self.files.iter().flat_map(|file| &file.edits);
         let kept: FxHashSet<&BStr> = edits.flat_map(Edit::listed).collect();
         listed.retain(|place| !kept.contains(place.as_bstr()));
+        // The list of changed objects goes with the farm of a whole closure.
         let lists = owned(listed.iter().filter_map(|farm| super::farm::list_of(farm.as_ref())));
         listed.extend(lists);
         self.creations.retain(|creation| {

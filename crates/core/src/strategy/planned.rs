@@ -147,6 +147,7 @@ fn apply(view: &mut ObjectView, edit: &Edit) {
                 dependency.name = to.clone();
             }
         }
+        // `becalm-rewrite` puts an added `DT_NEEDED` before the others.
         Edit::AddNeeded(name) => {
             let dependency = Dependency { kind: DependencyKind::Needed, name: name.clone() };
             dynamic.dependencies.insert(0, dependency);
@@ -182,6 +183,7 @@ fn compare(fs: &dyn FileSystem, before: &Closure, after: Closure) -> Planned {
     };
     let (lost, gained) = (missing_in(&old, &new), missing_in(&new, &old));
     let ids = |list: &[(FileId, BString)]| list.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+    // The order of the load set is the scope of symbol lookups.
     let reordered = lost.is_empty() && gained.is_empty() && ids(&old) != ids(&new);
     let were: Vec<&BStr> = before.unresolved();
     let is_new = |needed: &&BStr| !were.contains(needed);

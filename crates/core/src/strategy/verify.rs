@@ -82,6 +82,7 @@ pub fn object(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Ve
     let mut own = OwnPath::new(fs, path.as_ref(), subject, settings);
     let farms: Vec<OwnDir> =
         own.dirs.iter().filter(|dir| is_farm(dir, settings)).cloned().collect();
+    // The plain search is the one along the original run path, without farms.
     own.dirs.retain(|dir| !is_farm(dir, settings));
     let names = own::names(&subject.view, &settings.dlopen);
     let object = Object { fs, path, own, names };

@@ -1,4 +1,4 @@
-//! What the tests against the real loader share: running it, and skipping aloud.
+//! Functions of all tests against the real loader.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,19 +6,18 @@ use std::process::Command;
 use becalm_core::loader::{LoaderFacts, facts};
 use bstr::ByteSlice;
 
-/// The loader these tests ask: `BECALM_TEST_LOADER`, or that of this machine.
+/// Returns the path of the loader: `BECALM_TEST_LOADER`, or that of this machine.
 pub(crate) fn loader() -> String {
     std::env::var("BECALM_TEST_LOADER").unwrap_or("/lib64/ld-linux-x86-64.so.2".to_owned())
 }
 
-/// Says why a test did nothing, which `BECALM_REQUIRE_ALL=1` makes a failure.
+/// Prints why a test is skipped, and fails with `BECALM_REQUIRE_ALL=1`.
 pub(crate) fn skip(reason: &str) {
     assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|on| on != "1"), "skipped: {reason}");
     eprintln!("skipped: {reason}");
 }
 
-/// What the loader says of itself; `None`, with the reason printed, where there is
-/// none here.
+/// Reads the loader's diagnostics. Prints the reason and returns `None` if there is no loader.
 pub(crate) fn facts_of_this_machine() -> Option<LoaderFacts> {
     let Ok(output) = Command::new(loader()).arg("--list-diagnostics").output() else {
         skip("no x86-64 glibc loader that runs here");
@@ -31,11 +30,11 @@ pub(crate) fn facts_of_this_machine() -> Option<LoaderFacts> {
     found
 }
 
-/// Runs the loader with `LD_DEBUG=libs`, loading nothing for good, and gives its lines
-/// without their process numbers. With `cache`, in a mount namespace where that file
-/// is `/etc/ld.so.cache`; `None` where no such namespace can be had.
+/// Runs the loader with `LD_DEBUG=libs` without starting a program, and returns its lines without their
+/// process ids. With `cache` it runs in a mount namespace with that file as `/etc/ld.so.cache`. Returns
+/// `None` if such a namespace cannot be made.
 pub(crate) fn debug_lines(cache: Option<&Path>, args: &[&str]) -> Option<Vec<String>> {
-    // Set by `env` alone: the shell before it would obey them as well.
+    // `env` sets the variables, because the shell before it would obey them as well.
     let env = ["env", "-u", "LD_LIBRARY_PATH", "LD_DEBUG=libs", "LD_TRACE_LOADED_OBJECTS=1"];
     let output = match cache {
         None => Command::new(env[0]).args(&env[1..]).arg(loader()).args(args).output(),

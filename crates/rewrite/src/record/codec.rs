@@ -94,6 +94,7 @@ impl Trailer {
             let old = from.bytes()?.to_vec();
             let new = from.take(old.len() as u64)?.to_vec();
             let next = offset.checked_add(old.len() as u64)?;
+            // The undo writes these ranges: they must be inside the original and in order.
             if offset < end || next > trailer.original_length {
                 return None;
             }

@@ -124,6 +124,7 @@ fn ranges<'data, R: ReadRef<'data>>(
         places.push(range.offset..range.offset + range.old.len() as u64);
     }
     places.sort_by_key(|place| place.start);
+    // The ranges of a trailer must not overlap.
     let mut joined: Vec<std::ops::Range<u64>> = Vec::new();
     for place in places {
         match joined.last_mut() {

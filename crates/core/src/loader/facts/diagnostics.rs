@@ -24,6 +24,7 @@ pub fn from_diagnostics(text: &str) -> Option<LoaderFacts> {
     }
     let arch = arch(&printed);
     let cache_hwcaps = version.minor < FIRST_WITHOUT_CACHE_HWCAPS;
+    // `GET_HWCAP_MASK` is `HWCAP_IMPORTANT` unless a tunable changes it.
     let hwcap_mask = if cache_hwcaps { printed.hwcap & printed.important } else { 0 };
     let platform = printed.platform.as_ref().map(|name| name.as_bstr());
     let bit = printed.string_platform.and_then(|bit| u8::try_from(bit).ok());

@@ -123,6 +123,7 @@ impl Dirs {
             if self.name_bytes > MAX_NAME_BYTES {
                 return None;
             }
+            // A directory that the path names twice is tried once.
             if listed.insert(dir) {
                 result.push(dir);
             }
@@ -184,6 +185,7 @@ pub(crate) fn directory_name(element: &BStr, tokens: &Tokens<'_>) -> Option<BStr
     if name.is_empty() {
         return None;
     }
+    // The root directory keeps its slash.
     while name.len() > 1 && name.last() == Some(&b'/') {
         name.pop();
     }

@@ -130,6 +130,7 @@ impl<'a> Process<'a> {
         environment: &'a Environment,
     ) -> Self {
         let mut dirs = Dirs::new(facts);
+        // `_dl_init_paths` adds these first, so that a run path with such a name shares the entry.
         let system_dirs = dirs.system(&facts.system_dirs);
         let mut process = Self {
             fs,
@@ -179,6 +180,7 @@ impl<'a> Process<'a> {
             loaded_by: None,
             namespace: 0,
         };
+        // `setup_vdso` adds the link map of the vDSO, which answers to its soname.
         for name in VDSO_NAMES {
             self.namespaces[0].names.insert(name.into(), Named::Vdso);
         }

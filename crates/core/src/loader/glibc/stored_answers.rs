@@ -126,6 +126,7 @@ impl Process<'_> {
                     self.open_stored_answer(search, object, path.as_ref(), SearchSource::Note)?
                 }
                 Element::Hint(dir) if dir.len() < PATH_MAX => {
+                    // An absent directory leaves errno unchanged: it must not end the list.
                     self.errno = Errno::NOENT;
                     let dirs = self.fill_in(object, dir.as_ref(), |_| false)?;
                     self.open_path(search, &dirs, SearchSource::Note)?
@@ -224,6 +225,7 @@ impl Process<'_> {
             let state = match self.fs.read(file.as_ref()) {
                 Ok(bytes) => {
                     self.load.package_caches.push(file);
+                    // An invalid cache costs an open, but is not read again.
                     match LoaderCache::parse_for(bytes, &self.start.view.ident) {
                         Some(cache) => CacheState::Read(Rc::new(cache)),
                         None => CacheState::Absent,

@@ -81,6 +81,7 @@ fn expand(
     origin: Option<&BStr>,
     budget: &mut usize,
 ) -> Result<Option<BString>, LogFull> {
+    // The part before the first `$` has no token. Each other part must begin with one.
     let mut parts = path.split(|byte| *byte == b'$');
     let mut expanded = BString::default();
     let mut push = |part: &[u8]| {

@@ -1,4 +1,4 @@
-//! Joining holds where sequences are equal, and finds its way back where they are not.
+//! Tests that sequences are joined where they are equal, and again after a difference.
 
 use super::*;
 use crate::probe::ProbeLog;
@@ -26,7 +26,7 @@ fn aligned(observed: &[Attempt]) -> Vec<Option<usize>> {
 }
 
 #[test]
-fn an_attempt_nobody_predicted_does_not_shift_those_after_it() {
+fn an_unpredicted_attempt_does_not_shift_those_after_it() {
     let observed = [
         attempt("/a/libx.so", Outcome::Miss),
         attempt("/new/libx.so", Outcome::Miss),
@@ -40,7 +40,7 @@ fn an_attempt_nobody_predicted_does_not_shift_those_after_it() {
 }
 
 #[test]
-fn a_prediction_that_was_not_seen_is_passed_over() {
+fn an_unobserved_prediction_is_skipped() {
     let observed = [attempt("/a/libx.so", Outcome::Miss), attempt("/a/liby.so", Outcome::Hit)];
     assert_eq!(aligned(&observed), [Some(0), Some(3)]);
     assert_eq!(aligned(&[]), []);
@@ -48,7 +48,7 @@ fn a_prediction_that_was_not_seen_is_passed_over() {
 }
 
 #[test]
-fn the_model_knows_what_was_wrong_with_a_file_that_opened() {
+fn the_outcome_of_a_file_that_opened_is_that_of_the_model() {
     assert_eq!(outcome_of(Outcome::Hit, Outcome::WrongClass), Outcome::WrongClass);
     assert_eq!(outcome_of(Outcome::Denied, Outcome::Hit), Outcome::Denied);
     assert_eq!(unknown(attempt("/x/liby.so", Outcome::Miss)).needed, "liby.so");

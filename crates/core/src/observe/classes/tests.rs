@@ -1,4 +1,4 @@
-//! The table is readable and names each class, and a rule does what it says.
+//! Tests of the table and of its rules.
 
 use super::*;
 use crate::fs::Errno;
@@ -79,7 +79,7 @@ fn each_class_has_a_lookup_that_belongs_to_it() {
 }
 
 #[test]
-fn what_python_looks_at_above_a_missing_element_of_its_path_is_pythons() {
+fn lookups_above_a_missing_element_of_pythons_path_are_of_class_python() {
     let stat = |program, path| class(program, Kind::Stat, path, false);
     assert_eq!(stat("python3.11", "/tmp"), Class::Python);
     assert_eq!(stat("python3.11", "/"), Class::Python);
@@ -89,13 +89,13 @@ fn what_python_looks_at_above_a_missing_element_of_its_path_is_pythons() {
 }
 
 #[test]
-fn an_empty_path_element_is_no_directory_of_its_own() {
+fn an_empty_path_element_matches_no_directory() {
     assert_eq!(class("sh", Kind::Stat, "gcc", false), Class::Other);
     assert_eq!(class("python3", Kind::Stat, "/tmp/py10", false), Class::Other);
 }
 
 #[test]
-fn patterns_mean_what_shells_mean() {
+fn patterns_match_as_in_a_shell() {
     for (pattern, text, expected) in [
         ("*", "", true),
         ("a*c", "abbc", true),

@@ -1,4 +1,4 @@
-//! Requesters of a search at run time, inferred from what opened before.
+//! Tests of the inferred requesters.
 
 use super::*;
 use crate::fs::mem::ObjectBuilder;
@@ -65,9 +65,9 @@ fn a_search_is_charged_to_the_object_that_needs_the_name() {
 }
 
 #[test]
-fn a_failed_dlopen_leaves_nothing_to_the_next_one() {
+fn the_names_of_a_failed_dlopen_are_not_charged_to_the_next_one() {
     let fs = stores().object("/v/other.so", ObjectBuilder::library("").needed("libz.so"));
-    // The first ends at liba.so, so that its libz.so is never searched.
+    // The first dlopen fails at liba.so, so that libz.so is never searched for.
     let seen = [
         open("/v/ext.so", true),
         open("/v/libs/liba.so", false),
@@ -81,7 +81,7 @@ fn a_failed_dlopen_leaves_nothing_to_the_next_one() {
 }
 
 #[test]
-fn calls_that_are_no_candidates_are_left_out() {
+fn calls_on_other_paths_than_candidates_are_left_out() {
     let seen = [lookup(Kind::Readlink, "/v/x", false), lookup(Kind::Stat, "", true)];
     assert!(dlopens(&seen, CACHE.into(), &MemFs::new()).probes.is_empty());
 }

@@ -37,6 +37,7 @@ pub fn subdirectories(facts: &LoaderFacts) -> Vec<BString> {
         return vec![BString::default()];
     };
     let mut prefixes = Vec::new();
+    // `_dl_important_hwcaps` puts the named subdirectories before the legacy ones.
     if release.minor >= FIRST_NAMED {
         prefixes.extend(facts.hwcaps.iter().map(|level| {
             let mut prefix = BString::from("glibc-hwcaps/");

@@ -254,6 +254,7 @@ impl LoaderCache {
         query: &CacheQuery,
     ) -> Option<&BStr> {
         let mut best = Best::default();
+        // The names after `found` are compared one by one, as in the loop of `search_cache`.
         for index in first..=last.min(found + MAX_ALIKE) {
             let entry =
                 if index > found { self.is_named(needed, index, query) } else { self.entry(index) };
@@ -346,9 +347,11 @@ pub(super) fn libcmp(left: &[u8], right: &[u8], signed_char: bool) -> Ordering {
             (true, true) => {
                 let (x, y) = (number(left, &mut i), number(right, &mut j));
                 if x != y {
+                    // glibc returns the difference of two `int`s.
                     return x.wrapping_sub(y).cmp(&0);
                 }
             }
+            // A digit sorts after any other byte, so that `libx1` is greater than `libx.so`.
             (true, false) => return Ordering::Greater,
             (false, true) => return Ordering::Less,
             (false, false) if a != b => return difference(a, b),

@@ -133,6 +133,7 @@ impl Strings {
         let mut previous: Option<(&BString, u32)> = None;
         for string in all {
             let offset = match previous {
+                // The string is the end of the one before it and shares its bytes.
                 Some((longer, at)) if longer.ends_with(string) => {
                     at + u32::try_from(longer.len() - string.len()).ok()?
                 }
