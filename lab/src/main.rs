@@ -5,6 +5,7 @@
 //! `field` measures published figures again, and `slowfs` mounts a slow file system.
 //! system slow.
 
+mod becalm;
 mod bench;
 mod child;
 mod dpkg;
@@ -14,6 +15,7 @@ mod fixture;
 mod import;
 mod loader;
 mod measure;
+mod numbers;
 mod patchelf;
 mod programs;
 mod slowfs;

@@ -33,6 +33,7 @@ use anyhow::Result;
 
 use crate::args::{Cli, Command};
 use crate::exit_code::ExitStatus;
+use crate::generate::run::CommandLine;
 
 fn main() -> ExitCode {
     let flags = args::parse();
@@ -58,9 +59,12 @@ fn dispatch(flags: &Cli) -> Result<ExitStatus> {
         Command::Demo(args) => demo::run::run(args, flags.color),
         Command::Report(args) => report::run::run(args),
         Command::Loader(args) => loader::run::run(args),
-        Command::Index(args) => index::run::run(args, flags.color),
+        Command::Index(args) => index::run::run(args, flags.color, run::making::make_wanted),
         Command::Run(args) => run::run::run(args),
         Command::Env(args) => env::run::run(args),
-        Command::Generate(args) => generate::run::run(args),
+        Command::Generate(args) => {
+            let cli = CommandLine { definition: args::definition, manual_of: args::manual_of };
+            generate::run::run(args, &cli)
+        }
     }
 }

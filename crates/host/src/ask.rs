@@ -20,11 +20,11 @@
 //! bounded buffer for its output. If any of this fails, becalm uses its bytes and the processor's
 //! own identification.
 
-use std::collections::HashMap;
+pub use crate::os_fs::fact_cache::FactChoice;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use becalm_core::elf;
@@ -38,29 +38,13 @@ use rustix::process::{Pid, PidfdFlags};
 
 use crate::HostError;
 use crate::cpu;
-use crate::os_fs::{Interpreter, OpenInterpreter, OsFs, io_error, proc_path};
+use crate::os_fs::{OpenInterpreter, OsFs, io_error, proc_path};
 
 /// Time limit of a loader's self-description; it takes about a millisecond.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// Maximum size of a loader's output, in bytes; glibc's has about 20 kB.
 const MAX_OUTPUT: u64 = 1024 * 1024;
-
-/// The user's choices about the loader, which override its facts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct FactChoice {
-    /// The C library whose rules apply (`--libc`).
-    pub libc: Option<Libc>,
-    /// The processor, as [`hwcaps::for_cpu`] accepts it (`--cpu`). If this or `libc` is set, no
-    /// loader is run.
-    pub cpu: Option<String>,
-}
-
-/// Cached facts of loaders, by the interpreter's state and the user's choices.
-#[derive(Debug, Default)]
-pub(crate) struct FactCache {
-    known: Mutex<HashMap<(Interpreter, FactChoice), Arc<LoaderFacts>>>,
-}
 
 /// Returns the facts of the loader at `interpreter`, which is a path inside the root of `fs`. They
 /// are determined once for each file and choice.

@@ -10,12 +10,11 @@ use becalm_core::fs::FileSystem;
 use becalm_core::loader::{Environment, Libc, LoaderFacts, Readers, facts};
 use becalm_core::search::Stores;
 use becalm_host::{FactChoice, OsFs};
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 
+use crate::index::indexes::Indexes;
 use crate::index::variables::TUNABLES;
-use crate::loaded_index::Indexes;
 use crate::path::{bytes, path_of};
-use crate::targets::Target;
 use crate::words::words_of_host;
 
 /// Whether programs are taken as started in secure-execution mode.
@@ -191,8 +190,8 @@ impl Assumptions {
 
     /// Whether a file is inside a store.
     #[must_use]
-    pub fn is_immutable(&self, target: &Target) -> bool {
-        self.stores.contain_file(&self.fs.session(), target.inside.as_ref())
+    pub fn is_immutable(&self, file: &BStr) -> bool {
+        self.stores.contain_file(&self.fs.session(), file)
     }
 }
 

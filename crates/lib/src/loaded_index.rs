@@ -1,13 +1,10 @@
 //! The start of a program whose audit modules include an index: the index by its file, and the
 //! start with its answers.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-
 use becalm_core::closure::Closure;
 use becalm_core::fs::FileSystem;
+use becalm_core::index::Target;
 use becalm_core::index::answers::answers;
-use becalm_core::index::{Index, Target};
 use becalm_core::loader::Environment;
 use becalm_core::loader::load::Role;
 use becalm_host::Session;
@@ -15,32 +12,6 @@ use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString};
 
 use crate::assume::Assumptions;
-use crate::index::file;
-use crate::path::path_of;
-
-/// The indexes that were read, and the files that are none, by path.
-#[derive(Debug, Default)]
-pub struct Indexes(Mutex<HashMap<BString, Option<Arc<Read>>>>);
-
-/// An index as a whole.
-#[derive(Debug)]
-struct Read {
-    target: Target,
-    index: Index,
-}
-
-impl Indexes {
-    fn read(&self, path: &BString) -> Option<Arc<Read>> {
-        let Ok(mut known) = self.0.lock() else { return None };
-        let read = || {
-            let place = path_of(path.as_ref());
-            let file::Whole { target, index, .. } =
-                file::is_index(&place).then(|| file::read(&place).ok())??;
-            Some(Arc::new(Read { target, index }))
-        };
-        known.entry(path.clone()).or_insert_with(read).clone()
-    }
-}
 
 /// The index that a start loads as an audit module, and the environment in which its answers
 /// count. `None` if there is none, or if it is switched off.

@@ -24,3 +24,10 @@ pub fn bytes(text: &OsString) -> BString {
     // On Unix an OsString is its bytes.
     <[u8]>::from_os_str(text).unwrap_or_default().into()
 }
+
+/// The directories of `--dirs`: each argument a list as in `LD_LIBRARY_PATH`.
+pub fn dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
+    let elements = lists.iter().flat_map(|list| list.as_ref().as_bytes().split_str(":"));
+    // An empty element is the current directory, which nothing can be kept of.
+    elements.filter(|element| element.starts_with(b"/")).map(|e| path_of(e.as_bstr())).collect()
+}

@@ -13,9 +13,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::loader::counts;
+use crate::becalm::becalm;
 use crate::child;
-use crate::field::{becalm, grouped};
 use crate::import::manifest::Manifest;
+use crate::numbers::grouped;
 use crate::stored::Place;
 
 /// Options of the counts.

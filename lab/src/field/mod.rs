@@ -11,8 +11,10 @@ mod farms;
 mod library_path;
 mod many;
 
+use crate::becalm::becalm;
+use crate::numbers::grouped;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -171,34 +173,6 @@ fn count(log: &str) -> Calls {
         calls.missed_stats += usize::from(missed && call.contains("stat"));
     }
     calls
-}
-
-/// Formats a number for a table.
-pub(crate) fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Runs becalm and discards its output.
-///
-/// # Errors
-/// Returns an error if becalm cannot be run or fails; findings are no failure.
-pub(crate) fn becalm(becalm: &Path, arguments: &[&str]) -> Result<()> {
-    let mut command = child::command(becalm);
-    command.args(arguments);
-    let shown = format!("{command:?}");
-    let run = child::finish(command)?;
-    match run.status.code() {
-        Some(0 | 1) => Ok(()),
-        _ => anyhow::bail!("{shown}: {}: {}", run.status, run.stderr.trim()),
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! values, the old segments are the same in memory except for the parts that an edit owns, a second
 //! edit changes nothing, and undoing is exact.
 
+use super::done::Done;
 use std::ops::Range;
 
 use becalm_core::elf;
@@ -10,7 +11,7 @@ use object::elf::{FileHeader32, FileHeader64, PT_DYNAMIC, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, pod};
 
-use super::kinds::{Kind, missing};
+use super::kind::{Kind, missing};
 
 /// Reason why there is no correct image.
 pub(super) enum Failure {
@@ -18,13 +19,6 @@ pub(super) enum Failure {
     Refused(String),
     /// A rule is broken.
     Wrong(&'static str, String),
-}
-
-/// An edited image.
-pub(super) struct Done {
-    pub(super) image: Vec<u8>,
-    /// True if the program header table had to move: tools that rewrite files break it.
-    pub(super) table_moved: bool,
 }
 
 /// Returns the edited image, or `None` if there was nothing to change.

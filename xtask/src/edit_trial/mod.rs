@@ -7,7 +7,9 @@
 
 mod check;
 mod debugger;
+mod done;
 mod files;
+mod kind;
 mod kinds;
 mod run;
 mod tally;

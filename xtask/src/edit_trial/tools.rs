@@ -12,10 +12,10 @@ use anyhow::{Context, Result};
 use becalm_core::elf;
 use bstr::{BString, ByteSlice};
 
-use super::check::Done;
 use super::debugger::{self, Stop};
+use super::done::Done;
 use super::files::File;
-use super::kinds::{Kind, missing};
+use super::kind::{Kind, missing};
 use crate::root;
 
 /// A broken rule and the evidence.

@@ -9,7 +9,7 @@ use becalm_lib::json::as_json;
 use serde::Serialize;
 
 use crate::bench::output::warnings;
-use crate::bench::run::Report;
+use crate::bench::report::Report;
 use crate::bench::variants::changed_variables;
 
 const SCHEMA: &str = "becalm/bench/1";

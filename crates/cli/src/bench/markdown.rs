@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::bench::output::{milliseconds, name, ratio_words, setting, warnings};
-use crate::bench::run::Report;
+use crate::bench::report::Report;
 
 /// The table, under a line that says how it was measured.
 pub(crate) fn report(report: &Report) -> String {

@@ -7,6 +7,7 @@ pub(crate) mod json;
 pub(crate) mod manual;
 pub(crate) mod markdown;
 pub(crate) mod output;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod text;
 pub(crate) mod variants;

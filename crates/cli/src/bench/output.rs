@@ -5,19 +5,7 @@ use becalm_host::bench::stats::Ratio;
 use becalm_host::bench::{Timed, Until};
 use becalm_lib::words::counted;
 
-use crate::bench::args::Form;
-use crate::bench::run::Report;
-use crate::bench::{csv, json, markdown};
-
-/// The measurement in one of the forms for other programs.
-#[must_use]
-pub(crate) fn exported(form: Form, report: &Report) -> String {
-    match form {
-        Form::Json => json::report(report),
-        Form::Csv => csv::report(report),
-        Form::Markdown => markdown::report(report),
-    }
-}
+use crate::bench::report::Report;
 
 /// How it was measured, in one line.
 pub(crate) fn setting(report: &Report) -> String {

@@ -16,38 +16,13 @@ use becalm_lib::words;
 use bstr::ByteSlice;
 
 use crate::bench::args::{BenchArgs, Export, Form};
-use crate::bench::{output, text, variants};
+use crate::bench::report::{Machine, Report};
+use crate::bench::{csv, json, markdown, text, variants};
 use crate::common_args;
 use crate::exit_code::ExitStatus;
 use crate::terminal::Stdout;
 use crate::terminal::progress::Progress;
 use crate::terminal::style::{Look, When};
-
-/// A finished measurement and all that is told of it.
-#[derive(Debug)]
-pub(crate) struct Report {
-    /// The commands that were measured, without the control.
-    pub variants: Vec<Variant>,
-    /// What they took, the control last.
-    pub measured: Measured,
-    /// How it was measured.
-    pub options: Options,
-    /// Where it was measured.
-    pub machine: Machine,
-}
-
-/// Where a measurement was made, as far as it bears on it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Machine {
-    /// System, release and machine of the kernel.
-    pub kernel: String,
-    /// Processors that may be used.
-    pub cpus: usize,
-    /// Processes that waited for one, on average over the last minute, when it began.
-    pub load: Option<f64>,
-    /// Seconds since 1970 when it began.
-    pub began: u64,
-}
 
 /// Measures and tells.
 ///
@@ -161,7 +136,7 @@ impl Places {
 
     fn tell(&mut self, report: &Report, color: When) -> Result<()> {
         let text = match self.stdout {
-            Some(form) => output::exported(form, report),
+            Some(form) => exported(form, report),
             None => text::text(Look::of_stdout(color), report),
         };
         let mut stdout = Stdout::new();
@@ -180,7 +155,7 @@ impl Place {
     }
 
     fn tell(&mut self, report: &Report) -> Result<()> {
-        let text = output::exported(self.form, report);
+        let text = exported(self.form, report);
         // A pipe or a device has no length.
         let is_file = self.file.metadata().is_ok_and(|about| about.is_file());
         let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
@@ -197,5 +172,15 @@ impl Drop for Place {
         if self.is_new {
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+/// The measurement in one of the forms for other programs.
+#[must_use]
+fn exported(form: Form, report: &Report) -> String {
+    match form {
+        Form::Json => json::report(report),
+        Form::Csv => csv::report(report),
+        Form::Markdown => markdown::report(report),
     }
 }

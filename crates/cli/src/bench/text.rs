@@ -6,7 +6,7 @@ use becalm_lib::escape::shortened;
 
 use crate::bench::distribution::{Axis, blocks};
 use crate::bench::output::{milliseconds, name, ratio_words, setting, warnings};
-use crate::bench::run::Report;
+use crate::bench::report::Report;
 use crate::terminal::style::Look;
 
 /// Columns of a distribution.

@@ -11,7 +11,7 @@ use becalm_core::loader::Libc;
 use becalm_lib::assume;
 use clap::{Args, ValueEnum, ValueHint};
 
-pub(crate) use becalm_lib::assume::{Readable, Secure, StorePrefixes};
+use becalm_lib::assume::{Readable, Secure, StorePrefixes};
 
 /// What is assumed of the machine.
 #[derive(Clone, Debug, Args)]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::compare::comparison::{Comparison, RowKind};
-use crate::compare::output::Footnotes;
+use crate::compare::footnotes::Footnotes;
 
 /// The table, what its numbers refer to, and the notes. Writing to a String cannot fail.
 pub(crate) fn table(comparison: &Comparison) -> String {

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use crate::compare::args::CompareArgs;
-use crate::compare::comparison::{Cell, Comparison};
+use crate::compare::comparison::Comparison;
 use crate::compare::{markdown, text};
 use crate::terminal::style::Look;
 
@@ -28,20 +28,4 @@ pub(crate) fn write(
         out.write_all(text::table(look, comparison).as_bytes())?;
     }
     Ok(())
-}
-
-/// The notes of cells, each once, numbered as they are met.
-#[derive(Default)]
-pub(crate) struct Footnotes<'a>(pub(crate) Vec<&'a str>);
-
-impl<'a> Footnotes<'a> {
-    /// The number of a cell's note.
-    pub(crate) fn of(&mut self, cell: &'a Cell) -> Option<usize> {
-        let note = cell.note.as_deref().filter(|note| !note.is_empty())?;
-        let at = self.0.iter().position(|known| *known == note).unwrap_or_else(|| {
-            self.0.push(note);
-            self.0.len() - 1
-        });
-        Some(at + 1)
-    }
 }

@@ -22,9 +22,10 @@ use crate::compare::apply::{self, Kind};
 use crate::compare::args::{CompareArgs, Compared};
 use crate::compare::column::{Column, Stock, in_words};
 use crate::compare::comparison::{self, Row};
-use crate::compare::figures::{self, Figures, Runs};
+use crate::compare::figures::{self, Runs};
+use crate::compare::outcome::Outcome;
 use crate::compare::program::Program;
-use crate::compare::trials::columns;
+use crate::compare::trials::{bench, columns};
 use crate::compare::{output, table};
 use crate::exit_code::ExitStatus;
 use crate::scratch::Scratch;
@@ -35,19 +36,6 @@ use crate::terminal::style::{Look, When};
 
 /// How long the starts are timed where nothing is said.
 const TIMED: Duration = Duration::from_secs(30);
-
-/// What came of one column.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    /// What it is about.
-    pub kind: Kind,
-    /// The carrier on its copy, or why it was not tried.
-    pub column: Result<Column, String>,
-    /// A watched start, or why there is none.
-    pub figures: Result<Figures, String>,
-    /// Whether undo gave the same bytes; `None` where that was not tried.
-    pub undone: Option<Result<(), String>>,
-}
 
 /// Compares and tells.
 ///
@@ -204,7 +192,7 @@ fn tried(
     stages: &Stages,
 ) -> Result<Vec<Row>> {
     let loader = args.loader.as_ref().map(|loader| loader.canonicalize()).transpose()?;
-    let bench = columns::Bench {
+    let bench = bench::Bench {
         becalm: &runs.becalm,
         place: &scratch.path().join("trials"),
         program,

@@ -10,8 +10,8 @@ use crate::compare::apply::Kind;
 use crate::compare::args::{CompareArgs, Compared};
 use crate::compare::column::{Column, Stock};
 use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
+use crate::compare::outcome::Outcome;
 use crate::compare::program::Program;
-use crate::compare::run::Outcome;
 
 /// The row whose `no` is worth an exit status.
 const SAME: &str = "same-objects";

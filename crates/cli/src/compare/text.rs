@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
-use crate::compare::output::Footnotes;
+use crate::compare::footnotes::Footnotes;
 use crate::terminal::style::Look;
 
 /// The tables, what their numbers refer to, and the notes. Writing to a String cannot fail.

@@ -15,7 +15,7 @@ use becalm_core::index::tls::StaticTls;
 use becalm_host::OsFs;
 use becalm_host::static_tls::needs_of_programs;
 use becalm_lib::index::file::Opened;
-use becalm_lib::index::variables::{LARGEST_STATIC_TLS, SESSION_STATIC_TLS};
+use becalm_lib::index::static_tls::{LARGEST_STATIC_TLS, SESSION_STATIC_TLS};
 use becalm_lib::path::bytes;
 use bstr::BString;
 

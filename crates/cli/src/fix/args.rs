@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use becalm_core::fs::Mapping;
 use becalm_lib::fix::options::Options;
+use becalm_lib::fix::options::{Compat, Resolve, Strategy};
 use clap::{Args, ValueHint};
 
 use crate::common_args::AssumeArgs;
 use crate::common_args::writing::WritingArgs;
-
-pub(crate) use becalm_lib::fix::options::{Compat, Resolve, Strategy};
 
 /// The flags of `becalm fix`.
 #[derive(Debug, Args)]

@@ -6,48 +6,25 @@
 use std::io::Write;
 
 use anyhow::{Result, bail};
-use becalm_core::strategy::{Finding, Plan, Severity};
+use becalm_core::strategy::{Finding, Severity};
 use becalm_lib::assume::Assumptions;
 use becalm_lib::fix::options::Strategy;
 use becalm_lib::fix::scope::Scope;
 use becalm_lib::fix::{judge, plan};
 use becalm_lib::path;
 use becalm_lib::targets;
-use becalm_lib::targets::Problem;
 use bstr::BString;
 use rustc_hash::FxHashSet;
 
 use crate::exit_code::ExitStatus;
 use crate::fix::args::FixArgs;
+use crate::fix::report::Report;
 use crate::fix::{text, write};
 use crate::jobs;
 use crate::terminal::progress::Bars;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout};
 use crate::writing::Done;
-
-pub(crate) use becalm_lib::fix::foresee::Start;
-
-/// All that is told of a run.
-#[derive(Debug)]
-pub(crate) struct Report {
-    /// Whether nothing was written because that was asked for.
-    pub dry_run: bool,
-    /// What was proposed, without what was refused.
-    pub plan: Plan,
-    /// Files of the plan that are outside the named paths (`--closure`).
-    pub outside: Vec<BString>,
-    /// What became of each file of the plan that has edits; empty for a dry run.
-    pub done: Vec<(BString, Done)>,
-    /// What became of each creation, likewise.
-    pub made: Vec<(BString, Done)>,
-    /// The programs among the targets.
-    pub starts: Vec<Start>,
-    /// Targets that could not be looked at.
-    pub problems: Vec<Problem>,
-    /// Whether a signal ended the work early.
-    pub interrupted: bool,
-}
 
 /// Plans, and writes unless told not to.
 ///

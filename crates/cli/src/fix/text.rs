@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use becalm_core::cost::SearchCost;
 use becalm_core::strategy::{Creation, FilePlan, Finding, PlannedAnswer, Severity};
 use becalm_lib::escape::shown;
-use becalm_lib::fix::foresee::Start;
+use becalm_lib::fix::judge::Start;
 use becalm_lib::fix::options::Strategy;
 use becalm_lib::json::{as_json, lossy};
 use becalm_lib::words::{counted, grouped};
@@ -13,10 +13,10 @@ use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::fix::args::FixArgs;
-use crate::fix::run::Report;
+use crate::fix::report::Report;
 use crate::terminal::note;
 use crate::terminal::style::Look;
-use crate::undo::text::{DoneJson, count, not_reached, tell_trouble};
+use crate::writing::text::{DoneJson, count, not_reached, tell_trouble};
 use crate::writing::{Done, Outcome};
 
 /// Findings of one kind that a screen names; the JSON has all.

@@ -17,10 +17,9 @@ use rustc_hash::FxHashSet;
 
 use crate::common_args::writing::HardlinksArg;
 use crate::fix::args::FixArgs;
-use crate::fix::run::Report;
-use crate::undo::run;
+use crate::fix::report::Report;
 use crate::writing::removing::Remover;
-use crate::writing::{Done, Editor, Outcome, Proposal, making};
+use crate::writing::{Done, Editor, Outcome, Proposal, making, take_back};
 
 /// Takes back what a run that was killed in the middle of writing in place left half done, so
 /// that these files can be read again.
@@ -35,7 +34,7 @@ pub(crate) fn mend(args: &FixArgs, targets: &[Target]) -> Result<()> {
         return Ok(());
     }
     // What cannot be taken back now is told when it is to be fixed.
-    let _ = Editor::new(&args.writing)?.change(&torn, |_, reader| run::take_back(reader));
+    let _ = Editor::new(&args.writing)?.change(&torn, |_, reader| take_back(reader));
     Ok(())
 }
 

@@ -8,33 +8,40 @@ use anyhow::{Context, Result};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::args;
 use crate::exit_code::ExitStatus;
 use crate::generate::args::GenerateArgs;
 use crate::terminal::manual::{self, Section};
+
+/// The command line that pages and completions are made of.
+pub(crate) struct CommandLine {
+    /// The definition of the commands and their arguments.
+    pub definition: fn() -> clap::Command,
+    /// The sections of the manual of a command.
+    pub manual_of: fn(&str) -> &'static [&'static Section],
+}
 
 /// Writes what is asked for.
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub(crate) fn run(args: &GenerateArgs) -> Result<ExitStatus> {
+pub(crate) fn run(args: &GenerateArgs, cli: &CommandLine) -> Result<ExitStatus> {
     match args {
-        GenerateArgs::Man { dir } => manual_pages(dir)?,
-        GenerateArgs::Completions { shell } => completions(*shell)?,
+        GenerateArgs::Man { dir } => manual_pages(dir, cli)?,
+        GenerateArgs::Completions { shell } => completions(*shell, cli)?,
     }
     Ok(ExitStatus::Fine)
 }
 
 /// `becalm.1` and one page a command.
-fn manual_pages(dir: &Path) -> Result<()> {
+fn manual_pages(dir: &Path, cli: &CommandLine) -> Result<()> {
     // `becalm help` has no page of its own.
-    let mut root = args::definition().disable_help_subcommand(true);
+    let mut root = (cli.definition)().disable_help_subcommand(true);
     root.build();
     for command in root.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         let name = format!("becalm-{}", command.get_name());
-        manual_page(dir, &name, command.clone(), args::manual_of(command.get_name()))?;
+        manual_page(dir, &name, command.clone(), (cli.manual_of)(command.get_name()))?;
     }
-    manual_page(dir, "becalm", root, args::manual_of("becalm"))
+    manual_page(dir, "becalm", root, (cli.manual_of)("becalm"))
 }
 
 fn manual_page(
@@ -67,10 +74,10 @@ fn manual_page(
     write().with_context(|| path.display().to_string())
 }
 
-fn completions(shell: Shell) -> Result<()> {
+fn completions(shell: Shell, cli: &CommandLine) -> Result<()> {
     // The generator panics where it cannot write; memory always can be written to.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut args::definition(), "becalm", &mut script);
+    clap_complete::generate(shell, &mut (cli.definition)(), "becalm", &mut script);
     let mut out = io::stdout().lock();
     out.write_all(&script)?;
     out.flush()?;

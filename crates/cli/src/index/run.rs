@@ -4,9 +4,7 @@
 //! the audit module, [`file`] writes it; [`crate::index::text`] tells it. What `becalm run`,
 //! `becalm env` and `becalm verify` need of an index is here as well.
 
-use std::ffi::OsStr;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -17,45 +15,29 @@ use becalm_host::index_store::{
 };
 use becalm_lib::index::file;
 use becalm_lib::index::file::Whole;
-use becalm_lib::index::module::{Modules, Sealed};
+use becalm_lib::index::module::Modules;
 use becalm_lib::index::{current, places, trust};
+use becalm_lib::path::dirs_of;
 use becalm_lib::path::path_bytes;
+use becalm_lib::path::path_of;
 use becalm_lib::targets::Problem;
 use becalm_lib::words::{words, words_of_host};
-use bstr::{BString, ByteSlice};
+use bstr::BString;
 
 use crate::exit_code::ExitStatus;
 use crate::index::args::IndexArgs;
+use crate::index::report::Report;
 use crate::index::text;
 use crate::jobs;
 use crate::terminal::progress::Count;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout};
 
-pub(crate) use becalm_lib::path::path_of;
-
-/// All that is told of a run.
-pub(crate) struct Report {
-    /// The file.
-    pub path: BString,
-    /// The index in it.
-    pub sealed: Sealed,
-    /// The stores.
-    pub stores: Vec<BString>,
-    /// Objects whose answers are those of the index that was brought up to date.
-    pub kept: usize,
-    /// Directories that were to be snapshotted and are not: they changed a moment ago, are not
-    /// there, or have hwcaps subdirectories.
-    pub unsnapshotted: Vec<BString>,
-    /// What could not be read.
-    pub problems: Vec<Problem>,
-}
-
-/// Indexes and writes.
+/// Indexes and writes. `before_work` is called when the arguments are known to be right.
 ///
 /// # Errors
 /// Where a store is not there, nothing could be indexed, or the index cannot be written.
-pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
+pub(crate) fn run(args: &IndexArgs, color: When, before_work: fn()) -> Result<ExitStatus> {
     let path = place(args)?;
     let modules = Modules::new(args.module.as_deref())?;
     let old = old(args, &path)?;
@@ -63,7 +45,7 @@ pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
         && old.is_current_version
         && args.stores.is_empty()
         && is_of(args, old)
-        && modules.has_sealed(old)
+        && modules.has_sealed(old.target, &old.table, &old.bytes)
         && current::is_current(&old.index)
     {
         return tell_current(args, &path, old, color);
@@ -80,7 +62,7 @@ pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
     let (stores, files) = (&stores, &files);
     let options =
         IndexOptions { stores, files, prefixes: &all, dirs: &dirs, ..IndexOptions::default() };
-    crate::run::making::make_wanted();
+    before_work();
     let report = make(&path, &modules, old.as_ref().map(|old| (old, &known[..])), options)?;
     tell(args, &report, color)?;
     let failed = !report.problems.is_empty();
@@ -180,13 +162,6 @@ fn add_pythons(stores: &mut Vec<PathBuf>) -> Vec<PathBuf> {
         stores.extend(new);
     }
     programs
-}
-
-/// The directories of `--dirs`: each argument a list as in `LD_LIBRARY_PATH`.
-pub(crate) fn dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
-    let elements = lists.iter().flat_map(|list| list.as_ref().as_bytes().split_str(":"));
-    // An empty element is the current directory, which nothing can be kept of.
-    elements.filter(|element| element.starts_with(b"/")).map(|e| path_of(e.as_bstr())).collect()
 }
 
 /// Indexes the stores, with what still holds of an old index, and writes the file. Of the old one

@@ -14,7 +14,7 @@ use becalm_lib::words::{counted, grouped};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
-use crate::index::run::Report;
+use crate::index::report::Report;
 use crate::terminal::style::Look;
 
 /// Programs named in the summary.

@@ -3,7 +3,10 @@
 pub(crate) mod args;
 pub(crate) mod html;
 pub(crate) mod manual;
+pub(crate) mod name;
 pub(crate) mod observe;
 pub(crate) mod record;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod snapshot;
+pub(crate) mod start;

@@ -13,7 +13,7 @@ use bstr::ByteSlice;
 use crate::bench::variants::arguments;
 use crate::report::args::ReportArgs;
 use crate::report::record;
-use crate::report::snapshot::Observed;
+use crate::report::start::Observed;
 
 /// Runs the program and tells what was seen, or why nothing was.
 pub(crate) fn run(program: &Path, args: &ReportArgs) -> Result<Observed, String> {

@@ -15,8 +15,8 @@ use becalm_lib::escape::shown;
 use bstr::{BStr, BString, ByteSlice};
 use serde::Deserialize;
 
-use crate::report::run::name;
-use crate::report::snapshot::{Answered, Child, Node, Observed, Snapshot, Try};
+use crate::report::name::name;
+use crate::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
 
 const SCHEMA: &str = "becalm/trace/1";
 

@@ -10,29 +10,16 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use becalm_lib::assume;
 use becalm_lib::assume::Assumptions;
-use becalm_lib::escape::shown;
-use becalm_lib::path::path_bytes;
-use bstr::ByteSlice;
 
 use crate::compare::comparison::{Comparison, SCHEMA};
 use crate::exit_code::ExitStatus;
 use crate::report::args::ReportArgs;
-use crate::report::html;
-use crate::report::snapshot::{self, Snapshot};
+use crate::report::name::name;
+use crate::report::report::Report;
+use crate::report::{html, snapshot};
 
 /// More than any table of ours has.
 const MAX_COMPARISON: u64 = 64 << 20;
-
-/// All that the page shows.
-#[derive(Debug)]
-pub(crate) struct Report {
-    /// The program as it is.
-    pub before: Snapshot,
-    /// The calmed one.
-    pub after: Option<Snapshot>,
-    /// The carriers side by side.
-    pub comparison: Option<Comparison>,
-}
 
 /// Makes the page.
 ///
@@ -63,9 +50,4 @@ fn comparison(path: &Path) -> Result<Comparison> {
         bail!("{}: not of schema {SCHEMA}", name(path));
     }
     Ok(comparison)
-}
-
-/// A path as it is told to the user.
-pub(crate) fn name(path: &Path) -> String {
-    shown(path_bytes(path).as_bstr())
 }

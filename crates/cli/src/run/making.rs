@@ -18,13 +18,13 @@ use becalm_host::{FactChoice, OsFs, loader_facts};
 use becalm_lib::assume::StorePrefixes;
 use becalm_lib::index::module::Modules;
 use becalm_lib::index::{current, file};
+use becalm_lib::path::dirs_of;
 use becalm_lib::path::path_bytes;
 use becalm_lib::path::path_of;
 use becalm_lib::words::{words_of_chain, words_of_host};
 use bstr::{BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
-use crate::index::run::dirs_of;
 use crate::jobs;
 use crate::run::kept::Place;
 use crate::run::program::Program;

@@ -18,11 +18,11 @@ use becalm_core::search::Stores;
 use becalm_lib::index::file;
 use becalm_lib::index::file::Opened;
 use becalm_lib::index::{places, platforms, variables};
+use becalm_lib::path::dirs_of;
 use becalm_lib::path::path_bytes;
 use becalm_lib::words::words;
 
 use crate::exit_code::ExitStatus;
-use crate::index::run::dirs_of;
 use crate::run::args::RunArgs;
 use crate::run::kept::{Kept, Place};
 use crate::run::making;

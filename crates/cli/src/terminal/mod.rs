@@ -13,7 +13,7 @@ use becalm_lib::index::file::Opened;
 use becalm_lib::path::path_bytes;
 use bstr::BStr;
 
-pub(crate) use becalm_lib::words::words;
+use becalm_lib::words::words;
 
 /// Standard output, written in large pieces.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use becalm_lib::words::{counted, grouped};
 
 use crate::check::text::{BAR, bar};
 use crate::terminal::style::Look;
-use crate::trace::text::milliseconds;
+use crate::trace::time::milliseconds;
 
 /// The classes with misses, the worst first, with the directory that misses most.
 #[must_use]

@@ -9,7 +9,7 @@ use becalm_lib::words::grouped;
 use rustc_hash::FxHashMap;
 
 use crate::terminal::style::Look;
-use crate::trace::text::milliseconds;
+use crate::trace::time::milliseconds;
 
 /// Rows that are shown.
 const ROWS: usize = 12;

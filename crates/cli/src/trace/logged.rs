@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::terminal::probes;
 use crate::terminal::style::Look;
 use crate::trace::args::TraceArgs;
-use crate::trace::from::Logged;
+use crate::trace::log_report::Logged;
 
 #[derive(Serialize)]
 struct ReportJson<'a> {

@@ -8,12 +8,13 @@ use becalm_core::observe::Dlopens;
 use becalm_host::trace::{Exit, Image, Share};
 use becalm_lib::escape::shown;
 use becalm_lib::trace::report::{Report, Seen};
-use becalm_lib::words::{counted, grouped};
+use becalm_lib::words::counted;
 use bstr::BString;
 
 use crate::beside;
 use crate::check::text::{WORST, heading, offenders};
 use crate::terminal::style::Look;
+use crate::trace::time::milliseconds;
 use crate::trace::{classes, histogram};
 
 /// Lines of a screen, the shell's prompt left out.
@@ -240,17 +241,6 @@ fn prediction(text: &mut String, look: Look, seen: &Seen) {
             let _ = writeln!(text, "  model    no prediction: {}", look.fitted(why, 26));
         }
         (None, Ok(_)) => text.push_str("  model    more lookups than are kept: not compared\n"),
-    }
-}
-
-/// Nanoseconds as milliseconds, with as many digits as say something.
-#[must_use]
-pub(crate) fn milliseconds(ns: u64) -> String {
-    match ns {
-        0 => "0".to_owned(),
-        1..1_000_000 => format!("{:.3}", ns as f64 / 1e6),
-        1_000_000..100_000_000 => format!("{:.1}", ns as f64 / 1e6),
-        _ => grouped(ns / 1_000_000),
     }
 }
 

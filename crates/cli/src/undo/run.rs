@@ -14,13 +14,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use becalm_core::elf;
 use becalm_core::strategy::farm;
-use becalm_host::write::{Existing, Reader, is_on_its_way};
+use becalm_host::write::{Existing, is_on_its_way};
 use becalm_host::{WalkOptions, find_objects};
 use becalm_lib::fix::audit;
 use becalm_lib::path::path_bytes;
 use becalm_lib::targets::Problem;
 use becalm_lib::words::{words, words_of_host};
-use becalm_rewrite::State;
 use bstr::{BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -30,28 +29,11 @@ use crate::jobs;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout};
 use crate::undo::args::UndoArgs;
+use crate::undo::report::Report;
 use crate::undo::text;
 use crate::writing::making::{is_our_cache, is_our_index, lies_in_farms};
 use crate::writing::removing::{Remover, folders_in, list_of};
-use crate::writing::{Done, Editor, Outcome, Proposal};
-
-/// All that is told of a run.
-#[derive(Debug, Default)]
-pub(crate) struct Report {
-    /// Whether nothing was written because that was asked for.
-    pub dry_run: bool,
-    /// What became of each file; of those below a folder, the edited ones alone.
-    pub files: Vec<(BString, Done)>,
-    /// What became of each directory of links and loader cache.
-    pub removed: Vec<(BString, Done)>,
-    /// Loader caches that stay, because they answer for other objects of their package than those
-    /// named, with the number of these.
-    pub kept: Vec<(BString, usize)>,
-    /// What could not be looked at.
-    pub problems: Vec<Problem>,
-    /// Whether a signal ended the work early.
-    pub interrupted: bool,
-}
+use crate::writing::{Done, Editor, Outcome, take_back};
 
 /// What is to be taken back.
 #[derive(Debug, Default)]
@@ -315,16 +297,6 @@ fn farms_of(dynamic: Option<elf::Dynamic>) -> Vec<PathBuf> {
     let run_path = run_path.unwrap_or_default();
     let dirs = run_path.split_str(":").map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
     dirs.filter(|dir| lies_in_farms(dir)).collect()
-}
-
-/// The patch that gives a file its old bytes; none where becalm has not changed it.
-pub(crate) fn take_back(reader: &Reader) -> Result<Proposal, String> {
-    let state = becalm_rewrite::state(reader).map_err(|error| error.to_string())?;
-    if state == State::Untouched {
-        return Ok((None, Vec::new()));
-    }
-    let patch = becalm_rewrite::undo(reader).map_err(|error| error.to_string())?;
-    Ok((Some(patch), Vec::new()))
 }
 
 fn tell(args: &UndoArgs, report: &Report, color: When) -> Result<()> {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use becalm_core::index::{Edge, Index, Object, Program, SearchDir, Target};
+use becalm_core::index::{Edge, Index, Object, Program, SearchDir};
 use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, OsFingerprints, index_files};
 use becalm_lib::index::current::roots;
@@ -14,78 +14,14 @@ use becalm_lib::path::path_bytes;
 use becalm_lib::path::path_of;
 use becalm_lib::targets::Problem;
 use becalm_lib::words::words_of_host;
-use bstr::{BStr, BString};
+use bstr::BStr;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::exit_code::ExitStatus;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout};
+use crate::verify::index_report::{Difference, Verified, What};
 use crate::verify::index_text;
-
-/// All that is told of an index.
-pub(crate) struct Verified {
-    /// The index.
-    pub path: BString,
-    /// Its machine.
-    pub target: Target,
-    /// Objects in it.
-    pub objects: usize,
-    /// Answers in it.
-    pub edges: usize,
-    /// True where packages came or went since: the module then looks at each answer before
-    /// it gives it.
-    pub stores_changed: bool,
-    /// What is otherwise now.
-    pub differences: Vec<Difference>,
-    /// What could not be read.
-    pub problems: Vec<Problem>,
-}
-
-/// One thing that is otherwise now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Difference {
-    /// The object, or what is watched.
-    pub path: BString,
-    /// What.
-    pub what: What,
-}
-
-/// In what way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    /// The object is not there, or no longer one that asks by a run path.
-    Gone,
-    /// It has another run path: the module does not answer for it.
-    OtherRunPath,
-    /// Another answer; `None` where the question is now the loader's.
-    Answer {
-        /// The needed string.
-        needed: BString,
-        /// As indexed.
-        was: BString,
-        /// Now.
-        now: Option<BString>,
-    },
-    /// The answer is the same, and rests on other conditions.
-    Conditions {
-        /// The needed string.
-        needed: BString,
-    },
-    /// The program needs another `glibc.rtld.optional_static_tls`.
-    StaticTls {
-        /// As indexed; 0: the default does.
-        was: u32,
-        /// Now.
-        now: u32,
-    },
-    /// The program's start loads other objects, or in another order.
-    LoadOrder,
-    /// A directory that a `DT_RPATH` names has other names that answer, or under other conditions.
-    Names,
-    /// A directory, file or absence that answers rest on is not as it was: the module leaves
-    /// those questions to the loader.
-    Changed,
-}
 
 /// Verifies one index and tells the result.
 ///

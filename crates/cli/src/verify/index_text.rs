@@ -10,7 +10,7 @@ use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::terminal::style::Look;
-use crate::verify::index::{Difference, Verified, What};
+use crate::verify::index_report::{Difference, Verified, What};
 
 #[derive(Serialize)]
 struct VerifyJson<'a> {

@@ -2,8 +2,10 @@
 
 pub(crate) mod args;
 pub(crate) mod index;
+pub(crate) mod index_report;
 pub(crate) mod index_text;
 pub(crate) mod load;
 pub(crate) mod manual;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod text;

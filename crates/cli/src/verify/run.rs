@@ -9,12 +9,11 @@ use anyhow::Result;
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::facts::Environment;
 use becalm_core::strategy::Settings;
-use becalm_core::strategy::verify::{self, Checked};
+use becalm_core::strategy::verify::{self};
 use becalm_lib::assume::Assumptions;
 use becalm_lib::follow::{Followed, follow_where};
 use becalm_lib::targets;
 use becalm_lib::targets::{Problem, Target};
-use bstr::BString;
 use rayon::prelude::*;
 
 use crate::exit_code::ExitStatus;
@@ -23,33 +22,11 @@ use crate::terminal::progress::Progress;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout};
 use crate::verify::args::VerifyArgs;
-use crate::verify::load::{self, Loads};
-use crate::verify::text;
+use crate::verify::report::{Judged, Report};
+use crate::verify::{load, text};
 
 /// Files judged with one look at the directories they share.
 const IN_A_SESSION: usize = 64;
-
-/// One object that has a carrier.
-#[derive(Debug)]
-pub(crate) struct Judged {
-    /// The object, as told to the user.
-    pub path: BString,
-    /// Its answers.
-    pub answers: Vec<Checked>,
-}
-
-/// All that is told of a run.
-#[derive(Debug, Default)]
-pub(crate) struct Report {
-    /// Objects that were looked at.
-    pub looked_at: usize,
-    /// Those with a carrier, in order of path.
-    pub objects: Vec<Judged>,
-    /// What the real loader did, with `--load`.
-    pub loads: Vec<(BString, Loads)>,
-    /// What could not be looked at.
-    pub problems: Vec<Problem>,
-}
 
 /// Verifies what the flags ask for.
 ///

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::terminal::style::Look;
 use crate::verify::load::Loads;
-use crate::verify::run::Report;
+use crate::verify::report::Report;
 
 #[derive(Serialize)]
 struct VerifyJson<'a> {

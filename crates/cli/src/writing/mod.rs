@@ -3,6 +3,7 @@
 
 pub(crate) mod making;
 pub(crate) mod removing;
+pub(crate) mod text;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -255,6 +256,16 @@ impl Done {
     pub(crate) fn refused(why: String) -> Self {
         Self { outcome: Outcome::Refused(why), warnings: Vec::new() }
     }
+}
+
+/// The patch that gives a file its old bytes; none where becalm has not changed it.
+pub(crate) fn take_back(reader: &Reader) -> Result<Proposal, String> {
+    let state = becalm_rewrite::state(reader).map_err(|error| error.to_string())?;
+    if state == becalm_rewrite::State::Untouched {
+        return Ok((None, Vec::new()));
+    }
+    let patch = becalm_rewrite::undo(reader).map_err(|error| error.to_string())?;
+    Ok((Some(patch), Vec::new()))
 }
 
 /// True if the disk has no room, or the user no more of it.

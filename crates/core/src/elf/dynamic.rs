@@ -7,7 +7,7 @@ use object::elf::{self, DynamicTag, PT_LOAD};
 use object::read::ReadRef;
 use object::read::elf::{Dyn, FileHeader};
 
-use super::parse::Segment;
+use super::segment::Segment;
 use super::source::Source;
 use super::{Class, Dependency, DependencyKind, Dynamic, ElfError};
 

@@ -9,7 +9,8 @@ use object::read::ReadRef;
 use object::read::elf::{Dyn, FileHeader};
 
 use super::dynamic::Memory;
-use super::parse::{Segment, dynamic_segment, endianness, ident, segments};
+use super::parse::{dynamic_segment, endianness, ident, segments};
+use super::segment::Segment;
 use super::source::Source;
 use super::{Class, ElfError, Endian, Ident};
 

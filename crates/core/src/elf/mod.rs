@@ -9,6 +9,7 @@ mod image;
 mod machine;
 mod notes;
 mod parse;
+mod segment;
 mod source;
 
 pub mod dlopen_note;

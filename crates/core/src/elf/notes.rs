@@ -7,7 +7,7 @@
 use bstr::BString;
 use object::read::ReadRef;
 
-use super::parse::Segment;
+use super::segment::Segment;
 use super::source::Source;
 use super::{ElfError, Endian, ObjectView};
 

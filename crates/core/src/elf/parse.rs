@@ -1,10 +1,11 @@
 //! Parses the ELF header and the program headers. [`super::dynamic`] and [`super::notes`] parse the
 //! segments.
 
+use super::segment::Segment;
 use bstr::{BString, ByteSlice};
 use object::Endianness;
+use object::elf::PT_TLS;
 use object::elf::{FileHeader32, FileHeader64, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE};
-use object::elf::{PT_TLS, ProgramType};
 use object::pod;
 use object::read::ReadRef;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -15,17 +16,6 @@ use super::{Class, ET_DYN, ET_EXEC, ElfError, Endian, Ident, Notes, ObjectView, 
 
 /// `PATH_MAX`: the kernel's limit on the size of `PT_INTERP`, NUL included.
 const INTERPRETER_MAX: u64 = 4096;
-
-/// One program header, widened to 64 bits.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
-    pub(super) kind: ProgramType,
-    pub(super) offset: u64,
-    pub(super) vaddr: u64,
-    pub(super) filesz: u64,
-    pub(super) memsz: u64,
-    pub(super) align: u64,
-}
 
 /// Parses an object as a loader does, without its sections.
 ///

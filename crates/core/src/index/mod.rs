@@ -15,6 +15,7 @@ mod layout;
 mod origins;
 mod ranged;
 mod table;
+mod table_error;
 #[cfg(test)]
 mod tests;
 pub mod tls;
@@ -25,10 +26,11 @@ use thiserror::Error;
 use crate::elf::{Class, Endian, Ident};
 use crate::facts::GlibcVersion;
 
+pub use self::table_error::TableError;
 pub use embed::{EmbedError, embed, extent, module_is_whole, split};
 pub use encode::encode;
 pub use ranged::{Ranged, RangedError, ReadAt, Start};
-pub use table::{Table, TableError};
+pub use table::Table;
 
 /// All that a table says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! Stricter than the module's reader: there a damaged record is one that gives no answer,
 //! here it is an error, for who verifies an index wants to know.
 
+use super::table_error::TableError;
 use bstr::{BStr, BString, ByteSlice};
-use thiserror::Error;
 
 use super::header::{Header, Section};
 use super::layout::{self, Reader, kind};
@@ -14,23 +14,6 @@ use super::{
     Time, hash,
 };
 use crate::facts::GlibcVersion;
-
-/// Why bytes are no table.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum TableError {
-    /// They do not start as a table does.
-    #[error("not an index")]
-    NotATable,
-    /// Of a format version that is not known here.
-    #[error("an index of format version {0}; known are 1 and {v}", v = layout::VERSION)]
-    OtherVersion(u32),
-    /// Shorter or longer than the header says.
-    #[error("the index is cut short or has bytes too many")]
-    WrongLength,
-    /// A checksum does not fit, or a place leaves the table.
-    #[error("the index is damaged: {0}")]
-    Damaged(&'static str),
-}
 
 /// A table whose header and checksum hold.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@
 //! A library's `$ORIGIN` comes from the path by which it was found, not from the target of a link. A
 //! library that uses `$ORIGIN` is therefore never linked.
 
+pub use super::farm_place::{FARMS, list_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 use bstr::{BStr, BString, ByteSlice};
@@ -22,22 +23,6 @@ use crate::edit::{Edit, RunPathKind};
 use crate::elf::ObjectView;
 use crate::fs::FileSystem;
 use crate::loader::load::{Reason, Role};
-
-/// The directory of all farms, below a package's root.
-pub const FARMS: &str = "lib/becalm-farm";
-
-/// The directory in [`FARMS`] with the lists of changed objects ([`list_of`]).
-const LISTS: &str = ".changed";
-
-/// Returns the directory that lists the objects whose run path names `farm`, one link for each,
-/// without the program itself. [`graph`] plans it, so that reverting the program finds its libraries.
-/// Returns `None` if `farm` is not the path of a farm.
-#[must_use]
-pub fn list_of(farm: &BStr) -> Option<BString> {
-    let at = farm.rfind(FARMS)? + FARMS.len();
-    let below = farm[at..].strip_prefix(b"/")?;
-    Some([&farm[..at], LISTS.as_bytes(), below].join(&b'/').into())
-}
 
 /// Plans the farm of one object, for its own needed strings.
 #[must_use]

@@ -15,6 +15,7 @@
 
 pub mod absolute;
 pub mod farm;
+mod farm_place;
 pub mod ldcache;
 pub mod note;
 mod own;

@@ -313,7 +313,8 @@ impl Plan {
         let kept: FxHashSet<&BStr> = edits.flat_map(Edit::listed).collect();
         listed.retain(|place| !kept.contains(place.as_bstr()));
         // The list of changed objects goes with the farm of a whole closure.
-        let lists = owned(listed.iter().filter_map(|farm| super::farm::list_of(farm.as_ref())));
+        let lists =
+            owned(listed.iter().filter_map(|farm| super::farm_place::list_of(farm.as_ref())));
         listed.extend(lists);
         self.creations.retain(|creation| {
             let path = creation.path();

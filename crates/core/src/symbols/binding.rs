@@ -1,5 +1,7 @@
 //! What [`super::bind`] returns.
 
+use super::symbol_type::Group;
+pub use super::symbol_type::{Relative, RelocationKind, SymbolClass, SymbolType};
 use std::sync::Arc;
 
 use super::object::ObjectSymbols;
@@ -75,24 +77,6 @@ impl ObjectBindings {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Group {
-    Symbolic,
-    Tls,
-    Copy,
-    Irelative,
-}
-
-/// A relative relocation: the slot gets load address plus addend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Relative {
-    /// Address of the slot, before the load address is added.
-    pub offset: u64,
-    /// Address that the slot points to, before the load address is added. Of `REL` and `RELR`
-    /// relocations this is what the slot holds in the file.
-    pub addend: u64,
-}
-
 /// One relocation and the definition it binds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
@@ -140,122 +124,6 @@ impl Definer {
         match self {
             Definer::Object(object) | Definer::Absolute(object) => Some(object as usize),
             Definer::Undefined | Definer::Missing => None,
-        }
-    }
-}
-
-/// What a relocation stores, across machines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RelocationKind {
-    /// The address of a datum or function (`GLOB_DAT`).
-    GlobDat,
-    /// The address of a function to call (`JUMP_SLOT`).
-    JumpSlot,
-    /// Address plus addend, in this many bytes.
-    Absolute(u8),
-    /// Address plus addend minus the address of the slot, in this many bytes.
-    PcRelative(u8),
-    /// `st_size` of the definition plus addend, in this many bytes.
-    Size(u8),
-    /// The definition's bytes, copied into the program.
-    Copy,
-    /// What the resolver at load address plus addend returns.
-    Irelative,
-    /// The TLS module number of the definer.
-    TlsModule,
-    /// The offset in the definer's TLS block.
-    TlsBlockOffset,
-    /// The offset from the thread pointer, which makes the definer's TLS static.
-    TlsOffset,
-    /// The offset from the thread pointer, negated (`R_386_TLS_TPOFF32`).
-    TlsOffsetNegated,
-    /// A TLS descriptor: two words, a function and its argument.
-    TlsDescriptor,
-    /// A type that is not known here, by its number. A loader that does not know it either ends
-    /// the start.
-    Other(u32),
-}
-
-impl RelocationKind {
-    fn group(self) -> Group {
-        match self {
-            Self::Copy => Group::Copy,
-            Self::Irelative => Group::Irelative,
-            Self::TlsModule
-            | Self::TlsBlockOffset
-            | Self::TlsOffset
-            | Self::TlsOffsetNegated
-            | Self::TlsDescriptor => Group::Tls,
-            Self::GlobDat
-            | Self::JumpSlot
-            | Self::Absolute(_)
-            | Self::PcRelative(_)
-            | Self::Size(_)
-            | Self::Other(_) => Group::Symbolic,
-        }
-    }
-
-    /// The name used in output: `glob_dat`, `jump_slot`, `absolute`, …
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::GlobDat => "glob_dat",
-            Self::JumpSlot => "jump_slot",
-            Self::Absolute(_) => "absolute",
-            Self::PcRelative(_) => "pc_relative",
-            Self::Size(_) => "size",
-            Self::Copy => "copy",
-            Self::Irelative => "irelative",
-            Self::TlsModule => "tls_module",
-            Self::TlsBlockOffset => "tls_block_offset",
-            Self::TlsOffset => "tls_offset",
-            Self::TlsOffsetNegated => "tls_offset_negated",
-            Self::TlsDescriptor => "tls_descriptor",
-            Self::Other(_) => "other",
-        }
-    }
-}
-
-/// Which symbols a relocation may bind to (glibc `elf_machine_type_class`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SymbolClass {
-    /// Any.
-    Any,
-    /// No undefined symbol with a value, which is a PLT entry of a program
-    /// (`ELF_RTYPE_CLASS_PLT`).
-    Plt,
-    /// None of the program itself (`ELF_RTYPE_CLASS_COPY`).
-    Copy,
-}
-
-/// `STT_*`, as far as a loader distinguishes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SymbolType {
-    /// `STT_NOTYPE`.
-    NoType,
-    /// `STT_OBJECT` or `STT_COMMON`.
-    Object,
-    /// `STT_FUNC`.
-    Function,
-    /// `STT_TLS`.
-    Tls,
-    /// `STT_GNU_IFUNC`.
-    Ifunc,
-    /// Another type, which no lookup finds.
-    Other,
-}
-
-impl SymbolType {
-    /// The name used in output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NoType => "none",
-            Self::Object => "object",
-            Self::Function => "function",
-            Self::Tls => "tls",
-            Self::Ifunc => "ifunc",
-            Self::Other => "other",
         }
     }
 }

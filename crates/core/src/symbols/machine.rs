@@ -4,7 +4,7 @@
 
 use object::elf::{self, Machine, RelocationType};
 
-use super::binding::{RelocationKind, SymbolClass};
+use super::symbol_type::{RelocationKind, SymbolClass};
 use crate::elf::{Class, Endian, Ident};
 
 /// What a relocation type is.

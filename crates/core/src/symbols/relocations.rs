@@ -3,9 +3,9 @@
 use object::elf::DT_RELA;
 use object::read::ReadRef;
 
-use super::binding::{Relative, RelocationKind};
 use super::dynamic::{Table, Tags};
 use super::machine::{KnownMachine, TypeOf};
+use super::symbol_type::{Relative, RelocationKind};
 use crate::elf::{Class, ElfError, Image};
 
 /// Relocations read of one object at most: chromium has less than a million, and a bitmap of

@@ -17,6 +17,7 @@
 //!
 //! `root` makes the system calls, on the real root or inside another one.
 
+pub(crate) mod fact_cache;
 mod fingerprint;
 mod interpreter;
 mod listing;
@@ -41,7 +42,7 @@ use listing::KnownDir;
 use root::Root;
 use shards::Shards;
 
-pub(crate) use interpreter::{Interpreter, OpenInterpreter};
+pub(crate) use interpreter::OpenInterpreter;
 pub(crate) use root::proc_path;
 pub use session::Session;
 pub use symbols::OsSymbols;
@@ -53,7 +54,7 @@ pub struct OsFs {
     root: Root,
     dirs: Shards<FileId, Arc<KnownDir>>,
     files: Shards<FileId, KnownFile>,
-    pub(crate) facts: crate::ask::FactCache,
+    pub(crate) facts: fact_cache::FactCache,
     kept_symbols: symbols::KeptSymbols,
 }
 
@@ -93,7 +94,7 @@ impl OsFs {
             root,
             dirs: Shards::default(),
             files: Shards::default(),
-            facts: crate::ask::FactCache::default(),
+            facts: fact_cache::FactCache::default(),
             kept_symbols: symbols::KeptSymbols::default(),
         }
     }

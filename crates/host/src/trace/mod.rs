@@ -32,6 +32,7 @@ mod count;
 mod entry;
 mod error;
 mod exec;
+mod exit;
 mod filter;
 mod report;
 mod rest;

@@ -1,5 +1,6 @@
 //! Result of a traced run: its images, their shares, its end and its notes.
 
+pub use super::exit::Exit;
 use becalm_core::observe::tally::{ClassTally, Missed};
 use becalm_core::observe::{Class, Lookup, SyscallRow};
 use bstr::BString;
@@ -22,30 +23,6 @@ pub struct Traced {
     /// The supervisor from [`super::Options::supervisor`], to be released after the report was
     /// printed.
     pub supervisor: Option<super::Supervisor>,
-}
-
-/// The end of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// Exited with this code.
-    Code(u8),
-    /// Killed by this signal.
-    Signal(i32),
-    /// Still running and no longer traced: [`super::Options::until_entry`].
-    Running,
-}
-
-impl Exit {
-    /// Returns the exit code that a shell would report: 128+n for a signal, `None` for a running
-    /// program.
-    #[must_use]
-    pub fn code(self) -> Option<u8> {
-        match self {
-            Exit::Code(code) => Some(code),
-            Exit::Signal(signal) => Some(128u8.saturating_add(u8::try_from(signal).unwrap_or(127))),
-            Exit::Running => None,
-        }
-    }
 }
 
 /// One program in one process, from an `execve` or a fork to the next `execve` or the end.

@@ -1,27 +1,14 @@
 //! What a plan would do to each program's start, nothing being written.
 
 use anyhow::Result;
-use becalm_core::cost::SearchCost;
-use bstr::BString;
 
 use crate::assume::Assumptions;
-use crate::fix::judge;
+use crate::fix::judge::{self, Start};
 use crate::fix::options::Options;
 use crate::fix::plan::Planner;
 use crate::fix::scope::Scope;
 use crate::progress::Silent;
 use crate::targets::{Problem, Target};
-
-/// One program's start, before and after.
-#[derive(Clone, Debug)]
-pub struct Start {
-    /// The program, as told to the user.
-    pub path: BString,
-    /// What the search costs as it is.
-    pub before: SearchCost,
-    /// What it would cost; `None` where its plan was refused.
-    pub after: Option<SearchCost>,
-}
 
 /// What a dry run on these files would find: the programs among them, before and after, and the
 /// files that could not be looked at.

@@ -12,11 +12,21 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use crate::fix::audit::Answered;
-use crate::fix::foresee::Start;
 use crate::fix::loader::loader;
 use crate::fix::options::Strategy;
 use crate::fix::plan::{Planned, Planner, Program};
 use crate::follow::{Followed, follow_where};
+
+/// One program's start, before and after.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The program, as told to the user.
+    pub path: BString,
+    /// What the search costs as it is.
+    pub before: SearchCost,
+    /// What it would cost; `None` where its plan was refused.
+    pub after: Option<SearchCost>,
+}
 
 /// How often a plan is cut back before it is given up: taking an object's edits out may bring
 /// to light that another's hung on them.

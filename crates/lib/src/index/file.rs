@@ -3,46 +3,17 @@
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::index::{Index, Ranged, Table, Target, extent, module_is_whole, split};
 use becalm_host::write::{WriteOptions, Writer};
 
 use crate::index::module::Sealed;
+use crate::index::platforms;
 use crate::index::trust::{self, TrustedFile};
-use crate::index::{platforms, variables};
 use crate::words::words;
 
-/// An index that programs are to be started with.
-#[derive(Debug)]
-pub struct Opened {
-    /// Its absolute path.
-    pub path: PathBuf,
-    /// Its header, and what is read of the rest.
-    pub index: Ranged<TrustedFile>,
-    /// When it was written, or last compared with the files.
-    pub modified: Option<SystemTime>,
-}
-
-impl Opened {
-    /// What `glibc.rtld.optional_static_tls` is in a session with this index: what its programs
-    /// need, but for those that need more than [`variables::LARGEST_STATIC_TLS`].
-    ///
-    /// # Errors
-    /// If the file is damaged.
-    pub fn session_static_tls(&self) -> Result<u64> {
-        let shown = || self.path.display().to_string();
-        let largest = u64::from(self.index.static_tls().with_context(shown)?);
-        if largest <= variables::LARGEST_STATIC_TLS {
-            return Ok(largest.max(variables::SESSION_STATIC_TLS));
-        }
-        let needs = self.index.static_tls_of_all().with_context(shown)?;
-        let needs = needs.into_iter().map(|(_, need)| u64::from(need));
-        let covered = needs.filter(|&need| need <= variables::LARGEST_STATIC_TLS).max();
-        Ok(covered.unwrap_or(0).max(variables::SESSION_STATIC_TLS))
-    }
-}
+pub use crate::index::opened::Opened;
 
 /// Opens an index that programs are to be started with. Of its contents the header and what is
 /// asked for are checked, not the whole.

@@ -3,9 +3,12 @@
 pub mod current;
 pub mod declining;
 pub mod file;
+pub mod indexes;
 pub mod module;
+pub mod opened;
 pub mod places;
 pub mod platforms;
+pub mod static_tls;
 pub mod trust;
 pub mod variables;
 

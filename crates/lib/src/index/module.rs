@@ -10,7 +10,6 @@ use becalm_core::index::{Target, embed, encode};
 use becalm_host::index_store::{Indexed, MachineIndex};
 
 use crate::index::built_in::MODULES;
-use crate::index::file::Whole;
 
 /// Where modules come from.
 pub struct Modules {
@@ -54,9 +53,9 @@ impl Modules {
 
     /// True where sealing the table of a file again would give the same file: the module in it
     /// is the one there is now.
-    pub fn has_sealed(&self, whole: &Whole) -> bool {
-        let module = self.of(whole.target);
-        module.is_some_and(|module| embed(&module, &whole.table).as_ref() == Ok(&whole.bytes))
+    pub fn has_sealed(&self, target: Target, table: &[u8], file: &[u8]) -> bool {
+        let module = self.of(target);
+        module.is_some_and(|module| embed(&module, table).is_ok_and(|sealed| sealed == file))
     }
 
     /// The index of the machine with most objects of those that there is a module for.

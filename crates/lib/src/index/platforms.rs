@@ -16,7 +16,7 @@ use becalm_core::index::Target;
 use becalm_host::write::Writer;
 
 use crate::index::declining::{self, Sibling};
-use crate::index::file::Opened;
+use crate::index::opened::Opened;
 use crate::index::trust;
 
 /// The values of `$PLATFORM` on a machine, and on its 32-bit sibling.

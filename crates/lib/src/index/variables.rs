@@ -15,13 +15,6 @@ pub const AUDIT: &str = "LD_AUDIT";
 pub const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The tunable that says how much of the static TLS surplus libraries may take.
 pub const STATIC_TLS: &str = "glibc.rtld.optional_static_tls";
-/// The tunable's value in every session: the most with which a thread with the smallest stack
-/// (`PTHREAD_STACK_MIN`, 16 KiB) still starts, for glibc takes the surplus from each thread's
-/// stack (2.36 `nptl/allocatestack.c`). glibc's own default is 512.
-pub const SESSION_STATIC_TLS: u64 = 8192;
-/// The most that a session gets for programs of its index. With more than this, threads with a
-/// stack of 64 KiB, which are common, would not start in any program.
-pub const LARGEST_STATIC_TLS: u64 = 49_152;
 
 /// The list with a module at its end, so that the user's own modules are asked with what the
 /// loader asks; as it is where the module is in it.

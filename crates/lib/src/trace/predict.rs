@@ -19,8 +19,8 @@ use bstr::BString;
 
 use crate::assume::{Assumptions, Readable, Secure, is_off};
 use crate::check::{Program, Verdict, check};
+use crate::index::indexes::Indexes;
 use crate::index::variables::TUNABLES;
-use crate::loaded_index::Indexes;
 use crate::path::path_bytes;
 use crate::targets::Target;
 use crate::trace::options::Options;

@@ -8,25 +8,13 @@ use crate::compare::apply::{Kind, alone};
 use crate::compare::args::Compared;
 use crate::compare::column::in_words;
 use crate::compare::comparison::{Cell, Row, RowKind, Verdict};
-use crate::compare::program::Program;
 use crate::compare::table::{answer, row};
+use crate::compare::trials::bench::Bench;
 use crate::compare::trials::experiments::TRIALS;
 use crate::compare::trials::lab::Lab;
 use crate::compare::trials::put::Put;
 use crate::compare::trials::static_build::StaticBuild;
 use crate::compare::trials::{Applied, Seen, foreign, judged, see_all};
-
-/// What trials are made with.
-pub(crate) struct Bench<'a> {
-    /// becalm itself.
-    pub becalm: &'a Path,
-    /// A directory for labs.
-    pub place: &'a Path,
-    /// The program of the table: its loader's variants, its store.
-    pub program: &'a Program,
-    /// A loader that reads notes and caches.
-    pub loader: Option<&'a Path>,
-}
 
 /// The rows of the properties; `step` is told after each column.
 pub(crate) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(Kind)) -> Vec<Row> {

@@ -11,7 +11,7 @@ use crate::compare::apply::{self, Kind, Site};
 use crate::compare::args::Compared;
 use crate::compare::comparison::{Cell, Verdict};
 use crate::compare::table::answer;
-use crate::compare::trials::columns::Bench;
+use crate::compare::trials::bench::Bench;
 use crate::loader::fixture::{Object, object};
 
 /// `EM_S390`, of the other byte order than most.

@@ -3,6 +3,7 @@
 //! under a carrier ([`Applied`]) is judged beside them. [`experiments`] has the trials, [`put`]
 //! the carriers and [`static_build`] what needs none, [`columns`] all of them for a table.
 
+pub(crate) mod bench;
 pub(crate) mod columns;
 pub(crate) mod experiments;
 pub(crate) mod foreign;

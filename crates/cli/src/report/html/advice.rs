@@ -5,8 +5,8 @@ use becalm_lib::escape::shown;
 use becalm_lib::words::grouped;
 
 use crate::check::text::share;
-use crate::report::html::view::{percent, quoted};
-use crate::report::snapshot::Snapshot;
+use crate::report::html::format::{percent, quoted};
+use crate::report::start::Snapshot;
 
 /// The strategies for one program, those that leave least first.
 #[derive(Debug)]

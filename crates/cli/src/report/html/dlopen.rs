@@ -7,8 +7,8 @@ use becalm_lib::escape::shown;
 use bstr::{BString, ByteSlice};
 
 use crate::report::html::grid::{Axes, Grid};
-use crate::report::html::view::{Picture, Worst, worst};
-use crate::report::snapshot::{Snapshot, Try};
+use crate::report::html::picture::{Picture, Worst, worst};
+use crate::report::start::{Snapshot, Try};
 
 /// What one program opened.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use bstr::{BStr, ByteSlice};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::report::snapshot::Try;
+use crate::report::start::Try;
 
 /// Rows and columns that are drawn; what is beyond is counted.
 const MOST: usize = 600;

@@ -7,7 +7,9 @@
 
 pub(crate) mod advice;
 pub(crate) mod dlopen;
+pub(crate) mod format;
 pub(crate) mod grid;
+pub(crate) mod picture;
 pub(crate) mod tree;
 pub(crate) mod view;
 
@@ -15,7 +17,7 @@ use anyhow::{Context, Result};
 use askama::Template;
 
 use crate::report::html::view::Page;
-use crate::report::run::Report;
+use crate::report::report::Report;
 
 /// The page.
 ///

@@ -7,7 +7,7 @@ use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict
 use crate::report::html::grid::{Axes, Grid, KINDS};
 use crate::report::html::tree::{Step, steps};
 use crate::report::html::*;
-use crate::report::snapshot::{Answered, Node, Observed, Snapshot, Try};
+use crate::report::start::{Answered, Node, Observed, Snapshot, Try};
 use becalm_lib::advice::{Advice, Choice, Scope};
 
 /// A name that would be an element, an attribute's end, a script's end.
@@ -98,7 +98,7 @@ fn what_is_too_large_for_a_picture_is_counted() {
 
 #[test]
 fn an_object_is_expanded_once_though_needs_run_in_a_circle() {
-    let child = |answer| crate::report::snapshot::Child { needed: "x".into(), answer, misses: 0 };
+    let child = |answer| crate::report::start::Child { needed: "x".into(), answer, misses: 0 };
     let loaded = |at| child(Answered::Loaded(at, SearchSource::Runpath));
     let nodes = [
         Node { path: "/p".into(), children: vec![loaded(1)] },
@@ -116,7 +116,7 @@ fn an_object_is_expanded_once_though_needs_run_in_a_circle() {
 fn a_long_chain_of_objects_is_nested_no_deeper_than_browsers_bear() {
     let chain = |at: usize| {
         let answer = Answered::Loaded(at + 1, SearchSource::Runpath);
-        let child = crate::report::snapshot::Child { needed: "x".into(), answer, misses: 0 };
+        let child = crate::report::start::Child { needed: "x".into(), answer, misses: 0 };
         Node { path: "/x".into(), children: vec![child] }
     };
     let mut nodes: Vec<Node> = (0..5000).map(chain).collect();
@@ -142,7 +142,7 @@ fn hostile() -> Report {
         notes: vec![HOSTILE.to_owned()],
         ..Observed::default()
     };
-    let child = crate::report::snapshot::Child {
+    let child = crate::report::start::Child {
         needed: HOSTILE.into(),
         answer: Answered::Loaded(1, SearchSource::Runpath),
         misses: 1,

@@ -8,13 +8,12 @@ use crate::bench::output::milliseconds;
 use crate::compare::comparison::{Cell, Comparison, RowKind, Verdict};
 use crate::report::html::advice::{AdviceView, verdict};
 use crate::report::html::dlopen::{self, Opened};
-use crate::report::html::grid::{Axes, Grid, KINDS};
+use crate::report::html::format::{percent, quoted};
+use crate::report::html::grid::{Axes, Grid};
+use crate::report::html::picture::{Picture, Worst, worst};
 use crate::report::html::tree::{Step, steps};
-use crate::report::run::Report;
-use crate::report::snapshot::{Observed, Snapshot};
-
-/// Rows of the lists of what costs most.
-const WORST: usize = 12;
+use crate::report::report::Report;
+use crate::report::start::{Observed, Snapshot};
 
 /// The page.
 #[derive(Debug, Template)]
@@ -58,38 +57,6 @@ struct SnapshotView {
     directories: Vec<Worst>,
     needed: Vec<Worst>,
     tree: Vec<Step>,
-}
-
-/// The storm of one program.
-#[derive(Debug)]
-pub(crate) struct Picture {
-    width: usize,
-    height: usize,
-    /// The widest the picture gets, in pixels.
-    widest: usize,
-    label: String,
-    layers: Vec<(&'static str, String)>,
-    data: String,
-    left_out: Option<String>,
-    rows: Vec<NeededRow>,
-}
-
-/// A line of the table that says what the picture shows.
-#[derive(Debug)]
-struct NeededRow {
-    needed: String,
-    by: String,
-    misses: String,
-    answer: String,
-}
-
-/// A directory or needed string and its misses.
-#[derive(Debug)]
-pub(crate) struct Worst {
-    name: String,
-    misses: String,
-    /// Of the worst, in per cent.
-    share: String,
 }
 
 /// The timeline of one program.
@@ -168,15 +135,6 @@ impl Page {
     }
 }
 
-/// A path as a shell takes it for one word; what is made fit to be shown is no longer
-/// that path, and has to be typed in.
-pub(crate) fn quoted(path: &str) -> String {
-    match shlex::try_quote(path) {
-        Ok(path) if !path.contains('\\') => path.into_owned(),
-        _ => "PROGRAM".to_owned(),
-    }
-}
-
 /// What is before, and what is after.
 fn sides(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, &Snapshot)> {
     let heading = if report.after.is_some() { "Before" } else { "As it is" };
@@ -240,66 +198,6 @@ impl SnapshotView {
             tree: steps(&side.nodes),
         }
     }
-}
-
-impl Picture {
-    pub(crate) fn of(grid: &Grid, axes: &Axes<'_>) -> Self {
-        let (width, height) = grid.extent();
-        let rows = grid.rows.iter().flatten().count();
-        let columns = grid.columns.iter().filter(|column| column.misses + column.hits > 0).count();
-        let layers = KINDS.iter().enumerate().map(|(kind, style)| (*style, grid.path(kind)));
-        Self {
-            width,
-            height,
-            label: format!(
-                "{} needed strings against {} places to search: {} misses",
-                grouped(rows as u64),
-                grouped(columns as u64),
-                grouped(grid.misses()),
-            ),
-            layers: layers.filter(|(_, path)| !path.is_empty()).collect(),
-            data: grid.json(axes),
-            widest: grid.size().1 * cell_px(grid.size().1),
-            left_out: (grid.left_out > 0).then(|| grouped(grid.left_out)),
-            rows: grid
-                .rows
-                .iter()
-                .flatten()
-                .map(|row| NeededRow {
-                    needed: row.needed.clone(),
-                    by: row.by.clone(),
-                    misses: grouped(row.misses),
-                    answer: row.answer.clone().unwrap_or_else(|| "not found".to_owned()),
-                })
-                .collect(),
-        }
-    }
-}
-
-/// How large a cell gets at the most, in pixels: few columns are no reason for large ones.
-fn cell_px(columns: usize) -> usize {
-    match columns {
-        0..20 => 16,
-        20..60 => 12,
-        _ => 8,
-    }
-}
-
-pub(crate) fn worst(mut all: Vec<(&str, u64)>) -> Vec<Worst> {
-    all.retain(|(_, misses)| *misses > 0);
-    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-    let most = all.first().map_or(1, |(_, misses)| *misses);
-    let line = |(name, misses): &(&str, u64)| Worst {
-        name: (*name).to_owned(),
-        misses: grouped(*misses),
-        share: percent(*misses, most),
-    };
-    all.iter().take(WORST).map(line).collect()
-}
-
-/// A share of a whole for a style: per cent with one digit.
-pub(crate) fn percent(part: u64, whole: u64) -> String {
-    format!("{:.1}", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
 fn timeline(report: &Report) -> Vec<Lane> {

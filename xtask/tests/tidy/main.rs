@@ -1,6 +1,8 @@
 //! Guards the architecture: which crate may import which, what core may not touch, in
 //! which direction its modules look, and that every file says what it is for.
 
+mod circles;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{env, fs};

@@ -1,0 +1,19 @@
+//! The notes below the table, each once.
+
+use crate::compare::comparison::Cell;
+
+/// The notes of cells, each once, numbered as they are met.
+#[derive(Default)]
+pub(crate) struct Footnotes<'a>(pub(crate) Vec<&'a str>);
+
+impl<'a> Footnotes<'a> {
+    /// The number of a cell's note.
+    pub(crate) fn of(&mut self, cell: &'a Cell) -> Option<usize> {
+        let note = cell.note.as_deref().filter(|note| !note.is_empty())?;
+        let at = self.0.iter().position(|known| *known == note).unwrap_or_else(|| {
+            self.0.push(note);
+            self.0.len() - 1
+        });
+        Some(at + 1)
+    }
+}

@@ -1,0 +1,96 @@
+//! The picture of a grid, and lists of what is worst.
+
+use becalm_lib::words::grouped;
+
+use crate::report::html::format::percent;
+use crate::report::html::grid::{Axes, Grid, KINDS};
+
+/// The storm of one program.
+#[derive(Debug)]
+pub(crate) struct Picture {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    /// The widest the picture gets, in pixels.
+    pub(crate) widest: usize,
+    pub(crate) label: String,
+    pub(crate) layers: Vec<(&'static str, String)>,
+    pub(crate) data: String,
+    pub(crate) left_out: Option<String>,
+    pub(crate) rows: Vec<NeededRow>,
+}
+
+/// A directory or needed string and its misses.
+#[derive(Debug)]
+pub(crate) struct Worst {
+    pub(crate) name: String,
+    pub(crate) misses: String,
+    /// Of the worst, in per cent.
+    pub(crate) share: String,
+}
+
+impl Picture {
+    pub(crate) fn of(grid: &Grid, axes: &Axes<'_>) -> Self {
+        let (width, height) = grid.extent();
+        let rows = grid.rows.iter().flatten().count();
+        let columns = grid.columns.iter().filter(|column| column.misses + column.hits > 0).count();
+        let layers = KINDS.iter().enumerate().map(|(kind, style)| (*style, grid.path(kind)));
+        Self {
+            width,
+            height,
+            label: format!(
+                "{} needed strings against {} places to search: {} misses",
+                grouped(rows as u64),
+                grouped(columns as u64),
+                grouped(grid.misses()),
+            ),
+            layers: layers.filter(|(_, path)| !path.is_empty()).collect(),
+            data: grid.json(axes),
+            widest: grid.size().1 * cell_px(grid.size().1),
+            left_out: (grid.left_out > 0).then(|| grouped(grid.left_out)),
+            rows: grid
+                .rows
+                .iter()
+                .flatten()
+                .map(|row| NeededRow {
+                    needed: row.needed.clone(),
+                    by: row.by.clone(),
+                    misses: grouped(row.misses),
+                    answer: row.answer.clone().unwrap_or_else(|| "not found".to_owned()),
+                })
+                .collect(),
+        }
+    }
+}
+
+pub(crate) fn worst(mut all: Vec<(&str, u64)>) -> Vec<Worst> {
+    all.retain(|(_, misses)| *misses > 0);
+    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    let most = all.first().map_or(1, |(_, misses)| *misses);
+    let line = |(name, misses): &(&str, u64)| Worst {
+        name: (*name).to_owned(),
+        misses: grouped(*misses),
+        share: percent(*misses, most),
+    };
+    all.iter().take(WORST).map(line).collect()
+}
+
+/// A line of the table that says what the picture shows.
+#[derive(Debug)]
+pub(crate) struct NeededRow {
+    pub(crate) needed: String,
+    pub(crate) by: String,
+    pub(crate) misses: String,
+    pub(crate) answer: String,
+}
+
+/// How large a cell gets at the most, in pixels: few columns are no reason for large ones.
+pub(crate) fn cell_px(columns: usize) -> usize {
+    match columns {
+        0..20 => 16,
+        20..60 => 12,
+        _ => 8,
+    }
+}
+
+/// Rows of the lists of what costs most.
+pub(crate) const WORST: usize = 12;

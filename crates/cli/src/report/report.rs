@@ -1,0 +1,15 @@
+//! What the command reports.
+
+use crate::compare::comparison::Comparison;
+use crate::report::start::Snapshot;
+
+/// All that the page shows.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// The program as it is.
+    pub before: Snapshot,
+    /// The calmed one.
+    pub after: Option<Snapshot>,
+    /// The carriers side by side.
+    pub comparison: Option<Comparison>,
+}

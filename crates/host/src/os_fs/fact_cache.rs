@@ -1,0 +1,24 @@
+//! The facts of the loaders that one run has met.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use becalm_core::loader::{Libc, LoaderFacts};
+
+use super::interpreter::Interpreter;
+
+/// The user's choices about the loader, which override its facts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FactChoice {
+    /// The C library whose rules apply (`--libc`).
+    pub libc: Option<Libc>,
+    /// The processor, as [`becalm_core::search::hwcaps::for_cpu`] accepts it (`--cpu`). If this or `libc` is set, no
+    /// loader is run.
+    pub cpu: Option<String>,
+}
+
+/// Cached facts of loaders, by the interpreter's state and the user's choices.
+#[derive(Debug, Default)]
+pub(crate) struct FactCache {
+    pub(crate) known: Mutex<HashMap<(Interpreter, FactChoice), Arc<LoaderFacts>>>,
+}

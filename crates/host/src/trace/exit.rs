@@ -1,0 +1,25 @@
+//! How a program ended.
+
+/// The end of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Exited with this code.
+    Code(u8),
+    /// Killed by this signal.
+    Signal(i32),
+    /// Still running and no longer traced: [`super::Options::until_entry`].
+    Running,
+}
+
+impl Exit {
+    /// Returns the exit code that a shell would report: 128+n for a signal, `None` for a running
+    /// program.
+    #[must_use]
+    pub fn code(self) -> Option<u8> {
+        match self {
+            Exit::Code(code) => Some(code),
+            Exit::Signal(signal) => Some(128u8.saturating_add(u8::try_from(signal).unwrap_or(127))),
+            Exit::Running => None,
+        }
+    }
+}

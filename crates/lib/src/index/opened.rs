@@ -1,0 +1,40 @@
+//! An index that programs are started with.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+use becalm_core::index::Ranged;
+
+use crate::index::static_tls;
+use crate::index::trust::TrustedFile;
+
+/// An index that programs are to be started with.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Its header, and what is read of the rest.
+    pub index: Ranged<TrustedFile>,
+    /// When it was written, or last compared with the files.
+    pub modified: Option<SystemTime>,
+}
+
+impl Opened {
+    /// What `glibc.rtld.optional_static_tls` is in a session with this index: what its programs
+    /// need, but for those that need more than [`static_tls::LARGEST_STATIC_TLS`].
+    ///
+    /// # Errors
+    /// If the file is damaged.
+    pub fn session_static_tls(&self) -> Result<u64> {
+        let shown = || self.path.display().to_string();
+        let largest = u64::from(self.index.static_tls().with_context(shown)?);
+        if largest <= static_tls::LARGEST_STATIC_TLS {
+            return Ok(largest.max(static_tls::SESSION_STATIC_TLS));
+        }
+        let needs = self.index.static_tls_of_all().with_context(shown)?;
+        let needs = needs.into_iter().map(|(_, need)| u64::from(need));
+        let covered = needs.filter(|&need| need <= static_tls::LARGEST_STATIC_TLS).max();
+        Ok(covered.unwrap_or(0).max(static_tls::SESSION_STATIC_TLS))
+    }
+}
