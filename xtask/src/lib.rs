@@ -5,7 +5,7 @@
 //! sysroots; [`predict`] makes the predictions of both. [`binding_differential`] compares predicted
 //! symbol bindings with the memory of real starts. [`edit_trial`] edits many real files and
 //! compares each with its original. [`environment_trial`] compares starts in random environments
-//! with the model. [`foreign_trial`] edits roots of other machines and starts their programs.
+//! with the model. [`glibc_sources`] names the trees of glibc that are built. [`foreign_trial`] edits roots of other machines and starts their programs.
 //! [`trace_differential`] compares the tracer with `strace` and the model. [`wheel_trial`] counts
 //! the misses of imports of wheels.
 
@@ -18,6 +18,7 @@ pub mod differential;
 pub mod edit_trial;
 pub mod environment_trial;
 pub mod foreign_trial;
+pub mod glibc_sources;
 pub mod glibc_tests;
 pub mod loader_tests;
 pub mod loader_trial;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::{Ran, becalm, cc, no_compiler, run, skip};
+use support::{Ran, becalm, cc, cc_library, no_compiler, run, skip};
 
 /// A program that opens `ext.so` by its path. That needs `libfar.so`, in the third directory of
 /// its run path, and `ext.so`'s other name needs a library that is nowhere.
@@ -32,11 +32,10 @@ impl Plugins {
         );
         let run_path = ["a", "b", "far"].map(|sub| name(&at.join(sub)).to_owned()).join(":");
         let run_path = format!("-Wl,--enable-new-dtags,-rpath,{run_path}");
-        let shared = ["-shared", "-fPIC", "-o"];
-        cc(at, &[&shared[..], &["far/libfar.so", "-Wl,-soname,libfar.so", "far.c"]].concat());
-        cc(at, &[&shared[..], &["libgone.so", "-Wl,-soname,libgone.so", "far.c"]].concat());
-        cc(at, &[&shared[..], &["ext.so", "ext.c", "-Lfar", "-lfar", &run_path]].concat());
-        cc(at, &[&shared[..], &["bad.so", "ext.c", "-L.", "-lgone", &run_path]].concat());
+        cc_library(at, "far.c", "far/libfar.so", &[]);
+        cc_library(at, "far.c", "libgone.so", &[]);
+        cc_library(at, "ext.c", "ext.so", &["-Lfar", "-lfar", &run_path]);
+        cc_library(at, "ext.c", "bad.so", &["-L.", "-lgone", &run_path]);
         fs::remove_file(at.join("libgone.so")).expect("removed");
         cc(at, &["-o", "app", "app.c", "-ldl"]);
         Self { dir }

@@ -1,6 +1,8 @@
 //! `becalm run` starts the program whatever its index is like, and costs it little.
 
 mod support;
+#[path = "../../core/src/index/tests/version_1.rs"]
+mod version_1;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use becalm_core::index::hash;
 use support::store::{Store, assert_refused, nothing_to_test_with, text};
 use support::{cc, finish, run, skip};
 
@@ -413,7 +416,9 @@ fn an_index_of_version_1_is_used_and_made_anew_by_update() {
     let index = store.index();
     let file = fs::read(&index).expect("read");
     let (module, table) = becalm_core::index::split(&file).expect("an index");
-    let old = becalm_core::index::embed(&module, &as_version_1(table)).expect("an index");
+    let old =
+        becalm_core::index::embed(&module, &version_1::of(table, |bytes| hash::bytes(0, bytes)))
+            .expect("an index");
     fs::write(&index, old).expect("written");
     let ran = run(&mut store.calmed());
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "one two\n"), "{ran:?}");
@@ -424,29 +429,4 @@ fn an_index_of_version_1_is_used_and_made_anew_by_update() {
     assert_eq!(made.code, Some(0), "{made:?}");
     assert_eq!(run(&mut store.calmed()).stderr, "");
     assert_eq!(store.missed_opens(true, None), 0);
-}
-
-/// The sections of version 1 out of a table of version 2, on a little-endian machine.
-fn as_version_1(table: &[u8]) -> Vec<u8> {
-    use becalm_core::index::hash;
-    let word = |at: usize| u32::from_le_bytes(table[at..at + 4].try_into().expect("a word"));
-    let entry = |kind: u32| {
-        let mut entries = (0..word(24) as usize).map(|n| 64 + 16 * n);
-        entries.find(|&at| word(at) == kind).expect("a section")
-    };
-    let mut old = table.to_vec();
-    let mut set = |at: usize, value: u32| old[at..at + 4].copy_from_slice(&value.to_le_bytes());
-    set(12, 1);
-    for (kind, at) in [(1, 24), (2, 32), (3, 40), (4, 48), (5, 56), (6, 64), (7, 72), (8, 84)] {
-        set(at, word(entry(kind) + 4));
-        set(at + 4, word(entry(kind) + 8));
-    }
-    set(80, word(28));
-    set(92, word(32));
-    old[96..120].fill(0);
-    let checksum = hash::bytes(0, &old);
-    old[104..112].copy_from_slice(&checksum.to_le_bytes());
-    let check = hash::bytes(0, &old[..116]) as u32;
-    old[116..120].copy_from_slice(&check.to_le_bytes());
-    old
 }

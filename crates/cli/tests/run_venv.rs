@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{becalm, cc, run};
+use support::{becalm, cc, cc_library, run};
 
 /// A virtual environment whose "Python" opens the extension it is given. The extension needs
 /// `libx.so`, in the second directory of its run path.
@@ -34,9 +34,9 @@ impl Environment {
         let packages = at("venv/lib/python3.9/site-packages");
         let (x, ext) = (packages.join("b/libx.so"), environment.extension());
         let place = environment.dir.path();
-        cc(place, &["-shared", "-fPIC", "-Wl,-soname,libx.so", "x.c", "-o", text(&x)]);
+        cc_library(place, "x.c", text(&x), &[]);
         let run_path = format!("-Wl,-rpath,{0}/a:{0}/b", text(&packages));
-        cc(place, &["-shared", "-fPIC", "ext.c", "-o", text(&ext), text(&x), &run_path]);
+        cc_library(place, "ext.c", text(&ext), &[text(&x), &run_path]);
         cc(place, &["python.c", "-o", "venv/bin/python3", "-ldl"]);
         environment
     }
@@ -88,11 +88,11 @@ fn an_index_of_an_environment_answers_for_the_python_it_was_made_from() {
     }
     let modules = at("base/lib/python3.9/lib-dynload");
     let (x, ext) = (modules.join("b/libx.so"), modules.join("ext.so"));
-    cc(dir, &["-shared", "-fPIC", "-Wl,-soname,libx.so", "x.c", "-o", text(&x)]);
+    cc_library(dir, "x.c", text(&x), &[]);
     let run_path = format!("-Wl,-rpath,{0}/a:{0}/b", text(&modules));
-    cc(dir, &["-shared", "-fPIC", "ext.c", "-o", text(&ext), text(&x), &run_path]);
+    cc_library(dir, "ext.c", text(&ext), &[text(&x), &run_path]);
     let own = at("base/lib/libpython.so");
-    cc(dir, &["-shared", "-fPIC", "-Wl,-soname,libpython.so", "x.c", "-o", text(&own)]);
+    cc_library(dir, "x.c", text(&own), &[]);
     let run_path = format!("-Wl,-rpath,{0}/lib/python3.9:{0}/lib", text(&at("base")));
     let python = at("base/bin/python3");
     let needed = [text(&own), "-Wl,--no-as-needed", &run_path, "-ldl"];

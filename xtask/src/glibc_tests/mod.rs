@@ -12,7 +12,6 @@ mod explained;
 mod wrapper;
 
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -23,10 +22,9 @@ use clap::Args;
 use self::explained::{Differing, Explained};
 use self::wrapper::Added;
 use crate::audit_trial::make;
-use crate::loader_tests::check;
+use crate::glibc_sources::GlibcSources;
 use crate::loader_tests::outcome::Results;
 use crate::loader_tests::tree::{Kind, Run, Tree};
-use crate::patches;
 
 /// Prefixes of the names of the tests.
 const TESTS: [&str; 30] = [
@@ -65,15 +63,9 @@ const TESTS: [&str; 30] = [
 /// Options of the chore.
 #[derive(Args)]
 pub struct Options {
-    /// Unpatched source trees of Debian's glibc-source, each as VERSION=DIR; they stay as they are
-    #[arg(value_name = "VERSION=DIR", required = true, value_parser = patches::source)]
-    sources: Vec<(String, PathBuf)>,
-    /// Folder for the objects: 0.5 GB a release, used again by the next run
-    #[arg(long, value_name = "DIR")]
-    folder: PathBuf,
-    /// Number of concurrent compilers
-    #[arg(short, long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
+    /// What is built.
+    #[command(flatten)]
+    sources: GlibcSources,
 }
 
 /// A module that does nothing, with the functions of becalm's.
@@ -96,15 +88,11 @@ char *la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
 /// Returns an error if a tree cannot be built or indexed, if no test was run, or if the module
 /// answered no search.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let jobs = options.jobs.or_else(|| std::thread::available_parallelism().ok());
-    let jobs = jobs.map_or(1, NonZeroUsize::get);
-    fs::create_dir_all(&options.folder).with_context(|| options.folder.display().to_string())?;
-    let folder = fs::canonicalize(&options.folder)?;
+    let (jobs, folder) = (options.sources.jobs(), options.sources.folder()?);
     let explained = Explained::read()?;
     let mut is_clean = true;
-    for (version, dir) in &options.sources {
-        let dir = fs::canonicalize(dir).with_context(|| dir.display().to_string())?;
-        check(version, &dir)?;
+    for source in options.sources.trees() {
+        let (version, dir) = source?;
         eprintln!("glibc {version}");
         let tree = Tree::prepare(&folder, version, &dir, Kind::Direct)?;
         tree.build(jobs)?;

@@ -8,17 +8,14 @@
 pub(crate) mod outcome;
 pub(crate) mod tree;
 
-use std::fs;
-use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::Result;
 use clap::Args;
 
 use self::outcome::{Compared, Results};
 use self::tree::{Kind, Run, Tree};
-use crate::patches;
+use crate::glibc_sources::GlibcSources;
 
 /// Prefixes of the names of the tests. `list-tunables` is the makefile's name for
 /// tst-rtld-list-tunables.
@@ -37,15 +34,9 @@ const TESTS: [&str; 9] = [
 /// Options of the chore.
 #[derive(Args)]
 pub struct Options {
-    /// Unpatched source trees of Debian's glibc-source, each as VERSION=DIR; they stay as they are
-    #[arg(value_name = "VERSION=DIR", required = true, value_parser = patches::source)]
-    sources: Vec<(String, PathBuf)>,
-    /// Folder for trees and objects: 1.5 GB a release, used again by the next run
-    #[arg(long, value_name = "DIR")]
-    folder: PathBuf,
-    /// Number of concurrent compilers
-    #[arg(short, long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
+    /// What is built.
+    #[command(flatten)]
+    sources: GlibcSources,
     /// Write one JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -57,14 +48,10 @@ pub struct Options {
 ///
 /// Returns an error if a tree cannot be built or no test was run.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let jobs = options.jobs.or_else(|| std::thread::available_parallelism().ok());
-    let jobs = jobs.map_or(1, NonZeroUsize::get);
-    fs::create_dir_all(&options.folder).with_context(|| options.folder.display().to_string())?;
-    let folder = fs::canonicalize(&options.folder)?;
+    let (jobs, folder) = (options.sources.jobs(), options.sources.folder()?);
     let mut all = Vec::new();
-    for (version, dir) in &options.sources {
-        let dir = fs::canonicalize(dir).with_context(|| dir.display().to_string())?;
-        check(version, &dir)?;
+    for source in options.sources.trees() {
+        let (version, dir) = source?;
         let results = |kind: Kind| -> Result<Results> {
             eprintln!("glibc {version}, {}", kind.name());
             let tree = Tree::prepare(&folder, version, &dir, kind)?;
@@ -81,31 +68,4 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let same = all.iter().all(Compared::is_same);
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Fails if the tree is of another release or is already patched.
-pub(crate) fn check(version: &str, dir: &Path) -> Result<()> {
-    let path = dir.join("version.h");
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    ensure!(text.contains(&format!("\"{version}\"")), "{}: not glibc {version}", dir.display());
-    if dir.join("elf/dl-resolution.c").exists() {
-        bail!("{}: patched already", dir.display());
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tree_of_another_release_or_a_patched_one_is_refused() {
-        let tree = tempfile::tempdir().unwrap();
-        fs::write(tree.path().join("version.h"), "#define VERSION \"2.41\"\n").unwrap();
-        assert!(check("2.41", tree.path()).is_ok());
-        assert!(check("2.4", tree.path()).is_err());
-        fs::create_dir(tree.path().join("elf")).unwrap();
-        fs::write(tree.path().join("elf/dl-resolution.c"), "").unwrap();
-        assert!(check("2.41", tree.path()).is_err());
-    }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Ran, becalm, cc, run};
+use super::{Ran, becalm, cc, cc_library, run};
 
 /// A store with a package for each of `libone.so`, `libtwo.so` (which needs the first) and
 /// `app`, which prints what both say. Every run path has directories without a library first.
@@ -45,11 +45,8 @@ impl Store {
         let dirs: Vec<String> =
             dirs.iter().map(|dir| format!("{}/{dir}", root.display())).collect();
         let path = format!("-Wl,--enable-new-dtags,-rpath,{}", dirs.join(":"));
-        let shared = ["-shared", "-fPIC", "-Wl,--no-as-needed", path.as_str()];
         let library = |source: &str, out: &str, more: &[&str]| {
-            let soname = format!("-Wl,-soname,{}", out.rsplit('/').next().expect("a name"));
-            let arguments = [&shared[..], &[source, "-o", out, &soname], more].concat();
-            cc(&root, &arguments);
+            cc_library(&root, source, out, &[&["-Wl,--no-as-needed", &path], more].concat());
         };
         library("one.c", "aaa-one/lib/libone.so", &[]);
         library("two.c", "bbb-two/lib/libtwo.so", &["aaa-one/lib/libone.so"]);

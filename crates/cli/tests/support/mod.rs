@@ -86,6 +86,12 @@ pub fn cc(dir: &Path, arguments: &[&str]) {
     );
 }
 
+/// Compiles a library, whose soname is the last component of `out`.
+pub fn cc_library(dir: &Path, source: &str, out: &str, more: &[&str]) {
+    let soname = format!("-Wl,-soname,{}", out.rsplit('/').next().expect("a name"));
+    cc(dir, &[&["-shared", "-fPIC", source, "-o", out, &soname], more].concat());
+}
+
 /// A program and its libraries that need nothing of the machine: `app` searches the
 /// directories `a`, `b` and `gone` for `libone.so` (in `b`) and `libtwo.so` (in `a`),
 /// which need each other, and for `libmissing.so`, which is nowhere. Neither the loader
@@ -119,11 +125,7 @@ impl Fixture {
             "-Wl,--allow-shlib-undefined",
         ];
         let library = |source: &str, name: &str, more: &[&str]| {
-            let soname = format!("-Wl,-soname,{}", name.rsplit('/').next().expect("a name"));
-            let mut arguments = vec!["-shared", source, "-o", name, &soname];
-            arguments.extend(common);
-            arguments.extend(more);
-            cc(at, &arguments);
+            cc_library(at, source, name, &[&common[..], more].concat());
         };
         library("one.c", "b/libone.so", &[]);
         let path = "-Wl,-rpath,$ORIGIN/../b:$ORIGIN/../a";

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Ran, becalm, cc, no_compiler, run, skip};
+use super::{Ran, becalm, cc, cc_library, no_compiler, run, skip};
 
 /// A store of three packages: `app` in the first looks for `libone.so` and `libtwo.so` in
 /// those of the two others, in the wrong order, and prints what they say.
@@ -92,9 +92,7 @@ impl Store {
     }
 
     pub fn library(&self, source: &str, to: &Path) {
-        let name = to.file_name().and_then(|name| name.to_str()).expect("UTF-8");
-        let soname = format!("-Wl,-soname,{name}");
-        cc(self.dir.path(), &["-shared", "-fPIC", source, &soname, "-o", text(to)]);
+        cc_library(self.dir.path(), source, text(to), &[]);
     }
 
     pub fn index(&self) -> PathBuf {

@@ -1,5 +1,7 @@
 //! The table: what is written is read again, and no damage goes unnoticed.
 
+mod version_1;
+
 use bstr::BString;
 use proptest::prelude::*;
 
@@ -274,37 +276,12 @@ fn a_stamp_of_a_moment_ago_is_not_settled() {
     assert!(!at(101, 5).is_settled(now));
 }
 
-/// The table of version 1 with the sections of one of version 2 that it had, to be read as the
-/// indexes of then are.
-fn as_version_1(table: &[u8], target: Target) -> Vec<u8> {
-    let word = |at: usize| u32::from_le_bytes(table[at..at + 4].try_into().unwrap());
-    let sections: Vec<usize> = (0..word(24) as usize).map(|n| 64 + 16 * n).collect();
-    let section = |kind: u32| *sections.iter().find(|&&at| word(at) == kind).unwrap();
-    // Sections of version 2 begin later than a header of version 1 ends.
-    let mut old = table.to_vec();
-    let mut set = |at: usize, value: u32| old[at..at + 4].copy_from_slice(&value.to_le_bytes());
-    set(12, 1);
-    for (kind, at) in [(1, 24), (2, 32), (3, 40), (4, 48), (5, 56), (6, 64), (7, 72), (8, 84)] {
-        set(at, word(section(kind) + 4));
-        set(at + 4, word(section(kind) + 8));
-    }
-    set(80, word(28));
-    set(92, word(32));
-    old[96..120].fill(0);
-    let checksum = super::hash::bytes(0, &old);
-    old[104..112].copy_from_slice(&checksum.to_le_bytes());
-    let check = super::hash::bytes(0, &old[..116]) as u32;
-    old[116..120].copy_from_slice(&check.to_le_bytes());
-    assert_eq!(target.endian, Endian::Little);
-    old
-}
-
 #[test]
 fn an_index_of_version_1_is_read() {
     let index = store(40);
     let new = encode(&index, TARGETS[0]).unwrap();
     assert!(Table::read(&new).unwrap().is_current());
-    let old = as_version_1(&new, TARGETS[0]);
+    let old = version_1::of(&new, |bytes| super::hash::bytes(0, bytes));
     let table = Table::read(&old).unwrap();
     assert!(!table.is_current());
     let read = sorted(table.index().unwrap());

@@ -91,6 +91,15 @@ fn opens_more(name: &str) -> String {
     )
 }
 
+/// A program that needs one library, which is in the second directory of its run path.
+fn scene_of_one_library() -> Scene {
+    let scene = Scene::new();
+    scene.library("store/b/libx.so.1", "x", 1, &[]);
+    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+    scene.cc("store/p/prog", &source, &["@/store/b/libx.so.1", "-Wl,-rpath,@/store/a:@/store/b"]);
+    scene
+}
+
 /// Answers for the program's library with these modules before and after becalm's own.
 fn among(scene: &Scene, before: &[&str], after: &[&str]) -> (Ran, Vec<(String, String)>) {
     let join = |files: &[String]| files.join(":");
@@ -111,10 +120,7 @@ fn other_audit_modules_before_and_after() {
     if skip() {
         return;
     }
-    let scene = Scene::new();
-    scene.library("store/b/libx.so.1", "x", 1, &[]);
-    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
-    scene.cc("store/p/prog", &source, &["@/store/b/libx.so.1", "-Wl,-rpath,@/store/a:@/store/b"]);
+    let scene = scene_of_one_library();
     for (name, rpath) in [
         ("one", "-Wl,-rpath,@/mine"),
         ("two", "-Wl,--disable-new-dtags,-rpath,@/mine"),
@@ -152,10 +158,7 @@ fn an_audit_module_loaded_before_opens_libraries_while_the_program_runs() {
     if skip() {
         return;
     }
-    let scene = Scene::new();
-    scene.library("store/b/libx.so.1", "x", 1, &[]);
-    let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
-    scene.cc("store/p/prog", &source, &["@/store/b/libx.so.1", "-Wl,-rpath,@/store/a:@/store/b"]);
+    let scene = scene_of_one_library();
     scene.library("mine/libmore.so", "more", 1, &[]);
     for name in ["four", "a_library_with_a_longer_name", "five5"] {
         let library = format!("mine/lib{name}.so");

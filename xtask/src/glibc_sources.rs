@@ -1,0 +1,78 @@
+//! Source trees of glibc that a chore builds: the arguments that `loader-tests` and `glibc-tests` share.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use crate::patches;
+
+/// The trees, where they are built, and by how many compilers.
+#[derive(Args)]
+pub struct GlibcSources {
+    /// Unpatched source trees of Debian's glibc-source, each as VERSION=DIR; they stay as they are
+    #[arg(value_name = "VERSION=DIR", required = true, value_parser = patches::source)]
+    sources: Vec<(String, PathBuf)>,
+    /// Where trees and objects are kept: 0.5 to 1 GB a build, found again by the next run
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+    /// Compilers at once
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl GlibcSources {
+    /// Compilers at once: as many as there are CPUs, if no number is given.
+    pub(crate) fn jobs(&self) -> usize {
+        let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok());
+        jobs.map_or(1, NonZeroUsize::get)
+    }
+
+    /// Makes the folder and returns its real path.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(crate) fn folder(&self) -> Result<PathBuf> {
+        let shown = || self.folder.display().to_string();
+        fs::create_dir_all(&self.folder).with_context(shown)?;
+        fs::canonicalize(&self.folder).with_context(shown)
+    }
+
+    /// The trees with their releases: each is of its release and unpatched, or an error.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = Result<(&str, PathBuf)>> {
+        self.sources.iter().map(|(version, dir)| {
+            let dir = fs::canonicalize(dir).with_context(|| dir.display().to_string())?;
+            check(version, &dir)?;
+            Ok((version.as_str(), dir))
+        })
+    }
+}
+
+/// Fails if the tree is not of that release, or is patched.
+fn check(version: &str, dir: &Path) -> Result<()> {
+    let path = dir.join("version.h");
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    ensure!(text.contains(&format!("\"{version}\"")), "{}: not glibc {version}", dir.display());
+    if dir.join("elf/dl-resolution.c").exists() {
+        bail!("{}: patched already", dir.display());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_of_another_release_or_a_patched_one_is_refused() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::write(tree.path().join("version.h"), "#define VERSION \"2.41\"\n").unwrap();
+        assert!(check("2.41", tree.path()).is_ok());
+        assert!(check("2.4", tree.path()).is_err());
+        fs::create_dir(tree.path().join("elf")).unwrap();
+        fs::write(tree.path().join("elf/dl-resolution.c"), "").unwrap();
+        assert!(check("2.41", tree.path()).is_err());
+    }
+}
