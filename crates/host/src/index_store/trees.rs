@@ -2,7 +2,7 @@
 //! Python and conda. They are indexed like stores, but nothing in them is immutable. Each directory
 //! that a search passes becomes a condition of its answer.
 
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,12 +25,18 @@ pub fn is_changed_in_place(tree: &Path) -> bool {
 /// Returns the directories `lib/python3*` and `lib/pypy3*` of a prefix.
 fn python_dirs(prefix: &Path) -> Vec<PathBuf> {
     let Ok(entries) = prefix.join("lib").read_dir() else { return Vec::new() };
-    let is_python = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        (name.starts_with("python3") || name.starts_with("pypy3")) && path.is_dir()
+    let is_python = |entry: &DirEntry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // The entry says what it is: only a link has to be looked at.
+        let is_dir = || match entry.file_type() {
+            Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+            _ => entry.path().is_dir(),
+        };
+        (name.starts_with("python3") || name.starts_with("pypy3")) && is_dir()
     };
     let mut dirs: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(is_python).collect();
+        entries.flatten().filter(is_python).map(|entry| entry.path()).collect();
     dirs.sort();
     dirs
 }
@@ -40,24 +46,21 @@ fn python_dirs(prefix: &Path) -> Vec<PathBuf> {
 /// returns none, without a system call.
 #[must_use]
 pub fn trees_beside(named: &Path, real: &Path) -> Vec<PathBuf> {
-    let mut trees = Vec::new();
-    for path in [named, real] {
-        let is_python = path.file_name().is_some_and(|name| {
+    let is_python = |path: &&Path| {
+        path.file_name().is_some_and(|name| {
             let name = name.to_string_lossy();
             name.starts_with("python") || name.starts_with("pypy")
-        });
-        if !is_python {
-            continue;
-        }
-        let Ok(path) = std::path::absolute(path) else { continue };
-        let prefix = path.parent().and_then(Path::parent);
-        for dir in prefix.map(python_dirs).unwrap_or_default() {
-            if !trees.contains(&dir) {
-                trees.push(dir);
-            }
+        })
+    };
+    let paths = [named, real].into_iter().filter(is_python);
+    let paths = paths.filter_map(|path| std::path::absolute(path).ok());
+    let mut prefixes: Vec<PathBuf> = Vec::new();
+    for prefix in paths.filter_map(|path| path.parent()?.parent().map(Path::to_owned)) {
+        if !prefixes.contains(&prefix) {
+            prefixes.push(prefix);
         }
     }
-    trees
+    prefixes.iter().flat_map(|prefix| python_dirs(prefix)).collect()
 }
 
 /// Returns the Python from which a virtual environment was created (PEP 405: `home` in its
