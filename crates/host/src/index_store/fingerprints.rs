@@ -1,5 +1,9 @@
 //! Reads fingerprints of this machine's files.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::fs::Errno;
@@ -7,6 +11,11 @@ use becalm_core::index::build::Fingerprints;
 use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, ByteSlice};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
+
+/// The right of others to read a file.
+const READ: u32 = 0o004;
+/// The right of others to search a directory.
+const SEARCH: u32 = 0o001;
 
 /// Reads fingerprints with `statx`, and remembers the time at which it was created.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +44,20 @@ impl Fingerprints for OsFingerprints {
             mtime: time(found.stx_mtime),
             ctime: time(found.stx_ctime),
         })
+    }
+
+    fn is_for_all(&self, path: &BStr) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
+        let mode = |path: &Path| path.metadata().map_or(0, |facts| facts.mode());
+        let is_open = |path: &Path| {
+            path.ancestors()
+                .skip(1)
+                .all(|dir| dir.as_os_str().is_empty() || mode(dir) & SEARCH != 0)
+        };
+        let wanted = if path.is_dir() { SEARCH } else { READ };
+        mode(path) & wanted != 0
+            && is_open(path)
+            && path.canonicalize().is_ok_and(|real| real == path || is_open(&real))
     }
 
     fn now(&self) -> Time {

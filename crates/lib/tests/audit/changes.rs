@@ -239,6 +239,50 @@ fn a_library_that_may_no_longer_be_read_is_passed_over() {
     assert_eq!(start(&line, &calmed), plain);
 }
 
+/// A package that only its owner may search stands before one for all.
+#[test]
+fn a_library_that_another_user_may_not_reach_is_passed_over() {
+    if skip() {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        skip_for("only root can index what a program's user may not read");
+        return;
+    }
+    for (flags, closed, mode) in [
+        ("-Wl,--enable-new-dtags", "store/abcdfghijklmnpqrsvwxyz0123456789-one", 0o700),
+        ("-Wl,--disable-new-dtags", "store/abcdfghijklmnpqrsvwxyz0123456789-one", 0o700),
+        (
+            "-Wl,--enable-new-dtags",
+            "store/abcdfghijklmnpqrsvwxyz0123456789-one/lib/libx.so.1",
+            0o600,
+        ),
+    ] {
+        let scene = Scene::new();
+        let packages =
+            ["abcdfghijklmnpqrsvwxyz0123456789-one", "0123456789abcdfghijklmnpqrsvwxyz-two"];
+        let [one, two] = packages.map(|package| format!("store/{package}/lib"));
+        scene.library(&format!("{one}/libx.so.1"), "x", 9, &[]);
+        scene.library(&format!("{two}/libx.so.1"), "x", 1, &[]);
+        let source = format!("{SHOW} int x(void); int main(void) {{ show(x()); }}");
+        let program = "store/3456789abcdfghijklmnpqrsvwxyz012-p/bin/prog";
+        let run_path = format!("-Wl,-rpath,@/{one}:@/{two}");
+        scene.cc(program, &source, &[&format!("@/{one}/libx.so.1"), flags, &run_path]);
+        set_mode(&scene, "", 0o755);
+        set_mode(&scene, closed, mode);
+        scene.index(&[]);
+        let (program, index) = (scene.text(program), scene.text("index.so"));
+        let nobody =
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", &program];
+        let path = ("PATH", "/usr/bin:/bin");
+        for (line, value) in [(&nobody[5..], "value 9\n"), (&nobody[..], "value 1\n")] {
+            let plain = start(line, &[path]);
+            assert!(plain.stdout.ends_with(value), "{plain:?}");
+            assert_eq!(start(line, &[path, ("LD_AUDIT", &index)]), plain, "{closed} {flags}");
+        }
+    }
+}
+
 fn set_mode(scene: &Scene, name: &str, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(scene.path(name), std::fs::Permissions::from_mode(mode)).unwrap();

@@ -38,6 +38,10 @@ pub trait Fingerprints {
     /// The errno of `statx`.
     fn fingerprint(&self, path: &BStr) -> Result<Fingerprint, Errno>;
 
+    /// True if every user may open the file or directory at a path, links followed: it may be read, and
+    /// each directory on the way searched, by all.
+    fn is_for_all(&self, path: &BStr) -> bool;
+
     /// The time to hold stamps against: the clock when the indexing began.
     fn now(&self) -> Time;
 }

@@ -126,8 +126,8 @@ impl<'a> Resolver<'a> {
             let mut answer = edge(BString::default());
             match lookup.ask(&dirs, &run_path, leads, &mut answer) {
                 Step::Found { path, look } => {
+                    answer.look = look || !self.is_for_all(path.as_ref());
                     answer.path = path;
-                    answer.look = look;
                     resolved.object.edges.push(answer);
                     resolved.conditions.push(lookup.conditions);
                 }
@@ -147,7 +147,8 @@ impl<'a> Resolver<'a> {
         list: &dyn Fn(&BStr) -> Option<Vec<BString>>,
     ) -> Option<Listed> {
         let dir = self.dir([dir.as_bytes(), b"/"].concat().into());
-        let mut listed = Listed { conditions: Vec::new(), look: !dir.immutable, names: Vec::new() };
+        let look = !dir.immutable || !self.is_for_all(dir.name.as_ref());
+        let mut listed = Listed { conditions: Vec::new(), look, names: Vec::new() };
         match &dir.presence {
             Presence::Unclear(_) => return None,
             Presence::Absent(condition) => {
@@ -186,12 +187,19 @@ impl<'a> Resolver<'a> {
         match look(fs, dir.name.as_ref(), name, ident, None) {
             Look::Found(file) => {
                 let path = BString::from([dir.name.as_bytes(), name.as_bytes()].concat());
-                let stays = !dir.immutable || stores.contain_file(fs, path.as_ref());
+                let stays = !dir.immutable
+                    || (stores.contain_file(fs, path.as_ref()) && self.is_for_all(path.as_ref()));
                 Some(stays && is_loadable(&file) && goes_by(fs, &file, path.as_ref()))
             }
             Look::PassedOver if dir.immutable => None,
             _ => Some(false),
         }
+    }
+
+    /// True if whoever starts a program may open what is at a path. Otherwise the module looks before
+    /// it answers: the loader passes over what it may not open, and an answer ends its search.
+    fn is_for_all(&self, path: &BStr) -> bool {
+        self.sources.fingerprints.is_for_all(path)
     }
 
     /// The search directories met so far, without trailing slashes.
@@ -214,6 +222,7 @@ impl<'a> Resolver<'a> {
             let mut lookup = Lookup { resolver: self, name, conditions: Vec::new() };
             if let Step::Found { path, look } = lookup.ask_cache(false) {
                 let outside = is_outside(name);
+                let look = look || !self.is_for_all(path.as_ref());
                 resolved.object.edges.push(Edge { look, outside, ..edge(path) });
                 resolved.conditions.push(lookup.conditions);
             }

@@ -28,6 +28,10 @@ impl Fingerprints for OneFingerprint {
         Ok(STAMP)
     }
 
+    fn is_for_all(&self, _: &BStr) -> bool {
+        true
+    }
+
     fn now(&self) -> Time {
         self.now
     }
