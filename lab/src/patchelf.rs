@@ -15,8 +15,8 @@ pub(crate) struct Patchelf {
 }
 
 impl Patchelf {
-    /// Finds patchelf: `BECALM_PATCHELF`, then `PATH`, then where `scripts/setup` installs it below
-    /// the working directory or this workspace.
+    /// Finds it: `BECALM_PATCHELF`, then where `scripts/setup` puts it below the working directory or
+    /// below this workspace, then `PATH`: Debian 12 has 0.14.3, which damages `python3.11`.
     ///
     /// # Errors
     /// Returns an error if none of them runs.
@@ -25,9 +25,9 @@ impl Patchelf {
         let candidates = match std::env::var_os("BECALM_PATCHELF") {
             Some(named) => vec![PathBuf::from(named)],
             None => vec![
-                PathBuf::from("patchelf"),
                 PathBuf::from("target/tools/bin/patchelf"),
                 workspace.join("target/tools/bin/patchelf"),
+                PathBuf::from("patchelf"),
             ],
         };
         for program in &candidates {
