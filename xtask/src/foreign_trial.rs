@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
@@ -16,6 +16,7 @@ use clap::Args;
 use rayon::prelude::*;
 
 use crate::root;
+use crate::user::is_root;
 
 /// Time limit of a program, in seconds.
 const TIME_LIMIT: &str = "60";
@@ -156,10 +157,6 @@ fn differing(root: &Path, original: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(differing)
-}
-
-fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|status| status.uid() == 0)
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

@@ -3,11 +3,12 @@
 //! [`case`] builds the fixtures of `tests/cases/` and compares the model with the loader on each.
 //! [`differential`] does the same for the programs of a machine, of lab stores and of foreign
 //! sysroots; [`predict`] makes the predictions of both. [`binding_differential`] compares predicted
-//! symbol bindings with the memory of real starts. [`edit_trial`] edits many real files and
-//! compares each with its original. [`environment_trial`] compares starts in random environments
-//! with the model. [`glibc_sources`] names the trees of glibc that are built. [`foreign_trial`] edits roots of other machines and starts their programs.
-//! [`trace_differential`] compares the tracer with `strace` and the model. [`wheel_trial`] counts
-//! the misses of imports of wheels.
+//! symbol bindings with the memory of real starts. [`documents`] runs the commands of README.md and the
+//! how-to pages. [`edit_trial`] edits many real files and compares each with its original.
+//! [`environment_trial`] compares starts in random environments with the model. [`glibc_sources`]
+//! names the trees of glibc that are built. [`foreign_trial`] edits roots of other machines and starts
+//! their programs. [`trace_differential`] compares the tracer with `strace` and the model.
+//! [`wheel_trial`] counts the misses of imports of wheels.
 
 pub mod audit_trial;
 pub mod binding_differential;
@@ -15,6 +16,7 @@ pub mod case;
 pub mod check_patches;
 pub mod crash_trial;
 pub mod differential;
+pub mod documents;
 pub mod edit_trial;
 pub mod environment_trial;
 pub mod foreign_trial;
@@ -26,4 +28,5 @@ pub mod patches;
 pub mod predict;
 mod root;
 pub mod trace_differential;
+mod user;
 pub mod wheel_trial;

@@ -12,6 +12,7 @@ use xtask::case::{Case, Predictor};
 use xtask::check_patches;
 use xtask::crash_trial;
 use xtask::differential::{self, Options};
+use xtask::documents;
 use xtask::edit_trial;
 use xtask::environment_trial;
 use xtask::foreign_trial;
@@ -36,6 +37,8 @@ enum Chore {
     Differential(Options),
     /// Compare predicted symbol bindings with the memory of real starts.
     BindingDifferential(binding_differential::Options),
+    /// Run the commands of README.md and the how-to pages and compare what they print.
+    Documents(documents::Options),
     /// Edit many real files in every way and compare each with its original.
     EditTrial(edit_trial::Options),
     /// Start programs in random environments and compare with the model.
@@ -76,6 +79,7 @@ fn main() -> Result<ExitCode> {
         Chore::BindingDifferential(options) => binding_differential::run(&options),
         Chore::AuditTrial(options) => audit_trial::run(&options),
         Chore::CrashTrial(options) => crash_trial::run(&options),
+        Chore::Documents(options) => documents::run(&options),
         Chore::EditTrial(options) => edit_trial::run(&options),
         Chore::EnvironmentTrial(options) => environment_trial::run(&options),
         Chore::ForeignTrial(options) => foreign_trial::run(&options),

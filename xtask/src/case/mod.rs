@@ -10,7 +10,7 @@ mod build;
 mod report;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -24,6 +24,7 @@ use serde::Deserialize;
 pub use report::Report;
 
 use crate::predict::{Prediction, Request};
+use crate::user::is_root;
 
 const GLIBC_LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 const MUSL_LOADER: &str = "/lib/ld-musl-x86_64.so.1";
@@ -330,9 +331,4 @@ impl Predictor {
     pub fn path(&self) -> PathBuf {
         self.dir.path().join("xtask")
     }
-}
-
-/// Returns true if this process runs as root.
-fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
 }

@@ -15,6 +15,7 @@ use becalm_host::child::status_within;
 use becalm_rewrite::edit;
 
 use super::tally::Tally;
+use crate::user::is_root;
 
 /// Programs that must not be started for a trial, whatever the argument.
 const NEVER: [&str; 12] = [
@@ -117,11 +118,6 @@ fn said(path: &Path, image: &[u8], argument: &str) -> Result<Option<Said>> {
     let Some(status) = status_within(&mut child, TIME_LIMIT)? else { return Ok(None) };
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
     Ok(Some(Said { code: status.code(), out, err }))
-}
-
-fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata("/proc/self").is_ok_and(|status| status.uid() == 0)
 }
 
 fn drain(stream: Option<impl std::io::Read>) -> Vec<u8> {

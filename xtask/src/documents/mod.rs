@@ -1,0 +1,247 @@
+//! `cargo xtask documents`: runs the commands of README.md and the how-to pages as a newcomer would,
+//! and compares what they print.
+//!
+//! [`parse`] reads the blocks and their markers, [`compare`] says what differs. The commands of one
+//! document run one after the other in one shell, in a scratch directory that has the checkout's
+//! files by links, with a home of its own. README.md speaks of a store at `/opt/store`: one is made
+//! there, in a mount namespace in which `/opt` is another directory, so that nothing of the machine
+//! is changed.
+
+mod compare;
+mod parse;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use self::parse::Block;
+use crate::user::is_root;
+
+/// Where the documents have their store.
+const STORE: &str = "/opt/store";
+/// Longer than the blocks that are run take, in seconds.
+const PATIENCE: &str = "1800";
+/// Begins the line that the driver prints after each command, with its number and exit status.
+const END: char = '\u{1}';
+
+/// What to run.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// The becalm that the commands run.
+    #[arg(long, value_name = "FILE")]
+    becalm: PathBuf,
+    /// The lab, which makes the store [default: beside this program].
+    #[arg(long, value_name = "FILE")]
+    lab: Option<PathBuf>,
+    /// The documents [default: README.md and docs/howto-*.md].
+    #[arg(value_name = "FILE")]
+    documents: Vec<PathBuf>,
+}
+
+/// Runs the documents; exit code 1 if a command prints something else than its document says, or
+/// fails.
+///
+/// # Errors
+/// If a document cannot be read, or the store cannot be made.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+    let scratch = tempfile::tempdir()?;
+    let place = scratch.path().canonicalize()?;
+    let lab = match &options.lab {
+        Some(lab) => lab.clone(),
+        None => std::env::current_exe()?.with_file_name("lab"),
+    };
+    for made in ["opt", "bin", "home"] {
+        fs::create_dir(place.join(made))?;
+    }
+    symlink(options.becalm.canonicalize()?, place.join("bin/becalm"))?;
+    let namespace =
+        Namespace { place, lab: lab.canonicalize().context("no lab; cargo build -p lab")? };
+    let documents = match options.documents.as_slice() {
+        [] => defaults(&root)?,
+        named => named.to_vec(),
+    };
+    let mut is_fine = true;
+    for path in &documents {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let shown = path.strip_prefix(&root).unwrap_or(path).display().to_string();
+        is_fine &= namespace.run(&root, &shown, &parse::blocks(&text))?;
+    }
+    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// README.md and the how-to pages.
+fn defaults(root: &Path) -> Result<Vec<PathBuf>> {
+    let pages = fs::read_dir(root.join("docs"))?.map(|entry| Ok(entry?.path()));
+    let mut pages = pages.collect::<Result<Vec<PathBuf>>>()?;
+    let is_howto = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("howto-") && name.ends_with(".md")
+    };
+    pages.retain(is_howto);
+    pages.sort();
+    pages.insert(0, root.join("README.md"));
+    Ok(pages)
+}
+
+/// Where the commands run.
+struct Namespace {
+    /// A scratch directory.
+    place: PathBuf,
+    lab: PathBuf,
+}
+
+impl Namespace {
+    /// Runs the blocks of a document and prints what differs; true if nothing does.
+    fn run(&self, root: &Path, shown: &str, blocks: &[Block]) -> Result<bool> {
+        let (skipped, wanted): (Vec<&Block>, Vec<&Block>) =
+            blocks.iter().partition(|block| block.not_run.is_some());
+        for block in skipped {
+            let why = block.not_run.as_deref().unwrap_or_default();
+            println!("{shown}:{}: not run: {why}", block.line);
+        }
+        if wanted.is_empty() {
+            return Ok(true);
+        }
+        let ends = self.outputs(root, &wanted)?;
+        let mut ends = ends.into_iter();
+        let (mut commands, mut failed) = (0, 0);
+        for block in wanted {
+            for command in &block.commands {
+                let Some(end) = ends.next() else {
+                    bail!("{shown}:{}: the shell ended before it: {}", block.line, command.text);
+                };
+                commands += 1;
+                let printed = end.printed.replace(&self.home().display().to_string(), "~");
+                let end = End { printed, ..end };
+                if let Some(what) = judge(block, command.prints.as_deref(), &end) {
+                    failed += 1;
+                    println!("{shown}:{}: $ {}\n{what}", block.line, command.text);
+                }
+            }
+        }
+        println!("{shown}: {commands} commands, {failed} differ from what it says");
+        Ok(failed == 0)
+    }
+
+    /// The home directory of the commands.
+    fn home(&self) -> PathBuf {
+        self.place.join("home")
+    }
+
+    /// What each command of the blocks prints, and its exit status.
+    fn outputs(&self, root: &Path, blocks: &[&Block]) -> Result<Vec<End>> {
+        let cwd = tempfile::tempdir_in(&self.place)?;
+        for entry in fs::read_dir(root)? {
+            let entry = entry?;
+            symlink(entry.path(), cwd.path().join(entry.file_name()))?;
+        }
+        let script = cwd.path().with_extension("sh");
+        fs::write(&script, self.script(cwd.path(), blocks))?;
+        let mut shell = Command::new("timeout");
+        shell.args([PATIENCE, "unshare", "--mount"]);
+        if !is_root() {
+            shell.args(["--user", "--map-root-user"]);
+        }
+        shell.arg("--").arg("bash").arg(&script).stdin(Stdio::null());
+        for name in ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES", "BECALM"] {
+            shell.env_remove(name);
+        }
+        for name in ["XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"] {
+            shell.env_remove(name);
+        }
+        let ran =
+            shell.stderr(Stdio::inherit()).output().context("unshare (Debian: util-linux)")?;
+        let text = String::from_utf8_lossy(&ran.stdout);
+        ensure!(ran.status.success(), "the commands could not be run:\n{text}");
+        Ok(ends(&text))
+    }
+
+    /// The shell's script: it makes the store once, then runs each command in the same shell.
+    fn script(&self, cwd: &Path, blocks: &[&Block]) -> String {
+        let (place, home) = (self.place.display(), self.home());
+        let lab = quoted(&self.lab.display().to_string());
+        let mut text = format!(
+            "set -e\n\
+             mount --bind {place}/opt /opt\n\
+             test -d {STORE} || {lab} import --store {STORE} >{place}/import.log 2>&1 || {{\n\
+             \x20 cat {place}/import.log\n  exit 1\n}}\n\
+             set +e\n\
+             export HOME={} PATH={place}/bin:$PATH LC_ALL=C.UTF-8\n\
+             cd {}\n\
+             exec 2>&1\nstatus=0\n",
+            home.display(),
+            quoted(&cwd.display().to_string())
+        );
+        for block in blocks {
+            if let Some(before) = &block.before {
+                text.push_str(&format!("eval {} >/dev/null\n", quoted(before)));
+            }
+            for command in &block.commands {
+                let what = quoted(&command.text);
+                text.push_str(&match command.prints {
+                    Some(_) => format!("(exit $status); eval {what}\nstatus=$?\n"),
+                    None => format!("(set -e; eval {what})\nstatus=$?\n"),
+                });
+                text.push_str("printf '\\n\\001%d\\n' $status\n");
+            }
+        }
+        text.push_str("exit 0\n");
+        text
+    }
+}
+
+/// What a command came to.
+#[derive(Debug, PartialEq, Eq)]
+struct End {
+    printed: String,
+    status: i32,
+}
+
+fn ends(text: &str) -> Vec<End> {
+    let mut ends = Vec::new();
+    let mut printed = String::new();
+    for line in text.lines() {
+        match line.strip_prefix(END) {
+            Some(status) => {
+                let status = status.parse().unwrap_or(-1);
+                ends.push(End { printed: std::mem::take(&mut printed), status });
+            }
+            None => {
+                printed.push_str(line);
+                printed.push('\n');
+            }
+        }
+    }
+    ends
+}
+
+/// What is wrong with a command; `None` if nothing is. The exit status counts where no output is
+/// said.
+fn judge(block: &Block, said: Option<&str>, end: &End) -> Option<String> {
+    match said {
+        Some(said) => compare::differences(said, &end.printed, STORE, block.figures_vary.is_some()),
+        None if end.status == 0 => None,
+        None => Some(format!("  exit status {}\n{}", end.status, end.printed)),
+    }
+}
+
+/// In single quotes for a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_commands_print_is_told_apart() {
+        let text = "one\n\n\u{1}0\n\n\u{1}3\nlast\n\n\u{1}0\n";
+        let end = |printed: &str, status| End { printed: printed.to_owned(), status };
+        assert_eq!(ends(text), [end("one\n\n", 0), end("\n", 3), end("last\n\n", 0)]);
+    }
+}

@@ -1,0 +1,130 @@
+//! The commands of a Markdown document: the `console` and `sh` blocks, and the markers before them.
+//!
+//! A marker is an HTML comment on the line above a block:
+//!
+//! - `<!-- not run: REASON -->`: the block is listed and not run;
+//! - `<!-- figures vary: REASON -->`: numbers are not compared;
+//! - `<!-- before: COMMANDS -->`: what a reader has done already, run first.
+
+/// A block with commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Block {
+    /// The line of its first command, from 1 on.
+    pub(super) line: usize,
+    /// What is run: of a `console` block each command by itself, an `sh` block as a whole.
+    pub(super) commands: Vec<Command>,
+    /// Why it is not run.
+    pub(super) not_run: Option<String>,
+    /// Why its numbers are not compared.
+    pub(super) figures_vary: Option<String>,
+    /// What is run before it.
+    pub(super) before: Option<String>,
+}
+
+/// A command, and what it prints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Command {
+    pub(super) text: String,
+    /// `None` if it only has to succeed.
+    pub(super) prints: Option<String>,
+}
+
+/// The blocks of a document, in order.
+pub(super) fn blocks(document: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut markers = Block::default();
+    let mut lines = document.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        if let Some(language) = line.strip_prefix("```") {
+            let inside: Vec<&str> =
+                lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
+            let commands = match language {
+                "console" => of_console(&inside),
+                "sh" => vec![Command { text: inside.join("\n"), prints: None }],
+                _ => Vec::new(),
+            };
+            let markers = std::mem::take(&mut markers);
+            if !commands.is_empty() {
+                blocks.push(Block { line: at + 2, commands, ..markers });
+            }
+        } else if let Some((name, text)) = marker(line) {
+            let text = Some(text.to_owned());
+            match name {
+                "not run" => markers.not_run = text,
+                "figures vary" => markers.figures_vary = text,
+                "before" => markers.before = text,
+                _ => {}
+            }
+        } else if !line.trim().is_empty() {
+            markers = Block::default();
+        }
+    }
+    blocks
+}
+
+/// Name and text of a comment `<!-- NAME: TEXT -->`.
+fn marker(line: &str) -> Option<(&str, &str)> {
+    let (name, text) = line.trim().strip_prefix("<!--")?.strip_suffix("-->")?.split_once(':')?;
+    Some((name.trim(), text.trim()))
+}
+
+/// Each line after `$ ` is a command; what follows is printed by it. A line that ends with a
+/// backslash is continued by the next.
+fn of_console(lines: &[&str]) -> Vec<Command> {
+    let mut commands: Vec<Command> = Vec::new();
+    let mut is_continued = false;
+    for line in lines {
+        let last = commands.last_mut();
+        match (line.strip_prefix("$ "), last) {
+            (_, Some(last)) if is_continued => {
+                last.text.push('\n');
+                last.text.push_str(line);
+            }
+            (Some(text), _) => {
+                commands.push(Command { text: text.to_owned(), prints: Some(String::new()) });
+            }
+            (None, Some(Command { prints: Some(prints), .. })) => {
+                prints.push_str(line);
+                prints.push('\n');
+            }
+            (None, _) => {}
+        }
+        is_continued = line.ends_with('\\') && (is_continued || line.starts_with("$ "));
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_with_what_they_print_and_their_markers() {
+        let document = "\
+text\n\n<!-- figures vary: times -->\n\n```console\n$ one\n1\n2\n$ two \\\n  more\n```\n\n\
+<!-- not run: takes minutes -->\ntext\n```sh\na\nb\n```\n```nix\nx\n```\n\
+<!-- before: mkdir d -->\n<!-- not run: no network -->\n```sh\nc\n```\n";
+        let command = |text: &str, prints: Option<&str>| Command {
+            text: text.to_owned(),
+            prints: prints.map(str::to_owned),
+        };
+        let expected = [
+            Block {
+                line: 6,
+                commands: vec![command("one", Some("1\n2\n")), command("two \\\n  more", Some(""))],
+                figures_vary: Some("times".to_owned()),
+                ..Block::default()
+            },
+            // A marker counts for the block right below it.
+            Block { line: 16, commands: vec![command("a\nb", None)], ..Block::default() },
+            Block {
+                line: 25,
+                commands: vec![command("c", None)],
+                not_run: Some("no network".to_owned()),
+                before: Some("mkdir d".to_owned()),
+                ..Block::default()
+            },
+        ];
+        assert_eq!(blocks(document), expected);
+    }
+}
