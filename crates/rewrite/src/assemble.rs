@@ -141,6 +141,7 @@ fn void_notes<'data, R: ReadRef<'data>>(image: &Image, data: R, changes: &mut Ve
         let holds = |note: &notes::Found| {
             (section.offset..section.offset.saturating_add(section.size)).contains(&note.offset)
         };
+        // A tool that finds the note by its section must not read it either.
         if image.section_name(section) == NOTE_NAME && found.iter().any(holds) {
             let offset = names.offset + u64::from(section.name);
             changes.push(Write { offset, bytes: VOID_NAME.to_vec() });
@@ -235,6 +236,7 @@ impl Builder<'_> {
         let mut entries = entries.to_vec();
         for entry in &mut entries {
             let entry = &mut entry.entry;
+            // Other tags name addresses in code and data, which never move.
             if TABLE_TAGS.contains(&entry.tag) {
                 let place = self.image.file_offset(entry.value, 1);
                 let moved = place.and_then(|offset| self.appended.moved(offset, 1));

@@ -45,6 +45,7 @@ pub(crate) fn entries<'data, R: ReadRef<'data>>(
         (DT_RUNPATH, &old.runpath, &new.runpath),
         (DT_AUDIT, &old.audit, &new.audit),
     ] {
+        // An unchanged string keeps its entry and its offset.
         if old != new {
             let value = new.as_ref().map(|new| strings.offset(image, data, new)).transpose()?;
             set(&mut entries, tag, value);

@@ -122,6 +122,7 @@ impl Names {
                     needed.name.clone_from(to);
                 }
             }
+            // A repeated edit must not add the name twice.
             Edit::AddNeeded(name) => {
                 if self.needed.iter().all(|needed| needed.name != *name) {
                     self.needed.insert(0, Needed { from: None, name: name.clone() });
@@ -188,6 +189,7 @@ impl Goal {
     ) -> Result<(), RewriteError> {
         if let Some(note) = &self.note {
             let found = notes::resolution(image, data);
+            // Two notes are not the original's state of one note, even if the first is equal.
             let same = match found.as_slice() {
                 [] => note.is_none(),
                 [one] => note.as_deref() == Some(one.descriptor),

@@ -231,6 +231,7 @@ impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
         let segments = Self::segments(data, elf, endian)?;
         let sections = Self::sections(data, elf, endian)?;
         let section_table_offset = if sections.is_empty() { 0 } else { elf.e_shoff(endian).into() };
+        // `SHN_XINDEX` does not occur: files with so many sections are refused before.
         let names_index = usize::from(elf.e_shstrndx(endian).0);
         let names = Self::names(data, &sections, names_index)?;
         let dynamic = Self::dynamic(data, &segments, endian)?;

@@ -198,6 +198,7 @@ impl Pieces {
         region: Range<u64>,
         taken: &[Block],
     ) -> bool {
+        // Without section headers a gap may be data of an unknown kind.
         let blind = image.sections.is_empty();
         let free = |from: u64, to: u64| {
             let size = to.saturating_sub(from);

@@ -212,6 +212,7 @@ fn edit_at<'data, R: ReadRef<'data>>(
     if place == Place::Behind && history.status == Status::Torn {
         return Err(RewriteError::Interrupted);
     }
+    // Every edit starts from the original, so that edits do not accumulate.
     let original = Overlay::new(data, &history.old, history.original_length);
     edit_original(&original, data, edits, Some(&history), place)
 }

@@ -55,6 +55,7 @@ pub(crate) fn resolution<'data, R: ReadRef<'data>>(image: &Image, data: R) -> Ve
             continue;
         }
         let bytes = bytes_at(data, segment.offset, segment.filesz).unwrap_or_default();
+        // gABI: the padding is that of `p_align`. Any other value than 8 means 4.
         let align = if segment.align == 8 { 8 } else { 4 };
         let mut at = 0;
         while let Some((note, next)) = note_at(image.format, bytes, at, align) {

@@ -89,6 +89,7 @@ impl<'a, 'w, R: ReadRef<'a>> Overlay<'a, 'w, R> {
             return None;
         }
         let mut bytes = vec![0; usize::try_from(size).ok()?];
+        // The rest stays zero: the patch lengthens the file.
         let from_base = self.base_length.min(range.end).saturating_sub(range.start);
         if from_base > 0 {
             let old = self.base.read_bytes_at(range.start, from_base).ok()?;

@@ -134,6 +134,7 @@ impl Appended {
     fn close_as(&mut self, offset: u64, flags: ProgramFlags) -> Result<(), RewriteError> {
         let filesz = self.end() - offset;
         let vaddr = offset.wrapping_add(self.bias);
+        // A segment must not wrap around the end of the address space.
         vaddr.checked_add(filesz).ok_or(RewriteError::NoAddressSpace)?;
         let align = self.page;
         self.loads.push(Segment {

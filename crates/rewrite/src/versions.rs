@@ -135,6 +135,7 @@ fn weaken<'data, R: ReadRef<'data>>(
         let bytes = image.format.u16(flags | WEAK).to_vec();
         writes.push(Write { offset: offset + 4, bytes });
         let next = image.format.read_u32(entry, 12).ok_or_else(broken)?;
+        // `vna_next` of a hostile file can form a cycle as well.
         if next == 0 || writes.len() > RECORDS_MAX {
             break;
         }

@@ -262,6 +262,7 @@ impl<'a> Walk<'a> {
         for name in components(path) {
             self.step(name)?;
         }
+        // A trailing slash requires a directory (`LOOKUP_DIRECTORY`).
         if path.ends_with(b"/") {
             self.directory()?;
         }
@@ -270,6 +271,7 @@ impl<'a> Walk<'a> {
 
     fn step(&mut self, name: &[u8]) -> Result<(), Errno> {
         let entries = self.directory()?;
+        // `may_lookup` comes before the name is checked, so that EACCES wins over ENAMETOOLONG.
         if self.checked && self.here().mode & 0o001 == 0 {
             return Err(Errno::ACCES);
         }

@@ -224,6 +224,7 @@ impl<'a> Walk<'a> {
     fn load_library(&mut self) -> Result<Answer, LogFull> {
         let (_, Resolution { needed: name, needed_by, reason, .. }) = self.current();
         let (name, needed_by, reason) = (name.clone(), *needed_by, *reason);
+        // `load_library` fails with EINVAL for an empty name, before any search.
         if name.is_empty() {
             return Ok(Answer::Missing);
         }
@@ -370,6 +371,7 @@ impl<'a> Walk<'a> {
         dir_len: usize,
     ) -> Result<Search, LogFull> {
         match self.fs.open(path.as_bstr()) {
+            // The first file that opens ends the search, even if it cannot be mapped.
             Ok(file) => {
                 let outcome =
                     self.check(&file).map_or_else(|(outcome, _)| outcome, |_| Outcome::Hit);

@@ -85,6 +85,7 @@ fn align(observed: &[Attempt], model: &[LoggedProbe<'_>]) -> Vec<Option<usize>> 
             at += 1;
             continue;
         }
+        // The sequences differ here: the nearest position where they agree again is taken.
         let (skipped, extra) = meet(&observed[here..], model.get(at..).unwrap_or_default());
         indices.extend(std::iter::repeat_n(None, extra));
         at += skipped;
@@ -177,6 +178,7 @@ fn storm(probes: &[Probe], predicted: &[Option<usize>], closure: &Closure) -> Se
     };
     let in_subdirectory: Vec<bool> =
         closure.load.probes.iter().map(|probe| is_of_hwcaps(&probe)).collect();
+    // Only a predicted probe has a search dir, so that others do not count as hwcaps misses.
     let of_hwcaps = |(index, probe): &(&Option<usize>, &Probe)| {
         probe.outcome.is_failed_call() && index.is_some_and(|index| in_subdirectory[index])
     };

@@ -16,6 +16,7 @@ impl Attributed {
         let failed = both.filter(|(probe, _)| probe.outcome.is_failed_call());
         Offenders::charge(failed.map(|(probe, index)| {
             let path = probe.path.as_bstr();
+            // A path without a prediction is charged to its own directory.
             let own = path.rfind_byte(b'/').map_or(BStr::new(b""), |end| path[..end].as_bstr());
             let dir = index.and_then(|index| dirs.get(index).copied());
             let is_searched = dir.is_none_or(|dir| is_searched(probe.source, dir, path));

@@ -133,6 +133,7 @@ impl Reader {
                 });
                 return;
             }
+            // `LA_SER_LIBPATH`, `LA_SER_RUNPATH`, `LA_SER_CONFIG`, `LA_SER_DEFAULT`.
             Some(2) => SearchSource::LibraryPath,
             Some(4) => SearchSource::Runpath,
             Some(8) => SearchSource::LoaderCache,

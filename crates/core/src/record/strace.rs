@@ -68,6 +68,7 @@ pub fn parse(record: &[u8]) -> Vec<Syscall> {
             unfinished.insert(pid, start.to_vec());
         } else if let Some(rest) = text.strip_prefix(b"<... ") {
             let Some((_, end)) = rest.split_once_str(b" resumed>") else { continue };
+            // A record that starts in the middle has a second part without a first.
             let Some(mut whole) = unfinished.remove(&pid) else { continue };
             whole.extend_from_slice(end);
             calls.extend(syscall(pid, &whole));

@@ -107,6 +107,7 @@ pub fn expand(input: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
 /// (`is_trusted_path_normalize`, since 2.43 `path_is_trusted`).
 fn trusted(path: BString, secure: &Secure<'_>) -> Option<BString> {
     let mut normal = normalize(&path);
+    // The system directories end in a slash: `/usr/library` is not below `/usr/lib/`.
     if normal.last() != Some(&b'/') {
         normal.push(b'/');
     }
@@ -126,6 +127,7 @@ fn normalize(path: &[u8]) -> BString {
     for part in path.split(|&byte| byte == b'/') {
         match part {
             b"" | b"." => {}
+            // As in glibc, `..` at the root stays at the root.
             b".." => {
                 parts.pop();
             }

@@ -97,6 +97,7 @@ impl Stores {
             if let Ok(real) = fs.canonicalize(existing) {
                 return self.package_of(real.as_ref()).map(ToOwned::to_owned);
             }
+            // Only a missing last component is removed; `..` after one cannot be resolved.
             existing = parent(existing)?;
         }
     }

@@ -65,6 +65,7 @@ pub fn graph(fs: &dyn FileSystem, closure: &Closure, settings: &Settings) -> Pla
     let mut graph = Graph::default();
     let mut objects = Vec::new();
     for (index, object) in closure.load.objects.iter().enumerate() {
+        // The loader, audit modules and their libraries are never changed.
         if matches!(object.role, Role::Loader | Role::Audit) || object.namespace != 0 {
             continue;
         }
@@ -157,6 +158,7 @@ impl<'a> Site<'a> {
         let ends = below.find_iter("/").chain([below.len()]);
         for end in ends {
             let path: BString = dir[..self.root.len() + 1 + end].into();
+            // A second run finds the directories of the first and plans nothing.
             if self.fs.stat(path.as_ref()).is_err() {
                 let creations = vec![Creation::Directory(path)];
                 plan.merge(Plan { creations, ..Plan::default() });
@@ -282,6 +284,7 @@ pub(super) fn link(
         match (own.look(dir, needed), dir.standing) {
             (Look::Nothing, _) => {}
             (Look::Ends(ended), _) => return Err(ended.what()),
+            // A link would answer before this directory, which may get another file.
             (Look::Hit, Standing::Searched | Standing::Moves) => {
                 return Err(FindingKind::MutableBefore(dir.written.clone()));
             }

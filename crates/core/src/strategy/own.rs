@@ -190,6 +190,7 @@ impl Place<'_> {
         let Some(package) = stores.package_of_dir(self.fs, name) else {
             return Standing::Searched;
         };
+        // The CPU decides which variant is loaded, so that no answer is exact.
         if Variants::of(self.fs, name, host, self.settings.glibc_minor).any() {
             return Standing::Searched;
         }
@@ -197,6 +198,7 @@ impl Place<'_> {
             return Standing::Fixed;
         }
         match stores.package_of(self.origin.as_ref()) {
+            // The kernel resolves the links in a program's path, so its `$ORIGIN` is in the package.
             Some(own) if own == package && self.is_program => Standing::Fixed,
             Some(own) if own == package => Standing::Moves,
             _ => Standing::Searched,

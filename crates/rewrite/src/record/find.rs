@@ -55,6 +55,7 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
     for _ in 0..RECORDS_MAX {
         let Some(leader) = leader_at_offset(data, leader_at, length) else { break };
         let expected = last.as_ref().map_or(leader_at, |(trailer, _)| trailer.original_length);
+        // A leader that names another original is stale.
         if leader.original_length != expected {
             break;
         }

@@ -117,6 +117,7 @@ fn arch(printed: &Diagnostics) -> Arch {
         let is_its = |arch: &Arch| arch.important_mask() == printed.important;
         shared.into_iter().find(is_its).unwrap_or(Arch::Other)
     };
+    // A loader of another port or a later release may have other bits under the same name.
     if by_name.important_mask() == printed.important { by_name } else { Arch::Other }
 }
 

@@ -27,6 +27,7 @@ pub fn libc_of(ld_so: &[u8], hint: &[u8]) -> Option<Libc> {
         let mut names = hint.find_iter("ld-").map(|at| &hint[at + 3..]);
         names.find_map(release)
     };
+    // The loader's own text is the most reliable, a file name the least.
     banner(ld_so).or_else(|| banner(hint)).or_else(file_name).map(Libc::Glibc)
 }
 

@@ -27,6 +27,7 @@ pub fn readers(ld_so: &[u8]) -> Readers {
         let rest = &rest[..rest.len().min(LONGEST)];
         rest.find_byte(0).map(|end| &rest[..end])
     });
+    // A loader without the marker, or with a truncated list, is treated as not patched.
     let Some(list) = list else { return Readers::default() };
     let prefixes = list.split_str(":").filter(|prefix| prefix.starts_with(b"/"));
     let stores: Vec<_> = prefixes.take(MAX_SYSTEM_DIRS).map(BString::from).collect();

@@ -65,6 +65,7 @@ impl Queue {
     fn insert_before(&mut self, at: usize, object: usize) -> Option<usize> {
         let index = match self.of_object.get(&object) {
             Some(&known) if self.nodes[known].before => return None,
+            // Its symbols must be found before those of the object that names it.
             Some(&known) => {
                 self.unlink(known);
                 self.nodes[known].done = false;

@@ -176,6 +176,7 @@ impl Process<'_> {
         source: SearchSource,
     ) -> Result<Step, Ended> {
         let (outcome, step) = match self.fs.open(path) {
+            // `open_path` reads this errno after the last hwcaps subdirectory of a directory.
             Err(errno) => {
                 self.errno = errno;
                 (Outcome::from(errno), Step::NotHere)

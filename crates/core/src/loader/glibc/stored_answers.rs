@@ -155,6 +155,7 @@ impl Process<'_> {
             Some(path) if path.starts_with(b"/") => {
                 self.open_verify(search, path.as_ref(), 0, source)
             }
+            // An errno of 0 ends the list in `try_list`: a relative path is not a valid answer.
             _ => {
                 self.errno = Errno(0);
                 Ok(Step::NotHere)

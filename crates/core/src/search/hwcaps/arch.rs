@@ -251,6 +251,7 @@ impl Arch {
         if minor >= FIRST_WITHOUT_LEGACY {
             return Vec::new();
         }
+        // `_dl_important_hwcaps` counts the bits from the lowest, then adds platform and `tls`.
         let bits = self.important().iter().filter(|(bit, _)| hwcap & (1 << bit) != 0);
         bits.map(|(_, name)| BString::from(*name))
             .chain(platform.map(|name| name.to_owned()))

@@ -180,6 +180,7 @@ pub fn for_cpu(ident: &Ident, libc: Libc, cpu: &str) -> Result<CpuCaps, UnknownC
         return Err(UnknownCpu { name: cpu.to_owned(), known: names.join(", ") });
     };
     let platform = found.platform.map(BStr::new);
+    // The loader cache kept its legacy bits three releases longer than the directories.
     let cache_hwcaps = release.minor < FIRST_WITHOUT_CACHE_HWCAPS;
     // Only the 64-bit loader of s390 has levels (sysdeps/s390/s390-64/dl-hwcaps-subdirs.c).
     let has_levels = arch != Arch::S390 || ident.class == Class::Elf64;
@@ -199,6 +200,7 @@ fn active_levels(arch: Arch, minor: u16, best: Option<&str>) -> Vec<BString> {
     let Some(best) = best.filter(|_| minor >= FIRST_NAMED) else {
         return Vec::new();
     };
+    // A CPU has all levels below its best one.
     let levels = arch.levels().iter().skip_while(|level| level.name != best);
     levels.filter(|level| level.since <= minor).map(|level| BString::from(level.name)).collect()
 }
