@@ -17,7 +17,7 @@ const GAP: u64 = 2048;
 
 /// How many slots of each kind were compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Compared {
+pub(crate) struct Compared {
     /// Slots that got the address of a symbol, or its absence.
     pub(super) symbolic: usize,
     /// Slots that got the result of a resolver: equal ones for equal resolvers.

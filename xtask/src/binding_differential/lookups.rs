@@ -74,7 +74,7 @@ fn predicted(load: &Load, bindings: &Bindings, program: &BStr) -> BTreeSet<Looku
     lookups
 }
 
-/// `PID:	binding file A [0] to B [0]: normal symbol `S' [V]`; the version is missing for a
+/// `PID: binding file A [0] to B [0]: normal symbol `S' [V]`; the version is missing for a
 /// reference without one.
 fn parse(line: &[u8]) -> Option<Lookup> {
     let (_, rest) = line.split_once_str("binding file ")?;

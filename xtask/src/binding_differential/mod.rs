@@ -8,9 +8,9 @@
 
 mod compare;
 mod lookups;
-mod recorder;
+pub(crate) mod recorder;
 mod summary;
-mod trial;
+pub(crate) mod trial;
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -73,12 +73,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
         programs.push(found);
     }
-    let symbols: Vec<_> = places.iter().map(|place| place.fs.symbols()).collect();
     let mut trials = Vec::new();
-    for ((place, symbols), found) in places.iter().zip(&symbols).zip(&programs) {
+    for (place, found) in places.iter().zip(&programs) {
         for object in found {
             let recorder = recorders[&object.machine].as_path();
-            trials.push(Trial { place, symbols, object, recorder });
+            trials.push(Trial { place, object, recorder, env: &[] });
         }
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;

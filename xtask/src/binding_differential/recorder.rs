@@ -18,7 +18,7 @@ const MAX_NAME: u64 = 1 << 16;
 
 /// Builds the recorder of a machine, as `uname -m` has it, by the compiler that `CC_<MACHINE>`
 /// names, else by the usual one.
-pub(super) fn build(machine: &str, folder: &Path) -> Result<PathBuf> {
+pub(crate) fn build(machine: &str, folder: &Path) -> Result<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
     let usual = match machine {
         "x86_64" | "i386" => "gcc".to_owned(),

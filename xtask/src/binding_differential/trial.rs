@@ -10,18 +10,20 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use becalm_core::closure::{Closure, Subject, resolve};
 use becalm_core::elf::Words;
-use becalm_core::loader::{Environment, Libc};
+use becalm_core::loader::Libc;
+use becalm_core::loader::load::Load;
 use becalm_core::symbols::{BindOptions, Bindings, bind};
-use becalm_host::{FactChoice, OsSymbols, loader_facts};
+use becalm_host::{FactChoice, loader_facts};
 use bstr::BStr;
 
-use super::compare::{Compared, compare};
+use super::compare::{Compared, Outcome, compare};
 use super::lookups;
 use super::recorder::{PATIENCE, Recording};
 use crate::differential::candidates::{Object, Place};
+use crate::predict::Request;
 
 /// The user nobody: a program that is not stopped by the recorder can do no harm.
 const NOBODY: u32 = 65534;
@@ -36,16 +38,24 @@ const ENVIRONMENT: [(&str, &str); 3] = [
 const INSIDE: &str = "/tmp";
 
 /// One program to start.
-pub(super) struct Trial<'a> {
-    pub(super) place: &'a Place,
-    pub(super) symbols: &'a OsSymbols<'a>,
-    pub(super) object: &'a Object,
+pub(crate) struct Trial<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) object: &'a Object,
     /// The recorder of its machine.
-    pub(super) recorder: &'a Path,
+    pub(crate) recorder: &'a Path,
+    /// Variables of its environment that a loader obeys; only outside other roots.
+    pub(crate) env: &'a [(String, String)],
+}
+
+/// What is predicted of one start.
+pub(crate) struct Prediction {
+    closure: Closure,
+    libc: Libc,
+    pub(crate) bindings: Bindings,
 }
 
 /// What came of a trial.
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// The start was recorded.
     Recorded { libc: String, compared: Compared, differences: Vec<String> },
     /// The start was predicted to fail, and did.
@@ -54,56 +64,54 @@ pub(super) enum Verdict {
     NotRun(String),
 }
 
+impl Prediction {
+    /// The objects, the program first.
+    pub(crate) fn load(&self) -> &Load {
+        &self.closure.load
+    }
+
+    fn words(&self) -> Words {
+        let ident = self.closure.subject.view.ident;
+        Words { class: ident.class, endian: ident.endian }
+    }
+
+    /// True if the loader is predicted to end the start: a library, a version or a symbol is
+    /// missing.
+    fn fails(&self) -> bool {
+        let missing_version = self.bindings.missing_versions.iter().any(|missing| !missing.weak);
+        !self.closure.unresolved().is_empty()
+            || self.closure.fatal().is_some()
+            || missing_version
+            || self.bindings.undefined().next().is_some()
+    }
+}
+
 impl Trial<'_> {
     /// Predicts, starts, compares.
     pub(super) fn run(&self) -> Verdict {
-        self.verdict().unwrap_or_else(|error| Verdict::NotRun(format!("{error:#}")))
+        let verdict = self.predict().and_then(|prediction| self.verdict(&prediction));
+        verdict.unwrap_or_else(|error| Verdict::NotRun(format!("{error:#}")))
     }
 
-    fn verdict(&self) -> Result<Verdict> {
+    /// The bindings of a start that binds everything at once.
+    pub(crate) fn predict(&self) -> Result<Prediction> {
         let closure = self.closure()?;
-        let Some(Libc::Glibc(version)) = closure.facts.as_ref().map(|facts| facts.libc) else {
-            return Ok(Verdict::NotRun("not glibc".to_owned()));
-        };
-        let libc = Libc::Glibc(version);
+        let libc = closure.facts.as_ref().map(|facts| facts.libc).context("a static program")?;
+        ensure!(matches!(libc, Libc::Glibc(_)), "not glibc");
         let options = BindOptions { bind_now: true, ..BindOptions::default() };
-        let bindings = bind(&closure.load, libc, self.symbols, options)?;
-        let ident = closure.subject.view.ident;
-        let words = Words { class: ident.class, endian: ident.endian };
-        let fails = starts_in_vain(&closure, &bindings);
-        let (socket, theirs) = UnixStream::pair()?;
-        let mut said = tempfile::tempfile()?;
-        let mut child = self.start(theirs, said.try_clone()?)?;
-        let recording = Recording::open(socket, words);
-        let compared = match recording {
-            Ok(Some(mut recording)) => {
-                let outcome = compare(&closure.load, &bindings, words, &mut recording);
-                let _ = recording.close();
-                outcome.map(Some)
-            }
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        };
-        end(&mut child)?;
-        let compared = match compared? {
-            Some(mut outcome) => {
-                let mut text = Vec::new();
-                said.rewind()?;
-                said.read_to_end(&mut text)?;
-                let program = BStr::new(self.object.path.as_os_str().as_bytes());
-                let (count, lines) = lookups::compare(&closure.load, &bindings, program, &text);
-                outcome.compared.lookups = count;
-                outcome.differences.extend(lines);
-                Some(outcome)
-            }
-            None => None,
-        };
-        let libc = libc.to_string();
-        Ok(match (compared, fails) {
+        let bindings = bind(&closure.load, libc, &self.place.fs.symbols(), options)?;
+        Ok(Prediction { closure, libc, bindings })
+    }
+
+    /// Starts and compares.
+    pub(crate) fn verdict(&self, prediction: &Prediction) -> Result<Verdict> {
+        let libc = prediction.libc.to_string();
+        let recorded = self.record(prediction)?;
+        Ok(match (recorded, prediction.fails()) {
             (None, true) => Verdict::Failed { libc },
             (None, false) => {
-                let said = "it ends before it is relocated".to_owned();
-                Verdict::Recorded { libc, compared: Compared::default(), differences: vec![said] }
+                let differences = vec!["it ends before it is relocated".to_owned()];
+                Verdict::Recorded { libc, compared: Compared::default(), differences }
             }
             (Some(mut outcome), fails) => {
                 if fails {
@@ -115,6 +123,31 @@ impl Trial<'_> {
         })
     }
 
+    /// What the start is like beside the prediction; `None` if it ends before the recorder.
+    fn record(&self, prediction: &Prediction) -> Result<Option<Outcome>> {
+        let (load, bindings) = (prediction.load(), &prediction.bindings);
+        let (socket, theirs) = UnixStream::pair()?;
+        let mut said = tempfile::tempfile()?;
+        let mut child = self.start(theirs, said.try_clone()?)?;
+        let recording = Recording::open(socket, prediction.words());
+        let compared = recording.and_then(|recording| {
+            let Some(mut recording) = recording else { return Ok(None) };
+            let outcome = compare(load, bindings, prediction.words(), &mut recording);
+            let _ = recording.close();
+            outcome.map(Some)
+        });
+        end(&mut child)?;
+        let Some(mut outcome) = compared? else { return Ok(None) };
+        let mut text = Vec::new();
+        said.rewind()?;
+        said.read_to_end(&mut text)?;
+        let program = BStr::new(self.object.path.as_os_str().as_bytes());
+        let (count, differences) = lookups::compare(load, bindings, program, &text);
+        outcome.compared.lookups = count;
+        outcome.differences.extend(differences);
+        Ok(Some(outcome))
+    }
+
     fn closure(&self) -> Result<Closure> {
         let session = self.place.fs.session();
         let path = BStr::new(self.object.path.as_os_str().as_bytes());
@@ -124,7 +157,8 @@ impl Trial<'_> {
             Some(facts) => facts.clone().into(),
             None => loader_facts(&self.place.fs, loader, &FactChoice::default())?,
         };
-        Ok(resolve(&session, subject, loader, facts, &Environment::default())?)
+        let request = Request { env: self.env.to_vec(), ..Request::default() };
+        Ok(resolve(&session, subject, loader, facts, &request.environment())?)
     }
 
     /// Starts the program; what the loader says goes to `said`.
@@ -145,6 +179,7 @@ impl Trial<'_> {
         let mut command = Command::new(&self.object.path);
         command.arg("--version").env_clear().current_dir("/");
         command.env("LD_AUDIT", self.recorder).envs(ENVIRONMENT);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         if is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
@@ -187,15 +222,6 @@ impl Trial<'_> {
     }
 }
 
-/// True if the loader is predicted to end the start: a library, a version or a symbol is missing.
-fn starts_in_vain(closure: &Closure, bindings: &Bindings) -> bool {
-    let missing_version = bindings.missing_versions.iter().any(|missing| !missing.weak);
-    !closure.unresolved().is_empty()
-        || closure.fatal().is_some()
-        || missing_version
-        || bindings.undefined().next().is_some()
-}
-
 /// Waits for the process group, which has read the end of its input by now, and ends it if it
 /// does not end by itself.
 fn end(child: &mut Child) -> Result<()> {
@@ -214,8 +240,8 @@ fn is_root() -> bool {
 /// A program with file capabilities starts in secure-execution mode, in which the loader ignores
 /// the recorder, and the program would run.
 pub(super) fn has_capabilities(path: &PathBuf) -> bool {
-    let mut none = [0_u8; 0];
-    match rustix::fs::getxattr(path, "security.capability", &mut none[..]) {
+    let mut value = [0_u8; 64];
+    match rustix::fs::getxattr(path, "security.capability", &mut value[..]) {
         Ok(size) => size > 0,
         Err(error) => !matches!(error, rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP),
     }

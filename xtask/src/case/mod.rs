@@ -6,6 +6,7 @@
 //! the real loader alone, so a case that no longer shows its rule fails even if model and loader
 //! agree.
 
+mod bindings;
 mod build;
 mod report;
 
@@ -71,6 +72,26 @@ pub struct Description {
     pub loaded_until: Option<u32>,
     /// The needed strings that the loader reports as not found, each once.
     pub missing: Option<Vec<String>>,
+    /// What symbols bind to. The start is then compared slot by slot as well.
+    #[serde(default)]
+    pub binds: Vec<Bind>,
+    /// Symbols that nothing defines, so that the start fails.
+    #[serde(default)]
+    pub undefined: Vec<String>,
+}
+
+/// What one relocation binds to.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bind {
+    /// The object that has the relocation, below the directory of the fixture.
+    pub object: String,
+    /// The symbol.
+    pub symbol: String,
+    /// The kind of the relocation (`glob_dat`, `jump_slot`, …); any if it is missing.
+    pub kind: Option<String>,
+    /// The object that defines it; none for a weak reference that nothing defines.
+    pub definer: Option<String>,
 }
 
 /// The method of starting, as a case names it.
@@ -184,7 +205,11 @@ impl Case {
         let start = self.start(&out);
         let user = start.user.as_ref().filter(|_| !self.description.secure);
         let prediction = self.request(&out, &start).ask(xtask, start.dir.as_deref(), user);
-        self.compare(&out, &start, prediction)
+        let mut report = self.compare(&out, &start, prediction)?;
+        if !self.description.binds.is_empty() || !self.description.undefined.is_empty() {
+            report.failures.extend(bindings::compare(self, scratch.path(), &out)?);
+        }
+        Ok(report)
     }
 
     fn expand(&self, text: &str, out: &Path) -> String {

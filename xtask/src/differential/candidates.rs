@@ -69,16 +69,7 @@ pub(crate) struct Object {
 
 /// Returns the places of the options. `musl` adds this machine's objects under musl's loader.
 pub(crate) fn places(options: &PlaceArgs, with_musl: bool) -> Result<Vec<Place>> {
-    let real = |label: &str, folders: &[PathBuf], whole| Place {
-        label: label.to_owned(),
-        fs: OsFs::new(),
-        root: None,
-        emulator: None,
-        loader: None,
-        facts: Vec::new(),
-        whole,
-        folders: folders.to_vec(),
-    };
+    let real = Place::here;
     let usr = vec![PathBuf::from("/usr")];
     let folders = if options.folder.is_empty() { &usr } else { &options.folder };
     let mut places = Vec::new();
@@ -127,6 +118,20 @@ fn foreign(name: &str, root: &Path) -> Result<Place> {
 }
 
 impl Place {
+    /// Folders of this machine.
+    pub(crate) fn here(label: &str, folders: &[PathBuf], whole: bool) -> Self {
+        Self {
+            label: label.to_owned(),
+            fs: OsFs::new(),
+            root: None,
+            emulator: None,
+            loader: None,
+            facts: Vec::new(),
+            whole,
+            folders: folders.to_vec(),
+        }
+    }
+
     /// Returns the objects below the place's folders that can be started, sorted by path, and the
     /// number of other ELF files by the reason why they cannot.
     pub(crate) fn find(&self) -> Result<(Vec<Object>, BTreeMap<String, usize>)> {
@@ -146,7 +151,8 @@ impl Place {
         Ok((objects, left_out))
     }
 
-    fn object(&self, file: &Path) -> Result<Object, String> {
+    /// The object at a path of this machine, or why it cannot be started.
+    pub(crate) fn object(&self, file: &Path) -> Result<Object, String> {
         let path = match &self.root {
             Some(root) => Path::new("/").join(file.strip_prefix(root).unwrap_or(file)),
             None => file.to_owned(),

@@ -170,7 +170,10 @@ impl<'a> Scopes<'a> {
         }
         let is_object = elf::SymbolType(from.symbol.raw_type) == elf::STT_OBJECT;
         let is_glob_dat = reference.kind == RelocationKind::GlobDat;
-        let skips_copies = self.extern_protected_data && is_object && is_glob_dat;
+        let skips_copies = self.extern_protected_data
+            && symbols.machine().is_some_and(has_extern_protected_data)
+            && is_object
+            && is_glob_dat;
         let class = if skips_copies { SymbolClass::Any } else { SymbolClass::Plt };
         let protected = self.search_scopes(symbols, reference, class, skips_copies)?;
         Some(Some(match protected {
@@ -286,6 +289,12 @@ impl<'a> Scopes<'a> {
         };
         found.or(versioned.first.filter(|_| versioned.count == 1))
     }
+}
+
+/// The machines whose `elf_machine_type_class` had `ELF_RTYPE_CLASS_EXTERN_PROTECTED_DATA`.
+fn has_extern_protected_data(machine: KnownMachine) -> bool {
+    use KnownMachine::{Aarch64, Arm, I386, X86_64};
+    matches!(machine, X86_64 | I386 | Aarch64 | Arm)
 }
 
 /// The default versions seen while a reference without a version is looked for.

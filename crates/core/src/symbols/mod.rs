@@ -14,6 +14,8 @@
 //! - Values that depend on the processor: a relocation by an IFUNC has the resolver, not its
 //!   result ([`Slot::Resolver`]).
 //! - Load addresses, TLS module numbers and TLS offsets: a value is relative to its object.
+//! - What musl 1.2.4 answers for a name that ends in `64` is taken for every release, and only if
+//!   nothing else defines the name.
 //! - Definitions of the vDSO, for a program that names it in a `DT_NEEDED`.
 
 mod binding;

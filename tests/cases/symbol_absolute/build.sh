@@ -1,0 +1,5 @@
+echo '__asm__(".globl here; here = 0x1234");' > "$WORK/a.c"
+echo 'extern char here; char *p = &here;' > "$WORK/b.c"
+library a/liba.so -s liba.so -S "$WORK/a.c"
+library a/libb.so -s libb.so -S "$WORK/b.c"
+program prog -r "$OUT/a" -f "$OUT/a/libb.so" -f "$OUT/a/liba.so"

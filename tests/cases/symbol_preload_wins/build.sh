@@ -1,0 +1,5 @@
+echo 'int f(void) { return 1; }' > "$WORK/f.c"
+echo 'int f(void); int main(void) { return f(); }' > "$WORK/main.c"
+library a/liba.so -s liba.so -S "$WORK/f.c"
+library pre.so -s pre.so -S "$WORK/f.c"
+program prog -r "$OUT/a" -f "$OUT/a/liba.so" -S "$WORK/main.c"

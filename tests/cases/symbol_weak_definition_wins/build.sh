@@ -1,0 +1,6 @@
+echo 'int f(void) __attribute__((weak)); int f(void) { return 1; }' > "$WORK/weak.c"
+echo 'int f(void) { return 2; }' > "$WORK/strong.c"
+echo 'int f(void); int main(void) { return f(); }' > "$WORK/main.c"
+library a/liba.so -s liba.so -S "$WORK/weak.c"
+library a/libb.so -s libb.so -S "$WORK/strong.c"
+program prog -r "$OUT/a" -f "$OUT/a/liba.so" -f "$OUT/a/libb.so" -S "$WORK/main.c"
