@@ -9,6 +9,23 @@
 //! Only [`mod@write`] changes files, and only those that it is given. Without being told to, this
 //! crate starts only loaders that pass the checks of [`ask`]; [`oracle`], [`trace`] and [`bench`]
 //! start the programs that they are given.
+//!
+//! # Example
+//!
+//! Make an index of a program's own needed strings:
+//!
+//! ```
+//! use becalm_host::OsFs;
+//! use becalm_host::index_store::{IndexOptions, index_files};
+//!
+//! let files = [std::env::current_exe()?.canonicalize()?];
+//! let options = IndexOptions { files: &files, ..IndexOptions::default() };
+//! let indexed = index_files(&OsFs::new(), options);
+//! for machine in &indexed.machines {
+//!     println!("{} objects for {:?}", machine.index.objects.len(), machine.target);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![deny(unsafe_code)]
 

@@ -18,11 +18,12 @@ use crate::path::{bytes, path_of};
 use crate::words::words_of_host;
 
 /// Whether programs are taken as started in secure-execution mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Secure {
     /// Where the kernel would: set-id files of another user or group, and, for an
     /// ordinary user, files with capabilities.
+    #[default]
     Auto,
     /// Always.
     Yes,
@@ -43,7 +44,7 @@ pub enum Readable {
 }
 
 /// What is assumed of the machine that programs start on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The root directory to assume; none for that of this machine.
     pub sysroot: Option<PathBuf>,

@@ -6,6 +6,22 @@
 //! strings and note) → `assemble` (with `strings`, `dynamic`, `versions`, `layout`, `segment`,
 //! `sections`) → `invariants` (checks the finished image) → `record` again (adds the data for an undo).
 //!
+//! # Example
+//!
+//! Write a note and take it back:
+//!
+//! ```
+//! use becalm_core::edit::Edit;
+//!
+//! let original = std::fs::read(std::env::current_exe()?)?;
+//! let note = Edit::ResolutionNote(Some(b"libc.so.6\0=/lib/libc.so.6\0".to_vec()));
+//! let edited = becalm_rewrite::edit(&original[..], &[note])?;
+//! let with_note = edited.patch.expect("it had no note").applied_to(&original);
+//! let restored = becalm_rewrite::undo(&with_note[..])?.applied_to(&with_note);
+//! assert!(with_note != original && restored == original);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # How an edited file is made
 //!
 //! New content is appended in one read-only segment. The program header table stays at its offset and
