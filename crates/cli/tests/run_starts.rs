@@ -407,6 +407,48 @@ fn a_session_starts_thread_sanitizer_programs_that_path_names() {
 }
 
 #[test]
+fn what_a_library_needs_is_answered_if_it_is_found_by_a_link() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    // As libraries that the loader cache names: a link, and the file has a run path of its own.
+    let (links, empty) = (store.path("links"), store.path("empty"));
+    for made in [&links, &empty] {
+        fs::create_dir(made).expect("made");
+    }
+    let one = store.one("libone.so");
+    let dir = one.parent().expect("a folder");
+    let run_path = format!("-Wl,-rpath,{}:{}", text(&empty), text(dir));
+    store.source("top.c", "const char *one(void); const char *top(void) { return one(); }\n");
+    let top = store.path("libtop.so.1.2");
+    let flags = ["-shared", "-fPIC", "-Wl,-soname,libtop.so.1", &run_path];
+    cc(store.dir.path(), &[&flags[..], &["top.c", text(&one), "-o", text(&top)]].concat());
+    let link = links.join("libtop.so.1");
+    std::os::unix::fs::symlink(&top, &link).expect("linked");
+    store.source(
+        "user.c",
+        "#include <stdio.h>\nconst char *top(void);\n\
+         int main(void) { printf(\"%s two\\n\", top()); return 0; }\n",
+    );
+    let user = store.path("user");
+    let allow = "-Wl,--allow-shlib-undefined";
+    cc(store.dir.path(), &["user.c", text(&link), allow, "-o", text(&user)]);
+    support::store::let_the_clock_pass();
+    let start = |log: &str| {
+        let mut command = store.becalm(&["run", "--strict", "--", text(&user)]);
+        command.env("LD_LIBRARY_PATH", &links).env("BECALM", format!("log:{log}"));
+        assert_eq!(run(&mut command).stdout, "one two\n");
+    };
+    let log = store.path("log");
+    start(text(&log));
+    let log = fs::read_to_string(log).expect("a log");
+    let is_of_one = |line: &&str| line.split('\t').any(|field| field == "libone.so");
+    let line = log.lines().find(is_of_one).expect("a question");
+    assert!(line.ends_with(text(&one)), "{log}");
+}
+
+#[test]
 fn an_index_of_version_1_is_used_and_made_anew_by_update() {
     if nothing_to_test_with() {
         return;

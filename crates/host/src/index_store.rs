@@ -285,11 +285,23 @@ impl Work<'_> {
         self.loaders = self.alike(&facts, choice);
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
         let mut listed = ListedDirs::default();
-        let resolved = self.resolve_all(&facts, &self.group.paths, &[], &mut known, &mut listed);
+        let further = self.named_by_links(&mut known);
+        let resolved =
+            self.resolve_all(&facts, &self.group.paths, &further, &mut known, &mut listed);
         let common = self.common(&facts, &self.searched(&resolved));
         let programs = self.programs(&facts, &self.group.programs);
         let read = resolved.len();
         Ok(self.gather(&facts, resolved, common, programs, (read, listed)))
+    }
+
+    /// Returns the paths of the options' files that have a link in them. The loader knows a library by
+    /// the name that it found, such as that of the loader cache.
+    fn named_by_links(&self, known: &mut FxHashSet<BString>) -> Vec<BString> {
+        let files = self.options.files.iter().filter(|path| path.is_absolute());
+        // What is not of this machine is not known by its real path either.
+        let of_machine = files.filter(|path| known.contains(&bytes_of(&real(path))));
+        let paths: Vec<BString> = of_machine.map(|path| bytes_of(path)).collect();
+        paths.into_iter().filter(|path| known.insert(path.clone())).collect()
     }
 
     /// Resolves the objects of these paths, those of `further` non-canonical paths, and those that

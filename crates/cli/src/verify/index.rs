@@ -64,9 +64,9 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
     let stores: Vec<PathBuf> = roots(&old).map(|condition| path_of(condition.path())).collect();
     let named = old.directories.iter().filter(|directory| directory.names.is_some());
     let dirs: Vec<PathBuf> = named.map(|directory| path_of(directory.path.as_ref())).collect();
-    let canonical = old.objects.iter().filter(|object| object.canonical);
+    let named = old.objects.iter().filter(|object| !object.path.is_empty());
     let programs = old.programs.iter().map(|program| &program.path);
-    let paths = canonical.map(|object| &object.path).chain(programs);
+    let paths = named.map(|object| &object.path).chain(programs);
     let files: Vec<PathBuf> = paths.map(|path| path_of(path.as_ref())).collect();
     let files = &files;
     let options = IndexOptions { stores: &stores, dirs: &dirs, files, ..IndexOptions::default() };
