@@ -64,6 +64,44 @@ impl Store {
         store
     }
 
+    /// Makes a store whose index has no answer from outside: its objects do not need the C library,
+    /// and its loader is a copy that looks for a loader cache that does not exist.
+    pub fn isolated() -> Self {
+        const CACHE: &[u8] = b"/etc/ld.so.cache\0";
+        let store = Self::new();
+        let bytes = fs::read(store.app()).expect("read");
+        let view = becalm_core::elf::parse(bytes.as_slice()).expect("an object");
+        let usual = view.interpreter.expect("a loader").to_string();
+        let mut loader = fs::read(&usual).expect("read");
+        let found: Vec<usize> =
+            (0..loader.len()).filter(|&at| loader[at..].starts_with(CACHE)).collect();
+        assert!(!found.is_empty(), "{usual} has no {}", CACHE.escape_ascii());
+        found.into_iter().for_each(|at| loader[at..at + 4].copy_from_slice(b"/non"));
+        let copy = store.path("ld.so");
+        fs::copy(&usual, &copy).expect("copied");
+        fs::write(&copy, loader).expect("written");
+        let bare = ["-nostdlib", "-fPIC"];
+        let (one, two) = (store.one("libone.so"), store.two("libtwo.so"));
+        for (source, library) in [("one.c", &one), ("two.c", &two)] {
+            let name = library.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+            let soname = format!("-Wl,-soname,{name}");
+            let made = ["-shared", source, &soname, "-o", text(library)];
+            cc(store.dir.path(), &[&bare[..], &made].concat());
+        }
+        store.source(
+            "bare.c",
+            "const char *one(void); const char *two(void);\n\
+             void _start(void) { one(); two(); for (;;) ; }\n",
+        );
+        let dirs = [&two, &one].map(|path| text(path.parent().expect("a folder")).to_owned());
+        let run_path = format!("-Wl,--enable-new-dtags,-rpath,{}", dirs.join(":"));
+        let named = format!("-Wl,--dynamic-linker={}", text(&copy));
+        let app = store.app();
+        let made = ["bare.c", "-o", text(&app), &run_path, &named, "-Wl,--no-as-needed"];
+        cc(store.dir.path(), &[&bare[..], &made, &[text(&one), text(&two)]].concat());
+        store
+    }
+
     /// The scratch directory without links, as the kernel names it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().canonicalize().expect("is there").join(name)
