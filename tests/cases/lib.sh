@@ -1,16 +1,16 @@
-# What every build.sh of a case is made of; the harness runs `sh -eu`, this file
-# first, with OUT (the directory to fill), WORK (scratch) and CC set.
+# Functions for the build.sh of each case. The harness runs `sh -eu` with this file
+# first, and sets OUT (the directory to fill), WORK (a scratch directory) and CC.
 #
-#   library PATH [option value]…   a shared object, needing nothing of its own accord
-#   program PATH [option value]…   a program, needing the C library last
+#   library PATH [option value]…   a shared object without needed strings of its own
+#   program PATH [option value]…   a program whose last needed string is the C library
 #       -s SONAME   -n NEEDED   -R RUNPATH   -r RPATH   -l LINKER-ARGUMENT   -S SOURCE
 #   foreign_library PATH 32        an i386 shared object
-#   machine PATH NUMBER            another e_machine in the ELF header
-#   patch_byte PATH OFFSET '\ooo'  one byte of a file
-#   root_file_system               the loader and C library of this machine under OUT
+#   machine PATH NUMBER            sets e_machine in the ELF header
+#   patch_byte PATH OFFSET '\ooo'  sets one byte of a file
+#   root_file_system               copies this machine's loader and C library to OUT
 #
-# Paths are relative to OUT. A needed string is taken as it is: it is linked in
-# through a stub of that soname, so nothing has to be there under its name.
+# Paths are relative to OUT. A needed string stays as given: the object is linked with a
+# stub of that soname, so no file of that name has to exist.
 
 stubs=0
 
