@@ -83,10 +83,7 @@ impl Store {
         let bare = ["-nostdlib", "-fPIC"];
         let (one, two) = (store.one("libone.so"), store.two("libtwo.so"));
         for (source, library) in [("one.c", &one), ("two.c", &two)] {
-            let name = library.file_name().and_then(|name| name.to_str()).expect("UTF-8");
-            let soname = format!("-Wl,-soname,{name}");
-            let made = ["-shared", source, &soname, "-o", text(library)];
-            cc(store.dir.path(), &[&bare[..], &made].concat());
+            cc_library(store.dir.path(), source, text(library), &["-nostdlib"]);
         }
         store.source(
             "bare.c",
