@@ -3,7 +3,8 @@
 //! [`case`] builds the fixtures of `tests/cases/` and compares the model with the loader on each.
 //! [`differential`] does the same for the programs of a machine, of lab stores and of foreign
 //! sysroots; [`predict`] makes the predictions of both. [`binding_differential`] compares predicted
-//! symbol bindings with the memory of real starts. [`documents`] runs the commands of README.md and the
+//! symbol bindings with the memory of real starts. [`binding_trial`] compares starts with bindings from
+//! an index with starts without. [`documents`] runs the commands of README.md and the
 //! how-to pages. [`edit_trial`] edits many real files and compares each with its original.
 //! [`environment_trial`] compares starts in random environments with the model. [`glibc_sources`]
 //! names the trees of glibc that are built. [`foreign_trial`] edits roots of other machines and starts
@@ -12,6 +13,7 @@
 
 pub mod audit_trial;
 pub mod binding_differential;
+pub mod binding_trial;
 pub mod case;
 pub mod check_patches;
 pub mod crash_trial;

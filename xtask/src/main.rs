@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::audit_trial;
 use xtask::binding_differential;
+use xtask::binding_trial;
 use xtask::case::{Case, Predictor};
 use xtask::check_patches;
 use xtask::crash_trial;
@@ -47,6 +48,8 @@ enum Chore {
     TraceDifferential(trace_differential::Options),
     /// Compare starts under the audit module with plain ones.
     AuditTrial(audit_trial::Options),
+    /// Compare every slot of starts with bindings from an index and without.
+    BindingTrial(binding_trial::Options),
     /// Kill becalm fix and undo, or make a call fail, at each of their calls.
     CrashTrial(crash_trial::Options),
     /// Edit roots of other machines by the static walk and start their programs.
@@ -78,6 +81,7 @@ fn main() -> Result<ExitCode> {
         Chore::Differential(options) => differential::run(&options),
         Chore::BindingDifferential(options) => binding_differential::run(&options),
         Chore::AuditTrial(options) => audit_trial::run(&options),
+        Chore::BindingTrial(options) => binding_trial::run(&options),
         Chore::CrashTrial(options) => crash_trial::run(&options),
         Chore::Documents(options) => documents::run(&options),
         Chore::EditTrial(options) => edit_trial::run(&options),

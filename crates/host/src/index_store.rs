@@ -3,6 +3,7 @@
 //! [`directories`] records the directories by which an update detects changes, and [`trees`]
 //! detects trees that are not immutable.
 
+mod bound;
 mod directories;
 mod fingerprints;
 mod programs;
@@ -21,6 +22,7 @@ use becalm_core::closure::{Subject, SubjectKind};
 use becalm_core::elf::Ident;
 use becalm_core::facts::{GLIBC_RANGE, Libc, LoaderFacts};
 use becalm_core::fs::FileSystem;
+use becalm_core::index::bound::NotBound;
 use becalm_core::index::build::{Deferred, Gatherer, ResolvedObject, Resolver, Sources};
 use becalm_core::index::hash;
 use becalm_core::index::tls::StaticTls;
@@ -33,6 +35,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
+pub use bound::{BindThreshold, Binding};
 pub use fingerprints::OsFingerprints;
 pub use trees::{is_changed_in_place, package_dirs, python_of, trees_beside};
 pub use update::update_stores;
@@ -60,6 +63,8 @@ pub struct IndexOptions<'a> {
     pub prefixes: &'a [PathBuf],
     /// Directories that `LD_LIBRARY_PATH` names.
     pub dirs: &'a [PathBuf],
+    /// Which programs are bound; `None` for none.
+    pub bind: Option<Binding<'a>>,
     /// The user's choices about the loader.
     pub facts: Option<&'a FactChoice>,
     /// The same as [`WalkOptions::progress`].
@@ -77,6 +82,8 @@ pub struct MachineIndex {
     pub deferred_by: Vec<(Deferred, usize)>,
     /// Programs that may need more static TLS than glibc's default, with their need.
     pub static_tls: Vec<(BString, StaticTls)>,
+    /// Programs without bindings, with the reason.
+    pub not_bound: Vec<(BString, NotBound)>,
     /// Number of objects that were read. The answers of the others come from the earlier index.
     pub read: usize,
 }
@@ -354,7 +361,7 @@ impl Work<'_> {
     /// Builds the index from resolved objects.
     fn gather(
         &self,
-        facts: &LoaderFacts,
+        facts: &Arc<LoaderFacts>,
         resolved: Vec<ResolvedObject>,
         common: ResolvedObject,
         programs: Vec<(Program, StaticTls)>,
@@ -373,6 +380,9 @@ impl Work<'_> {
             }
             gatherer.object(resolved);
         }
+        let paths: Vec<BString> =
+            programs.iter().map(|(program, _)| program.path.clone()).collect();
+        let (bound, not_bound) = self.bound(&mut gatherer, facts, &paths, &flat);
         let mut static_tls = Vec::new();
         for (program, need) in programs {
             if need.impossible || need.tunable().is_some() {
@@ -380,8 +390,10 @@ impl Work<'_> {
             }
             gatherer.program(program);
         }
-        let index = gatherer.finish(self.settings(facts), self.loaders.as_ref(), facts);
-        MachineIndex { target: Target::of(&self.group.ident), index, deferred_by, static_tls, read }
+        let mut index = gatherer.finish(self.settings(facts), self.loaders.as_ref(), facts);
+        index.bound = bound;
+        let target = Target::of(&self.group.ident);
+        MachineIndex { target, index, deferred_by, static_tls, not_bound, read }
     }
 
     /// Returns a hash of everything else that the answers depend on ([`Index::settings`]).

@@ -3,8 +3,10 @@
    la_objopen keeps who an object is; la_objsearch answers a needed string before the loader
    searches, or gives it back unchanged. */
 #include "base.h"
+#include "bind.h"
 #include "cache.h"
 #include "chain.h"
+#include "dump.h"
 #include "dynamic.h"
 #include "condition.h"
 #include "library_path.h"
@@ -43,6 +45,17 @@ fits (uint32_t object, const struct run_path *run_path)
   return object != NO_OBJECT && table_object (object)->run_path == run_path_digest (run_path);
 }
 
+/* The kernel's link to the program; NULL if it cannot be read. */
+static const char *
+real_path (void)
+{
+  long length = sys_readlink ("/proc/self/exe", program_path, sizeof program_path - 1);
+  if (length <= 0 || (size_t) length >= sizeof program_path - 1)
+    return NULL;
+  program_path[length] = '\0';
+  return program_path;
+}
+
 /* The program by the path given to execve where that is its real path, else by the
    kernel's link: $ORIGIN is the directory of the real one. */
 static uint32_t
@@ -55,11 +68,20 @@ find_program (void)
       if (object != NO_OBJECT && table_object (object)->flags & OBJECT_CANONICAL)
         return object;
     }
-  long length = sys_readlink ("/proc/self/exe", program_path, sizeof program_path - 1);
-  if (length <= 0 || (size_t) length >= sizeof program_path - 1)
-    return NO_OBJECT;
-  program_path[length] = '\0';
-  return table_find_object (program_path);
+  path = real_path ();
+  return path != NULL ? table_find_object (path) : NO_OBJECT;
+}
+
+/* The bindings of the program, by either path: what it is is checked by more than its name. */
+static void
+find_bindings (const struct link_map *map)
+{
+  if (process_is_off () || !bind_is_possible ())
+    return;
+  const char *path = process_executable ();
+  if (path == NULL || path[0] != '/' || !bind_knows (path))
+    path = real_path ();
+  bind_init (map, path);
 }
 
 static uint32_t
@@ -113,7 +135,10 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
       process_init (map);
       log_init ();
       library_path_init ();
+      find_bindings (map);
     }
+  else if (program == NULL)
+    bind_auditor (map);
   is_unanswered = 0;
   /* A cookie is the member, or nothing. */
   *cookie = 0;
@@ -127,6 +152,8 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
   if (map == program && (path == NULL || path[0] == '\0'))
     path = process_executable ();
   log_object (cookie, namespace, path != NULL ? path : "");
+  if (namespace == LM_ID_BASE && !has_started)
+    bind_open (map);
   return 0;
 }
 
@@ -145,6 +172,11 @@ la_activity (uintptr_t *cookie, unsigned flag)
   (void) cookie;
   if (flag != LA_ACT_CONSISTENT || program == NULL)
     return;
+  if (!has_started)
+    {
+      bind_finish ();
+      dump_slots (program);
+    }
   has_started = 1;
   chain_settle ();
   forget ();

@@ -11,6 +11,8 @@
 #define DT_RUNPATH 29
 #define DT_GNU_HASH 0x6ffffef5
 #define DT_FLAGS_1 0x6ffffffb
+#define DT_AUDIT 0x6ffffefc
+#define DT_DEPAUDIT 0x6ffffefb
 #define DF_1_NODEFLIB 0x800
 
 struct tables
@@ -43,8 +45,8 @@ read_tables (const elf_dyn *entry)
 /* The loader adds the load address to these entries in place, except where the section is
    read-only (from 2.35 on; the vDSO's; RISC-V's). Of the two readings the one that lies
    nearer to the section itself is the right one: they are parts of one object. */
-static elf_word
-address (const struct link_map *map, elf_word value)
+elf_word
+dynamic_address (const struct link_map *map, elf_word value)
 {
   elf_word here = (elf_word) map->dynamic, added = value + map->addr;
   elf_word as_is_away = value > here ? value - here : here - value;
@@ -72,7 +74,7 @@ dynamic_run_path (const struct link_map *map)
       return result;
     }
   /* An empty one is none; the vDSO of some kernels has it. */
-  const char *value = (const char *) address (map, t.strings) + at;
+  const char *value = (const char *) dynamic_address (map, t.strings) + at;
   if (*value == '\0')
     {
       result.is_rpath = 0;
@@ -90,7 +92,32 @@ dynamic_soname (const struct link_map *map)
     t = read_tables (map->dynamic);
   if (!t.has_soname || t.strings == 0 || t.soname >= t.strings_size)
     return NULL;
-  return (const char *) address (map, t.strings) + t.soname;
+  return (const char *) dynamic_address (map, t.strings) + t.soname;
+}
+
+static const char *
+string_of (const struct link_map *map, elf_sword tag)
+{
+  struct tables t = { 0 };
+  if (map->dynamic == NULL)
+    return NULL;
+  t = read_tables (map->dynamic);
+  for (const elf_dyn *entry = map->dynamic; entry->tag != 0; entry++)
+    if (entry->tag == tag && t.strings != 0 && entry->value < t.strings_size)
+      return (const char *) dynamic_address (map, t.strings) + entry->value;
+  return NULL;
+}
+
+const char *
+dynamic_audit (const struct link_map *map)
+{
+  return string_of (map, DT_AUDIT);
+}
+
+const char *
+dynamic_depaudit (const struct link_map *map)
+{
+  return string_of (map, DT_DEPAUDIT);
 }
 
 uint32_t
@@ -117,9 +144,9 @@ modulo (uint32_t value, uint32_t by)
 static const elf_sym *
 by_gnu_hash (const struct link_map *map, const struct tables *t, const char *name)
 {
-  const uint32_t *table = (const uint32_t *) address (map, t->gnu_hash);
-  const elf_sym *symbols = (const elf_sym *) address (map, t->symbols);
-  const char *strings = (const char *) address (map, t->strings);
+  const uint32_t *table = (const uint32_t *) dynamic_address (map, t->gnu_hash);
+  const elf_sym *symbols = (const elf_sym *) dynamic_address (map, t->symbols);
+  const char *strings = (const char *) dynamic_address (map, t->strings);
   uint32_t bucket_count = table[0], first = table[1], bloom_words = table[2], hash = 5381;
   for (const char *c = name; *c != '\0'; c++)
     hash = hash * 33 + (unsigned char) *c;
@@ -139,9 +166,9 @@ by_gnu_hash (const struct link_map *map, const struct tables *t, const char *nam
 static const elf_sym *
 by_hash (const struct link_map *map, const struct tables *t, const char *name)
 {
-  const uint32_t *table = (const uint32_t *) address (map, t->hash);
-  const elf_sym *symbols = (const elf_sym *) address (map, t->symbols);
-  const char *strings = (const char *) address (map, t->strings);
+  const uint32_t *table = (const uint32_t *) dynamic_address (map, t->hash);
+  const elf_sym *symbols = (const elf_sym *) dynamic_address (map, t->symbols);
+  const char *strings = (const char *) dynamic_address (map, t->strings);
   for (uint32_t index = 1; index < table[1]; index++)
     if (text_equal (strings + symbols[index].name, name))
       return &symbols[index];

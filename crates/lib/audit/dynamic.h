@@ -22,6 +22,13 @@ struct run_path dynamic_run_path (const struct link_map *map);
 /* DT_SONAME, NULL if the object has none. */
 const char *dynamic_soname (const struct link_map *map);
 
+/* The strings of DT_AUDIT and DT_DEPAUDIT, NULL if there are none. */
+const char *dynamic_audit (const struct link_map *map);
+const char *dynamic_depaudit (const struct link_map *map);
+
+/* Where an entry leads that holds an address, whether or not the load address was added to it. */
+elf_word dynamic_address (const struct link_map *map, elf_word value);
+
 /* The run path as one number, which the index knows the object by. */
 uint32_t run_path_digest (const struct run_path *run_path);
 

@@ -118,6 +118,34 @@ log_given_up (const char *what)
 }
 
 void
+log_bindings (const char *outcome, const char *why, const char *path)
+{
+  if (!is_logging)
+    return;
+  begin ("bindings", NULL);
+  put_text (outcome);
+  put_byte ('\t');
+  put_text (why);
+  put_byte ('\t');
+  put_text (path);
+  end ();
+}
+
+void
+log_bindings_applied (uint32_t bindings, uint32_t relocations)
+{
+  if (!is_logging)
+    return;
+  begin ("bindings", NULL);
+  put_text ("applied");
+  put_byte ('\t');
+  put_decimal (bindings);
+  put_byte ('\t');
+  put_decimal (relocations);
+  end ();
+}
+
+void
 log_lookup (const void *cookie, unsigned flag, const char *name, const char *answer)
 {
   if (!is_logging)

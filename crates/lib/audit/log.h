@@ -12,6 +12,10 @@ void log_object (const void *cookie, long namespace, const char *path);
 /* What the module leaves to the loader for the whole process. */
 void log_given_up (const char *what);
 
+/* What became of the bindings of the table, and why. */
+void log_bindings (const char *outcome, const char *why, const char *path);
+void log_bindings_applied (uint32_t bindings, uint32_t relocations);
+
 /* FLAG is the LA_SER_ value; ANSWER is what goes back to the loader. */
 void log_lookup (const void *cookie, unsigned flag, const char *name, const char *answer);
 

@@ -10,6 +10,7 @@
 #define AUX_BASE 7
 #define AUX_SECURE 23
 #define AUX_EXECFN 31
+#define AUX_SYSINFO_EHDR 33
 
 static unsigned char is_on STATE = 0;
 static unsigned char is_direct STATE = 0;
@@ -18,7 +19,13 @@ static unsigned header_count STATE = 0;
 static const struct link_map *loader STATE = NULL;
 static const char *executable STATE = NULL;
 static const char *library_path STATE = NULL;
-static const char *log_file STATE = NULL;
+static const char *audit STATE = NULL;
+static const char *why_not_bound STATE = NULL;
+static unsigned char is_bind_now STATE = 0;
+static elf_word vdso STATE = 0;
+#define FILE_SIZE 1024u
+static char log_file[FILE_SIZE] BUFFER = { 0 };
+static char dump_file[FILE_SIZE] BUFFER = { 0 };
 
 static const char *
 value_of (const char *variable, const char *name)
@@ -28,6 +35,89 @@ value_of (const char *variable, const char *name)
   return *name == '\0' && *variable == '=' ? variable + 1 : NULL;
 }
 
+/* True if TEXT has a word in it. */
+static int
+mentions (const char *text, const char *word)
+{
+  for (; *text != '\0'; text++)
+    {
+      size_t i = 0;
+      while (word[i] != '\0' && text[i] == word[i])
+        i++;
+      if (word[i] == '\0')
+        return 1;
+    }
+  return 0;
+}
+
+/* What makes bindings, or what a binding does, another matter (process_envvars of glibc
+   elf/rtld.c). LD_DYNAMIC_WEAK and the two of trace mode count with any value. */
+static void
+read_binding_variable (const char *variable)
+{
+  static const char whatever[][28]
+      = { "LD_DYNAMIC_WEAK", "LD_TRACE_LOADED_OBJECTS", "LD_TRACE_PRELINKING" };
+  static const char set[][16] = { "LD_BIND_NOT", "LD_PROFILE" };
+  const char *value;
+  for (unsigned i = 0; i < sizeof whatever / sizeof *whatever; i++)
+    if (value_of (variable, whatever[i]) != NULL)
+      why_not_bound = "environment";
+  for (unsigned i = 0; i < sizeof set / sizeof *set; i++)
+    if ((value = value_of (variable, set[i])) != NULL && *value != '\0')
+      why_not_bound = "environment";
+  value = value_of (variable, "LD_DEBUG");
+  if (value != NULL && *value != '\0' && !text_equal (value, "statistics"))
+    why_not_bound = "environment";
+  value = value_of (variable, "GLIBC_TUNABLES");
+  if (value != NULL && mentions (value, "plt_rewrite"))
+    why_not_bound = "environment";
+}
+
+/* Copies what is after WORD up to a comma; TO stays as it is if it is another word, or too long. */
+static void
+copy_file (char *to, const char *element, const char *word)
+{
+  size_t i = 0, length = 0;
+  while (word[i] != '\0' && element[i] == word[i])
+    i++;
+  if (word[i] != '\0')
+    return;
+  while (element[i + length] != '\0' && element[i + length] != ',')
+    length++;
+  if (length == 0 || length >= FILE_SIZE)
+    return;
+  memcpy (to, element + i, length);
+  to[length] = '\0';
+}
+
+static int
+is_word (const char *element, const char *word)
+{
+  while (*word != '\0' && *element == *word)
+    element++, word++;
+  return *word == '\0' && (*element == '\0' || *element == ',');
+}
+
+/* BECALM: a list with commas. A word that is not known is ignored. */
+static void
+read_switches (const char *list)
+{
+  for (;;)
+    {
+      if (is_word (list, "off"))
+        is_on = 0;
+      else if (is_word (list, "nobind"))
+        why_not_bound = "nobind";
+      copy_file (log_file, list, "log:");
+      copy_file (dump_file, list, "dump:");
+      while (*list != '\0' && *list != ',')
+        list++;
+      if (*list == '\0')
+        return;
+      list++;
+    }
+}
+
 static void
 read_variable (const char *variable)
 {
@@ -35,14 +125,14 @@ read_variable (const char *variable)
   /* As in process_envvars of glibc elf/rtld.c: of two the last counts. */
   if ((value = value_of (variable, "LD_LIBRARY_PATH")) != NULL)
     library_path = *value != '\0' ? value : NULL;
-  if ((value = value_of (variable, "BECALM")) != NULL)
-    {
-      if (text_equal (value, "off"))
-        is_on = 0;
-      else if (value[0] == 'l' && value[1] == 'o' && value[2] == 'g' && value[3] == ':'
-               && value[4] != '\0')
-        log_file = value + 4;
-    }
+  else if ((value = value_of (variable, "LD_AUDIT")) != NULL)
+    audit = value;
+  else if ((value = value_of (variable, "LD_BIND_NOW")) != NULL)
+    is_bind_now = *value != '\0';
+  else if ((value = value_of (variable, "BECALM")) != NULL)
+    read_switches (value);
+  else
+    read_binding_variable (variable);
 }
 
 static void
@@ -65,6 +155,9 @@ read_auxiliary (const elf_auxv *aux)
         if (aux->value != 0)
           is_on = 0;
         break;
+      case AUX_SYSINFO_EHDR:
+        vdso = aux->value;
+        break;
       case AUX_EXECFN:
         executable = (const char *) aux->value;
         break;
@@ -78,6 +171,7 @@ process_init (const struct link_map *map)
   /* The vDSO's map and the loader's follow the program's: the chain is that short by now. A
      program may have a variable of that name itself, so it is not asked. */
   void *const *stack_end = NULL;
+  log_file[0] = dump_file[0] = '\0';
   map = map->next;
   for (int i = 0; map != NULL && stack_end == NULL && i < 3; i++, map = map->next)
     if ((stack_end = dynamic_symbol (map, "__libc_stack_end")) != NULL)
@@ -91,7 +185,7 @@ process_init (const struct link_map *map)
     read_variable (*environment);
   read_auxiliary ((const elf_auxv *) (environment + 1));
   if (!is_on)
-    log_file = NULL;
+    log_file[0] = dump_file[0] = '\0';
 }
 
 int
@@ -160,5 +254,46 @@ process_header_count (void)
 const char *
 process_log (void)
 {
-  return log_file;
+  return log_file[0] != '\0' ? log_file : NULL;
+}
+
+const char *
+process_dump (void)
+{
+  return dump_file[0] != '\0' ? dump_file : NULL;
+}
+
+const char *
+process_why_not_bound (void)
+{
+  return why_not_bound == NULL && is_direct ? "loader-started-itself" : why_not_bound;
+}
+
+int
+process_bind_now (void)
+{
+  return is_bind_now;
+}
+
+static unsigned
+count_elements (const char *list)
+{
+  unsigned count = 0;
+  for (; list != NULL && *list != '\0'; list++)
+    if (*list != ':' && (list[1] == ':' || list[1] == '\0'))
+      count++;
+  return count;
+}
+
+unsigned
+process_auditors (const struct link_map *map)
+{
+  return count_elements (audit) + count_elements (dynamic_audit (map))
+         + count_elements (dynamic_depaudit (map));
+}
+
+elf_word
+process_vdso (void)
+{
+  return vdso;
 }

@@ -33,7 +33,22 @@ const char *process_library_path (void);
 const elf_phdr *process_headers (void);
 unsigned process_header_count (void);
 
-/* What follows BECALM=log:, NULL where nothing is to be logged. */
+/* What follows BECALM=log: up to a comma, NULL where nothing is to be logged. */
 const char *process_log (void);
+
+/* What follows BECALM=dump: up to a comma, NULL if nothing is to be dumped. */
+const char *process_dump (void);
+
+/* Why the bindings of this start are the loader's: a word for the log; NULL if they need not be. */
+const char *process_why_not_bound (void);
+
+/* LD_BIND_NOW. */
+int process_bind_now (void);
+
+/* How many audit modules the environment and the program MAP name. */
+unsigned process_auditors (const struct link_map *map);
+
+/* AT_SYSINFO_EHDR: where the vDSO is, 0 if there is none. */
+elf_word process_vdso (void);
 
 #endif

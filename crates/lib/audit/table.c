@@ -65,8 +65,8 @@ hash_bytes (uint64_t seed, const void *bytes, size_t length)
   return h ^ (h >> 29);
 }
 
-static uint32_t
-low_hash (uint64_t seed, const void *bytes, size_t length)
+uint32_t
+hash_low (uint64_t seed, const void *bytes, size_t length)
 {
   return (uint32_t) hash_bytes (seed, bytes, length);
 }
@@ -87,8 +87,17 @@ record_size (uint32_t kind)
       return sizeof (struct table_directory);
     case SECTION_SEARCH_DIRS:
       return sizeof (struct table_search_dir);
+    case SECTION_BOUND_PROGRAMS:
+      return sizeof (struct table_bound_program);
+    case SECTION_BOUND_OBJECTS:
+      return sizeof (struct table_bound_object);
+    case SECTION_MEMBERS:
+      return sizeof (struct table_member);
+    case SECTION_BLOCKS:
+      return sizeof (struct table_block);
     case SECTION_BUCKETS:
     case SECTION_POOL:
+    case SECTION_BLOCK_WORDS:
       return 4;
     case SECTION_STRINGS:
       return 1;
@@ -112,7 +121,7 @@ read_sections (const struct table_section *section, uint32_t count)
       sections[section->kind].records = table + section->at;
       sections[section->kind].count = section->count;
     }
-  for (unsigned kind = 1; kind < SECTION_KINDS; kind++)
+  for (unsigned kind = 1; kind < SECTION_BOUND_PROGRAMS; kind++)
     if (record_size (kind) != 0 && sections[kind].records == NULL)
       return 0;
   return sections[SECTION_BUCKETS].count > 0;
@@ -130,7 +139,7 @@ header_holds (uint64_t mapped)
       || sizeof *h + h->section_count * sizeof *directory + TRAILER_SIZE > mapped)
     return 0;
   uint64_t seed = hash_bytes (0, directory, h->section_count * sizeof *directory);
-  return h->check == low_hash (seed, h, offsetof (struct table_header, check))
+  return h->check == hash_low (seed, h, offsetof (struct table_header, check))
          && read_sections (directory, h->section_count);
 }
 
@@ -152,6 +161,13 @@ table_ready (void)
     return 0;
   state = USABLE;
   return 1;
+}
+
+const void *
+table_section (enum section_kind kind, uint32_t *count)
+{
+  *count = sections[kind].count;
+  return sections[kind].records;
 }
 
 const char *
@@ -182,7 +198,7 @@ object_is (const struct table_object *object, const char *path, size_t length, u
   const char *string = table_string (object->path, &known);
   if (string == NULL || known != length || memcmp (string, path, length) != 0)
     return 0;
-  return object->check == low_hash (hash, object, offsetof (struct table_object, check))
+  return object->check == hash_low (hash, object, offsetof (struct table_object, check))
          && (uint64_t) object->edges + object->edge_count <= sections[SECTION_EDGES].count;
 }
 
@@ -233,7 +249,7 @@ table_find_edge (const struct table_object *object, const char *needed, const ch
   const struct table_edge *edges
       = (const struct table_edge *) sections[SECTION_EDGES].records + object->edges;
   size_t needed_length = strlen (needed);
-  uint32_t wanted = low_hash (0, needed, needed_length);
+  uint32_t wanted = hash_low (0, needed, needed_length);
   uint32_t low = first_of (edges, object->edge_count, sizeof *edges, wanted);
   for (; low < object->edge_count && edges[low].name_hash == wanted; low++)
     {
@@ -242,7 +258,7 @@ table_find_edge (const struct table_object *object, const char *needed, const ch
       if (string == NULL || !ends_in_name (string, length, needed, needed_length))
         continue;
       uint64_t seed = hash_bytes (object->run_path, string, length);
-      if (edges[low].check != low_hash (seed, &edges[low], offsetof (struct table_edge, check)))
+      if (edges[low].check != hash_low (seed, &edges[low], offsetof (struct table_edge, check)))
         return NULL;
       *path = string;
       return &edges[low];
@@ -262,7 +278,7 @@ table_condition (uint32_t index, const char **path)
   if (*path == NULL)
     return NULL;
   uint64_t seed = hash_bytes (0, *path, length);
-  if (condition->check != low_hash (seed, condition, offsetof (struct table_condition, check)))
+  if (condition->check != hash_low (seed, condition, offsetof (struct table_condition, check)))
     return NULL;
   return condition;
 }
@@ -275,7 +291,7 @@ table_set (uint32_t at, uint32_t *count)
   if (at >= end || (uint64_t) at + pool[at] + 2 > end)
     return NULL;
   *count = pool[at];
-  if (pool[at + 1 + *count] != low_hash (at, pool + at, 4 * ((size_t) *count + 1)))
+  if (pool[at + 1 + *count] != hash_low (at, pool + at, 4 * ((size_t) *count + 1)))
     return NULL;
   return pool + at + 1;
 }
@@ -296,21 +312,21 @@ directory_holds (const struct table_directory *directory, const char *path, size
     return 0;
   uint64_t seed = hash_bytes (0, path, length);
   if (directory->check
-      != low_hash (seed, directory, offsetof (struct table_directory, check)))
+      != hash_low (seed, directory, offsetof (struct table_directory, check)))
     return 0;
   if ((uint64_t) directory->names + 2 * (uint64_t) directory->name_count
       > sections[SECTION_POOL].count)
     return 0;
   const uint32_t *pool = sections[SECTION_POOL].records;
   return directory->names_check
-         == low_hash (0, pool + directory->names, 8 * (size_t) directory->name_count);
+         == hash_low (0, pool + directory->names, 8 * (size_t) directory->name_count);
 }
 
 const struct table_directory *
 table_find_directory (const char *path, size_t length)
 {
   const struct table_directory *all = sections[SECTION_DIRECTORIES].records;
-  uint32_t count = sections[SECTION_DIRECTORIES].count, wanted = low_hash (0, path, length);
+  uint32_t count = sections[SECTION_DIRECTORIES].count, wanted = hash_low (0, path, length);
   uint32_t low = first_of (all, count, sizeof *all, wanted);
   for (; low < count && all[low].path_hash == wanted; low++)
     if (directory_holds (&all[low], path, length))
@@ -357,7 +373,7 @@ names_hold (const struct table_search_dir *dir)
   if ((uint64_t) dir->names + 2 * (uint64_t) dir->name_count > sections[SECTION_POOL].count)
     return 0;
   const uint32_t *pool = sections[SECTION_POOL].records;
-  return dir->names_check == low_hash (0, pool + dir->names, 8 * (size_t) dir->name_count);
+  return dir->names_check == hash_low (0, pool + dir->names, 8 * (size_t) dir->name_count);
 }
 
 const struct table_search_dir *
@@ -371,7 +387,7 @@ table_search_dir (uint32_t index, const char **path, uint32_t *length)
   if (*path == NULL)
     return NULL;
   uint64_t seed = hash_bytes (0, *path, *length);
-  if (dir->check != low_hash (seed, dir, offsetof (struct table_search_dir, check)))
+  if (dir->check != hash_low (seed, dir, offsetof (struct table_search_dir, check)))
     return NULL;
   /* Names are many, and asked for often: they are checked once. */
   unsigned char bit = (unsigned char) (1u << index % 8);

@@ -41,6 +41,12 @@ enum section_kind
   SECTION_DIRECTORIES = 6,
   SECTION_STRINGS = 7,
   SECTION_SEARCH_DIRS = 13,
+  /* Bindings (bound.c); an index without them has none of these. */
+  SECTION_BOUND_PROGRAMS = 14,
+  SECTION_BOUND_OBJECTS = 15,
+  SECTION_MEMBERS = 16,
+  SECTION_BLOCKS = 17,
+  SECTION_BLOCK_WORDS = 18,
   SECTION_KINDS,
 };
 
@@ -119,6 +125,57 @@ struct table_search_dir
 /* A file in it may go away while the directory stays as it is: looked at first. */
 #define SEARCH_DIR_LOOK 1u
 
+/* A program whose bindings are known. */
+struct table_bound_program
+{
+  uint32_t path_hash, path;
+  /* The objects of its start in the order of la_objopen, the vDSO left out. */
+  uint32_t members, member_count, members_check;
+  uint32_t flags;
+  /* For the log: relocations with a symbol, and those of them that the blocks have. */
+  uint32_t relocations, bindings;
+  uint32_t spare, check;
+};
+
+/* A function is undefined: a start with LD_BIND_NOW dies. */
+#define PROGRAM_UNDEFINED_FUNCTION 1u
+
+/* An object of such a program, by which the object in memory is recognised. */
+struct table_bound_object
+{
+  uint32_t path, flags;
+  /* Distance of the dynamic section from the load address. */
+  uint64_t dynamic;
+  uint64_t dynamic_hash, build_id_hash;
+  /* The build ID's own distance and length; length 0 if there is none. */
+  uint32_t build_id, build_id_length;
+  /* Index of its guard. */
+  uint32_t condition;
+  uint32_t check;
+};
+
+/* It is below an immutable prefix, so that it is the same file while the roots hold. */
+#define BOUND_OBJECT_ROOTED 1u
+
+#define NO_BLOCK UINT32_MAX
+
+/* An object of a program: what is written into it, as blocks. Without a block of bindings it is
+   left to the loader. */
+struct table_member
+{
+  uint32_t object;
+  uint32_t relatives, bindings;
+  /* Bindings that this program has otherwise, applied after the others. */
+  uint32_t changes;
+};
+
+struct table_block
+{
+  /* The first word in the section of words, count of words, their hash. */
+  uint32_t at, count;
+  uint64_t hash;
+};
+
 /* The table's address, and how many bytes from there on the loader mapped. */
 const unsigned char *table_place (uint64_t *length);
 
@@ -126,6 +183,11 @@ const unsigned char *table_place (uint64_t *length);
 int table_ready (void);
 
 uint64_t hash_bytes (uint64_t seed, const void *bytes, size_t length);
+
+uint32_t hash_low (uint64_t seed, const void *bytes, size_t length);
+
+/* The records of a section that the module reads, NULL if there are none. */
+const void *table_section (enum section_kind kind, uint32_t *count);
 
 /* The string at an offset, NULL where it leaves the table; its length in *LENGTH. */
 const char *table_string (uint32_t at, uint32_t *length);

@@ -32,3 +32,10 @@ module_is_whole (void)
   uint64_t head = hash_range (SEED, &__ehdr_start, _DYNAMIC);
   return any == 0 && hash_range (head, becalm_text, becalm_check) == *becalm_check;
 }
+
+int
+module_has_bindings (void)
+{
+  const unsigned char *after = (const unsigned char *) (becalm_check + 1);
+  return *after != 0;
+}

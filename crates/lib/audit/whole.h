@@ -5,4 +5,7 @@
 /* True where module and check agree, or there is no check. */
 int module_is_whole (void);
 
+/* True if becalm left word that the table has bindings. */
+int module_has_bindings (void);
+
 #endif

@@ -13,7 +13,7 @@ use becalm_host::{FactChoice, OsFs};
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::index::indexes::Indexes;
-use crate::index::variables::TUNABLES;
+use crate::index::variables::{NO_BIND, SWITCHES, TUNABLES, has_switch};
 use crate::path::{bytes, path_of};
 use crate::words::words_of_host;
 
@@ -114,6 +114,8 @@ pub struct Assumptions {
     pub stores: Stores,
     /// True if `BECALM=off` keeps indexes from answering.
     pub module_is_off: bool,
+    /// True if `BECALM=nobind` leaves symbol bindings to the loader.
+    pub bindings_are_off: bool,
     /// The indexes that programs are started with.
     pub indexes: Indexes,
 }
@@ -153,7 +155,9 @@ impl Assumptions {
         let stores = args.store.stores(&fs.session());
         let secure = args.secure;
         let finds_readers = None;
-        let module_is_off = is_here && is_off(env::var_os("BECALM").as_ref().map(bytes));
+        let switches = env::var_os(SWITCHES).filter(|_| is_here);
+        let module_is_off = has_switch(switches.as_deref(), "off");
+        let bindings_are_off = has_switch(switches.as_deref(), NO_BIND);
         let indexes = Indexes::default();
         Ok(Self {
             fs,
@@ -164,6 +168,7 @@ impl Assumptions {
             secure,
             stores,
             module_is_off,
+            bindings_are_off,
             indexes,
         })
     }
@@ -194,12 +199,6 @@ impl Assumptions {
     pub fn is_immutable(&self, file: &BStr) -> bool {
         self.stores.contain_file(&self.fs.session(), file)
     }
-}
-
-/// Whether a value of `BECALM` switches the audit module off.
-#[must_use]
-pub fn is_off(value: Option<BString>) -> bool {
-    value.is_some_and(|value| value == "off")
 }
 
 /// `GLIBC_TUNABLES` of the environment, where programs are started in it.

@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 use crate::advice::Advice;
 use crate::assume::Assumptions;
 use crate::follow::{Followed, follow, follow_by_release};
-use crate::loaded_index::by_index;
+use crate::loaded_index::{IndexedBindings, bindings, by_index};
 use crate::targets::{Problem, Target};
 
 /// What became of one file.
@@ -47,6 +47,8 @@ pub struct Program {
     pub immutable: bool,
     /// The index that answers as an audit module of its start.
     pub calmed_by: Option<BString>,
+    /// The symbol bindings that it applies.
+    pub bindings: Option<IndexedBindings>,
     /// What the search costs.
     pub storm: SearchCost,
     /// Objects beside the program and the loader.
@@ -115,7 +117,9 @@ pub fn check(
         Ok(Followed::Elf(plain, secure)) => {
             let (closure, calmed_by) = calmed(assumed, session, target, plain);
             let program = Program::new(assumed, target, &closure, secure);
-            let program = Program { calmed_by, ..program };
+            let index = calmed_by.as_ref();
+            let bindings = index.and_then(|index| bindings(assumed, session, index, &closure));
+            let program = Program { calmed_by, bindings, ..program };
             (Verdict::Checked(Box::new(program)), Some(*closure))
         }
         Ok(Followed::MachO(file)) => {
@@ -180,6 +184,7 @@ impl Program {
             secure,
             immutable: assumed.is_immutable(target.inside.as_ref()),
             calmed_by: None,
+            bindings: None,
             storm: SearchCost::of(load),
             libraries: libraries().count(),
             library_dirs: dirs.len(),
@@ -211,6 +216,7 @@ impl Program {
             secure: false,
             immutable: assumed.is_immutable(target.inside.as_ref()),
             calmed_by: None,
+            bindings: None,
             storm: SearchCost::default(),
             libraries: 0,
             library_dirs: 0,

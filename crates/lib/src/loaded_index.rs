@@ -5,11 +5,13 @@ use becalm_core::closure::Closure;
 use becalm_core::fs::FileSystem;
 use becalm_core::index::Target;
 use becalm_core::index::answers::answers;
+use becalm_core::index::bound::{Bound, Member};
 use becalm_core::loader::Environment;
 use becalm_core::loader::load::Role;
 use becalm_host::Session;
 use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString};
+use serde::Serialize;
 
 use crate::assume::Assumptions;
 
@@ -39,4 +41,41 @@ pub fn by_index(
     let environment = &assumed.environment;
     let audit_answers = answers(&read.index, (session, plain), environment, &holds);
     Some((path, Environment { audit_answers, ..environment.clone() }))
+}
+
+/// Symbol bindings of a start that an index has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct IndexedBindings {
+    /// Relocations with a symbol whose result is in the index.
+    pub bound: u32,
+    /// All relocations with a symbol.
+    pub relocations: u32,
+}
+
+/// The bindings that the module of an index applies to a start: the objects are those that were
+/// indexed, in their order, and each file is as it was. `None` if it leaves them to the loader.
+pub fn bindings(
+    assumed: &Assumptions,
+    session: &Session<'_>,
+    index: &BString,
+    closure: &Closure,
+) -> Option<IndexedBindings> {
+    let read = assumed.indexes.read(index).filter(|_| !assumed.bindings_are_off)?;
+    let Bound { programs, objects, .. } = &read.index.bound;
+    let real = session.canonicalize(closure.subject.path.as_ref()).ok()?;
+    let program = programs.iter().find(|program| program.path == real)?;
+    let wanted = program.members.iter().skip(1).filter_map(|m| objects.get(m.object as usize));
+    let loaded = closure.load.objects.iter().skip(1).filter(|object| object.role != Role::Audit);
+    let loaded = loaded.filter(|object| object.namespace == 0);
+    if !wanted.map(|object| &object.path).eq(loaded.map(|object| &object.path)) {
+        return None;
+    }
+    let fingerprints = OsFingerprints::default();
+    let holds = |member: &Member| {
+        let object = objects.get(member.object as usize);
+        let condition = object.and_then(|o| read.index.conditions.get(o.condition as usize));
+        condition.is_some_and(|condition| fingerprints.hold(condition))
+    };
+    let (bound, relocations) = (program.bindings, program.relocations);
+    program.members.iter().all(holds).then_some(IndexedBindings { bound, relocations })
 }

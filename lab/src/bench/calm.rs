@@ -33,7 +33,7 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
 const LONG: usize = 30;
 
 /// A variant of the start.
-struct Variant {
+pub(super) struct Variant {
     name: &'static str,
     program: PathBuf,
     environment: Vec<(&'static str, String)>,
@@ -90,7 +90,11 @@ fn variants(program: &Path, index: &Path, long: &str, place: &(PathBuf, String))
     ]
 }
 
-fn variant(name: &'static str, program: &Path, environment: &[(&'static str, String)]) -> Variant {
+pub(super) fn variant(
+    name: &'static str,
+    program: &Path,
+    environment: &[(&'static str, String)],
+) -> Variant {
     Variant { name, program: program.to_owned(), environment: environment.to_vec() }
 }
 
@@ -137,7 +141,8 @@ fn place(program: &Path, scratch: &Path) -> Result<(PathBuf, String)> {
     Ok((dir.join(name), dir.display().to_string()))
 }
 
-fn measure(
+/// Prints the times of each way; gives the raw data.
+pub(super) fn measure(
     name: &str,
     variants: &[Variant],
     arguments: &[&str],

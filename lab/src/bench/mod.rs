@@ -3,11 +3,12 @@
 //! [`check`] measures `becalm check` and records it. [`list`] chooses the files, [`tools`] has the
 //! command lines, [`run`] measures one of them once, [`closures`] counts the objects that each tool
 //! resolved, [`summary`] computes ratios of the rounds, and [`machine`] describes the machine.
-//! [`calm`] measures the effect of an index, [`trace`] the cost of tracing a start, [`fix`] that of
+//! [`calm`] measures the effect of an index, [`bind`] that of its bindings, [`trace`] the cost of tracing a start, [`fix`] that of
 //! writing notes, and [`loader`] the effect of notes and package caches with a patched loader.
 //! [`strategies`] counts the misses that each strategy leaves.
 //! notes and package caches, [`strategies`] counts the misses that each strategy leaves.
 
+mod bind;
 mod calm;
 mod check;
 mod closures;
@@ -49,6 +50,14 @@ pub(crate) enum Bench {
         #[command(flatten)]
         common: Common,
         /// Only this program; may be repeated
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+    },
+    /// Programs of /usr/bin and of a store as they are, and with bindings from an index
+    Bind {
+        #[command(flatten)]
+        common: Common,
+        /// This program alone; may be repeated
         #[arg(long, value_name = "NAME")]
         only: Vec<String>,
     },
@@ -96,6 +105,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Fix(args) => fix::run(args),
         Bench::Loader(args) => loader::run(args),
         Bench::Calm { common, only } => calm::run(common, only),
+        Bench::Bind { common, only } => bind::run(common, only),
         Bench::Strategies(args) => strategies::run(args),
         Bench::Trace(common) => trace::run(common),
     }

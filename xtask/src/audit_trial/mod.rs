@@ -8,7 +8,7 @@
 
 pub mod make;
 mod same;
-mod sysroot;
+pub(crate) mod sysroot;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;

@@ -18,19 +18,19 @@ use crate::root;
 use crate::trace_differential::choose;
 
 /// A store and the way to start its programs.
-pub(super) struct Root {
+pub(crate) struct Root {
     /// The machine, as `uname -m` names it.
-    pub(super) machine: String,
-    pub(super) programs: Vec<PathBuf>,
+    pub(crate) machine: String,
+    pub(crate) programs: Vec<PathBuf>,
     /// The emulator, if the machine is another one.
-    pub(super) emulator: Option<PathBuf>,
+    pub(crate) emulator: Option<PathBuf>,
 }
 
 /// Makes a store at `store` with run paths of one kind.
 ///
 /// # Errors
 /// Returns an error if the root has no programs or the emulator is missing.
-pub(super) fn make(root: &Path, store: &Path, kind: RunPathKind) -> Result<Root> {
+pub(crate) fn make(root: &Path, store: &Path, kind: RunPathKind) -> Result<Root> {
     let objects = root::objects(root);
     let libraries: BTreeMap<BString, (&Path, &ObjectView)> = objects
         .iter()

@@ -18,6 +18,7 @@ use becalm_lib::targets::Problem;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
+use becalm_lib::loaded_index::IndexedBindings;
 /// The name and version of the object's form.
 const SCHEMA: &str = "becalm/check/1";
 
@@ -34,6 +35,8 @@ struct ProgramJson<'a> {
     immutable: bool,
     #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
     calmed_by: &'a Option<BString>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    indexed_bindings: Option<IndexedBindings>,
     storm: SearchCost,
     #[serde(skip_serializing_if = "Option::is_none")]
     newer_glibc: Option<NewerJson>,
@@ -108,6 +111,7 @@ pub(crate) fn program_beside(
         secure: program.secure,
         immutable: program.immutable,
         calmed_by: &program.calmed_by,
+        indexed_bindings: program.bindings,
         storm: program.storm,
         newer_glibc: program
             .newer_glibc

@@ -9,6 +9,7 @@ use becalm_core::macho::{MachO, NameClass};
 use becalm_lib::advice::Scope;
 use becalm_lib::check::{Gap, Kind, Program};
 use becalm_lib::escape::shown;
+use becalm_lib::loaded_index::IndexedBindings;
 use becalm_lib::words::{counted, grouped};
 use bstr::BString;
 
@@ -71,10 +72,20 @@ pub(crate) fn heading(look: Look, program: &Program) -> String {
     if let Some(index) = &program.calmed_by {
         let _ = writeln!(text, "  calmed by {}", look.fitted(&shown(index.as_ref()), 12));
     }
+    if let Some(bindings) = &program.bindings {
+        let _ = writeln!(text, "  {}", bindings_of(bindings));
+    }
     if program.secure {
         text.push_str("  starts in secure-execution mode: LD_LIBRARY_PATH has no effect\n");
     }
     text
+}
+
+/// Symbol bindings that an index applies.
+#[must_use]
+pub(crate) fn bindings_of(bindings: &IndexedBindings) -> String {
+    let [bound, all] = [bindings.bound, bindings.relocations].map(|n| grouped(n.into()));
+    format!("bindings {bound} of {all} from the index")
 }
 
 fn costs(text: &mut String, look: Look, program: &Program) {

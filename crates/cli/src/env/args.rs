@@ -22,6 +22,10 @@ pub(crate) struct EnvArgs {
     #[arg(long, value_name = "BYTES")]
     pub static_tls: Option<u64>,
 
+    /// Leave symbol bindings to the loader (BECALM=nobind)
+    #[arg(long)]
+    pub no_bind: bool,
+
     /// Print what undoes them instead
     #[arg(long)]
     pub undo: bool,

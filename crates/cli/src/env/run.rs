@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use becalm_lib::index::file;
 use becalm_lib::index::file::Opened;
 use becalm_lib::index::variables;
-use becalm_lib::index::variables::{AUDIT, STATIC_TLS, TUNABLES};
+use becalm_lib::index::variables::{AUDIT, NO_BIND, STATIC_TLS, SWITCHES, TUNABLES};
 use becalm_lib::index::{places, platforms, trust};
 
 use crate::env::args::{Dialect, EnvArgs};
@@ -27,6 +27,8 @@ struct Wanted {
     module: OsString,
     /// The static TLS of the session.
     static_tls: u64,
+    /// Bindings are left to the loader.
+    no_bind: bool,
 }
 
 /// Prints the lines.
@@ -84,11 +86,13 @@ fn wanted(args: &EnvArgs) -> Result<Wanted> {
                 warn_of(&index, static_tls)?;
                 needs.warn(&index, static_tls)?;
             }
-            Ok(Wanted { module: platforms::audit_path(&index), static_tls })
+            let no_bind = args.no_bind;
+            Ok(Wanted { module: platforms::audit_path(&index), static_tls, no_bind })
         }
         Err(_) if args.undo => {
             let static_tls = needs().value(None)?;
-            Ok(Wanted { module: std::path::absolute(path)?.into(), static_tls })
+            let module = std::path::absolute(path)?.into();
+            Ok(Wanted { module, static_tls, no_bind: args.no_bind })
         }
         Err(error) => Err(error),
     }
@@ -148,12 +152,21 @@ fn shell(wanted: &Wanted, undo: bool, line: Line) -> String {
         text.push_str(&line(AUDIT, left.as_deref()));
         let left = variables::without_static_tls(tunables.as_deref(), wanted.static_tls);
         text.push_str(&line(TUNABLES, left.as_deref()));
+        let switches = now(SWITCHES);
+        if switches.is_some() {
+            let left = variables::without_switch(switches.as_deref(), NO_BIND);
+            text.push_str(&line(SWITCHES, left.as_deref()));
+        }
         return text;
     }
     let with = variables::with_module(audit.as_deref(), &wanted.module);
     text.push_str(&line(AUDIT, Some(&with)));
     let with = variables::with_static_tls(tunables.as_deref(), wanted.static_tls);
     text.push_str(&line(TUNABLES, Some(&with)));
+    if wanted.no_bind {
+        let with = variables::with_switch(now(SWITCHES).as_deref(), NO_BIND);
+        text.push_str(&line(SWITCHES, Some(&with)));
+    }
     text
 }
 
@@ -201,6 +214,11 @@ fn profile(wanted: &Wanted) -> String {
          \x20 esac\n",
         wanted.static_tls
     ));
+    if wanted.no_bind {
+        text.push_str(&format!(
+            "\x20 export {SWITCHES}=\"${{{SWITCHES}:+${SWITCHES},}}{NO_BIND}\"\n"
+        ));
+    }
     text.push_str("fi\n");
     text
 }
@@ -211,7 +229,10 @@ fn systemd(wanted: &Wanted) -> String {
     let value = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     let module = value(&wanted.module.to_string_lossy());
     let static_tls = wanted.static_tls;
-    let assignments = format!("\"{AUDIT}={module}\" \"{TUNABLES}={STATIC_TLS}={static_tls}\"");
+    let mut assignments = format!("\"{AUDIT}={module}\" \"{TUNABLES}={STATIC_TLS}={static_tls}\"");
+    if wanted.no_bind {
+        assignments.push_str(&format!(" \"{SWITCHES}={NO_BIND}\""));
+    }
     format!(
         "# /etc/systemd/user.conf.d/becalm.conf for user services and sessions,\n\
          # /etc/systemd/system.conf.d/becalm.conf for system services; then: systemctl daemon-reexec\n\
@@ -235,10 +256,15 @@ fn nixos(wanted: &Wanted) -> String {
     };
     let in_nix = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace("${", "\\${");
     let module = in_nix(&in_shell(&wanted.module.to_string_lossy()));
+    let switches = if wanted.no_bind {
+        format!("\x20 environment.variables.{SWITCHES} = \"{NO_BIND}\";\n")
+    } else {
+        String::new()
+    };
     format!(
         "# A NixOS module; make the index anew after each rebuild (becalm index --update).\n\
          {{\n  environment.variables.{AUDIT} = \"{module}\";\n\
-         \x20 environment.variables.{TUNABLES} = \"{STATIC_TLS}={}\";\n}}\n",
+         \x20 environment.variables.{TUNABLES} = \"{STATIC_TLS}={}\";\n{switches}}}\n",
         wanted.static_tls
     )
 }
@@ -248,7 +274,7 @@ mod tests {
     use super::*;
 
     fn wanted() -> Wanted {
-        Wanted { module: "/i/it's.so.d/$PLATFORM".into(), static_tls: 4096 }
+        Wanted { module: "/i/it's.so.d/$PLATFORM".into(), static_tls: 4096, no_bind: false }
     }
 
     #[test]

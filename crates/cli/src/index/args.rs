@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use becalm_host::index_store::BindThreshold;
 use clap::{Args, ValueHint};
 
 use crate::common_args::StoreArg;
@@ -14,8 +15,20 @@ pub(crate) struct IndexArgs {
     /// Stores: folders below which nothing changes once it is there
     ///
     /// With --update the stores of the index, unless others are named.
-    #[arg(value_name = "STORE", required_unless_present = "update", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "STORE", required_unless_present_any = ["update", "program"], value_hint = ValueHint::DirPath)]
     pub stores: Vec<PathBuf>,
+
+    /// A program to index, with the libraries of its start and its symbol bindings; may be
+    /// repeated
+    ///
+    /// Its files need not be in a store: each is recognised by its build ID, size and times.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = "What is indexed")]
+    pub program: Vec<PathBuf>,
+
+    /// Relocations above which the symbol bindings of a program are indexed: so many with a
+    /// symbol, or so many relative ones [default: 2000,50000; for --program alone 0,0]
+    #[arg(long, value_name = "SYM,REL", value_parser = threshold, help_heading = "What is indexed")]
+    pub bind_threshold: Option<BindThreshold>,
 
     /// Directories that LD_LIBRARY_PATH names, as separate arguments or as a list; may be
     /// repeated
@@ -48,4 +61,12 @@ pub(crate) struct IndexArgs {
     /// Files to work on at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+}
+
+/// Two numbers with a comma between them.
+fn threshold(text: &str) -> Result<BindThreshold, String> {
+    let numbers = text.split_once(',').and_then(|(symbolic, relative)| {
+        Some(BindThreshold { symbolic: symbolic.parse().ok()?, relative: relative.parse().ok()? })
+    });
+    numbers.ok_or_else(|| "two numbers with a comma, such as 2000,50000".to_owned())
 }

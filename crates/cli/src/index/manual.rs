@@ -18,7 +18,7 @@ pub(crate) const INDEX_FILES: Section = Section {
         (
             "$XDG_CACHE_HOME/becalm/programs/",
             "Indexes of single programs, made for becalm run ($HOME/.cache if XDG_CACHE_HOME is \
-             not set): the hundred used last. Beside one, .lock while it is made, .failed with the \
+             not set): the 256 MB used last. Beside one, .lock while it is made, .failed with the \
              reason why none can be made, .wanted if the next becalm index is to make it. Any of \
              them may be removed at any time.",
         ),
@@ -57,9 +57,17 @@ const INDEX_TRUTH: Section = Section {
              them by reason.",
         ),
         (
-            "BECALM=off",
-            "In the environment of a calmed program: the module answers nothing. BECALM=log:FILE \
-             writes down each question and answer; becalm trace --from FILE shows them.",
+            "symbol bindings",
+            "Of programs with many relocations (--bind-threshold), and of those that --program \
+             names: the module writes what each symbol binds to, and the loader looks none up. Every \
+             file of the start must be the one that was indexed; otherwise the loader does it all. \
+             On x86_64.",
+        ),
+        (
+            "BECALM",
+            "In the environment of a program, a list with commas. off: the module does nothing. \
+             nobind: symbol bindings are the loader's. log:FILE: each question, answer and outcome, \
+             which becalm trace --from FILE shows. dump:FILE: every relocated slot of the start.",
         ),
         (
             "static TLS",
@@ -78,7 +86,8 @@ const INDEX_JSON: Section = Section {
         "schema becalm/index/1",
         "One object: schema, index, written, machine, stores, objects, edges, bytes, \
              table_bytes, directories (watched, snapshotted, not_snapshotted), left (reason, \
-             questions), static_tls (path, optional_static_tls or null), other_machines, errors.",
+             questions), static_tls (path, optional_static_tls or null), bindings (programs, \
+             relocations, bound, bytes, not_bound), other_machines, errors.",
     )],
 };
 
@@ -86,6 +95,10 @@ const INDEX_EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
         ("becalm index /nix/store", "The user's index of all that Nix has installed."),
+        (
+            "becalm index --program /usr/bin/inkscape -o inkscape.so",
+            "One program with its symbol bindings, wherever its files are.",
+        ),
         ("becalm index --update", "Bring it up to date: after a rebuild, by a hook or a timer."),
         (
             "becalm index /apps -o /var/lib/becalm/index.so --dirs \"$LD_LIBRARY_PATH\"",

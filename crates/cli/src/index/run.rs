@@ -8,11 +8,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
+use becalm_core::closure::{self, Subject};
+use becalm_core::elf::machine_name;
+use becalm_core::facts::Environment;
 use becalm_core::index::Index;
-use becalm_host::OsFs;
+use becalm_core::loader::load::Role;
 use becalm_host::index_store::{
-    IndexOptions, Indexed, MachineIndex, index_stores, python_of, update_stores,
+    BindThreshold, Binding, IndexOptions, Indexed, MachineIndex, index_stores, python_of,
+    update_stores,
 };
+use becalm_host::{FactChoice, OsFs, loader_facts};
 use becalm_lib::index::file;
 use becalm_lib::index::file::Whole;
 use becalm_lib::index::module::Modules;
@@ -22,7 +27,7 @@ use becalm_lib::path::path_bytes;
 use becalm_lib::path::path_of;
 use becalm_lib::targets::Problem;
 use becalm_lib::words::{words, words_of_host};
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 
 use crate::exit_code::ExitStatus;
 use crate::index::args::IndexArgs;
@@ -41,17 +46,22 @@ pub(crate) fn run(args: &IndexArgs, color: When, before_work: fn()) -> Result<Ex
     let path = place(args)?;
     let modules = Modules::new(args.module.as_deref())?;
     let old = old(args, &path)?;
+    let programs = programs(args, old.as_ref())?;
     if let Some(old) = &old
         && old.is_current_version
         && args.stores.is_empty()
         && is_of(args, old)
+        && programs.iter().all(|program| binds(&old.index, program))
         && modules.has_sealed(old.target, &old.table, &old.bytes)
         && current::is_current(&old.index)
     {
         return tell_current(args, &path, old, color);
     }
-    let (mut stores, dirs) = what(args, old.as_ref().map(|old| &old.index))?;
-    let files = add_pythons(&mut stores);
+    let (mut stores, dirs) = what(args, old.as_ref().map(|old| &old.index), &programs)?;
+    let mut files = add_pythons(&mut stores);
+    for program in &programs {
+        files.extend(libraries_of(program)?);
+    }
     jobs::limit(args.jobs)?;
     // Those that were immutable for it and hold answers.
     let known: Vec<PathBuf> = old
@@ -60,13 +70,83 @@ pub(crate) fn run(args: &IndexArgs, color: When, before_work: fn()) -> Result<Ex
         .collect();
     let all = [args.store.prefixes().paths(), known.clone()].concat();
     let (stores, files) = (&stores, &files);
-    let options =
-        IndexOptions { stores, files, prefixes: &all, dirs: &dirs, ..IndexOptions::default() };
+    let is_alone = stores.is_empty();
+    let usual = if is_alone { BindThreshold::ALL } else { BindThreshold::default() };
+    let threshold = args.bind_threshold.unwrap_or(usual);
+    let only = is_alone.then_some(&programs[..]);
+    let bind = Some(Binding { threshold, only, environment: None });
+    let (prefixes, dirs) = (&all, &dirs);
+    let options = IndexOptions { stores, files, prefixes, dirs, bind, ..IndexOptions::default() };
     before_work();
     let report = make(&path, &modules, old.as_ref().map(|old| (old, &known[..])), options)?;
     tell(args, &report, color)?;
     let failed = !report.problems.is_empty();
     Ok(if failed { ExitStatus::Failure } else { ExitStatus::Fine })
+}
+
+/// The programs that are named, by their real paths; of an index without stores that is brought up
+/// to date, those that it binds.
+fn programs(args: &IndexArgs, old: Option<&Whole>) -> Result<Vec<PathBuf>> {
+    let real = |program: &PathBuf| {
+        let real = program.canonicalize();
+        real.map_err(|error| anyhow!("{}: {}", program.display(), words(&error)))
+    };
+    if args.program.is_empty() && args.stores.is_empty() {
+        let bound = old.iter().filter(|old| current::stores(&old.index).is_empty());
+        let bound = bound.flat_map(|old| &old.index.bound.programs);
+        return Ok(bound.map(|program| path_of(program.path.as_ref())).collect());
+    }
+    let programs: Vec<PathBuf> = args.program.iter().map(real).collect::<Result<_>>()?;
+    check_one_machine(&programs)?;
+    Ok(programs)
+}
+
+/// An index is for one machine.
+fn check_one_machine(programs: &[PathBuf]) -> Result<()> {
+    let machine = |program: &PathBuf| {
+        let session = OsFs::new();
+        let subject = Subject::open(&session.session(), path_bytes(program).as_ref())?;
+        Ok::<_, anyhow::Error>(machine_name(subject.view.ident.machine))
+    };
+    let Some(first) = programs.first() else { return Ok(()) };
+    let of_first = machine(first)?;
+    for program in programs {
+        let other = machine(program)?;
+        if other != of_first {
+            bail!(
+                "{} is for {other}, {} for {of_first}: an index is for one machine; make another \
+                 with becalm index --program {} -o FILE",
+                program.display(),
+                first.display(),
+                program.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn binds(index: &Index, program: &Path) -> bool {
+    index.bound.programs.iter().any(|bound| bound.path == path_bytes(program))
+}
+
+/// A program and the libraries that its start loads in an empty environment.
+fn libraries_of(program: &Path) -> Result<Vec<PathBuf>> {
+    let os = OsFs::new();
+    let session = os.session();
+    let shown = || program.display().to_string();
+    let subject = Subject::open(&session, path_bytes(program).as_ref()).with_context(shown)?;
+    let interpreter = subject.interpreter().unwrap_or_default().to_owned();
+    let facts = loader_facts(&os, interpreter.as_ref(), &FactChoice::default());
+    let facts = facts.map_err(|error| {
+        let (path, reason) = words_of_host(&error);
+        anyhow!("{}: interpreter {}: {reason}", shown(), path.as_bstr())
+    })?;
+    let environment = Environment::default();
+    let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment);
+    let closure = closure.with_context(shown)?;
+    let objects = closure.load.objects.iter();
+    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
+    Ok(objects.map(|object| path_of(object.path.as_ref())).collect())
 }
 
 /// The index to bring up to date. One that somebody else may have written is told of and not
@@ -125,18 +205,22 @@ fn tell_current(args: &IndexArgs, path: &Path, old: &Whole, color: When) -> Resu
 
 /// The stores to walk and the directories to snapshot: those named, else those of the index
 /// that is brought up to date.
-fn what(args: &IndexArgs, old: Option<&Index>) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+fn what(
+    args: &IndexArgs,
+    old: Option<&Index>,
+    programs: &[PathBuf],
+) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut stores = args.stores.clone();
     let mut dirs = dirs_of(&args.dirs);
     if let Some(old) = old {
-        if stores.is_empty() {
+        if stores.is_empty() && programs.is_empty() {
             stores.extend(current::stores(old));
         }
         if dirs.is_empty() {
             dirs.extend(current::snapshotted(old));
         }
     }
-    if stores.is_empty() {
+    if stores.is_empty() && programs.is_empty() {
         bail!("nothing to update: name the stores");
     }
     for store in &mut stores {
@@ -178,7 +262,8 @@ fn make(
     let tick = |files: usize| count.add(files);
     let options = IndexOptions { progress: Some(&tick), ..options };
     let os = OsFs::new();
-    let updated = old.and_then(|(old, known)| {
+    // Without stores there is little to keep.
+    let updated = old.filter(|_| !stores.is_empty()).and_then(|(old, known)| {
         let of_old = IndexOptions { prefixes: known, ..options };
         let ways = [options, of_old].into_iter();
         // An older version has not all that is kept.

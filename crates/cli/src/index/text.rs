@@ -5,8 +5,10 @@ use std::path::Path;
 
 use becalm_core::elf::machine_name;
 use becalm_core::index::Index;
+use becalm_core::index::bound::{BoundProgram, NotBound};
 use becalm_core::index::build::Deferred;
 use becalm_core::index::tls::StaticTls;
+use becalm_host::index_store::MachineIndex;
 use becalm_lib::escape::shown;
 use becalm_lib::index::file::Whole;
 use becalm_lib::json::{ErrorJson, as_json, errors, lossy};
@@ -37,6 +39,7 @@ struct IndexJson<'a> {
     #[serde(rename = "left")]
     deferred: Vec<LeftJson>,
     static_tls: Vec<StaticTlsJson<'a>>,
+    bindings: BindingsJson<'a>,
     other_machines: Vec<OtherJson>,
     errors: Vec<ErrorJson<'a>>,
 }
@@ -59,6 +62,22 @@ struct StaticTlsJson<'a> {
     #[serde(serialize_with = "lossy")]
     path: &'a BString,
     optional_static_tls: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct BindingsJson<'a> {
+    programs: usize,
+    relocations: u64,
+    bound: u64,
+    bytes: usize,
+    not_bound: Vec<NotBoundJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct NotBoundJson<'a> {
+    #[serde(serialize_with = "lossy")]
+    path: &'a BString,
+    reason: String,
 }
 
 #[derive(Serialize)]
@@ -100,6 +119,7 @@ pub(crate) fn json(out: &mut impl Write, report: &Report) -> io::Result<()> {
             .iter()
             .map(|(path, need)| StaticTlsJson { path, optional_static_tls: helps(need) })
             .collect(),
+        bindings: bindings_json(machine),
         other_machines: report
             .sealed
             .others
@@ -168,12 +188,14 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
     if report.kept > 0 {
         writeln!(out, "  kept     answers of {} as they were", grouped(report.kept as u64))?;
     }
-    let each = report.sealed.table as f64 / numbers.edges.max(1) as f64;
+    let of_answers = report.sealed.table.saturating_sub(machine.index.bound.encoded_size());
+    let each = of_answers as f64 / numbers.edges.max(1) as f64;
     let bytes = grouped(report.sealed.file.len() as u64);
     let answers = counted(numbers.edges as u64, "answer", "answers");
     writeln!(out, "  table    {answers}, {each:.0} bytes each; {bytes} bytes with the module")?;
     snapshots(out, look, report, &numbers)?;
     deferred(out, report)?;
+    bindings(out, machine)?;
     static_tls(out, look, report)?;
     for &(target, objects) in &report.sealed.others {
         let (objects, name) = (grouped(objects as u64), machine_name(target.machine));
@@ -213,6 +235,51 @@ fn deferred(out: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(out, "  left     {questions} to the loader's own search:")?;
     for &(why, count) in &machine.deferred_by {
         writeln!(out, "             {:>7}  {}", grouped(count as u64), sentence(why))?;
+    }
+    Ok(())
+}
+
+fn bindings_json(machine: &MachineIndex) -> BindingsJson<'_> {
+    let bound = &machine.index.bound;
+    let sum = |of: fn(&BoundProgram) -> u32| bound.programs.iter().map(|p| u64::from(of(p))).sum();
+    let not_bound = machine.not_bound.iter();
+    BindingsJson {
+        programs: bound.programs.len(),
+        relocations: sum(|program| program.relocations),
+        bound: sum(|program| program.bindings),
+        bytes: bound.encoded_size(),
+        not_bound: not_bound
+            .map(|(path, why)| NotBoundJson { path, reason: why.to_string() })
+            .collect(),
+    }
+}
+
+/// What the module writes into the programs' objects instead of the loader, and what it does not.
+fn bindings(out: &mut impl Write, machine: &MachineIndex) -> io::Result<()> {
+    let json = bindings_json(machine);
+    if json.programs > 0 {
+        let programs = counted(json.programs as u64, "program", "programs");
+        let [bound, relocations] = [json.bound, json.relocations].map(grouped);
+        let bytes = grouped(json.bytes as u64);
+        writeln!(out, "  bindings {bound} of {relocations} for {programs}, {bytes} bytes")?;
+    }
+    let is_worth_a_line = |why: &NotBound| !matches!(why, NotBound::Few | NotBound::Machine);
+    let named = machine.not_bound.iter().filter(|(_, why)| is_worth_a_line(why));
+    let count = named.clone().count();
+    for (path, why) in named.take(NAMED) {
+        writeln!(
+            out,
+            "  not bound {}: {}",
+            shown(path.as_ref()),
+            shown(why.to_string().as_str().into())
+        )?;
+    }
+    if count > NAMED {
+        writeln!(out, "            and {} more; --json has all", count - NAMED)?;
+    }
+    if machine.not_bound.iter().any(|(_, why)| *why == NotBound::Machine) {
+        let name = machine_name(machine.target.machine);
+        writeln!(out, "  bindings none: the module of {name} leaves them to the loader")?;
     }
     Ok(())
 }

@@ -33,6 +33,10 @@ pub(crate) struct RunArgs {
     #[arg(short, long, conflicts_with = "strict")]
     pub quiet: bool,
 
+    /// Leave symbol bindings to the loader, whatever the index has of them (BECALM=nobind)
+    #[arg(long)]
+    pub no_bind: bool,
+
     /// The store prefixes, for an index made for the program.
     #[command(flatten)]
     pub store: StoreArg,

@@ -5,8 +5,8 @@
 //! installed. It knows the objects of the start and, for a Python, those of the trees that it loads
 //! extension modules from; `becalm index` knows whole stores. Beside it may be, by the same name:
 //! `.lock`, held while it is made; `.failed`, which says why none can be made; `.wanted`, which says
-//! for whom one is to be made by the next `becalm index`. The cache keeps so many indexes, those
-//! used last; a process whose index goes keeps what it has mapped.
+//! for whom one is to be made by the next `becalm index`. The cache keeps so many bytes of
+//! indexes, those used last; a process whose index goes keeps what it has mapped.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, OpenOptions};
@@ -31,12 +31,12 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::run::program::Program;
 
-/// Indexes of programs that are kept: some hundred kilobytes each.
-const KEPT: usize = 100;
+/// Bytes of indexes of programs that are kept: some hundred kilobytes to some megabytes each.
+const KEPT: u64 = 256 << 20;
 /// After this long an index is compared with the files again, and a failure is tried again.
 const FRESH: Duration = Duration::from_secs(3600);
 /// Part of the name: an index of another format is another file.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// The place of a program's index.
 #[derive(Clone, Debug)]
@@ -206,16 +206,24 @@ fn is_old(time: SystemTime) -> bool {
     time.elapsed().is_ok_and(|age| age > FRESH)
 }
 
-/// Takes away the indexes used longest ago, so that [`KEPT`] are left. What cannot be taken away
+/// Removes the indexes used longest ago, so that [`KEPT`] bytes are left, and the newest. What cannot be taken away
 /// stays: the next one tries again.
 fn make_room(folder: &Path) {
     let Ok(entries) = folder.read_dir() else { return };
     let is_index = |path: &PathBuf| path.extension() == Some(OsStr::new("so"));
-    let used = |path: PathBuf| Some((path.metadata().ok()?.modified().ok()?, path));
+    let used = |path: PathBuf| {
+        let facts = path.metadata().ok()?;
+        Some((facts.modified().ok()?, facts.len(), path))
+    };
     let paths = entries.flatten().map(|entry| entry.path()).filter(is_index);
-    let mut indexes: Vec<(SystemTime, PathBuf)> = paths.filter_map(used).collect();
+    let mut indexes: Vec<(SystemTime, u64, PathBuf)> = paths.filter_map(used).collect();
     indexes.sort();
-    for (_, path) in indexes.iter().rev().skip(KEPT) {
+    let mut bytes = 0;
+    for (place, (_, length, path)) in indexes.iter().rev().enumerate() {
+        bytes += length;
+        if place == 0 || bytes <= KEPT {
+            continue;
+        }
         let _ = fs::remove_file(path);
         let _ = fs::remove_dir_all(platforms::dir_of(path));
     }

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
@@ -13,7 +13,7 @@ use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
 use becalm_core::index::{Start as Known, tls};
 use becalm_core::loader::load::Role;
 use becalm_host::detached::{Detached, detached};
-use becalm_host::index_store::{IndexOptions, index_files, trees_beside};
+use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files, trees_beside};
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use becalm_lib::assume::StorePrefixes;
 use becalm_lib::index::module::Modules;
@@ -51,6 +51,18 @@ impl Request {
             preload: variable("LD_PRELOAD"),
             stores: store.paths().into_iter().map(bytes).collect(),
             trees: trees_beside(&program.path, &program.real).into_iter().map(bytes).collect(),
+        }
+    }
+
+    /// The environment of the start, as far as it decides what is loaded.
+    fn environment(&self) -> Environment {
+        let variable = |value: &Option<Vec<u8>>| {
+            value.clone().filter(|value| !value.is_empty()).map(BString::from)
+        };
+        Environment {
+            library_path: variable(&self.library_path),
+            preload: variable(&self.preload),
+            ..Environment::default()
         }
     }
 
@@ -129,14 +141,24 @@ fn make(place: &Place, request: &Request) -> Result<()> {
     let trees: Vec<PathBuf> = request.trees.iter().map(|path| path_of(path.as_bstr())).collect();
     let dirs = request.dirs();
     let (stores, trees, files) = (&stores, &trees, &files);
-    let options =
-        IndexOptions { prefixes: stores, trees, files, dirs: &dirs, ..IndexOptions::default() };
+    let (only, environment) = ([program], request.environment());
+    let threshold = BindThreshold::default();
+    let bind = Binding { threshold, only: Some(&only), environment: Some(&environment) };
+    let bind = Some(bind);
+    let options = IndexOptions {
+        prefixes: stores,
+        trees,
+        files,
+        dirs: &dirs,
+        bind,
+        ..IndexOptions::default()
+    };
     let sealed = Modules::new(None)?.seal(index_files(&os, options))?;
     file::write(&place.path(), &sealed)
 }
 
 /// What the start of the program of a request loads.
-fn closure(os: &OsFs, program: &std::path::Path, request: &Request) -> Result<Closure> {
+fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure> {
     let shown = || program.display().to_string();
     let subject = Subject::open(&os.session(), path_bytes(program).as_ref())?;
     let interpreter = subject.interpreter().unwrap_or_default().to_owned();
@@ -155,14 +177,7 @@ fn closure(os: &OsFs, program: &std::path::Path, request: &Request) -> Result<Cl
         ),
         Libc::Glibc(_) => {}
     }
-    let variable = |value: &Option<Vec<u8>>| {
-        value.clone().filter(|value| !value.is_empty()).map(BString::from)
-    };
-    let environment = Environment {
-        library_path: variable(&request.library_path),
-        preload: variable(&request.preload),
-        ..Environment::default()
-    };
+    let environment = request.environment();
     Ok(closure::resolve(
         &os.session(),
         subject,

@@ -50,6 +50,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     match calm(args, found) {
         Ok(Some(calm)) => {
             set(&mut command, &calm);
+            if args.no_bind {
+                let switches = env::var_os(variables::SWITCHES);
+                let switches = variables::with_switch(switches.as_deref(), variables::NO_BIND);
+                command.env(variables::SWITCHES, switches);
+            }
             // To be closed by execve, which costs no call.
             std::mem::forget(calm);
         }

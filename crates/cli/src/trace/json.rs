@@ -15,6 +15,7 @@ use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::trace::histogram;
+use becalm_lib::loaded_index::IndexedBindings;
 
 const SCHEMA: &str = "becalm/trace/1";
 
@@ -75,6 +76,8 @@ struct ImageJson<'a> {
     dlopen: DlopenJson<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     calmed_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    indexed_bindings: Option<IndexedBindings>,
     prediction: Option<&'a Beside>,
     no_prediction: Option<&'a String>,
     initialisers: u64,
@@ -214,6 +217,7 @@ fn image(seen: &Seen) -> ImageJson<'_> {
         },
         dlopen: dlopen(seen),
         calmed_by: program.and_then(|program| program.calmed_by.as_ref()).map(text),
+        indexed_bindings: program.and_then(|program| program.bindings),
         prediction: seen.beside.as_ref(),
         no_prediction: seen.program.as_ref().err(),
         initialisers: image.initialisers,

@@ -12,7 +12,7 @@ use becalm_lib::words::counted;
 use bstr::BString;
 
 use crate::beside;
-use crate::check::text::{WORST, heading, offenders};
+use crate::check::text::{WORST, bindings_of, heading, offenders};
 use crate::terminal::style::Look;
 use crate::trace::time::milliseconds;
 use crate::trace::{classes, histogram};
@@ -230,6 +230,9 @@ fn missing(text: &mut String, look: Look, seen: &Seen) {
 }
 
 fn prediction(text: &mut String, look: Look, seen: &Seen) {
+    if let Some(bindings) = seen.program.as_ref().ok().and_then(|program| program.bindings) {
+        let _ = writeln!(text, "  {}", bindings_of(&bindings));
+    }
     match (&seen.beside, &seen.program) {
         (Some(both), _) => {
             let more = if both.equal { "" } else { "; --predict lists them" };

@@ -5,9 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use becalm_core::elf::Endian;
 use becalm_core::index::{Edge, Index, Object, Program, SearchDir};
 use becalm_host::OsFs;
-use becalm_host::index_store::{IndexOptions, OsFingerprints, index_files};
+use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, OsFingerprints, index_files};
 use becalm_lib::index::current::roots;
 use becalm_lib::index::file;
 use becalm_lib::path::path_bytes;
@@ -69,7 +70,12 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
     let paths = named.map(|object| &object.path).chain(programs);
     let files: Vec<PathBuf> = paths.map(|path| path_of(path.as_ref())).collect();
     let files = &files;
-    let options = IndexOptions { stores: &stores, dirs: &dirs, files, ..IndexOptions::default() };
+    let bound: Vec<PathBuf> =
+        old.bound.programs.iter().map(|program| path_of(program.path.as_ref())).collect();
+    let only = Some(&bound[..]);
+    let bind = Some(Binding { threshold: BindThreshold::ALL, only, environment: None });
+    let (stores, dirs) = (&stores, &dirs);
+    let options = IndexOptions { stores, dirs, files, bind, ..IndexOptions::default() };
     let indexed = index_files(&OsFs::new(), options);
     let new = indexed.machines.into_iter().find(|machine| machine.target == target);
     let new = new.map(|machine| machine.index).unwrap_or_default();
@@ -79,9 +85,10 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
     let mut believed: FxHashSet<u32> = answers.flat_map(|edge| edge.conditions.clone()).collect();
     let snapshots = old.directories.iter().filter(|directory| directory.names.is_some());
     believed.extend(snapshots.map(|directory| directory.condition));
+    believed.extend(old.bound.objects.iter().map(|object| object.condition));
     believed.extend(old.search_dirs.iter().flat_map(|dir| dir.conditions.clone()));
     let fingerprints = OsFingerprints::default();
-    let mut differences = differences(&old, &new);
+    let mut differences = differences(&old, &new, target.endian);
     for (at, condition) in old.conditions.iter().enumerate() {
         if believed.contains(&(at as u32)) && !fingerprints.hold(condition) {
             let path = condition.path().to_owned();
@@ -99,7 +106,7 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
     })
 }
 
-fn differences(old: &Index, new: &Index) -> Vec<Difference> {
+fn differences(old: &Index, new: &Index, endian: Endian) -> Vec<Difference> {
     let now: FxHashMap<&BStr, &Object> =
         new.objects.iter().map(|object| (object.path.as_ref(), object)).collect();
     let mut found = Vec::new();
@@ -115,6 +122,8 @@ fn differences(old: &Index, new: &Index) -> Vec<Difference> {
     }
     of_programs(old, new, &mut found);
     of_search_dirs(old, new, &mut found);
+    let other = old.bound.differences(&new.bound, endian).into_iter();
+    found.extend(other.map(|path| Difference { path, what: What::Bindings }));
     found
 }
 

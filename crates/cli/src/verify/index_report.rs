@@ -62,6 +62,8 @@ pub(crate) enum What {
     },
     /// The program's start loads other objects, or in another order.
     LoadOrder,
+    /// The program's symbols bind otherwise, or it is no longer bound.
+    Bindings,
     /// A directory that a `DT_RPATH` names has other names that answer, or under other conditions.
     Names,
     /// A directory, file or absence that answers rest on is not as it was: the module leaves

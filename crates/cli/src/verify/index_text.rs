@@ -71,6 +71,7 @@ impl<'a> DifferenceJson<'a> {
                 ("static-tls", None, Some(was.to_string()), Some(now.to_string()))
             }
             What::LoadOrder => ("load-order", None, None, None),
+            What::Bindings => ("bindings", None, None, None),
             What::Names => ("names", None, None, None),
             What::Changed => ("changed", None, None, None),
         };
@@ -138,6 +139,7 @@ fn words(what: &What) -> String {
             format!("needs glibc.rtld.optional_static_tls={now} (0: the default), was {was}")
         }
         What::LoadOrder => "its start loads other objects, or in another order".to_owned(),
+        What::Bindings => "its symbols bind otherwise, or it is no longer bound".to_owned(),
         What::Names => "a DT_RPATH names it, and it now answers other names".to_owned(),
         What::Changed => "not as it was; what rests on it is searched for".to_owned(),
     }

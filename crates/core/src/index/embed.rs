@@ -9,6 +9,7 @@
 use bstr::ByteSlice;
 use thiserror::Error;
 
+use super::header::Header;
 use super::layout::{Reader, Writer};
 use super::{Target, hash, layout};
 use crate::elf::{Class, Endian, ident};
@@ -17,6 +18,9 @@ const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 /// How far before the table the module's check stands.
 const CHECK: usize = 64;
+/// Where after the check it is written whether the table has bindings: the module of a program
+/// that has nothing else to ask does not look at the table otherwise.
+const HAS_BINDINGS: usize = 8;
 /// What the check's hash begins with.
 const CHECK_SEED: u64 = 1;
 
@@ -50,6 +54,8 @@ pub fn embed(module: &[u8], table: &[u8]) -> Result<Vec<u8>, EmbedError> {
     let length = file.len() as u64 - place.offset;
     place.set_length(&mut file, length);
     place.set_check(&mut file, bare.len() - CHECK);
+    let has_bindings = Header::read(table, table.len()).is_ok_and(|header| header.has_bindings());
+    file[bare.len() - CHECK + HAS_BINDINGS] = u8::from(has_bindings);
     Ok(file)
 }
 
@@ -66,7 +72,7 @@ pub fn split(file: &[u8]) -> Result<(Vec<u8>, &[u8]), EmbedError> {
     }
     let mut module = bare.to_vec();
     place.set_length(&mut module, bare.len() as u64 - place.offset);
-    module[bare.len() - CHECK..][..8].fill(0);
+    module[bare.len() - CHECK..][..=HAS_BINDINGS].fill(0);
     Ok((module, table))
 }
 

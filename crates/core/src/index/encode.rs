@@ -3,7 +3,8 @@
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
-use super::layout::{self, Writer, kind};
+use super::bound;
+use super::layout::{self, Writer, kind, seal};
 use super::origins::{Origins, Tree};
 use super::{
     Condition, Directory, Edge, EncodeError, Fingerprint, Index, Loader, Object, Program,
@@ -24,8 +25,12 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let directories = encoder.directories(&index.directories, index.conditions.len())?;
     let loader = encoder.loader(index.loader.as_ref())?;
     let (programs, program_buckets) = encoder.programs(&index.programs)?;
+    let guard_count = index.conditions.len();
+    let bound = bound::Sections::encode(&index.bound, target.endian, guard_count, &mut |string| {
+        encoder.string(string)
+    })?;
     let Encoder { edges, pool, orders, strings, .. } = encoder;
-    let sections = [
+    let mut sections = vec![
         // First, so that of an index of one program they are read with the header.
         (kind::PROGRAMS, layout::PROGRAM, programs),
         (kind::PROGRAM_BUCKETS, 4, program_buckets),
@@ -41,6 +46,7 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
         (kind::LOAD_ORDERS, 4, orders),
         (kind::ORIGINS, 4, origins),
     ];
+    sections.extend(bound.list());
     let static_tls = index.programs.iter().map(|program| program.static_tls).max();
     let words = [roots, index.settings, static_tls.unwrap_or(0)];
     assemble(target, &sections, words, first_root(index))
@@ -467,10 +473,4 @@ fn flags_of(edge: &Edge) -> u32 {
         }
     }
     flags
-}
-
-/// Ends a record with its check.
-fn seal(records: &mut Writer, start: usize, seed: u64) {
-    let check = hash::low(seed, &records.bytes[start..]);
-    records.word(check);
 }

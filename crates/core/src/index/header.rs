@@ -150,6 +150,12 @@ impl Header {
         })
     }
 
+    /// True if it has bindings of any program.
+    pub(super) fn has_bindings(&self) -> bool {
+        let is_of_bindings = |section: &Section| section.kind == kind::BOUND_PROGRAMS;
+        self.sections.iter().any(|section| is_of_bindings(section) && section.count > 0)
+    }
+
     /// The section of a kind; an empty one if there is none.
     pub(super) fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
         match self.sections.iter().find(|section| section.kind == kind) {

@@ -26,6 +26,10 @@ pub(super) const DIRECTORY: usize = 32;
 pub(super) const SEARCH_DIR: usize = 32;
 pub(super) const LOADER: usize = 40;
 pub(super) const PROGRAM: usize = 40;
+pub(super) const BOUND_PROGRAM: usize = 40;
+pub(super) const BOUND_OBJECT: usize = 48;
+pub(super) const MEMBER: usize = 16;
+pub(super) const BLOCK: usize = 16;
 pub(super) const TRAILER: usize = 256;
 /// Before the trailer: zero, and the table's length once more.
 pub(super) const BACKWARD: usize = 8;
@@ -45,8 +49,15 @@ pub(super) mod kind {
     pub(in super::super) const PROGRAM_BUCKETS: u32 = 11;
     pub(in super::super) const LOAD_ORDERS: u32 = 12;
     pub(in super::super) const SEARCH_DIRS: u32 = 13;
+    pub(in super::super) const BOUND_PROGRAMS: u32 = 14;
+    pub(in super::super) const BOUND_OBJECTS: u32 = 15;
+    pub(in super::super) const MEMBERS: u32 = 16;
+    pub(in super::super) const BLOCKS: u32 = 17;
+    pub(in super::super) const BLOCK_WORDS: u32 = 18;
 }
 
+pub(super) const BOUND_PROGRAM_UNDEFINED_FUNCTION: u32 = 1;
+pub(super) const BOUND_OBJECT_ROOTED: u32 = 1;
 pub(super) const PROGRAM_NO_START: u32 = 1;
 pub(super) const LOADER_HAS_CACHE: u32 = 1;
 pub(super) const LOADER_HAS_PLATFORM: u32 = 2;
@@ -132,6 +143,12 @@ impl Writer {
     pub(super) fn set_word(&mut self, at: usize, value: u32) {
         self.bytes[at..at + 4].copy_from_slice(&word_bytes(self.endian, value));
     }
+}
+
+/// Ends a record with its check.
+pub(super) fn seal(records: &mut Writer, start: usize, seed: u64) {
+    let check = super::hash::low(seed, &records.bytes[start..]);
+    records.word(check);
 }
 
 fn word_bytes(endian: Endian, value: u32) -> [u8; 4] {

@@ -6,6 +6,7 @@
 //! `docs/index-format.md`; the module's own reader is `crates/lib/audit/table.c`.
 
 pub mod answers;
+pub mod bound;
 pub mod build;
 mod embed;
 mod encode;
@@ -55,6 +56,8 @@ pub struct Index {
     pub loader: Option<Loader>,
     /// The programs, each path once.
     pub programs: Vec<Program>,
+    /// The bindings of programs.
+    pub bound: bound::Bound,
 }
 
 /// The facts of the loader that answers rest on, as [`crate::facts::LoaderFacts`] has them.

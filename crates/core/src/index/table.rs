@@ -6,6 +6,7 @@
 use super::table_error::TableError;
 use bstr::{BStr, BString, ByteSlice};
 
+use super::bound;
 use super::header::{Header, Section};
 use super::layout::{self, Reader, kind};
 use super::origins::{Origin, OriginsReader as Origins};
@@ -20,6 +21,24 @@ use crate::facts::GlibcVersion;
 pub struct Table<'a> {
     reader: Reader<'a>,
     header: Header,
+}
+
+impl bound::Source for Table<'_> {
+    fn string(&self, place: u32) -> Result<&BStr, TableError> {
+        self.string(place)
+    }
+
+    fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
+        self.section(kind, size)
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        self.reader
+    }
+
+    fn check(&self, at: usize, size: usize, seed: u64) -> Result<(), TableError> {
+        self.check(at, size, seed)
+    }
 }
 
 impl<'a> Table<'a> {
@@ -100,6 +119,7 @@ impl<'a> Table<'a> {
             search_dirs: self.search_dirs()?,
             loader: self.loader()?,
             programs: self.programs()?,
+            bound: bound::read(self)?,
         })
     }
 

@@ -5,6 +5,7 @@ mod version_1;
 use bstr::BString;
 use proptest::prelude::*;
 
+use super::bound::{Bound, BoundObject, BoundProgram, BuildId, Member, Writes};
 use super::hash::NameHash;
 use super::{
     Condition, Directory, Edge, EmbedError, Fingerprint, Folder, Index, Loader, Object, Program,
@@ -114,11 +115,44 @@ fn store(objects: usize) -> Index {
             },
             Directory { path: "/nix/store".into(), condition: 0, names: None },
         ],
+        bound: bound(),
+    }
+}
+
+/// Two programs with a library that is written into, and the loader, which is not.
+fn bound() -> Bound {
+    let object = |path: &str| BoundObject {
+        path: path.into(),
+        is_rooted: path.starts_with("/nix"),
+        dynamic: 0x3de0,
+        dynamic_hash: 7 << 40,
+        build_id: path.ends_with(".so").then_some(BuildId {
+            address: 648,
+            length: 20,
+            hash: 1 << 50,
+        }),
+        condition: 2,
+    };
+    let program = |path: &str, object: u32, changes: Option<u32>| BoundProgram {
+        path: path.into(),
+        members: vec![
+            Member { object, writes: None },
+            Member { object: 2, writes: Some(Writes { relatives: 0, bindings: 1, changes }) },
+        ],
+        undefined_function: changes.is_some(),
+        relocations: 70,
+        bindings: 60,
+    };
+    Bound {
+        programs: vec![program("/usr/bin/a", 0, None), program("/usr/bin/b", 1, Some(2))],
+        objects: vec![object("/usr/bin/a"), object("/usr/bin/b"), object("/nix/store/x.so")],
+        blocks: vec![vec![0; 8], vec![1; 12], vec![2; 4]],
     }
 }
 
 /// Everything in an order of its own, so that two indexes can be compared.
 fn sorted(mut index: Index) -> Index {
+    index.bound.programs.sort_by(|a, b| a.path.cmp(&b.path));
     for object in &mut index.objects {
         object.edges.sort_by(|a, b| a.path.cmp(&b.path));
     }

@@ -408,6 +408,6 @@ fn is_elf(path: &Path) -> bool {
         && start == *b"\x7fELF"
 }
 
-fn path_of(bytes: &BStr) -> PathBuf {
+pub(super) fn path_of(bytes: &BStr) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }

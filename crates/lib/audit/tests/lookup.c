@@ -104,7 +104,7 @@ seal (struct table_header *h)
 {
   size_t length = h->section_count * sizeof (struct table_section);
   if (h->section_count <= MAX_SECTIONS && sizeof *h + length <= copy_length)
-    h->check = low_hash (hash_bytes (0, h + 1, length), h, offsetof (struct table_header, check));
+    h->check = hash_low (hash_bytes (0, h + 1, length), h, offsetof (struct table_header, check));
 }
 
 static int

@@ -11,6 +11,10 @@ use crate::index::platforms;
 
 /// The name of the list of audit modules.
 pub const AUDIT: &str = "LD_AUDIT";
+/// The name of the list of the audit module's switches.
+pub const SWITCHES: &str = "BECALM";
+/// The switch that leaves symbol bindings to the loader.
+pub const NO_BIND: &str = "nobind";
 /// The name of the list of tunables.
 pub const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The tunable that says how much of the static TLS surplus libraries may take.
@@ -54,6 +58,35 @@ pub fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> 
     let mut elements = elements(list);
     elements.retain(|element| static_tls_of(element) != Some(bytes));
     (!elements.is_empty()).then(|| joined(&elements))
+}
+
+/// The module's switches with one more.
+#[must_use]
+pub fn with_switch(list: Option<&OsStr>, switch: &str) -> OsString {
+    let mut switches = switches(list);
+    if !switches.contains(&switch.as_bytes()) {
+        switches.push(switch.as_bytes());
+    }
+    OsString::from_vec(switches.join(&b','))
+}
+
+/// The module's switches without one; `None` if nothing is left.
+#[must_use]
+pub fn without_switch(list: Option<&OsStr>, switch: &str) -> Option<OsString> {
+    let mut switches = switches(list);
+    switches.retain(|element| *element != switch.as_bytes());
+    (!switches.is_empty()).then(|| OsString::from_vec(switches.join(&b',')))
+}
+
+/// True if a list of switches has one.
+#[must_use]
+pub fn has_switch(list: Option<&OsStr>, switch: &str) -> bool {
+    switches(list).contains(&switch.as_bytes())
+}
+
+fn switches(list: Option<&OsStr>) -> Vec<&[u8]> {
+    let list = list.map(OsStr::as_bytes).unwrap_or_default();
+    list.split_str(",").filter(|switch| !switch.is_empty()).collect()
 }
 
 fn static_tls_of(element: &[u8]) -> Option<u64> {

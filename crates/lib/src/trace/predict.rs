@@ -17,10 +17,10 @@ use becalm_host::trace::{self, Image, Listener};
 use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
 
-use crate::assume::{Assumptions, Readable, Secure, is_off};
+use crate::assume::{Assumptions, Readable, Secure};
 use crate::check::{Program, Verdict, check};
 use crate::index::indexes::Indexes;
-use crate::index::variables::TUNABLES;
+use crate::index::variables::{NO_BIND, SWITCHES, TUNABLES, has_switch};
 use crate::path::path_bytes;
 use crate::targets::Target;
 use crate::trace::options::Options;
@@ -159,6 +159,8 @@ impl Assumed {
             let found = image.environment.iter().find(|(key, _)| key == name);
             found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
         };
+        let switches = variable(SWITCHES);
+        let switches = switches.as_ref().map(|switches| OsStr::from_bytes(switches));
         let mut assumed = Assumptions {
             fs: OsFs::new(),
             environment: Environment {
@@ -173,7 +175,8 @@ impl Assumed {
             loader: None,
             secure: if image.secure { Secure::Yes } else { Secure::No },
             stores: self.stores.clone(),
-            module_is_off: is_off(variable("BECALM")),
+            module_is_off: has_switch(switches, "off"),
+            bindings_are_off: has_switch(switches, NO_BIND),
             indexes: Indexes::default(),
         };
         assumed.reads(&self.reads, variable(TUNABLES).unwrap_or_default());

@@ -1,6 +1,7 @@
 //! The audit module under the real loader: each case starts a program plainly and calmed,
 //! and holds the two against each other.
 
+mod bindings;
 mod changes;
 mod damage;
 mod in_place;

@@ -242,7 +242,8 @@ impl Gatherer {
         self.index
     }
 
-    fn condition(&mut self, condition: Condition) -> u32 {
+    /// Adds a guard, once; gives its position.
+    pub fn condition(&mut self, condition: Condition) -> u32 {
         let next = self.index.conditions.len() as u32;
         let conditions = &mut self.index.conditions;
         *self.conditions.entry(condition).or_insert_with_key(|condition| {

@@ -1,0 +1,156 @@
+//! Programs → their blocks, shared between programs where they are the same.
+
+use bstr::BString;
+use rustc_hash::FxHashMap;
+
+use super::block::{Block, Definer, Indirect, SlotBinding};
+use super::{Bound, BoundObject, BoundProgram, Member, Writes, Written};
+use crate::elf::Endian;
+
+/// Sets of bindings of one object that others may be changes of.
+const MOST_BASES: usize = 4;
+
+/// Gathers the bindings of programs.
+pub struct Binder {
+    endian: Endian,
+    bound: Bound,
+    objects: FxHashMap<BString, u32>,
+    blocks: FxHashMap<Vec<u8>, u32>,
+    /// By object, the sets that were written whole.
+    bases: FxHashMap<u32, Vec<(Written, u32)>>,
+}
+
+/// A program to be added.
+pub struct NewProgram {
+    /// Its real path.
+    pub path: BString,
+    /// Every object of the start's namespace, with its index of `Load::objects`, in the order in
+    /// which the loader announces them; `None` for one that is left to the loader.
+    pub members: Vec<(usize, BoundObject, Option<Written>)>,
+    /// As in [`BoundProgram`].
+    pub undefined_function: bool,
+    /// As in [`BoundProgram`].
+    pub relocations: u32,
+}
+
+impl Binder {
+    /// For a machine of this byte order.
+    #[must_use]
+    pub fn new(endian: Endian) -> Self {
+        Self {
+            endian,
+            bound: Bound::default(),
+            objects: FxHashMap::default(),
+            blocks: FxHashMap::default(),
+            bases: FxHashMap::default(),
+        }
+    }
+
+    /// Adds a program, whose path must be new.
+    pub fn add(&mut self, program: NewProgram) {
+        let NewProgram { path, members, undefined_function, relocations } = program;
+        let mut numbers: FxHashMap<usize, u32> = FxHashMap::default();
+        for (index, object, _) in &members {
+            numbers.insert(*index, self.object(object));
+        }
+        let mut bindings = 0;
+        let mut bound_members = Vec::with_capacity(members.len());
+        for (index, _, written) in members {
+            let object = numbers[&index];
+            let writes = written.map(|mut written| {
+                bindings += (written.slots.len() + written.indirects.len()) as u32;
+                renumber(&mut written, &numbers);
+                self.writes(object, written)
+            });
+            bound_members.push(Member { object, writes });
+        }
+        let members = bound_members;
+        let program = BoundProgram { path, members, undefined_function, relocations, bindings };
+        self.bound.programs.push(program);
+    }
+
+    /// The bindings of all programs.
+    #[must_use]
+    pub fn finish(self) -> Bound {
+        self.bound
+    }
+
+    fn object(&mut self, object: &BoundObject) -> u32 {
+        let next = self.bound.objects.len() as u32;
+        let objects = &mut self.bound.objects;
+        *self.objects.entry(object.path.clone()).or_insert_with(|| {
+            objects.push(object.clone());
+            next
+        })
+    }
+
+    fn block(&mut self, block: &Block) -> u32 {
+        let bytes = block.encode(self.endian);
+        if let Some(&known) = self.blocks.get(&bytes) {
+            return known;
+        }
+        let number = self.bound.blocks.len() as u32;
+        self.bound.blocks.push(bytes.clone());
+        self.blocks.insert(bytes, number);
+        number
+    }
+
+    fn writes(&mut self, object: u32, written: Written) -> Writes {
+        let relatives = self.block(&Block::Relatives(written.relatives.clone()));
+        let bases = self.bases.get(&object).map_or(&[][..], Vec::as_slice);
+        let close = bases.iter().find_map(|(base, block)| Some((*block, changes(base, &written)?)));
+        if let Some((bindings, (slots, indirects))) = close {
+            let changes = (!slots.is_empty() || !indirects.is_empty()).then(|| {
+                let (residuals, lazies) = (Vec::new(), Vec::new());
+                self.block(&Block::Bindings { slots, indirects, residuals, lazies })
+            });
+            return Writes { relatives, bindings, changes };
+        }
+        let Written { slots, indirects, residuals, lazies, .. } = written.clone();
+        let bindings = self.block(&Block::Bindings { slots, indirects, residuals, lazies });
+        let bases = self.bases.entry(object).or_default();
+        if bases.len() < MOST_BASES {
+            bases.push((written, bindings));
+        }
+        Writes { relatives, bindings, changes: None }
+    }
+}
+
+fn renumber(written: &mut Written, numbers: &FxHashMap<usize, u32>) {
+    let renumbered = |definer: &mut Definer| {
+        if let Definer::Object(object) = definer {
+            *object = numbers[&(*object as usize)];
+        }
+    };
+    written.slots.iter_mut().for_each(|slot| renumbered(&mut slot.definer));
+    written.indirects.iter_mut().for_each(|indirect| renumbered(&mut indirect.definer));
+}
+
+/// What has to be written after `base` to have `own`; `None` if that cannot be, or is not less than
+/// half of it. The module writes slots, then changed slots, and only then resolvers are called.
+fn changes(base: &Written, own: &Written) -> Option<(Vec<SlotBinding>, Vec<Indirect>)> {
+    if base.residuals != own.residuals || base.lazies != own.lazies {
+        return None;
+    }
+    let mut slots: Vec<SlotBinding> = Vec::new();
+    let mut old = base.slots.iter().peekable();
+    let mut passed: Vec<u32> = Vec::new();
+    for slot in &own.slots {
+        while let Some(before) = old.next_if(|before| before.offset < slot.offset) {
+            passed.push(before.offset);
+        }
+        if old.next_if(|before| before.offset == slot.offset) != Some(slot) {
+            slots.push(*slot);
+        }
+    }
+    passed.extend(old.map(|slot| slot.offset));
+    let is_indirect = |offset: &u32| {
+        own.indirects.binary_search_by_key(offset, |indirect| indirect.offset).is_ok()
+    };
+    let keeps = base.indirects.iter().all(|i| own.indirects.binary_search(i).is_ok());
+    if !keeps || !passed.iter().all(is_indirect) || slots.len() * 2 > own.slots.len() {
+        return None;
+    }
+    let is_new = |indirect: &&Indirect| base.indirects.binary_search(indirect).is_err();
+    Some((slots, own.indirects.iter().filter(is_new).copied().collect()))
+}

@@ -1,0 +1,291 @@
+//! What is written into one object, as words.
+
+use std::collections::BTreeMap;
+
+use crate::elf::Endian;
+use crate::index::layout::{Reader, Writer};
+
+/// What a block is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Relative relocations, ascending by offset.
+    Relatives(Vec<Relative>),
+    /// Everything else.
+    Bindings {
+        /// Ascending by offset.
+        slots: Vec<SlotBinding>,
+        /// Slots that a resolver decides.
+        indirects: Vec<Indirect>,
+        /// Relocations that the loader does itself.
+        residuals: Vec<Residual>,
+        /// Offsets of PLT slots that stay lazy.
+        lazies: Vec<u32>,
+    },
+}
+
+/// The word at an offset gets the load address plus a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Relative {
+    /// Multiple of the word size.
+    pub offset: u32,
+    /// What is added to the load address.
+    pub value: u32,
+}
+
+/// The word at an offset gets the address of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SlotBinding {
+    /// Multiple of the word size.
+    pub offset: u32,
+    /// What the value is added to.
+    pub definer: Definer,
+    /// What is added.
+    pub value: i32,
+}
+
+/// What the value of a target is added to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Definer {
+    /// The load address of a bound object.
+    Object(u32),
+    /// Nothing.
+    Absolute,
+}
+
+impl Definer {
+    pub(super) fn word(self) -> u32 {
+        match self {
+            Definer::Object(object) => object,
+            Definer::Absolute => u32::MAX,
+        }
+    }
+}
+
+/// The word at an offset gets what the resolver at a target returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Indirect {
+    /// Where the result goes.
+    pub offset: u32,
+    /// The object that has the resolver.
+    pub definer: Definer,
+    /// Its address in that object.
+    pub value: i32,
+}
+
+/// A relocation with explicit addend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Residual {
+    /// `r_offset`.
+    pub offset: u32,
+    /// Index of its symbol.
+    pub symbol: u32,
+    /// The machine's number of its type.
+    pub kind: u32,
+    /// `r_addend`.
+    pub addend: i32,
+}
+
+/// Bytes of a word of the machines that are bound.
+pub(super) const WORD: u32 = 8;
+/// Indexes of targets have 32 bits.
+const WIDE: u32 = 1;
+
+impl Block {
+    /// The words of the block, in a byte order.
+    #[must_use]
+    pub fn encode(&self, endian: Endian) -> Vec<u8> {
+        let mut words = Writer::new(endian);
+        match self {
+            Block::Relatives(relatives) => {
+                words.word(relatives.len() as u32);
+                relatives.iter().for_each(|relative| words.word(relative.value));
+                runs(&mut words, relatives.iter().map(|relative| relative.offset));
+            }
+            Block::Bindings { slots, indirects, residuals, lazies } => {
+                bindings(&mut words, slots, indirects, residuals, lazies);
+            }
+        }
+        words.bytes.resize(words.bytes.len().next_multiple_of(4), 0);
+        words.bytes
+    }
+}
+
+fn bindings(
+    words: &mut Writer,
+    slots: &[SlotBinding],
+    indirects: &[Indirect],
+    residuals: &[Residual],
+    lazies: &[u32],
+) {
+    let targets = Targets::of(slots, indirects);
+    let wide = targets.count > usize::from(u16::MAX) + 1;
+    let counts =
+        [targets.definers.len(), targets.count, slots.len(), residuals.len(), indirects.len()];
+    counts.into_iter().for_each(|count| words.word(count as u32));
+    words.word(lazies.len() as u32);
+    words.word(if wide { WIDE } else { 0 });
+    for (definer, values) in &targets.definers {
+        words.word(definer.word());
+        words.word(values.len() as u32);
+    }
+    for value in targets.definers.values().flat_map(BTreeMap::keys) {
+        words.word(value.cast_unsigned());
+    }
+    for Residual { offset, symbol, kind, addend } in residuals {
+        [*offset, *symbol, *kind, addend.cast_unsigned()].into_iter().for_each(|w| words.word(w));
+    }
+    for Indirect { offset, definer, value } in indirects {
+        words.word(*offset);
+        words.word(targets.definers[definer][value]);
+    }
+    lazies.iter().for_each(|&offset| words.word(offset));
+    for SlotBinding { definer, value, .. } in slots {
+        let target = targets.definers[definer][value];
+        if wide { words.word(target) } else { words.half(target as u16) }
+    }
+    words.bytes.resize(words.bytes.len().next_multiple_of(4), 0);
+    runs(words, slots.iter().map(|slot| slot.offset));
+}
+
+/// The words of an encoded block; `None` beyond its end.
+struct Words<'a> {
+    reader: Reader<'a>,
+    at: usize,
+}
+
+impl Words<'_> {
+    fn word(&mut self) -> Option<u32> {
+        self.at += 4;
+        self.reader.word(self.at - 4)
+    }
+
+    fn half(&mut self) -> Option<u32> {
+        self.at += 2;
+        self.reader.half(self.at - 2).map(u32::from)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        let mut number = 0;
+        for shift in (0..32).step_by(7) {
+            let byte = *self.reader.bytes.get(self.at)?;
+            self.at += 1;
+            number |= u32::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        Some(number)
+    }
+
+    /// As many of what `read` reads as there are bytes for.
+    fn many<T>(&mut self, count: u32, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        (0..count).map(|_| read(self)).collect()
+    }
+
+    fn offsets(&mut self, count: u32) -> Option<Vec<u32>> {
+        let (mut offsets, mut word) = (Vec::new(), 0_u32);
+        while offsets.len() < count as usize {
+            word = word.checked_add(self.number()?)?;
+            for _ in 0..self.number()?.min(count) {
+                offsets.push(word.checked_mul(WORD)?);
+                word += 1;
+            }
+        }
+        Some(offsets)
+    }
+}
+
+impl Block {
+    /// Reads a block of bindings; `None` if it is damaged.
+    #[must_use]
+    pub fn decode_bindings(bytes: &[u8], endian: Endian) -> Option<Self> {
+        let mut words = Words { reader: Reader { endian, bytes }, at: 0 };
+        let counts = words.many(7, Words::word)?;
+        let [definers, targets, slots, residuals, indirects, lazies, flags] = counts[..] else {
+            return None;
+        };
+        let definers = words.many(definers, |words| Some((words.word()?, words.word()?)))?;
+        let values = words.many(targets, |words| words.word().map(u32::cast_signed))?;
+        let definer =
+            |word| if word == u32::MAX { Definer::Absolute } else { Definer::Object(word) };
+        let by_target = definers.iter().flat_map(|&(word, count)| {
+            std::iter::repeat_n(definer(word), (count as usize).min(values.len()))
+        });
+        let targets: Vec<(Definer, i32)> = by_target.zip(values.iter().copied()).collect();
+        let residuals = words.many(residuals, |words| {
+            let (offset, symbol, kind) = (words.word()?, words.word()?, words.word()?);
+            Some(Residual { offset, symbol, kind, addend: words.word()?.cast_signed() })
+        })?;
+        let indirects = words.many(indirects, |words| {
+            let offset = words.word()?;
+            let &(definer, value) = targets.get(words.word()? as usize)?;
+            Some(Indirect { offset, definer, value })
+        })?;
+        let lazies = words.many(lazies, Words::word)?;
+        let width = if flags & WIDE == 0 { Words::half } else { Words::word };
+        let indexes = words.many(slots, width)?;
+        words.at = words.at.next_multiple_of(4);
+        let slot = |(offset, index): (u32, u32)| {
+            let &(definer, value) = targets.get(index as usize)?;
+            Some(SlotBinding { offset, definer, value })
+        };
+        let slots =
+            words.offsets(slots)?.into_iter().zip(indexes).map(slot).collect::<Option<_>>()?;
+        Some(Block::Bindings { slots, indirects, residuals, lazies })
+    }
+}
+
+/// Each target once, by definer and value, with its number.
+struct Targets {
+    definers: BTreeMap<Definer, BTreeMap<i32, u32>>,
+    count: usize,
+}
+
+impl Targets {
+    fn of(slots: &[SlotBinding], indirects: &[Indirect]) -> Self {
+        let mut definers: BTreeMap<Definer, BTreeMap<i32, u32>> = BTreeMap::new();
+        let all = slots.iter().map(|slot| (slot.definer, slot.value));
+        for (definer, value) in all.chain(indirects.iter().map(|i| (i.definer, i.value))) {
+            definers.entry(definer).or_default().insert(value, 0);
+        }
+        let mut count = 0;
+        for number in definers.values_mut().flat_map(BTreeMap::values_mut) {
+            *number = count as u32;
+            count += 1;
+        }
+        Self { definers, count }
+    }
+}
+
+/// Writes ascending offsets as runs: how many words to pass over, how many follow one another.
+fn runs(words: &mut Writer, offsets: impl Iterator<Item = u32>) {
+    let mut end = 0;
+    let mut run = (0, 0);
+    for offset in offsets {
+        let word = offset / WORD;
+        if run.1 > 0 && word == end {
+            run.1 += 1;
+        } else {
+            put_run(words, run);
+            run = (word - end, 1);
+        }
+        end = word + 1;
+    }
+    put_run(words, run);
+}
+
+fn put_run(words: &mut Writer, (gap, length): (u32, u32)) {
+    if length > 0 {
+        number(&mut words.bytes, gap);
+        number(&mut words.bytes, length);
+    }
+}
+
+/// Seven bits a byte, the lowest first; the upper bit says that more follow.
+fn number(bytes: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}

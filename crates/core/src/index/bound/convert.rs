@@ -1,0 +1,218 @@
+//! Predicted bindings of one object → what is written into it.
+
+use bstr::BString;
+use thiserror::Error;
+
+use super::block::{Definer, Indirect, Relative, Residual, SlotBinding, WORD};
+use crate::elf::Ident;
+use crate::facts::GlibcVersion;
+use crate::loader::load::{Load, Role};
+use crate::symbols::machine::{KnownMachine, TypeOf};
+use crate::symbols::{self, At, Bindings, ObjectSymbols, RelocationKind, Slot};
+
+/// Why a program is not bound.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotBound {
+    /// The module of the machine does not write bindings.
+    #[error("bindings are not applied on its machine")]
+    Machine,
+    /// The module was not tried with the loader's release.
+    #[error("bindings are not applied with its C library")]
+    Release,
+    /// The start ends before the program is reached.
+    #[error("its start ends before any relocation")]
+    NoStart,
+    /// A library is missing, or a version.
+    #[error("a library or a version that it needs is missing")]
+    Missing,
+    /// Nothing defines a symbol that has to be there at the start.
+    #[error("nothing defines {0}")]
+    Undefined(BString),
+    /// A file outside the immutable prefixes has no build ID.
+    #[error("{0} has no build ID, and is below no immutable prefix")]
+    NoBuildId(BString),
+    /// A file changed a moment ago, or could not be read.
+    #[error("{0} changed just now, or cannot be read")]
+    Unsettled(BString),
+    /// No object has anything to write.
+    #[error("it has too few relocations")]
+    Few,
+}
+
+/// What is known of an object beside its symbols.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// As in [`super::ImageFacts`].
+    pub is_dynamic_writable: bool,
+}
+
+/// What is written into one object. Definers are indices of [`Load::objects`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Relative relocations.
+    pub relatives: Vec<Relative>,
+    /// Words that get an address.
+    pub slots: Vec<SlotBinding>,
+    /// Words that a resolver decides.
+    pub indirects: Vec<Indirect>,
+    /// Relocations that the loader does itself.
+    pub residuals: Vec<Residual>,
+    /// PLT slots that stay lazy.
+    pub lazies: Vec<u32>,
+}
+
+/// What is written into the object of an index; `None` if it is left to the loader.
+///
+/// An object is left to the loader as a whole if a relocation has no place in the format, if its
+/// dynamic section leads to none or cannot be written, or if a function is chosen by a resolver
+/// whose object is relocated later: the loader calls that resolver at the first call.
+#[must_use]
+pub fn written(load: &Load, bindings: &Bindings, index: usize, facts: Facts) -> Option<Written> {
+    let symbols = bindings.objects[index].symbols.as_deref()?;
+    let machine = symbols.machine().filter(|_| is_applied(&symbols.ident()))?;
+    let object = &load.objects[index];
+    let can_be_led = object.role != Role::Loader
+        && facts.is_dynamic_writable
+        && !symbols.has_text_relocations()
+        && has_table(symbols);
+    if !can_be_led {
+        return None;
+    }
+    let mut writer = Writer { bindings, index, machine, written: Written::default() };
+    for relative in symbols.relative() {
+        writer.relative(*relative)?;
+    }
+    for binding in &bindings.objects[index].bindings {
+        writer.binding(binding)?;
+    }
+    writer.finish()
+}
+
+/// True for the machines whose module applies bindings (`apply_is_possible` of `audit/apply.c`).
+#[must_use]
+pub fn is_applied(ident: &Ident) -> bool {
+    matches!(KnownMachine::of(ident), Some(KnownMachine::X86_64))
+}
+
+/// The releases of glibc whose loader the module leads (`cargo xtask binding-trial`).
+pub const RELEASES: (GlibcVersion, GlibcVersion) =
+    (GlibcVersion { major: 2, minor: 31 }, GlibcVersion { major: 2, minor: 43 });
+
+/// True if the dynamic section has the entries that the loader is led by.
+fn has_table(symbols: &ObjectSymbols) -> bool {
+    const DT_RELA: u64 = 7;
+    const DT_RELASZ: u64 = 8;
+    let has = |wanted| super::entries(symbols).any(|(tag, _)| tag == wanted);
+    has(DT_RELA) && has(DT_RELASZ)
+}
+
+struct Writer<'a> {
+    bindings: &'a Bindings,
+    index: usize,
+    machine: KnownMachine,
+    written: Written,
+}
+
+impl Writer<'_> {
+    fn relative(&mut self, relative: symbols::Relative) -> Option<()> {
+        let offset = u32::try_from(relative.offset).ok()?;
+        match u32::try_from(relative.addend) {
+            Ok(value) if offset % WORD == 0 => {
+                self.written.relatives.push(Relative { offset, value });
+                Some(())
+            }
+            _ => self.residual(offset, self.number(None)?, 0, relative.addend.cast_signed()),
+        }
+    }
+
+    fn binding(&mut self, binding: &symbols::Binding) -> Option<()> {
+        let offset = u32::try_from(binding.offset).ok()?;
+        let object = &self.bindings.objects[self.index];
+        let is_word = matches!(
+            binding.kind,
+            RelocationKind::GlobDat | RelocationKind::JumpSlot | RelocationKind::Absolute(8)
+        );
+        if object.is_lazy(binding) && binding.definer.object().is_none() {
+            self.written.lazies.push(offset);
+            return Some(());
+        }
+        if !is_word || offset % WORD != 0 || self.registers(binding) {
+            return self.leave(binding, offset);
+        }
+        match self.bindings.slot(self.index, binding)? {
+            Slot::Address(At { object, address }) => {
+                let Ok(value) = i32::try_from(address.cast_signed()) else {
+                    return self.leave(binding, offset);
+                };
+                let definer = Definer::Object(u32::try_from(object).ok()?);
+                self.written.slots.push(SlotBinding { offset, definer, value });
+            }
+            Slot::Constant(value) => {
+                let Ok(value) = i32::try_from(value.cast_signed()) else {
+                    return self.leave(binding, offset);
+                };
+                self.written.slots.push(SlotBinding { offset, definer: Definer::Absolute, value });
+            }
+            Slot::Resolver { resolver: At { object, address }, addend: 0 } => {
+                if !self.is_relocated_before(object) {
+                    return None;
+                }
+                let definer = Definer::Object(u32::try_from(object).ok()?);
+                let value = i32::try_from(address.cast_signed()).ok()?;
+                self.written.indirects.push(Indirect { offset, definer, value });
+            }
+            _ => return self.leave(binding, offset),
+        }
+        Some(())
+    }
+
+    /// True for the reference by which the loader is to learn of a unique symbol
+    /// (`do_lookup_unique` of glibc `elf/dl-lookup.c`), so that plugins find the same one.
+    fn registers(&self, binding: &symbols::Binding) -> bool {
+        binding.unique
+    }
+
+    /// True if the loader has relocated an object before it comes to this one, or this is it.
+    fn is_relocated_before(&self, definer: usize) -> bool {
+        let order = &self.bindings.relocation_order;
+        let place = |object| order.iter().position(|&at| at == object);
+        definer == self.index
+            || matches!(
+            (place(definer), place(self.index)), (Some(definer), Some(own)) if definer < own)
+    }
+
+    fn leave(&mut self, binding: &symbols::Binding, offset: u32) -> Option<()> {
+        let kind = self.number(Some(binding.kind))?;
+        self.residual(offset, kind, binding.symbol, binding.addend)
+    }
+
+    fn residual(&mut self, offset: u32, kind: u32, symbol: u32, addend: i64) -> Option<()> {
+        let addend = i32::try_from(addend).ok()?;
+        self.written.residuals.push(Residual { offset, symbol, kind, addend });
+        Some(())
+    }
+
+    /// The machine's number of a kind of relocation; `None` stands for a relative one.
+    fn number(&self, kind: Option<RelocationKind>) -> Option<u32> {
+        let wanted = kind.map_or(TypeOf::Relative, TypeOf::Symbolic);
+        (1..2048).find(|&raw| self.machine.type_of(raw) == wanted)
+    }
+
+    /// Everything in order, each slot once.
+    fn finish(mut self) -> Option<Written> {
+        let written = &mut self.written;
+        written.relatives.sort_unstable();
+        written.slots.sort_unstable();
+        written.indirects.sort_unstable();
+        written.lazies.sort_unstable();
+        let mut offsets: Vec<u32> = written.relatives.iter().map(|r| r.offset).collect();
+        offsets.extend(written.slots.iter().map(|slot| slot.offset));
+        offsets.extend(written.indirects.iter().map(|indirect| indirect.offset));
+        offsets.extend(written.residuals.iter().map(|residual| residual.offset));
+        offsets.extend(&written.lazies);
+        offsets.sort_unstable();
+        let is_each_once = offsets.windows(2).all(|pair| pair[0] != pair[1]);
+        let has_any = !written.slots.is_empty() || !written.indirects.is_empty();
+        (is_each_once && has_any).then_some(self.written)
+    }
+}

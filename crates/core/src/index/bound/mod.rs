@@ -1,0 +1,143 @@
+//! Bindings in an index: what the module writes into the objects of a start instead of the loader.
+//!
+//! [`Binder`] takes the predicted bindings of one program after the other and shares between them
+//! what is the same; [`block`] encodes what is written into one object, [`records`] the records of
+//! programs and objects (`docs/index-format.md`). The module's readers are `audit/bound.c` and
+//! `audit/apply.c`.
+
+mod binder;
+mod block;
+mod compare;
+mod convert;
+mod image;
+mod records;
+#[cfg(test)]
+mod tests;
+
+use bstr::BString;
+
+use super::layout::{self, Reader};
+use crate::symbols::ObjectSymbols;
+
+pub use binder::{Binder, NewProgram};
+pub use block::{Block, Definer, Indirect, Relative, Residual, SlotBinding};
+pub use convert::{Facts, NotBound, RELEASES, Written, is_applied, written};
+pub use image::ImageFacts;
+
+pub(super) use records::{Sections, Source, read};
+
+/// The bindings of all programs of an index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// The programs, each path once.
+    pub programs: Vec<BoundProgram>,
+    /// Their objects, each path once; members name them by position.
+    pub objects: Vec<BoundObject>,
+    /// What is written into objects, encoded ([`Block::encode`]); members name them by position.
+    pub blocks: Vec<Vec<u8>>,
+}
+
+impl Bound {
+    /// Bytes that the bindings take in a table, without strings and conditions.
+    #[must_use]
+    pub fn encoded_size(&self) -> usize {
+        let members: usize = self.programs.iter().map(|program| program.members.len()).sum();
+        let blocks: usize = self.blocks.iter().map(|block| block.len() + layout::BLOCK).sum();
+        blocks
+            + self.programs.len() * layout::BOUND_PROGRAM
+            + self.objects.len() * layout::BOUND_OBJECT
+            + members * layout::MEMBER
+    }
+}
+
+/// A program whose bindings are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundProgram {
+    /// Its real path.
+    pub path: BString,
+    /// The objects of its start, in the order in which the loader announces them (`la_objopen`):
+    /// the program, the loader, then as they are mapped.
+    pub members: Vec<Member>,
+    /// A function is undefined, so that the program dies with `LD_BIND_NOW`.
+    pub undefined_function: bool,
+    /// Relocations with a symbol.
+    pub relocations: u32,
+    /// Those of them whose result is in the blocks.
+    pub bindings: u32,
+}
+
+/// An object of a program's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Position in [`Bound::objects`].
+    pub object: u32,
+    /// What is written; `None` if the object is left to the loader.
+    pub writes: Option<Writes>,
+}
+
+/// The blocks of one member, by position in [`Bound::blocks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writes {
+    /// [`Block::Relatives`].
+    pub relatives: u32,
+    /// [`Block::Bindings`].
+    pub bindings: u32,
+    /// What this program binds otherwise, written after the others.
+    pub changes: Option<u32>,
+}
+
+/// An object, and how it is recognised in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundObject {
+    /// The path, as the loader names it; the real path of a program.
+    pub path: BString,
+    /// It is below an immutable prefix: while the roots hold it is the same file.
+    pub is_rooted: bool,
+    /// Address of the dynamic section, before the load address is added.
+    pub dynamic: u64,
+    /// [`hash_dynamic`].
+    pub dynamic_hash: u64,
+    /// The build ID.
+    pub build_id: Option<BuildId>,
+    /// Position in [`super::Index::conditions`]: the file is as it was.
+    pub condition: u32,
+}
+
+/// Where an object's build ID is in memory, and its hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuildId {
+    /// Address, before the load address is added.
+    pub address: u32,
+    /// Length in bytes.
+    pub length: u32,
+    /// [`super::hash::bytes`] of it, seed 0.
+    pub hash: u64,
+}
+
+/// The entries of an object's dynamic section as in its file, up to `DT_NULL`.
+fn entries(symbols: &ObjectSymbols) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let reader = Reader { endian: symbols.ident().endian, bytes: symbols.dynamic_bytes() };
+    let entry = move |at| Some((reader.long(at)?, reader.long(at + 8)?));
+    (0..).map_while(move |index| entry(16 * index)).take_while(|&(tag, _)| tag != 0)
+}
+
+/// Address and [`hash_dynamic`] of an object's dynamic section.
+#[must_use]
+pub fn dynamic_of(symbols: &ObjectSymbols) -> (u64, u64) {
+    let hash = hash_dynamic(entries(symbols), symbols.ident().endian);
+    (symbols.dynamic_address(), hash)
+}
+
+/// Hash of the entries of a dynamic section of 64-bit objects up to `DT_NULL`, in the byte order of
+/// the machine, as `hash_dynamic` of `audit/bind.c` works it out from memory: the value of
+/// `DT_DEBUG`, which the loader writes, counts as zero.
+#[must_use]
+pub fn hash_dynamic(entries: impl Iterator<Item = (u64, u64)>, endian: crate::elf::Endian) -> u64 {
+    const DT_DEBUG: u64 = 21;
+    entries.fold(0, |hash, (tag, value)| {
+        let mut entry = super::layout::Writer::new(endian);
+        entry.long(tag);
+        entry.long(if tag == DT_DEBUG { 0 } else { value });
+        super::hash::bytes(hash, &entry.bytes)
+    })
+}

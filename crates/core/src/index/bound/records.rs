@@ -1,0 +1,229 @@
+//! The records of programs and objects whose bindings are known.
+
+use bstr::{BStr, BString};
+
+use super::{Bound, BoundObject, BoundProgram, BuildId, Member, Writes};
+use crate::elf::Endian;
+use crate::index::header::Section;
+use crate::index::layout::{self, Reader, Writer, kind};
+use crate::index::{EncodeError, TableError, hash};
+
+const NO_BLOCK: u32 = u32::MAX;
+
+/// The sections of bindings; without programs there are none.
+pub(in crate::index) struct Sections {
+    programs: Writer,
+    objects: Writer,
+    members: Writer,
+    blocks: Writer,
+    words: Writer,
+}
+
+impl Sections {
+    /// Encodes; `string` gives the place of a string.
+    pub(in crate::index) fn encode(
+        bound: &Bound,
+        endian: Endian,
+        conditions: usize,
+        string: &mut dyn FnMut(&BString) -> Result<u32, EncodeError>,
+    ) -> Result<Self, EncodeError> {
+        let writer = || Writer::new(endian);
+        let mut sections = Self {
+            programs: writer(),
+            objects: writer(),
+            members: writer(),
+            blocks: writer(),
+            words: writer(),
+        };
+        for (index, block) in bound.blocks.iter().enumerate() {
+            sections.block(index, block)?;
+        }
+        for object in &bound.objects {
+            if object.condition as usize >= conditions {
+                return Err(EncodeError::NoSuchGuard(object.condition));
+            }
+            sections.object(object, string(&object.path)?);
+        }
+        let mut programs: Vec<&BoundProgram> = bound.programs.iter().collect();
+        programs.sort_by_key(|program| (hash::low(0, &program.path), &program.path));
+        for program in programs {
+            sections.program(program, string(&program.path)?);
+        }
+        Ok(sections)
+    }
+
+    /// Kind, size of a record and records of each.
+    pub(in crate::index) fn list(self) -> Vec<(u32, usize, Writer)> {
+        if self.programs.bytes.is_empty() {
+            return Vec::new();
+        }
+        vec![
+            (kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM, self.programs),
+            (kind::BOUND_OBJECTS, layout::BOUND_OBJECT, self.objects),
+            (kind::MEMBERS, layout::MEMBER, self.members),
+            (kind::BLOCKS, layout::BLOCK, self.blocks),
+            (kind::BLOCK_WORDS, 4, self.words),
+        ]
+    }
+
+    fn block(&mut self, index: usize, block: &[u8]) -> Result<(), EncodeError> {
+        let at = u32::try_from(self.words.bytes.len() / 4);
+        self.blocks.word(at.map_err(|_| EncodeError::TooLarge("too many bindings"))?);
+        self.blocks.word((block.len() / 4) as u32);
+        self.blocks.long(hash::bytes(index as u64, block));
+        self.words.bytes.extend_from_slice(block);
+        Ok(())
+    }
+
+    fn object(&mut self, object: &BoundObject, path: u32) {
+        let records = &mut self.objects;
+        let start = records.bytes.len();
+        let build_id = object.build_id.unwrap_or(BuildId { address: 0, length: 0, hash: 0 });
+        records.word(path);
+        records.word(if object.is_rooted { layout::BOUND_OBJECT_ROOTED } else { 0 });
+        records.long(object.dynamic);
+        records.long(object.dynamic_hash);
+        records.long(build_id.hash);
+        records.word(build_id.address);
+        records.word(build_id.length);
+        records.word(object.condition);
+        layout::seal(records, start, hash::bytes(0, &object.path));
+    }
+
+    fn program(&mut self, program: &BoundProgram, path: u32) {
+        let first = self.members.bytes.len();
+        for Member { object, writes } in &program.members {
+            self.members.word(*object);
+            let Writes { relatives, bindings, changes } =
+                writes.unwrap_or(Writes { relatives: NO_BLOCK, bindings: NO_BLOCK, changes: None });
+            for block in [relatives, bindings, changes.unwrap_or(NO_BLOCK)] {
+                self.members.word(block);
+            }
+        }
+        let members_check = hash::low(0, &self.members.bytes[first..]);
+        let records = &mut self.programs;
+        let start = records.bytes.len();
+        records.word(hash::low(0, &program.path));
+        records.word(path);
+        records.word((first / layout::MEMBER) as u32);
+        records.word(program.members.len() as u32);
+        records.word(members_check);
+        let flag = layout::BOUND_PROGRAM_UNDEFINED_FUNCTION;
+        records.word(if program.undefined_function { flag } else { 0 });
+        records.word(program.relocations);
+        records.word(program.bindings);
+        records.word(0);
+        layout::seal(records, start, hash::bytes(0, &program.path));
+    }
+}
+
+/// Where the reader finds strings and sections.
+pub(in crate::index) trait Source {
+    /// The string at a place.
+    fn string(&self, place: u32) -> Result<&BStr, TableError>;
+    /// The section of a kind.
+    fn section(&self, kind: u32, size: usize) -> Result<Section, TableError>;
+    /// All bytes of the table.
+    fn reader(&self) -> Reader<'_>;
+    /// Fails if the last word of a record is not the check of the others.
+    fn check(&self, at: usize, size: usize, seed: u64) -> Result<(), TableError>;
+}
+
+/// Reads the bindings of a table.
+pub(in crate::index) fn read(source: &dyn Source) -> Result<Bound, TableError> {
+    let objects = source.section(kind::BOUND_OBJECTS, layout::BOUND_OBJECT)?;
+    let programs = source.section(kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM)?;
+    let bound = Bound {
+        objects: objects.records().map(|at| object(source, at)).collect::<Result<_, _>>()?,
+        programs: programs.records().map(|at| program(source, at)).collect::<Result<_, _>>()?,
+        blocks: blocks(source)?,
+    };
+    let is_there = |index: u32, count: usize| (index as usize) < count;
+    let fits = |member: &Member| {
+        let blocks = member
+            .writes
+            .iter()
+            .flat_map(|w| [Some(w.relatives), Some(w.bindings), w.changes].into_iter().flatten());
+        is_there(member.object, bound.objects.len())
+            && blocks.into_iter().all(|block| is_there(block, bound.blocks.len()))
+    };
+    if bound.programs.iter().flat_map(|program| &program.members).all(fits) {
+        Ok(bound)
+    } else {
+        Err(TableError::Damaged("a program's objects leave it"))
+    }
+}
+
+fn word(source: &dyn Source, at: usize) -> Result<u32, TableError> {
+    source.reader().word(at).ok_or(TableError::Damaged("a record leaves it"))
+}
+
+fn long(source: &dyn Source, at: usize) -> Result<u64, TableError> {
+    source.reader().long(at).ok_or(TableError::Damaged("a record leaves it"))
+}
+
+fn object(source: &dyn Source, at: usize) -> Result<BoundObject, TableError> {
+    let path = source.string(word(source, at)?)?.to_owned();
+    source.check(at, layout::BOUND_OBJECT, hash::bytes(0, &path))?;
+    let length = word(source, at + 36)?;
+    let build_id =
+        BuildId { hash: long(source, at + 24)?, address: word(source, at + 32)?, length };
+    Ok(BoundObject {
+        path,
+        is_rooted: word(source, at + 4)? & layout::BOUND_OBJECT_ROOTED != 0,
+        dynamic: long(source, at + 8)?,
+        dynamic_hash: long(source, at + 16)?,
+        build_id: (length > 0).then_some(build_id),
+        condition: word(source, at + 40)?,
+    })
+}
+
+fn program(source: &dyn Source, at: usize) -> Result<BoundProgram, TableError> {
+    let path = source.string(word(source, at + 4)?)?.to_owned();
+    source.check(at, layout::BOUND_PROGRAM, hash::bytes(0, &path))?;
+    let members = source.section(kind::MEMBERS, layout::MEMBER)?;
+    let (first, count) = (word(source, at + 8)? as usize, word(source, at + 12)? as usize);
+    let outside = TableError::Damaged("a program's objects leave it");
+    if first.checked_add(count).is_none_or(|end| end > members.count) {
+        return Err(outside);
+    }
+    let members = Section { at: members.at + first * layout::MEMBER, count, ..members };
+    let flags = word(source, at + 20)?;
+    Ok(BoundProgram {
+        path,
+        members: members.records().map(|at| member(source, at)).collect::<Result<_, _>>()?,
+        undefined_function: flags & layout::BOUND_PROGRAM_UNDEFINED_FUNCTION != 0,
+        relocations: word(source, at + 24)?,
+        bindings: word(source, at + 28)?,
+    })
+}
+
+fn member(source: &dyn Source, at: usize) -> Result<Member, TableError> {
+    let block = |field: usize| {
+        let block = word(source, at + field)?;
+        Ok((block != NO_BLOCK).then_some(block))
+    };
+    let (relatives, bindings, changes) = (block(4)?, block(8)?, block(12)?);
+    let writes = relatives.zip(bindings);
+    let writes = writes.map(|(relatives, bindings)| Writes { relatives, bindings, changes });
+    Ok(Member { object: word(source, at)?, writes })
+}
+
+fn blocks(source: &dyn Source) -> Result<Vec<Vec<u8>>, TableError> {
+    let words = source.section(kind::BLOCK_WORDS, 4)?;
+    let mut blocks = Vec::new();
+    for (index, at) in source.section(kind::BLOCKS, layout::BLOCK)?.records().enumerate() {
+        let (first, count) = (word(source, at)? as usize, word(source, at + 4)? as usize);
+        let outside = TableError::Damaged("a block of bindings leaves it");
+        if first.checked_add(count).is_none_or(|end| end > words.count) {
+            return Err(outside);
+        }
+        let start = words.at + 4 * first;
+        let block = source.reader().bytes[start..start + 4 * count].to_vec();
+        if hash::bytes(index as u64, &block) != long(source, at + 8)? {
+            return Err(TableError::Damaged("the check of a block of bindings does not fit"));
+        }
+        blocks.push(block);
+    }
+    Ok(blocks)
+}

@@ -1,0 +1,292 @@
+//! The bindings of programs: their starts followed, every relocation predicted, each file
+//! described so that the module recognises it.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use becalm_core::closure::{self, Closure, Subject};
+use becalm_core::elf::ElfError;
+use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
+use becalm_core::fs::Errno;
+use becalm_core::index::bound::{
+    Binder, Bound, BoundObject, Facts, ImageFacts, NewProgram, NotBound, RELEASES, Written,
+    dynamic_of, is_applied, written,
+};
+use becalm_core::index::build::{Fingerprints, Gatherer};
+use becalm_core::index::{Condition, Fingerprint};
+use becalm_core::loader::load::{Answer, Load, LoadedObject, Role};
+use becalm_core::search::store::below;
+use becalm_core::symbols::{
+    self, BindOptions, Bindings, ObjectSymbols, SymbolFileError, SymbolFiles,
+};
+use bstr::{BStr, BString};
+use object::ReadCache;
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use super::update::path_of;
+use super::{OsFingerprints, Work, bytes_of};
+
+/// Programs whose bindings are in memory at once.
+const CHUNK: usize = 16;
+/// Objects whose tables are kept between programs.
+const MOST_KEPT: usize = 2048;
+/// Since this release a lazily bound program under an audit module calls its functions directly
+/// (glibc bug 15533).
+const CALLS_DIRECTLY: GlibcVersion = GlibcVersion { major: 2, minor: 35 };
+
+/// Which programs are bound: those whose load set has this many relocations, of one kind or the
+/// other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindThreshold {
+    /// With a symbol.
+    pub symbolic: usize,
+    /// Relative ones.
+    pub relative: usize,
+}
+
+impl Default for BindThreshold {
+    fn default() -> Self {
+        Self { symbolic: 2000, relative: 50_000 }
+    }
+}
+
+impl BindThreshold {
+    /// Every program that has anything to bind.
+    pub const ALL: Self = Self { symbolic: 0, relative: 0 };
+
+    /// Before [`CALLS_DIRECTLY`] every program is worth it.
+    fn is_reached(self, libc: Libc, symbolic: usize, relative: usize) -> bool {
+        let calls_directly = !matches!(libc, Libc::Glibc(version) if version < CALLS_DIRECTLY);
+        !calls_directly || symbolic >= self.symbolic || relative >= self.relative
+    }
+}
+
+/// How programs are bound.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Binding<'a> {
+    /// Which programs.
+    pub threshold: BindThreshold,
+    /// These alone, by their real paths; `None` for every program of the index.
+    pub only: Option<&'a [PathBuf]>,
+    /// The environment that they are started in: libraries to preload, directories to search.
+    pub environment: Option<&'a Environment>,
+}
+
+/// A file of a start, read once for all programs.
+struct ObjectFile {
+    symbols: Arc<ObjectSymbols>,
+    image: ImageFacts,
+    /// `None` if it changed a moment ago.
+    fingerprint: Option<Fingerprint>,
+}
+
+/// The files of starts by path.
+struct Files {
+    fingerprints: OsFingerprints,
+    known: Mutex<FxHashMap<BString, Arc<ObjectFile>>>,
+}
+
+impl Files {
+    fn get(&self, path: &BString) -> Result<Arc<ObjectFile>, SymbolFileError> {
+        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(path) {
+            return Ok(Arc::clone(known));
+        }
+        let file = Arc::new(self.read(path)?);
+        let mut known = lock();
+        if known.len() >= MOST_KEPT {
+            known.clear();
+        }
+        known.insert(path.clone(), Arc::clone(&file));
+        Ok(file)
+    }
+
+    fn read(&self, path: &BString) -> Result<ObjectFile, SymbolFileError> {
+        let fingerprint = self.fingerprints.fingerprint(path.as_ref()).ok();
+        let fingerprint =
+            fingerprint.filter(|fingerprint| fingerprint.is_settled(self.fingerprints.now()));
+        let unreadable = |error: std::io::Error| {
+            SymbolFileError::Unreadable(Errno(error.raw_os_error().unwrap_or(libc::EIO)))
+        };
+        let file = File::open(path_of(path.as_ref())).map_err(unreadable)?;
+        let cache = ReadCache::new(file);
+        let symbols = Arc::new(ObjectSymbols::read(&cache)?);
+        let malformed = ElfError::Malformed("its program headers lie outside it");
+        let image = ImageFacts::read(&cache).ok_or(malformed)?;
+        Ok(ObjectFile { symbols, image, fingerprint })
+    }
+}
+
+impl SymbolFiles for Files {
+    fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, SymbolFileError> {
+        self.get(&object.path).map(|file| Arc::clone(&file.symbols))
+    }
+}
+
+/// A program's start, predicted.
+struct Predicted {
+    path: BString,
+    objects: Vec<(usize, BString, Arc<ObjectFile>, Option<Written>)>,
+    undefined_function: bool,
+    relocations: u32,
+}
+
+impl Work<'_> {
+    /// The bindings of the programs at these paths, and why others have none. `flat` are the
+    /// stores whose own directory tells that nothing has come or gone.
+    pub(super) fn bound(
+        &self,
+        gatherer: &mut Gatherer,
+        facts: &Arc<LoaderFacts>,
+        paths: &[BString],
+        flat: &[&BStr],
+    ) -> (Bound, Vec<(BString, NotBound)>) {
+        let mut binder = Binder::new(self.group.ident.endian);
+        let mut not_bound = Vec::new();
+        let Some(options) = self.options.bind else { return (binder.finish(), not_bound) };
+        let is_wanted = |path: &&BString| {
+            options.only.is_none_or(|only| only.iter().any(|file| bytes_of(file) == **path))
+        };
+        let paths: Vec<BString> = paths.iter().filter(is_wanted).cloned().collect();
+        if !is_applied(&self.group.ident) {
+            let why = |path: &BString| (path.clone(), NotBound::Machine);
+            return (binder.finish(), paths.iter().map(why).collect());
+        }
+        let is_tried = |release| (RELEASES.0..=RELEASES.1).contains(&release);
+        if !matches!(facts.libc, Libc::Glibc(release) if is_tried(release)) {
+            let why = |path: &BString| (path.clone(), NotBound::Release);
+            return (binder.finish(), paths.iter().map(why).collect());
+        }
+        let files = Files { fingerprints: self.fingerprints, known: Mutex::default() };
+        for chunk in paths.chunks(CHUNK) {
+            let predict = |path: &BString| self.predict(&files, facts, path, options, flat);
+            let predicted: Vec<_> = chunk.par_iter().map(predict).collect();
+            for (path, predicted) in chunk.iter().zip(predicted) {
+                match predicted {
+                    Ok(predicted) => binder.add(new_program(gatherer, predicted, flat)),
+                    Err(why) => not_bound.push((path.clone(), why)),
+                }
+            }
+        }
+        (binder.finish(), not_bound)
+    }
+
+    fn predict(
+        &self,
+        files: &Files,
+        facts: &Arc<LoaderFacts>,
+        path: &BString,
+        options: Binding<'_>,
+        flat: &[&BStr],
+    ) -> Result<Predicted, NotBound> {
+        let closure = self.start_of(facts, path, options).ok_or(NotBound::NoStart)?;
+        let load = &closure.load;
+        if load.stop.is_some() {
+            return Err(NotBound::NoStart);
+        }
+        if load.resolutions.iter().any(|resolution| resolution.answer == Answer::Missing) {
+            return Err(NotBound::Missing);
+        }
+        let bindings = symbols::bind(load, facts.libc, files, BindOptions::default());
+        let bindings = bindings.map_err(|_| NotBound::Unsettled(path.clone()))?;
+        if !bindings.missing_versions.is_empty() {
+            return Err(NotBound::Missing);
+        }
+        let (symbolic, relative) = counts(&bindings);
+        if symbolic == 0 || !options.threshold.is_reached(facts.libc, symbolic, relative) {
+            return Err(NotBound::Few);
+        }
+        let undefined_function = undefined(&bindings)?;
+        let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
+        let objects = members(load, &bindings, files, flat)?;
+        Ok(Predicted { path: path.clone(), objects, undefined_function, relocations })
+    }
+
+    fn start_of(
+        &self,
+        facts: &Arc<LoaderFacts>,
+        path: &BString,
+        options: Binding<'_>,
+    ) -> Option<Closure> {
+        let session = self.os.session();
+        let subject = Subject::open(&session, path.as_ref()).ok()?;
+        let interpreter = subject.interpreter()?.to_owned();
+        let empty = Environment::default();
+        let environment = options.environment.unwrap_or(&empty);
+        let facts = Arc::clone(facts);
+        closure::resolve(&session, subject, interpreter.as_ref(), facts, environment).ok()
+    }
+}
+
+/// Relocations with a symbol, and relative ones, of all objects.
+fn counts(bindings: &Bindings) -> (usize, usize) {
+    let symbolic = bindings.objects.iter().map(|object| object.symbolic().count()).sum();
+    let of_one = |symbols: &Arc<ObjectSymbols>| symbols.relative().len();
+    let relative = bindings.objects.iter().filter_map(|o| o.symbols.as_ref()).map(of_one).sum();
+    (symbolic, relative)
+}
+
+/// Whether a function is undefined that is bound at its first call.
+fn undefined(bindings: &Bindings) -> Result<bool, NotBound> {
+    let mut is_any = false;
+    for (index, binding) in bindings.undefined() {
+        let object = &bindings.objects[index];
+        if !object.is_lazy(binding) {
+            let symbols = object.symbols.as_deref();
+            let name = symbols.map_or(&b""[..], |symbols| symbols.symbol_name(binding.symbol));
+            return Err(NotBound::Undefined(name.into()));
+        }
+        is_any = true;
+    }
+    Ok(is_any)
+}
+
+fn members(
+    load: &Load,
+    bindings: &Bindings,
+    files: &Files,
+    flat: &[&BStr],
+) -> Result<Vec<(usize, BString, Arc<ObjectFile>, Option<Written>)>, NotBound> {
+    let mut members = Vec::with_capacity(load.objects.len());
+    for (index, object) in load.objects.iter().enumerate() {
+        if object.namespace != 0 || object.role == Role::Audit {
+            continue;
+        }
+        let unsettled = || NotBound::Unsettled(object.path.clone());
+        let file = files.get(&object.path).map_err(|_| unsettled())?;
+        if file.fingerprint.is_none() {
+            return Err(unsettled());
+        }
+        if file.image.build_id.is_none() && !is_below(flat, &object.path) {
+            return Err(NotBound::NoBuildId(object.path.clone()));
+        }
+        let facts = Facts { is_dynamic_writable: file.image.is_dynamic_writable };
+        members.push((index, object.path.clone(), file, written(load, bindings, index, facts)));
+    }
+    let has_any = members.iter().any(|(_, _, _, written)| written.is_some());
+    if has_any { Ok(members) } else { Err(NotBound::Few) }
+}
+
+fn is_below(stores: &[&BStr], path: &BString) -> bool {
+    stores.iter().any(|store| below(path, store).is_some())
+}
+
+fn new_program(gatherer: &mut Gatherer, predicted: Predicted, flat: &[&BStr]) -> NewProgram {
+    let Predicted { path, objects, undefined_function, relocations } = predicted;
+    let mut member = |(index, path, file, written): (usize, BString, Arc<ObjectFile>, _)| {
+        let condition =
+            gatherer.condition(Condition::File(path.clone(), file.fingerprint.unwrap_or_default()));
+        let (dynamic, dynamic_hash) = dynamic_of(&file.symbols);
+        let is_rooted = is_below(flat, &path);
+        let build_id = file.image.build_id;
+        (
+            index,
+            BoundObject { path, is_rooted, dynamic, dynamic_hash, build_id, condition },
+            written,
+        )
+    };
+    let members = objects.into_iter().map(&mut member).collect();
+    NewProgram { path, members, undefined_function, relocations }
+}

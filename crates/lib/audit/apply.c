@@ -1,0 +1,263 @@
+/* What the loader is led to, and what is done when it comes.
+
+   _dl_relocate_object (glibc elf/dl-reloc.c) reads where an object's relocations are by its
+   dynamic section (_ELF_DYNAMIC_DO_RELOC of elf/dynamic-link.h), and does them in order, those of
+   type IRELATIVE last (elf_dynamic_do_Rela of elf/do-rel.h). For an object whose bindings are known
+   it finds an array of ours instead:
+
+   - RELATIVE: stores the address of the object's place in `relocating`.
+   - IRELATIVE: calls `resolver`, which restores the dynamic section, from which the loader has
+     all it wants by then, and writes relatives and bindings. This is before _dl_protect_relro.
+   - What is left to the loader, as it is in the object.
+   - IRELATIVE for each function that a resolver chooses. The loader calls it with the arguments of
+     its machine, and stores what it returns. */
+#include "apply.h"
+
+#if defined __x86_64__
+# define R_RELATIVE 8u
+# define R_IRELATIVE 37u
+#elif defined __aarch64__
+# define R_RELATIVE 1027u
+# define R_IRELATIVE 1032u
+#else
+# define R_RELATIVE 0u
+# define R_IRELATIVE 0u
+#endif
+
+#define DT_RELA 7
+#define DT_RELASZ 8
+#define DT_PLTRELSZ 2
+#define DT_TEXTREL 22
+#define DT_RELACOUNT 0x6ffffff9
+
+struct start start STATE = { NULL, NULL, NULL, 0, 0 };
+/* The place whose object the loader relocates. */
+static struct place *relocating STATE = NULL;
+static elf_word ignored STATE = 0;
+
+int
+apply_is_possible (void)
+{
+  return R_IRELATIVE != 0;
+}
+
+static elf_word
+rela_info (uint32_t symbol, uint32_t type)
+{
+#if __SIZEOF_POINTER__ == 8
+  return (elf_word) symbol << 32 | type;
+#else
+  return symbol << 8 | type;
+#endif
+}
+
+int
+place_find (struct place *place, const elf_dyn *dynamic)
+{
+  /* The loader maps it so that it can write the addresses itself. */
+  for (elf_dyn *entry = (elf_dyn *) (uintptr_t) dynamic; entry->tag != 0; entry++)
+    switch (entry->tag)
+      {
+      case DT_RELA: place->entries[PLACE_RELA] = entry; break;
+      case DT_RELASZ: place->entries[PLACE_RELASZ] = entry; break;
+      case DT_RELACOUNT: place->entries[PLACE_RELACOUNT] = entry; break;
+      case DT_PLTRELSZ: place->entries[PLACE_PLTRELSZ] = entry; break;
+      case DT_TEXTREL: return 0;
+      }
+  return place->entries[PLACE_RELA] != NULL && place->entries[PLACE_RELASZ] != NULL;
+}
+
+void
+place_lead (struct place *place, const struct rela *to, uint64_t count)
+{
+  const elf_word values[PLACE_ENTRIES]
+      = { (elf_word) to, (elf_word) (count * sizeof *to), 0, 0 };
+  for (unsigned i = 0; i < PLACE_ENTRIES; i++)
+    if (place->entries[i] != NULL)
+      {
+        place->saved[i] = place->entries[i]->value;
+        place->entries[i]->value = values[i];
+      }
+}
+
+void
+place_restore (struct place *place)
+{
+  for (unsigned i = 0; i < PLACE_ENTRIES; i++)
+    if (place->entries[i] != NULL)
+      place->entries[i]->value = place->saved[i];
+}
+
+static uint32_t
+read_number (const unsigned char **at, const unsigned char *end)
+{
+  uint32_t number = 0;
+  for (unsigned shift = 0; *at < end && shift < 32; shift += 7)
+    {
+      unsigned char byte = *(*at)++;
+      number |= (uint32_t) (byte & 0x7f) << shift;
+      if (!(byte & 0x80))
+        break;
+    }
+  return number;
+}
+
+/* Runs of slots that follow one another: how many words to pass over, how many to write. COUNT is
+   what is left; the run's length, 0 at the end. */
+static uint32_t
+next_run (const unsigned char **at, const unsigned char *end, elf_word **slot, uint32_t count)
+{
+  *slot += read_number (at, end);
+  uint32_t length = read_number (at, end);
+  return length < count ? length : count;
+}
+
+static void
+write_relatives (const struct place *place, const struct relatives *relatives)
+{
+  elf_word *slot = (elf_word *) place->addr;
+  const unsigned char *at = relatives->runs;
+  const uint32_t *value = relatives->values;
+  for (uint32_t left = relatives->count, run; left > 0; left -= run)
+    {
+      run = next_run (&at, relatives->runs_end, &slot, left);
+      if (run == 0)
+        return;
+      for (uint32_t i = 0; i < run; i++)
+        *slot++ = place->addr + *value++;
+    }
+}
+
+static elf_word
+base_of (uint32_t object)
+{
+  return object == ABSOLUTE ? 0 : start.bases[object];
+}
+
+/* The address of each target. */
+static void
+resolve_targets (const struct bindings *b)
+{
+  const int32_t *target = b->targets;
+  elf_word *to = start.targets;
+  for (uint32_t i = 0; i < b->definer_count; i++)
+    {
+      elf_word base = base_of (b->definers[i].object);
+      for (uint32_t n = b->definers[i].target_count; n > 0; n--)
+        *to++ = base + (elf_word) (elf_sword) *target++;
+    }
+}
+
+/* The indexes of SIZE bytes of COUNT slots from one run. */
+static inline __attribute__ ((always_inline)) void
+write_slots (const struct place *place, const struct bindings *b, int wide)
+{
+  elf_word *slot = (elf_word *) place->addr;
+  const unsigned char *at = b->runs;
+  const uint16_t *narrow_index = b->slot_targets;
+  const uint32_t *wide_index = b->slot_targets;
+  for (uint32_t left = b->slot_count, run; left > 0; left -= run)
+    {
+      run = next_run (&at, b->runs_end, &slot, left);
+      if (run == 0)
+        return;
+      for (uint32_t i = 0; i < run; i++)
+        *slot++ = start.targets[wide ? *wide_index++ : *narrow_index++];
+    }
+}
+
+/* elf_machine_lazy_rel: the slot leads back into the PLT. With LD_BIND_NOW an undefined weak
+   function is 0. */
+static void
+write_lazies (const struct place *place, const struct bindings *b)
+{
+  for (uint32_t i = 0; i < b->lazy_count; i++)
+    {
+      elf_word *slot = (elf_word *) (place->addr + b->lazies[i]);
+      *slot = start.bind_now ? 0 : *slot + place->addr;
+    }
+}
+
+static void
+write_bindings (const struct place *place, uint32_t block)
+{
+  struct bindings b;
+  if (!bound_bindings (block, &b))
+    return;
+  resolve_targets (&b);
+  if (b.flags & BINDINGS_WIDE)
+    write_slots (place, &b, 1);
+  else
+    write_slots (place, &b, 0);
+  write_lazies (place, &b);
+}
+
+/* Called by the loader as the resolver of an IRELATIVE relocation. */
+static elf_word
+resolver (void)
+{
+  struct place *place = relocating;
+  struct relatives relatives;
+  place_restore (place);
+  if (bound_relatives (place->member->relatives, &relatives))
+    write_relatives (place, &relatives);
+  write_bindings (place, place->member->bindings);
+  if (place->member->changes != NO_BLOCK)
+    write_bindings (place, place->member->changes);
+  start.applied++;
+  return 0;
+}
+
+uint64_t
+apply_count (const struct bindings *bindings)
+{
+  return (uint64_t) bindings->residual_count + bindings->indirect_count;
+}
+
+static struct rela *
+put (struct rela *to, const struct place *place, const void *slot, uint32_t type,
+     elf_word value)
+{
+  to->offset = (elf_word) slot - place->addr;
+  to->info = rela_info (0, type);
+  to->addend = (elf_sword) (value - place->addr);
+  return to + 1;
+}
+
+/* The object that has a target. */
+static elf_word
+target_address (const struct bindings *b, uint32_t target)
+{
+  uint32_t first = 0;
+  for (uint32_t i = 0; i < b->definer_count; first += b->definers[i++].target_count)
+    if (target - first < b->definers[i].target_count)
+      return base_of (b->definers[i].object) + (elf_word) (elf_sword) b->targets[target];
+  return 0;
+}
+
+static struct rela *
+put_block (struct rela *to, const struct place *place, uint32_t block)
+{
+  struct bindings b;
+  if (block == NO_BLOCK || !bound_bindings (block, &b))
+    return to;
+  for (uint32_t i = 0; i < b.residual_count; i++, to++)
+    {
+      to->offset = b.residuals[i].offset;
+      to->info = rela_info (b.residuals[i].symbol, b.residuals[i].type);
+      to->addend = b.residuals[i].addend;
+    }
+  for (uint32_t i = 0; i < b.indirect_count; i++)
+    to = put (to, place, (void *) (place->addr + b.indirects[i].offset), R_IRELATIVE,
+              target_address (&b, b.indirects[i].target));
+  return to;
+}
+
+struct rela *
+apply_entries (struct place *place, struct rela *to)
+{
+  to = put (to, place, &relocating, R_RELATIVE, (elf_word) place);
+  to = put (to, place, &ignored, R_IRELATIVE, (elf_word) resolver);
+  to = put_block (to, place, place->member->bindings);
+  return put_block (to, place, place->member->changes);
+}

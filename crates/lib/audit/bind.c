@@ -1,0 +1,289 @@
+/* From la_objopen to la_objopen each object of the start is compared with what the table expects.
+   With the last one, before the loader relocates any (dl_main of glibc elf/rtld.c), the loader is
+   led to relocations of ours (apply.c). One more object, and it is led back: nothing was written.
+
+   Whatever is not as expected leaves the start to the loader. */
+#include "bind.h"
+#include "apply.h"
+#include "bound.h"
+#include "dynamic.h"
+#include "condition.h"
+#include "log.h"
+#include "process.h"
+#include "system.h"
+#include "whole.h"
+
+#if __SIZEOF_POINTER__ == 8
+# define SYMBIND "la_symbind64"
+#else
+# define SYMBIND "la_symbind32"
+#endif
+#if defined __x86_64__
+# define PLTENTER "la_x86_64_gnu_pltenter"
+# define PLTEXIT "la_x86_64_gnu_pltexit"
+#elif defined __aarch64__
+# define PLTENTER "la_aarch64_gnu_pltenter"
+# define PLTEXIT "la_aarch64_gnu_pltexit"
+#else
+/* Nothing is bound here (apply_is_possible). */
+# define PLTENTER SYMBIND
+# define PLTEXIT SYMBIND
+#endif
+
+static enum { IDLE, WATCHING, ARMED, DECLINED } state STATE = IDLE;
+static const struct table_bound_program *program STATE = NULL;
+static elf_word *bases STATE = NULL;
+static uint32_t opened STATE = 0;
+/* The mapping of the relocations that the loader is led to. */
+static void *lent STATE = NULL;
+static uint64_t lent_size STATE = 0, places_size STATE = 0;
+static uint32_t armed STATE = 0;
+
+static unsigned seen_auditors STATE = 0;
+static unsigned char watched_bindings STATE = 0;
+
+static void
+decline (const char *why, const char *path)
+{
+  state = DECLINED;
+  log_bindings ("declined", why, path != NULL ? path : "");
+}
+
+/* A function that has the loader call back for each binding, or for each call. */
+static int
+wants_bindings (const struct link_map *map)
+{
+  return dynamic_symbol (map, SYMBIND) != NULL || dynamic_symbol (map, PLTENTER) != NULL
+         || dynamic_symbol (map, PLTEXIT) != NULL;
+}
+
+void
+bind_auditor (const struct link_map *map)
+{
+  /* What an audit module needs follows it in its namespace. */
+  if (map->prev != NULL)
+    return;
+  seen_auditors++;
+  if (wants_bindings (map))
+    watched_bindings = 1;
+}
+
+/* The audit modules that are loaded after this one were seen. Of one before it nothing is known. */
+static int
+auditors_are_known (const struct link_map *map)
+{
+  return !watched_bindings && process_auditors (map) == seen_auditors + 1;
+}
+
+/* Room for a place for each object of the start, and for each bound object its load address. */
+static int
+make_room (void)
+{
+  uint64_t places = (uint64_t) program->member_count * sizeof (struct place);
+  places_size = places + (uint64_t) bound_object_count () * sizeof *bases;
+  start.places = sys_allocate ((size_t) places_size);
+  if (start.places == NULL)
+    return 0;
+  bases = (elf_word *) (start.places + program->member_count);
+  start.bases = bases;
+  return 1;
+}
+
+int
+bind_is_possible (void)
+{
+  return apply_is_possible () && module_has_bindings () && table_ready ()
+         && bound_object_count () > 0;
+}
+
+int
+bind_knows (const char *path)
+{
+  return bound_program (path) != NULL;
+}
+
+void
+bind_init (const struct link_map *map, const char *path)
+{
+  program = path != NULL ? bound_program (path) : NULL;
+  if (program == NULL || program->member_count == 0)
+    return;
+  const char *why = process_why_not_bound ();
+  if (why == NULL && !auditors_are_known (map))
+    why = "auditors";
+  start.bind_now = process_bind_now ();
+  if (why == NULL && start.bind_now && program->flags & PROGRAM_UNDEFINED_FUNCTION)
+    why = "LD_BIND_NOW";
+  if (why == NULL && !make_room ())
+    why = "memory";
+  state = WATCHING;
+  if (why != NULL)
+    decline (why, NULL);
+}
+
+/* Of the dynamic section without what the loader and the debugger add: load addresses, and the
+   value of DT_DEBUG. */
+static uint64_t
+hash_dynamic (const struct link_map *map)
+{
+  const int debug = 21;
+  uint64_t hash = 0;
+  for (const elf_dyn *entry = map->dynamic; entry->tag != 0; entry++)
+    {
+      elf_dyn plain = *entry;
+      if (plain.tag == debug)
+        plain.value = 0;
+      else if (map->addr != 0 && plain.value >= map->addr)
+        plain.value -= map->addr;
+      hash = hash_bytes (hash, &plain, sizeof plain);
+    }
+  return hash;
+}
+
+/* What OBJECT differs in from the object that was mapped; NULL if it is the same. */
+static const char *
+difference (const struct table_bound_object *object, const struct link_map *map)
+{
+  if (map->dynamic == NULL || (elf_word) map->dynamic - map->addr != object->dynamic)
+    return "other-layout";
+  if (!((object->flags & BOUND_OBJECT_ROOTED) != 0 && roots_hold ())
+      && !condition_holds (object->condition))
+    return "other-file";
+  if (hash_dynamic (map) != object->dynamic_hash)
+    return "other-dynamic-section";
+  if (object->build_id_length > 0
+      && hash_bytes (0, (const void *) (map->addr + object->build_id), object->build_id_length)
+             != object->build_id_hash)
+    return "other-build-id";
+  return NULL;
+}
+
+/* Reads the blocks of a member and adds up what they need. */
+static int
+measure (const struct table_member *member, uint64_t *relocations, uint32_t *targets)
+{
+  struct relatives relatives;
+  struct bindings b;
+  const uint32_t blocks[2] = { member->bindings, member->changes };
+  if (!bound_block_is_whole (member->relatives) || !bound_relatives (member->relatives, &relatives))
+    return 0;
+  *relocations += 2;
+  for (unsigned i = 0; i < 2; i++)
+    if (i == 0 || blocks[i] != NO_BLOCK)
+      {
+        if (!bound_block_is_whole (blocks[i]) || !bound_bindings (blocks[i], &b))
+          return 0;
+        *relocations += apply_count (&b);
+        *targets = b.target_count > *targets ? b.target_count : *targets;
+      }
+  return 1;
+}
+
+/* Every object of the start is as expected. All that may fail comes first. */
+static void
+arm (void)
+{
+  uint64_t relocations = 0;
+  uint32_t targets = 0;
+  for (uint32_t i = 0; i < program->member_count; i++)
+    {
+      struct place *place = &start.places[i];
+      if (place->member->bindings != NO_BLOCK && !measure (place->member, &relocations, &targets))
+        {
+          decline ("damaged-table", NULL);
+          return;
+        }
+    }
+  lent_size = relocations * sizeof (struct rela) + (uint64_t) targets * sizeof *start.targets;
+  lent = sys_allocate ((size_t) lent_size);
+  if (lent == NULL)
+    {
+      decline ("memory", NULL);
+      return;
+    }
+  struct rela *at = lent;
+  start.targets = (elf_word *) (at + relocations);
+  for (uint32_t i = 0; i < program->member_count; i++)
+    if (start.places[i].member->bindings != NO_BLOCK)
+      {
+        struct rela *end = apply_entries (&start.places[i], at);
+        place_lead (&start.places[i], at, (uint64_t) (end - at));
+        at = end;
+        armed++;
+      }
+  state = ARMED;
+}
+
+static void
+disarm (void)
+{
+  for (uint32_t i = 0; i < program->member_count; i++)
+    if (start.places[i].member->bindings != NO_BLOCK)
+      place_restore (&start.places[i]);
+}
+
+/* The kernel's own object is in no scope. */
+static int
+is_vdso (const struct link_map *map)
+{
+  return process_vdso () != 0 && map->addr == process_vdso ();
+}
+
+void
+bind_open (const struct link_map *map)
+{
+  const char *path;
+  if (state == IDLE || state == DECLINED || is_vdso (map))
+    return;
+  if (state == ARMED)
+    {
+      disarm ();
+      decline ("other-objects", map->name);
+      return;
+    }
+  const struct table_member *member = &bound_members (program)[opened];
+  const struct table_bound_object *object = bound_object (member->object, &path);
+  if (object == NULL)
+    {
+      decline ("damaged-table", NULL);
+      return;
+    }
+  /* The program has no name. */
+  if (opened > 0 && !text_equal (map->name, path))
+    {
+      decline ("other-objects", map->name);
+      return;
+    }
+  const char *why = difference (object, map);
+  struct place *place = &start.places[opened];
+  place->member = member;
+  place->addr = map->addr;
+  if (why == NULL && member->bindings != NO_BLOCK && !place_find (place, map->dynamic))
+    why = "other-layout";
+  if (why != NULL)
+    {
+      decline (why, path);
+      return;
+    }
+  bases[member->object] = map->addr;
+  if (++opened == program->member_count)
+    arm ();
+}
+
+void
+bind_finish (void)
+{
+  if (state == WATCHING)
+    decline ("other-objects", NULL);
+  if (state == ARMED)
+    {
+      log_bindings_applied (program->bindings, program->relocations);
+      /* Every object was led back. */
+      if (start.applied == armed)
+        {
+          sys_unmap (lent, (size_t) lent_size);
+          sys_unmap (start.places, (size_t) places_size);
+        }
+    }
+  state = IDLE;
+}

@@ -1,0 +1,23 @@
+/* Recognises a start whose bindings are known, and has them applied. */
+#ifndef BECALM_BIND_H
+#define BECALM_BIND_H
+
+#include "base.h"
+
+/* An object of an audit module's namespace was mapped, before the program was announced. */
+void bind_auditor (const struct link_map *map);
+
+/* True if this machine's starts may be bound, and the table has any. */
+int bind_is_possible (void);
+int bind_knows (const char *path);
+
+/* The program was announced; PATH is its own, as the table knows programs. */
+void bind_init (const struct link_map *map, const char *path);
+
+/* An object of the namespace of the program was mapped, the program included. */
+void bind_open (const struct link_map *map);
+
+/* The start is done. */
+void bind_finish (void);
+
+#endif

@@ -1,0 +1,185 @@
+/* Reading what the table says of bindings. A block is read as a whole, so it is checked as a
+   whole: what the module writes into objects must not come from a damaged table. */
+#include "bound.h"
+
+_Static_assert (sizeof (struct table_bound_program) == 40, "as becalm writes it");
+_Static_assert (sizeof (struct table_bound_object) == 48, "as becalm writes it");
+_Static_assert (sizeof (struct table_member) == 16, "as becalm writes it");
+_Static_assert (sizeof (struct table_block) == 16, "as becalm writes it");
+_Static_assert (sizeof (struct residual) == 16, "as becalm writes it");
+
+static uint32_t
+lower_bound (const struct table_bound_program *all, uint32_t count, uint32_t wanted)
+{
+  uint32_t low = 0, high = count;
+  while (low < high)
+    {
+      uint32_t middle = low + (high - low) / 2;
+      if (all[middle].path_hash < wanted)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return low;
+}
+
+static int
+program_holds (const struct table_bound_program *program, const char *path, size_t length)
+{
+  uint32_t known, count;
+  const char *string = table_string (program->path, &known);
+  if (string == NULL || known != length || memcmp (string, path, length) != 0)
+    return 0;
+  uint64_t seed = hash_bytes (0, path, length);
+  if (program->check != hash_low (seed, program, offsetof (struct table_bound_program, check)))
+    return 0;
+  const struct table_member *members = table_section (SECTION_MEMBERS, &count);
+  if (members == NULL || (uint64_t) program->members + program->member_count > count)
+    return 0;
+  return program->members_check
+         == hash_low (0, members + program->members, program->member_count * sizeof *members);
+}
+
+const struct table_bound_program *
+bound_program (const char *path)
+{
+  uint32_t count;
+  const struct table_bound_program *all = table_section (SECTION_BOUND_PROGRAMS, &count);
+  if (all == NULL)
+    return NULL;
+  size_t length = strlen (path);
+  uint32_t wanted = hash_low (0, path, length);
+  for (uint32_t i = lower_bound (all, count, wanted);
+       i < count && all[i].path_hash == wanted; i++)
+    if (program_holds (&all[i], path, length))
+      return &all[i];
+  return NULL;
+}
+
+const struct table_member *
+bound_members (const struct table_bound_program *program)
+{
+  uint32_t count;
+  const struct table_member *members = table_section (SECTION_MEMBERS, &count);
+  return members + program->members;
+}
+
+const struct table_bound_object *
+bound_object (uint32_t index, const char **path)
+{
+  uint32_t count, length;
+  const struct table_bound_object *all = table_section (SECTION_BOUND_OBJECTS, &count);
+  if (all == NULL || index >= count)
+    return NULL;
+  const struct table_bound_object *object = all + index;
+  *path = table_string (object->path, &length);
+  if (*path == NULL)
+    return NULL;
+  uint64_t seed = hash_bytes (0, *path, length);
+  if (object->check != hash_low (seed, object, offsetof (struct table_bound_object, check)))
+    return NULL;
+  return object;
+}
+
+uint32_t
+bound_object_count (void)
+{
+  uint32_t count;
+  table_section (SECTION_BOUND_OBJECTS, &count);
+  return count;
+}
+
+static const uint32_t *
+block_words (uint32_t index, uint64_t *count)
+{
+  uint32_t block_count, word_count;
+  const struct table_block *blocks = table_section (SECTION_BLOCKS, &block_count);
+  const uint32_t *words = table_section (SECTION_BLOCK_WORDS, &word_count);
+  if (blocks == NULL || words == NULL || index >= block_count)
+    return NULL;
+  const struct table_block *block = &blocks[index];
+  if ((uint64_t) block->at + block->count > word_count)
+    return NULL;
+  words += block->at;
+  *count = block->count;
+  return words;
+}
+
+int
+bound_block_is_whole (uint32_t index)
+{
+  uint64_t count;
+  const uint32_t *words = block_words (index, &count);
+  const struct table_block *blocks = table_section (SECTION_BLOCKS, &(uint32_t) { 0 });
+  return words != NULL && hash_bytes (index, words, 4 * (size_t) count) == blocks[index].hash;
+}
+
+int
+bound_relatives (uint32_t block, struct relatives *result)
+{
+  uint64_t count;
+  const uint32_t *words = block_words (block, &count);
+  if (words == NULL || count < 1 || 1 + (uint64_t) words[0] > count)
+    return 0;
+  result->count = words[0];
+  result->values = words + 1;
+  result->runs = (const unsigned char *) (words + 1 + words[0]);
+  result->runs_end = (const unsigned char *) (words + count);
+  return 1;
+}
+
+/* True if the targets of all definers are all targets, and their objects are there. */
+static int
+definers_fit (const struct bindings *b)
+{
+  uint64_t targets = 0;
+  uint32_t objects = bound_object_count ();
+  for (uint32_t i = 0; i < b->definer_count; i++)
+    {
+      if (b->definers[i].object != ABSOLUTE && b->definers[i].object >= objects)
+        return 0;
+      targets += b->definers[i].target_count;
+    }
+  return targets == b->target_count;
+}
+
+static int
+indirects_fit (const struct bindings *b)
+{
+  for (uint32_t i = 0; i < b->indirect_count; i++)
+    if (b->indirects[i].target >= b->target_count)
+      return 0;
+  return 1;
+}
+
+int
+bound_bindings (uint32_t block, struct bindings *result)
+{
+  const uint32_t header = 7;
+  uint64_t count;
+  const uint32_t *words = block_words (block, &count);
+  if (words == NULL || count < header)
+    return 0;
+  struct bindings b = { words[0], words[1], words[2], words[3], words[4], words[5], words[6],
+                        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL };
+  uint64_t slot_words = b.flags & BINDINGS_WIDE ? b.slot_count : ((uint64_t) b.slot_count + 1) / 2;
+  uint64_t at = header;
+  b.definers = (const struct definer *) (words + at);
+  at += 2 * (uint64_t) b.definer_count;
+  b.targets = (const int32_t *) (words + at);
+  at += b.target_count;
+  b.residuals = (const struct residual *) (words + at);
+  at += 4 * (uint64_t) b.residual_count;
+  b.indirects = (const struct indirect *) (words + at);
+  at += 2 * (uint64_t) b.indirect_count;
+  b.lazies = words + at;
+  at += b.lazy_count;
+  b.slot_targets = words + at;
+  at += slot_words;
+  if (at > count)
+    return 0;
+  b.runs = (const unsigned char *) (words + at);
+  b.runs_end = (const unsigned char *) (words + count);
+  *result = b;
+  return definers_fit (&b) && indirects_fit (&b);
+}

@@ -1,0 +1,10 @@
+/* BECALM=dump:FILE: every relocated slot of the start. */
+#ifndef BECALM_DUMP_H
+#define BECALM_DUMP_H
+
+#include "base.h"
+
+/* Writes the slots of every object from the program on, if that is asked for. */
+void dump_slots (const struct link_map *program);
+
+#endif

@@ -1,0 +1,273 @@
+//! Programs with bindings from an index and without: the same slots, the same output, the same
+//! exit code.
+//!
+//! Of each program an index is made that holds its bindings. The slots are those that the module
+//! itself writes down at the end of the start (`BECALM=dump:FILE`), of starts with `LD_BIND_NOW`
+//! in an address space that is not randomised.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use becalm_core::edit::RunPathKind;
+use becalm_core::index::{Index, embed, encode};
+use becalm_host::OsFs;
+use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files};
+use rayon::prelude::*;
+
+use crate::audit_trial::{make, sysroot};
+use crate::trace_differential::choose::{self, Trial};
+use crate::trace_differential::run::{Ran, open_folder, start};
+
+/// What to try.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// Programs to try, instead of those of /usr/bin.
+    #[arg(long, value_name = "PATH")]
+    program: Vec<PathBuf>,
+    /// A store whose programs to try as well.
+    #[arg(long, value_name = "DIR")]
+    store: Vec<PathBuf>,
+    /// Roots of other glibc releases (scripts/sysroots): of each a store is made, and all its programs
+    /// are tried.
+    #[arg(long, value_name = "DIR")]
+    sysroot: Vec<PathBuf>,
+    /// How many programs of /usr/bin to take.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    programs: usize,
+    /// What the sample is drawn by: the same seed, the same programs.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// How many programs at a time.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    threads: usize,
+    /// How many differences to print.
+    #[arg(long, value_name = "K", default_value_t = 40)]
+    show: usize,
+}
+
+/// What came of one program.
+#[derive(Default)]
+struct Verdict {
+    /// Why it was not bound, as far as the index or the module says so.
+    not_bound: Option<String>,
+    slots: usize,
+    bindings: u32,
+    relocations: u32,
+    table: usize,
+    differences: Vec<String>,
+    varies: bool,
+}
+
+/// Tries; exit code 1 if anything differs.
+///
+/// # Errors
+/// Returns an error if the module cannot be made.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let scratch = open_folder()?;
+    let module = std::fs::read(make::module(scratch.path())?)?;
+    let mut trials = programs(options)?;
+    for (at, root) in options.sysroot.iter().enumerate() {
+        let store = scratch.path().join(format!("store-{at}"));
+        let made = sysroot::make(root, &store, RunPathKind::Runpath)?;
+        let group = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let both = made.programs.iter().flat_map(|program| choose::both(&group, program));
+        trials.extend(both.filter(|trial| trial.argument == "--version"));
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let one = |trial: &Trial| try_one(trial, &module);
+    let verdicts: Vec<Result<Verdict>> = pool.install(|| trials.par_iter().map(one).collect());
+    let mut not_bound: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut bound, mut slots, mut bindings, mut relocations, mut bytes) = (0, 0, 0, 0, 0);
+    let (mut different, mut varies) = (0, 0);
+    for (trial, verdict) in trials.iter().zip(verdicts) {
+        let verdict = verdict.unwrap_or_else(|error| Verdict {
+            differences: vec![format!("not tried: {error:#}")],
+            ..Verdict::default()
+        });
+        varies += usize::from(verdict.varies);
+        match verdict.not_bound {
+            Some(why) => *not_bound.entry(why).or_default() += 1,
+            None => bound += 1,
+        }
+        slots += verdict.slots;
+        bindings += u64::from(verdict.bindings);
+        relocations += u64::from(verdict.relocations);
+        bytes += verdict.table;
+        if !verdict.differences.is_empty() {
+            different += 1;
+            if different <= options.show {
+                println!("{} {}", trial.program.display(), trial.argument);
+                verdict.differences.iter().take(5).for_each(|line| println!("  {line}"));
+            }
+        }
+    }
+    println!("{} programs, {bound} bound, {varies} whose output varies by itself", trials.len());
+    for (why, count) in not_bound {
+        println!("{count:>7} not bound: {why}");
+    }
+    println!("{slots} slots compared, {different} programs differ");
+    println!("{bindings} of {relocations} relocations with a symbol are in the indexes");
+    println!("{bytes} bytes of bindings, one index a program");
+    Ok(if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Each program file once.
+fn programs(options: &Options) -> Result<Vec<Trial>> {
+    let mut trials: Vec<Trial> = Vec::new();
+    if options.program.is_empty() && options.sysroot.is_empty() {
+        trials = choose::trials(&options.store, options.programs, options.seed)?;
+    }
+    trials.extend(options.program.iter().flat_map(|program| choose::both("named", program)));
+    trials.retain(|trial| trial.argument == "--version");
+    let mut seen = std::collections::BTreeSet::new();
+    trials.retain(|trial| trial.program.canonicalize().is_ok_and(|real| seen.insert(real)));
+    Ok(trials)
+}
+
+fn try_one(trial: &Trial, module: &[u8]) -> Result<Verdict> {
+    let folder = open_folder()?;
+    let index_file = folder.path().join("index.so");
+    let os = OsFs::new();
+    let files = std::slice::from_ref(&trial.program);
+    let bind = Binding { threshold: BindThreshold::ALL, only: None, environment: None };
+    let options = IndexOptions { files, bind: Some(bind), ..IndexOptions::default() };
+    let indexed = index_files(&os, options);
+    let mut verdict = Verdict::default();
+    let Some(machine) = indexed.machines.into_iter().next() else {
+        let why = indexed.errors.first().map_or("no index".to_owned(), |_| "no loader".to_owned());
+        verdict.not_bound = Some(why);
+        return Ok(verdict);
+    };
+    let Some(program) = machine.index.bound.programs.first() else {
+        let why = machine.not_bound.first().map(|(_, why)| kind_of(why));
+        verdict.not_bound = Some(why.unwrap_or_else(|| "no program".to_owned()));
+        return Ok(verdict);
+    };
+    (verdict.bindings, verdict.relocations) = (program.bindings, program.relocations);
+    let table = encode(&machine.index, machine.target)?;
+    let without = Index { bound: Default::default(), ..machine.index.clone() };
+    verdict.table = table.len() - encode(&without, machine.target)?.len();
+    std::fs::write(&index_file, embed(module, &table)?)?;
+    std::fs::set_permissions(&index_file, std::fs::Permissions::from_mode(0o644))?;
+    let tls = machine.static_tls.first().and_then(|(_, need)| need.tunable());
+    let starts = Starts { trial, index: &index_file, folder: folder.path(), tls };
+    starts.compare_slots(&mut verdict)?;
+    starts.compare_output(&mut verdict)?;
+    Ok(verdict)
+}
+
+/// A reason without the name in it.
+fn kind_of(why: &becalm_core::index::bound::NotBound) -> String {
+    use becalm_core::index::bound::NotBound as Why;
+    match why {
+        Why::Undefined(_) => "an undefined symbol".to_owned(),
+        Why::NoBuildId(_) => "a library without build ID".to_owned(),
+        Why::Unsettled(_) => "a file that cannot be read".to_owned(),
+        why => why.to_string(),
+    }
+}
+
+struct Starts<'a> {
+    trial: &'a Trial,
+    index: &'a Path,
+    folder: &'a Path,
+    tls: Option<u64>,
+}
+
+impl Starts<'_> {
+    fn start(&self, words: &[&str], environment: &[String]) -> Result<Option<Ran>> {
+        let mut line: Vec<String> = words.iter().map(ToString::to_string).collect();
+        line.push("/usr/bin/env".to_owned());
+        line.extend_from_slice(environment);
+        line.push(self.trial.program.to_string_lossy().into_owned());
+        line.push(self.trial.argument.to_owned());
+        start(&line)
+    }
+
+    fn audited(&self, switches: &str, further: &[&str]) -> Vec<String> {
+        let mut all =
+            vec![format!("LD_AUDIT={}", self.index.display()), format!("BECALM={switches}")];
+        all.extend(self.tls.map(|n| format!("GLIBC_TUNABLES=glibc.rtld.optional_static_tls={n}")));
+        all.extend(further.iter().map(ToString::to_string));
+        all
+    }
+
+    /// The slots of a start that the module wrote down.
+    fn slots(&self, name: &str, switches: &str) -> Result<Option<String>> {
+        let file = self.folder.join(name);
+        let switches = format!("{switches},dump:{}", file.display());
+        let fixed = ["setarch", std::env::consts::ARCH, "-R"];
+        self.start(&fixed, &self.audited(&switches, &["LD_BIND_NOW=1"]))?;
+        let bytes = std::fs::read(&file).ok();
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    fn compare_slots(&self, verdict: &mut Verdict) -> Result<()> {
+        let log = self.folder.join("log");
+        let switches = format!("log:{}", log.display());
+        // As long as the other: the stack, which some slots lead to, lies where it leaves room.
+        let bare = format!("nobind,{}", "-".repeat(switches.len() - "nobind,".len()));
+        let plain = self.slots("plain", &bare)?;
+        let bound = self.slots("bound", &switches)?;
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        let said = said.lines().find_map(|line| Some(line.split_once("\tbindings\t0\t")?.1));
+        match said {
+            Some(said) if said.starts_with("applied") => {}
+            Some(said) => {
+                verdict.not_bound = Some(format!("the module: {}", said.replace('\t', " ")));
+                if !said.contains("LD_BIND_NOW") {
+                    verdict.differences.push(format!("declined: {said}"));
+                }
+            }
+            // In secure-execution mode the module does nothing.
+            None if plain.is_none() && bound.is_none() => {
+                verdict.not_bound = Some("runs with other rights".to_owned());
+                return Ok(());
+            }
+            None => verdict.differences.push("the module says nothing of bindings".to_owned()),
+        }
+        let (plain, bound) =
+            (plain.context("no slots of a plain start")?, bound.context("no slots")?);
+        verdict.slots = plain.lines().filter(|line| line.starts_with("slot")).count();
+        if plain != bound {
+            let mut object = "";
+            for (a, b) in plain.lines().zip(bound.lines()) {
+                if a.starts_with("object") {
+                    object = a;
+                }
+                if a != b {
+                    verdict.differences.push(format!("{object}: {a}, bound {b}"));
+                }
+            }
+            verdict.differences.push("the slots differ".to_owned());
+        }
+        Ok(())
+    }
+
+    fn compare_output(&self, verdict: &mut Verdict) -> Result<()> {
+        let plain = self.start(&[], &[])?;
+        for now in [&[][..], &["LD_BIND_NOW=1"]] {
+            let bound = self.start(&[], &self.audited("", now))?;
+            let plain_now = if now.is_empty() {
+                plain.clone()
+            } else {
+                self.start(&[], &["LD_BIND_NOW=1".to_owned()])?
+            };
+            if plain_now == bound {
+                continue;
+            }
+            let mut varies = false;
+            for _ in 0..3 {
+                varies |= self.start(&[], &[])? != plain;
+            }
+            verdict.varies |= varies;
+            if !varies {
+                verdict.differences.push(format!("{plain_now:?}, bound {bound:?}"));
+            }
+        }
+        Ok(())
+    }
+}
