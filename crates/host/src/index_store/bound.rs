@@ -125,10 +125,13 @@ impl SymbolFiles for Files {
     }
 }
 
+/// Index of `Load::objects`, path, file, and what is written into an object of a start.
+type PredictedObject = (usize, BString, Arc<ObjectFile>, Option<Written>);
+
 /// A program's start, predicted.
 struct Predicted {
     path: BString,
-    objects: Vec<(usize, BString, Arc<ObjectFile>, Option<Written>)>,
+    objects: Vec<PredictedObject>,
     undefined_function: bool,
     relocations: u32,
 }
@@ -248,7 +251,7 @@ fn members(
     bindings: &Bindings,
     files: &Files,
     flat: &[&BStr],
-) -> Result<Vec<(usize, BString, Arc<ObjectFile>, Option<Written>)>, NotBound> {
+) -> Result<Vec<PredictedObject>, NotBound> {
     let mut members = Vec::with_capacity(load.objects.len());
     for (index, object) in load.objects.iter().enumerate() {
         if object.namespace != 0 || object.role == Role::Audit {
@@ -275,7 +278,7 @@ fn is_below(stores: &[&BStr], path: &BString) -> bool {
 
 fn new_program(gatherer: &mut Gatherer, predicted: Predicted, flat: &[&BStr]) -> NewProgram {
     let Predicted { path, objects, undefined_function, relocations } = predicted;
-    let mut member = |(index, path, file, written): (usize, BString, Arc<ObjectFile>, _)| {
+    let mut member = |(index, path, file, written): PredictedObject| {
         let condition =
             gatherer.condition(Condition::File(path.clone(), file.fingerprint.unwrap_or_default()));
         let (dynamic, dynamic_hash) = dynamic_of(&file.symbols);
