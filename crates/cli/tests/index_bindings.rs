@@ -107,7 +107,7 @@ fn programs_of_two_machines_are_no_index() {
     let mut bytes = fs::read(&program).unwrap();
     // e_machine: AArch64.
     bytes[18..20].copy_from_slice(&183_u16.to_ne_bytes());
-    let other = store.path("other");
+    let other = store.path("foreign");
     fs::write(&other, bytes).unwrap();
     let index = store.path("two.so");
     let arguments =

@@ -40,31 +40,6 @@ fn a_calmed_program_keeps_its_output_and_exit_code() {
 }
 
 #[test]
-fn the_cache_of_single_programs_keeps_those_used_last() {
-    if nothing_to_test_with() {
-        return;
-    }
-    let store = Store::new();
-    let folder = store.path("home/.cache/becalm/programs");
-    fs::create_dir_all(folder.join("old-0.so.d")).expect("made");
-    for number in 0..150 {
-        let old = fs::File::create(folder.join(format!("old-{number}.so"))).expect("made");
-        old.set_len(4 << 20).expect("set");
-        let age = std::time::Duration::from_secs(1000 - number);
-        old.set_modified(std::time::SystemTime::now() - age).expect("set");
-    }
-    let ran = run(&mut store.becalm(&["run", "--strict", "--", text(&store.app())]));
-    assert_eq!(ran.stdout, "one two\n", "{ran:?}");
-    let is_there = |name: &str| folder.join(name).exists();
-    assert!(is_there("old-149.so") && !is_there("old-0.so") && !is_there("old-0.so.d"));
-    let names = fs::read_dir(&folder).expect("there").flatten();
-    let indexes: Vec<_> =
-        names.filter(|entry| entry.path().extension().is_some_and(|e| e == "so")).collect();
-    assert_eq!(indexes.len(), 64);
-    assert!(indexes.iter().any(|entry| entry.file_name().to_string_lossy().starts_with("app-")));
-}
-
-#[test]
 fn a_program_that_starts_under_no_audit_module_is_told_of() {
     if nothing_to_test_with() {
         return;

@@ -6,20 +6,18 @@
 mod bound;
 mod directories;
 mod fingerprints;
+mod machines;
 mod programs;
 mod rpath;
 mod trees;
 mod update;
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use becalm_core::closure::{Subject, SubjectKind};
-use becalm_core::elf::Ident;
 use becalm_core::facts::{GLIBC_RANGE, Libc, LoaderFacts};
 use becalm_core::fs::FileSystem;
 use becalm_core::index::bound::NotBound;
@@ -29,7 +27,7 @@ use becalm_core::index::tls::StaticTls;
 use becalm_core::index::{Index, Program, Target};
 use becalm_core::search::Stores;
 use becalm_core::search::store::below;
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -40,6 +38,7 @@ pub use fingerprints::OsFingerprints;
 pub use trees::{is_changed_in_place, package_dirs, python_of, trees_beside};
 pub use update::update_stores;
 
+use machines::{Group, by_machine, kind_of};
 use rpath::ListedDirs;
 
 /// Maximum number of non-canonical paths per file that are resolved as objects of their own.
@@ -193,78 +192,6 @@ fn index_paths(
 
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-/// The objects of one machine.
-struct Group {
-    ident: Ident,
-    /// The loader that most programs name.
-    interpreter: BString,
-    /// All loaders that a program names or that are usual for a library.
-    interpreters: Vec<BString>,
-    paths: Vec<BString>,
-    /// The paths that name an interpreter.
-    programs: Vec<BString>,
-}
-
-/// `e_machine`, class and byte order, as integers that can be ordered.
-type MachineKey = (u16, u8, u8);
-
-fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, Group> {
-    let looked: Vec<Option<(Ident, Interpreter)>> = paths
-        .par_chunks(CHUNK)
-        .flat_map_iter(|chunk| {
-            let session = os.session();
-            chunk.iter().map(|path| kind_of(&session, path.as_ref())).collect::<Vec<_>>()
-        })
-        .collect();
-    type Votes = BTreeMap<BString, usize>;
-    let mut groups: BTreeMap<MachineKey, (Group, Votes)> = BTreeMap::new();
-    for (path, looked) in paths.iter().zip(looked) {
-        let Some((ident, interpreter)) = looked else { continue };
-        let key = (ident.machine, ident.class as u8, ident.endian as u8);
-        let (group, votes) = groups.entry(key).or_insert_with(|| {
-            let interpreter = BString::default();
-            let (interpreters, paths, programs) = (Vec::new(), Vec::new(), Vec::new());
-            (Group { ident, interpreter, interpreters, paths, programs }, BTreeMap::new())
-        });
-        group.paths.push(path.clone());
-        if interpreter.is_named {
-            group.programs.push(path.clone());
-        }
-        // A program names its loader. A library only has the usual one of its machine, so it counts
-        // less.
-        let vote = if interpreter.is_named { 1 << 20 } else { 1 };
-        *votes.entry(interpreter.path.unwrap_or_default()).or_default() += vote;
-    }
-    groups
-        .into_iter()
-        .filter_map(|(key, (mut group, mut votes))| {
-            votes.remove(BStr::new(""));
-            group.interpreters = votes.keys().cloned().collect();
-            group.interpreter = votes.into_iter().max_by_key(|&(_, count)| count)?.0;
-            Some((key, group))
-        })
-        .collect()
-}
-
-/// Returns the ELF header and interpreter of an object that a loader can load. Returns `None` for a
-/// static program.
-fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<(Ident, Interpreter)> {
-    let subject = Subject::open(fs, path).ok()?;
-    let is_named = match &subject.kind {
-        SubjectKind::Static => return None,
-        SubjectKind::Program { .. } => true,
-        SubjectKind::Library { .. } => false,
-    };
-    let path = subject.interpreter().map(ToOwned::to_owned);
-    Some((subject.view.ident, Interpreter { path, is_named }))
-}
-
-/// The loader of an object: the one that it names, or the usual one of its machine.
-struct Interpreter {
-    path: Option<BString>,
-    is_named: bool,
 }
 
 /// State of indexing one machine's objects.

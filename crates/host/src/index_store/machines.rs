@@ -1,0 +1,85 @@
+//! Objects grouped by the machine that they are for.
+
+use std::collections::BTreeMap;
+
+use becalm_core::closure::{Subject, SubjectKind};
+use becalm_core::elf::Ident;
+use becalm_core::fs::FileSystem;
+use bstr::{BStr, BString};
+use rayon::prelude::*;
+
+use super::CHUNK;
+use crate::OsFs;
+
+/// The objects of one machine.
+pub(super) struct Group {
+    pub(super) ident: Ident,
+    /// The loader that most programs name.
+    pub(super) interpreter: BString,
+    /// All loaders that a program names or that are usual for a library.
+    pub(super) interpreters: Vec<BString>,
+    pub(super) paths: Vec<BString>,
+    /// The paths that name an interpreter.
+    pub(super) programs: Vec<BString>,
+}
+
+/// `e_machine`, class and byte order, as integers that can be ordered.
+pub(super) type MachineKey = (u16, u8, u8);
+
+/// Groups the objects at these paths by machine.
+pub(super) fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, Group> {
+    let looked: Vec<Option<(Ident, Interpreter)>> = paths
+        .par_chunks(CHUNK)
+        .flat_map_iter(|chunk| {
+            let session = os.session();
+            chunk.iter().map(|path| kind_of(&session, path.as_ref())).collect::<Vec<_>>()
+        })
+        .collect();
+    type Votes = BTreeMap<BString, usize>;
+    let mut groups: BTreeMap<MachineKey, (Group, Votes)> = BTreeMap::new();
+    for (path, looked) in paths.iter().zip(looked) {
+        let Some((ident, interpreter)) = looked else { continue };
+        let key = (ident.machine, ident.class as u8, ident.endian as u8);
+        let (group, votes) = groups.entry(key).or_insert_with(|| {
+            let interpreter = BString::default();
+            let (interpreters, paths, programs) = (Vec::new(), Vec::new(), Vec::new());
+            (Group { ident, interpreter, interpreters, paths, programs }, BTreeMap::new())
+        });
+        group.paths.push(path.clone());
+        if interpreter.is_named {
+            group.programs.push(path.clone());
+        }
+        // A program names its loader. A library only has the usual one of its machine, so it counts
+        // less.
+        let vote = if interpreter.is_named { 1 << 20 } else { 1 };
+        *votes.entry(interpreter.path.unwrap_or_default()).or_default() += vote;
+    }
+    groups
+        .into_iter()
+        .filter_map(|(key, (mut group, mut votes))| {
+            votes.remove(BStr::new(""));
+            group.interpreters = votes.keys().cloned().collect();
+            group.interpreter = votes.into_iter().max_by_key(|&(_, count)| count)?.0;
+            Some((key, group))
+        })
+        .collect()
+}
+
+/// Returns the ELF header and interpreter of an object that a loader can load. Returns `None` for a
+/// static program.
+pub(super) fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<(Ident, Interpreter)> {
+    let subject = Subject::open(fs, path).ok()?;
+    let is_named = match &subject.kind {
+        SubjectKind::Static => return None,
+        SubjectKind::Program { .. } => true,
+        SubjectKind::Library { .. } => false,
+    };
+    let path = subject.interpreter().map(ToOwned::to_owned);
+    Some((subject.view.ident, Interpreter { path, is_named }))
+}
+
+/// The loader of an object: the one that it names, or the usual one of its machine.
+pub(super) struct Interpreter {
+    pub(super) path: Option<BString>,
+    pub(super) is_named: bool,
+}
