@@ -27,7 +27,7 @@ use becalm_core::index::tls::StaticTls;
 use becalm_core::index::{Index, Program, Target};
 use becalm_core::search::Stores;
 use becalm_core::search::store::below;
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -38,6 +38,7 @@ pub use fingerprints::OsFingerprints;
 pub use trees::{is_changed_in_place, package_dirs, python_of, trees_beside};
 pub use update::update_stores;
 
+use bound::KeptPrograms;
 use machines::{Group, by_machine, kind_of};
 use rpath::ListedDirs;
 
@@ -225,7 +226,7 @@ impl Work<'_> {
         let common = self.common(&facts, &self.searched(&resolved));
         let programs = self.programs(&facts, &self.group.programs);
         let read = resolved.len();
-        Ok(self.gather(&facts, resolved, common, programs, (read, listed)))
+        Ok(self.gather(&facts, resolved, common, programs, (read, listed), None))
     }
 
     /// Returns the paths of the options' files that have a link in them. The loader knows a library by
@@ -293,6 +294,7 @@ impl Work<'_> {
         common: ResolvedObject,
         programs: Vec<(Program, StaticTls)>,
         (read, listed): (usize, ListedDirs),
+        kept: Option<&KeptPrograms<'_>>,
     ) -> MachineIndex {
         let deferred_by = by_reason(&resolved, &listed);
         let mut gatherer = Gatherer::default();
@@ -309,7 +311,7 @@ impl Work<'_> {
         }
         let paths: Vec<BString> =
             programs.iter().map(|(program, _)| program.path.clone()).collect();
-        let (bound, not_bound) = self.bound(&mut gatherer, facts, &paths, &flat);
+        let (bound, not_bound) = self.bound(&mut gatherer, facts, &paths, &flat, kept);
         let mut static_tls = Vec::new();
         for (program, need) in programs {
             if need.impossible || need.tunable().is_some() {
@@ -440,6 +442,10 @@ fn names_in(dir: &BString) -> Option<Vec<BString>> {
 
 fn bytes_of(path: &Path) -> BString {
     path.as_os_str().as_bytes().into()
+}
+
+fn path_of(bytes: &BStr) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
 }
 
 fn without_slashes(mut path: BString) -> BString {

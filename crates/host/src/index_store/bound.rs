@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use becalm_core::closure::{self, Closure, Subject};
-use becalm_core::elf::ElfError;
+use becalm_core::elf::{ElfError, Endian};
 use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
 use becalm_core::fs::Errno;
 use becalm_core::index::bound::{
@@ -14,7 +14,7 @@ use becalm_core::index::bound::{
     dynamic_of, is_applied, written,
 };
 use becalm_core::index::build::{Fingerprints, Gatherer};
-use becalm_core::index::{Condition, Fingerprint};
+use becalm_core::index::{Condition, Fingerprint, Index};
 use becalm_core::loader::load::{Answer, Load, LoadedObject, Role};
 use becalm_core::search::store::below;
 use becalm_core::symbols::{
@@ -23,10 +23,9 @@ use becalm_core::symbols::{
 use bstr::{BStr, BString};
 use object::ReadCache;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::update::path_of;
-use super::{OsFingerprints, Work, bytes_of};
+use super::{OsFingerprints, Work, bytes_of, path_of};
 
 /// Programs whose bindings are in memory at once.
 const CHUNK: usize = 16;
@@ -125,6 +124,43 @@ impl SymbolFiles for Files {
     }
 }
 
+/// Programs whose start is as in an earlier index.
+pub(super) struct KeptPrograms<'a> {
+    pub(super) old: &'a Index,
+    pub(super) endian: Endian,
+    /// By condition, whether it holds.
+    pub(super) holds: &'a [bool],
+    pub(super) paths: FxHashSet<BString>,
+}
+
+impl KeptPrograms<'_> {
+    /// Takes the bindings of a program, if it has any; false if its bindings have to be predicted.
+    fn keep(
+        &self,
+        path: &BString,
+        gatherer: &mut Gatherer,
+        binder: &mut Binder,
+        flat: &[&BStr],
+    ) -> bool {
+        if !self.paths.contains(path) {
+            return false;
+        }
+        let bound = &self.old.bound;
+        let Some(program) = bound.programs.iter().find(|program| program.path == *path) else {
+            return true;
+        };
+        let taken = bound.taken(program, self.endian, &mut |object| {
+            self.holds.get(object.condition as usize).filter(|holds| **holds)?;
+            let condition = self.old.conditions.get(object.condition as usize)?.clone();
+            let is_rooted = is_below(flat, &object.path);
+            let is_recognised = is_rooted || object.build_id.is_some();
+            let condition = gatherer.condition(condition);
+            is_recognised.then(|| BoundObject { is_rooted, condition, ..object.clone() })
+        });
+        taken.map(|program| binder.add(program)).is_some()
+    }
+}
+
 /// Index of `Load::objects`, path, file, and what is written into an object of a start.
 type PredictedObject = (usize, BString, Arc<ObjectFile>, Option<Written>);
 
@@ -145,6 +181,7 @@ impl Work<'_> {
         facts: &Arc<LoaderFacts>,
         paths: &[BString],
         flat: &[&BStr],
+        kept: Option<&KeptPrograms<'_>>,
     ) -> (Bound, Vec<(BString, NotBound)>) {
         let mut binder = Binder::new(self.group.ident.endian);
         let mut not_bound = Vec::new();
@@ -152,7 +189,7 @@ impl Work<'_> {
         let is_wanted = |path: &&BString| {
             options.only.is_none_or(|only| only.iter().any(|file| bytes_of(file) == **path))
         };
-        let paths: Vec<BString> = paths.iter().filter(is_wanted).cloned().collect();
+        let mut paths: Vec<BString> = paths.iter().filter(is_wanted).cloned().collect();
         if !is_applied(&self.group.ident) {
             let why = |path: &BString| (path.clone(), NotBound::Machine);
             return (binder.finish(), paths.iter().map(why).collect());
@@ -163,6 +200,9 @@ impl Work<'_> {
             return (binder.finish(), paths.iter().map(why).collect());
         }
         let files = Files { fingerprints: self.fingerprints, known: Mutex::default() };
+        if let Some(kept) = kept {
+            paths.retain(|path| !kept.keep(path, gatherer, &mut binder, flat));
+        }
         for chunk in paths.chunks(CHUNK) {
             let predict = |path: &BString| self.predict(&files, facts, path, options, flat);
             let predicted: Vec<_> = chunk.par_iter().map(predict).collect();

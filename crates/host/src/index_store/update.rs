@@ -5,7 +5,6 @@
 //! detected wherever the search could see it. Unchanged folders are not listed, and unchanged files
 //! are not opened.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -21,10 +20,11 @@ use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::bound::KeptPrograms;
 use super::rpath::{ListedDirs, certain_paths};
 use super::{
     Group, IndexOptions, Indexed, MachineIndex, OsFingerprints, Work, by_machine, bytes_of,
-    elf_paths, immutable, kind_of, names_of, real,
+    elf_paths, immutable, kind_of, names_of, path_of, real,
 };
 use crate::{FactChoice, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
@@ -293,16 +293,18 @@ impl Work<'_> {
     ) -> MachineIndex {
         let read = new.len();
         let reached = reached(&kept, &new);
-        let programs = self.programs_again(facts, before, &kept, &reached);
+        let (programs, paths) = self.programs_again(facts, before, &kept, &reached);
+        let endian = self.group.ident.endian;
+        let same = KeptPrograms { old: before.old, endian, holds: &before.holds, paths };
         let fresh = self.searched(&new);
         let mut all: Vec<ResolvedObject> = new.into_iter().chain(kept).collect();
         drop_unnamed(&mut all, &listed);
         let common = self.common_again(before, &fresh);
         let common = common.unwrap_or_else(|| self.common(facts, &self.searched(&all)));
-        self.gather(facts, all, common, programs, (read, listed))
+        self.gather(facts, all, common, programs, (read, listed), Some(&same))
     }
 
-    /// Returns the programs. A record is kept if its object is kept and none of the new objects can
+    /// Returns the programs, and the paths of those that are kept. A record is kept if its object is kept and none of the new objects can
     /// be reached from it. A program without an object record has no run path, so no folder of the
     /// index covers its search, and its start is predicted again.
     fn programs_again(
@@ -311,7 +313,7 @@ impl Work<'_> {
         before: &Before<'_>,
         kept: &[ResolvedObject],
         reached: &FxHashSet<BString>,
-    ) -> Vec<(Program, StaticTls)> {
+    ) -> (Vec<(Program, StaticTls)>, FxHashSet<BString>) {
         let kept = kept.iter().map(|resolved| &resolved.object.path);
         let kept: FxHashSet<&BString> = kept.filter(|path| !reached.contains(*path)).collect();
         let (same, others): (Vec<&Program>, Vec<&Program>) =
@@ -322,9 +324,10 @@ impl Work<'_> {
         again.dedup();
         let need = |program: &Program| StaticTls::kept(program.static_tls, program.no_start);
         let mut programs = self.programs(facts, &again);
+        let paths = same.iter().map(|program| program.path.clone()).collect();
         programs.extend(same.into_iter().map(|program| (program.clone(), need(program))));
         programs.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
-        programs
+        (programs, paths)
     }
 
     /// Returns the earlier common object, if the loader cache is unchanged. A name that is now in
@@ -406,8 +409,4 @@ fn is_elf(path: &Path) -> bool {
     let mut start = [0; 4];
     File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
         && start == *b"\x7fELF"
-}
-
-pub(super) fn path_of(bytes: &BStr) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
 }

@@ -196,6 +196,17 @@ impl Words<'_> {
 }
 
 impl Block {
+    /// Reads a block of relatives; `None` if it is damaged.
+    #[must_use]
+    pub fn decode_relatives(bytes: &[u8], endian: Endian) -> Option<Vec<Relative>> {
+        let mut words = Words { reader: Reader { endian, bytes }, at: 0 };
+        let count = words.word()?;
+        let values = words.many(count, Words::word)?;
+        let offsets = words.offsets(count)?;
+        let relative = |(offset, value)| Relative { offset, value };
+        Some(offsets.into_iter().zip(values).map(relative).collect())
+    }
+
     /// Reads a block of bindings; `None` if it is damaged.
     #[must_use]
     pub fn decode_bindings(bytes: &[u8], endian: Endian) -> Option<Self> {

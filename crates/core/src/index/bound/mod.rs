@@ -10,6 +10,7 @@ mod block;
 mod compare;
 mod convert;
 mod image;
+mod keep;
 mod records;
 #[cfg(test)]
 mod tests;

@@ -133,6 +133,14 @@ fn programs_that_bind_alike_share_a_block() {
     let changes = writes.iter().map(|w| w.changes.map(|c| bound.blocks[c as usize].len()));
     assert!(changes.skip(1).all(|length| length.is_some_and(|length| length < 64)));
     assert_eq!(bound.objects.len(), 5);
+    let mut taken = Binder::new(Endian::Little);
+    for program in bound.programs.iter().rev() {
+        let same = &mut |object: &BoundObject| Some(object.clone());
+        taken.add(bound.taken(program, Endian::Little, same).unwrap());
+    }
+    let taken = taken.finish();
+    assert_eq!(bound.differences(&taken, Endian::Little), [""; 0]);
+    assert_eq!(taken.differences(&bound, Endian::Little), [""; 0]);
     let mut other = Binder::new(Endian::Little);
     for (path, changed) in [("/c", 9), ("/b", 8), ("/a", 7)] {
         other.add(program(path, own(changed)));

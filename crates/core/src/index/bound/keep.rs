@@ -1,0 +1,59 @@
+//! The bindings of a program taken from one table to be put into another.
+
+use std::collections::BTreeMap;
+
+use super::block::{Block, SlotBinding};
+use super::{Bound, BoundObject, BoundProgram, NewProgram, Writes, Written};
+use crate::elf::Endian;
+
+impl Bound {
+    /// A program as [`super::Binder::add`] takes it; `object` gives its objects their conditions in the
+    /// other table. `None` if the table is damaged.
+    #[must_use]
+    pub fn taken(
+        &self,
+        program: &BoundProgram,
+        endian: Endian,
+        object: &mut dyn FnMut(&BoundObject) -> Option<BoundObject>,
+    ) -> Option<NewProgram> {
+        let mut members = Vec::with_capacity(program.members.len());
+        for member in &program.members {
+            let known = object(self.objects.get(member.object as usize)?)?;
+            let written = match &member.writes {
+                Some(writes) => Some(self.written(writes, endian)?),
+                None => None,
+            };
+            // Definers are named by their positions in this table.
+            members.push((member.object as usize, known, written));
+        }
+        Some(NewProgram {
+            path: program.path.clone(),
+            members,
+            undefined_function: program.undefined_function,
+            relocations: program.relocations,
+        })
+    }
+
+    fn written(&self, writes: &Writes, endian: Endian) -> Option<Written> {
+        let block = |index: u32| self.blocks.get(index as usize);
+        let relatives = Block::decode_relatives(block(writes.relatives)?, endian)?;
+        let mut written = Written { relatives, ..Written::default() };
+        let mut memory: BTreeMap<u32, SlotBinding> = BTreeMap::new();
+        for index in [Some(writes.bindings), writes.changes].into_iter().flatten() {
+            let block = Block::decode_bindings(block(index)?, endian)?;
+            let Block::Bindings { slots, indirects, residuals, lazies } = block else {
+                return None;
+            };
+            memory.extend(slots.into_iter().map(|slot| (slot.offset, slot)));
+            written.indirects.extend(indirects);
+            written.residuals.extend(residuals);
+            written.lazies.extend(lazies);
+        }
+        written.indirects.sort_unstable();
+        for indirect in &written.indirects {
+            memory.remove(&indirect.offset);
+        }
+        written.slots = memory.into_values().collect();
+        Some(written)
+    }
+}
