@@ -72,7 +72,7 @@ pub(crate) enum Command {
     ///
     /// The page is a single file of HTML that loads nothing: the storm as a picture, the
     /// closure as a tree, the start in time, a calmed program beside it with --after, the
-    /// carriers beside each other with --compare. The program is run once, watched, with
+    /// strategies beside each other with --compare. The program is run once, watched, with
     /// /dev/null as its standard streams; with --no-run it is not.
     #[command(override_usage = "becalm report [OPTIONS] PROGRAM -o FILE.html [-- ARGS...]")]
     Report(Box<ReportArgs>),
@@ -95,7 +95,7 @@ pub(crate) enum Command {
     Env(EnvArgs),
     /// Have objects say where their libraries are, so that the loader need not search
     ///
-    /// The carrier says how the answers reach the loader: notes and loader caches are for a
+    /// The strategy says how the answers reach the loader: notes and loader caches are for a
     /// loader that reads them, absolute paths and link farms for any. What is written is
     /// planned first, and what would change what a program loads is left out, with the reason.
     /// Each file is the old one or the new one whatever happens, and `becalm undo` gives back
@@ -112,7 +112,7 @@ pub(crate) enum Command {
     Verify(Box<VerifyArgs>),
     /// Try every strategy on a copy of a program's closure, side by side
     ///
-    /// The packages of the program's closure are copied; each carrier is put on a copy of
+    /// The packages of the program's closure are copied; each strategy is put on a copy of
     /// its own, which lies in the place of the original for the programs that are started
     /// with it and for nobody else. What is loaded and what is tried in vain is watched, the
     /// starts are timed against each other, and each property is tried on programs built

@@ -1,5 +1,5 @@
 //! `becalm compare` and `becalm demo` on a small store that is built here: the table says what
-//! each carrier does, a broken start is refused in one line, and nothing is left behind.
+//! each strategy does, a broken start is refused in one line, and nothing is left behind.
 
 mod support;
 
@@ -48,7 +48,7 @@ impl Scene {
     }
 }
 
-/// True where no room can be made for a carrier.
+/// True where no room can be made for a strategy.
 fn no_mount_namespaces() -> bool {
     let user = ["--user", "--map-current-user"];
     let is_root = rustix::process::geteuid().is_root();

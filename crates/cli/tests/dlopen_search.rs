@@ -137,5 +137,5 @@ fn the_page_draws_what_is_opened_at_run_time() {
     for part in ["What is opened at run time", "libgone.so", &shown, "before.dlopen_ms"] {
         assert!(page.contains(part), "no {part:?}");
     }
-    assert!(!page.contains("which no carrier changes"));
+    assert!(!page.contains("which no strategy changes"));
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use support::chain::Store;
 use support::{becalm, cc, no_compiler, run};
 
-/// The arguments of each carrier, and whether it shortens the search of the machine's own loader.
+/// The arguments of each strategy, and whether it shortens the search of the machine's own loader.
 const STRATEGIES: [(&[&str], bool); 6] = [
     (&["note"], false),
     (&["absolute"], true),

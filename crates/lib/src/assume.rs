@@ -173,7 +173,7 @@ impl Assumptions {
         })
     }
 
-    /// Takes loaders to read these carriers; where none is named, those that their files tell,
+    /// Takes loaders to read these strategies; where none is named, those that their files tell,
     /// as `tunables` switches them.
     pub fn reads(&mut self, reads: &[Readable], tunables: BString) {
         let has = |readable| reads.contains(&readable);

@@ -69,7 +69,7 @@ pub(crate) struct AssumeArgs {
     pub store: StoreArg,
 }
 
-/// Which carriers loaders read.
+/// Which strategies loaders read.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ReadsArg {
     /// What loaders are taken to read beyond what released ones do: notes, package caches, or both
@@ -77,7 +77,7 @@ pub(crate) struct ReadsArg {
     /// Without it, what the loader's own file says: one with becalm's patch names its store
     /// prefixes there, and GLIBC_TUNABLES (glibc.rtld.resolution) is obeyed; of any other,
     /// nothing. Of ldcache: caches of packages below --store.
-    #[arg(long, value_name = "CARRIER", value_delimiter = ',', help_heading = "What is assumed")]
+    #[arg(long, value_name = "STRATEGY", value_delimiter = ',', help_heading = "What is assumed")]
     pub reads: Vec<Readable>,
 }
 

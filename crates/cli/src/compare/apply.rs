@@ -1,4 +1,4 @@
-//! Carriers put on objects by becalm's own commands, as processes of their own.
+//! Strategies put on objects by becalm's own commands, as processes of their own.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Control,
     /// The program as it is, under the loader that was given.
     PatchedControl,
-    /// A carrier.
+    /// A strategy.
     Strategy(Compared),
     /// The static build that was given.
     Static,
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// What a carrier is put on, and how becalm is asked to.
+/// What a strategy is put on, and how becalm is asked to.
 #[derive(Clone, Debug)]
 pub(crate) struct Site<'a> {
     /// becalm itself.
@@ -85,10 +85,10 @@ pub(crate) struct Site<'a> {
     pub index: PathBuf,
 }
 
-/// What a carrier needs of the environment.
+/// What a strategy needs of the environment.
 pub(crate) type Variables = Vec<(OsString, OsString)>;
 
-/// Puts a carrier on a site; gives the variables that programs are then started with, and what
+/// Applies a strategy to a site; gives the variables that programs are then started with, and what
 /// a reader should know.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use crate::common_args::{StoreArg, seconds};
 
-/// A carrier as the table has it: one column each.
+/// A strategy as the table has it: one column each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub(crate) enum Compared {
     /// Absolute needed strings, from the static walk.
@@ -58,7 +58,7 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, help_heading = "What is run")]
     pub ignore_failure: bool,
 
-    /// The carriers to compare, besides the untouched control; without it, all
+    /// The strategies to compare, besides the untouched control; without it, all
     #[arg(
         long,
         alias = "carriers",

@@ -1,4 +1,4 @@
-//! A column of the table: a carrier put on a copy of the program's packages, which lies in
+//! A column of the table: a strategy put on a copy of the program's packages, which lies in
 //! their place in a room of its own.
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::compare::apply::{Kind, Site, Variables, alone, apply, finish, last_li
 use crate::compare::program::Program;
 use crate::scratch::{Entry, How, copy_tree, entries};
 
-/// A carrier on a copy of the program's packages.
+/// A strategy on a copy of the program's packages.
 #[derive(Debug)]
 pub(crate) struct Column {
     /// What it is about.
@@ -23,7 +23,7 @@ pub(crate) struct Column {
     pub mount_namespace: MountNamespace,
     /// What it is run with.
     pub variables: Variables,
-    /// What it took to put the carrier on.
+    /// What it took to apply the strategy.
     pub applied: Duration,
     /// What it changed.
     pub changes: Changes,
@@ -33,7 +33,7 @@ pub(crate) struct Column {
     index: PathBuf,
 }
 
-/// What a carrier did to a store.
+/// What a strategy did to a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     /// Bytes that files and links have now and had not before.
@@ -89,7 +89,7 @@ impl Stock {
 }
 
 impl Column {
-    /// Puts a carrier on copies of the program's packages.
+    /// Applies a strategy to copies of the program's packages.
     ///
     /// # Errors
     /// Why that cannot be.
@@ -194,7 +194,7 @@ impl Column {
         self.mount_namespace.add(&binds).map_err(|error| in_words(&error))
     }
 
-    /// Takes the carrier back by `becalm undo`; `Err` says what is not as it was.
+    /// Takes the strategy back by `becalm undo`; `Err` says what is not as it was.
     ///
     /// # Errors
     /// The command cannot be run.

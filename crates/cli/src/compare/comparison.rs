@@ -1,4 +1,4 @@
-//! `becalm/compare/1`: carriers beside each other, each cell measured or tried.
+//! `becalm/compare/1`: strategies beside each other, each cell measured or tried.
 //!
 //! Written by `becalm compare --json`, read by `becalm report --compare`.
 
@@ -14,7 +14,7 @@ pub(crate) struct Comparison {
     pub schema: String,
     /// The program that was compared.
     pub program: String,
-    /// The carriers, the untouched control among them; one cell of each row each.
+    /// The strategies, the untouched control among them; one cell of each row each.
     pub columns: Vec<String>,
     /// What was measured and what was tried.
     pub rows: Vec<Row>,

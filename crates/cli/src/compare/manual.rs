@@ -19,7 +19,7 @@ const COMPARE_STATUS: Section = Section {
         ("0", "The table is made."),
         (
             "1",
-            "It is made, and with a carrier the program does not start, or loads other libraries \
+            "It is made, and with a strategy the program does not start, or loads other libraries \
              or in another order.",
         ),
         (
@@ -73,7 +73,7 @@ const COMPARE_PROPERTIES: Section = Section {
         (
             "by trials",
             "All others are tried on a store of small programs, built with cc at each run. Each \
-             trial is made without a carrier first: where that does not show what the trial is \
+             trial is made without a strategy first: where that does not show what the trial is \
              about, the answer is \"not tried\".",
         ),
         ("no glibc fork needed", "Fewer files are tried by the loader that cc links for."),
@@ -96,7 +96,7 @@ const COMPARE_NEEDS: Section = Section {
         (
             "room",
             "The packages of the closure once, in the directory of temporary files (TMPDIR): at \
-             most 1.5 GB. Copies share files until a carrier changes one.",
+             most 1.5 GB. Copies share files until a strategy changes one.",
         ),
         (
             "--store",
@@ -120,15 +120,15 @@ const COMPARE_JSON: Section = Section {
 const COMPARE_EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
-        ("becalm compare inkscape", "Every carrier, on a program of this machine."),
+        ("becalm compare inkscape", "Every strategy, on a program of this machine."),
         (
             "becalm compare --store /opt/store --loader /opt/glibc/lib/ld-linux-x86-64.so.2 \
              /opt/store/…/bin/magick",
             "Notes and caches as well, under a loader that reads them.",
         ),
         (
-            "becalm compare emacs --carriers absolute,index --run '--batch --eval t' --markdown",
-            "Two carriers, with arguments, for a page.",
+            "becalm compare emacs --strategies absolute,index --run '--batch --eval t' --markdown",
+            "Two strategies, with arguments, for a page.",
         ),
     ],
 };

@@ -11,7 +11,7 @@ use crate::compare::figures::Figures;
 pub(crate) struct Outcome {
     /// What it is about.
     pub kind: Kind,
-    /// The carrier on its copy, or why it was not tried.
+    /// The strategy on its copy, or why it was not tried.
     pub column: Result<Column, String>,
     /// A watched start, or why there is none.
     pub figures: Result<Figures, String>,

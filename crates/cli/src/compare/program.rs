@@ -32,7 +32,7 @@ pub(crate) struct Program {
     pub facts: Arc<LoaderFacts>,
     /// What its start loads.
     pub closure: Closure,
-    /// The files of the objects that a carrier may change, links resolved, itself first.
+    /// The files of the objects that a strategy may change, links resolved, itself first.
     pub objects: Vec<PathBuf>,
     /// The store prefixes, for `--store`.
     pub stores: OsString,

@@ -1,7 +1,7 @@
-//! `becalm compare`: every carrier on a copy of the program's closure, and a table of what was
+//! `becalm compare`: every strategy on a copy of the program's closure, and a table of what was
 //! measured and tried.
 //!
-//! [`program`] says what is compared, [`apply`] puts each carrier on, [`column`] on copies that
+//! [`program`] says what is compared, [`apply`] applies each strategy, [`column`] on copies that
 //! lie in the originals' places in a room of their own ([`becalm_host::mount_namespace`]), [`figures`]
 //! watches a start of each, [`crate::bench::run`] times them against each other, [`trials`]
 //! tries the properties, [`table`] puts it together; [`crate::compare::output`] tells it.
@@ -142,7 +142,7 @@ fn kinds(args: &CompareArgs) -> Vec<Kind> {
     kinds
 }
 
-/// Puts a carrier on, and watches a start with it.
+/// Applies a strategy, and traces a start with it.
 fn outcome(
     kind: Kind,
     args: &CompareArgs,
@@ -237,7 +237,7 @@ fn timed(args: &CompareArgs, outcomes: &[Outcome], runs: &Runs) -> Result<Measur
     mount_namespace.run(|| run::measure(&variants, &options)).map_err(|error| in_words(&error))?
 }
 
-/// Our environment without what it tells loaders, and with what the carrier needs.
+/// Our environment without what it tells loaders, and with what the strategy needs.
 fn environment(column: &Column) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     let mut command = std::process::Command::new("");
     apply::plain(&mut command);

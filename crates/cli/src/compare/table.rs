@@ -1,4 +1,4 @@
-//! What was measured and tried, as a table of carriers beside each other.
+//! What was measured and tried, as a table of strategies beside each other.
 
 use becalm_host::bench::{Measured, Timed};
 use becalm_lib::escape::shown;
@@ -37,7 +37,7 @@ pub(crate) fn made(
     }
 }
 
-/// Whether a carrier made the program load something else.
+/// Whether a strategy made the program load something else.
 pub(crate) fn is_finding(comparison: &Comparison) -> bool {
     let row = comparison.rows.iter().find(|row| row.id == SAME);
     row.is_some_and(|row| row.cells.iter().any(|cell| cell.verdict == Some(Verdict::No)))

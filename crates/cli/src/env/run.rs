@@ -63,7 +63,8 @@ systemctl daemon-reexec
 }
 
 fn wanted(args: &EnvArgs) -> Result<Wanted> {
-    let path = args.index.clone().or_else(places::found);
+    let of_session = || args.undo.then(index_of_session).flatten();
+    let path = args.index.clone().or_else(of_session).or_else(places::found);
     // What undoes is wanted most where the index is gone or damaged.
     let path = path.or_else(|| places::own().filter(|_| args.undo));
     let Some(path) = path else {
@@ -96,6 +97,11 @@ fn wanted(args: &EnvArgs) -> Result<Wanted> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// The index that this session uses: the first module of `LD_AUDIT` that is one.
+fn index_of_session() -> Option<PathBuf> {
+    variables::indexes(env::var_os(AUDIT).as_deref()).find(|path| file::open(path).is_ok())
 }
 
 /// True for what programs of other users will read.

@@ -19,7 +19,7 @@ pub(crate) struct FixArgs {
     pub paths: Vec<PathBuf>,
 
     /// The way the answers are to reach the loader
-    #[arg(long, value_name = "CARRIER")]
+    #[arg(long, value_name = "STRATEGY")]
     pub with: Strategy,
 
     /// Show what would be written and what would be left; write nothing
@@ -31,17 +31,17 @@ pub(crate) struct FixArgs {
     pub json: bool,
 
     /// absolute: where the paths come from
-    #[arg(long, value_name = "HOW", default_value = "static", help_heading = "Carrier")]
+    #[arg(long, value_name = "HOW", default_value = "static", help_heading = "Strategy")]
     pub resolve: Resolve,
 
     /// absolute: a further needed string that stays short, such as libcuda.so.1
     ///
     /// The C library, the loader and the GL stack stay short always.
-    #[arg(long, value_name = "NEEDED", help_heading = "Carrier")]
+    #[arg(long, value_name = "NEEDED", help_heading = "Strategy")]
     pub keep: Vec<String>,
 
     /// farm: give each object a directory of links to what it needs itself (the default)
-    #[arg(long, conflicts_with = "closure", help_heading = "Carrier")]
+    #[arg(long, conflicts_with = "closure", help_heading = "Strategy")]
     pub leaf: bool,
 
     /// Answer for all that a program loads; farm: this changes libraries outside PATH
@@ -52,26 +52,26 @@ pub(crate) struct FixArgs {
     ///
     /// ldcache: the cache of the program's package also answers for its libraries, as Guix's
     /// loader asks it. Nothing outside the named paths is changed.
-    #[arg(long, conflicts_with = "prefix_map", help_heading = "Carrier")]
+    #[arg(long, conflicts_with = "prefix_map", help_heading = "Strategy")]
     pub closure: bool,
 
     /// Carry out a plan also if a start makes more failing calls with it
-    #[arg(long, help_heading = "Carrier")]
+    #[arg(long, help_heading = "Strategy")]
     pub allow_more_misses: bool,
 
     /// note: a name that the object opens at run time, to be answered as well
     ///
     /// What a .note.dlopen names is answered without asking.
-    #[arg(long, value_name = "SONAME", help_heading = "Carrier")]
+    #[arg(long, value_name = "SONAME", help_heading = "Strategy")]
     pub dlopen: Vec<String>,
 
     /// note: write exactly what another tool would
-    #[arg(long, value_name = "TOOL", help_heading = "Carrier")]
+    #[arg(long, value_name = "TOOL", help_heading = "Strategy")]
     pub compat: Option<Compat>,
 
     /// A package in its build directory, and where it will be: run paths and answers below
     /// FINAL are looked for below BUILD
-    #[arg(long, value_name = "BUILD=FINAL", value_parser = prefix_map, help_heading = "Carrier")]
+    #[arg(long, value_name = "BUILD=FINAL", value_parser = prefix_map, help_heading = "Strategy")]
     pub prefix_map: Vec<Mapping>,
 
     /// How files are written.

@@ -33,7 +33,7 @@ pub(crate) const FIX_STATUS: Section = Section {
 };
 
 const FIX_CARRIERS: Section = Section {
-    title: "Carriers",
+    title: "Strategies",
     entries: &[
         (
             "note",
@@ -102,7 +102,7 @@ pub(crate) const FIX_JSON: Section = Section {
     entries: &[
         (
             "schema becalm/fix/1",
-            "One object: schema, carrier, dry_run, interrupted, plan (path, edits, outside, \
+            "One object: schema, strategy, dry_run, interrupted, plan (path, edits, outside, \
              answers: needed, exact, hints), creations (path, kind, target, length), files and made (path, \
              status: written, unchanged, refused, not-reached; old_length, new_length, reason, \
              warnings), findings (path, needed, severity: passed-over, left, conflict, refused; \
@@ -114,7 +114,7 @@ pub(crate) const FIX_JSON: Section = Section {
         ),
         (
             "schema becalm/verify/1",
-            "One object: schema, looked_at, objects (path, answers: carrier, needed, verdict: \
+            "One object: schema, looked_at, objects (path, answers: strategy, needed, verdict: \
              true, skips, stale, missing, superfluous, malformed; says, is), loads (path, equal, \
              objects, lost, gained, reordered; with --load), errors.",
         ),

@@ -1,6 +1,6 @@
-//! `becalm fix`: what a carrier proposes for the files asked for, checked and written.
+//! `becalm fix`: what a strategy proposes for the files asked for, checked and written.
 //!
-//! [`plan`] asks the carrier, [`judge`] follows the programs' starts as they would be and takes
+//! [`plan`] asks the strategy, [`judge`] follows the programs' starts as they would be and takes
 //! out what would change one, [`write`] carries the rest out; [`crate::fix::text`] tells it.
 
 use std::io::Write;
@@ -73,6 +73,10 @@ pub(crate) fn run(args: &FixArgs, color: When) -> Result<ExitStatus> {
 fn check_flags(args: &FixArgs) -> Result<()> {
     if args.closure && !matches!(args.with, Strategy::Farm | Strategy::Ldcache) {
         bail!("--closure is for --with farm and --with ldcache");
+    }
+    // An index has the fingerprints of files; below FINAL there are none yet.
+    if !args.prefix_map.is_empty() && args.with == Strategy::Audit {
+        bail!("--prefix-map is not for --with audit: its index is made where the program stays");
     }
     Ok(())
 }

@@ -145,7 +145,7 @@ fn finding(finding: &Finding) -> FindingJson<'_> {
     FindingJson { path: &finding.path, needed: &finding.needed, severity, what }
 }
 
-/// The carrier's name, as the flag has it.
+/// The strategy's name, as the flag has it.
 fn strategy(name: Strategy) -> &'static str {
     match name {
         Strategy::Note => "note",

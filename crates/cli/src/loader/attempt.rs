@@ -1,4 +1,4 @@
-//! `becalm loader check`: which carriers does a loader read?
+//! `becalm loader check`: which strategies does a loader read?
 //!
 //! A program that needs a library which no search would find is resolved by the loader
 //! (`--list`, which runs nothing of it): once with a note that names the library, once

@@ -10,6 +10,6 @@ pub(crate) struct Report {
     pub before: Snapshot,
     /// The calmed one.
     pub after: Option<Snapshot>,
-    /// The carriers side by side.
+    /// The strategies side by side.
     pub comparison: Option<Comparison>,
 }

@@ -15,7 +15,7 @@ pub(crate) struct VerifyArgs {
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 
-    /// Have the real loader load each program with and without its carrier, and compare
+    /// Have the real loader load each program with and without its strategy, and compare
     #[arg(long)]
     pub load: bool,
 

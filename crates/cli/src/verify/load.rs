@@ -28,16 +28,16 @@ use object::ReadCache;
 pub(crate) struct Loads {
     /// Objects that the loader loads.
     pub objects: usize,
-    /// Loaded with the carriers, and not without.
+    /// Loaded with the strategies, and not without.
     pub gained: Vec<BString>,
-    /// Loaded without the carriers, and not with.
+    /// Loaded without the strategies, and not with.
     pub lost: Vec<BString>,
     /// The same objects in another order.
     pub reordered: bool,
 }
 
 impl Loads {
-    /// True where the carriers change nothing.
+    /// True where the strategies change nothing.
     #[must_use]
     pub(crate) fn is_equal(&self) -> bool {
         self.gained.is_empty() && self.lost.is_empty() && !self.reordered

@@ -13,7 +13,7 @@ const VERIFY_STATUS: Section = Section {
         (
             "1",
             "An answer is stale or missing, a note cannot be read, or, with --load, a program \
-             loads other objects than without its carriers.",
+             loads other objects than without its strategies.",
         ),
         ("2", "A file could not be looked at."),
     ],

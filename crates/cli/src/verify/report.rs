@@ -6,7 +6,7 @@ use bstr::BString;
 
 use crate::verify::load::Loads;
 
-/// One object that has a carrier.
+/// One object that has a strategy.
 #[derive(Debug)]
 pub(crate) struct Judged {
     /// The object, as told to the user.
@@ -20,7 +20,7 @@ pub(crate) struct Judged {
 pub(crate) struct Report {
     /// Objects that were looked at.
     pub looked_at: usize,
-    /// Those with a carrier, in order of path.
+    /// Those with a strategy, in order of path.
     pub objects: Vec<Judged>,
     /// What the real loader did, with `--load`.
     pub loads: Vec<(BString, Loads)>,

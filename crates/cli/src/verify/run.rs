@@ -1,4 +1,4 @@
-//! `becalm verify`: is what a carrier left still what the plain search gives, and does the real
+//! `becalm verify`: is what a strategy left still what the plain search gives, and does the real
 //! loader load the same objects as it would without it?
 //!
 //! [`becalm_core::strategy::verify`] judges one object; [`load`] has the loader run.

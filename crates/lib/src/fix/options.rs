@@ -22,7 +22,7 @@ pub enum Strategy {
     Audit,
 }
 
-/// Where the answers of the absolute carrier come from.
+/// Where the answers of the absolute strategy come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Resolve {

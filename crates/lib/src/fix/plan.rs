@@ -1,4 +1,4 @@
-//! The files asked for → what the carrier proposes for them, in parallel.
+//! The files asked for → what the strategy proposes for them, in parallel.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -54,7 +54,7 @@ pub struct Planned {
     pub problems: Vec<Problem>,
     /// One for each file, before they are gathered.
     parts: Vec<Plan>,
-    /// The objects, where a carrier plans them together.
+    /// The objects, where a strategy plans them together.
     subjects: Vec<Subject>,
     /// The libraries among the targets.
     libraries: Vec<Target>,
@@ -101,7 +101,7 @@ impl<'a> Planner<'a> {
     }
 
     /// What programs are started in, as far as a plan goes: nothing that is set here and now,
-    /// but the list of `--library-path`. With `reads`, by a loader that reads what the carrier
+    /// but the list of `--library-path`. With `reads`, by a loader that reads what the strategy
     /// writes.
     pub fn environment(&self, reads: bool) -> Environment {
         let library_path = self.options.assume.library_path.as_ref().map(bytes);
@@ -256,7 +256,7 @@ impl<'a> Planner<'a> {
         let closure = match follow_where(self.assumed, fs, &target, &environment, walks) {
             Ok(Followed::Elf(closure, _)) => *closure,
             Ok(Followed::MachO(_)) if target.named => {
-                let reason = "a Mach-O file; carriers are for ELF files".to_owned();
+                let reason = "a Mach-O file; strategies are for ELF files".to_owned();
                 return planned.problems.push(Problem { path: target.shown, reason });
             }
             Ok(Followed::MachO(_) | Followed::Nothing) => return,

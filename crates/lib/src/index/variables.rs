@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
@@ -38,6 +38,12 @@ pub fn without_index(list: Option<&OsStr>, index: &Path) -> Option<OsString> {
     let mut elements = elements(list);
     elements.retain(|element| platforms::index_of(OsStr::from_bytes(element)) != index);
     (!elements.is_empty()).then(|| joined(&elements))
+}
+
+/// The path of the index that each module of the list would be, in order.
+pub fn indexes(list: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
+    let paths = |element| platforms::index_of(OsStr::from_bytes(element));
+    elements(list).into_iter().map(paths)
 }
 
 /// The tunables with room for at least `bytes` of static TLS; as they are where there is.

@@ -65,7 +65,7 @@ impl Stage {
         Self { lab, control }
     }
 
-    /// The answers for a carrier.
+    /// The answers for a strategy.
     fn cells(&self, bench: &Bench<'_>, kind: Kind, stock_loader: Option<bool>) -> Vec<Cell> {
         let wanted = |trial: &crate::compare::trials::experiments::Trial| {
             stock_loader.is_none_or(|is| trial.stock_loader == is)
@@ -173,7 +173,7 @@ impl Patched {
         Ok((mount_namespace, stage?))
     }
 
-    /// The answers for a carrier, but for those about the machine's own loader.
+    /// The answers for a strategy, but for those about the machine's own loader.
     fn cells(&self, bench: &Bench<'_>, kind: Kind) -> Result<Vec<Cell>, String> {
         if let (Kind::Strategy(Compared::Ldcache), Some(why)) = (kind, &self.elsewhere) {
             return Err(why.clone());

@@ -24,7 +24,7 @@ pub(crate) struct Trial {
     pub see: fn(&Lab, &dyn Applied) -> Result<Vec<i64>>,
     /// Whether the numbers of the untouched store show that the trial can tell.
     pub tells: fn(&[i64]) -> bool,
-    /// The answer, from the numbers of the untouched store and those under a carrier.
+    /// The answer, from the numbers of the untouched store and those under a strategy.
     pub judge: fn(&[i64], &[i64]) -> Judged,
 }
 
@@ -196,7 +196,7 @@ pub(crate) const TRIALS: &[Trial] = &[
     },
 ];
 
-/// The same numbers as without the carrier; `unlike` says what it means where they are not.
+/// The same numbers as without the strategy; `unlike` says what it means where they are not.
 fn as_ever(control: &[i64], seen: &[i64], unlike: &str) -> Judged {
     match seen {
         seen if control == seen => (Verdict::Yes, None),

@@ -81,7 +81,7 @@ fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64)> {
     foreseen(kind, &site, &program)
 }
 
-/// Puts the carrier on and asks what it made of the start.
+/// Applies the strategy and asks what it made of the start.
 fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64)> {
     let before = fs::read(program)?;
     let (_, told) = apply::put(kind, site, &["--libc", "glibc-2.36", "--cpu", "baseline"])?;

@@ -1,4 +1,4 @@
-//! A store built for the trials, made anew for each carrier, and starts of its programs.
+//! A store built for the trials, made anew for each strategy, and starts of its programs.
 
 use std::ffi::OsString;
 use std::fs;

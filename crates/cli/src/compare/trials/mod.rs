@@ -1,7 +1,7 @@
 //! The properties, each tried on programs built for it ([`sources`], [`lab`]). A trial gives
 //! numbers; those of the untouched store show whether it can tell at all, and what comes out
-//! under a carrier ([`Applied`]) is judged beside them. [`experiments`] has the trials, [`put`]
-//! the carriers and [`static_build`] what needs none, [`columns`] all of them for a table.
+//! under a strategy ([`Applied`]) is judged beside them. [`experiments`] has the trials, [`put`]
+//! the strategies and [`static_build`] what needs none, [`columns`] all of them for a table.
 
 pub(crate) mod bench;
 pub(crate) mod columns;
@@ -25,7 +25,7 @@ use crate::compare::table::answer;
 use crate::compare::trials::experiments::{TRIALS, Trial};
 use crate::compare::trials::lab::Lab;
 
-/// A carrier, as a trial sees it.
+/// A strategy, as a trial sees it.
 pub(crate) trait Applied {
     /// Puts it on the programs and libraries of the lab's store.
     ///
@@ -43,7 +43,7 @@ pub(crate) trait Applied {
 /// What a trial showed: numbers, or why there are none.
 type Seen = Result<Vec<i64>, String>;
 
-/// Makes all trials of `wanted` on one carrier, each on the same store; those that change what
+/// Makes all trials of `wanted` on one strategy, each on the same store; those that change what
 /// was built come last.
 fn see_all(lab: &Lab, applied: &mut dyn Applied, wanted: impl Fn(&Trial) -> bool) -> Vec<Seen> {
     let ready = lab.renew().and_then(|()| applied.apply(lab));
@@ -55,7 +55,7 @@ fn see_all(lab: &Lab, applied: &mut dyn Applied, wanted: impl Fn(&Trial) -> bool
     TRIALS.iter().map(see).collect()
 }
 
-/// A trial's answer for a carrier.
+/// A trial's answer for a strategy.
 fn judged(trial: &Trial, control: &Seen, seen: &Seen) -> Cell {
     let control = match control {
         Ok(control) if (trial.tells)(control) => control,

@@ -1,4 +1,4 @@
-//! becalm's own carriers, as trials see them: put on by becalm's own commands.
+//! becalm's own strategies, as trials see them: put on by becalm's own commands.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::compare::args::Compared;
 use crate::compare::trials::Applied;
 use crate::compare::trials::lab::Lab;
 
-/// A carrier, or the untouched store.
+/// A strategy, or the untouched store.
 pub(crate) struct Put<'a> {
     kind: Kind,
     becalm: &'a Path,

@@ -1,4 +1,4 @@
-//! Carriers that break something on purpose: the right trial catches each, and a carrier that
+//! Strategies that break something on purpose: the right trial catches each, and a strategy that
 //! breaks nothing is caught by none.
 
 use std::ffi::OsString;

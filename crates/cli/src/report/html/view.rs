@@ -82,7 +82,7 @@ struct Part {
     width: String,
 }
 
-/// The carriers beside each other.
+/// The strategies beside each other.
 #[derive(Debug)]
 struct Table {
     program: String,
