@@ -6,6 +6,7 @@ pub(crate) mod manual;
 pub(crate) mod name;
 pub(crate) mod observe;
 pub(crate) mod record;
+#[allow(clippy::module_inception, reason = "the report of the command report")]
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod snapshot;
