@@ -189,7 +189,7 @@ fn each_point(
 }
 
 #[test]
-fn killed_at_any_point_each_file_is_old_or_new_or_can_be_taken_back() {
+fn a_kill_at_any_point_leaves_files_old_new_or_restorable() {
     let mut points = 0;
     for case in cases() {
         points += each_point(&case, Counts::kills, |dir, _, point| {
@@ -201,11 +201,11 @@ fn killed_at_any_point_each_file_is_old_or_new_or_can_be_taken_back() {
 }
 
 #[test]
-fn a_disk_full_at_one_write_leaves_every_file_old_or_new_and_nothing_beside() {
+fn a_full_disk_at_one_write_leaves_files_old_or_new_and_no_leftover() {
     let mut points = 0;
     for case in cases() {
         let full =
-            |counts: &Counts| (0..counts.rooms).map(|at| Plan::Full { at, on: false }).collect();
+            |counts: &Counts| (0..counts.spaces).map(|at| Plan::Full { at, on: false }).collect();
         points += each_point(&case, full, |dir, outcomes, point| {
             assert!(case.check(dir, point), "{point}: not undone");
             assert_eq!(case.names(dir), case.expected_names(dir), "{point}: left behind");
@@ -222,11 +222,11 @@ fn a_disk_full_at_one_write_leaves_every_file_old_or_new_and_nothing_beside() {
 }
 
 #[test]
-fn a_disk_that_stays_full_leaves_nothing_that_cannot_be_taken_back() {
+fn a_disk_that_stays_full_leaves_files_restorable() {
     let mut points = 0;
     for case in cases() {
         let full =
-            |counts: &Counts| (0..counts.rooms).map(|at| Plan::Full { at, on: true }).collect();
+            |counts: &Counts| (0..counts.spaces).map(|at| Plan::Full { at, on: true }).collect();
         points += each_point(&case, full, |dir, outcomes, point| {
             let whole = case.check(dir, point);
             assert!(outcomes.iter().any(Result::is_err), "{point}");
@@ -237,7 +237,7 @@ fn a_disk_that_stays_full_leaves_nothing_that_cannot_be_taken_back() {
 }
 
 #[test]
-fn a_call_that_fails_leaves_every_file_old_or_new_or_can_be_taken_back() {
+fn a_failed_call_leaves_files_old_new_or_restorable() {
     let mut points = 0;
     for case in cases() {
         let broken = |counts: &Counts| (0..counts.calls).map(|at| Plan::Broken { at }).collect();

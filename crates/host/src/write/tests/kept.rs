@@ -28,7 +28,7 @@ fn attribute(path: &Path, name: &CStr) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn the_times_are_kept_where_that_is_asked() {
+fn the_times_are_kept_with_the_option() {
     for options in [anew(), in_place()] {
         for keep_times in [false, true] {
             let dir = tempfile::tempdir().unwrap();
@@ -150,7 +150,7 @@ fn a_foreign_owner_is_kept_by_the_administrator() {
 }
 
 #[test]
-fn a_symbolic_link_stays_one_and_what_it_points_to_is_written() {
+fn a_symbolic_link_stays_and_its_target_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(dir.path());
     let (near, far) = (dir.path().join("near"), dir.path().join("far"));

@@ -46,7 +46,7 @@ fn start(tree: &Path) -> Child {
 }
 
 #[test]
-fn a_killed_process_leaves_files_old_or_new_or_with_a_way_back() {
+fn a_killed_process_leaves_files_old_new_or_restorable() {
     for name in ["anew", "in-place"] {
         let place = tempfile::tempdir().unwrap();
         let tree = place.path().join(name);

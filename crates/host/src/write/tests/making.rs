@@ -40,7 +40,7 @@ fn a_directory_of_links_is_made_changed_and_removed() {
 }
 
 #[test]
-fn what_is_not_ours_is_neither_replaced_nor_removed() {
+fn files_of_others_are_neither_replaced_nor_removed() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::write(at("file"), b"theirs").unwrap();
@@ -110,7 +110,7 @@ fn a_directory_is_made_once_and_removed_only_when_empty() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_removed_and_nothing_like_it() {
+fn leftovers_of_a_killed_run_are_removed_and_similar_names_stay() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::write(at(".becalm-new-0123456789abcdef"), b"left").unwrap();
@@ -132,7 +132,7 @@ fn what_a_killed_run_left_is_removed_and_nothing_like_it() {
 }
 
 #[test]
-fn the_temporary_files_of_a_run_still_at_work_are_left_alone() {
+fn the_temporary_files_of_a_running_process_stay() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, super::support::content(1)).unwrap();
@@ -145,11 +145,11 @@ fn the_temporary_files_of_a_run_still_at_work_are_left_alone() {
 }
 
 /// One operation that creates or removes something.
-type Deed = fn(&Writer, &Path) -> Result<bool, WriteError>;
+type Operation = fn(&Writer, &Path) -> Result<bool, WriteError>;
 
 #[test]
-fn killed_or_failing_at_any_point_what_is_made_is_old_or_new() {
-    let deeds: [(&str, Deed); 6] = [
+fn a_kill_or_failure_at_any_point_leaves_old_or_new() {
+    let deeds: [(&str, Operation); 6] = [
         ("new file", |writer, dir| writer.write_new(&dir.join("f"), b"ours", 0o644, |_| false)),
         ("replaced file", |writer, dir| {
             writer.write_new(&dir.join("old"), b"ours 2", 0o644, begins_with_ours)
@@ -178,7 +178,7 @@ fn killed_or_failing_at_any_point_what_is_made_is_old_or_new() {
         deed(&Writer::with_faults(anew(), script.clone()), dry.path()).unwrap();
         let after = relative(dry.path());
         let counts = script.counts();
-        let full = (0..counts.rooms).map(|at| Plan::Full { at, on: false });
+        let full = (0..counts.spaces).map(|at| Plan::Full { at, on: false });
         for plan in counts
             .kills()
             .into_iter()

@@ -32,7 +32,7 @@ fn logged(options: WriteOptions, files: usize, undoes: bool) -> (Vec<(PathBuf, M
 }
 
 #[test]
-fn a_file_is_complete_on_the_disk_before_it_takes_its_place_and_its_name_before_that_is_told() {
+fn a_file_is_synced_before_its_rename_and_its_name_before_the_report() {
     for files in [1, 3, 20] {
         let (calls, dir) = logged(anew(), files, false);
         let mut dirty: HashSet<&Path> = HashSet::new();
@@ -120,7 +120,7 @@ fn apply_some(image: &mut Vec<u8>, pending: &[&Made], chance: &mut Chance) {
 }
 
 #[test]
-fn in_place_a_power_failure_at_any_point_leaves_a_way_back() {
+fn in_place_a_power_failure_at_any_point_can_be_undone() {
     for undoes in [false, true] {
         let (calls, dir) = logged(in_place(), 1, undoes);
         let path = dir.join("f0");

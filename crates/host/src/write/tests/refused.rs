@@ -42,7 +42,7 @@ fn a_file_of_two_names_is_refused_broken_or_kept() {
 }
 
 #[test]
-fn set_id_files_need_leave_and_are_never_written_in_place() {
+fn set_id_files_need_an_option_and_are_never_written_in_place() {
     for mode in [0o4755, 0o2755] {
         let (_dir, path) = place();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -56,7 +56,7 @@ fn set_id_files_need_leave_and_are_never_written_in_place() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
+fn a_path_that_is_no_regular_file_is_refused_at_once() {
     let (dir, _) = place();
     let fifo = dir.path().join("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
@@ -76,7 +76,7 @@ fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
 }
 
 #[test]
-fn of_two_at_once_the_second_is_refused() {
+fn a_second_open_of_one_file_is_refused() {
     let (dir, path) = place();
     let link = dir.path().join("link");
     symlink(&path, &link).unwrap();
@@ -146,7 +146,7 @@ fn a_file_that_changes_meanwhile_is_left_as_it_is() {
 }
 
 #[test]
-fn a_file_that_is_cut_while_it_is_read_gives_an_error_and_no_signal() {
+fn a_file_that_is_truncated_while_it_is_read_gives_an_error_and_no_signal() {
     let (_dir, path) = place();
     let writer = Writer::new(anew());
     let file = writer.open(&path).unwrap();
@@ -157,7 +157,7 @@ fn a_file_that_is_cut_while_it_is_read_gives_an_error_and_no_signal() {
 }
 
 #[test]
-fn ranges_that_do_not_fit_are_refused() {
+fn overlapping_ranges_are_refused() {
     let range = |offset, len| Write { offset, bytes: vec![0; len] };
     let bad = [
         Patch { writes: vec![range(0, 10)], length: 9 },
@@ -174,21 +174,21 @@ fn ranges_that_do_not_fit_are_refused() {
 }
 
 /// Sets an inode flag with `chattr`.
-fn mark(flag: &str, path: &Path) -> bool {
+fn set_flag(flag: &str, path: &Path) -> bool {
     let run = Command::new("chattr").arg(flag).arg(path).output();
     run.is_ok_and(|output| output.status.success())
 }
 
 #[test]
-fn a_marked_file_is_refused_and_so_is_one_in_a_marked_directory() {
+fn a_file_with_an_inode_flag_or_in_a_directory_with_one_is_refused() {
     for (on, off, what) in [("+i", "-i", "immutable"), ("+a", "-a", "append-only")] {
         for options in [anew(), in_place()] {
             let (_dir, path) = place();
-            if !mark(on, &path) {
-                return skip("files cannot be marked here (chattr)");
+            if !set_flag(on, &path) {
+                return skip("inode flags cannot be set here (chattr)");
             }
             let refused = write(&Writer::new(options), &path, edit);
-            mark(off, &path);
+            set_flag(off, &path);
             let named =
                 matches!(&refused, Err(WriteError::Protected { flag, .. }) if *flag == what);
             assert!(named, "{refused:?}");
@@ -196,9 +196,9 @@ fn a_marked_file_is_refused_and_so_is_one_in_a_marked_directory() {
         }
     }
     let (dir, path) = place();
-    mark("+i", dir.path());
+    set_flag("+i", dir.path());
     let refused = write(&Writer::new(anew()), &path, edit);
-    mark("-i", dir.path());
+    set_flag("-i", dir.path());
     assert!(
         matches!(&refused, Err(WriteError::Protected { path, .. }) if path == dir.path()),
         "{refused:?}"
@@ -225,7 +225,7 @@ fn a_running_program_is_refused_in_place_and_written_anew() {
 }
 
 #[test]
-fn a_read_only_file_system_is_named() {
+fn a_read_only_file_system_has_an_error_of_its_own() {
     let (dir, _) = place();
     let mount = |options: &str| {
         let run = Command::new("mount")

@@ -105,7 +105,7 @@ pub(super) enum Plan {
 pub(super) struct Script {
     plan: Plan,
     changes: AtomicUsize,
-    rooms: AtomicUsize,
+    spaces: AtomicUsize,
     calls: AtomicUsize,
     dead: AtomicBool,
     /// Indexes of the changes that are long writes.
@@ -117,7 +117,7 @@ impl Script {
         Arc::new(Self {
             plan,
             changes: AtomicUsize::new(0),
-            rooms: AtomicUsize::new(0),
+            spaces: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             dead: AtomicBool::new(false),
             long: Mutex::default(),
@@ -128,7 +128,7 @@ impl Script {
         let count = |counter: &AtomicUsize| counter.load(Ordering::SeqCst);
         Counts {
             changes: count(&self.changes),
-            rooms: count(&self.rooms),
+            spaces: count(&self.spaces),
             calls: count(&self.calls),
             long: self.long.lock().unwrap().clone(),
         }
@@ -140,7 +140,7 @@ impl Script {
 pub(super) struct Counts {
     pub(super) changes: usize,
     /// Calls that need disk space.
-    pub(super) rooms: usize,
+    pub(super) spaces: usize,
     pub(super) calls: usize,
     /// Indexes of the changes that are long writes.
     pub(super) long: Vec<usize>,
@@ -163,7 +163,7 @@ fn is_long(call: Call<'_>) -> bool {
     matches!(call, Call::Write { bytes, .. } if bytes.len() > 256)
 }
 
-fn needs_mount_namespace(call: Call<'_>) -> bool {
+fn needs_space(call: Call<'_>) -> bool {
     matches!(
         call,
         Call::Create
@@ -182,7 +182,7 @@ impl Faults for Script {
             if counts { counter.fetch_add(1, Ordering::SeqCst) } else { usize::MAX }
         };
         let change = next(&self.changes, call.changes());
-        let mount_namespace = next(&self.rooms, needs_mount_namespace(call));
+        let space = next(&self.spaces, needs_space(call));
         let number = next(&self.calls, true);
         if is_long(call) {
             self.long.lock().unwrap().push(change);
@@ -200,10 +200,7 @@ impl Faults for Script {
                     _ => Verdict::Fail(libc::EIO),
                 }
             }
-            Plan::Full { at, on }
-                if mount_namespace == at
-                    || (on && mount_namespace != usize::MAX && mount_namespace > at) =>
-            {
+            Plan::Full { at, on } if space == at || (on && space != usize::MAX && space > at) => {
                 Verdict::Fail(libc::ENOSPC)
             }
             Plan::Broken { at } if number == at => Verdict::Fail(libc::EIO),
