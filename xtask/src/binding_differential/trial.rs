@@ -180,7 +180,7 @@ impl Trial<'_> {
         command.arg("--version").env_clear().current_dir("/");
         command.env("LD_AUDIT", self.recorder).envs(ENVIRONMENT);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        if is_root() {
+        if is_root() && is_open_to_all(&self.object.path) {
             command.uid(NOBODY).gid(NOBODY);
         }
         command
@@ -231,6 +231,13 @@ fn end(child: &mut Child) -> Result<()> {
     }
     child.wait()?;
     Ok(())
+}
+
+/// True if every user may search the directories above a file. A store in a checkout that only its
+/// owner may read has programs of the lab alone, which are started as that owner.
+fn is_open_to_all(path: &Path) -> bool {
+    let mut above = path.ancestors().skip(1);
+    above.all(|dir| std::fs::metadata(dir).is_ok_and(|status| status.mode() & 0o001 != 0))
 }
 
 fn is_root() -> bool {
