@@ -79,9 +79,8 @@ find_bindings (const struct link_map *map)
   if (process_is_off () || !bind_is_possible ())
     return;
   const char *path = process_executable ();
-  if (path == NULL || path[0] != '/' || !bind_knows (path))
-    path = real_path ();
-  bind_init (map, path);
+  if (path == NULL || path[0] != '/' || !bind_init (map, path))
+    bind_init (map, real_path ());
 }
 
 static uint32_t

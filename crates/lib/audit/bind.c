@@ -97,17 +97,13 @@ bind_is_possible (void)
 }
 
 int
-bind_knows (const char *path)
-{
-  return bound_program (path) != NULL;
-}
-
-void
 bind_init (const struct link_map *map, const char *path)
 {
   program = path != NULL ? bound_program (path) : NULL;
-  if (program == NULL || program->member_count == 0)
-    return;
+  if (program == NULL)
+    return 0;
+  if (program->member_count == 0)
+    return 1;
   const char *why = process_why_not_bound ();
   if (why == NULL && !auditors_are_known (map))
     why = "auditors";
@@ -119,6 +115,7 @@ bind_init (const struct link_map *map, const char *path)
   state = WATCHING;
   if (why != NULL)
     decline (why, NULL);
+  return 1;
 }
 
 /* Of the dynamic section without what the loader and the debugger add: load addresses, and the

@@ -9,10 +9,9 @@ void bind_auditor (const struct link_map *map);
 
 /* True if this machine's starts may be bound, and the table has any. */
 int bind_is_possible (void);
-int bind_knows (const char *path);
 
-/* The program was announced; PATH is its own, as the table knows programs. */
-void bind_init (const struct link_map *map, const char *path);
+/* The program was announced; PATH is its own, as the table knows programs. 0 if it does not. */
+int bind_init (const struct link_map *map, const char *path);
 
 /* An object of the namespace of the program was mapped, the program included. */
 void bind_open (const struct link_map *map);
