@@ -16,13 +16,10 @@ use clap::Args;
 use rayon::prelude::*;
 
 use crate::root;
-use crate::user::is_root;
+use crate::user::{NOBODY, is_root};
 
 /// Time limit of a program, in seconds.
 const TIME_LIMIT: &str = "60";
-/// The user nobody, as whom a program can do no harm.
-const NOBODY: u32 = 65534;
-
 /// Options of the trial.
 #[derive(Args)]
 pub struct Options {

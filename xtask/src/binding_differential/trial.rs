@@ -24,9 +24,8 @@ use super::lookups;
 use super::recorder::{PATIENCE, Recording};
 use crate::differential::candidates::{Object, Place};
 use crate::predict::Request;
+use crate::user::{NOBODY, is_root};
 
-/// The user nobody: a program that is not stopped by the recorder can do no harm.
-const NOBODY: u32 = 65534;
 /// The environment of each start, beside `LD_AUDIT`. An audit module takes from the static TLS that
 /// libraries may have beyond what they ask for, so it is made larger.
 const ENVIRONMENT: [(&str, &str); 3] = [
@@ -238,10 +237,6 @@ fn end(child: &mut Child) -> Result<()> {
 fn is_open_to_all(path: &Path) -> bool {
     let mut above = path.ancestors().skip(1);
     above.all(|dir| std::fs::metadata(dir).is_ok_and(|status| status.mode() & 0o001 != 0))
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|status| status.uid() == 0)
 }
 
 /// A program with file capabilities starts in secure-execution mode, in which the loader ignores

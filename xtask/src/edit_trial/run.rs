@@ -15,7 +15,7 @@ use becalm_host::child::status_within;
 use becalm_rewrite::edit;
 
 use super::tally::Tally;
-use crate::user::is_root;
+use crate::user::{NOBODY, is_root};
 
 /// Programs that must not be started for a trial, whatever the argument.
 const NEVER: [&str; 12] = [
@@ -27,9 +27,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum number of unedited starts if a program's output differs: some programs have one of two
 /// outputs.
 const ATTEMPTS: usize = 20;
-/// The user nobody.
-const NOBODY: u32 = 65534;
-
 #[derive(PartialEq)]
 struct Said {
     code: Option<i32>,

@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::user::NOBODY;
 use anyhow::{Context, Result, bail};
 use becalm_host::child::ends_within;
 use tempfile::TempDir;
 
-/// The user and group who own no files, with Debian's numbers.
-const NOBODY: u32 = 65534;
 /// Time limit of a start, longer than any program needs to print its version.
 const LIMIT: Duration = Duration::from_secs(10);
 
