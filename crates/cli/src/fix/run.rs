@@ -82,9 +82,7 @@ fn check_flags(args: &FixArgs) -> Result<()> {
 }
 
 fn tell(args: &FixArgs, report: &Report, color: When) -> Result<()> {
-    for problem in &report.problems {
-        terminal::note(problem.path.as_ref(), &problem.reason);
-    }
+    terminal::note_all(&report.problems);
     let mut out = Stdout::new();
     if args.json {
         text::json(&mut out, args, report)?;

@@ -277,7 +277,7 @@ fn make(
     let problems = errors.iter().map(words_of_host);
     let problems: Vec<Problem> = problems.map(|(path, reason)| Problem { path, reason }).collect();
     if indexed.machines.is_empty() {
-        tell_of(&problems);
+        terminal::note_all(&problems);
     }
     let sealed = modules.seal(indexed)?;
     file::write(path, &sealed)?;
@@ -304,14 +304,8 @@ fn kept_of(updated: &Indexed) -> usize {
     updated.machines.iter().map(objects).sum()
 }
 
-fn tell_of(problems: &[Problem]) {
-    for problem in problems {
-        terminal::note(problem.path.as_ref(), &problem.reason);
-    }
-}
-
 fn tell(args: &IndexArgs, report: &Report, color: When) -> Result<()> {
-    tell_of(&report.problems);
+    terminal::note_all(&report.problems);
     let mut out = Stdout::new();
     if args.json {
         text::json(&mut out, report)?;

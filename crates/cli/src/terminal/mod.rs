@@ -11,6 +11,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use becalm_lib::escape::shown;
 use becalm_lib::index::file::Opened;
 use becalm_lib::path::path_bytes;
+use becalm_lib::targets::Problem;
 use bstr::BStr;
 
 use becalm_lib::words::words;
@@ -40,6 +41,13 @@ impl Write for Stdout {
 /// One line on stderr about a file: `becalm: <path>: <what>`.
 pub(crate) fn note(path: &BStr, what: &str) {
     say(&format!("{}: {what}", shown(path)));
+}
+
+/// Prints one line on stderr for each file that was skipped or failed.
+pub(crate) fn note_all(problems: &[Problem]) {
+    for problem in problems {
+        note(problem.path.as_ref(), &problem.reason);
+    }
 }
 
 /// One line on stderr: what went wrong, and why, and why that.

@@ -300,9 +300,7 @@ fn farms_of(dynamic: Option<elf::Dynamic>) -> Vec<PathBuf> {
 }
 
 fn tell(args: &UndoArgs, report: &Report, color: When) -> Result<()> {
-    for problem in &report.problems {
-        terminal::note(problem.path.as_ref(), &problem.reason);
-    }
+    terminal::note_all(&report.problems);
     let mut out = Stdout::new();
     if args.json {
         text::json(&mut out, report)?;

@@ -30,9 +30,7 @@ use crate::verify::index_text;
 /// Where the index cannot be read, or is damaged.
 pub(crate) fn run_index(path: &Path, json: bool, color: When) -> Result<ExitStatus> {
     let verified = verify(path)?;
-    for problem in &verified.problems {
-        terminal::note(problem.path.as_ref(), &problem.reason);
-    }
+    terminal::note_all(&verified.problems);
     let mut out = Stdout::new();
     if json {
         index_text::json(&mut out, &verified)?;

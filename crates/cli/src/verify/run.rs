@@ -45,9 +45,7 @@ pub(crate) fn run(args: &VerifyArgs, color: When) -> Result<ExitStatus> {
     let verifier = Verifier { args, assumed, settings: Settings { stores, ..Settings::default() } };
     let mut report = verifier.all(&found.files);
     report.problems.extend(found.problems);
-    for problem in &report.problems {
-        terminal::note(problem.path.as_ref(), &problem.reason);
-    }
+    terminal::note_all(&report.problems);
     let mut out = Stdout::new();
     if args.json {
         text::json(&mut out, &report)?;
