@@ -45,11 +45,11 @@ impl Package {
 /// Returns an error if dpkg is missing or its output cannot be parsed.
 pub(crate) fn owners(paths: &BTreeSet<PathBuf>) -> Result<BTreeMap<PathBuf, Package>> {
     let diversions = diversions()?;
-    let mut args: BTreeSet<String> = BTreeSet::new();
+    let mut names: BTreeSet<String> = BTreeSet::new();
     for path in paths {
-        args.extend(names_of(path, &diversions));
+        names.extend(names_of(path, &diversions));
     }
-    let owner_by_name = search(&args)?;
+    let owner_by_name = search(&names)?;
     let packages = versions(owner_by_name.values().cloned().collect())?;
     let owner = |path: &PathBuf| {
         names_of(path, &diversions)

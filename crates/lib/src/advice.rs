@@ -166,13 +166,13 @@ impl Forecast<'_> {
         scope: Scope,
         files: &[Target],
     ) -> Choice {
-        let args = Options::of(with, leaf, self.assume.clone());
+        let options = Options::of(with, leaf, self.assume.clone());
         // A farm of the graph is asked for by the program and changes its libraries as well.
         let files = match with {
             Strategy::Farm if !leaf => std::slice::from_ref(self.target),
             _ => files,
         };
-        let foreseen = foresee::foresee(&args, self.assumed, files);
+        let foreseen = foresee::foresee(&options, self.assumed, files);
         let (starts, problems) = foreseen.unwrap_or_default();
         let start = starts.into_iter().find(|start| start.path == self.target.shown);
         let misses = start.and_then(|start| start.after).map(|storm| storm.misses());

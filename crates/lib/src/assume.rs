@@ -125,15 +125,15 @@ impl Assumptions {
     ///
     /// # Errors
     /// Where the sysroot is no directory that can be used as one.
-    pub fn new(args: &Options) -> Result<Self> {
-        let fs = match &args.sysroot {
+    pub fn new(options: &Options) -> Result<Self> {
+        let fs = match &options.sysroot {
             None => OsFs::new(),
             Some(dir) => OsFs::in_root(dir).map_err(|error| {
                 let (path, reason) = words_of_host(&error);
                 anyhow!("{}: {reason}", crate::escape::shown(path.as_bstr()))
             })?,
         };
-        let is_here = args.sysroot.is_none();
+        let is_here = options.sysroot.is_none();
         let variable = |flag: &Option<OsString>, name: &str| -> Option<BString> {
             let value = match flag {
                 Some(value) => Some(value.clone()),
@@ -144,16 +144,16 @@ impl Assumptions {
             value.as_ref().map(bytes).filter(|value| !value.is_empty())
         };
         let environment = Environment {
-            library_path: variable(&args.library_path, "LD_LIBRARY_PATH"),
-            preload: variable(&args.preload, "LD_PRELOAD"),
-            audit: variable(&args.audit, "LD_AUDIT"),
+            library_path: variable(&options.library_path, "LD_LIBRARY_PATH"),
+            preload: variable(&options.preload, "LD_PRELOAD"),
+            audit: variable(&options.audit, "LD_AUDIT"),
             secure: false,
             ..Environment::default()
         };
-        let loader = args.loader.as_ref().map(|path| fs.inside(path));
-        let choice = FactChoice { libc: args.libc, cpu: args.cpu.clone() };
-        let stores = args.store.stores(&fs.session());
-        let secure = args.secure;
+        let loader = options.loader.as_ref().map(|path| fs.inside(path));
+        let choice = FactChoice { libc: options.libc, cpu: options.cpu.clone() };
+        let stores = options.store.stores(&fs.session());
+        let secure = options.secure;
         let finds_readers = None;
         let switches = env::var_os(SWITCHES).filter(|_| is_here);
         let module_is_off = has_switch(switches.as_deref(), "off");
@@ -203,7 +203,7 @@ impl Assumptions {
 
 /// `GLIBC_TUNABLES` of the environment, where programs are started in it.
 #[must_use]
-pub fn tunables(args: &Options) -> BString {
-    let value = env::var_os(TUNABLES).filter(|_| args.sysroot.is_none());
+pub fn tunables(options: &Options) -> BString {
+    let value = env::var_os(TUNABLES).filter(|_| options.sysroot.is_none());
     value.as_ref().map(bytes).unwrap_or_default()
 }

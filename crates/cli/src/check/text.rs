@@ -209,8 +209,8 @@ fn unresolved(text: &mut String, look: Look, program: &Program) {
     let title = format!("{} unresolved", grouped(gaps.len() as u64));
     let _ = writeln!(text, "\n  {}", look.bad(&title));
     // Each of these has taken a line already.
-    let mount_namespace = GAPS - usize::from(program.stop.is_some()) - usize::from(program.secure);
-    let named = if gaps.len() > mount_namespace { mount_namespace - 1 } else { gaps.len() };
+    let free = GAPS - usize::from(program.stop.is_some()) - usize::from(program.secure);
+    let named = if gaps.len() > free { free - 1 } else { gaps.len() };
     for gap in &gaps[..named] {
         let _ = writeln!(text, "  {}", look.fitted(&gap_in_words(gap), 2));
     }

@@ -47,7 +47,7 @@ pub struct Assumed {
 }
 
 /// An image and its index.
-type Asked = (usize, Image);
+type Started = (usize, Image);
 
 /// Answers by the index of their image.
 pub type Answers = HashMap<usize, Answer>;
@@ -68,7 +68,7 @@ impl Answer {
 #[derive(Debug)]
 pub struct Predictor {
     /// `None` where no thread could be had.
-    thread: Option<(Sender<Asked>, JoinHandle<Answers>)>,
+    thread: Option<(Sender<Started>, JoinHandle<Answers>)>,
     /// The thread's id, once it runs; 0 again once it has its place.
     id: Arc<AtomicI32>,
 }
@@ -77,13 +77,13 @@ impl Predictor {
     /// Starts the thread.
     #[must_use]
     pub fn start(assumed: &Assumed) -> Self {
-        let (images, exec_path) = channel();
+        let (images, received) = channel();
         let assumed = assumed.clone();
         let id = Arc::new(AtomicI32::new(0));
         let own = Arc::clone(&id);
         let answer = move || {
             own.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-            answer_all(&exec_path, &assumed)
+            answer_all(&received, &assumed)
         };
         let thread = thread::Builder::new().name("predictor".to_owned()).spawn(answer);
         Predictor { thread: thread.ok().map(|thread| (images, thread)), id }
@@ -115,16 +115,15 @@ impl Listener for Predictor {
     }
 }
 
-fn answer_all(exec_path: &Receiver<Asked>, assumed: &Assumed) -> Answers {
-    exec_path.iter().map(|(index, image)| (index, Answer::about(&image, assumed))).collect()
+fn answer_all(received: &Receiver<Started>, assumed: &Assumed) -> Answers {
+    received.iter().map(|(index, image)| (index, Answer::about(&image, assumed))).collect()
 }
 
 /// The path a program was asked for by, where it leads to the program: that of a script
 /// leads to the script.
 pub fn shown_path(image: &Image) -> BString {
     let real = |path: &BString| Path::new(OsStr::from_bytes(path)).canonicalize().ok();
-    let leads_there =
-        real(&image.exec_path).is_some_and(|exec_path| path_bytes(&exec_path) == image.path);
+    let leads_there = real(&image.exec_path).is_some_and(|real| path_bytes(&real) == image.path);
     if leads_there { image.exec_path.clone() } else { image.path.clone() }
 }
 
