@@ -1,5 +1,8 @@
 //! The command line: the one definition behind parsing, help, manual and completions.
 
+use std::ffi::OsString;
+use std::iter;
+
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::bench::args::BenchArgs;
@@ -152,9 +155,35 @@ pub(crate) fn definition() -> clap::Command {
     with_manual(Cli::command()).mut_subcommands(with_manual)
 }
 
+/// The arguments of `becalm run`, without the definitions of the other commands.
+#[derive(Debug, Parser)]
+#[command(disable_help_flag = true)]
+struct RunOnly {
+    #[command(flatten)]
+    args: RunArgs,
+    #[arg(long, default_value = "auto")]
+    color: When,
+}
+
+impl RunOnly {
+    /// Parses the arguments if they are those of a correct `becalm run`.
+    fn parse(arguments: impl Iterator<Item = OsString>) -> Option<Cli> {
+        let mut arguments = arguments.skip(1).peekable();
+        arguments.next_if(|command| command == "run")?;
+        let name = OsString::from("run");
+        let Self { args, color } = Self::try_parse_from(iter::once(name).chain(arguments)).ok()?;
+        Some(Cli { command: Command::Run(args), color })
+    }
+}
+
 /// The flags of this process. A wrong one, `--help` and `--version` end it.
 #[must_use]
 pub(crate) fn parse() -> Cli {
+    // A program's start waits for `becalm run`, and the definitions of all commands take longer
+    // than the rest of its work.
+    if let Some(run) = RunOnly::parse(std::env::args_os()) {
+        return run;
+    }
     // The manual's sections are for the help alone: without them each start is quicker.
     let matches = Cli::command().try_get_matches();
     let matches = matches.unwrap_or_else(|_| definition().get_matches());
@@ -198,9 +227,43 @@ pub(crate) fn manual_of(command: &str) -> &'static [&'static manual::Section] {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
     use super::*;
+
+    fn parse_run(line: &str) -> Option<Cli> {
+        RunOnly::parse(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn a_line_of_run_is_parsed_alone_as_it_is_with_all_commands() {
+        for line in [
+            "becalm run -- git --version",
+            "becalm run git --help",
+            "becalm run --index x --color never --no-bind -q -- a b -- c",
+            "becalm run --strict --store /a:/b -- a",
+            "becalm run",
+        ] {
+            let all = definition().get_matches_from(line.split(' '));
+            let all = Cli::from_arg_matches(&all).expect("accepted");
+            let alone = parse_run(line).expect("accepted");
+            assert_eq!(format!("{all:?}"), format!("{alone:?}"), "{line}");
+        }
+    }
+
+    #[test]
+    fn help_mistakes_and_other_commands_are_left_to_the_whole_definition() {
+        for line in [
+            "becalm run --help",
+            "becalm run -h",
+            "becalm run --version",
+            "becalm run --strict --quiet -- a",
+            "becalm run --no-such -- a",
+            "becalm --color never run -- a",
+            "becalm check run",
+            "becalm",
+        ] {
+            assert!(parse_run(line).is_none(), "{line}");
+        }
+    }
 
     #[test]
     fn the_definition_is_sound() {

@@ -44,7 +44,8 @@ pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
     let mut all = Vec::new();
     for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| is_wanted(name)) {
         let installed = Path::new("/usr/bin").join(name);
-        let in_store = if args.store.is_dir() { stored::find(&args.store, name)? } else { None };
+        let is_named = !name.starts_with('/') && args.store.is_dir();
+        let in_store = if is_named { stored::find(&args.store, name)? } else { None };
         let places = [("", installed.exists().then_some(installed)), (", store", in_store)];
         for (what, program) in places {
             let Some(program) = program else {

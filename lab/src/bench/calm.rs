@@ -36,6 +36,8 @@ const LONG: usize = 30;
 pub(super) struct Variant {
     name: &'static str,
     program: PathBuf,
+    /// Arguments before those that all variants share.
+    prefix: Vec<String>,
     environment: Vec<(&'static str, String)>,
 }
 
@@ -95,7 +97,16 @@ pub(super) fn variant(
     program: &Path,
     environment: &[(&'static str, String)],
 ) -> Variant {
-    Variant { name, program: program.to_owned(), environment: environment.to_vec() }
+    let (program, environment) = (program.to_owned(), environment.to_vec());
+    Variant { name, program, prefix: Vec::new(), environment }
+}
+
+impl Variant {
+    /// Inserts arguments before those that all variants share.
+    pub(super) fn with_prefix(mut self, prefix: &[&str]) -> Self {
+        self.prefix = prefix.iter().map(|&argument| argument.to_owned()).collect();
+        self
+    }
 }
 
 fn calm(index: &Path) -> Vec<(&'static str, String)> {
@@ -181,6 +192,7 @@ pub(super) fn measure(
 
 fn once(variant: &Variant, arguments: &[&str]) -> Result<f64> {
     let mut command = Command::new(&variant.program);
-    command.args(arguments).envs(variant.environment.iter().map(|(name, value)| (name, value)));
+    command.args(&variant.prefix).args(arguments);
+    command.envs(variant.environment.iter().map(|(name, value)| (name, value)));
     seconds(command).with_context(|| variant.name)
 }

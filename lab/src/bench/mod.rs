@@ -3,10 +3,10 @@
 //! [`check`] measures `becalm check` and records it. [`list`] chooses the files, [`tools`] has the
 //! command lines, [`run`] measures one of them once, [`closures`] counts the objects that each tool
 //! resolved, [`summary`] computes ratios of the rounds, and [`machine`] describes the machine.
-//! [`calm`] measures the effect of an index, [`bind`] that of its bindings, [`trace`] the cost of tracing a start, [`fix`] that of
-//! writing notes, and [`loader`] the effect of notes and package caches with a patched loader.
-//! [`strategies`] counts the misses that each strategy leaves.
-//! notes and package caches, [`strategies`] counts the misses that each strategy leaves.
+//! [`calm`] measures the effect of an index, [`bind`] that of its bindings, [`start`] what `becalm run`
+//! adds to a start, [`trace`] the cost of tracing a start, [`fix`] that of writing notes, and
+//! [`loader`] the effect of notes and package caches with a patched loader. [`strategies`] counts the
+//! misses that each strategy leaves.
 
 mod bind;
 mod calm;
@@ -17,6 +17,7 @@ mod list;
 mod loader;
 mod machine;
 mod run;
+mod start;
 mod strategies;
 mod summary;
 mod tools;
@@ -58,6 +59,14 @@ pub(crate) enum Bench {
         #[command(flatten)]
         common: Common,
         /// This program alone; may be repeated
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+    },
+    /// Programs as they are, in the environment of `becalm env`, and started by `becalm run`
+    Start {
+        #[command(flatten)]
+        common: Common,
+        /// Only this program; may be repeated
         #[arg(long, value_name = "NAME")]
         only: Vec<String>,
     },
@@ -106,6 +115,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Loader(args) => loader::run(args),
         Bench::Calm { common, only } => calm::run(common, only),
         Bench::Bind { common, only } => bind::run(common, only),
+        Bench::Start { common, only } => start::run(common, only),
         Bench::Strategies(args) => strategies::run(args),
         Bench::Trace(common) => trace::run(common),
     }

@@ -1,0 +1,113 @@
+//! What `becalm run` adds to a start that finds its index: the same start as it is, with the
+//! variables that `becalm env` prints, and by `becalm run`. Measured as in [`super::calm`].
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::calm::{Variant, measure, variant};
+use super::{Common, Spread};
+use crate::child;
+use crate::stored;
+
+/// Programs of /usr/bin and of the store, with arguments that make them end by themselves.
+const PROGRAMS: [(&str, &[&str]); 11] = [
+    ("bash", &["-c", ":"]),
+    ("git", &["--version"]),
+    ("gimp", &["--version"]),
+    ("octave-cli", &["--version"]),
+    ("vlc", &["--version"]),
+    ("inkscape", &["--version"]),
+    ("convert-im6.q16", &["--version"]),
+    ("emacs-nox", &["--version"]),
+    ("nix", &["--version"]),
+    ("guile", &["-c", "#t"]),
+    ("python3", &["-c", "0"]),
+];
+
+/// Measures and prints one table a program, and the time that `run` takes beyond `env`.
+///
+/// # Errors
+/// Returns an error if becalm or a program cannot be run, or the raw data cannot be written.
+pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
+    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+    let scratch = tempfile::tempdir()?;
+    let mut all = Vec::new();
+    for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| is_wanted(name)) {
+        let installed = Path::new("/usr/bin").join(name);
+        let in_store = if args.store.is_dir() { stored::find(&args.store, name)? } else { None };
+        for (what, program) in
+            [("", installed.exists().then_some(installed)), (", store", in_store)]
+        {
+            let label = format!("{name}{what}");
+            let Some(program) = program else {
+                println!("{label}: not installed");
+                continue;
+            };
+            let index = scratch.path().join("index.so");
+            let store = (!what.is_empty()).then(|| std::fs::canonicalize(&args.store));
+            make(args, &program, store.transpose()?.as_deref(), &index)?;
+            let ways = ways(args, &program, &index)?;
+            let times = measure(&label, &ways, arguments, args.rounds)?;
+            print_added(&times);
+            all.extend(times);
+        }
+    }
+    args.write(json!({ "times": all }))
+}
+
+/// Makes the index of one program, as `becalm run` makes it.
+fn make(args: &Common, program: &Path, store: Option<&Path>, index: &Path) -> Result<()> {
+    let mut make = Command::new(&args.becalm);
+    make.args(["index", "--program"]).arg(program);
+    if let Some(store) = store {
+        make.arg("--store").arg(store);
+    }
+    make.arg("-o").arg(index);
+    child::succeed(make).map(drop)
+}
+
+fn ways(args: &Common, program: &Path, index: &Path) -> Result<Vec<Variant>> {
+    let index_text = index.to_str().context("the temporary folder is not UTF-8")?;
+    let program_text = program.to_str().context("a program's path is not UTF-8")?;
+    let run = variant("run", &args.becalm, &[]).with_prefix(&[
+        "run",
+        "--index",
+        index_text,
+        "--",
+        program_text,
+    ]);
+    Ok(vec![
+        variant("plain", program, &[]),
+        variant("plain again", program, &[]),
+        variant("env", program, &environment(&args.becalm, index)?),
+        run,
+    ])
+}
+
+/// Returns the variables that `becalm env` prints for an index.
+fn environment(becalm: &Path, index: &Path) -> Result<Vec<(&'static str, String)>> {
+    let mut env = Command::new(becalm);
+    env.arg("env").arg("--index").arg(index);
+    let exports = child::succeed(env)?;
+    let mut sh = child::command("sh");
+    sh.args(["-c", r#"eval "$1"; printf '%s\n%s' "$LD_AUDIT" "$GLIBC_TUNABLES""#, "sh", &exports]);
+    let printed = child::succeed(sh)?;
+    let (audit, tunables) = printed.split_once('\n').context("env printed no variables")?;
+    Ok(vec![("LD_AUDIT", audit.to_owned()), ("GLIBC_TUNABLES", tunables.to_owned())])
+}
+
+/// Prints the median and quartiles of `run` minus `env` of the same round, in milliseconds.
+fn print_added(times: &[Value]) {
+    let of = |way: &str| -> Vec<f64> {
+        let found = times.iter().find(|one| one["way"] == way);
+        let seconds = found.and_then(|one| one["seconds"].as_array());
+        seconds.into_iter().flatten().filter_map(Value::as_f64).collect()
+    };
+    let (env, run) = (of("env"), of("run"));
+    let added = run.iter().zip(&env).map(|(run, env)| 1000.0 * (run - env));
+    let Spread { low, median, high, .. } = Spread::of(added);
+    println!("  run minus env, ms{median:>35.2} ({low:.2} to {high:.2})");
+}
