@@ -1,6 +1,7 @@
 /* Reading what the table says of bindings. A block is read as a whole, so it is checked as a
    whole: what the module writes into objects must not come from a damaged table. */
 #include "bound.h"
+#include "hash.h"
 
 _Static_assert (sizeof (struct table_bound_program) == 40, "as becalm writes it");
 _Static_assert (sizeof (struct table_bound_object) == 48, "as becalm writes it");

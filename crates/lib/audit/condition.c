@@ -3,6 +3,7 @@
    (audit.c). */
 #include "condition.h"
 #include "cache.h"
+#include "file_end.h"
 #include "process.h"
 #include "system.h"
 
@@ -16,28 +17,7 @@ static unsigned char remembered[REMEMBERED / 4] STATE = { 0 };
 /* Bytes of it that may be anything but zero. */
 static uint32_t remembered_bytes STATE = 0;
 
-/* The first root's look serves as the check of the file's length too. */
-static struct statx first_root STATE = { 0 };
-static long first_root_result STATE = 0;
-static const char *first_root_path STATE = NULL;
 static unsigned char roots_state STATE = 0;
-
-int
-guard_reach_end (const char *end)
-{
-  first_root_result = sys_statx (end, &first_root);
-  /* Filled with slashes in front, the path ends where the file does: the kernel has read it
-     all. */
-  size_t length = 0;
-  while (first_root_result != EFAULT_NEG && length < TRAILER_SIZE && end[length] != '\0')
-    length++;
-  if (length != TRAILER_SIZE - 1)
-    return 0;
-  while (end[0] == '/' && end[1] == '/')
-    end++;
-  first_root_path = end;
-  return 1;
-}
 
 static int
 same_fingerprint (const struct table_condition *condition, const struct statx *now)
@@ -81,12 +61,7 @@ look (uint32_t index)
     return HOLDS_FOR_GOOD;
   struct statx now;
   long result;
-  if (first_root_path != NULL && text_equal (path, first_root_path))
-    {
-      now = first_root;
-      result = first_root_result;
-    }
-  else
+  if (!file_end_recall (path, &now, &result))
     result = sys_statx (path, &now);
   if (condition->kind == CONDITION_ABSENT || condition->kind == CONDITION_ABSENT_PACKAGE)
     return result == ENOENT_NEG ? HOLDS_FOR_GOOD : FAILS;
@@ -120,7 +95,7 @@ conditions_forget (void)
       unsigned both = remembered[i] & remembered[i] >> 1 & 0x55u;
       remembered[i] = (unsigned char) (both | both << 1);
     }
-  first_root_path = NULL;
+  file_end_forget ();
   roots_state = 0;
 }
 

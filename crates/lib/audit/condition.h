@@ -4,9 +4,6 @@
 
 #include "table.h"
 
-/* Reads the path at the end of the mapping; 0 where the file ends before it. */
-int guard_reach_end (const char *end);
-
 /* True where every guard of a set holds for the answer PATH to NEEDED. */
 int conditions_hold (uint32_t set, const char *needed, const char *path);
 

@@ -1,6 +1,6 @@
 /* Dynamic sections, read where the loader mapped them. */
 #include "dynamic.h"
-#include "table.h"
+#include "hash.h"
 
 #define DT_HASH 4
 #define DT_STRTAB 5

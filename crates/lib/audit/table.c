@@ -1,8 +1,8 @@
 /* Reading the table. What it says is believed only where its checksum holds: one for the
    header, one for each record, so that a lookup touches no more pages than it needs. */
 #include "table.h"
-#include "system.h"
-#include "condition.h"
+#include "file_end.h"
+#include "hash.h"
 
 static enum { UNREAD, USABLE, UNUSABLE } state STATE = UNREAD;
 static const unsigned char *table STATE = NULL;
@@ -19,56 +19,6 @@ static const struct table_header *
 header (void)
 {
   return (const struct table_header *) table;
-}
-
-static uint64_t
-load_word (const unsigned char *bytes)
-{
-  uint64_t word;
-  __builtin_memcpy (&word, bytes, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  word = __builtin_bswap64 (word);
-#endif
-  return word;
-}
-
-/* The last COUNT bytes, fewer than eight, before END as the low bytes of a number. */
-static uint64_t
-load_tail (const unsigned char *end, size_t count, int has_eight)
-{
-  if (has_eight)
-    return load_word (end - 8) >> (8 * (8 - count));
-  uint64_t word = 0;
-  for (size_t i = 0; i < count; i++)
-    word |= (uint64_t) end[(ptrdiff_t) i - (ptrdiff_t) count] << (8 * i);
-  return word;
-}
-
-uint64_t
-hash_bytes (uint64_t seed, const void *bytes, size_t length)
-{
-  const uint64_t factor = 0x9e3779b97f4a7c15u;
-  const unsigned char *at = bytes, *end = at + length;
-  uint64_t h = seed ^ (length * factor);
-  for (; end - at >= 8; at += 8)
-    {
-      h = (h ^ load_word (at)) * factor;
-      h ^= h >> 29;
-    }
-  if (at < end)
-    {
-      h = (h ^ load_tail (end, (size_t) (end - at), length >= 8)) * factor;
-      h ^= h >> 29;
-    }
-  h ^= h >> 32;
-  h *= 0xbf58476d1ce4e5b9u;
-  return h ^ (h >> 29);
-}
-
-uint32_t
-hash_low (uint64_t seed, const void *bytes, size_t length)
-{
-  return (uint32_t) hash_bytes (seed, bytes, length);
 }
 
 /* The size of a record of a kind, 0 for a kind that the module does not read. */
@@ -153,9 +103,8 @@ table_ready (void)
   table = table_place (&mapped);
   if (mapped < sizeof (struct table_header) + TRAILER_SIZE)
     return 0;
-  /* A file shorter than its program headers say would end us at the first touch. The
-     kernel gives an error instead, and the path it is to read lies at the very end. */
-  if (!guard_reach_end ((const char *) table + mapped - TRAILER_SIZE))
+  /* Before the table is touched: the path of the first root is at its very end. */
+  if (!file_end_is_there ((const char *) table + mapped - TRAILER_SIZE, TRAILER_SIZE))
     return 0;
   if (!header_holds (mapped))
     return 0;

@@ -182,10 +182,6 @@ const unsigned char *table_place (uint64_t *length);
 /* True once the table is there, whole, and meant for this machine. */
 int table_ready (void);
 
-uint64_t hash_bytes (uint64_t seed, const void *bytes, size_t length);
-
-uint32_t hash_low (uint64_t seed, const void *bytes, size_t length);
-
 /* The records of a section that the module reads, NULL if there are none. */
 const void *table_section (enum section_kind kind, uint32_t *count);
 

@@ -3,8 +3,8 @@
    dynamic section (the loader writes to what follows), code and constants, and the state,
    which is zero at first. `becalm_core::index::embed` leaves the check; zero says that there
    is none. */
-#include "table.h"
 #include "whole.h"
+#include "hash.h"
 
 #define SEED 1u
 

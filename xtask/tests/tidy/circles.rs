@@ -4,6 +4,8 @@
 //! A module and what is below it may name each other: `mod.rs` gathers its files, and these use
 //! what stands above them. Between siblings (two files of a folder, two folders of a crate) a
 //! name counts where it is defined, also if a module above re-exports it.
+//!
+//! A C file and its header are one unit. Units include each other in one direction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,6 +49,42 @@ type Level = BTreeMap<String, BTreeMap<String, String>>;
 fn modules_import_in_no_circle() {
     let circles: Vec<String> = CRATES.iter().flat_map(|krate| circles_of(krate)).collect();
     assert!(circles.is_empty(), "{} circles of imports:\n{}", circles.len(), circles.join("\n"));
+}
+
+#[test]
+fn the_audit_module_includes_in_no_circle() {
+    let units = includes_of(&root().join("crates/lib/audit"));
+    assert!(!units.is_empty(), "the audit module has C sources");
+    assert_eq!(circle(&units), None, "a circle of includes");
+}
+
+/// Which unit includes which header in quotation marks, among the units of a folder.
+fn includes_of(folder: &Path) -> Level {
+    let mut units = Level::new();
+    for entry in fs::read_dir(folder).expect("a folder of C sources").flatten() {
+        let path = entry.path();
+        if !path.extension().is_some_and(|ending| ending == "c" || ending == "h") {
+            continue;
+        }
+        let stem = |path: &Path| path.with_extension("").to_string_lossy().into_owned();
+        let unit = stem(path.strip_prefix(folder).expect("in the folder"));
+        let text = fs::read_to_string(&path).expect("a C source");
+        for line in text.lines() {
+            let directive = line.trim_start().strip_prefix('#').unwrap_or_default().trim_start();
+            let header = directive.strip_prefix("include").unwrap_or_default().trim_start();
+            let Some(header) = header.strip_prefix('"').and_then(|rest| rest.split('"').next())
+            else {
+                continue;
+            };
+            let included = stem(Path::new(header));
+            if included != unit {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let example = format!("{name} includes {header}");
+                units.entry(unit.clone()).or_default().entry(included).or_insert(example);
+            }
+        }
+    }
+    units
 }
 
 /// The circles of a crate, at most one a level.
@@ -317,6 +355,19 @@ fn a_circle_between_siblings_is_found_and_one_with_the_module_above_is_none() {
     assert_eq!(first_circle(dir.path()), None);
     write("a/deep.rs", "pub fn g() { println!(\"{:?}\", crate::b::h()) }\n");
     let circle = first_circle(dir.path()).expect("through a re-export and a macro");
+    assert!(circle.starts_with("a → b → a"), "{circle}");
+}
+
+#[test]
+fn a_circle_through_a_source_and_a_header_is_found() {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("written");
+    write("a.h", "#include <stddef.h>\n");
+    write("a.c", "#include \"a.h\"\n# include \"b.h\"\n");
+    write("b.h", "int b (void);\n");
+    assert_eq!(circle(&includes_of(dir.path())), None);
+    write("b.c", "#include \"b.h\"\n#include \"a.h\"\n");
+    let circle = circle(&includes_of(dir.path())).expect("a.c → b.h, b.c → a.h");
     assert!(circle.starts_with("a → b → a"), "{circle}");
 }
 

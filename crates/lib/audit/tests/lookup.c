@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../hash.c"
 #include "../table.c"
 
 static unsigned char *copy;
@@ -25,9 +26,10 @@ table_place (uint64_t *length)
 }
 
 int
-guard_reach_end (const char *end)
+file_end_is_there (const char *end, size_t size)
 {
   (void) end;
+  (void) size;
   return 1;
 }
 

@@ -1,0 +1,41 @@
+/* A file shorter than its program headers say would end the process at the first touch of what is
+   missing. The kernel gives an error instead, so it is handed a path that ends where the file does:
+   that of the first root, whose answer is needed in any case. */
+#include "file_end.h"
+
+static struct statx first_root STATE = { 0 };
+static long first_root_result STATE = 0;
+static const char *first_root_path STATE = NULL;
+
+int
+file_end_is_there (const char *end, size_t size)
+{
+  first_root_result = sys_statx (end, &first_root);
+  /* Filled with slashes in front, the path ends where the file does: the kernel has read it
+     all. */
+  size_t length = 0;
+  while (first_root_result != EFAULT_NEG && length < size && end[length] != '\0')
+    length++;
+  if (length != size - 1)
+    return 0;
+  while (end[0] == '/' && end[1] == '/')
+    end++;
+  first_root_path = end;
+  return 1;
+}
+
+int
+file_end_recall (const char *path, struct statx *found, long *result)
+{
+  if (first_root_path == NULL || !text_equal (path, first_root_path))
+    return 0;
+  *found = first_root;
+  *result = first_root_result;
+  return 1;
+}
+
+void
+file_end_forget (void)
+{
+  first_root_path = NULL;
+}

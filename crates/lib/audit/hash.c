@@ -1,0 +1,52 @@
+/* The hash of docs/index-format.md, and the checks made of it. */
+#include "hash.h"
+
+static uint64_t
+load_word (const unsigned char *bytes)
+{
+  uint64_t word;
+  __builtin_memcpy (&word, bytes, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  word = __builtin_bswap64 (word);
+#endif
+  return word;
+}
+
+/* The last COUNT bytes, fewer than eight, before END as the low bytes of a number. */
+static uint64_t
+load_tail (const unsigned char *end, size_t count, int has_eight)
+{
+  if (has_eight)
+    return load_word (end - 8) >> (8 * (8 - count));
+  uint64_t word = 0;
+  for (size_t i = 0; i < count; i++)
+    word |= (uint64_t) end[(ptrdiff_t) i - (ptrdiff_t) count] << (8 * i);
+  return word;
+}
+
+uint64_t
+hash_bytes (uint64_t seed, const void *bytes, size_t length)
+{
+  const uint64_t factor = 0x9e3779b97f4a7c15u;
+  const unsigned char *at = bytes, *end = at + length;
+  uint64_t h = seed ^ (length * factor);
+  for (; end - at >= 8; at += 8)
+    {
+      h = (h ^ load_word (at)) * factor;
+      h ^= h >> 29;
+    }
+  if (at < end)
+    {
+      h = (h ^ load_tail (end, (size_t) (end - at), length >= 8)) * factor;
+      h ^= h >> 29;
+    }
+  h ^= h >> 32;
+  h *= 0xbf58476d1ce4e5b9u;
+  return h ^ (h >> 29);
+}
+
+uint32_t
+hash_low (uint64_t seed, const void *bytes, size_t length)
+{
+  return (uint32_t) hash_bytes (seed, bytes, length);
+}
