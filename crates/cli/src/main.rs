@@ -25,7 +25,6 @@ pub(crate) mod terminal;
 pub(crate) mod trace;
 pub(crate) mod undo;
 pub(crate) mod verify;
-pub(crate) mod writing;
 
 use std::process::ExitCode;
 

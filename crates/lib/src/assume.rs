@@ -5,12 +5,12 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
 use becalm_core::fs::FileSystem;
 use becalm_core::loader::{Environment, Libc, LoaderFacts, Readers, facts};
 use becalm_core::search::Stores;
-use becalm_host::{FactChoice, OsFs};
+use becalm_host::{FactChoice, HostError, OsFs};
 use bstr::{BStr, BString, ByteSlice};
+use thiserror::Error;
 
 use crate::index::indexes::Indexes;
 use crate::index::variables::{NO_BIND, SWITCHES, TUNABLES, has_switch};
@@ -95,6 +95,19 @@ impl StorePrefixes {
     }
 }
 
+/// Why what is assumed cannot be had.
+#[derive(Debug, Error)]
+pub enum AssumeError {
+    /// The sysroot is no directory that can be used as one.
+    #[error("{}", in_words(.0))]
+    Root(HostError),
+}
+
+fn in_words(error: &HostError) -> String {
+    let (path, reason) = words_of_host(error);
+    format!("{}: {reason}", crate::escape::shown(path.as_bstr()))
+}
+
 /// What is the same for every file of one run.
 #[derive(Debug)]
 pub struct Assumptions {
@@ -125,13 +138,10 @@ impl Assumptions {
     ///
     /// # Errors
     /// Where the sysroot is no directory that can be used as one.
-    pub fn new(options: &Options) -> Result<Self> {
+    pub fn new(options: &Options) -> Result<Self, AssumeError> {
         let fs = match &options.sysroot {
             None => OsFs::new(),
-            Some(dir) => OsFs::in_root(dir).map_err(|error| {
-                let (path, reason) = words_of_host(&error);
-                anyhow!("{}: {reason}", crate::escape::shown(path.as_bstr()))
-            })?,
+            Some(dir) => OsFs::in_root(dir).map_err(AssumeError::Root)?,
         };
         let is_here = options.sysroot.is_none();
         let variable = |flag: &Option<OsString>, name: &str| -> Option<BString> {

@@ -1,21 +1,29 @@
-//! JSON documents: byte strings as text, and the files that could not be worked on.
+//! JSON documents: a report with its schema's name, byte strings as text.
 
 use bstr::{BString, ByteSlice};
+use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
-use crate::targets::Problem;
-
-/// A file that could not be worked on, and the reason.
-#[derive(Serialize)]
-pub struct ErrorJson<'a> {
-    #[serde(serialize_with = "lossy")]
-    path: &'a BString,
-    reason: &'a str,
+/// A report of a command, which is one JSON document.
+pub trait Report: Serialize {
+    /// The document's schema, `becalm/<command>/<version>`.
+    const SCHEMA: &'static str;
 }
 
-/// What could not be worked on.
-pub fn errors(problems: &[Problem]) -> Vec<ErrorJson<'_>> {
-    problems.iter().map(|p| ErrorJson { path: &p.path, reason: &p.reason }).collect()
+/// A report behind the name of its schema.
+#[derive(Serialize)]
+struct Document<'a, R> {
+    schema: &'static str,
+    #[serde(flatten)]
+    report: &'a R,
+}
+
+/// Returns the JSON document of a report: one object on one line.
+#[must_use]
+pub fn document<R: Report>(report: &R) -> Vec<u8> {
+    let mut bytes = as_json(&Document { schema: R::SCHEMA, report });
+    bytes.push(b'\n');
+    bytes
 }
 
 /// A value as JSON.
@@ -34,6 +42,26 @@ pub fn lossy<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
 pub fn lossy_option<S: Serializer>(value: &Option<BString>, to: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => lossy(value, to),
+        None => to.serialize_none(),
+    }
+}
+
+/// Byte strings as a list of texts.
+pub fn lossy_list<S: Serializer>(values: &[BString], to: S) -> Result<S::Ok, S::Error> {
+    let mut list = to.serialize_seq(Some(values.len()))?;
+    for value in values {
+        list.serialize_element(&value.to_str_lossy())?;
+    }
+    list.end()
+}
+
+/// As [`lossy_list`], of a list that may be absent.
+pub fn lossy_list_option<S: Serializer>(
+    values: &Option<Vec<BString>>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match values {
+        Some(values) => lossy_list(values, to),
         None => to.serialize_none(),
     }
 }

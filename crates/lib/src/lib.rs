@@ -39,11 +39,15 @@ pub mod follow;
 pub mod json;
 pub mod loaded_index;
 pub mod path;
+pub mod problem;
 pub mod progress;
 pub mod secure;
 pub mod symbols;
 pub mod targets;
+pub mod undo;
+pub mod verify;
 pub mod words;
+pub mod writing;
 
 pub mod index;
 pub mod loader;

@@ -10,16 +10,8 @@ use bstr::{BString, ByteSlice};
 
 use crate::assume::Assumptions;
 use crate::path::path_bytes;
+pub use crate::problem::Problem;
 use crate::words::{words, words_of_host};
-
-/// Why a file could not be worked on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The file, as told to the user.
-    pub path: BString,
-    /// Why, in words.
-    pub reason: String,
-}
 
 /// One file to work on.
 #[derive(Clone, Debug)]

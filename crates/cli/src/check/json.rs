@@ -13,7 +13,7 @@ use becalm_core::symbols::SymbolReport;
 use becalm_lib::advice::Advice;
 use becalm_lib::beside::Beside;
 use becalm_lib::check::{Kind, Program};
-use becalm_lib::json::{as_json, errors, lossy, lossy_option};
+use becalm_lib::json::{as_json, lossy, lossy_option};
 use becalm_lib::targets::Problem;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
@@ -144,11 +144,10 @@ pub(crate) fn end(
     for program in programs {
         total.add(&program.storm);
     }
-    let errors = errors(problems);
     out.write_all(b"\n],\"total\":")?;
     out.write_all(&as_json(&total))?;
     out.write_all(b",\"errors\":")?;
-    out.write_all(&as_json(&errors))?;
+    out.write_all(&as_json(&problems))?;
     out.write_all(b"}\n")
 }
 

@@ -1,5 +1,6 @@
 //! The arguments that say how files are written; the same on each command that changes files.
 
+use becalm_host::write::{Durability, HardLinks, WriteOptions};
 use clap::{Args, ValueEnum};
 
 /// What to do about a file with several names.
@@ -41,4 +42,25 @@ pub(crate) struct WritingArgs {
     /// For scratch stores and images: after a power failure files may be damaged.
     #[arg(long, help_heading = "Writing")]
     pub no_sync: bool,
+}
+
+impl WritingArgs {
+    /// How files are written, as the library takes it.
+    #[must_use]
+    pub(crate) fn options(&self) -> WriteOptions {
+        WriteOptions {
+            in_place: self.in_place,
+            hard_links: match self.hardlinks {
+                HardlinksArg::Refuse => HardLinks::Refuse,
+                HardlinksArg::Break => HardLinks::Break,
+                HardlinksArg::Keep => HardLinks::Keep,
+            },
+            set_id: self.setuid,
+            keep_times: self.keep_times,
+            durability: match self.no_sync {
+                true => Durability::Unsynced,
+                false => Durability::Synced,
+            },
+        }
+    }
 }

@@ -95,7 +95,7 @@ fn wanted(args: &EnvArgs) -> Result<Wanted> {
             let module = std::path::absolute(path)?.into();
             Ok(Wanted { module, static_tls, no_bind: args.no_bind })
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 

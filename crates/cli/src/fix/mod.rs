@@ -2,7 +2,5 @@
 
 pub(crate) mod args;
 pub(crate) mod manual;
-pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod text;
-pub(crate) mod write;

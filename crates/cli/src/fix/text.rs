@@ -1,174 +1,28 @@
-//! What `becalm fix` did or would do: a screen, or one JSON object.
+//! What `becalm fix` did or would do, on a screen.
 
 use std::io::{self, Write};
 
-use becalm_core::cost::SearchCost;
-use becalm_core::strategy::{Creation, FilePlan, Finding, PlannedAnswer, Severity};
 use becalm_lib::escape::shown;
 use becalm_lib::fix::judge::Start;
 use becalm_lib::fix::options::Strategy;
-use becalm_lib::json::{as_json, lossy};
+use becalm_lib::fix::report::{CreatedKind, Finding, Report, Severity};
 use becalm_lib::words::{counted, grouped};
-use bstr::{BString, ByteSlice};
-use serde::Serialize;
+use becalm_lib::writing::Outcome;
+use bstr::BString;
 
-use crate::fix::args::FixArgs;
-use crate::fix::report::Report;
+use crate::terminal::changed::{count, not_reached, tell_trouble};
 use crate::terminal::note;
 use crate::terminal::style::Look;
-use crate::writing::text::{DoneJson, count, not_reached, tell_trouble};
-use crate::writing::{Done, Outcome};
 
 /// Findings of one kind that a screen names; the JSON has all.
 const SHOWN: usize = 10;
-
-#[derive(Serialize)]
-struct FixJson<'a> {
-    schema: &'static str,
-    #[serde(rename = "carrier")]
-    strategy: &'static str,
-    dry_run: bool,
-    interrupted: bool,
-    plan: Vec<FileJson<'a>>,
-    creations: Vec<CreationJson<'a>>,
-    files: Vec<DoneJson<'a>>,
-    made: Vec<DoneJson<'a>>,
-    findings: Vec<FindingJson<'a>>,
-    programs: Vec<StartJson<'a>>,
-    errors: Vec<becalm_lib::json::ErrorJson<'a>>,
-}
-
-/// What is proposed for one file.
-#[derive(Serialize)]
-struct FileJson<'a> {
-    #[serde(serialize_with = "lossy")]
-    path: &'a BString,
-    edits: usize,
-    outside: bool,
-    answers: Vec<AnswerJson<'a>>,
-}
-
-#[derive(Serialize)]
-struct AnswerJson<'a> {
-    #[serde(serialize_with = "lossy")]
-    needed: &'a BString,
-    #[serde(serialize_with = "becalm_lib::json::lossy_option")]
-    exact: &'a Option<BString>,
-    hints: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct CreationJson<'a> {
-    #[serde(serialize_with = "lossy")]
-    path: &'a BString,
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    length: Option<usize>,
-}
-
-#[derive(Serialize)]
-struct FindingJson<'a> {
-    #[serde(serialize_with = "lossy")]
-    path: &'a BString,
-    #[serde(serialize_with = "becalm_lib::json::lossy_option")]
-    needed: &'a Option<BString>,
-    severity: &'static str,
-    what: String,
-}
-
-#[derive(Serialize)]
-struct StartJson<'a> {
-    #[serde(serialize_with = "lossy")]
-    path: &'a BString,
-    before: SearchCost,
-    after: Option<SearchCost>,
-}
-
-/// `becalm/fix/1`.
-///
-/// # Errors
-/// Where the output cannot be written.
-pub(crate) fn json(out: &mut impl Write, args: &FixArgs, report: &Report) -> io::Result<()> {
-    let json = FixJson {
-        schema: "becalm/fix/1",
-        strategy: strategy(args.with),
-        dry_run: report.dry_run,
-        interrupted: report.interrupted,
-        plan: report.plan.files.iter().map(|planned| file(report, planned)).collect(),
-        creations: report.plan.creations.iter().map(creation).collect(),
-        files: report.done.iter().map(DoneJson::of).collect(),
-        made: report.made.iter().map(DoneJson::of).collect(),
-        findings: report.plan.findings.iter().map(finding).collect(),
-        programs: report.starts.iter().map(start).collect(),
-        errors: becalm_lib::json::errors(&report.problems),
-    };
-    out.write_all(&as_json(&json))?;
-    out.write_all(b"\n")
-}
-
-fn start(start: &Start) -> StartJson<'_> {
-    StartJson { path: &start.path, before: start.before, after: start.after }
-}
-
-fn file<'a>(report: &Report, file: &'a FilePlan) -> FileJson<'a> {
-    let answers = file.answers.iter().map(answer).collect();
-    let outside = report.outside.contains(&file.path);
-    FileJson { path: &file.path, edits: file.edits.len(), outside, answers }
-}
-
-fn answer(answer: &PlannedAnswer) -> AnswerJson<'_> {
-    let hints = answer.hints.iter().map(|hint| hint.to_str_lossy().into_owned()).collect();
-    AnswerJson { needed: &answer.needed, exact: &answer.exact, hints }
-}
-
-fn creation(creation: &Creation) -> CreationJson<'_> {
-    let (path, kind, target, length) = match creation {
-        Creation::Directory(path) => (path, "directory", None, None),
-        Creation::Link { path, target } => {
-            (path, "link", Some(target.to_str_lossy().into_owned()), None)
-        }
-        Creation::File { path, bytes } => (path, "file", None, Some(bytes.len())),
-    };
-    CreationJson { path, kind, target, length }
-}
-
-fn finding(finding: &Finding) -> FindingJson<'_> {
-    let severity = match finding.what.severity() {
-        Severity::Skipped => "passed-over",
-        Severity::Deferred => "left",
-        Severity::Conflict => "conflict",
-        Severity::Refused => "refused",
-    };
-    let what = finding.what.to_string();
-    FindingJson { path: &finding.path, needed: &finding.needed, severity, what }
-}
-
-/// The strategy's name, as the flag has it.
-fn strategy(name: Strategy) -> &'static str {
-    match name {
-        Strategy::Note => "note",
-        Strategy::Absolute => "absolute",
-        Strategy::Farm => "farm",
-        Strategy::Ldcache => "ldcache",
-        Strategy::Audit => "audit",
-    }
-}
 
 /// One screen; what was refused goes to stderr, a line each.
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub(crate) fn text(
-    out: &mut impl Write,
-    look: Look,
-    args: &FixArgs,
-    report: &Report,
-) -> io::Result<()> {
-    for (path, done) in report.done.iter().chain(&report.made) {
-        tell_trouble(path, done);
-    }
+pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
+    tell_trouble(report.files.iter().chain(&report.made));
     for refused in report.refusals() {
         note(refused.path.as_ref(), &words(refused));
     }
@@ -179,56 +33,56 @@ pub(crate) fn text(
     }
     write_outside(out, report)?;
     write_findings(out, report)?;
-    write_starts(out, look, args, &report.starts)?;
-    not_reached(out, look, &report.done)
+    write_starts(out, look, report)?;
+    not_reached(out, look, &report.files)
 }
 
 fn words(finding: &Finding) -> String {
     match &finding.needed {
         Some(needed) => format!("{}: {}", shown(needed.as_ref()), finding.what),
-        None => finding.what.to_string(),
+        None => finding.what.clone(),
     }
 }
 
 /// What would be written, file by file.
 fn write_plan(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
-    for file in &report.plan.files {
-        let state = if file.edits.is_empty() { "  (nothing to do)" } else { "" };
+    for file in &report.plan {
+        let state = if file.edits == 0 { "  (nothing to do)" } else { "" };
         writeln!(out, "{}{state}", look.strong(&shown(file.path.as_ref())))?;
         for answer in &file.answers {
             let hints = answer.hints.iter().map(|hint| format!("?{}", shown(hint.as_ref())));
-            let exact = answer.exact.iter().map(|path| shown(path.as_ref()).to_string());
+            let exact = answer.exact.iter().map(|path| shown(path.as_ref()));
             let list: Vec<String> = hints.chain(exact).collect();
             let list = if list.is_empty() { "searched as before".into() } else { list.join(", ") };
             writeln!(out, "  {}  {list}", shown(answer.needed.as_ref()))?;
         }
     }
-    for creation in &report.plan.creations {
-        let path = shown(creation.path());
-        match creation {
-            Creation::Directory(_) => writeln!(out, "directory  {path}")?,
-            Creation::Link { target, .. } => {
+    for creation in &report.creations {
+        let path = shown(creation.path.as_ref());
+        match &creation.kind {
+            CreatedKind::Directory => writeln!(out, "directory  {path}")?,
+            CreatedKind::Link { target } => {
                 writeln!(out, "link       {path} -> {}", shown(target.as_ref()))?;
             }
-            Creation::File { bytes, .. } => {
-                writeln!(out, "file       {path}, {} bytes", grouped(bytes.len() as u64))?;
+            CreatedKind::File { length } => {
+                writeln!(out, "file       {path}, {} bytes", grouped(*length as u64))?;
             }
         }
     }
-    let files = report.plan.files.iter().filter(|file| !file.edits.is_empty()).count() as u64;
-    let made = report.plan.creations.len() as u64;
+    let files = report.plan.iter().filter(|file| file.edits > 0).count() as u64;
+    let made = report.creations.len() as u64;
     let files = counted(files, "file", "files");
     let line = format!("{files} would be changed, {} made", grouped(made));
     writeln!(out, "{}", look.strong(&line))
 }
 
 fn write_outcome(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
-    let is_written = |outcome: &Outcome| matches!(outcome, Outcome::Written { .. });
-    let written = count(&report.done, is_written);
-    let made = count(&report.made, is_written);
-    let added: i64 = report.done.iter().chain(&report.made).map(|(_, done)| grown(done)).sum();
-    let without_edits = report.plan.files.iter().filter(|file| file.edits.is_empty()).count();
-    let unchanged = count(&report.done, |o| *o == Outcome::Unchanged) + without_edits as u64;
+    let written = count(&report.files, Outcome::is_written);
+    let made = count(&report.made, Outcome::is_written);
+    let all = report.files.iter().chain(&report.made);
+    let added: i64 = all.map(|file| grown(&file.outcome)).sum();
+    let without_edits = report.plan.iter().filter(|file| file.edits == 0).count();
+    let unchanged = count(&report.files, |o| *o == Outcome::Unchanged) + without_edits as u64;
     let line = format!(
         "{} changed, {} made, {} as they should be; {} bytes added",
         counted(written, "file", "files"),
@@ -241,21 +95,20 @@ fn write_outcome(out: &mut impl Write, look: Look, report: &Report) -> io::Resul
 
 /// The files outside the named paths that were changed, each by its name.
 fn write_outside(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    let written = |path: &BString| {
-        let is_it = |(done, outcome): &(BString, Done)| {
-            done == path && matches!(outcome.outcome, Outcome::Written { .. })
-        };
-        report.dry_run || report.done.iter().any(is_it)
+    let is_written = |path: &BString| {
+        report.files.iter().any(|file| file.path == *path && file.outcome.is_written())
     };
-    for path in report.outside.iter().filter(|path| written(path)) {
-        writeln!(out, "outside the named paths  {}", shown(path.as_ref()))?;
+    for file in report.plan.iter().filter(|file| file.outside) {
+        if report.dry_run || is_written(&file.path) {
+            writeln!(out, "outside the named paths  {}", shown(file.path.as_ref()))?;
+        }
     }
     Ok(())
 }
 
-fn grown(done: &Done) -> i64 {
-    match done.outcome {
-        Outcome::Written { old_length, new_length } => new_length as i64 - old_length as i64,
+fn grown(outcome: &Outcome) -> i64 {
+    match outcome {
+        Outcome::Written { old_length, new_length } => *new_length as i64 - *old_length as i64,
         _ => 0,
     }
 }
@@ -264,8 +117,8 @@ fn grown(done: &Done) -> i64 {
 fn write_findings(out: &mut impl Write, report: &Report) -> io::Result<()> {
     for (severity, word) in [(Severity::Deferred, "left"), (Severity::Skipped, "passed over")] {
         let all: Vec<&Finding> = {
-            let findings = report.plan.findings.iter();
-            findings.filter(|finding| finding.what.severity() == severity).collect()
+            let findings = report.findings.iter();
+            findings.filter(|finding| finding.severity == severity).collect()
         };
         for finding in all.iter().take(SHOWN) {
             writeln!(out, "{word}  {}: {}", shown(finding.path.as_ref()), words(finding))?;
@@ -282,13 +135,9 @@ fn write_findings(out: &mut impl Write, report: &Report) -> io::Result<()> {
 }
 
 /// What the programs' starts cost and would cost.
-fn write_starts(
-    out: &mut impl Write,
-    look: Look,
-    args: &FixArgs,
-    starts: &[Start],
-) -> io::Result<()> {
-    let reader = match args.with {
+fn write_starts(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
+    let starts = &report.programs;
+    let reader = match report.strategy {
         Strategy::Note => " with a loader that reads notes",
         Strategy::Ldcache => " with a loader that reads package caches",
         Strategy::Absolute | Strategy::Farm | Strategy::Audit => "",

@@ -5,6 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use becalm_host::index_store::BindThreshold;
+use becalm_lib::index::make::Options;
+use becalm_lib::path::dirs_of;
 use clap::{Args, ValueHint};
 
 use crate::common_args::StoreArg;
@@ -69,4 +71,21 @@ fn threshold(text: &str) -> Result<BindThreshold, String> {
         Some(BindThreshold { symbolic: symbolic.parse().ok()?, relative: relative.parse().ok()? })
     });
     numbers.ok_or_else(|| "two numbers with a comma, such as 2000,50000".to_owned())
+}
+
+impl IndexArgs {
+    /// What is indexed, as the library takes it.
+    #[must_use]
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            stores: self.stores.clone(),
+            programs: self.program.clone(),
+            bind_threshold: self.bind_threshold,
+            dirs: dirs_of(&self.dirs),
+            prefixes: self.store.prefixes().paths(),
+            output: self.output.clone(),
+            update: self.update,
+            module: self.module.clone(),
+        }
+    }
 }

@@ -20,10 +20,10 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, anyhow};
 use becalm_host::index_store::{package_dirs, trees_beside};
 use becalm_lib::assume::StorePrefixes;
+use becalm_lib::index::error::IndexError;
 use becalm_lib::index::file;
 use becalm_lib::index::file::Opened;
 use becalm_lib::index::trust;
-use becalm_lib::index::trust::Untrusted;
 use becalm_lib::index::{places, platforms};
 use becalm_lib::words::words;
 use rustc_hash::FxHasher;
@@ -99,7 +99,7 @@ impl Place {
                 Ok(Kept::Index { index: Box::new(index), is_stale })
             }
             Ok(None) => Ok(self.failure().map_or(Kept::Nothing, Kept::Failed)),
-            Err(error) if error.is::<Untrusted>() => Err(error),
+            Err(error @ IndexError::Untrusted(_)) => Err(error.into()),
             // A damaged one is made anew.
             Err(_) => Ok(Kept::Nothing),
         }

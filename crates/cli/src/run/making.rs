@@ -154,7 +154,7 @@ fn make(place: &Place, request: &Request) -> Result<()> {
         ..IndexOptions::default()
     };
     let sealed = Modules::new(None)?.seal(index_files(&os, options))?;
-    file::write(&place.path(), &sealed)
+    Ok(file::write(&place.path(), &sealed)?)
 }
 
 /// What the start of the program of a request loads.

@@ -1,6 +1,7 @@
 //! What becalm tells: results on stdout in the forms of the modules here, what is
 //! wrong on stderr, one line each.
 
+pub(crate) mod changed;
 pub(crate) mod manual;
 pub(crate) mod probes;
 pub(crate) mod progress;
@@ -10,6 +11,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 
 use becalm_lib::escape::shown;
 use becalm_lib::index::file::Opened;
+use becalm_lib::json::{Report, document};
 use becalm_lib::path::path_bytes;
 use becalm_lib::targets::Problem;
 use bstr::BStr;
@@ -36,6 +38,23 @@ impl Write for Stdout {
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
+}
+
+/// Writes a command's report: one JSON object, or what `text` makes of it.
+///
+/// # Errors
+/// Returns an error if the output cannot be written.
+pub(crate) fn write_report(
+    json: bool,
+    report: &impl Report,
+    text: impl FnOnce(&mut Stdout) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut out = Stdout::new();
+    match json {
+        true => out.write_all(&document(report))?,
+        false => text(&mut out)?,
+    }
+    out.flush()
 }
 
 /// One line on stderr about a file: `becalm: <path>: <what>`.

@@ -1,12 +1,13 @@
 //! A progress bar for work that takes long, on a terminal only.
 
 use std::io::IsTerminal;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use becalm_lib::progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -67,6 +68,27 @@ pub(crate) struct Bars;
 impl progress::Progress for Bars {
     fn phase(&self, total: usize) -> Box<dyn progress::Phase + '_> {
         Box::new(Progress::new(total))
+    }
+}
+
+/// Shows the phases of work that writes, and has signals end it between two files.
+#[derive(Debug, Default)]
+pub(crate) struct Writing(Arc<AtomicBool>);
+
+impl progress::Progress for Writing {
+    fn phase(&self, total: usize) -> Box<dyn progress::Phase + '_> {
+        Box::new(Progress::new(total))
+    }
+
+    fn begin_writing(&self) {
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // Fails for signals that nobody may handle; these are others.
+            let _ = signal_hook::flag::register(signal, Arc::clone(&self.0));
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -186,6 +208,18 @@ impl Count {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
         }
+    }
+}
+
+impl progress::Search for Count {
+    fn add(&self, files: usize) {
+        Self::add(self, files);
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 

@@ -70,7 +70,7 @@ fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Seale
     let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
     let options = IndexOptions { files: &files, ..options };
     let sealed = Modules::new(None).and_then(|modules| modules.seal(index_files(os, options)));
-    sealed.map_err(|error| format!("{error:#}"))
+    sealed.map_err(|error| crate::words::words_of_chain(&error))
 }
 
 /// What an index of the start's own objects would leave of its storm, nothing being written.

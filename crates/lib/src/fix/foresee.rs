@@ -1,11 +1,9 @@
 //! What a plan would do to each program's start, nothing being written.
 
-use anyhow::Result;
-
 use crate::assume::Assumptions;
 use crate::fix::judge::{self, Start};
 use crate::fix::options::Options;
-use crate::fix::plan::Planner;
+use crate::fix::plan::{PlanError, Planner};
 use crate::fix::scope::Scope;
 use crate::progress::Silent;
 use crate::targets::{Problem, Target};
@@ -19,7 +17,7 @@ pub fn foresee(
     options: &Options,
     assumed: &Assumptions,
     files: &[Target],
-) -> Result<(Vec<Start>, Vec<Problem>)> {
+) -> Result<(Vec<Start>, Vec<Problem>), PlanError> {
     let planner = Planner::new(options, assumed, &Silent);
     let mut planned = planner.plan(files)?;
     let paths: Vec<_> = files.iter().map(|file| file.host.clone()).collect();

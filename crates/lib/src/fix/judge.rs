@@ -10,21 +10,24 @@ use becalm_core::strategy::{Creation, Finding, FindingKind, Plan};
 use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
+use serde::Serialize;
 
 use crate::fix::audit::Answered;
 use crate::fix::loader::loader;
 use crate::fix::options::Strategy;
 use crate::fix::plan::{Planned, Planner, Program};
 use crate::follow::{Followed, follow_where};
+use crate::json::lossy;
 
 /// One program's start, before and after.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Start {
     /// The program, as told to the user.
+    #[serde(serialize_with = "lossy")]
     pub path: BString,
     /// What the search costs as it is.
     pub before: SearchCost,
-    /// What it would cost; `None` where its plan was refused.
+    /// What it would cost; none if its plan was refused.
     pub after: Option<SearchCost>,
 }
 

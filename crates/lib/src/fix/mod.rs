@@ -1,9 +1,128 @@
-//! `becalm fix`: plans a strategy for files and judges the plan by the starts of their programs.
+//! `becalm fix`: plans a strategy for files, judges the plan by the starts of their programs, and
+//! applies it.
 
+pub(crate) mod apply;
 pub mod audit;
 pub mod foresee;
 pub mod judge;
 pub mod loader;
 pub mod options;
 pub mod plan;
+pub mod report;
 pub mod scope;
+
+use becalm_host::write::WriteOptions;
+use bstr::BString;
+use rustc_hash::FxHashSet;
+use thiserror::Error;
+
+use self::apply::Applied;
+use self::options::{Options, Strategy};
+use self::plan::{PlanError, Planner, Program};
+use self::report::Report;
+use self::scope::Scope;
+use crate::assume::{AssumeError, Assumptions};
+use crate::path::path_bytes;
+use crate::progress::Progress;
+use crate::targets;
+
+/// Why no file was fixed.
+#[derive(Debug, Error)]
+pub enum FixError {
+    /// The strategy knows no answers for a program's whole closure.
+    #[error("--closure is for --with farm and --with ldcache")]
+    NotForClosures,
+    /// An index has the fingerprints of files, and those of a package under construction are not
+    /// known yet.
+    #[error("--prefix-map is not for --with audit: its index is made where the program stays")]
+    NotElsewhere,
+    /// What is assumed of the machine cannot be had.
+    #[error(transparent)]
+    Assume(#[from] AssumeError),
+    /// Nothing can be planned.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+/// Applies a strategy to the files that the options name; without `writing` it is only planned.
+/// What is wrong with a single file is part of the report.
+///
+/// # Errors
+/// Returns an error if the options contradict each other or nothing can be planned at all.
+pub fn fix(
+    options: &Options,
+    writing: Option<WriteOptions>,
+    progress: &dyn Progress,
+) -> Result<Report, FixError> {
+    options.check()?;
+    let assumed = Assumptions::new(&options.assume)?;
+    let found = targets::find(&assumed, &options.paths);
+    if let Some(writing) = writing {
+        apply::mend(&found.files, writing, progress);
+    }
+    let planner = Planner::new(options, &assumed, progress);
+    let mut planned = planner.plan(&found.files)?;
+    planned.problems.extend(found.problems);
+    let scope = Scope::new(&assumed, &options.paths);
+    let host = |path: &_| planner.host_path(path);
+    let outside = scope.limit(&mut planned.plan, options.closure, host);
+    let starts = judge::judge(&planner, &mut planned);
+    let mut report = Report::of_plan(options.with, &planned.plan, outside, starts);
+    report.problems = planned.problems;
+    if let Some(writing) = writing {
+        let applied = apply::apply(&planner, &planned.plan, &found.littered, writing);
+        if applied.has_gaps() {
+            measure_again(&mut report, &applied, options, &planned.programs, progress)?;
+        }
+        report.dry_run = false;
+        report.interrupted = applied.interrupted;
+        (report.files, report.made) = (applied.files, applied.made);
+        report.problems.extend(applied.problems);
+    }
+    Ok(report)
+}
+
+/// Replaces what was planned for the programs' starts by what they are now, when a part of the
+/// plan could not be written.
+fn measure_again(
+    report: &mut Report,
+    applied: &Applied,
+    options: &Options,
+    programs: &[Program],
+    progress: &dyn Progress,
+) -> Result<(), FixError> {
+    if options.with == Strategy::Audit {
+        forget_unwritten(report, applied, programs);
+        return Ok(());
+    }
+    // What was remembered of the files is what they were.
+    let assumed = Assumptions::new(&options.assume)?;
+    report.programs = judge::measure(&Planner::new(options, &assumed, progress), programs);
+    Ok(())
+}
+
+/// A program without its `DT_AUDIT` entry starts as before.
+fn forget_unwritten(report: &mut Report, applied: &Applied, programs: &[Program]) {
+    let missing = applied.files.iter().filter(|file| file.outcome.is_missing());
+    let missing: FxHashSet<&BString> = missing.map(|file| &file.path).collect();
+    for (start, program) in report.programs.iter_mut().zip(programs) {
+        let real = program.target.host.canonicalize();
+        if real.is_ok_and(|real| missing.contains(&path_bytes(&real))) {
+            start.after = Some(start.before);
+        }
+    }
+}
+
+impl Options {
+    /// # Errors
+    /// Returns an error for options that the strategy has no use for.
+    fn check(&self) -> Result<(), FixError> {
+        if self.closure && !matches!(self.with, Strategy::Farm | Strategy::Ldcache) {
+            return Err(FixError::NotForClosures);
+        }
+        if !self.prefix_map.is_empty() && self.with == Strategy::Audit {
+            return Err(FixError::NotElsewhere);
+        }
+        Ok(())
+    }
+}

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use becalm_core::fs::Mapping;
+use serde::Serialize;
 
 use crate::assume;
 
 /// The way a resolution reaches the loader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Strategy {
     /// A note in each object, for a loader that reads notes.

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
 use becalm_core::closure::{Closure, Subject, SubjectKind};
 use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::edit::Edit;
@@ -19,6 +18,7 @@ use becalm_host::{HostError, WalkOptions, find_objects};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
+use thiserror::Error;
 
 use crate::assume::Assumptions;
 use crate::fix::options::{Compat, Options, Resolve, Strategy};
@@ -30,6 +30,21 @@ use crate::words::words_of_host;
 
 /// Files planned with one look at the directories they share.
 const IN_A_SESSION: usize = 64;
+
+/// Why nothing can be planned.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    /// Two programs load the same library, whose run path can begin with the farm of one of them
+    /// only.
+    #[error(
+        "--closure: {programs} programs share libraries, and a library can have the farm of one \
+         program only; name one program, or give each object its own farm (--leaf)"
+    )]
+    SharedLibraries {
+        /// The number of programs.
+        programs: usize,
+    },
+}
 
 /// What every file's plan goes by.
 pub struct Planner<'a> {
@@ -144,7 +159,7 @@ impl<'a> Planner<'a> {
     ///
     /// # Errors
     /// Returns an error if the programs among them cannot have one farm each (`--closure`).
-    pub fn plan(&self, files: &[Target]) -> Result<Planned> {
+    pub fn plan(&self, files: &[Target]) -> Result<Planned, PlanError> {
         let progress = self.progress.phase(files.len());
         let some = |files: &[Target]| {
             let session = self.assumed.fs.session();
@@ -226,13 +241,9 @@ impl<'a> Planner<'a> {
     /// # Errors
     /// Returns an error if two programs load the same library, whose run path can begin with
     /// the farm of one of them only.
-    fn finish_closures(&self, fs: &dyn FileSystem, all: &mut Planned) -> Result<()> {
+    fn finish_closures(&self, fs: &dyn FileSystem, all: &mut Planned) -> Result<(), PlanError> {
         if all.plan.findings.iter().any(|finding| finding.what == FindingKind::TwoPlans) {
-            bail!(
-                "--closure: {} programs share libraries, and a library can have the farm of one \
-                 program only; name one program, or give each object its own farm (--leaf)",
-                all.programs.len()
-            );
+            return Err(PlanError::SharedLibraries { programs: all.programs.len() });
         }
         let planned: FxHashSet<BString> =
             all.plan.files.iter().map(|file| file.path.clone()).collect();

@@ -4,14 +4,13 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::index::{Index, Ranged, Table, Target, extent, module_is_whole, split};
 use becalm_host::write::{WriteOptions, Writer};
 
+use crate::index::error::IndexError;
 use crate::index::module::Sealed;
 use crate::index::platforms;
 use crate::index::trust::{self, TrustedFile};
-use crate::words::words;
 
 pub use crate::index::opened::Opened;
 
@@ -20,8 +19,8 @@ pub use crate::index::opened::Opened;
 ///
 /// # Errors
 /// If it is not there, is no index, or somebody else may have written it ([`trust`]).
-pub fn open(path: &Path) -> Result<Opened> {
-    let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
+pub fn open(path: &Path) -> Result<Opened, IndexError> {
+    let path = std::path::absolute(path).map_err(IndexError::io(path))?;
     let file = trust::open(&path)?;
     opened(path, file)
 }
@@ -30,32 +29,20 @@ pub fn open(path: &Path) -> Result<Opened> {
 ///
 /// # Errors
 /// If what is there is no index, or somebody else may have written it.
-pub fn open_if_there(path: &Path) -> Result<Option<Opened>> {
+pub fn open_if_there(path: &Path) -> Result<Option<Opened>, IndexError> {
     match trust::open(path) {
         Err(error) if error.is_missing() => Ok(None),
         file => opened(path.to_owned(), file?).map(Some),
     }
 }
 
-fn opened(path: PathBuf, file: TrustedFile) -> Result<Opened> {
-    let shown = path.display().to_string();
-    // The loader splits LD_AUDIT at colons and replaces tokens in it.
-    if shown.contains([':', '$']) {
-        bail!("{shown}: LD_AUDIT cannot name a path with a colon or a dollar sign");
+fn opened(path: PathBuf, file: TrustedFile) -> Result<Opened, IndexError> {
+    if path.display().to_string().contains([':', '$']) {
+        return Err(IndexError::NoName(path));
     }
     let (length, modified) = (file.facts.len(), file.facts.modified().ok());
-    let index = Ranged::open(file, length).with_context(|| shown)?;
+    let index = Ranged::open(file, length).map_err(IndexError::damaged(&path))?;
     Ok(Opened { path, index, modified })
-}
-
-/// The table of a whole index, and its bytes.
-fn table_of(file: &[u8]) -> Result<(Table<'_>, &[u8])> {
-    let (_, bytes) = split(file)?;
-    let table = Table::read(bytes)?;
-    if !module_is_whole(file)? {
-        bail!("the index is damaged: its module's check does not fit");
-    }
-    Ok((table, bytes))
 }
 
 /// All that an index file holds.
@@ -76,8 +63,8 @@ pub struct Whole {
 ///
 /// # Errors
 /// Where it is not there or is no whole index.
-pub fn read(path: &Path) -> Result<Whole> {
-    let bytes = fs::read(path).map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
+pub fn read(path: &Path) -> Result<Whole, IndexError> {
+    let bytes = fs::read(path).map_err(IndexError::io(path))?;
     whole(path, bytes)
 }
 
@@ -85,27 +72,24 @@ pub fn read(path: &Path) -> Result<Whole> {
 ///
 /// # Errors
 /// If it is not there, is not trusted, or is no whole index.
-pub fn read_trusted(path: &Path) -> Result<Whole> {
-    let absolute = std::path::absolute(path).with_context(|| path.display().to_string())?;
+pub fn read_trusted(path: &Path) -> Result<Whole, IndexError> {
+    let absolute = std::path::absolute(path).map_err(IndexError::io(path))?;
     let mut bytes = Vec::new();
     let read = trust::open(&absolute)?.file.read_to_end(&mut bytes);
-    read.map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
+    read.map_err(IndexError::io(path))?;
     whole(path, bytes)
 }
 
-fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole> {
-    let read = || -> Result<Whole> {
-        let (table, of_table) = table_of(&bytes)?;
-        Ok(Whole {
-            target: table.target(),
-            index: table.index()?,
-            is_current_version: table.is_current(),
-            table: of_table.to_vec(),
-            bytes: Vec::new(),
-        })
-    };
-    let whole = read().with_context(|| path.display().to_string())?;
-    Ok(Whole { bytes, ..whole })
+fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole, IndexError> {
+    let (_, of_table) = split(&bytes).map_err(IndexError::damaged(path))?;
+    let table = Table::read(of_table).map_err(IndexError::damaged(path))?;
+    if !module_is_whole(&bytes).map_err(IndexError::damaged(path))? {
+        return Err(IndexError::damaged(path)(IndexError::Module));
+    }
+    let index = table.index().map_err(IndexError::damaged(path))?;
+    let (target, is_current_version) = (table.target(), table.is_current());
+    let table = of_table.to_vec();
+    Ok(Whole { target, index, is_current_version, table, bytes })
 }
 
 /// Bytes from the beginning of a file that hold its ELF header and program headers.
@@ -132,17 +116,15 @@ fn read_as_index(path: &Path) -> Option<Vec<u8>> {
 ///
 /// # Errors
 /// Where it cannot, or something else is there.
-pub fn check_place(path: &Path) -> Result<()> {
+pub fn check_place(path: &Path) -> Result<(), IndexError> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)
-        .map_err(|errno| anyhow!("{}: {}", dir.display(), words(&errno.into())))?;
+        .map_err(|errno| IndexError::io(dir)(errno.into()))?;
     match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(anyhow!("{}: {}", path.display(), words(&error))),
+        Err(error) => Err(IndexError::io(path)(error)),
         Ok(_) if is_index(path) => Ok(()),
-        Ok(_) => {
-            bail!("{}: there is something else than an index; not overwritten", path.display())
-        }
+        Ok(_) => Err(IndexError::Taken(path.to_owned())),
     }
 }
 
@@ -152,7 +134,7 @@ pub fn check_place(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// Where that cannot be done; then the old one is still there.
-pub fn write(path: &Path, sealed: &Sealed) -> Result<()> {
+pub fn write(path: &Path, sealed: &Sealed) -> Result<(), IndexError> {
     // A link to an index stays one.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let writer = Writer::new(WriteOptions::default());
@@ -163,7 +145,7 @@ pub fn write(path: &Path, sealed: &Sealed) -> Result<()> {
     writer.write_new(&new, &sealed.file, 0o644, |_| true)?;
     if let Err(error) = fs::rename(&new, &path) {
         let _ = fs::remove_file(&new);
-        bail!("{}: {}", path.display(), words(&error));
+        return Err(IndexError::io(path)(error));
     }
     Ok(())
 }

@@ -1,13 +1,16 @@
-//! Indexes: the audit modules that a table is put into.
+//! Indexes: making, reading, trusting and writing them, and the audit modules that a table is put into.
 
 pub mod current;
 pub mod declining;
+pub mod error;
 pub mod file;
 pub mod indexes;
+pub mod make;
 pub mod module;
 pub mod opened;
 pub mod places;
 pub mod platforms;
+pub mod report;
 pub mod static_tls;
 pub mod trust;
 pub mod variables;

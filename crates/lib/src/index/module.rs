@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
 use becalm_core::elf;
 use becalm_core::index::{Target, embed, encode};
 use becalm_host::index_store::{Indexed, MachineIndex};
 
 use crate::index::built_in::MODULES;
+use crate::index::error::IndexError;
 
 /// Where modules come from.
 pub struct Modules {
@@ -33,10 +33,10 @@ impl Modules {
     ///
     /// # Errors
     /// Where the file cannot be read or is no object.
-    pub fn new(path: Option<&Path>) -> Result<Self> {
+    pub fn new(path: Option<&Path>) -> Result<Self, IndexError> {
         let Some(path) = path else { return Ok(Self { given: None }) };
-        let bytes = fs::read(path).with_context(|| path.display().to_string())?;
-        let ident = elf::ident(&bytes).with_context(|| format!("{}: no module", path.display()))?;
+        let bytes = fs::read(path).map_err(IndexError::io(path))?;
+        let ident = elf::ident(&bytes).ok_or_else(|| IndexError::NotAModule(path.to_owned()))?;
         Ok(Self { given: Some((Target::of(&ident), bytes)) })
     }
 
@@ -62,23 +62,20 @@ impl Modules {
     ///
     /// # Errors
     /// Where there is none for any, or the index does not fit the format.
-    pub fn seal(&self, indexed: Indexed) -> Result<Sealed> {
+    pub fn seal(&self, indexed: Indexed) -> Result<Sealed, IndexError> {
         let mut machines = indexed.machines;
         if machines.is_empty() {
-            bail!("nothing to index: no ELF object with a loader");
+            return Err(IndexError::Nothing);
         }
         let counted = |machine: &MachineIndex| (machine.target, machine.index.objects.len());
         let Some(at) = machines.iter().position(|machine| self.of(machine.target).is_some()) else {
-            let name = elf::machine_name(machines[0].target.machine);
-            match &self.given {
+            let objects = elf::machine_name(machines[0].target.machine);
+            return Err(match &self.given {
                 Some((given, _)) => {
-                    let given = elf::machine_name(given.machine);
-                    bail!("the module is for {given}, the objects are for {name}")
+                    IndexError::OtherModule { given: elf::machine_name(given.machine), objects }
                 }
-                None => bail!(
-                    "no audit module for {name} is built in; becalm index takes one with --module"
-                ),
-            }
+                None => IndexError::NoModule(objects),
+            });
         };
         let machine = machines.remove(at);
         let module = self.of(machine.target).unwrap_or_default();

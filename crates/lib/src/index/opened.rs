@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result};
 use becalm_core::index::Ranged;
 
+use crate::index::error::IndexError;
 use crate::index::static_tls;
 use crate::index::trust::TrustedFile;
 
@@ -26,13 +26,13 @@ impl Opened {
     ///
     /// # Errors
     /// If the file is damaged.
-    pub fn session_static_tls(&self) -> Result<u64> {
-        let shown = || self.path.display().to_string();
-        let largest = u64::from(self.index.static_tls().with_context(shown)?);
+    pub fn session_static_tls(&self) -> Result<u64, IndexError> {
+        let damaged = || IndexError::damaged(&self.path);
+        let largest = u64::from(self.index.static_tls().map_err(damaged())?);
         if largest <= static_tls::LARGEST_STATIC_TLS {
             return Ok(largest.max(static_tls::SESSION_STATIC_TLS));
         }
-        let needs = self.index.static_tls_of_all().with_context(shown)?;
+        let needs = self.index.static_tls_of_all().map_err(damaged())?;
         let needs = needs.into_iter().map(|(_, need)| u64::from(need));
         let covered = needs.filter(|&need| need <= static_tls::LARGEST_STATIC_TLS).max();
         Ok(covered.unwrap_or(0).max(static_tls::SESSION_STATIC_TLS))

@@ -11,11 +11,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
 use becalm_core::index::Target;
 use becalm_host::write::Writer;
 
 use crate::index::declining::{self, Sibling};
+use crate::index::error::IndexError;
 use crate::index::opened::Opened;
 use crate::index::trust;
 
@@ -64,7 +64,7 @@ pub fn dir_of(index: &Path) -> PathBuf {
 ///
 /// # Errors
 /// Where something cannot be made.
-pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> {
+pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexError> {
     let Some(platforms) = of(target) else { return Ok(()) };
     let dir = dir_of(index);
     writer.make_dir(&dir)?;
@@ -76,7 +76,7 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> {
         }
         let temporary = dir.join(format!(".{name}.{}", std::process::id()));
         let made = symlink(&goal, &temporary).and_then(|()| fs::rename(&temporary, &link));
-        made.with_context(|| link.display().to_string())?;
+        made.map_err(IndexError::io(&link))?;
     }
     let module = declining::module(platforms.sibling);
     for name in platforms.siblings {
@@ -87,7 +87,7 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> {
         }
         let temporary = dir.join(format!(".{name}.{}", std::process::id()));
         writer.write_new(&temporary, &module, 0o644, |_| true)?;
-        fs::rename(&temporary, &file).with_context(|| file.display().to_string())?;
+        fs::rename(&temporary, &file).map_err(IndexError::io(&file))?;
     }
     writer.settle_dir(&dir)?;
     Ok(())

@@ -3,13 +3,13 @@
 //! The host traces, or [`untraced`] does what can be done without; [`predict`] asks the model
 //! meanwhile, and [`join`] puts observation and prediction together.
 
-use anyhow::{Result, bail};
 use becalm_host::trace::{self, Command, Rest, Supervisor, TraceError, Traced};
 
 use crate::trace::options::Options;
 use crate::trace::predict::{Assumed, Predictor};
+use crate::trace::refused::ObserveError;
 use crate::trace::report::Report;
-use crate::trace::{foreign, join, notes, refused, untraced};
+use crate::trace::{foreign, join, notes, untraced};
 
 /// A run that was watched.
 #[derive(Debug)]
@@ -28,9 +28,12 @@ pub struct Observed {
 ///
 /// # Errors
 /// Returns an error if the command cannot be started.
-pub fn observe(options: &Options, supervisor: Option<Supervisor>) -> Result<Observed> {
+pub fn observe(
+    options: &Options,
+    supervisor: Option<Supervisor>,
+) -> Result<Observed, ObserveError> {
     let [program, program_args @ ..] = options.command.as_slice() else {
-        bail!("trace: no command; becalm trace [OPTIONS] -- CMD [ARGS]...");
+        return Err(ObserveError::NoCommand);
     };
     let command = Command::new(program, program_args.to_vec());
     if let Some(why) = foreign::why_untraced(&command) {
@@ -54,7 +57,7 @@ pub fn observe(options: &Options, supervisor: Option<Supervisor>) -> Result<Obse
         Err(TraceError::Architecture { .. }) => {
             without_tracer(options, &command, "there is no tracer for this architecture")
         }
-        Err(error) => Err(refused::in_words(error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -73,8 +76,12 @@ fn joined(options: &Options, assumed: &Assumed, traced: Traced, predictor: Predi
 }
 
 /// Without a tracer: the program runs, and its loader tells its opens.
-fn without_tracer(options: &Options, command: &Command, why: &str) -> Result<Observed> {
-    let ran = trace::run_untraced(command).map_err(refused::in_words)?;
+fn without_tracer(
+    options: &Options,
+    command: &Command,
+    why: &str,
+) -> Result<Observed, ObserveError> {
+    let ran = trace::run_untraced(command)?;
     let report = untraced::report(options, ran, why);
     Ok(Observed { report, rest: None, supervisor: None })
 }

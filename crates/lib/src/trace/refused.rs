@@ -3,27 +3,45 @@
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Error, anyhow};
 use becalm_core::closure::Subject;
 use becalm_host::OsFs;
 use becalm_host::trace::TraceError;
 use bstr::{BStr, ByteSlice};
+use thiserror::Error;
 
 use crate::escape::shown;
 
-/// The error as one line.
-#[must_use]
-pub fn in_words(error: TraceError) -> Error {
-    match &error {
-        TraceError::Exec { command, source } => match reason(command, source) {
-            Some(reason) => {
-                anyhow!("{}: {reason}", shown(command.as_os_str().as_bytes().as_bstr()))
-            }
-            None => error.into(),
-        },
-        _ => error.into(),
+/// Why a command was not run.
+#[derive(Debug, Error)]
+pub enum ObserveError {
+    /// No command was named.
+    #[error("trace: no command; becalm trace [OPTIONS] -- CMD [ARGS]...")]
+    NoCommand,
+    /// The command cannot be executed, for a reason that the system's own words leave open.
+    #[error("{}: {reason}", shown(.command.as_os_str().as_bytes().as_bstr()))]
+    Exec {
+        /// The command.
+        command: PathBuf,
+        /// The reason, in words.
+        reason: String,
+        /// The error of the tracer.
+        error: TraceError,
+    },
+    /// The command cannot be found, started or traced.
+    #[error(transparent)]
+    Trace(TraceError),
+}
+
+impl From<TraceError> for ObserveError {
+    fn from(error: TraceError) -> Self {
+        if let TraceError::Exec { command, source } = &error
+            && let Some(reason) = reason(command, source)
+        {
+            return Self::Exec { command: command.clone(), reason, error };
+        }
+        Self::Trace(error)
     }
 }
 

@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 
 use becalm_core::strategy::farm;
 use becalm_host::write::Existing;
-use becalm_lib::path::path_bytes;
-use bstr::{BString, ByteSlice};
+use bstr::ByteSlice;
 use rustc_hash::FxHashSet;
 
+use crate::path::path_bytes;
 use crate::writing::making::{is_our_farm, lies_in_farms, made_above, settle};
-use crate::writing::{Done, Editor, Outcome, reason};
+use crate::writing::{Changed, Editor, Outcome, reason};
 
 /// Removes what becalm made, and keeps what became of each.
 pub(crate) struct Remover<'a> {
-    editor: &'a Editor,
+    editor: &'a Editor<'a>,
     dry_run: bool,
     /// What became of each path; one that was not there is left out.
-    pub(crate) removed: Vec<(BString, Done)>,
+    pub(crate) removed: Vec<Changed>,
 }
 
 impl<'a> Remover<'a> {
     /// A remover that writes by `editor`, or, for a `dry_run`, not at all.
-    pub(crate) fn new(editor: &'a Editor, dry_run: bool) -> Self {
+    pub(crate) fn new(editor: &'a Editor<'a>, dry_run: bool) -> Self {
         Self { editor, dry_run, removed: Vec::new() }
     }
 
@@ -44,9 +44,10 @@ impl<'a> Remover<'a> {
                 false => Outcome::Unchanged,
             }),
         };
-        let outcome = result.unwrap_or_else(|error| Outcome::Refused(reason(&error, path)));
+        let outcome = result.unwrap_or_else(|error| Outcome::refused(reason(&error, path)));
         if outcome != Outcome::Unchanged {
-            self.removed.push((path_bytes(path), Done { outcome, warnings: Vec::new() }));
+            let path = path_bytes(path);
+            self.removed.push(Changed { path, outcome, warnings: Vec::new() });
         }
         if !self.dry_run {
             self.remove_empty_parents(path);
@@ -86,7 +87,7 @@ impl<'a> Remover<'a> {
 
     fn is_removed(&self, dir: &Path) -> bool {
         let path = path_bytes(dir);
-        self.removed.iter().any(|(removed, _)| *removed == path)
+        self.removed.iter().any(|removed| removed.path == path)
     }
 
     /// Marks the directories that hold nothing but `path`, which go with it: killed in between,

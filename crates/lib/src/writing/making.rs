@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use becalm_core::strategy::{Creation, farm, ldcache};
 use becalm_host::write::Existing;
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, ByteSlice};
 
-use crate::writing::{Done, Editor, Outcome, reason};
+use crate::writing::{Changed, Editor, Outcome, reason};
 
 /// Mode of a file that is made: for everyone to read.
 const MODE: u32 = 0o644;
@@ -23,10 +23,10 @@ type Farms<'a> = BTreeMap<&'a BStr, Vec<(OsString, PathBuf)>>;
 /// Makes all of `creations`, in order; `host` gives the path on this machine. A directory and
 /// the links in it are made as one.
 pub(crate) fn make(
-    editor: &Editor,
+    editor: &Editor<'_>,
     creations: &[Creation],
     host: impl Fn(&BStr) -> Result<PathBuf, String>,
-) -> Vec<(BString, Done)> {
+) -> Vec<Changed> {
     let mut farms = farms(creations);
     let mut all = Vec::new();
     for creation in creations {
@@ -37,7 +37,7 @@ pub(crate) fn make(
             continue;
         }
         if editor.is_interrupted() {
-            all.push((path.to_owned(), done(Outcome::NotReached)));
+            all.push(changed(path, Outcome::NotReached));
             continue;
         }
         let result = host(path).and_then(|here| {
@@ -51,9 +51,9 @@ pub(crate) fn make(
         let outcome = match result {
             Ok((true, length)) => Outcome::Written { old_length: 0, new_length: length as u64 },
             Ok((false, _)) => Outcome::Unchanged,
-            Err(why) => Outcome::Refused(why),
+            Err(why) => Outcome::refused(why),
         };
-        all.push((path.to_owned(), done(outcome)));
+        all.push(changed(path, outcome));
     }
     all
 }
@@ -67,7 +67,7 @@ pub(crate) fn place_of(creation: &Creation) -> &BStr {
 }
 
 /// Those of the directories that hold something stay: they lose the mark of being on their way.
-pub(crate) fn settle<'a>(editor: &Editor, dirs: impl Iterator<Item = &'a Path>) {
+pub(crate) fn settle<'a>(editor: &Editor<'_>, dirs: impl Iterator<Item = &'a Path>) {
     let holds = |dir: &&Path| fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
     for dir in dirs.filter(holds) {
         // The mark of one that cannot be settled harms nobody.
@@ -88,7 +88,7 @@ fn is_made(dir: &Path) -> bool {
 }
 
 fn one(
-    editor: &Editor,
+    editor: &Editor<'_>,
     creation: &Creation,
     here: &Path,
     links: Option<Vec<(OsString, PathBuf)>>,
@@ -135,8 +135,8 @@ fn parent(path: &BStr) -> &BStr {
     path[..path.rfind_byte(b'/').unwrap_or(0)].as_bstr()
 }
 
-fn done(outcome: Outcome) -> Done {
-    Done { outcome, warnings: Vec::new() }
+fn changed(path: &BStr, outcome: Outcome) -> Changed {
+    Changed { path: path.to_owned(), outcome, warnings: Vec::new() }
 }
 
 /// True for a loader cache that becalm wrote.

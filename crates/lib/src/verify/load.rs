@@ -1,4 +1,4 @@
-//! `--load`: the objects that the real loader loads for a program as it stands, beside those of
+//! The objects that the real loader loads for a program as it stands, beside those of
 //! the same start with every edit of becalm's taken back.
 //!
 //! The first are the loader's own word, from a run that ends before the program is reached. The
@@ -17,31 +17,33 @@ use becalm_core::facts::Environment;
 use becalm_core::fs::{FileId, FileSystem, Overlay};
 use becalm_core::loader::load::Role;
 use becalm_host::oracle::{self, Launch, Start};
-use becalm_lib::assume::Assumptions;
-use becalm_lib::targets::Target;
-use becalm_lib::words::{words, words_of_chain};
 use bstr::{BStr, BString};
 use object::ReadCache;
+use serde::Serialize;
 
-/// The two load sets, apart from what they share.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Loads {
-    /// Objects that the loader loads.
+use crate::assume::Assumptions;
+use crate::json::{lossy, lossy_list};
+use crate::targets::Target;
+use crate::words::{words, words_of_chain};
+
+/// The load set of a program as it is beside the one without its strategies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loads {
+    /// The program.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// Whether the strategies change nothing.
+    pub equal: bool,
+    /// The number of objects that the loader loads.
     pub objects: usize,
-    /// Loaded with the strategies, and not without.
-    pub gained: Vec<BString>,
-    /// Loaded without the strategies, and not with.
+    /// Objects that are loaded without the strategies, and not with them.
+    #[serde(serialize_with = "lossy_list")]
     pub lost: Vec<BString>,
-    /// The same objects in another order.
+    /// Objects that are loaded with the strategies, and not without them.
+    #[serde(serialize_with = "lossy_list")]
+    pub gained: Vec<BString>,
+    /// Whether the same objects are loaded in another order.
     pub reordered: bool,
-}
-
-impl Loads {
-    /// True where the strategies change nothing.
-    #[must_use]
-    pub(crate) fn is_equal(&self) -> bool {
-        self.gained.is_empty() && self.lost.is_empty() && !self.reordered
-    }
 }
 
 /// Runs the loader and compares.
@@ -74,7 +76,9 @@ pub(crate) fn compare(
     let (gained, lost) = (missing_in(&with, &without), missing_in(&without, &with));
     let ids = |list: &[(FileId, BString)]| list.iter().map(|(id, _)| *id).collect::<Vec<_>>();
     let reordered = gained.is_empty() && lost.is_empty() && ids(&with) != ids(&without);
-    Ok(Loads { objects: with.len(), gained, lost, reordered })
+    let equal = gained.is_empty() && lost.is_empty() && !reordered;
+    let path = target.shown.clone();
+    Ok(Loads { path, equal, objects: with.len(), lost, gained, reordered })
 }
 
 fn identified(path: BString) -> Option<(FileId, BString)> {

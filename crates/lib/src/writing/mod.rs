@@ -1,79 +1,109 @@
-//! Changing many files: opened, edited and made ready in parallel, committed in batches, with
-//! a bar. `becalm fix` and `becalm undo` differ only in the patch they ask for.
+//! Changing many files: opened, edited and made ready in parallel, committed in batches. Applying
+//! a strategy and reverting it differ only in the patch that they ask for.
 
 pub(crate) mod making;
 pub(crate) mod removing;
-pub(crate) mod text;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use anyhow::Result;
 use becalm_core::fs::FileId;
 use becalm_core::patch::Patch;
-use becalm_host::write::{
-    Durability, FileUnderEdit, HardLinks, Prepared, Reader, WriteError, WriteOptions, Writer,
-};
-use becalm_lib::words::{words, words_of_chain};
+use becalm_host::write::{FileUnderEdit, Prepared, Reader, WriteError, WriteOptions, Writer};
+use becalm_rewrite::{RewriteError, State};
+use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use serde::Serialize;
 
-use crate::common_args::writing::{HardlinksArg, WritingArgs};
-use crate::terminal::progress::Progress;
+use crate::json::lossy;
+use crate::progress::Progress;
+use crate::words::{words, words_of_chain};
+
+/// A file or directory that was to be written, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// Its path.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// What its user should know besides.
+    pub warnings: Vec<String>,
+}
 
 /// What became of one file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It has its new content; lengths in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "status", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It has its new content.
     Written {
-        /// Before.
+        /// Its length before, in bytes.
         old_length: u64,
-        /// Now.
+        /// Its length now, in bytes.
         new_length: u64,
     },
-    /// It was already as it is to be.
+    /// It was already as it should be.
     Unchanged,
-    /// Nothing was changed, and why.
-    Refused(String),
+    /// Nothing was changed.
+    Refused {
+        /// Why.
+        reason: String,
+    },
     /// The run was interrupted before it.
     NotReached,
 }
 
-/// One file's outcome, and what else its user should know.
+impl Outcome {
+    /// Returns true if the file has its new content, or would have it after a dry run.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        matches!(self, Self::Written { .. })
+    }
+
+    /// Returns true if nothing was changed for a reason of the file's own.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+
+    /// Returns true if what was to be written is not there.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::NotReached)
+    }
+
+    /// What was to be done is not done, and why.
+    pub(crate) fn refused(reason: String) -> Self {
+        Self::Refused { reason }
+    }
+}
+
+/// One file's outcome, and the remarks of the editor.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
-    /// What became of it.
-    pub outcome: Outcome,
-    /// Remarks of the editor.
-    pub warnings: Vec<String>,
+    pub(crate) outcome: Outcome,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What is to be written to one file; `None` where it is as it should be.
 pub(crate) type Proposal = (Option<Patch>, Vec<String>);
 
 /// Changes files as the user asked.
-pub(crate) struct Editor {
+pub(crate) struct Editor<'a> {
     writer: Writer,
     /// What to try if there is no room for a new file.
     if_full: Option<&'static str>,
-    interrupted: Arc<AtomicBool>,
+    progress: &'a dyn Progress,
 }
 
-impl Editor {
-    /// Ready to write. From here on a signal that ends the process does so only between two
-    /// batches.
-    ///
-    /// # Errors
-    /// Where the signals cannot be watched.
-    pub(crate) fn new(args: &WritingArgs) -> Result<Self> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-        }
-        Ok(Self { writer: Writer::new(options(args)), if_full: None, interrupted })
+impl<'a> Editor<'a> {
+    /// Ready to write. From here on an interrupt ends the work only between two batches.
+    pub(crate) fn new(options: WriteOptions, progress: &'a dyn Progress) -> Self {
+        progress.begin_writing();
+        Self { writer: Writer::new(options), if_full: None, progress }
     }
 
     /// The same editor, which adds `advice` to what it says of a file for which the disk has no
@@ -106,7 +136,7 @@ impl Editor {
 
     /// True once a signal asked for the end.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        self.progress.is_interrupted()
     }
 
     /// Changes each file by the patch that `propose` gives for its number and content; gives
@@ -114,9 +144,9 @@ impl Editor {
     pub(crate) fn change(
         &self,
         files: &[PathBuf],
-        propose: impl Fn(usize, &Reader) -> Result<Proposal, String> + Sync,
+        propose: impl Fn(usize, &Reader) -> Result<Proposal, RewriteError> + Sync,
     ) -> Vec<Done> {
-        let progress = Progress::new(files.len());
+        let progress = self.progress.phase(files.len());
         let seen: Mutex<FxHashSet<FileId>> = Mutex::default();
         let mut all = Vec::with_capacity(files.len());
         let size = self.writer.batch_size();
@@ -135,7 +165,7 @@ impl Editor {
             let ready: Vec<Ready> = files.par_iter().enumerate().map(one).collect();
             all.extend(self.commit(ready));
         }
-        progress.finish();
+        drop(progress);
         all
     }
 
@@ -143,7 +173,7 @@ impl Editor {
     pub(crate) fn rehearse(
         &self,
         files: &[PathBuf],
-        propose: impl Fn(usize, &Reader) -> Result<Proposal, String> + Sync,
+        propose: impl Fn(usize, &Reader) -> Result<Proposal, RewriteError> + Sync,
     ) -> Vec<Done> {
         let one = |(number, path): (usize, &PathBuf)| {
             let file = match self.writer.open_to_read(path) {
@@ -167,7 +197,7 @@ impl Editor {
         &self,
         path: &Path,
         seen: &Mutex<FxHashSet<FileId>>,
-        propose: impl FnOnce(&Reader) -> Result<Proposal, String>,
+        propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
     ) -> Ready {
         let file = match self.writer.open(path) {
             Ok(file) => file,
@@ -183,7 +213,7 @@ impl Editor {
     fn prepare_open(
         &self,
         file: FileUnderEdit,
-        propose: impl FnOnce(&Reader) -> Result<Proposal, String>,
+        propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
     ) -> Ready {
         let (patch, warnings) = match proposal(&file, propose) {
             Ok(proposal) => proposal,
@@ -220,7 +250,7 @@ impl Editor {
                     old_length: written.old_length,
                     new_length: written.new_length,
                 },
-                Err(error) => Outcome::Refused(self.refused(&error, &path)),
+                Err(error) => Outcome::refused(self.refused(&error, &path)),
             };
             Done { outcome, warnings }
         });
@@ -231,12 +261,12 @@ impl Editor {
 /// What is proposed for a file, unless it could not be read in full.
 fn proposal(
     file: &FileUnderEdit,
-    propose: impl FnOnce(&Reader) -> Result<Proposal, String>,
+    propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
 ) -> Result<Proposal, String> {
     let proposal = propose(file.reader());
     match file.reader().error() {
         Some(error) => Err(words(error)),
-        None => proposal,
+        None => proposal.map_err(|error| error.to_string()),
     }
 }
 
@@ -248,24 +278,23 @@ enum Ready {
 }
 
 impl Done {
-    /// True if what was to be written is not there.
-    pub(crate) fn is_missing(&self) -> bool {
-        matches!(self.outcome, Outcome::Refused(_) | Outcome::NotReached)
+    pub(crate) fn refused(why: String) -> Self {
+        Self { outcome: Outcome::refused(why), warnings: Vec::new() }
     }
 
-    pub(crate) fn refused(why: String) -> Self {
-        Self { outcome: Outcome::Refused(why), warnings: Vec::new() }
+    /// The outcome with the path that it is about.
+    pub(crate) fn of(self, path: BString) -> Changed {
+        Changed { path, outcome: self.outcome, warnings: self.warnings }
     }
 }
 
 /// The patch that gives a file its old bytes; none where becalm has not changed it.
-pub(crate) fn take_back(reader: &Reader) -> Result<Proposal, String> {
-    let state = becalm_rewrite::state(reader).map_err(|error| error.to_string())?;
-    if state == becalm_rewrite::State::Untouched {
-        return Ok((None, Vec::new()));
-    }
-    let patch = becalm_rewrite::undo(reader).map_err(|error| error.to_string())?;
-    Ok((Some(patch), Vec::new()))
+pub(crate) fn revert(reader: &Reader) -> Result<Proposal, RewriteError> {
+    let patch = match becalm_rewrite::state(reader)? {
+        State::Untouched => None,
+        _ => Some(becalm_rewrite::undo(reader)?),
+    };
+    Ok((patch, Vec::new()))
 }
 
 /// True if the disk has no room, or the user no more of it.
@@ -287,22 +316,5 @@ pub(crate) fn reason(error: &WriteError, path: &Path) -> String {
     match text.strip_prefix(&format!("{}: ", path.display())) {
         Some(rest) => rest.to_owned(),
         None => text,
-    }
-}
-
-fn options(args: &WritingArgs) -> WriteOptions {
-    WriteOptions {
-        in_place: args.in_place,
-        hard_links: match args.hardlinks {
-            HardlinksArg::Refuse => HardLinks::Refuse,
-            HardlinksArg::Break => HardLinks::Break,
-            HardlinksArg::Keep => HardLinks::Keep,
-        },
-        set_id: args.setuid,
-        keep_times: args.keep_times,
-        durability: match args.no_sync {
-            true => Durability::Unsynced,
-            false => Durability::Synced,
-        },
     }
 }

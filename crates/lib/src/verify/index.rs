@@ -1,64 +1,112 @@
 //! `becalm verify INDEX`: asks every question of an index again and lists what the search
 //! would answer otherwise now.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-use becalm_core::elf::Endian;
+use becalm_core::elf::{Endian, machine_name};
 use becalm_core::index::{Edge, Index, Object, Program, SearchDir};
 use becalm_host::OsFs;
 use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, OsFingerprints, index_files};
-use becalm_lib::index::current::roots;
-use becalm_lib::index::file;
-use becalm_lib::path::path_bytes;
-use becalm_lib::path::path_of;
-use becalm_lib::targets::Problem;
-use becalm_lib::words::words_of_host;
-use bstr::BStr;
+use bstr::{BStr, BString};
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
 
-use crate::exit_code::ExitStatus;
-use crate::terminal::style::{Look, When};
-use crate::terminal::{self, Stdout};
-use crate::verify::index_report::{Difference, Verified, What};
-use crate::verify::index_text;
+use crate::index::current::roots;
+use crate::index::error::IndexError;
+use crate::index::file;
+use crate::json::{self, lossy, lossy_option};
+use crate::path::{path_bytes, path_of};
+use crate::problem::Problem;
+use crate::words::words_of_host;
 
-/// Verifies one index and tells the result.
-///
-/// # Errors
-/// Where the index cannot be read, or is damaged.
-pub(crate) fn run_index(path: &Path, json: bool, color: When) -> Result<ExitStatus> {
-    let verified = verify(path)?;
-    terminal::note_all(&verified.problems);
-    let mut out = Stdout::new();
-    if json {
-        index_text::json(&mut out, &verified)?;
-    } else {
-        index_text::text(&mut out, Look::of_stdout(color), &verified)?;
-    }
-    out.flush()?;
-    Ok(verified.status())
+/// An index beside the search: the JSON document of `becalm verify` for an index.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The index.
+    pub indexes: [Verified; 1],
+    /// What could not be read.
+    #[serde(rename = "errors")]
+    pub problems: Vec<Problem>,
 }
 
-impl Verified {
-    /// 1 where anything differs.
-    pub(crate) fn status(&self) -> ExitStatus {
-        if !self.differences.is_empty() {
-            ExitStatus::Finding
-        } else if !self.problems.is_empty() {
-            ExitStatus::Failure
-        } else {
-            ExitStatus::Fine
-        }
+/// One index beside the search.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verified {
+    /// The index.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The machine it is for.
+    pub machine: &'static str,
+    /// The number of objects in it.
+    pub objects: usize,
+    /// The number of answers in it.
+    pub edges: usize,
+    /// Whether packages may have come or gone since: the module then looks at each answer before
+    /// it gives it.
+    pub stores_changed: bool,
+    /// What is otherwise now.
+    pub differences: Vec<Difference>,
+}
+
+/// One thing that is otherwise now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The object, or what is watched.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// In what way.
+    pub kind: DifferenceKind,
+    /// The needed string, if it is about one.
+    #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
+    pub needed: Option<BString>,
+    /// What the index says.
+    #[serde(serialize_with = "lossy_option")]
+    pub was: Option<BString>,
+    /// What it would say now.
+    #[serde(serialize_with = "lossy_option")]
+    pub now: Option<BString>,
+}
+
+/// In what way something is otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DifferenceKind {
+    /// The object is not there, or no longer one that asks by a run path.
+    Gone,
+    /// The object has another run path: the module does not answer for it.
+    RunPath,
+    /// Another answer; `now` is null if the question is now the loader's.
+    Answer,
+    /// The answer is the same, and rests on other conditions.
+    Conditions,
+    /// The program needs another `glibc.rtld.optional_static_tls`; 0 for the default.
+    StaticTls,
+    /// The program's start loads other objects, or in another order.
+    LoadOrder,
+    /// The program's symbols bind otherwise, or it is no longer bound.
+    Bindings,
+    /// A directory that a `DT_RPATH` names has other names that answer, or under other conditions.
+    Names,
+    /// A directory, file or absence that answers rest on is not as it was: the module leaves
+    /// those questions to the loader.
+    Changed,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/verify/1";
+}
+
+impl Difference {
+    fn new(path: &BString, kind: DifferenceKind) -> Self {
+        Self { path: path.clone(), kind, needed: None, was: None, now: None }
     }
 }
 
 /// Asks all questions of an index again.
 ///
 /// # Errors
-/// Where the index cannot be read, or is damaged.
-pub(crate) fn verify(path: &Path) -> Result<Verified> {
+/// Returns an error if the index cannot be read or is damaged.
+pub fn verify(path: &Path) -> Result<Report, IndexError> {
     let file::Whole { target, index: old, .. } = file::read(path)?;
     let stores: Vec<PathBuf> = roots(&old).map(|condition| path_of(condition.path())).collect();
     let named = old.directories.iter().filter(|directory| directory.names.is_some());
@@ -90,18 +138,19 @@ pub(crate) fn verify(path: &Path) -> Result<Verified> {
     for (at, condition) in old.conditions.iter().enumerate() {
         if believed.contains(&(at as u32)) && !fingerprints.hold(condition) {
             let path = condition.path().to_owned();
-            differences.push(Difference { path, what: What::Changed });
+            differences.push(Difference::new(&path, DifferenceKind::Changed));
         }
     }
-    Ok(Verified {
+    let verified = Verified {
         path: path_bytes(path),
-        target,
+        machine: machine_name(target.machine),
         objects: old.objects.iter().filter(|object| !object.path.is_empty()).count(),
         edges: old.objects.iter().map(|object| object.edges.len()).sum(),
         stores_changed: roots(&old).any(|condition| !fingerprints.hold(condition)),
         differences,
-        problems: problems.map(|(path, reason)| Problem { path, reason }).collect(),
-    })
+    };
+    let problems = problems.map(|(path, reason)| Problem { path, reason }).collect();
+    Ok(Report { indexes: [verified], problems })
 }
 
 fn differences(old: &Index, new: &Index, endian: Endian) -> Vec<Difference> {
@@ -110,18 +159,19 @@ fn differences(old: &Index, new: &Index, endian: Endian) -> Vec<Difference> {
     let mut found = Vec::new();
     for was in &old.objects {
         let path: &BStr = was.path.as_ref();
-        let mut add = |what| found.push(Difference { path: was.path.clone(), what });
         match now.get(path) {
             None if was.path.is_empty() => {}
-            None => add(What::Gone),
-            Some(now) if now.run_path != was.run_path => add(What::OtherRunPath),
-            Some(now) => of_object(was, now, &mut add),
+            None => found.push(Difference::new(&was.path, DifferenceKind::Gone)),
+            Some(now) if now.run_path != was.run_path => {
+                found.push(Difference::new(&was.path, DifferenceKind::RunPath));
+            }
+            Some(now) => of_object(was, now, &mut found),
         }
     }
     of_programs(old, new, &mut found);
     of_search_dirs(old, new, &mut found);
     let other = old.bound.differences(&new.bound, endian).into_iter();
-    found.extend(other.map(|path| Difference { path, what: What::Bindings }));
+    found.extend(other.map(|path| Difference::new(&path, DifferenceKind::Bindings)));
     found
 }
 
@@ -134,28 +184,31 @@ fn of_search_dirs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
     for was in &old.search_dirs {
         let path: &BStr = was.path.as_ref();
         if now.get(path).is_none_or(|now| says(now) != says(was)) {
-            found.push(Difference { path: was.path.clone(), what: What::Names });
+            found.push(Difference::new(&was.path, DifferenceKind::Names));
         }
     }
 }
 
-fn of_object(was: &Object, now: &Object, add: &mut impl FnMut(What)) {
+fn of_object(was: &Object, now: &Object, found: &mut Vec<Difference>) {
     let answers: FxHashMap<&BStr, &Edge> = now.edges.iter().map(|e| (e.needed(), e)).collect();
     for edge in &was.edges {
         let needed = edge.needed();
-        match answers.get(needed) {
-            Some(now) if now.path != edge.path => add(What::Answer {
-                needed: needed.to_owned(),
-                was: edge.path.clone(),
-                now: Some(now.path.clone()),
+        let differs = |kind| Difference {
+            needed: Some(needed.to_owned()),
+            ..Difference::new(&was.path, kind)
+        };
+        let now = answers.get(needed);
+        match now {
+            Some(now) if now.path == edge.path => {
+                if conditions(now) != conditions(edge) {
+                    found.push(differs(DifferenceKind::Conditions));
+                }
+            }
+            _ => found.push(Difference {
+                was: Some(edge.path.clone()),
+                now: now.map(|now| now.path.clone()),
+                ..differs(DifferenceKind::Answer)
             }),
-            Some(now) if conditions(now) != conditions(edge) => {
-                add(What::Conditions { needed: needed.to_owned() });
-            }
-            Some(_) => {}
-            None => {
-                add(What::Answer { needed: needed.to_owned(), was: edge.path.clone(), now: None })
-            }
         }
     }
 }
@@ -167,12 +220,15 @@ fn of_programs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
     for was in &old.programs {
         let path: &BStr = was.path.as_ref();
         let Some(now) = now.get(path) else { continue };
-        let mut add = |what| found.push(Difference { path: was.path.clone(), what });
         if was.static_tls != now.static_tls {
-            add(What::StaticTls { was: was.static_tls, now: now.static_tls });
+            found.push(Difference {
+                was: Some(was.static_tls.to_string().into()),
+                now: Some(now.static_tls.to_string().into()),
+                ..Difference::new(&was.path, DifferenceKind::StaticTls)
+            });
         }
         if !was.load_order.is_empty() && was.load_order != now.load_order {
-            add(What::LoadOrder);
+            found.push(Difference::new(&was.path, DifferenceKind::LoadOrder));
         }
     }
 }

@@ -1,0 +1,167 @@
+//! A plan carried out: what is made anew first, then the files, since an object may name only
+//! what is there.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use becalm_core::edit::Edit;
+use becalm_core::strategy::{Creation, FilePlan, Plan, farm};
+use becalm_host::write::{HardLinks, Reader, WriteOptions};
+use becalm_rewrite::{RewriteError, State};
+use bstr::{BStr, BString, ByteSlice};
+use object::ReadCache;
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+
+use crate::fix::plan::Planner;
+use crate::problem::Problem;
+use crate::progress::Progress;
+use crate::targets::Target;
+use crate::writing::removing::Remover;
+use crate::writing::{Changed, Done, Editor, Proposal, making, revert};
+
+/// What became of a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Applied {
+    /// What became of each file with edits.
+    pub(crate) files: Vec<Changed>,
+    /// What became of each creation.
+    pub(crate) made: Vec<Changed>,
+    /// What could not be looked at.
+    pub(crate) problems: Vec<Problem>,
+    /// Whether the work was ended early.
+    pub(crate) interrupted: bool,
+}
+
+impl Applied {
+    /// Returns true if a part of the plan is not carried out.
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.files.iter().chain(&self.made).any(|file| file.outcome.is_missing())
+    }
+}
+
+/// Reverts what a run that was killed in the middle of writing in place left half done, so that
+/// these files can be read again.
+pub(crate) fn mend(targets: &[Target], writing: WriteOptions, progress: &dyn Progress) {
+    let torn = |target: &&Target| {
+        let state =
+            File::open(&target.host).map(|file| becalm_rewrite::state(&ReadCache::new(file)));
+        matches!(state, Ok(Ok(State::Interrupted)))
+    };
+    let torn: Vec<PathBuf> = targets.par_iter().filter(torn).map(|t| t.host.clone()).collect();
+    if !torn.is_empty() {
+        // What cannot be reverted now is told when it is to be fixed.
+        Editor::new(writing, progress).change(&torn, |_, reader| revert(reader));
+    }
+}
+
+/// Writes what the plan says.
+pub(crate) fn apply(
+    planner: &Planner<'_>,
+    plan: &Plan,
+    littered: &[PathBuf],
+    writing: WriteOptions,
+) -> Applied {
+    let editor = Editor::new(writing, planner.progress);
+    editor.clean(littered);
+    let host = |path: &BStr| planner.host_path(path);
+    let there = there_before(&plan.creations, host);
+    let made = making::make(&editor, &plan.creations, host);
+    let mut applied = Applied { made, ..Applied::default() };
+    let (edited, paths) = applied.edited(plan, host);
+    let keeps_inode = writing.in_place || writing.hard_links == HardLinks::Keep;
+    let propose = |at: usize, reader: &Reader| -> Result<Proposal, RewriteError> {
+        let edits = &edited[at].edits;
+        let edited = match keeps_inode {
+            true => becalm_rewrite::edit_in_place(reader, edits),
+            false => becalm_rewrite::edit(reader, edits),
+        }?;
+        Ok((edited.patch, edited.warnings.iter().map(ToString::to_string).collect()))
+    };
+    let done = editor.change(&paths, propose);
+    let done = edited.iter().zip(done).map(|(file, done)| done.of(file.path.clone()));
+    // Those that name what could not be made come last.
+    applied.files.splice(0..0, done);
+    applied.interrupted = editor.is_interrupted();
+    applied.remove_unnamed(&editor, plan, &there, host);
+    applied
+}
+
+impl Applied {
+    /// The files of a plan that can be changed, with their paths on this machine. One that names
+    /// what could not be made is not.
+    fn edited<'p>(
+        &mut self,
+        plan: &'p Plan,
+        host: impl Fn(&BStr) -> Result<PathBuf, String>,
+    ) -> (Vec<&'p FilePlan>, Vec<PathBuf>) {
+        let failed = self.made.iter().filter(|made| made.outcome.is_missing());
+        let failed: FxHashSet<&BStr> = failed.map(|made| made.path.as_ref()).collect();
+        let (mut edited, mut paths) = (Vec::new(), Vec::new());
+        for file in plan.files.iter().filter(|file| !file.edits.is_empty()) {
+            let mut names = file.edits.iter().flat_map(Edit::listed);
+            if let Some(lacking) = names.find(|name| failed.contains(name)) {
+                let why = format!("not changed: {lacking} could not be made");
+                self.files.push(Done::refused(why).of(file.path.clone()));
+                continue;
+            }
+            match host(file.path.as_ref()) {
+                Ok(path) => {
+                    edited.push(file);
+                    paths.push(path);
+                }
+                Err(reason) => self.problems.push(Problem { path: file.path.clone(), reason }),
+            }
+        }
+        (edited, paths)
+    }
+
+    /// Removes what was made for files that could then not be changed, so that nothing is left
+    /// that no file names.
+    fn remove_unnamed(
+        &mut self,
+        editor: &Editor<'_>,
+        plan: &Plan,
+        there: &FxHashSet<BString>,
+        host: impl Fn(&BStr) -> Result<PathBuf, String>,
+    ) {
+        let not_done = self.files.iter().filter(|file| file.outcome.is_missing());
+        let left: FxHashSet<&BStr> = not_done.map(|file| file.path.as_ref()).collect();
+        let names = |is_left: bool| -> FxHashSet<&BStr> {
+            let files = plan.files.iter();
+            let files = files.filter(|file| left.contains(&file.path.as_bstr()) == is_left);
+            files.flat_map(|file| file.edits.iter().flat_map(Edit::listed)).collect()
+        };
+        let (of_left, of_others) = (names(true), names(false));
+        let mut remover = Remover::new(editor, false);
+        for made in &self.made {
+            let is_made = made.outcome.is_written() && !there.contains(&made.path);
+            let name = made.path.as_bstr();
+            // The list of a farm's objects goes with the farm.
+            let is_of = |names: &FxHashSet<&BStr>| {
+                let is_list = |farm: &&BStr| farm::list_of(farm).as_ref() == Some(&made.path);
+                names.contains(&name) || names.iter().any(is_list)
+            };
+            let Ok(here) = host(name) else { continue };
+            if is_made && is_of(&of_left) && !is_of(&of_others) {
+                let is_ours = |it: &_| making::is_our_index(it) || making::is_our_farm(&here, it);
+                remover.remove(&here, is_ours);
+            }
+        }
+        // With them went the directories that were made for them.
+        self.made.retain(|made| {
+            !made.outcome.is_written()
+                || host(made.path.as_ref()).is_ok_and(|here| here.symlink_metadata().is_ok())
+        });
+    }
+}
+
+/// What of the creations is there already; a link counts as its directory.
+fn there_before(
+    creations: &[Creation],
+    host: impl Fn(&BStr) -> Result<PathBuf, String>,
+) -> FxHashSet<BString> {
+    let places = creations.iter().map(|creation| making::place_of(creation).to_owned());
+    let is_there = |path: &BString| host(path.as_ref()).is_ok_and(|here| here.exists());
+    places.filter(is_there).collect()
+}

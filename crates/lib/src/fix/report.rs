@@ -1,0 +1,199 @@
+//! What `becalm fix` reports.
+
+use becalm_core::strategy::{self, Creation, FilePlan, Plan, PlannedAnswer};
+use bstr::BString;
+use rustc_hash::FxHashSet;
+use serde::{Serialize, Serializer};
+
+use crate::fix::judge::Start;
+use crate::fix::options::Strategy;
+use crate::json::{self, lossy, lossy_list, lossy_option};
+use crate::problem::Problem;
+use crate::writing::Changed;
+
+pub use becalm_core::strategy::Severity;
+
+/// A strategy on some files: what was planned and what became of it. The JSON document of
+/// `becalm fix`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The strategy.
+    #[serde(rename = "carrier")]
+    pub strategy: Strategy,
+    /// Whether nothing was written because that was asked for.
+    pub dry_run: bool,
+    /// Whether an interrupt ended the work between two batches.
+    pub interrupted: bool,
+    /// The files that were looked at, with what was planned for them.
+    pub plan: Vec<PlannedFile>,
+    /// What the plan makes anew.
+    pub creations: Vec<Created>,
+    /// What became of each file with edits; empty after a dry run.
+    pub files: Vec<Changed>,
+    /// What became of each creation, likewise.
+    pub made: Vec<Changed>,
+    /// What the plan leaves out.
+    pub findings: Vec<Finding>,
+    /// The programs among the files.
+    pub programs: Vec<Start>,
+    /// What could not be looked at.
+    #[serde(rename = "errors")]
+    pub problems: Vec<Problem>,
+}
+
+/// What is planned for one file.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlannedFile {
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The number of edits.
+    pub edits: usize,
+    /// Whether it is outside the named paths and is edited all the same (`--closure`).
+    pub outside: bool,
+    /// What its needed strings lead to.
+    pub answers: Vec<Answer>,
+}
+
+/// What one needed string leads to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// The needed string.
+    #[serde(serialize_with = "lossy")]
+    pub needed: BString,
+    /// The path that is opened without a search; none if the needed string is searched for.
+    #[serde(serialize_with = "lossy_option")]
+    pub exact: Option<BString>,
+    /// Directories that are still searched before it.
+    #[serde(serialize_with = "lossy_list")]
+    pub hints: Vec<BString>,
+}
+
+/// Something that a plan makes anew.
+#[derive(Clone, Debug, Serialize)]
+pub struct Created {
+    /// Its path.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: CreatedKind,
+}
+
+/// What is made anew.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum CreatedKind {
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link {
+        /// What it leads to.
+        #[serde(serialize_with = "lossy")]
+        target: BString,
+    },
+    /// A file.
+    File {
+        /// Its length in bytes.
+        length: usize,
+    },
+}
+
+/// Something that a plan leaves out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The needed string, if it is about one.
+    #[serde(serialize_with = "lossy_option")]
+    pub needed: Option<BString>,
+    /// How grave it is.
+    #[serde(serialize_with = "severity")]
+    pub severity: Severity,
+    /// What is left out and why, in words.
+    pub what: String,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/fix/1";
+}
+
+impl Report {
+    /// The report of a plan that is not carried out yet.
+    pub(crate) fn of_plan(
+        strategy: Strategy,
+        plan: &Plan,
+        outside: Vec<BString>,
+        programs: Vec<Start>,
+    ) -> Self {
+        let outside: FxHashSet<BString> = plan.edited_of(outside).into_iter().collect();
+        let file = |file: &FilePlan| PlannedFile::new(file, outside.contains(&file.path));
+        Self {
+            strategy,
+            dry_run: true,
+            interrupted: false,
+            plan: plan.files.iter().map(file).collect(),
+            creations: plan.creations.iter().map(Created::from).collect(),
+            files: Vec::new(),
+            made: Vec::new(),
+            findings: plan.findings.iter().map(Finding::from).collect(),
+            programs,
+            problems: Vec::new(),
+        }
+    }
+
+    /// What the plan refused to do, because it would change what a program loads or make its start
+    /// longer, or because two answers contradict each other.
+    pub fn refusals(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity >= Severity::Conflict)
+    }
+
+    /// Returns true if a file could not be looked at or written.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        let mut files = self.files.iter().chain(&self.made);
+        !self.problems.is_empty() || files.any(|file| file.outcome.is_refused())
+    }
+}
+
+impl PlannedFile {
+    fn new(file: &FilePlan, outside: bool) -> Self {
+        let answers = file.answers.iter().map(Answer::from).collect();
+        Self { path: file.path.clone(), edits: file.edits.len(), outside, answers }
+    }
+}
+
+impl From<&PlannedAnswer> for Answer {
+    fn from(answer: &PlannedAnswer) -> Self {
+        let PlannedAnswer { needed, exact, hints } = answer.clone();
+        Self { needed, exact, hints }
+    }
+}
+
+impl From<&Creation> for Created {
+    fn from(creation: &Creation) -> Self {
+        let kind = match creation {
+            Creation::Directory(_) => CreatedKind::Directory,
+            Creation::Link { target, .. } => CreatedKind::Link { target: target.clone() },
+            Creation::File { bytes, .. } => CreatedKind::File { length: bytes.len() },
+        };
+        Self { path: creation.path().to_owned(), kind }
+    }
+}
+
+impl From<&strategy::Finding> for Finding {
+    fn from(finding: &strategy::Finding) -> Self {
+        let strategy::Finding { path, needed, what } = finding.clone();
+        Self { path, needed, severity: what.severity(), what: what.to_string() }
+    }
+}
+
+fn severity<S: Serializer>(severity: &Severity, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(match severity {
+        Severity::Skipped => "passed-over",
+        Severity::Deferred => "left",
+        Severity::Conflict => "conflict",
+        Severity::Refused => "refused",
+    })
+}

@@ -1,0 +1,138 @@
+//! Why an index cannot be read, made or written.
+
+use std::error::Error as StdError;
+use std::io;
+use std::path::PathBuf;
+
+use becalm_core::closure::ClosureError;
+use becalm_core::index::{EmbedError, EncodeError};
+use becalm_host::HostError;
+use becalm_host::write::WriteError;
+use bstr::ByteSlice;
+use thiserror::Error;
+
+use crate::index::trust::Untrusted;
+use crate::words::words_of_host;
+
+/// Why an index cannot be read, made or written.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// A file or folder cannot be looked at, read or written.
+    #[error("{}", .path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// Somebody else may have written the index.
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
+    /// The same of an index to be brought up to date, whose stores are not named.
+    #[error("{0}; name the stores, and it is made anew from their files")]
+    NotUpdated(Untrusted),
+    /// The loader splits `LD_AUDIT` at colons and replaces tokens in it.
+    #[error("{}: LD_AUDIT cannot name a path with a colon or a dollar sign", .0.display())]
+    NoName(PathBuf),
+    /// The file is no index, or a damaged one.
+    #[error("{}", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// The module in an index is not as becalm wrote it.
+    #[error("the index is damaged: its module's check does not fit")]
+    Module,
+    /// The place of the index is taken.
+    #[error("{}: there is something else than an index; not overwritten", .0.display())]
+    Taken(PathBuf),
+    /// The environment has no home directory.
+    #[error("no home directory; name the index with -o")]
+    NoHome,
+    /// A store is not a folder.
+    #[error("{}: not a folder", .0.display())]
+    NoFolder(PathBuf),
+    /// The index that is to be brought up to date is not there.
+    #[error("nothing to update: name the stores")]
+    NoStores,
+    /// The programs are for different machines.
+    #[error(
+        "{} is for {machine}, {} for {of_first}: an index is for one machine; make another \
+         with becalm index --program {} -o FILE", .program.display(), .first.display(),
+        .program.display()
+    )]
+    Machines {
+        /// The program.
+        program: PathBuf,
+        /// Its machine.
+        machine: &'static str,
+        /// The first program.
+        first: PathBuf,
+        /// The machine of that one.
+        of_first: &'static str,
+    },
+    /// The start of a program cannot be predicted.
+    #[error("{}", .program.display())]
+    Program {
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        source: ClosureError,
+    },
+    /// The loader of a program is unknown.
+    #[error("{}: interpreter {}", .program.display(), in_words(.error))]
+    Loader {
+        /// The program.
+        program: PathBuf,
+        /// Why it is.
+        error: HostError,
+    },
+    /// No object has a loader.
+    #[error("nothing to index: no ELF object with a loader")]
+    Nothing,
+    /// The module that was given is no ELF file.
+    #[error("{}: no module", .0.display())]
+    NotAModule(PathBuf),
+    /// The module that was given is for another machine.
+    #[error("the module is for {given}, the objects are for {objects}")]
+    OtherModule {
+        /// The machine of the module.
+        given: &'static str,
+        /// The machine of the objects.
+        objects: &'static str,
+    },
+    /// There is no module for the machine.
+    #[error("no audit module for {0} is built in; becalm index takes one with --module")]
+    NoModule(&'static str),
+    /// The index does not fit the format.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The table does not fit the module.
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+    /// A file beside the index cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+fn in_words(error: &HostError) -> String {
+    let (path, reason) = words_of_host(error);
+    format!("{}: {reason}", path.as_bstr())
+}
+
+impl IndexError {
+    /// An error of the system about a path.
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Io { path: path.into(), source }
+    }
+
+    /// What is wrong with the content of a file.
+    pub(crate) fn damaged<E: StdError + Send + Sync + 'static>(
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> Self {
+        |error| Self::Damaged { path: path.into(), source: Box::new(error) }
+    }
+}

@@ -1,0 +1,300 @@
+//! Makes indexes of stores and programs, and brings them up to date (`becalm index`).
+//!
+//! The host walks the stores and asks the core's questions, [`crate::index::module`] puts the table
+//! into the audit module, [`file`] writes it.
+
+use std::path::{Path, PathBuf};
+
+use becalm_core::closure::{self, Subject};
+use becalm_core::elf::machine_name;
+use becalm_core::facts::Environment;
+use becalm_core::index::Index;
+use becalm_core::loader::load::Role;
+use becalm_host::index_store::{
+    BindThreshold, Binding, IndexOptions, Indexed, MachineIndex, index_stores, python_of,
+    update_stores,
+};
+use becalm_host::{FactChoice, OsFs, loader_facts};
+use bstr::BString;
+
+use crate::index::error::IndexError;
+use crate::index::file::{self, Whole};
+use crate::index::module::Modules;
+use crate::index::report::Report;
+use crate::index::{current, places};
+use crate::path::{path_bytes, path_of};
+use crate::problem::Problem;
+use crate::progress::Progress;
+use crate::words::words_of_host;
+
+/// What is indexed, and where the index goes.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Stores: folders below which nothing changes once it is there.
+    pub stores: Vec<PathBuf>,
+    /// Programs that are indexed with the libraries of their starts and their symbol bindings.
+    pub programs: Vec<PathBuf>,
+    /// Relocations above which the symbol bindings of a program are indexed; none for the usual
+    /// numbers.
+    pub bind_threshold: Option<BindThreshold>,
+    /// Directories that `LD_LIBRARY_PATH` names, whose names are kept.
+    pub dirs: Vec<PathBuf>,
+    /// Further prefixes of immutable directories, which are not walked.
+    pub prefixes: Vec<PathBuf>,
+    /// The file to write; none for the user's own index.
+    pub output: Option<PathBuf>,
+    /// Whether an index that is there is brought up to date.
+    pub update: bool,
+    /// The audit module to put the table into; none for the built-in one.
+    pub module: Option<PathBuf>,
+}
+
+/// Makes an index, or brings one up to date, and writes it. What is wrong with a single file is
+/// part of the report.
+///
+/// # Errors
+/// Returns an error if a store or program is not there, nothing can be indexed, or the index
+/// cannot be written.
+pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, IndexError> {
+    let path = options.place()?;
+    let modules = Modules::new(options.module.as_deref())?;
+    let old = options.old(&path, progress)?;
+    let programs = options.programs(old.as_ref())?;
+    if let Some(old) = &old
+        && options.is_satisfied_by(old, &programs, &modules)
+    {
+        return Ok(Report::of_current(path_bytes(&path), old));
+    }
+    let (mut stores, dirs) = options.what(old.as_ref().map(|old| &old.index), &programs)?;
+    let mut files = add_pythons(&mut stores);
+    for program in &programs {
+        files.extend(libraries_of(program)?);
+    }
+    // Those that were immutable for it and hold answers.
+    let known: Vec<PathBuf> = old
+        .iter()
+        .flat_map(|old| current::roots(&old.index).map(|condition| path_of(condition.path())))
+        .collect();
+    let all = [options.prefixes.clone(), known.clone()].concat();
+    let (stores, files) = (&stores, &files);
+    let is_alone = stores.is_empty();
+    let usual = if is_alone { BindThreshold::ALL } else { BindThreshold::default() };
+    let threshold = options.bind_threshold.unwrap_or(usual);
+    let only = is_alone.then_some(&programs[..]);
+    let bind = Some(Binding { threshold, only, environment: None });
+    let (prefixes, dirs) = (&all, &dirs);
+    let host = IndexOptions { stores, files, prefixes, dirs, bind, ..IndexOptions::default() };
+    progress.begin_work();
+    make(&path, &modules, old.as_ref().map(|old| (old, &known[..])), host, progress)
+}
+
+impl Options {
+    /// The programs that are named, by their real paths; of an index without stores that is
+    /// brought up to date, those that it binds.
+    fn programs(&self, old: Option<&Whole>) -> Result<Vec<PathBuf>, IndexError> {
+        let real = |program: &PathBuf| program.canonicalize().map_err(IndexError::io(program));
+        if self.programs.is_empty() && self.stores.is_empty() {
+            let bound = old.iter().filter(|old| current::stores(&old.index).is_empty());
+            let bound = bound.flat_map(|old| &old.index.bound.programs);
+            return Ok(bound.map(|program| path_of(program.path.as_ref())).collect());
+        }
+        let programs: Vec<PathBuf> = self.programs.iter().map(real).collect::<Result<_, _>>()?;
+        check_one_machine(&programs)?;
+        Ok(programs)
+    }
+
+    /// Returns true if the index that is there is what making it again would give.
+    fn is_satisfied_by(&self, old: &Whole, programs: &[PathBuf], modules: &Modules) -> bool {
+        old.is_current_version
+            && self.stores.is_empty()
+            && self.has_dirs_of(old)
+            && programs.iter().all(|program| binds(&old.index, program))
+            && modules.has_sealed(old.target, &old.table, &old.bytes)
+            && current::is_current(&old.index)
+    }
+
+    /// Returns true if the directories asked for are those of the index.
+    fn has_dirs_of(&self, old: &Whole) -> bool {
+        let (mut wanted, mut known) = (self.dirs.clone(), current::snapshotted(&old.index));
+        wanted.sort();
+        wanted.dedup();
+        known.sort();
+        wanted.is_empty() || wanted == known
+    }
+
+    /// The index to bring up to date. One that somebody else may have written is told of and not
+    /// read: neither its answers nor its list of stores count.
+    fn old(&self, path: &Path, progress: &dyn Progress) -> Result<Option<Whole>, IndexError> {
+        if !self.update || !path.exists() {
+            return Ok(None);
+        }
+        match file::read_trusted(path) {
+            Err(IndexError::Untrusted(why)) if self.stores.is_empty() => {
+                Err(IndexError::NotUpdated(why))
+            }
+            Err(IndexError::Untrusted(why)) => {
+                let reason = format!("{why}; made anew");
+                progress.remark(&Problem { path: path_bytes(path), reason });
+                Ok(None)
+            }
+            old => old.map(Some),
+        }
+    }
+
+    /// Where the index goes; the default place is made.
+    fn place(&self) -> Result<PathBuf, IndexError> {
+        let path = match &self.output {
+            Some(path) => path.clone(),
+            None => {
+                let path = places::own().ok_or(IndexError::NoHome)?;
+                let dir = path.parent().unwrap_or(Path::new("/"));
+                std::fs::create_dir_all(dir).map_err(IndexError::io(dir))?;
+                path
+            }
+        };
+        file::check_place(&path)?;
+        Ok(path)
+    }
+
+    /// The stores to walk and the directories to snapshot: those named, else those of the index
+    /// that is brought up to date.
+    fn what(
+        &self,
+        old: Option<&Index>,
+        programs: &[PathBuf],
+    ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), IndexError> {
+        let (mut stores, mut dirs) = (self.stores.clone(), self.dirs.clone());
+        if let Some(old) = old {
+            if stores.is_empty() && programs.is_empty() {
+                stores.extend(current::stores(old));
+            }
+            if dirs.is_empty() {
+                dirs.extend(current::snapshotted(old));
+            }
+        }
+        if stores.is_empty() && programs.is_empty() {
+            return Err(IndexError::NoStores);
+        }
+        for store in &mut stores {
+            let absolute = std::path::absolute(&*store).map_err(IndexError::io(&*store));
+            if !store.metadata().map_err(IndexError::io(&*store))?.is_dir() {
+                return Err(IndexError::NoFolder(store.clone()));
+            }
+            *store = absolute?;
+        }
+        Ok((stores, dirs))
+    }
+}
+
+/// An index is for one machine.
+fn check_one_machine(programs: &[PathBuf]) -> Result<(), IndexError> {
+    let Some(first) = programs.first() else { return Ok(()) };
+    let of_first = machine(first)?;
+    for program in programs {
+        let machine = machine(program)?;
+        if machine != of_first {
+            let (program, first) = (program.clone(), first.clone());
+            return Err(IndexError::Machines { program, machine, first, of_first });
+        }
+    }
+    Ok(())
+}
+
+fn machine(program: &Path) -> Result<&'static str, IndexError> {
+    let subject = Subject::open(&OsFs::new().session(), path_bytes(program).as_ref());
+    let subject = subject.map_err(|source| unpredicted(program, source))?;
+    Ok(machine_name(subject.view.ident.machine))
+}
+
+fn unpredicted(program: &Path, source: closure::ClosureError) -> IndexError {
+    IndexError::Program { program: program.to_owned(), source }
+}
+
+fn binds(index: &Index, program: &Path) -> bool {
+    index.bound.programs.iter().any(|bound| bound.path == path_bytes(program))
+}
+
+/// A program and the libraries that its start loads in an empty environment.
+fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
+    let os = OsFs::new();
+    let session = os.session();
+    let unpredicted = |source| unpredicted(program, source);
+    let subject = Subject::open(&session, path_bytes(program).as_ref()).map_err(unpredicted)?;
+    let interpreter = subject.interpreter().unwrap_or_default().to_owned();
+    let facts = loader_facts(&os, interpreter.as_ref(), &FactChoice::default());
+    let facts = facts.map_err(|error| IndexError::Loader { program: program.to_owned(), error })?;
+    let environment = Environment::default();
+    let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment);
+    let closure = closure.map_err(unpredicted)?;
+    let objects = closure.load.objects.iter();
+    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
+    Ok(objects.map(|object| path_of(object.path.as_ref())).collect())
+}
+
+/// Adds to the virtual environments among the stores the trees of the Pythons that they were made
+/// from. Returns the programs of these.
+fn add_pythons(stores: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut programs = Vec::new();
+    for (program, trees) in stores.clone().iter().filter_map(|store| python_of(store)) {
+        programs.push(program);
+        let is_below = |tree: &PathBuf| stores.iter().any(|store| tree.starts_with(store));
+        let new: Vec<PathBuf> = trees.into_iter().filter(|tree| !is_below(tree)).collect();
+        stores.extend(new);
+    }
+    programs
+}
+
+/// Indexes the stores, with what still holds of an old index, and writes the file. Of the old one
+/// the prefixes go with it that are known to have been immutable for it: `--store` may have been
+/// another then.
+fn make(
+    path: &Path,
+    modules: &Modules,
+    old: Option<(&Whole, &[PathBuf])>,
+    options: IndexOptions<'_>,
+    progress: &dyn Progress,
+) -> Result<Report, IndexError> {
+    let IndexOptions { stores, dirs, .. } = options;
+    let search = progress.search();
+    let tick = |files: usize| search.add(files);
+    let options = IndexOptions { progress: Some(&tick), ..options };
+    let os = OsFs::new();
+    // Without stores there is little to keep.
+    let updated = old.filter(|_| !stores.is_empty()).and_then(|(old, known)| {
+        let of_old = IndexOptions { prefixes: known, ..options };
+        let ways = [options, of_old].into_iter();
+        // An older version has not all that is kept.
+        let mut ways = ways.filter(|_| old.is_current_version);
+        ways.find_map(|way| update_stores(&os, &old.index, old.target, way))
+    });
+    let kept = updated.as_ref().map(kept_of);
+    let mut indexed = updated.unwrap_or_else(|| index_stores(&os, options));
+    drop(search);
+    let errors = std::mem::take(&mut indexed.errors);
+    let problems = errors.iter().map(words_of_host);
+    let problems: Vec<Problem> = problems.map(|(path, reason)| Problem { path, reason }).collect();
+    if indexed.machines.is_empty() {
+        problems.iter().for_each(|problem| progress.remark(problem));
+    }
+    let sealed = modules.seal(indexed)?;
+    file::write(path, &sealed)?;
+    let known = &sealed.machine.index.directories;
+    let snapshotted =
+        |dir: &BString| known.iter().any(|known| known.path == *dir && known.names.is_some());
+    let mut unsnapshotted: Vec<BString> = dirs.iter().map(|dir| path_bytes(dir)).collect();
+    unsnapshotted.retain(|dir| !snapshotted(dir));
+    Ok(Report {
+        stores: Some(stores.iter().map(|store| path_bytes(store)).collect()),
+        kept: Some(kept.unwrap_or(0)),
+        problems,
+        ..Report::of_written(path_bytes(path), &sealed, unsnapshotted)
+    })
+}
+
+fn kept_of(updated: &Indexed) -> usize {
+    let objects = |machine: &MachineIndex| {
+        let named = machine.index.objects.iter().filter(|object| !object.path.is_empty());
+        named.count().saturating_sub(machine.read)
+    };
+    updated.machines.iter().map(objects).sum()
+}

@@ -1,0 +1,242 @@
+//! What `becalm index` reports.
+
+use becalm_core::elf::machine_name;
+use becalm_core::index::Index;
+use becalm_core::index::bound::BoundProgram;
+use becalm_core::index::tls::StaticTls;
+use becalm_host::index_store::MachineIndex;
+use bstr::BString;
+use serde::{Serialize, Serializer};
+
+use crate::index::file::Whole;
+use crate::index::module::Sealed;
+use crate::json::{self, lossy, lossy_list};
+use crate::problem::Problem;
+
+pub use becalm_core::index::bound::NotBound;
+pub use becalm_core::index::build::Deferred;
+
+/// An index that was made or found up to date: the JSON document of `becalm index`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub index: BString,
+    /// Whether it was written; false if it was up to date.
+    pub written: bool,
+    /// The machine it is for.
+    pub machine: &'static str,
+    /// The stores, as they were walked.
+    #[serde(serialize_with = "json::lossy_list_option", skip_serializing_if = "Option::is_none")]
+    pub stores: Option<Vec<BString>>,
+    /// The number of objects that ask.
+    pub objects: usize,
+    /// The number of objects whose answers were left as they were; 0 if all were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<usize>,
+    /// The number of answers.
+    pub edges: usize,
+    /// The length of the file in bytes.
+    pub bytes: usize,
+    /// The length of the table in it.
+    pub table_bytes: usize,
+    /// What is in an index that was written.
+    #[serde(flatten)]
+    pub content: Option<Content>,
+    /// What could not be read.
+    #[serde(rename = "errors")]
+    pub problems: Vec<Problem>,
+}
+
+/// What is in an index.
+#[derive(Clone, Debug, Serialize)]
+pub struct Content {
+    /// The directories that it depends on.
+    pub directories: Directories,
+    /// Questions that are left to the loader.
+    #[serde(rename = "left")]
+    pub deferred: Vec<Left>,
+    /// Programs that need more static TLS than there is by default.
+    pub static_tls: Vec<ProgramTls>,
+    /// The symbol bindings.
+    pub bindings: Bindings,
+    /// What the stores hold for other machines, which is not in the index.
+    pub other_machines: Vec<OtherMachine>,
+}
+
+/// The directories of an index.
+#[derive(Clone, Debug, Serialize)]
+pub struct Directories {
+    /// The number of those that are compared when the index is brought up to date.
+    pub watched: usize,
+    /// The number of those whose names are kept, for `LD_LIBRARY_PATH`.
+    pub snapshotted: usize,
+    /// Directories whose names were to be kept and are not: they changed a moment ago, are not
+    /// there, or have hwcaps subdirectories.
+    #[serde(serialize_with = "lossy_list")]
+    pub not_snapshotted: Vec<BString>,
+}
+
+/// Questions that are left to the loader for one reason.
+#[derive(Clone, Debug, Serialize)]
+pub struct Left {
+    /// The reason.
+    #[serde(serialize_with = "reason")]
+    pub reason: Deferred,
+    /// Their number.
+    pub questions: usize,
+}
+
+/// A program that needs more static TLS than there is by default.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProgramTls {
+    /// The program.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The value of `glibc.rtld.optional_static_tls` with which it starts; none if there is none.
+    pub optional_static_tls: Option<u64>,
+}
+
+/// The symbol bindings of an index.
+#[derive(Clone, Debug, Serialize)]
+pub struct Bindings {
+    /// The number of programs that are bound.
+    pub programs: usize,
+    /// The number of their relocations with a symbol.
+    pub relocations: u64,
+    /// The number of those that the index binds.
+    pub bound: u64,
+    /// Their length in the table in bytes.
+    pub bytes: usize,
+    /// Programs that are not bound.
+    pub not_bound: Vec<Unbound>,
+}
+
+/// A program that is not bound.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unbound {
+    /// The program.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// Why it is not.
+    #[serde(serialize_with = "displayed")]
+    pub reason: NotBound,
+}
+
+/// Objects for another machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct OtherMachine {
+    /// The machine.
+    pub machine: &'static str,
+    /// Their number.
+    pub objects: usize,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/index/1";
+}
+
+impl Report {
+    /// The report of an index that is up to date.
+    pub(crate) fn of_current(path: BString, index: &Whole) -> Self {
+        let (objects, edges) = counts(&index.index);
+        Self {
+            index: path,
+            written: false,
+            machine: machine_name(index.target.machine),
+            stores: None,
+            objects,
+            kept: None,
+            edges,
+            bytes: index.bytes.len(),
+            table_bytes: index.table.len(),
+            content: None,
+            problems: Vec::new(),
+        }
+    }
+
+    /// The report of an index that was written.
+    pub(crate) fn of_written(
+        path: BString,
+        sealed: &Sealed,
+        not_snapshotted: Vec<BString>,
+    ) -> Self {
+        let machine = &sealed.machine;
+        let (objects, edges) = counts(&machine.index);
+        let named = machine.index.directories.iter().filter(|dir| dir.names.is_some());
+        let left = |&(reason, questions): &(Deferred, usize)| Left { reason, questions };
+        let static_tls = |(path, need): &(BString, StaticTls)| ProgramTls {
+            path: path.clone(),
+            optional_static_tls: if need.impossible { None } else { need.tunable() },
+        };
+        let others = sealed.others.iter();
+        let content = Content {
+            directories: Directories {
+                watched: machine.index.folders.iter().filter(|folder| folder.walked).count(),
+                snapshotted: named.count(),
+                not_snapshotted,
+            },
+            deferred: machine.deferred_by.iter().map(left).collect(),
+            static_tls: machine.static_tls.iter().map(static_tls).collect(),
+            bindings: Bindings::of(machine),
+            other_machines: others
+                .map(|&(target, objects)| OtherMachine {
+                    machine: machine_name(target.machine),
+                    objects,
+                })
+                .collect(),
+        };
+        Self {
+            index: path,
+            written: true,
+            machine: machine_name(machine.target.machine),
+            stores: None,
+            objects,
+            kept: None,
+            edges,
+            bytes: sealed.file.len(),
+            table_bytes: sealed.table,
+            content: Some(content),
+            problems: Vec::new(),
+        }
+    }
+}
+
+impl Bindings {
+    fn of(machine: &MachineIndex) -> Self {
+        let bound = &machine.index.bound;
+        let sum =
+            |of: fn(&BoundProgram) -> u32| bound.programs.iter().map(|p| u64::from(of(p))).sum();
+        let not_bound = machine.not_bound.iter().cloned();
+        Self {
+            programs: bound.programs.len(),
+            relocations: sum(|program| program.relocations),
+            bound: sum(|program| program.bindings),
+            bytes: bound.encoded_size(),
+            not_bound: not_bound.map(|(path, reason)| Unbound { path, reason }).collect(),
+        }
+    }
+}
+
+/// Objects and answers of an index.
+fn counts(index: &Index) -> (usize, usize) {
+    let objects = index.objects.iter().filter(|object| !object.path.is_empty()).count();
+    (objects, index.objects.iter().map(|object| object.edges.len()).sum())
+}
+
+fn displayed<S: Serializer>(value: &impl ToString, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&value.to_string())
+}
+
+fn reason<S: Serializer>(why: &Deferred, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(match why {
+        Deferred::NotFound => "not-found",
+        Deferred::OpenElement => "open-element",
+        Deferred::Hwcaps => "hwcaps",
+        Deferred::Ancestors => "ancestors",
+        Deferred::Candidate => "candidate",
+        Deferred::Unsettled => "unsettled",
+        Deferred::NoPlainName => "no-plain-name",
+        Deferred::OtherName => "other-name",
+    })
+}

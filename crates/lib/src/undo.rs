@@ -1,0 +1,347 @@
+//! Reverts what a strategy changed, byte for byte (`becalm undo`).
+//!
+//! Nothing but the files themselves says what was done: an edited object carries its old bytes
+//! in a trailer, its run path names its directory of links, and a loader cache says who wrote
+//! it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use becalm_core::elf;
+use becalm_core::strategy::farm;
+use becalm_host::write::{Existing, WriteOptions, is_on_its_way};
+use becalm_host::{WalkOptions, find_objects};
+use bstr::{BString, ByteSlice};
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+use serde::Serialize;
+
+use crate::fix::audit;
+use crate::index::file::is_index;
+use crate::json::{self, lossy};
+use crate::path::path_bytes;
+use crate::problem::Problem;
+use crate::progress::Progress;
+use crate::words::{words, words_of_host};
+use crate::writing::making::{is_our_cache, is_our_index, lies_in_farms};
+use crate::writing::removing::{Remover, folders_in, list_of};
+use crate::writing::{Changed, Done, Editor, Outcome, revert};
+
+/// How files are reverted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether nothing is written.
+    pub dry_run: bool,
+    /// How files are written.
+    pub writing: WriteOptions,
+}
+
+/// What was reverted: the JSON document of `becalm undo`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// Whether nothing was written because that was asked for.
+    pub dry_run: bool,
+    /// Whether an interrupt ended the work early.
+    pub interrupted: bool,
+    /// The files that were named, and of those below a folder the edited ones.
+    pub files: Vec<Changed>,
+    /// Farms, loader caches and indexes that becalm had made.
+    pub removed: Vec<Changed>,
+    /// Loader caches that stay.
+    pub kept: Vec<Kept>,
+    /// What could not be looked at.
+    #[serde(rename = "errors")]
+    pub problems: Vec<Problem>,
+}
+
+/// A loader cache that stays, because it answers for objects of its package that were not named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// The loader cache.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The number of those objects.
+    pub others: usize,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/undo/1";
+}
+
+impl Report {
+    /// Returns true if a file could not be looked at or reverted.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        let mut files = self.files.iter().chain(&self.removed);
+        !self.problems.is_empty() || files.any(|file| file.outcome.is_refused())
+    }
+}
+
+/// What is to be reverted.
+#[derive(Debug, Default)]
+struct Found {
+    /// Objects, and whether the user named each.
+    objects: Vec<(PathBuf, bool)>,
+    /// Loader caches.
+    caches: Vec<PathBuf>,
+    /// As in [`Report::kept`].
+    kept: Vec<Kept>,
+    problems: Vec<Problem>,
+    /// Where the packages have their farms.
+    farms: Vec<PathBuf>,
+    /// Directories of packages that a killed run was making or taking away.
+    places: Vec<PathBuf>,
+    /// Folders in which a killed run left something.
+    littered: Vec<PathBuf>,
+}
+
+/// Reverts the files among the paths and below the folders among them. What is wrong with a
+/// single file is part of the report.
+#[must_use]
+pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Report {
+    let mut found = find(paths);
+    let advice = (!options.writing.in_place).then_some("undo --in-place needs no room");
+    let editor = Editor::new(options.writing, progress).with_advice_if_full(advice);
+    if !options.dry_run {
+        editor.clean(&found.littered);
+    }
+    found.add_listed();
+    let paths: Vec<PathBuf> = found.objects.iter().map(|(path, _)| path.clone()).collect();
+    // The run path is restored with the rest, so it is read before.
+    let before: Vec<Made> = paths.par_iter().map(|path| Made::of(path)).collect();
+    let done = match options.dry_run {
+        true => editor.rehearse(&paths, |_, reader| revert(reader)),
+        false => editor.change(&paths, |_, reader| revert(reader)),
+    };
+    let mut remover = Remover::new(&editor, options.dry_run);
+    let in_use = remove_made(&mut remover, &paths, &done, &before);
+    for cache in &found.caches {
+        remover.remove(cache, is_our_cache);
+    }
+    for farms in &found.farms {
+        remover.sweep(farms, &in_use);
+        remover.remove_if_empty(farms);
+    }
+    for place in &found.places {
+        remover.remove_if_empty(place);
+    }
+    let removed = remover.removed;
+    let told = found.objects.iter().zip(done);
+    let told = told.filter(|((_, named), done)| *named || done.outcome != Outcome::Unchanged);
+    Report {
+        dry_run: options.dry_run,
+        interrupted: editor.is_interrupted(),
+        files: told.map(|((path, _), done)| done.of(path_bytes(path))).collect(),
+        removed,
+        kept: found.kept,
+        problems: found.problems,
+    }
+}
+
+/// Removes what was made for each object that is restored. Returns what other objects still use.
+fn remove_made(
+    remover: &mut Remover<'_>,
+    paths: &[PathBuf],
+    done: &[Done],
+    before: &[Made],
+) -> FxHashSet<PathBuf> {
+    let still = before.iter().zip(done).filter(|(_, done)| !done.outcome.is_written());
+    let named: FxHashSet<PathBuf> = still.flat_map(|(made, _)| made.named.clone()).collect();
+    for ((path, done), made) in paths.iter().zip(done).zip(before) {
+        let is_free = |dir: &Path| !named.iter().any(|named| names(named, dir));
+        for farm in made.own.iter().filter(|farm| is_free(farm)) {
+            remover.remove_farm(farm);
+        }
+        let is_named = made.names_index && !done.outcome.is_written();
+        let beside = audit::index_beside(&path.canonicalize().unwrap_or_else(|_| path.clone()));
+        if !is_named && !done.outcome.is_refused() && is_index(&beside) {
+            remover.remove(&beside, is_our_index);
+        }
+    }
+    // The list of a farm that is still named is needed to restore the rest.
+    let lists: Vec<PathBuf> = named.iter().filter_map(|farm| list_of(farm)).collect();
+    named.into_iter().chain(lists).collect()
+}
+
+/// What `becalm fix` made for one object.
+struct Made {
+    /// The farms that its run path names.
+    named: Vec<PathBuf>,
+    /// The farm at the place that is the object's own, named or not.
+    own: Vec<PathBuf>,
+    /// Whether its `DT_AUDIT` names the index beside it.
+    names_index: bool,
+}
+
+impl Made {
+    fn of(path: &Path) -> Self {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let view = fs::File::open(path).ok();
+        let view = view.and_then(|file| elf::parse(&object::ReadCache::new(file)).ok());
+        let dynamic = view.and_then(|view| view.dynamic);
+        let index = path_bytes(&audit::index_beside(&real));
+        let names_index = dynamic.as_ref().is_some_and(|dynamic| {
+            let mut list = dynamic.audit.iter().flat_map(|list| list.split_str(":"));
+            list.any(|module| index == module)
+        });
+        let named = farms_of(dynamic);
+        Self { named, own: own_farms(&real), names_index }
+    }
+}
+
+/// The farm of an object by its place, below any of the directories above it.
+fn own_farms(object: &Path) -> Vec<PathBuf> {
+    let farm = |root: &Path| Some(root.join(farm::FARMS).join(object.strip_prefix(root).ok()?));
+    let farms = object.ancestors().skip(1).filter_map(farm);
+    farms.filter(|farm| farm.is_dir()).collect()
+}
+
+/// True if `element` of a run path is the farm, or one of the parts that it is split into. Below
+/// another root the element has the end of the farm's path.
+fn names(element: &Path, farm: &Path) -> bool {
+    let is_farm = |element: &Path| match element.strip_prefix("/") {
+        Ok(below) => farm.ends_with(below),
+        Err(_) => false,
+    };
+    is_farm(element) || element.parent().is_some_and(is_farm)
+}
+
+impl Found {
+    /// Keeps the caches that answer for objects which are not named: a cache belongs to its
+    /// package.
+    fn keep_caches_of_others(&mut self, named: &[PathBuf]) {
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let named: Vec<PathBuf> = named.iter().map(real).collect();
+        let is_named = |path: &Path| named.iter().any(|named| path.starts_with(named));
+        self.caches.retain(|cache| {
+            let package = cache.parent().and_then(Path::parent).map(Path::to_owned);
+            let package = package.filter(|_| !is_named(&real(cache)));
+            let walked = find_objects(package.as_slice(), WalkOptions::default());
+            let others = walked.objects.iter().map(|object| &object.path);
+            let others = others.filter(|path| !is_named(&real(path)) && has_run_path(path)).count();
+            if others > 0 {
+                self.kept.push(Kept { path: path_bytes(cache), others });
+            }
+            others == 0
+        });
+    }
+
+    /// Adds the objects whose run paths were changed to name the farms of the objects found and
+    /// of the packages found: those of `becalm fix --closure`.
+    fn add_listed(&mut self) {
+        let own = self.objects.par_iter().flat_map_iter(|(path, _)| {
+            own_farms(&path.canonicalize().unwrap_or_else(|_| path.clone()))
+        });
+        let own: Vec<PathBuf> = own.collect();
+        let below = self.farms.iter().flat_map(|farms| farms_below(farms));
+        let farms: BTreeSet<PathBuf> = own.into_iter().chain(below).collect();
+        let found = self.objects.iter().filter_map(|(path, _)| path.canonicalize().ok());
+        let mut known: FxHashSet<PathBuf> = found.collect();
+        for farm in &farms {
+            let list = list_of(farm).and_then(|list| fs::read_dir(list).ok());
+            for entry in list.into_iter().flatten().flatten() {
+                let Ok(object) = entry.path().canonicalize() else { continue };
+                let is_changed = || Made::of(&object).named.iter().any(|dir| names(dir, farm));
+                if !known.contains(&object) && is_changed() {
+                    known.insert(object.clone());
+                    self.objects.push((object, false));
+                }
+            }
+        }
+    }
+}
+
+/// The farms that have a list, below a package's place for farms.
+fn farms_below(farms: &Path) -> Vec<PathBuf> {
+    let any = list_of(&farms.join("any"));
+    let Some(lists) = any.and_then(|any| Some(any.parent()?.to_owned())) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let mut dirs = vec![lists.clone()];
+    while let Some(dir) = dirs.pop() {
+        let below = folders_in(&dir);
+        if let (true, Ok(below)) = (below.is_empty(), dir.strip_prefix(&lists)) {
+            found.push(farms.join(below));
+        }
+        dirs.extend(below);
+    }
+    found
+}
+
+/// Objects and loader caches among the paths and below the folders among them.
+fn find(paths: &[PathBuf]) -> Found {
+    let mut found = Found::default();
+    for path in paths {
+        match path.metadata() {
+            Err(error) => {
+                found.problems.push(Problem { path: path_bytes(path), reason: words(&error) });
+            }
+            Ok(about) if about.is_dir() => add_folder(path, &mut found),
+            Ok(_) if path.ends_with("etc/ld.so.cache") => found.caches.push(path.clone()),
+            Ok(_) => {
+                found.caches.extend(caches_of(path));
+                found.objects.push((path.clone(), true));
+            }
+        }
+    }
+    found.caches.sort();
+    found.caches.dedup();
+    found.keep_caches_of_others(paths);
+    found
+}
+
+/// The loader caches of becalm's that answer for an object: those of the packages it is in.
+fn caches_of(object: &Path) -> Vec<PathBuf> {
+    let real = object.canonicalize().unwrap_or_else(|_| object.to_owned());
+    let caches = real.ancestors().skip(1).map(|dir| dir.join("etc/ld.so.cache"));
+    caches.filter(|cache| is_our_cache_at(cache)).collect()
+}
+
+fn is_our_cache_at(cache: &Path) -> bool {
+    cache.is_file() && fs::read(cache).is_ok_and(|bytes| is_our_cache(&Existing::File(bytes)))
+}
+
+fn add_folder(folder: &Path, found: &mut Found) {
+    let walked = find_objects(&[folder.to_owned()], WalkOptions::default());
+    found.littered.extend(walked.littered);
+    found.caches.extend(caches_of(folder));
+    found.objects.extend(walked.objects.into_iter().map(|object| (object.path, false)));
+    for error in &walked.errors {
+        let (path, reason) = words_of_host(error);
+        found.problems.push(Problem { path, reason });
+    }
+    // A package, or a store of packages.
+    let packages = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    for package in packages.chain([folder.to_owned()]) {
+        let farms = package.join(farm::FARMS);
+        if farms.is_dir() {
+            found.farms.push(farms);
+        }
+        let places = ["etc", "lib"].map(|name| package.join(name));
+        found.places.extend(places.into_iter().filter(|place| is_on_its_way(place)));
+        let cache = package.join("etc/ld.so.cache");
+        if is_our_cache_at(&cache) {
+            found.caches.push(cache);
+        }
+    }
+}
+
+/// True for an object that the loader takes answers for from its package's cache.
+fn has_run_path(object: &Path) -> bool {
+    let view = fs::File::open(object).ok();
+    let view = view.and_then(|file| elf::parse(&object::ReadCache::new(file)).ok());
+    let dynamic = view.and_then(|view| view.dynamic);
+    dynamic.is_some_and(|dynamic| dynamic.runpath.is_some() || dynamic.rpath.is_some())
+}
+
+/// The directories of links of becalm's that an object's run path names.
+fn farms_of(dynamic: Option<elf::Dynamic>) -> Vec<PathBuf> {
+    let run_path = dynamic.and_then(|dynamic| dynamic.runpath.or(dynamic.rpath));
+    let run_path = run_path.unwrap_or_default();
+    let dirs = run_path.split_str(":").map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
+    dirs.filter(|dir| lies_in_farms(dir)).collect()
+}
