@@ -1,11 +1,19 @@
-//! Strategies put on objects by becalm's own commands, as processes of their own.
+//! Strategies applied to objects and reverted, as `becalm fix`, `index` and `undo` do it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
-use becalm_lib::index::{file, platforms, variables};
-use bstr::ByteSlice;
+use anyhow::{Result, bail};
+use becalm_core::strategy::Severity;
+use becalm_host::write::{HardLinks, WriteOptions};
+use becalm_lib::assume::{self, StorePrefixes};
+use becalm_lib::fix::options::{Options, Resolve, Strategy};
+use becalm_lib::fix::{fix, report::Report};
+use becalm_lib::index::{file, make, platforms, variables};
+use becalm_lib::progress::Silent;
+use becalm_lib::undo;
+use becalm_lib::writing::{Changed, Outcome};
+use bstr::{BStr, ByteSlice};
 
 use crate::compare::args::Compared;
 
@@ -47,19 +55,20 @@ impl Kind {
         matches!(self, Self::PatchedControl | Self::Strategy(Compared::Note | Compared::Ldcache))
     }
 
-    /// The flags of `becalm fix`; none for what does not change the store.
-    fn fix(self) -> Option<&'static [&'static str]> {
+    /// What `becalm fix` does; none for what does not change the store.
+    fn fix(self) -> Option<(Strategy, Resolve, bool)> {
         let Self::Strategy(strategy) = self else { return None };
-        Some(match strategy {
-            Compared::Absolute => &["--with", "absolute"],
-            Compared::AbsoluteLoader => &["--with", "absolute", "--resolve", "loader"],
-            Compared::FarmLeaf => &["--with", "farm", "--leaf"],
-            Compared::Farm => &["--with", "farm", "--closure"],
-            Compared::Note => &["--with", "note"],
-            Compared::Ldcache => &["--with", "ldcache"],
-            Compared::Audit => &["--with", "audit"],
+        let (with, resolve, closure) = match strategy {
+            Compared::Absolute => (Strategy::Absolute, Resolve::Static, false),
+            Compared::AbsoluteLoader => (Strategy::Absolute, Resolve::Loader, false),
+            Compared::FarmLeaf => (Strategy::Farm, Resolve::Static, false),
+            Compared::Farm => (Strategy::Farm, Resolve::Static, true),
+            Compared::Note => (Strategy::Note, Resolve::Static, false),
+            Compared::Ldcache => (Strategy::Ldcache, Resolve::Static, false),
+            Compared::Audit => (Strategy::Audit, Resolve::Static, false),
             Compared::Index => return None,
-        })
+        };
+        Some((with, resolve, closure))
     }
 
     /// Whether the program alone is handed to `becalm fix`, not all that it loads.
@@ -68,11 +77,9 @@ impl Kind {
     }
 }
 
-/// What a strategy is put on, and how becalm is asked to.
+/// What a strategy is applied to.
 #[derive(Clone, Debug)]
 pub(crate) struct Site<'a> {
-    /// becalm itself.
-    pub becalm: &'a Path,
     /// The programs.
     pub programs: &'a [PathBuf],
     /// All objects, the programs among them.
@@ -88,18 +95,25 @@ pub(crate) struct Site<'a> {
 /// What a strategy needs of the environment.
 pub(crate) type Variables = Vec<(OsString, OsString)>;
 
+/// Files with several names are scratch copies, and set-id files are as good as others.
+const WRITING: WriteOptions = WriteOptions {
+    in_place: false,
+    hard_links: HardLinks::Break,
+    set_id: true,
+    keep_times: false,
+    durability: becalm_host::write::Durability::Synced,
+};
+
 /// Applies a strategy to a site; gives the variables that programs are then started with, and what
 /// a reader should know.
 ///
 /// # Errors
-/// Why it could not be put on at all.
+/// Why it could not be applied at all.
 pub(crate) fn apply(kind: Kind, site: &Site<'_>) -> Result<(Variables, Option<String>)> {
-    let (variables, report) = put(kind, site, &[])?;
+    let (variables, report) = put(kind, site, &plain_assumptions())?;
     let Some(report) = report else { return Ok((variables, None)) };
     let refused = refusals(&report);
-    let written = ["files", "made"].iter().any(|list| {
-        report[list].as_array().is_some_and(|all| all.iter().any(|f| f["status"] == "written"))
-    });
+    let written = report.files.iter().chain(&report.made).any(|file| file.outcome.is_written());
     let remark = match refused.as_slice() {
         [] => None,
         [first, ..] if !written => bail!("{first}"),
@@ -109,78 +123,109 @@ pub(crate) fn apply(kind: Kind, site: &Site<'_>) -> Result<(Variables, Option<St
     Ok((variables, remark))
 }
 
-/// As [`apply`], with further flags for `becalm fix`, and what that reports (`becalm/fix/1`).
+/// As [`apply`], under what is assumed of the machine, and what the strategy reports.
 ///
 /// # Errors
-/// becalm reports nothing.
+/// Why it could not be applied.
 pub(crate) fn put(
     kind: Kind,
     site: &Site<'_>,
-    more: &[&str],
-) -> Result<(Variables, Option<serde_json::Value>)> {
+    assumed: &assume::Options,
+) -> Result<(Variables, Option<Report>)> {
     if kind == Kind::Strategy(Compared::Index) {
         return Ok((index(site)?, None));
     }
-    let Some(flags) = kind.fix() else { return Ok((Vec::new(), None)) };
-    let flags = [flags, more].concat();
+    let Some(strategy) = kind.fix() else { return Ok((Vec::new(), None)) };
+    let paths = if kind.is_of_program() { site.programs } else { site.objects };
     // Two programs that share libraries have no whole-graph farm in common.
-    let reports: Vec<serde_json::Value> = match kind {
-        Kind::Strategy(Compared::Farm) => {
-            site.programs.chunks(1).map(|program| fix(site, &flags, program)).collect()
-        }
-        kind if kind.is_of_program() => fix(site, &flags, site.programs).map(|one| vec![one]),
-        _ => fix(site, &flags, site.objects).map(|one| vec![one]),
-    }?;
+    let at_once = match kind {
+        Kind::Strategy(Compared::Farm) => 1,
+        _ => paths.len().max(1),
+    };
+    let reports = here(|| {
+        let fixed = paths.chunks(at_once).map(|paths| fixed(site, strategy, paths, assumed));
+        fixed.collect::<Result<Vec<Report>>>()
+    })??;
     Ok((Vec::new(), reports.into_iter().reduce(joined)))
 }
 
-/// What `becalm fix` reports of some files.
-fn fix(site: &Site<'_>, flags: &[&str], paths: &[PathBuf]) -> Result<serde_json::Value> {
-    let mut command = alone(site.becalm, site.index.parent());
-    command.arg("fix").args(flags).args(["--hardlinks", "break", "--setuid", "--json"]);
-    // What it costs is what is compared.
-    command.arg("--allow-more-misses");
-    command.arg("--store").arg(site.stores).arg("--").args(paths);
-    let said = finish(&mut command)?;
-    serde_json::from_slice(&said.stdout)
-        .map_err(|_| anyhow!("becalm fix: {}", last_line(&said.stderr)))
+/// Runs work with threads that are in the mount namespace of this one.
+fn here<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
+    Ok(rayon::ThreadPoolBuilder::new().build()?.install(work))
+}
+
+fn fixed(
+    site: &Site<'_>,
+    (with, resolve, closure): (Strategy, Resolve, bool),
+    paths: &[PathBuf],
+    assumed: &assume::Options,
+) -> Result<Report> {
+    let store = StorePrefixes(site.stores.to_owned());
+    let options = Options {
+        paths: paths.to_vec(),
+        resolve,
+        closure,
+        // What it costs is what is compared.
+        allow_more_misses: true,
+        ..Options::of(with, true, assume::Options { store, ..assumed.clone() })
+    };
+    Ok(fix(&options, Some(WRITING), &Silent)?)
+}
+
+/// The assumptions without what the user's environment tells loaders.
+pub(crate) fn plain_assumptions() -> assume::Options {
+    let none = || Some(OsString::new());
+    assume::Options {
+        library_path: none(),
+        preload: none(),
+        audit: none(),
+        ..assume::Options::default()
+    }
 }
 
 /// One report with the lists of two.
-fn joined(mut all: serde_json::Value, mut more: serde_json::Value) -> serde_json::Value {
-    let lists = all.as_object_mut().into_iter().flatten();
-    for (name, list) in lists.filter_map(|(name, list)| Some((name, list.as_array_mut()?))) {
-        list.append(more[name.as_str()].as_array_mut().unwrap_or(&mut Vec::new()));
-    }
+fn joined(mut all: Report, more: Report) -> Report {
+    all.plan.extend(more.plan);
+    all.creations.extend(more.creations);
+    all.files.extend(more.files);
+    all.made.extend(more.made);
+    all.findings.extend(more.findings);
+    all.programs.extend(more.programs);
+    all.problems.extend(more.problems);
     all
 }
 
-/// What `becalm fix --json` tells of files that it could not or would not change.
-pub(crate) fn refusals(report: &serde_json::Value) -> Vec<String> {
-    let list = |name: &str| report[name].as_array().cloned().unwrap_or_default();
-    let reason = |entry: &serde_json::Value, why: &str| {
-        let path = entry["path"].as_str().unwrap_or_default();
-        let name = path.rsplit('/').next().unwrap_or_default();
-        format!("{name}: {}", entry[why].as_str().unwrap_or("refused"))
+/// The files that a strategy could not or would not change, and why.
+pub(crate) fn refusals(report: &Report) -> Vec<String> {
+    let line = |path: &BStr, why: &str| {
+        let at = path.rfind_byte(b'/').map_or(0, |slash| slash + 1);
+        format!("{}: {why}", path[at..].to_str_lossy())
     };
-    let mut all: Vec<String> = list("errors").iter().map(|e| reason(e, "reason")).collect();
-    let files = list("files").into_iter().chain(list("made"));
-    all.extend(files.filter(|f| f["status"] == "refused").map(|f| reason(&f, "reason")));
-    let findings = list("findings").into_iter();
-    let grave = findings.filter(|f| f["severity"] == "conflict" || f["severity"] == "refused");
-    all.extend(grave.map(|finding| reason(&finding, "what")));
+    let problems = report.problems.iter();
+    let mut all: Vec<String> = problems.map(|p| line(p.path.as_ref(), &p.reason)).collect();
+    let files = report.files.iter().chain(&report.made);
+    all.extend(files.filter_map(|file| Some(line(file.path.as_ref(), refusal(file)?))));
+    let grave = report.findings.iter().filter(|finding| finding.severity >= Severity::Conflict);
+    all.extend(grave.map(|finding| line(finding.path.as_ref(), &finding.what)));
     all
+}
+
+fn refusal(file: &Changed) -> Option<&str> {
+    match &file.outcome {
+        Outcome::Refused { reason } => Some(reason),
+        _ => None,
+    }
 }
 
 /// Indexes the stores; the variables of `becalm env`.
 fn index(site: &Site<'_>) -> Result<Variables> {
-    let mut command = alone(site.becalm, site.index.parent());
-    command.arg("index").arg("--json").arg("-o").arg(&site.index);
-    command.arg("--store").arg(site.stores).arg("--").args(site.prefixes);
-    let said = finish(&mut command)?;
-    if !site.index.exists() {
-        bail!("becalm index: {}", last_line(&said.stderr));
-    }
+    let options = make::Options {
+        stores: site.prefixes.to_vec(),
+        prefixes: StorePrefixes(site.stores.to_owned()).paths(),
+        output: Some(site.index.clone()),
+        ..make::Options::default()
+    };
+    here(|| make::index(&options, &Silent))??;
     let opened = file::open(&site.index)?;
     let module = platforms::audit_path(&opened);
     let mut variables = vec![(variables::AUDIT.into(), variables::with_module(None, &module))];
@@ -189,11 +234,22 @@ fn index(site: &Site<'_>) -> Result<Variables> {
     Ok(variables)
 }
 
-/// As [`becalm`], for one that finds no tool to help it.
-pub(crate) fn alone(path: &Path, place: Option<&Path>) -> std::process::Command {
-    let mut command = becalm(path, place);
-    command.env("PATH", "/nonexistent");
-    command
+/// Reverts what a strategy changed; `Err` says what could not be.
+///
+/// # Errors
+/// No thread can be started.
+pub(crate) fn revert(paths: &[PathBuf]) -> Result<Result<(), String>> {
+    let options = undo::Options { dry_run: false, writing: WRITING };
+    let report = here(|| undo::undo(paths, &options, &Silent))?;
+    if !report.has_failed() {
+        return Ok(Ok(()));
+    }
+    let line = |path: &BStr, why: &str| format!("{}: {why}", becalm_lib::escape::shown(path));
+    let refused = report.files.iter().chain(&report.removed);
+    let refused =
+        refused.filter_map(|file| Some(line(file.path.as_ref(), refusal(file)?))).next_back();
+    let problem = report.problems.last().map(|it| line(it.path.as_ref(), &it.reason));
+    Ok(Err(refused.or(problem).unwrap_or_default()))
 }
 
 /// A command of becalm's, whose temporary files go to `place`: where it is killed, nobody else
@@ -220,11 +276,6 @@ pub(crate) fn plain(command: &mut std::process::Command) {
         command.env_remove(name);
     }
     command.stdin(std::process::Stdio::null());
-}
-
-/// Runs a command to its end and takes what it says, where that goes nowhere else.
-pub(crate) fn finish(command: &mut std::process::Command) -> Result<std::process::Output> {
-    command.output().map_err(|error| anyhow!("becalm: {}", becalm_lib::words::words(&error)))
 }
 
 /// The last line that says something, without the name of the program that says it.

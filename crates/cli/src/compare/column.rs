@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use becalm_host::mount_namespace::{Bind, MountNamespace};
 use becalm_lib::words::words_of_chain;
 
-use crate::compare::apply::{Kind, Site, Variables, alone, apply, finish, last_line};
+use crate::compare::apply::{Kind, Site, Variables, apply, revert};
 use crate::compare::program::Program;
 use crate::scratch::{Entry, How, copy_tree, entries};
 
@@ -60,12 +60,7 @@ impl Stock {
     ///
     /// # Errors
     /// There is no room, or something cannot be read.
-    pub(crate) fn copy(
-        program: &Program,
-        below: &Path,
-        us: &Path,
-        step: impl Fn(),
-    ) -> Result<Self> {
+    pub(crate) fn copy(program: &Program, below: &Path, step: impl Fn()) -> Result<Self> {
         let mut bytes = 0;
         for package in &program.packages {
             bytes += entries(package)?.iter().map(|entry| entry.bytes).sum::<u64>();
@@ -78,11 +73,8 @@ impl Stock {
         }
         let original = below.join("original");
         copy_tree(&tree, &original, How::Linked)?;
-        finish(
-            alone(us, Some(below))
-                .args(["undo", "--hardlinks", "break", "--setuid", "--"])
-                .arg(&original),
-        )?;
+        // What cannot be reverted is the same before and after.
+        let _ = revert(std::slice::from_ref(&original))?;
         let entries = entries(&tree)?;
         Ok(Self { tree, entries, bytes, original })
     }
@@ -93,13 +85,7 @@ impl Column {
     ///
     /// # Errors
     /// Why that cannot be.
-    pub(crate) fn make(
-        kind: Kind,
-        program: &Program,
-        stock: &Stock,
-        below: &Path,
-        becalm: &Path,
-    ) -> Result<Self> {
+    pub(crate) fn make(kind: Kind, program: &Program, stock: &Stock, below: &Path) -> Result<Self> {
         let tree = below.join(kind.name());
         copy_tree(&stock.tree, &tree, How::Linked)?;
         let packages = program.packages.iter().enumerate();
@@ -115,7 +101,6 @@ impl Column {
             .cloned()
             .collect();
         let site = Site {
-            becalm,
             programs: std::slice::from_ref(&program.path),
             objects: &inside,
             prefixes: &program.prefixes,
@@ -194,26 +179,16 @@ impl Column {
         self.mount_namespace.add(&binds).map_err(|error| in_words(&error))
     }
 
-    /// Takes the strategy back by `becalm undo`; `Err` says what is not as it was.
+    /// Reverts the strategy; `Err` says what is not as it was.
     ///
     /// # Errors
-    /// The command cannot be run.
-    pub(crate) fn undo(
-        &self,
-        program: &Program,
-        stock: &Stock,
-        us: &Path,
-    ) -> Result<Result<(), String>> {
+    /// The mount namespace cannot be entered.
+    pub(crate) fn undo(&self, program: &Program, stock: &Stock) -> Result<Result<(), String>> {
         let failed = |error| in_words(&error);
         self.mount_namespace.set_read_only(&program.packages, false).map_err(failed)?;
-        let said = self.mount_namespace.run(|| {
-            let mut command = alone(us, self.tree.parent());
-            command.args(["undo", "--hardlinks", "break", "--setuid", "--"]);
-            finish(command.args(&program.packages))
-        });
-        let said = said.map_err(failed)??;
-        if !said.status.success() {
-            return Ok(Err(last_line(&said.stderr)));
+        let reverted = self.mount_namespace.run(|| revert(&program.packages)).map_err(failed)??;
+        if reverted.is_err() {
+            return Ok(reverted);
         }
         same_bytes(&stock.original, &self.tree)
     }

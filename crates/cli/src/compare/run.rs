@@ -98,7 +98,7 @@ fn compared(
     let kinds = kinds(args);
     let stages = Stages::new(program.packages.len() + 4 * kinds.len());
     stages.now("copying the packages");
-    let stock = Stock::copy(program, scratch.path(), &runs.becalm, || stages.tick())?;
+    let stock = Stock::copy(program, scratch.path(), || stages.tick())?;
     let mut outcomes = Vec::new();
     for kind in kinds {
         stages.now(&format!("putting on: {}", kind.name()));
@@ -113,14 +113,14 @@ fn compared(
         if let (Kind::Strategy(strategy), Ok(column)) = (outcome.kind, &outcome.column) {
             // An index changes nothing that could be taken back.
             if strategy != Compared::Index {
-                outcome.undone = Some(column.undo(program, &stock, &runs.becalm)?);
+                outcome.undone = Some(column.undo(program, &stock)?);
             }
         }
         stages.tick();
     }
     let trials = match args.no_trials {
         true => Vec::new(),
-        false => tried(args, program, &outcomes, scratch, runs, &stages)?,
+        false => tried(args, program, &outcomes, scratch, &stages)?,
     };
     stages.finish();
     let mut comparison = table::made(args, program, &stock, &outcomes, &measured);
@@ -154,7 +154,7 @@ fn outcome(
 ) -> Result<Outcome> {
     let made = match (kind, &args.static_build) {
         (Kind::Static, Some(file)) => Ok(Column::of_static(file)?),
-        _ => Column::make(kind, program, stock, scratch.path(), &runs.becalm),
+        _ => Column::make(kind, program, stock, scratch.path()),
     };
     stages.tick();
     if let (Kind::Control, Err(error)) = (kind, &made) {
@@ -188,16 +188,11 @@ fn tried(
     program: &Program,
     outcomes: &[Outcome],
     scratch: &Scratch,
-    runs: &Runs,
     stages: &Stages,
 ) -> Result<Vec<Row>> {
     let loader = args.loader.as_ref().map(|loader| loader.canonicalize()).transpose()?;
-    let bench = bench::Bench {
-        becalm: &runs.becalm,
-        place: &scratch.path().join("trials"),
-        program,
-        loader: loader.as_deref(),
-    };
+    let bench =
+        bench::Bench { place: &scratch.path().join("trials"), program, loader: loader.as_deref() };
     let kinds: Vec<Kind> = outcomes.iter().map(|outcome| outcome.kind).collect();
     Ok(columns::rows(&bench, &kinds, |kind| {
         stages.now(&format!("trying the properties: {}", kind.name()));

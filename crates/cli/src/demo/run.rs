@@ -11,12 +11,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::child::status_within;
-use becalm_lib::assume::StorePrefixes;
-use becalm_lib::words::counted;
-use becalm_lib::words::words;
+use becalm_lib::assume::{Assumptions, StorePrefixes};
+use becalm_lib::check::{Verdict, check};
+use becalm_lib::targets::{self, Target};
+use becalm_lib::words::{counted, words};
+use rayon::prelude::*;
 use serde_json::Value;
 
-use crate::compare::apply::{self, finish, last_line, plain};
+use crate::compare::apply::{self, plain, plain_assumptions};
 use crate::compare::program::Program;
 use crate::demo::args::DemoArgs;
 use crate::exit_code::ExitStatus;
@@ -173,19 +175,24 @@ impl Demo<'_> {
 
 /// The program of a folder that loads most.
 fn largest(folder: &Path) -> Result<PathBuf> {
-    let mut command = becalm()?;
-    command.args(["check", "--json", "--library-path", ""]).arg(folder);
-    let said = command.output().map_err(|error| anyhow!("becalm check: {}", words(&error)))?;
-    let report: Value = serde_json::from_slice(&said.stdout)
-        .map_err(|_| anyhow!("becalm check: {}", last_line(&said.stderr)))?;
-    let programs = report["programs"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let whole = programs.iter().filter(|program| {
-        program["interpreter"].is_string()
-            && program["unresolved"].as_array().is_none_or(Vec::is_empty)
-    });
-    let largest = whole.max_by_key(|program| program["storm"]["objects"].as_u64());
-    let path = largest.and_then(|program| program["path"].as_str()).map(PathBuf::from);
-    path.with_context(|| format!("{}: no program with libraries; name one", folder.display()))
+    let assumed = Assumptions::new(&plain_assumptions())?;
+    let found = targets::find(&assumed, &[folder.to_owned()]);
+    let some = |files: &[Target]| {
+        let session = assumed.fs.session();
+        let checked = files.iter().map(|file| (file, check(&assumed, &session, file).0));
+        let objects = checked.filter_map(|(file, verdict)| match verdict {
+            Verdict::Checked(program)
+                if program.interpreter.is_some() && program.unresolved.is_empty() =>
+            {
+                Some((program.storm.objects, file.host.clone()))
+            }
+            _ => None,
+        });
+        objects.collect::<Vec<_>>()
+    };
+    let programs: Vec<(u64, PathBuf)> = found.files.par_chunks(64).flat_map_iter(some).collect();
+    let largest = programs.into_iter().max_by_key(|(objects, _)| *objects).map(|(_, path)| path);
+    largest.with_context(|| format!("{}: no program with libraries; name one", folder.display()))
 }
 
 fn us() -> Result<PathBuf> {
@@ -199,7 +206,8 @@ fn becalm() -> Result<Command> {
 
 /// Runs a command whose output is the reader's. A finding is no failure.
 fn openly(command: &mut Command) -> Result<()> {
-    let status = finish(command.stdout(Stdio::inherit()).stderr(Stdio::inherit()))?.status;
+    let status = command.stdout(Stdio::inherit()).stderr(Stdio::inherit()).status();
+    let status = status.map_err(|error| anyhow!("becalm: {}", words(&error)))?;
     match status.code() {
         Some(0 | 1) => Ok(()),
         _ => bail!("becalm ended early: {status}"),

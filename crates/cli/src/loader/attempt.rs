@@ -5,7 +5,6 @@
 //! in a package whose loader cache does. What the loader prints is the answer.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,36 +17,38 @@ use crate::loader::args::TryArgs;
 use crate::loader::fixture::{self, Object};
 use crate::loader::text as output;
 use crate::loader::text::Reads;
-use crate::terminal::Stdout;
+use crate::terminal;
 
 const SONAME: &str = "libbecalm-fixture.so.1";
 
 /// Tries the loader and says what it reads.
 pub(crate) fn run(args: &TryArgs) -> Result<ExitStatus> {
-    let loader =
-        fs::canonicalize(&args.loader).with_context(|| args.loader.display().to_string())?;
+    let reads = reads(&args.loader, args.store.as_deref())?;
+    terminal::write_report(args.json, &reads, |out| output::text(out, &reads))?;
+    let finds = reads.notes || reads.caches == Some(true);
+    Ok(if finds { ExitStatus::Fine } else { ExitStatus::Finding })
+}
+
+/// Tries what a loader reads; package caches below one of its store prefixes.
+///
+/// # Errors
+/// Where it is no loader, or cannot be run.
+pub(crate) fn reads(named: &Path, store: Option<&Path>) -> Result<Reads> {
+    let loader = fs::canonicalize(named).with_context(|| named.display().to_string())?;
     let bytes = fs::read(&loader).with_context(|| loader.display().to_string())?;
     let view = elf::parse(bytes.as_slice()).with_context(|| loader.display().to_string())?;
     // It will be run: whatever else was named is not.
-    let is_loader = !view.is_program() && (has_name_of_loader(&view) || is_musl(&args.loader));
+    let is_loader = !view.is_program() && (has_name_of_loader(&view) || is_musl(named));
     ensure!(is_loader, "{}: not a loader", loader.display());
     let trial = Trial { loader: &loader, target: view.ident };
 
     let folder = Folder::new(&std::env::temp_dir())?;
     let notes = trial.reads_notes(&folder.path)?;
-    let caches = match &args.store {
+    let caches = match store {
         Some(store) => Some(trial.reads_caches(&Folder::new(store)?.path)?),
         None => None,
     };
-    let reads = Reads { loader: loader.as_os_str().as_bytes().into(), notes, caches };
-    let mut out = Stdout::new();
-    if args.json {
-        output::json(&mut out, &reads)?
-    } else {
-        output::text(&mut out, &reads)?
-    }
-    out.flush()?;
-    Ok(if notes || caches == Some(true) { ExitStatus::Fine } else { ExitStatus::Finding })
+    Ok(Reads { loader: loader.as_os_str().as_bytes().into(), notes, caches })
 }
 
 /// glibc's loaders are named by their sonames.

@@ -6,8 +6,6 @@ use crate::compare::program::Program;
 
 /// What trials are made with.
 pub(crate) struct Bench<'a> {
-    /// becalm itself.
-    pub becalm: &'a Path,
     /// A directory for labs.
     pub place: &'a Path,
     /// The program of the table: its loader's variants, its store.

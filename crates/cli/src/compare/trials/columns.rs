@@ -4,7 +4,7 @@ use std::path::Path;
 
 use becalm_host::mount_namespace::{Bind, MountNamespace};
 
-use crate::compare::apply::{Kind, alone};
+use crate::compare::apply::Kind;
 use crate::compare::args::Compared;
 use crate::compare::column::in_words;
 use crate::compare::comparison::{Cell, Row, RowKind, Verdict};
@@ -15,6 +15,7 @@ use crate::compare::trials::lab::Lab;
 use crate::compare::trials::put::Put;
 use crate::compare::trials::static_build::StaticBuild;
 use crate::compare::trials::{Applied, Seen, foreign, judged, see_all};
+use crate::loader::attempt;
 
 /// The rows of the properties; `step` is told after each column.
 pub(crate) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(Kind)) -> Vec<Row> {
@@ -24,7 +25,7 @@ pub(crate) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(Kind)) -> Ve
         .iter()
         .map(|&kind| {
             step(kind);
-            column(bench, kind, &stock, patched.as_ref())
+            column(kind, &stock, patched.as_ref())
         })
         .collect();
     let foreign = kinds.iter().map(|&kind| foreign::cell(bench, kind)).collect();
@@ -59,19 +60,19 @@ impl Stage {
         let lab = made.and_then(|()| Lab::build(place, store, hwcap.as_deref(), loader));
         let lab = lab.map_err(|error| format!("{error:#}"));
         let control = match &lab {
-            Ok(lab) => see_all(lab, &mut Put::new(Kind::Control, bench.becalm), |_| true),
+            Ok(lab) => see_all(lab, &mut Put::new(Kind::Control), |_| true),
             Err(why) => TRIALS.iter().map(|_| Err(why.clone())).collect(),
         };
         Self { lab, control }
     }
 
     /// The answers for a strategy.
-    fn cells(&self, bench: &Bench<'_>, kind: Kind, stock_loader: Option<bool>) -> Vec<Cell> {
+    fn cells(&self, kind: Kind, stock_loader: Option<bool>) -> Vec<Cell> {
         let wanted = |trial: &crate::compare::trials::experiments::Trial| {
             stock_loader.is_none_or(|is| trial.stock_loader == is)
         };
         let seen = match &self.lab {
-            Ok(lab) => see_all(lab, &mut Put::new(kind, bench.becalm), wanted),
+            Ok(lab) => see_all(lab, &mut Put::new(kind), wanted),
             Err(why) => TRIALS.iter().map(|_| Err(why.clone())).collect(),
         };
         let all = TRIALS.iter().zip(&self.control).zip(&seen);
@@ -80,7 +81,7 @@ impl Stage {
 }
 
 /// One column's answers, in the order of the trials.
-fn column(bench: &Bench<'_>, kind: Kind, stock: &Stage, patched: Option<&Patched>) -> Vec<Cell> {
+fn column(kind: Kind, stock: &Stage, patched: Option<&Patched>) -> Vec<Cell> {
     let not_tried = |why: &str| -> Vec<Cell> {
         TRIALS.iter().map(|_| answer(Verdict::NotTried, Some(why.to_owned()))).collect()
     };
@@ -91,16 +92,16 @@ fn column(bench: &Bench<'_>, kind: Kind, stock: &Stage, patched: Option<&Patched
         }
         (Kind::Control, _) => stock.control.iter().map(untouched).collect(),
         (kind, patched) if kind.wants_patched_loader() => {
-            let own = stock.cells(bench, kind, Some(true));
+            let own = stock.cells(kind, Some(true));
             let on_patched = match patched {
                 None => not_tried("no loader that reads it was given (--loader)"),
-                Some(patched) => patched.cells(bench, kind).unwrap_or_else(|why| not_tried(&why)),
+                Some(patched) => patched.cells(kind).unwrap_or_else(|why| not_tried(&why)),
             };
             let both = TRIALS.iter().zip(own).zip(on_patched);
             both.map(|((trial, own), patched)| if trial.stock_loader { own } else { patched })
                 .collect()
         }
-        _ => stock.cells(bench, kind, None),
+        _ => stock.cells(kind, None),
     }
 }
 
@@ -166,7 +167,7 @@ impl Patched {
         let mount_namespace =
             MountNamespace::new(&[Bind { from: backing, to: prefix.clone() }]).map_err(words)?;
         let stage = mount_namespace.run(|| {
-            reads_caches(bench, loader, prefix)?;
+            reads_caches(loader, prefix)?;
             Ok(Stage::at(bench, &place, prefix, Some(loader)))
         });
         let stage: Result<Stage, String> = stage.map_err(words)?;
@@ -174,11 +175,11 @@ impl Patched {
     }
 
     /// The answers for a strategy, but for those about the machine's own loader.
-    fn cells(&self, bench: &Bench<'_>, kind: Kind) -> Result<Vec<Cell>, String> {
+    fn cells(&self, kind: Kind) -> Result<Vec<Cell>, String> {
         if let (Kind::Strategy(Compared::Ldcache), Some(why)) = (kind, &self.elsewhere) {
             return Err(why.clone());
         }
-        let cells = || self.stage.cells(bench, kind, Some(false));
+        let cells = || self.stage.cells(kind, Some(false));
         match &self.mount_namespace {
             None => Ok(cells()),
             Some(mount_namespace) => {
@@ -188,16 +189,13 @@ impl Patched {
     }
 }
 
-/// Whether a loader believes caches in a store, where one is made to see.
-fn reads_caches(bench: &Bench<'_>, loader: &Path, prefix: &Path) -> Result<(), String> {
-    let mut command = alone(bench.becalm, Some(bench.place));
-    command.args(["loader", "check"]).arg(loader).arg("--store").arg(prefix);
-    let said = command.output().map_err(|error| becalm_lib::words::words(&error))?;
-    let reads = String::from_utf8_lossy(&said.stdout).lines().any(|line| line == "caches  read");
-    match reads {
-        true => Ok(()),
-        false => {
+/// Whether a loader trusts caches in a store, where one is made to see.
+fn reads_caches(loader: &Path, prefix: &Path) -> Result<(), String> {
+    match attempt::reads(loader, Some(prefix)) {
+        Ok(reads) if reads.caches == Some(true) => Ok(()),
+        Ok(_) => {
             Err(format!("the loader that was given believes no caches in {}", prefix.display()))
         }
+        Err(error) => Err(format!("{error:#}")),
     }
 }

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use becalm_core::elf::{Class, Endian, Ident, ident};
+use becalm_core::loader::{GlibcVersion, Libc};
+use becalm_lib::assume;
 
-use crate::compare::apply::{self, Kind, Site};
+use crate::compare::apply::{self, Kind, Site, plain_assumptions};
 use crate::compare::args::Compared;
 use crate::compare::comparison::{Cell, Verdict};
 use crate::compare::table::answer;
@@ -68,7 +70,6 @@ fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64)> {
     };
     write(&program, &app)?;
     let site = Site {
-        becalm: bench.becalm,
         programs: std::slice::from_ref(&program),
         objects: std::slice::from_ref(&program),
         prefixes: std::slice::from_ref(&store),
@@ -84,17 +85,18 @@ fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64)> {
 /// Applies the strategy and asks what it made of the start.
 fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64)> {
     let before = fs::read(program)?;
-    let (_, told) = apply::put(kind, site, &["--libc", "glibc-2.36", "--cpu", "baseline"])?;
-    if let Some(why) = told.as_ref().map(apply::refusals).and_then(|all| all.into_iter().next()) {
+    let libc = Some(Libc::Glibc(GlibcVersion { major: 2, minor: 36 }));
+    let assumed = assume::Options { libc, cpu: Some("baseline".to_owned()), ..plain_assumptions() };
+    let (_, report) = apply::put(kind, site, &assumed)?;
+    if let Some(why) = report.as_ref().and_then(|report| apply::refusals(report).into_iter().next())
+    {
         bail!("{why}");
     }
-    let count = |when: &str| -> Option<u64> {
-        let storm = &told.as_ref()?["programs"][0][when];
-        Some(storm["missed_opens"].as_u64()? + storm["missed_stats"].as_u64()?)
-    };
-    let (Some(was), Some(is)) = (count("before"), count("after")) else {
+    let start = report.as_ref().and_then(|report| report.programs.first());
+    let Some((was, is)) = start.and_then(|start| Some((start.before, start.after?))) else {
         bail!("nothing is foreseen of it");
     };
+    let (was, is) = (was.misses(), is.misses());
     if kind != Kind::Strategy(Compared::Ldcache) && fs::read(program)? == before {
         bail!("the program was left as it is");
     }

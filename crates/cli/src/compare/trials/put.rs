@@ -1,4 +1,4 @@
-//! becalm's own strategies, as trials see them: put on by becalm's own commands.
+//! becalm's own strategies, as trials see them.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,27 +12,25 @@ use crate::compare::trials::Applied;
 use crate::compare::trials::lab::Lab;
 
 /// A strategy, or the untouched store.
-pub(crate) struct Put<'a> {
+pub(crate) struct Put {
     kind: Kind,
-    becalm: &'a Path,
     variables: Variables,
 }
 
-impl<'a> Put<'a> {
+impl Put {
     /// One that is not put on yet.
-    pub(crate) fn new(kind: Kind, becalm: &'a Path) -> Self {
-        Self { kind, becalm, variables: Vec::new() }
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self { kind, variables: Vec::new() }
     }
 }
 
-impl Applied for Put<'_> {
+impl Applied for Put {
     fn apply(&mut self, lab: &Lab) -> Result<()> {
         let mut programs = lab.programs();
         if self.kind == Kind::Strategy(Compared::Farm) {
             programs.extend(lab.plugins());
         }
         let site = Site {
-            becalm: self.becalm,
             programs: &programs,
             objects: &lab.objects(),
             prefixes: &[lab.store().to_owned()],
