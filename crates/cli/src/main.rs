@@ -58,7 +58,7 @@ fn dispatch(flags: &Cli) -> Result<ExitStatus> {
         Command::Demo(args) => demo::run::run(args, flags.color),
         Command::Report(args) => report::run::run(args),
         Command::Loader(args) => loader::run::run(args),
-        Command::Index(args) => index::run::run(args, flags.color, run::making::make_wanted),
+        Command::Index(args) => index::run::run(args, flags.color),
         Command::Run(args) => run::run::run(args),
         Command::Env(args) => env::run::run(args),
         Command::Generate(args) => {

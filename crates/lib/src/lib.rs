@@ -2,16 +2,18 @@
 //!
 //! [`assume`] is what a prediction assumes of the machine, [`targets`] finds the files, [`follow`]
 //! predicts the start of one. [`check`] reports what a start costs, [`advice`] what each strategy
-//! would leave of that, [`symbols`] what its symbols bind to, [`fix`] plans a strategy and judges the
-//! plan by the programs' starts,
-//! [`index`] reads, trusts and writes index files. [`trace`] runs a program, watches its loader and
-//! compares that with the prediction. [`progress`] is how a caller shows long work.
+//! would leave of that, [`symbols`] what its symbols bind to. [`fix`] plans a strategy, judges the
+//! plan by the programs' starts and applies it, [`undo`] reverts it, [`verify`] compares what was
+//! applied with the search. [`index`] makes, reads, trusts and writes index files, [`run`] finds the
+//! index of a start. [`trace`] runs a program, watches its loader and compares that with the
+//! prediction. Long work shows itself by a [`progress::Progress`]; a report that is a
+//! [`json::Report`] is the JSON document of its command ([`json::document`]).
 //!
 //! [`index::MODULES`] are the audit modules that an index is put into, compiled from `audit/` by
 //! the build script. [`loader::Release`] names the glibc releases that `patches/glibc/` has a
 //! patch for.
 //!
-//! # Example
+//! # Examples
 //!
 //! Predict what the loader of a program searches:
 //!
@@ -24,6 +26,22 @@
 //! let (verdict, _) = check(&assumed, &assumed.fs.session(), &found.files[0]);
 //! let Verdict::Checked(program) = verdict else { panic!("a program of this machine") };
 //! println!("{} libraries, {} misses", program.libraries, program.storm.misses());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Make an index of a store:
+//!
+//! ```
+//! use becalm_lib::index::make::{Options, index};
+//! use becalm_lib::progress::Silent;
+//!
+//! let dir = tempfile::tempdir()?;
+//! let (store, output) = (dir.path().join("store"), Some(dir.path().join("index.so")));
+//! std::fs::create_dir(&store)?;
+//! std::fs::copy(std::env::current_exe()?, store.join("program"))?;
+//! let options = Options { stores: vec![store], output, ..Options::default() };
+//! let report = index(&options, &Silent)?;
+//! assert!(report.written && report.objects > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -41,6 +59,7 @@ pub mod loaded_index;
 pub mod path;
 pub mod problem;
 pub mod progress;
+pub mod run;
 pub mod secure;
 pub mod symbols;
 pub mod targets;

@@ -4,6 +4,7 @@ use anyhow::Result;
 use becalm_lib::index::make::index;
 use becalm_lib::problem::Problem;
 use becalm_lib::progress::{self, Phase, Search, Silent};
+use becalm_lib::run::making::make_wanted;
 
 use crate::exit_code::ExitStatus;
 use crate::index::args::IndexArgs;
@@ -13,13 +14,13 @@ use crate::terminal;
 use crate::terminal::progress::Count;
 use crate::terminal::style::{Look, When};
 
-/// Indexes and writes. `before_work` is called when the arguments are known to be right.
+/// Indexes and writes, and makes the indexes of programs for which `becalm run` left word.
 ///
 /// # Errors
 /// Where a store is not there, nothing could be indexed, or the index cannot be written.
-pub(crate) fn run(args: &IndexArgs, color: When, before_work: fn()) -> Result<ExitStatus> {
+pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
-    let report = index(&args.options(), &Indexing { before_work })?;
+    let report = index(&args.options(), &Indexing)?;
     terminal::note_all(&report.problems);
     terminal::write_report(args.json, &report, |out| {
         text::text(out, Look::of_stdout(color), &report)
@@ -29,9 +30,7 @@ pub(crate) fn run(args: &IndexArgs, color: When, before_work: fn()) -> Result<Ex
 }
 
 /// Counts the files that were looked at.
-struct Indexing {
-    before_work: fn(),
-}
+struct Indexing;
 
 impl progress::Progress for Indexing {
     fn phase(&self, _: usize) -> Box<dyn Phase + '_> {
@@ -43,7 +42,7 @@ impl progress::Progress for Indexing {
     }
 
     fn begin_work(&self) {
-        (self.before_work)();
+        make_wanted();
     }
 
     fn remark(&self, problem: &Problem) {

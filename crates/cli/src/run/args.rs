@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use becalm_lib::run::Options;
 use clap::{Args, ValueHint};
 
 use crate::common_args::StoreArg;
@@ -40,4 +41,13 @@ pub(crate) struct RunArgs {
     /// The store prefixes, for an index made for the program.
     #[command(flatten)]
     pub store: StoreArg,
+}
+
+impl RunArgs {
+    /// How the index is chosen, as the library takes it.
+    #[must_use]
+    pub(crate) fn options(&self) -> Options {
+        let index = self.index.clone();
+        Options { index, strict: self.strict, store: self.store.prefixes() }
+    }
 }

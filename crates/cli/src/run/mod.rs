@@ -1,9 +1,6 @@
 //! `becalm run`: starts a program with an index.
 
 pub(crate) mod args;
-pub(crate) mod kept;
-pub(crate) mod making;
 pub(crate) mod manual;
-pub(crate) mod program;
 #[allow(clippy::module_inception, reason = "each command has a run.rs, this one as well")]
 pub(crate) mod run;

@@ -10,13 +10,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow};
 use becalm_core::elf;
 use becalm_core::index::Target;
-use becalm_lib::secure::is_started_secure;
-use becalm_lib::words::words;
 use bstr::{BString, ByteSlice};
 use rustix::fs::{Access, OFlags, access};
+
+use crate::run::error::RunError;
+use crate::secure::is_started_secure;
 
 /// Scripts that are interpreted by scripts, followed at the most (Linux `BINPRM_MAX_RECURSION`).
 const MAX_SCRIPTS: usize = 4;
@@ -26,22 +26,28 @@ const HEAD: usize = 4096;
 const LINE: usize = 256;
 
 /// The program that a command starts: itself, or the interpreter of a script.
-pub(crate) struct Program {
+#[derive(Debug)]
+pub struct Program {
     /// Its path, as the kernel is given it.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Its path with links resolved.
-    pub(crate) real: PathBuf,
+    pub real: PathBuf,
     /// What `fstat` says of it.
-    pub(crate) facts: Metadata,
+    pub facts: Metadata,
     /// How it starts.
-    pub(crate) start: Start,
+    pub start: Start,
 }
 
 /// How a program starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
+pub enum Start {
     /// By an interpreter.
-    Loader { target: Target, interpreter: BString },
+    Loader {
+        /// The machine.
+        target: Target,
+        /// The path of the interpreter.
+        interpreter: BString,
+    },
     /// By the kernel alone.
     Static,
     /// In secure-execution mode.
@@ -49,9 +55,10 @@ pub(crate) enum Start {
 }
 
 /// The file of a command.
-pub(crate) struct Found {
+#[derive(Debug)]
+pub struct Found {
     /// Its path.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The file, if it was opened when it was found.
     opened: Option<Opened>,
 }
@@ -62,8 +69,8 @@ type Opened = (File, Metadata);
 /// Finds the file of a command name, as `execvp` does: with one call for each directory of `PATH`.
 ///
 /// # Errors
-/// If there is none.
-pub(crate) fn find(name: &OsStr) -> Result<Found> {
+/// Returns an error if there is none.
+pub fn find(name: &OsStr) -> Result<Found, RunError> {
     if name.as_bytes().contains(&b'/') {
         return Ok(Found { path: name.into(), opened: None });
     }
@@ -74,7 +81,7 @@ pub(crate) fn find(name: &OsStr) -> Result<Found> {
     env::split_paths(&path)
         .map(in_dir)
         .find_map(program_at)
-        .ok_or_else(|| anyhow!("{}: command not found", name.to_string_lossy()))
+        .ok_or_else(|| RunError::NotFound(name.to_owned()))
 }
 
 /// The program at a path, if there is one that may be executed.
@@ -102,34 +109,34 @@ impl Program {
     /// Looks at what a path starts, behind scripts and `env`.
     ///
     /// # Errors
-    /// If it cannot be read, or starts nothing.
-    pub(crate) fn look(found: Found) -> Result<Self> {
+    /// Returns an error if it cannot be read or starts nothing.
+    pub fn look(found: Found) -> Result<Self, RunError> {
         let Found { mut path, mut opened } = found;
         for _ in 0..MAX_SCRIPTS {
-            let failed = |error| anyhow!("{}: {}", path.display(), words(&error));
-            let (file, facts) = opened.take().map_or_else(|| open(&path), Ok).map_err(failed)?;
+            let opened_now = opened.take().map_or_else(|| open(&path), Ok);
+            let (file, facts) = opened_now.map_err(RunError::io(&path))?;
             if !facts.is_file() {
-                return Err(anyhow!("{}: not a program", path.display()));
+                return Err(RunError::NotAProgram(path));
             }
             let mut head = vec![0; HEAD];
-            let length = file.read_at(&mut head, 0).map_err(failed)?;
+            let length = file.read_at(&mut head, 0).map_err(RunError::io(&path))?;
             head.truncate(length);
             if !head.starts_with(b"\x7fELF") {
                 Found { path, opened } = interpreter_of(&head[..head.len().min(LINE)])?;
                 continue;
             }
             let real = real(&file).or_else(|| path.canonicalize().ok());
-            let real = real.ok_or_else(|| anyhow!("{}: its path is unknown", path.display()))?;
+            let real = real.ok_or_else(|| RunError::NoPath(path.clone()))?;
             let start = if is_started_secure(&real, facts.mode()) {
                 Start::Secure
             } else {
-                start(&file, &head).ok_or_else(|| anyhow!("{}: not a program", path.display()))?
+                start(&file, &head).ok_or_else(|| RunError::NotAProgram(path.clone()))?
             };
             // To be closed by execve, which costs no call.
             let _ = file.into_raw_fd();
             return Ok(Self { path, real, facts, start });
         }
-        Err(anyhow!("{}: too many interpreters", path.display()))
+        Err(RunError::Interpreters(path))
     }
 }
 
@@ -157,7 +164,7 @@ fn start(file: &File, head: &[u8]) -> Option<Start> {
 }
 
 /// The program that a script's first line names; behind `env`, the program that is named there.
-fn interpreter_of(start: &[u8]) -> Result<Found> {
+fn interpreter_of(start: &[u8]) -> Result<Found, RunError> {
     let script = start.strip_prefix(b"#!").unwrap_or_default();
     let line = script.lines().next().unwrap_or_default();
     let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());

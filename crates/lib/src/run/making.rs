@@ -7,7 +7,6 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
 use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
 use becalm_core::index::{Start as Known, tls};
@@ -15,19 +14,17 @@ use becalm_core::loader::load::Role;
 use becalm_host::detached::{Detached, detached};
 use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files, trees_beside};
 use becalm_host::{FactChoice, OsFs, loader_facts};
-use becalm_lib::assume::StorePrefixes;
-use becalm_lib::index::module::Modules;
-use becalm_lib::index::{current, file};
-use becalm_lib::path::dirs_of;
-use becalm_lib::path::path_bytes;
-use becalm_lib::path::path_of;
-use becalm_lib::words::{words_of_chain, words_of_host};
 use bstr::{BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
-use crate::jobs;
+use crate::assume::StorePrefixes;
+use crate::index::module::Modules;
+use crate::index::{current, file};
+use crate::path::{dirs_of, path_bytes, path_of};
+use crate::run::error::RunError;
 use crate::run::kept::Place;
 use crate::run::program::Program;
+use crate::words::words_of_chain;
 
 /// What an index is made for: bytes, for paths need not be UTF-8.
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,12 +74,12 @@ impl Request {
 ///
 /// # Errors
 /// If the cache cannot be written, or no process can be made.
-pub(crate) fn elsewhere(place: &Place, program: &Program, store: &StorePrefixes) -> Result<()> {
+pub fn elsewhere(place: &Place, program: &Program, store: &StorePrefixes) -> Result<(), RunError> {
     let request = Request::of(program, store);
     let Some(lock) = place.lock()? else { return Ok(()) };
     let made = detached(lock, |lock| {
         // One thread: the program has the machine.
-        let _ = jobs::limit(std::num::NonZeroUsize::new(1));
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
         let _ = locked(place, &request, lock);
     });
     match made {
@@ -95,15 +92,15 @@ pub(crate) fn elsewhere(place: &Place, program: &Program, store: &StorePrefixes)
 ///
 /// # Errors
 /// If it cannot be made or kept.
-pub(crate) fn here(place: &Place, program: &Program, store: &StorePrefixes) -> Result<()> {
+pub fn here(place: &Place, program: &Program, store: &StorePrefixes) -> Result<(), RunError> {
     match place.lock()? {
         Some(lock) => locked(place, &Request::of(program, store), lock),
-        None => bail!("{}: another process is making it", place.path().display()),
+        None => Err(RunError::Busy(place.path())),
     }
 }
 
 /// Makes the indexes for which word was left.
-pub(crate) fn make_wanted() {
+pub fn make_wanted() {
     for (place, request) in Place::wanted() {
         let request: Option<Request> = serde_json::from_slice(&request).ok();
         if let (Some(request), Ok(Some(lock))) = (request, place.lock()) {
@@ -113,7 +110,7 @@ pub(crate) fn make_wanted() {
 }
 
 /// Makes the index, unless the one that is there is current, while the lock is held.
-fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
+fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<(), RunError> {
     let path = place.path();
     let is_current =
         || file::read_trusted(&path).is_ok_and(|whole| current::is_current(&whole.index));
@@ -123,14 +120,14 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
             place.set_failure(None);
             place.touch();
         }
-        Err(error) => place.set_failure(Some(&words_of_chain(error.as_ref()))),
+        Err(error) => place.set_failure(Some(&words_of_chain(error))),
     }
     place.finish();
     drop(lock);
     made
 }
 
-fn make(place: &Place, request: &Request) -> Result<()> {
+fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     let os = OsFs::new();
     let program = path_of(request.program.as_bstr());
     let closure = closure(&os, &program, request)?;
@@ -158,23 +155,16 @@ fn make(place: &Place, request: &Request) -> Result<()> {
 }
 
 /// What the start of the program of a request loads.
-fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure> {
-    let shown = || program.display().to_string();
+fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure, RunError> {
     let subject = Subject::open(&os.session(), path_bytes(program).as_ref())?;
     let interpreter = subject.interpreter().unwrap_or_default().to_owned();
     let facts = loader_facts(os, interpreter.as_ref(), &FactChoice::default());
-    let facts = facts.map_err(|error| {
-        let (path, reason) = words_of_host(&error);
-        anyhow!("{}: interpreter {}: {reason}", shown(), path.as_bstr())
-    })?;
+    let facts = facts.map_err(|error| RunError::Loader { program: program.to_owned(), error })?;
     match facts.libc {
-        Libc::Musl => bail!("{}: musl's loader knows no audit modules", shown()),
-        Libc::Glibc(version) if version < GLIBC_RANGE.0 => bail!(
-            "{}: {} is too old for the audit module, which needs {}",
-            shown(),
-            facts.libc,
-            Libc::Glibc(GLIBC_RANGE.0)
-        ),
+        Libc::Musl => return Err(RunError::Musl(program.to_owned())),
+        libc @ Libc::Glibc(version) if version < GLIBC_RANGE.0 => {
+            return Err(RunError::OldGlibc { program: program.to_owned(), libc });
+        }
         Libc::Glibc(_) => {}
     }
     let environment = request.environment();
@@ -188,7 +178,7 @@ fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure> {
 }
 
 /// What a program needs that no index knows; nothing if its start cannot be followed.
-pub(crate) fn need(program: &Program, store: &StorePrefixes) -> Known {
+pub fn need(program: &Program, store: &StorePrefixes) -> Known {
     let request = Request::of(program, store);
     let Ok(closure) = closure(&OsFs::new(), &program.real, &request) else {
         return Known::default();

@@ -17,18 +17,15 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, anyhow};
 use becalm_host::index_store::{package_dirs, trees_beside};
-use becalm_lib::assume::StorePrefixes;
-use becalm_lib::index::error::IndexError;
-use becalm_lib::index::file;
-use becalm_lib::index::file::Opened;
-use becalm_lib::index::trust;
-use becalm_lib::index::{places, platforms};
-use becalm_lib::words::words;
 use rustc_hash::FxHasher;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::assume::StorePrefixes;
+use crate::index::error::IndexError;
+use crate::index::file::{self, Opened};
+use crate::index::{places, platforms, trust};
+use crate::run::error::RunError;
 use crate::run::program::Program;
 
 /// Bytes of indexes of programs that are kept: some hundred kilobytes to some megabytes each.
@@ -40,15 +37,21 @@ const FORMAT: u32 = 3;
 
 /// The place of a program's index.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub struct Place {
     folder: PathBuf,
     name: String,
 }
 
 /// What is in that place.
-pub(crate) enum Kept {
-    /// An index; `is_stale` if it should be compared with the files again.
-    Index { index: Box<Opened>, is_stale: bool },
+#[derive(Debug)]
+pub enum Kept {
+    /// An index.
+    Index {
+        /// The index.
+        index: Box<Opened>,
+        /// Whether it should be compared with the files again.
+        is_stale: bool,
+    },
     /// Nothing yet.
     Nothing,
     /// None can be made, for this reason.
@@ -60,8 +63,12 @@ impl Place {
     ///
     /// # Errors
     /// If the environment has no home directory.
-    pub(crate) fn of(program: &Program, dirs: &[PathBuf], store: &StorePrefixes) -> Result<Self> {
-        let folder = places::cache().context("no home directory for the cache of indexes")?;
+    pub fn of(
+        program: &Program,
+        dirs: &[PathBuf],
+        store: &StorePrefixes,
+    ) -> Result<Self, RunError> {
+        let folder = places::cache().ok_or(RunError::NoHome)?;
         let mut hasher = FxHasher::default();
         (env!("CARGO_PKG_VERSION"), FORMAT).hash(&mut hasher);
         store.0.hash(&mut hasher);
@@ -80,7 +87,7 @@ impl Place {
     }
 
     /// The path of the index.
-    pub(crate) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.folder.join(&self.name)
     }
 
@@ -92,7 +99,7 @@ impl Place {
     ///
     /// # Errors
     /// If an index there is not trusted.
-    pub(crate) fn look(&self) -> Result<Kept> {
+    pub fn look(&self) -> Result<Kept, RunError> {
         match file::open_if_there(&self.path()) {
             Ok(Some(index)) => {
                 let is_stale = index.modified.is_none_or(is_old);
@@ -118,7 +125,7 @@ impl Place {
     ///
     /// # Errors
     /// If the cache cannot be written.
-    pub(crate) fn lock(&self) -> Result<Option<OwnedFd>> {
+    pub fn lock(&self) -> Result<Option<OwnedFd>, RunError> {
         let path = self.beside("lock");
         let open = || {
             let mut options = OpenOptions::new();
@@ -131,23 +138,23 @@ impl Place {
             }
             file => file,
         };
-        let file = file.map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))?;
+        let file = file.map_err(RunError::io(&path))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(file.into())),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(errno) => Err(anyhow!("{}: {}", path.display(), words(&errno.into()))),
+            Err(errno) => Err(RunError::io(path)(errno.into())),
         }
     }
 
     /// Says that the index was compared with the files and used now.
-    pub(crate) fn touch(&self) {
+    pub fn touch(&self) {
         let times = FileTimes::new().set_modified(SystemTime::now());
         // Where that cannot be said it is only the sooner gone.
         let _ = File::open(self.path()).and_then(|file| file.set_times(times));
     }
 
     /// Keeps the reason why none can be made, or forgets it.
-    pub(crate) fn set_failure(&self, why: Option<&str>) {
+    pub fn set_failure(&self, why: Option<&str>) {
         let path = self.beside("failed");
         let _ = match why {
             Some(why) => write(&path, why.as_bytes()),
@@ -159,13 +166,13 @@ impl Place {
     ///
     /// # Errors
     /// If the cache cannot be written.
-    pub(crate) fn want(&self, request: &[u8]) -> Result<()> {
+    pub fn want(&self, request: &[u8]) -> Result<(), RunError> {
         let path = self.beside("wanted");
-        write(&path, request).map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))
+        write(&path, request).map_err(RunError::io(&path))
     }
 
     /// Removes the lock's name and the word left; to be called by who holds the lock.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         for what in ["wanted", "lock"] {
             let _ = fs::remove_file(self.beside(what));
         }
@@ -173,7 +180,7 @@ impl Place {
     }
 
     /// The places for which [`Self::want`] left word, with the word.
-    pub(crate) fn wanted() -> Vec<(Self, Vec<u8>)> {
+    pub fn wanted() -> Vec<(Self, Vec<u8>)> {
         let Some(folder) = places::cache() else { return Vec::new() };
         let Ok(entries) = folder.read_dir() else { return Vec::new() };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -190,9 +197,9 @@ impl Place {
 
 /// Makes a directory of the user's, and those above it: whatever the umask, only the user may
 /// write it, for others could choose the libraries of programs.
-fn make_dir(folder: &Path) -> Result<()> {
+fn make_dir(folder: &Path) -> Result<(), RunError> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(folder);
-    made.map_err(|error| anyhow!("{}: {}", folder.display(), words(&error)))
+    made.map_err(RunError::io(folder))
 }
 
 /// Writes a small file that only the user may write, whatever the umask.

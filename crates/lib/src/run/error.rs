@@ -1,0 +1,116 @@
+//! Why a program is not started with an index.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use becalm_core::closure::ClosureError;
+use becalm_core::facts::{GLIBC_RANGE, Libc};
+use becalm_host::HostError;
+use bstr::ByteSlice;
+use thiserror::Error;
+
+use crate::index::error::IndexError;
+use crate::words::words_of_host;
+
+/// Why a program is not started with an index.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// No directory of `PATH` has the command.
+    #[error("{}: command not found", .0.to_string_lossy())]
+    NotFound(OsString),
+    /// A file cannot be read or written.
+    #[error("{}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The file starts nothing.
+    #[error("{}: not a program", .0.display())]
+    NotAProgram(PathBuf),
+    /// The path of the open file is unknown.
+    #[error("{}: its path is unknown", .0.display())]
+    NoPath(PathBuf),
+    /// Scripts are interpreted by scripts, more of them than the kernel follows.
+    #[error("{}: too many interpreters", .0.display())]
+    Interpreters(PathBuf),
+    /// The program starts in secure-execution mode.
+    #[error("{}: runs with other rights: its loader takes no LD_AUDIT", .0.display())]
+    Secure(PathBuf),
+    /// The program's loader is musl's.
+    #[error(
+        "{}: musl's loader knows no audit modules, so an index cannot calm it; becalm fix \
+         --with absolute or farm can", .0.display()
+    )]
+    Musl(PathBuf),
+    /// The program's glibc is too old.
+    #[error(
+        "{}: {libc} is too old for the audit module, which needs {}", .program.display(),
+        Libc::Glibc(GLIBC_RANGE.0)
+    )]
+    OldGlibc {
+        /// The program.
+        program: PathBuf,
+        /// Its C library.
+        libc: Libc,
+    },
+    /// No loader under an audit module can start the program.
+    #[error(
+        "{}: a library of it wants thread-local storage aligned as no loader under an audit \
+         module can", .0.display()
+    )]
+    NoStart(PathBuf),
+    /// The index is for another machine.
+    #[error("{}: an index for {machine}, and {} is for {of_program}", .index.display(), .program.display())]
+    Machine {
+        /// The index.
+        index: PathBuf,
+        /// Its machine.
+        machine: &'static str,
+        /// The program.
+        program: PathBuf,
+        /// The machine of the program.
+        of_program: &'static str,
+    },
+    /// The environment has no home directory.
+    #[error("no home directory for the cache of indexes")]
+    NoHome,
+    /// Another process makes the index.
+    #[error("{}: another process is making it", .0.display())]
+    Busy(PathBuf),
+    /// An index could not be made a short time ago.
+    #[error("{0}")]
+    Failed(String),
+    /// The loader of the program is unknown.
+    #[error("{}: interpreter {}", .program.display(), in_words(.error))]
+    Loader {
+        /// The program.
+        program: PathBuf,
+        /// Why it is.
+        error: HostError,
+    },
+    /// The start of the program cannot be predicted.
+    #[error(transparent)]
+    Closure(#[from] ClosureError),
+    /// The index cannot be read or made.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The word for the next `becalm index` cannot be written.
+    #[error(transparent)]
+    Request(#[from] serde_json::Error),
+}
+
+fn in_words(error: &HostError) -> String {
+    let (path, reason) = words_of_host(error);
+    format!("{}: {reason}", path.as_bstr())
+}
+
+impl RunError {
+    /// An error of the system about a path.
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Io { path: path.into(), source }
+    }
+}

@@ -1,0 +1,230 @@
+//! What a program is started with, so that an index answers for it (`becalm run`).
+//!
+//! [`program`] finds out how a command is started and [`kept`] what the cache has for it: a few
+//! system calls, with nothing predicted, no loader asked and no index read as a whole. If an index
+//! has to be made first, [`making`] has another process make it.
+
+pub mod error;
+pub mod kept;
+pub mod making;
+pub mod program;
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use becalm_core::elf::machine_name;
+use becalm_core::index::Start as Known;
+use becalm_core::search::Stores;
+
+use crate::assume::StorePrefixes;
+use crate::index::error::IndexError;
+use crate::index::file::{self, Opened};
+use crate::index::{places, platforms, variables};
+use crate::path::{dirs_of, path_bytes};
+use crate::run::error::RunError;
+use crate::run::kept::{Kept, Place};
+use crate::run::program::{Found, Program, Start};
+
+/// How the index of a start is chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The index to use; none for the default one if the program is in one of its stores, else one
+    /// that is kept for the program.
+    pub index: Option<PathBuf>,
+    /// Whether an index that is not there is made first.
+    pub strict: bool,
+    /// The store prefixes, for an index that is made.
+    pub store: StorePrefixes,
+}
+
+/// What a program is started with.
+#[derive(Debug)]
+pub enum Launch {
+    /// An index.
+    Indexed(Box<Indexed>),
+    /// Nothing: there is no index yet, or nothing to answer.
+    Plain,
+    /// Nothing: the program starts in secure-execution mode.
+    Secure,
+}
+
+/// An index for a start.
+#[derive(Debug)]
+pub struct Indexed {
+    /// The index.
+    pub index: Opened,
+    /// The bytes of static TLS that libraries get.
+    pub static_tls: u64,
+}
+
+impl Indexed {
+    /// Returns the variables to set, with what this process's environment has in them.
+    #[must_use]
+    pub fn variables(&self) -> [(&'static str, OsString); 2] {
+        let now = |name: &str| env::var_os(name);
+        let module = platforms::audit_path(&self.index);
+        let audit = variables::with_module(now(variables::AUDIT).as_deref(), &module);
+        let tunables = now(variables::TUNABLES);
+        let tunables = variables::with_static_tls(tunables.as_deref(), self.static_tls);
+        [(variables::AUDIT, audit), (variables::TUNABLES, tunables)]
+    }
+}
+
+/// Finds what a program is to be started with.
+///
+/// # Errors
+/// Returns an error if the program cannot be read, or no index can answer for it. It may be started
+/// all the same.
+pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
+    let path = found.path.clone();
+    let program = Program::look(found)?;
+    let indexed = match &program.start {
+        // Nothing to answer in it; what it starts may have.
+        Start::Static => options.index.as_deref().map(of_session).transpose()?,
+        Start::Secure if options.strict => return Err(RunError::Secure(path)),
+        Start::Secure => return Ok(Launch::Secure),
+        Start::Loader { interpreter, .. } if is_of_musl(interpreter) => {
+            return Err(RunError::Musl(path));
+        }
+        Start::Loader { .. } => of_program(options, &program)?,
+    };
+    Ok(indexed.map_or(Launch::Plain, |indexed| Launch::Indexed(Box::new(indexed))))
+}
+
+/// musl's loader is called `ld-musl-ARCH.so.1`, wherever it is.
+fn is_of_musl(interpreter: &[u8]) -> bool {
+    let name = interpreter.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    name.starts_with(b"ld-musl-")
+}
+
+/// The index that was named, for what a program starts.
+fn of_session(path: &Path) -> Result<Indexed, RunError> {
+    let index = file::open(path)?;
+    let static_tls = index.session_static_tls()?;
+    Ok(Indexed { index, static_tls })
+}
+
+/// The index for a program: the one that was named, the default one if the program is in one of
+/// its stores, else one that is kept for it; `None` if that is not made yet.
+fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>, RunError> {
+    let (index, known) = match &options.index {
+        Some(path) => {
+            let index = file::open(path)?;
+            let known = known_to(&index, program)?;
+            (index, known)
+        }
+        None => match default_for(program)? {
+            Some(found) => found,
+            None => return kept_for(options, program),
+        },
+    };
+    let known = match known {
+        Some(known) => known,
+        None => need_of_stranger(options, program),
+    };
+    with_need(index, program, known).map(Some)
+}
+
+/// What a program needs that the index does not know: it may take more static TLS than others. The
+/// index that is kept for it says so; if there is none yet, its start is followed this once.
+fn need_of_stranger(options: &Options, program: &Program) -> Known {
+    if let Ok(place) = place_of(options, program) {
+        match place.look() {
+            Ok(Kept::Index { index, .. }) => {
+                if let Ok(Some(known)) = known_to(&index, program) {
+                    return known;
+                }
+            }
+            Ok(Kept::Nothing) => {
+                let _ = making::elsewhere(&place, program, &options.store);
+            }
+            Ok(Kept::Failed(_)) | Err(_) => {}
+        }
+    }
+    making::need(program, &options.store)
+}
+
+fn place_of(options: &Options, program: &Program) -> Result<Place, RunError> {
+    let list = env::var_os("LD_LIBRARY_PATH");
+    let dirs: Vec<PathBuf> = list.iter().flat_map(|list| dirs_of(&[list])).collect();
+    Place::of(program, &dirs, &options.store)
+}
+
+/// What the start of a program needs beside the index.
+fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed, RunError> {
+    if known.no_start {
+        return Err(RunError::NoStart(program.real.clone()));
+    }
+    let static_tls = index.session_static_tls()?.max(u64::from(known.static_tls));
+    Ok(Indexed { index, static_tls })
+}
+
+/// What an index knows of a program. The machine must be the program's.
+fn known_to(index: &Opened, program: &Program) -> Result<Option<Known>, RunError> {
+    let of_index = index.index.target();
+    if let Start::Loader { target, .. } = program.start
+        && of_index != target
+    {
+        return Err(RunError::Machine {
+            index: index.path.clone(),
+            machine: machine_name(of_index.machine),
+            program: program.real.clone(),
+            of_program: machine_name(target.machine),
+        });
+    }
+    let known = index.index.program(path_bytes(&program.real).as_ref());
+    Ok(known.map_err(IndexError::damaged(&index.path))?)
+}
+
+/// The default index, if the program is in one of its stores, and what it knows of the program.
+fn default_for(program: &Program) -> Result<Option<(Opened, Option<Known>)>, RunError> {
+    let Some(index) = default_index()? else { return Ok(None) };
+    let Start::Loader { target, .. } = program.start else { return Ok(None) };
+    if index.index.target() != target {
+        return Ok(None);
+    }
+    let known = known_to(&index, program)?;
+    let is_in_store = || -> Result<bool, RunError> {
+        let roots = index.index.roots().map_err(IndexError::damaged(&index.path))?;
+        Ok(Stores::of(&roots).contain(&path_bytes(&program.real)))
+    };
+    if known.is_none() && !is_in_store()? {
+        return Ok(None);
+    }
+    Ok(Some((index, known)))
+}
+
+/// The user's index, else the system's.
+fn default_index() -> Result<Option<Opened>, RunError> {
+    for path in places::of_sessions() {
+        if let Some(index) = file::open_if_there(&path)? {
+            return Ok(Some(index));
+        }
+    }
+    Ok(None)
+}
+
+/// The index that is kept for a program. If there is none, or it was not compared with the files
+/// for a while, another process is to see to that.
+fn kept_for(options: &Options, program: &Program) -> Result<Option<Indexed>, RunError> {
+    let place = place_of(options, program)?;
+    match place.look()? {
+        Kept::Index { index, is_stale } => {
+            if is_stale {
+                // The index is good enough for this start.
+                let _ = making::elsewhere(&place, program, &options.store);
+            }
+            let known = known_to(&index, program)?.unwrap_or_default();
+            with_need(*index, program, known).map(Some)
+        }
+        Kept::Failed(why) => Err(RunError::Failed(why)),
+        Kept::Nothing if options.strict => {
+            making::here(&place, program, &options.store)?;
+            let index = file::open(&place.path())?;
+            let known = known_to(&index, program)?.unwrap_or_default();
+            with_need(index, program, known).map(Some)
+        }
+        Kept::Nothing => making::elsewhere(&place, program, &options.store).map(|()| None),
+    }
+}
