@@ -1,0 +1,89 @@
+//! What `--json` prints has the fields that `docs/json.md` lists, each table with its document.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use support::chain;
+use support::no_compiler;
+use support::store::{Store, nothing_to_test_with, text};
+
+/// The fields of the page's table for a type, with the list marks left out.
+fn documented(table: &str) -> BTreeSet<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
+    let page = fs::read_to_string(page).expect("the page");
+    let (_, after) = page.split_once(&format!("<!-- fields: {table} -->")).expect("a table");
+    let (rows, _) = after.split_once("<!-- end of fields -->").expect("its end");
+    let field = |row: &str| row.strip_prefix("| `")?.split('`').next().map(str::to_owned);
+    rows.lines().filter_map(field).map(|field| field.replace("[]", "")).collect()
+}
+
+/// The places of all fields of a document.
+fn places(value: &Value, place: &str, all: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let place = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
+                all.insert(place.clone());
+                places(value, &place, all);
+            }
+        }
+        Value::Array(elements) => elements.iter().for_each(|value| places(value, place, all)),
+        _ => {}
+    }
+}
+
+fn assert_documented(text: &str, table: &str) {
+    let document: Value = serde_json::from_str(text).expect("JSON");
+    let mut printed = BTreeSet::new();
+    places(&document, "", &mut printed);
+    assert!(printed.remove("schema"), "{text}");
+    let documented = documented(table);
+    // The counts of a storm have a table of their own.
+    let is_storm = |place: &String| {
+        let (above, name) = place.rsplit_once('.').unwrap_or_default();
+        ["before", "after"].iter().any(|storm| above.ends_with(storm)) && !name.is_empty()
+    };
+    let unknown: Vec<&String> = printed.difference(&documented).filter(|p| !is_storm(p)).collect();
+    assert!(unknown.is_empty(), "{table} lacks {unknown:?}");
+    let top = |field: &&String| !field.contains('.');
+    let absent: Vec<&String> = documented.difference(&printed).filter(top).collect();
+    assert!(absent.is_empty(), "{table} has {absent:?}, which {text} has not");
+}
+
+#[test]
+fn fix_verify_and_undo_print_what_the_page_lists() {
+    if no_compiler() {
+        return;
+    }
+    for strategy in ["note", "absolute", "farm", "ldcache", "audit"] {
+        let store = chain::Store::new();
+        let fix = ["fix", "--with", strategy, "--json"];
+        let dry = store.becalm(&[&fix[..], &["--dry-run"]].concat());
+        assert_documented(&dry.stdout, "crates/lib/src/fix/report.rs Report");
+        let fixed = store.becalm(&fix);
+        assert_documented(&fixed.stdout, "crates/lib/src/fix/report.rs Report");
+        let verified = store.becalm(&["verify", "--load", "--json"]);
+        assert_documented(&verified.stdout, "crates/lib/src/verify/mod.rs Report");
+        let undone = store.becalm(&["undo", "--json"]);
+        assert_documented(&undone.stdout, "crates/lib/src/undo.rs Report");
+    }
+}
+
+#[test]
+fn index_and_its_verification_print_what_the_page_lists() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let index = store.make_index(&["--dirs", "/not-there"]);
+    assert_documented(&index.to_string(), "crates/lib/src/index/report.rs Report");
+    fs::remove_file(store.one("libone.so")).expect("removed");
+    let (file, mut verify) = (store.index(), store.becalm(&["verify", "--json"]));
+    let verified = support::run(verify.arg(text(&file)));
+    assert!(verified.stdout.contains("\"differences\":[{"), "{verified:?}");
+    assert_documented(&verified.stdout, "crates/lib/src/verify/index.rs Report");
+}
