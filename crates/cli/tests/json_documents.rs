@@ -87,3 +87,14 @@ fn index_and_its_verification_print_what_the_page_lists() {
     assert!(verified.stdout.contains("\"differences\":[{"), "{verified:?}");
     assert_documented(&verified.stdout, "crates/lib/src/verify/index.rs Report");
 }
+
+#[test]
+fn bench_prints_what_the_page_lists() {
+    if no_compiler() {
+        return;
+    }
+    let store = chain::Store::new();
+    let mut bench = support::becalm();
+    let ran = support::run(bench.args(["bench", "--json", "--rounds", "2"]).arg(store.app()));
+    assert_documented(&ran.stdout, "crates/lib/src/bench.rs Report");
+}

@@ -49,6 +49,7 @@ pub mod trace;
 
 pub mod advice;
 pub mod assume;
+pub mod bench;
 pub mod beside;
 pub mod check;
 pub mod escape;

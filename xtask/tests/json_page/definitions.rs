@@ -27,6 +27,7 @@ struct Serde {
     tag: Option<String>,
     kebab: bool,
     flatten: bool,
+    skip: bool,
     may_be_absent: bool,
 }
 
@@ -58,6 +59,9 @@ impl Definitions {
 
     fn add_field(&self, file: &File, field: &syn::Field, prefix: &str, fields: &mut Vec<Field>) {
         let serde = Serde::of(&field.attrs);
+        if serde.skip {
+            return;
+        }
         let ident = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
         let (inner, is_list) = inner(&field.ty);
         let found = inner.as_ref().and_then(|name| self.resolve(file, name));
@@ -256,6 +260,7 @@ impl Serde {
             let _ = attribute.parse_nested_meta(|meta| {
                 let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
                 serde.flatten |= name == "flatten";
+                serde.skip |= name == "skip";
                 serde.may_be_absent |= name == "skip_serializing_if";
                 if let Ok(value) = meta.value() {
                     let text: syn::LitStr = value.parse()?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::bench::report::Report;
+use becalm_lib::bench::Report;
 
 /// The rows, under a heading.
 pub(crate) fn report(report: &Report) -> String {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::bench::output::{milliseconds, name, ratio_words, setting, warnings};
-use crate::bench::report::Report;
+use becalm_lib::bench::Report;
+
+use crate::bench::output::{milliseconds, name, ratio_words, setting};
 
 /// The table, under a line that says how it was measured.
 pub(crate) fn report(report: &Report) -> String {
@@ -22,8 +23,8 @@ pub(crate) fn report(report: &Report) -> String {
             ratio_words(timed.ratio),
         );
     }
-    for warning in warnings(report) {
-        let _ = write!(text, "\nNote: {warning}.\n");
+    for note in &report.notes {
+        let _ = write!(text, "\nNote: {note}.\n");
     }
     text
 }

@@ -3,11 +3,9 @@
 pub(crate) mod args;
 pub(crate) mod csv;
 pub(crate) mod distribution;
-pub(crate) mod json;
 pub(crate) mod manual;
 pub(crate) mod markdown;
 pub(crate) mod output;
-pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod text;
 pub(crate) mod variants;

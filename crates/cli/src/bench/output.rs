@@ -1,21 +1,19 @@
 //! What a measurement is told as: text with distributions, or one of the forms that
 //! other programs read.
 
+use becalm_host::bench::Timed;
 use becalm_host::bench::stats::Ratio;
-use becalm_host::bench::{Timed, Until};
+use becalm_lib::bench::Report;
 use becalm_lib::words::counted;
-
-use crate::bench::report::Report;
 
 /// How it was measured, in one line.
 pub(crate) fn setting(report: &Report) -> String {
-    let options = &report.options;
-    let span = match options.until {
-        Until::Exit => "whole start",
-        Until::Entry => "execve to entry point",
+    let span = match report.until {
+        "exit" => "whole start",
+        _ => "execve to entry point",
     };
-    let caches = if options.cold { "cold" } else { "warm" };
-    let rounds = counted(report.measured.rounds as u64, "round", "rounds");
+    let caches = if report.cold { "cold" } else { "warm" };
+    let rounds = counted(report.rounds as u64, "round", "rounds");
     format!("{span}, {caches}, {rounds}, medians; ratios with their 95 % interval")
 }
 
@@ -51,35 +49,4 @@ pub(crate) fn ratio_words(ratio: Option<Ratio>) -> String {
         Some((from, to)) => format!("{ratio:.digits$} ({from:.digits$} to {to:.digits$})"),
         None => format!("{ratio:.digits$}"),
     }
-}
-
-/// What a reader should know before believing the figures.
-pub(crate) fn warnings(report: &Report) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let control = report.measured.variants.iter().find(|timed| timed.control);
-    if let Some(ratio) = control.and_then(|timed| timed.ratio) {
-        if ratio.interval.is_none() {
-            warnings.push("fewer than 6 rounds: no interval".to_owned());
-        } else if !ratio.holds_one() {
-            warnings.push(
-                "the control differs from what it controls: something else was at work; \
-                 measure again, with more rounds"
-                    .to_owned(),
-            );
-        }
-    }
-    let outliers: usize = report.measured.variants.iter().map(|timed| timed.spread.outliers).sum();
-    let starts: usize = report.measured.variants.iter().map(|timed| timed.runs.len()).sum();
-    if outliers * 10 > starts {
-        warnings.push(format!("{outliers} of {starts} starts are outliers: a busy machine"));
-    }
-    if let Some(load) = report.machine.load
-        && load > report.machine.cpus as f64
-    {
-        warnings.push(format!(
-            "load {load:.1} on {} when it began",
-            counted(report.machine.cpus as u64, "processor", "processors")
-        ));
-    }
-    warnings
 }

@@ -1,27 +1,27 @@
 //! `becalm bench`: how long a program takes to start, beside others.
 //!
-//! [`variants`] makes the commands of the flags; the host measures them in paired rounds
-//! ([`becalm_host::bench`]); [`crate::bench::output`] tells it.
+//! [`variants`] makes the commands of the flags, [`becalm_lib::bench`] measures them,
+//! [`crate::bench::output`] tells it.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
-use becalm_host::bench::{self, BenchError, Measured, Options, Rounds, Until, Variant};
+use becalm_host::bench::{BenchError, Options, Rounds, Until};
+use becalm_lib::bench::{self, Report};
 use becalm_lib::escape::shown;
+use becalm_lib::json::document;
 use becalm_lib::path;
 use becalm_lib::words;
 use bstr::ByteSlice;
 
 use crate::bench::args::{BenchArgs, Export, Form};
-use crate::bench::report::{Machine, Report};
-use crate::bench::{csv, json, markdown, text, variants};
+use crate::bench::{csv, markdown, text, variants};
 use crate::common_args;
 use crate::exit_code::ExitStatus;
 use crate::terminal::Stdout;
-use crate::terminal::progress::Progress;
+use crate::terminal::progress::Bars;
 use crate::terminal::style::{Look, When};
 
 /// Measures and tells.
@@ -32,30 +32,13 @@ pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
     let mut places = Places::open(args)?;
     let variants = variants::of(args)?;
     let options = options(args);
-    let machine = Machine::here();
-    let measured = measure(&variants, &options)?;
-    let report = Report { variants, measured, options, machine };
+    let report = bench::bench(&variants, &options, &Bars).map_err(|error| in_words(&error))?;
     places.tell(&report, color)?;
     Ok(ExitStatus::Fine)
 }
 
-/// Measures, with a bar on a terminal.
-///
-/// # Errors
-/// One line, fit for a terminal.
-pub(crate) fn measure(variants: &[Variant], options: &Options) -> Result<Measured> {
-    let mut progress: Option<Progress> = None;
-    let measured = bench::measure(variants, options, &mut |_, of| {
-        progress.get_or_insert_with(|| Progress::new(of)).tick();
-    });
-    if let Some(progress) = &progress {
-        progress.finish();
-    }
-    measured.map_err(|error| in_words(&error))
-}
-
 /// An error of the measurement, its programs' own words made fit for a terminal.
-fn in_words(error: &BenchError) -> anyhow::Error {
+pub(crate) fn in_words(error: &BenchError) -> anyhow::Error {
     let mut text = shown(error.to_string().as_bytes().as_bstr());
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -84,21 +67,6 @@ fn options(args: &BenchArgs) -> Options {
         timeout: args.timeout,
         seed: args.seed,
         accept_failure: args.ignore_failure,
-    }
-}
-
-impl Machine {
-    fn here() -> Self {
-        let uname = rustix::system::uname();
-        let text = |part: &std::ffi::CStr| shown(part.to_bytes().as_bstr());
-        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        Self {
-            kernel: [uname.sysname(), uname.release(), uname.machine()].map(text).join(" "),
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            load: load.split(' ').next().and_then(|first| first.parse().ok()),
-            began: since.unwrap_or(Duration::ZERO).as_secs(),
-        }
     }
 }
 
@@ -179,7 +147,7 @@ impl Drop for Place {
 #[must_use]
 fn exported(form: Form, report: &Report) -> String {
     match form {
-        Form::Json => json::report(report),
+        Form::Json => String::from_utf8_lossy(&document(report)).into_owned(),
         Form::Csv => csv::report(report),
         Form::Markdown => markdown::report(report),
     }

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use becalm_lib::bench::Report;
 use becalm_lib::escape::shortened;
 
 use crate::bench::distribution::{Axis, blocks};
-use crate::bench::output::{milliseconds, name, ratio_words, setting, warnings};
-use crate::bench::report::Report;
+use crate::bench::output::{milliseconds, name, ratio_words, setting};
 use crate::terminal::style::Look;
 
 /// Columns of a distribution.
@@ -23,8 +23,8 @@ pub(crate) fn text(look: Look, report: &Report) -> String {
     let _ = writeln!(text, "{}\n", look.strong(&setting(report)));
     table(&mut text, look, report);
     distributions(&mut text, look, report);
-    for warning in warnings(report) {
-        let _ = writeln!(text, "\n{}", look.costly(&format!("note: {warning}")));
+    for note in &report.notes {
+        let _ = writeln!(text, "\n{}", look.costly(&format!("note: {note}")));
     }
     text
 }

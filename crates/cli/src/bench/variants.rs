@@ -150,20 +150,6 @@ fn environment(settings: &[Setting]) -> Vec<(OsString, OsString)> {
     all.into_iter().collect()
 }
 
-/// In what a command's environment differs from ours; `None` for a variable it lacks.
-#[must_use]
-pub(crate) fn changed_variables(command: &Command) -> Vec<(OsString, Option<OsString>)> {
-    let Some(own) = &command.env else { return Vec::new() };
-    let set = own
-        .iter()
-        .filter(|(name, value)| env::var_os(name).as_ref() != Some(value))
-        .map(|(name, value)| (name.clone(), Some(value.clone())));
-    let taken = env::vars_os()
-        .filter(|(name, _)| own.iter().all(|(other, _)| other != name))
-        .map(|(name, _)| (name, None));
-    set.chain(taken).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 //!
 //! [`program`] says what is compared, [`apply`] applies each strategy, [`column`] on copies that
 //! lie in the originals' places in a room of their own ([`becalm_host::mount_namespace`]), [`figures`]
-//! watches a start of each, [`crate::bench::run`] times them against each other, [`trials`]
+//! watches a start of each, [`becalm_lib::bench`] times them against each other, [`trials`]
 //! tries the properties, [`table`] puts it together; [`crate::compare::output`] tells it.
 
 use std::io::Write;
@@ -13,6 +13,7 @@ use anyhow::{Context, Result, anyhow};
 use becalm_host::bench::{Measured, Options, Rounds, Until, Variant};
 use becalm_host::mount_namespace;
 use becalm_lib::assume::StorePrefixes;
+use becalm_lib::bench::measure;
 use becalm_lib::escape::shown;
 use becalm_lib::path::path_bytes;
 use clap::ValueEnum;
@@ -31,7 +32,7 @@ use crate::exit_code::ExitStatus;
 use crate::scratch::Scratch;
 use crate::scratch::import::import;
 use crate::terminal::Stdout;
-use crate::terminal::progress::Stages;
+use crate::terminal::progress::{Bars, Stages};
 use crate::terminal::style::{Look, When};
 
 /// How long the starts are timed where nothing is said.
@@ -229,7 +230,9 @@ fn timed(args: &CompareArgs, outcomes: &[Outcome], runs: &Runs) -> Result<Measur
         ..Options::default()
     };
     let mount_namespace = first.context("nothing to time")?;
-    mount_namespace.run(|| run::measure(&variants, &options)).map_err(|error| in_words(&error))?
+    let measured = mount_namespace.run(|| measure(&variants, &options, &Bars));
+    let measured = measured.map_err(|error| in_words(&error))?;
+    measured.map_err(|error| run::in_words(&error))
 }
 
 /// Our environment without what it tells loaders, and with what the strategy needs.

@@ -1,0 +1,247 @@
+//! How long programs take to start, beside each other (`becalm bench`): the host measures in
+//! paired rounds, and the report says where and how well.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use becalm_host::bench::stats::LEVEL;
+use becalm_host::bench::{self, BenchError, Measured, Options, Timed, Until, Variant};
+use becalm_host::trace::Command;
+use bstr::ByteSlice;
+use serde::Serialize;
+
+use crate::escape::shown;
+use crate::json;
+use crate::progress::{Phase, Progress};
+use crate::words::counted;
+
+/// A finished measurement: the JSON document of `becalm bench`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The end of the measured time: `exit` of the program, or its `entry` point.
+    pub until: &'static str,
+    /// Whether the kernel's caches were dropped before each start.
+    pub cold: bool,
+    /// The number of measured rounds.
+    pub rounds: usize,
+    /// The number of rounds before them.
+    pub warmup: usize,
+    /// The seed of the random orders.
+    pub seed: u64,
+    /// Where it was measured.
+    pub machine: Machine,
+    /// What was measured. The last one is the control, which is the first one again.
+    pub variants: Vec<Figures>,
+    /// What a reader should know before trusting the figures.
+    pub notes: Vec<String>,
+    /// The times and their distributions.
+    #[serde(skip)]
+    pub measured: Measured,
+}
+
+/// Where a measurement was made, as far as it bears on it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Machine {
+    /// System, release and machine of the kernel.
+    pub kernel: String,
+    /// The number of processors that may be used.
+    pub cpus: usize,
+    /// Processes that waited for one, on average over the last minute, when it began.
+    pub load: Option<f64>,
+    /// Seconds since 1970 when it began.
+    pub began: u64,
+}
+
+/// The figures of one variant. Times are in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Its name; the control has the first variant's.
+    pub name: String,
+    /// Whether it is the control.
+    pub control: bool,
+    /// The program.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// In what its environment differs from that of this process; null for a variable taken away.
+    pub environment: BTreeMap<String, Option<String>>,
+    /// The median of `wall_ns`.
+    pub median_ns: u64,
+    /// Their lower quartile.
+    pub low_ns: u64,
+    /// Their upper quartile.
+    pub high_ns: u64,
+    /// The least of them.
+    pub least_ns: u64,
+    /// The greatest of them.
+    pub most_ns: u64,
+    /// The number of those beyond Tukey's fences.
+    pub outliers: usize,
+    /// The median of `cpu_ns`; none if it is not measured.
+    pub cpu_median_ns: Option<u64>,
+    /// How many times the first variant's time; none for the first.
+    pub ratio: Option<Ratio>,
+    /// The time of each round, in order.
+    pub wall_ns: Vec<u64>,
+    /// The processor time of each round, user and kernel; none if it is not measured.
+    pub cpu_ns: Option<Vec<u64>>,
+}
+
+/// How many times the first variant's time a variant takes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Ratio {
+    /// The Hodges-Lehmann estimate.
+    pub ratio: f64,
+    /// The lower end of the signed-rank interval; none below 6 rounds.
+    pub low: Option<f64>,
+    /// Its upper end.
+    pub high: Option<f64>,
+    /// The level of the interval.
+    pub level: f64,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/bench/1";
+}
+
+/// Measures the variants against each other, the first one twice.
+///
+/// # Errors
+/// Returns an error if a variant cannot be started, fails or takes too long.
+pub fn bench(
+    variants: &[Variant],
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<Report, BenchError> {
+    let machine = Machine::here();
+    let measured = measure(variants, options, progress)?;
+    // The control is measured by the first variant's command.
+    let commands = variants.iter().chain(variants.first());
+    let figures = measured.variants.iter().zip(commands).map(|(timed, of)| Figures::of(timed, of));
+    Ok(Report {
+        until: match options.until {
+            Until::Exit => "exit",
+            Until::Entry => "entry",
+        },
+        cold: options.cold,
+        rounds: measured.rounds,
+        warmup: options.warmup,
+        seed: options.seed,
+        variants: figures.collect(),
+        notes: notes(&measured, &machine),
+        machine,
+        measured,
+    })
+}
+
+/// As [`bench`], and gives the times alone.
+///
+/// # Errors
+/// As [`bench`].
+pub fn measure(
+    variants: &[Variant],
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<Measured, BenchError> {
+    let mut phase: Option<Box<dyn Phase + '_>> = None;
+    bench::measure(variants, options, &mut |_, of| {
+        phase.get_or_insert_with(|| progress.phase(of)).tick();
+    })
+}
+
+impl Machine {
+    fn here() -> Self {
+        let uname = rustix::system::uname();
+        let text = |part: &std::ffi::CStr| shown(part.to_bytes().as_bstr());
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Self {
+            kernel: [uname.sysname(), uname.release(), uname.machine()].map(text).join(" "),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            load: load.split(' ').next().and_then(|first| first.parse().ok()),
+            began: since.unwrap_or(Duration::ZERO).as_secs(),
+        }
+    }
+}
+
+impl Figures {
+    fn of(timed: &Timed, variant: &Variant) -> Self {
+        let text = |text: &OsString| text.to_string_lossy().into_owned();
+        // Times are far below 2^53 ns, and never negative.
+        let ns = |value: f64| value.round() as u64;
+        let spread = timed.spread;
+        let cpu = timed.cpu_median_ns().map(ns);
+        let changed = changed_variables(&variant.command);
+        Self {
+            name: timed.name.clone(),
+            control: timed.control,
+            program: text(&variant.command.program),
+            args: variant.command.args.iter().map(text).collect(),
+            environment: changed
+                .iter()
+                .map(|(name, value)| (text(name), value.as_ref().map(text)))
+                .collect(),
+            median_ns: ns(spread.median),
+            low_ns: ns(spread.low),
+            high_ns: ns(spread.high),
+            least_ns: ns(spread.least),
+            most_ns: ns(spread.most),
+            outliers: spread.outliers,
+            cpu_median_ns: cpu,
+            ratio: timed.ratio.map(|ratio| Ratio {
+                ratio: ratio.ratio,
+                low: ratio.interval.map(|interval| interval.0),
+                high: ratio.interval.map(|interval| interval.1),
+                level: LEVEL,
+            }),
+            wall_ns: timed.runs.iter().map(|run| run.wall_ns).collect(),
+            cpu_ns: cpu.map(|_| timed.runs.iter().map(|run| run.cpu_ns).collect()),
+        }
+    }
+}
+
+/// In what a command's environment differs from ours; `None` for a variable it lacks.
+fn changed_variables(command: &Command) -> Vec<(OsString, Option<OsString>)> {
+    let Some(own) = &command.env else { return Vec::new() };
+    let set = own
+        .iter()
+        .filter(|(name, value)| env::var_os(name).as_ref() != Some(value))
+        .map(|(name, value)| (name.clone(), Some(value.clone())));
+    let taken = env::vars_os()
+        .filter(|(name, _)| own.iter().all(|(other, _)| other != name))
+        .map(|(name, _)| (name, None));
+    set.chain(taken).collect()
+}
+
+fn notes(measured: &Measured, machine: &Machine) -> Vec<String> {
+    let mut notes = Vec::new();
+    let control = measured.variants.iter().find(|timed| timed.control);
+    if let Some(ratio) = control.and_then(|timed| timed.ratio) {
+        if ratio.interval.is_none() {
+            notes.push("fewer than 6 rounds: no interval".to_owned());
+        } else if !ratio.holds_one() {
+            notes.push(
+                "the control differs from what it controls: something else was at work; \
+                 measure again, with more rounds"
+                    .to_owned(),
+            );
+        }
+    }
+    let outliers: usize = measured.variants.iter().map(|timed| timed.spread.outliers).sum();
+    let starts: usize = measured.variants.iter().map(|timed| timed.runs.len()).sum();
+    if outliers * 10 > starts {
+        notes.push(format!("{outliers} of {starts} starts are outliers: a busy machine"));
+    }
+    if let Some(load) = machine.load
+        && load > machine.cpus as f64
+    {
+        notes.push(format!(
+            "load {load:.1} on {} when it began",
+            counted(machine.cpus as u64, "processor", "processors")
+        ));
+    }
+    notes
+}
