@@ -239,7 +239,7 @@ fn index(site: &Site<'_>) -> Result<Variables> {
 /// # Errors
 /// No thread can be started.
 pub(crate) fn revert(paths: &[PathBuf]) -> Result<Result<(), String>> {
-    let options = undo::Options { dry_run: false, writing: WRITING };
+    let options = undo::Options { writing: WRITING, ..undo::Options::default() };
     let report = here(|| undo::undo(paths, &options, &Silent))?;
     if !report.has_failed() {
         return Ok(Ok(()));
