@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use becalm_core::cost::{Misses, SearchCost};
-use becalm_core::observe::tally::Missed;
+use becalm_core::observe::tally::{Missed, Repeated};
 use becalm_core::observe::{Class, DlopenProbe, Dlopens, SyscallRow};
 use becalm_core::probe::Probe;
 use becalm_host::trace::{Exit, Image, Share};
@@ -120,6 +120,29 @@ struct ClassJson {
     hits: u64,
     missed: MissedJson,
     dirs: Vec<DirJson>,
+    names: Vec<NameJson>,
+    repeated: RepeatedJson,
+}
+
+/// Misses of a file name.
+#[derive(Serialize)]
+struct NameJson {
+    name: String,
+    misses: u64,
+}
+
+/// Successful lookups that repeat an earlier one.
+#[derive(Serialize)]
+struct RepeatedJson {
+    count: u64,
+    ns: u64,
+    paths: Vec<RepeatedPathJson>,
+}
+
+#[derive(Serialize)]
+struct RepeatedPathJson {
+    path: String,
+    times: u64,
 }
 
 #[derive(Serialize)]
@@ -268,8 +291,22 @@ fn classes(image: &Image) -> Vec<ClassJson> {
             .take(NAMED)
             .map(|(path, misses)| DirJson { path: text(path), misses: *misses })
             .collect(),
+        names: tally
+            .names
+            .iter()
+            .take(NAMED)
+            .map(|(name, misses)| NameJson { name: text(name), misses: *misses })
+            .collect(),
+        repeated: repeated(&tally.repeated),
     };
     image.classes.iter().map(class).collect()
+}
+
+fn repeated(repeated: &Repeated) -> RepeatedJson {
+    let paths = repeated.paths.iter().take(NAMED);
+    let path =
+        |(path, times): &(BString, u64)| RepeatedPathJson { path: text(path), times: *times };
+    RepeatedJson { count: repeated.count, ns: repeated.ns, paths: paths.map(path).collect() }
 }
 
 fn dlopen(seen: &Seen) -> DlopenJson<'_> {

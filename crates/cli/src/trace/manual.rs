@@ -93,8 +93,10 @@ const TRACE_JSON: Section = Section {
         ),
         (
             "class",
-            "class (dlopen, python, perl, guile, ocaml, ruby, node, gconv, locale, nss, \
-             fontconfig, xdg, terminfo, path-lookup, other), hits, missed, dirs.",
+            "class (dlopen, python, perl, guile, ocaml, ruby, node, r, emacs, gconv, locale, nss, \
+             fontconfig, xdg, qt-plugins, gi-typelibs, terminfo, path-lookup, other), hits, missed, \
+             dirs and names (of the misses), repeated (count, ns, paths: what had succeeded before \
+             and was asked again).",
         ),
         (
             "dlopen",

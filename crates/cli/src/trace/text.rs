@@ -80,6 +80,7 @@ fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: [usiz
         offenders(&mut text, look, "worst objects", &seen.worst.objects, objects);
     }
     text.push_str(&classes::table(look, &seen.image, kinds));
+    text.push_str(&classes::repeated(look, &seen.image, kinds));
     opened_at_run_time(&mut text, look, seen, at_run_time);
     text
 }

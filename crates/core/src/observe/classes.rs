@@ -31,6 +31,10 @@ pub enum Class {
     Ruby,
     /// Node's module resolution.
     Node,
+    /// R's libraries of packages.
+    R,
+    /// Emacs's `load-path`.
+    Emacs,
     /// Character set converters of gconv and iconv.
     Gconv,
     /// Locale archives, categories and message catalogues.
@@ -41,6 +45,10 @@ pub enum Class {
     Fontconfig,
     /// Icons, themes, desktop files and settings of the XDG data directories.
     Xdg,
+    /// Plugins of Qt.
+    QtPlugins,
+    /// Type libraries of GObject introspection.
+    GiTypelibs,
     /// The terminal description.
     Terminfo,
     /// A search for a command along `PATH`.
@@ -51,7 +59,7 @@ pub enum Class {
 
 impl Class {
     /// All classes, in the order of the documentation.
-    pub const ALL: [Class; 15] = [
+    pub const ALL: [Class; 19] = [
         Class::Dlopen,
         Class::Python,
         Class::Perl,
@@ -59,11 +67,15 @@ impl Class {
         Class::Ocaml,
         Class::Ruby,
         Class::Node,
+        Class::R,
+        Class::Emacs,
         Class::Gconv,
         Class::Locale,
         Class::Nss,
         Class::Fontconfig,
         Class::Xdg,
+        Class::QtPlugins,
+        Class::GiTypelibs,
         Class::Terminfo,
         Class::PathLookup,
         Class::Other,
@@ -80,11 +92,15 @@ impl Class {
             Class::Ocaml => "OCaml load path",
             Class::Ruby => "Ruby $LOAD_PATH",
             Class::Node => "Node modules",
+            Class::R => "R packages",
+            Class::Emacs => "Emacs load-path",
             Class::Gconv => "gconv/iconv",
             Class::Locale => "locale",
             Class::Nss => "name services",
             Class::Fontconfig => "fontconfig",
             Class::Xdg => "XDG data",
+            Class::QtPlugins => "Qt plugins",
+            Class::GiTypelibs => "GI typelibs",
             Class::Terminfo => "terminfo",
             Class::PathLookup => "PATH lookups",
             Class::Other => "other",
@@ -102,7 +118,7 @@ pub struct Caller<'a> {
 }
 
 /// The environment variables that the rules use.
-pub const VARIABLES: [&str; 14] = [
+pub const VARIABLES: [&str; 20] = [
     "PATH",
     "PYTHONPATH",
     "PERL5LIB",
@@ -111,6 +127,12 @@ pub const VARIABLES: [&str; 14] = [
     "OCAMLPATH",
     "RUBYLIB",
     "NODE_PATH",
+    "R_LIBS",
+    "R_LIBS_SITE",
+    "R_LIBS_USER",
+    "EMACSLOADPATH",
+    "QT_PLUGIN_PATH",
+    "GI_TYPELIB_PATH",
     "GCONV_PATH",
     "LOCPATH",
     "TERMINFO_DIRS",

@@ -88,6 +88,13 @@ impl Lookup {
         }
     }
 
+    /// Returns the last component of the path. It is empty for a path that ends in a slash.
+    #[must_use]
+    pub fn name(&self) -> &BStr {
+        let start = self.path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        BStr::new(&self.path[start..])
+    }
+
     /// Returns the call as an attempt if it can be a probe. Other calls than open and stat cannot, nor
     /// calls with a directory descriptor, nor a successful call with an empty path, which is a stat of
     /// a descriptor.

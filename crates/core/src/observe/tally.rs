@@ -51,6 +51,23 @@ pub struct ClassTally {
     pub dirs: Vec<(BString, u64)>,
     /// The misses in other directories.
     pub other_dirs: u64,
+    /// The misses by file name, the most first, with the same limit.
+    pub names: Vec<(BString, u64)>,
+    /// The successful lookups that repeat an earlier one: the same call on the same path succeeded
+    /// before. Of more than [`ClassTallies::MAX_PATHS`] paths the others are not counted.
+    pub repeated: Repeated,
+}
+
+/// Successful lookups that repeat an earlier one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repeated {
+    /// How many there are.
+    pub count: u64,
+    /// Their total duration in nanoseconds, without the tracer's own cost.
+    pub ns: u64,
+    /// How many there are of each path, the most first, equal numbers by path; at most
+    /// [`ClassTallies::MAX_DIRS`] paths.
+    pub paths: Vec<(BString, u64)>,
 }
 
 /// The running counts of lookups by class and directory.
@@ -65,31 +82,41 @@ struct Counting {
     missed: Missed,
     dirs: FxHashMap<BString, u64>,
     other_dirs: u64,
+    names: FxHashMap<BString, u64>,
+    /// How often each path was found, by kind of call.
+    found: FxHashMap<Kind, FxHashMap<BString, u64>>,
+    repeated: u64,
+    repeated_ns: u64,
 }
 
 impl ClassTallies {
     /// The limit on separately counted directories of a class.
     pub const MAX_DIRS: usize = 1024;
 
+    /// The limit on paths of a class and kind of call that are watched for repetitions.
+    pub const MAX_PATHS: usize = 65_536;
+
     /// Counts one lookup of a class.
     pub fn add(&mut self, class: Class, lookup: &Lookup) {
         let counting = self.classes.entry(class).or_default();
         if !lookup.is_miss() {
             counting.hits += 1;
+            counting.repeat(lookup);
             return;
         }
         counting.missed.add(lookup);
         counting.charge(lookup.dir());
+        counting.charge_name(lookup.name());
     }
 
-    /// Returns the counts. The class with the most misses is first, equal numbers are sorted by name.
+    /// Returns the counts. The class with the most misses and repetitions is first, equal numbers are
+    /// sorted by name.
     #[must_use]
     pub fn finish(self) -> Vec<(Class, ClassTally)> {
         let mut list: Vec<(Class, ClassTally)> =
             self.classes.into_iter().map(|(class, counting)| (class, counting.finish())).collect();
-        list.sort_by(|(a, x), (b, y)| {
-            y.missed.total().cmp(&x.missed.total()).then_with(|| a.cmp(b))
-        });
+        let cost = |tally: &ClassTally| tally.missed.total() + tally.repeated.count;
+        list.sort_by(|(a, x), (b, y)| cost(y).cmp(&cost(x)).then_with(|| a.cmp(b)));
         list
     }
 }
@@ -105,11 +132,47 @@ impl Counting {
         }
     }
 
-    fn finish(self) -> ClassTally {
-        let mut dirs: Vec<(BString, u64)> = self.dirs.into_iter().collect();
-        dirs.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        ClassTally { hits: self.hits, missed: self.missed, dirs, other_dirs: self.other_dirs }
+    fn charge_name(&mut self, name: &BStr) {
+        if let Some(count) = self.names.get_mut(name) {
+            *count += 1;
+        } else if self.names.len() < ClassTallies::MAX_DIRS {
+            self.names.insert(name.to_owned(), 1);
+        }
     }
+
+    fn repeat(&mut self, lookup: &Lookup) {
+        let found = self.found.entry(lookup.kind).or_default();
+        if let Some(times) = found.get_mut(&lookup.path) {
+            *times += 1;
+            self.repeated += 1;
+            self.repeated_ns += lookup.ns;
+        } else if found.len() < ClassTallies::MAX_PATHS {
+            found.insert(lookup.path.clone(), 1);
+        }
+    }
+
+    fn finish(self) -> ClassTally {
+        let mut again: FxHashMap<BString, u64> = FxHashMap::default();
+        for (path, times) in self.found.into_values().flatten().filter(|(_, times)| *times > 1) {
+            *again.entry(path).or_default() += times - 1;
+        }
+        let mut paths = most_first(again);
+        paths.truncate(ClassTallies::MAX_DIRS);
+        ClassTally {
+            hits: self.hits,
+            missed: self.missed,
+            dirs: most_first(self.dirs),
+            other_dirs: self.other_dirs,
+            names: most_first(self.names),
+            repeated: Repeated { count: self.repeated, ns: self.repeated_ns, paths },
+        }
+    }
+}
+
+fn most_first(counts: FxHashMap<BString, u64>) -> Vec<(BString, u64)> {
+    let mut list: Vec<(BString, u64)> = counts.into_iter().collect();
+    list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    list
 }
 
 #[cfg(test)]
@@ -134,5 +197,32 @@ mod tests {
         assert_eq!(tally.dirs[0], ("/d7".into(), 2));
         assert_eq!(tally.other_dirs, 5_000 - ClassTallies::MAX_DIRS as u64);
         assert_eq!((tally.missed.opens, tally.missed.ns), (5_001, 7 * 5_001));
+        assert_eq!(tally.names, [("x".into(), 5_000), ("y".into(), 1)]);
+    }
+
+    #[test]
+    fn a_success_that_repeats_another_is_counted_by_path_and_call() {
+        let mut tallies = ClassTallies::default();
+        let found = |kind, path: &str| Lookup { errno: None, kind, ..miss(path.to_owned()) };
+        for _ in 0..3 {
+            tallies.add(Class::Python, &found(Kind::Stat, "/site"));
+        }
+        tallies.add(Class::Python, &found(Kind::Open, "/site"));
+        tallies.add(Class::Python, &found(Kind::Open, "/site/a.py"));
+        tallies.add(Class::Python, &miss("/site/b.py".to_owned()));
+        tallies.add(Class::Python, &miss("/site/b.py".to_owned()));
+        let (_, tally) = &tallies.finish()[0];
+        assert_eq!((tally.hits, tally.repeated.count, tally.repeated.ns), (5, 2, 14));
+        assert_eq!(tally.repeated.paths, [("/site".into(), 2)]);
+    }
+
+    #[test]
+    fn a_million_found_paths_do_not_grow_the_tally() {
+        let mut tallies = ClassTallies::default();
+        for index in 0..70_000 {
+            tallies.add(Class::Other, &Lookup { errno: None, ..miss(format!("/f{index}")) });
+        }
+        let counting = &tallies.classes[&Class::Other];
+        assert_eq!(counting.found[&Kind::Open].len(), ClassTallies::MAX_PATHS);
     }
 }
