@@ -15,6 +15,10 @@ pub(crate) struct EnvArgs {
     #[arg(long = "for", value_name = "WHAT", default_value = "sh")]
     pub dialect: Dialect,
 
+    /// Print lines for a shell: the same as --for with its name
+    #[arg(long, value_name = "SHELL", conflicts_with = "dialect")]
+    pub shell: Option<Shell>,
+
     /// Bytes of static TLS for the libraries of every program
     ///
     /// Without it what the programs of the index and those that PATH names need, at least 8192.
@@ -36,8 +40,16 @@ pub(crate) struct EnvArgs {
 pub(crate) enum Dialect {
     /// A POSIX shell: eval "$(becalm env)".
     Sh,
+    /// csh and tcsh: eval "`becalm env --for csh`".
+    Csh,
     /// fish: becalm env --for fish | source.
     Fish,
+    /// A module file of Lmod (Lua).
+    Lmod,
+    /// A module file of Environment Modules (Tcl).
+    Tcl,
+    /// ENV lines of a Dockerfile.
+    Dockerfile,
     /// A drop-in for a service or for a manager of services.
     Systemd,
     /// A NixOS module.
@@ -45,4 +57,37 @@ pub(crate) enum Dialect {
     /// A file below /etc/profile.d, for every login shell.
     #[value(name = "profile.d")]
     ProfileD,
+    /// A systemd service that brings the index up to date.
+    #[value(name = "update.service")]
+    UpdateService,
+    /// A systemd timer that starts that service each day.
+    #[value(name = "update.timer")]
+    UpdateTimer,
+    /// A systemd path unit that starts it when packages come or go.
+    #[value(name = "update.path")]
+    UpdatePath,
+}
+
+/// A shell that lines are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// A POSIX shell.
+    Sh,
+    /// csh or tcsh.
+    Csh,
+    /// fish.
+    Fish,
+}
+
+impl EnvArgs {
+    /// Who reads the lines.
+    #[must_use]
+    pub(crate) fn reader(&self) -> Dialect {
+        match self.shell {
+            Some(Shell::Sh) => Dialect::Sh,
+            Some(Shell::Csh) => Dialect::Csh,
+            Some(Shell::Fish) => Dialect::Fish,
+            None => self.dialect,
+        }
+    }
 }

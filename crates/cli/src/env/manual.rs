@@ -12,7 +12,16 @@ const ENV_EXAMPLES: Section = Section {
         ("eval \"$(becalm env)\"", "Calm this shell and what it starts."),
         ("eval \"$(becalm env --undo)\"", "And back."),
         ("becalm env --for fish | source", "The same in fish."),
+        ("eval \"`becalm env --shell csh`\"", "In csh and tcsh."),
+        (
+            "becalm env --for lmod > ~/modulefiles/becalm.lua",
+            "A module file; --for tcl for Environment Modules.",
+        ),
         ("becalm env --for profile.d > /etc/profile.d/becalm.sh", "Every login shell."),
+        (
+            "becalm env --for update.service > /etc/systemd/system/becalm-update.service",
+            "With update.timer and update.path, systemd keeps the index up to date.",
+        ),
         ("becalm env --for systemd", "A drop-in; its first lines say where it goes."),
     ],
 };

@@ -17,6 +17,7 @@ use becalm_lib::index::variables::{AUDIT, NO_BIND, STATIC_TLS, SWITCHES, TUNABLE
 use becalm_lib::index::{places, platforms, trust};
 
 use crate::env::args::{Dialect, EnvArgs};
+use crate::env::dialects::{self, Given, Unit};
 use crate::env::session::{self, Needs};
 use crate::exit_code::ExitStatus;
 use crate::terminal::{self, Stdout};
@@ -31,14 +32,38 @@ struct Wanted {
     no_bind: bool,
 }
 
+impl Wanted {
+    fn given(&self) -> Given<'_> {
+        let Self { module, static_tls, no_bind } = self;
+        Given { module, static_tls: *static_tls, no_bind: *no_bind }
+    }
+}
+
 /// Prints the lines.
 ///
 /// # Errors
 /// Where there is no index, or it is none.
 pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
     let wanted = wanted(args)?;
-    let text = match (args.dialect, args.undo) {
+    let given = wanted.given();
+    let text = match (args.reader(), args.undo) {
         (Dialect::Sh, undo) => shell(&wanted, undo, sh_line),
+        (Dialect::Csh, undo) => shell(&wanted, undo, dialects::csh_line),
+        (Dialect::Lmod, false) => dialects::lmod(given),
+        (Dialect::Tcl, false) => dialects::tcl(given),
+        (Dialect::Lmod | Dialect::Tcl, true) => "module unload becalm\n".to_owned(),
+        (Dialect::Dockerfile, false) => dialects::dockerfile(given),
+        (Dialect::Dockerfile, true) => "# take the ENV lines out of the Dockerfile\n".to_owned(),
+        (Dialect::UpdateService, false) => update_unit(&wanted, Unit::Service)?,
+        (Dialect::UpdateTimer, false) => update_unit(&wanted, Unit::Timer)?,
+        (Dialect::UpdatePath, false) => update_unit(&wanted, Unit::Path)?,
+        (Dialect::UpdateService | Dialect::UpdateTimer | Dialect::UpdatePath, true) => "\
+systemctl disable --now becalm-update.timer becalm-update.path
+rm /etc/systemd/system/becalm-update.service /etc/systemd/system/becalm-update.timer
+rm /etc/systemd/system/becalm-update.path
+systemctl daemon-reload
+"
+        .to_owned(),
         (Dialect::Fish, undo) => shell(&wanted, undo, fish_line),
         (Dialect::ProfileD, false) => profile(&wanted),
         (Dialect::Systemd, false) => systemd(&wanted),
@@ -73,11 +98,11 @@ fn wanted(args: &EnvArgs) -> Result<Wanted> {
     };
     let needs = || match args.static_tls {
         Some(bytes) => Needs::given(bytes),
-        None => Needs::of_path(is_for_all(args.dialect)),
+        None => Needs::of_path(is_for_all(args.reader())),
     };
     match file::open(&path) {
         Ok(index) => {
-            if !args.undo && is_for_all(args.dialect) {
+            if !args.undo && is_for_all(args.reader()) {
                 check_for_all(&index)?;
             }
             let needs = needs();
@@ -99,6 +124,19 @@ fn wanted(args: &EnvArgs) -> Result<Wanted> {
     }
 }
 
+/// A unit that keeps the index up to date by this becalm.
+fn update_unit(wanted: &Wanted, unit: Unit) -> Result<String> {
+    let becalm = env::current_exe().context("the path of becalm is not known")?;
+    let path = platforms::index_of(&wanted.module);
+    let index = file::open(&path)?;
+    let roots = index.index.roots().with_context(|| path.display().to_string())?;
+    let stores: Vec<String> = roots.iter().map(ToString::to_string).collect();
+    if unit == Unit::Path && stores.is_empty() {
+        bail!("{}: an index without stores: no directory shows that files change", path.display());
+    }
+    Ok(dialects::unit(unit, &becalm, &path, &stores))
+}
+
 /// The index that this session uses: the first module of `LD_AUDIT` that is one.
 fn index_of_session() -> Option<PathBuf> {
     variables::indexes(env::var_os(AUDIT).as_deref()).find(|path| file::open(path).is_ok())
@@ -107,8 +145,10 @@ fn index_of_session() -> Option<PathBuf> {
 /// True for what programs of other users will read.
 fn is_for_all(dialect: Dialect) -> bool {
     match dialect {
-        Dialect::Sh | Dialect::Fish => false,
-        Dialect::Systemd | Dialect::Nixos | Dialect::ProfileD => true,
+        // A user's own module file, or a unit for the index as it is.
+        Dialect::Sh | Dialect::Csh | Dialect::Fish | Dialect::Lmod | Dialect::Tcl => false,
+        Dialect::UpdateService | Dialect::UpdateTimer | Dialect::UpdatePath => false,
+        Dialect::Systemd | Dialect::Nixos | Dialect::ProfileD | Dialect::Dockerfile => true,
     }
 }
 

@@ -1,0 +1,198 @@
+//! The forms of `becalm env` beside those of POSIX shells: csh, module files of Lmod and of
+//! Environment Modules, Dockerfiles, and systemd units that keep an index up to date.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use becalm_lib::index::variables::{AUDIT, NO_BIND, STATIC_TLS, SWITCHES, TUNABLES};
+
+/// What a session is given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    /// The element of `LD_AUDIT`.
+    pub(crate) module: &'a OsStr,
+    /// The static TLS of the session.
+    pub(crate) static_tls: u64,
+    /// Bindings are left to the loader.
+    pub(crate) no_bind: bool,
+}
+
+/// A line of csh. Each ends with a semicolon: `` eval "`becalm env --shell csh`" `` joins them.
+pub(crate) fn csh_line(name: &str, value: Option<&OsStr>) -> String {
+    match value {
+        Some(value) => {
+            // History is replaced in single quotes too.
+            let text = value.to_string_lossy().replace('\'', "'\\''").replace('!', "\\!");
+            format!("setenv {name} '{text}';\n")
+        }
+        None => format!("unsetenv {name};\n"),
+    }
+}
+
+/// A module file of Lmod.
+pub(crate) fn lmod(given: Given<'_>) -> String {
+    let Given { module, static_tls, no_bind } = given;
+    let string = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let mut text = String::from(
+        "-- becalm.lua, in a directory of MODULEPATH; module load becalm\n\
+         whatis(\"Programs find their libraries by an index of becalm\")\n",
+    );
+    text.push_str(&format!("append_path(\"{AUDIT}\", {})\n", string(&module.to_string_lossy())));
+    text.push_str(&format!("append_path(\"{TUNABLES}\", \"{STATIC_TLS}={static_tls}\")\n"));
+    if no_bind {
+        text.push_str(&format!("append_path(\"{SWITCHES}\", \"{NO_BIND}\", \",\")\n"));
+    }
+    text
+}
+
+/// A module file of Environment Modules.
+pub(crate) fn tcl(given: Given<'_>) -> String {
+    let Given { module, static_tls, no_bind } = given;
+    let mut text = String::from(
+        "#%Module\n\
+         # becalm, in a directory of MODULEPATH; module load becalm\n\
+         module-whatis {Programs find their libraries by an index of becalm}\n",
+    );
+    text.push_str(&format!("append-path {AUDIT} {}\n", tcl_word(&module.to_string_lossy())));
+    text.push_str(&format!("append-path {TUNABLES} {STATIC_TLS}={static_tls}\n"));
+    if no_bind {
+        text.push_str(&format!("append-path --delim , {SWITCHES} {NO_BIND}\n"));
+    }
+    text
+}
+
+/// A word that Tcl replaces nothing in.
+fn tcl_word(text: &str) -> String {
+    let mut word = String::from("\"");
+    for c in text.chars() {
+        if matches!(c, '\\' | '"' | '$' | '[' | ']' | '{' | '}') {
+            word.push('\\');
+        }
+        word.push(c);
+    }
+    word.push('"');
+    word
+}
+
+/// `ENV` lines: quotes, backslashes and dollar signs mean something there.
+pub(crate) fn dockerfile(given: Given<'_>) -> String {
+    let Given { module, static_tls, no_bind } = given;
+    let mut escaped = String::new();
+    for c in module.to_string_lossy().chars() {
+        if matches!(c, '\\' | '"' | '$') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    let mut text = format!(
+        "# behind the RUN that makes the index, and behind all that changes its files\n\
+         ENV {AUDIT}=\"{escaped}\"\n\
+         ENV {TUNABLES}=\"{STATIC_TLS}={static_tls}\"\n"
+    );
+    if no_bind {
+        text.push_str(&format!("ENV {SWITCHES}=\"{NO_BIND}\"\n"));
+    }
+    text
+}
+
+/// The units that keep an index up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// What brings it up to date.
+    Service,
+    /// Starts the service each day, for trees in which a change shows in no directory above.
+    Timer,
+    /// Starts the service when a package comes or goes.
+    Path,
+}
+
+/// One unit, whose first lines say where it goes.
+pub(crate) fn unit(unit: Unit, becalm: &Path, index: &Path, stores: &[String]) -> String {
+    let name = match unit {
+        Unit::Service => "service",
+        Unit::Timer => "timer",
+        Unit::Path => "path",
+    };
+    let head = format!(
+        "# /etc/systemd/system/becalm-update.{name}, for a user's own index\n\
+         # ~/.config/systemd/user/becalm-update.{name} (and systemctl --user)\n"
+    );
+    let body = match unit {
+        Unit::Service => format!(
+            "[Unit]\n\
+             Description=Bring becalm's index up to date\n\n\
+             [Service]\n\
+             Type=oneshot\n\
+             ExecStart={} index --update -o {}\n\
+             Nice=19\n\
+             IOSchedulingClass=idle\n",
+            command_word(becalm),
+            command_word(index)
+        ),
+        Unit::Timer => "# then: systemctl enable --now becalm-update.timer\n\
+             [Unit]\n\
+             Description=Bring becalm's index up to date each day\n\n\
+             [Timer]\n\
+             OnCalendar=daily\n\
+             RandomizedDelaySec=1h\n\
+             Persistent=true\n\
+             Unit=becalm-update.service\n\n\
+             [Install]\n\
+             WantedBy=timers.target\n"
+            .to_owned(),
+        Unit::Path => {
+            let watched: Vec<String> = stores
+                .iter()
+                .map(|store| format!("PathChanged={}\n", store.replace('%', "%%")))
+                .collect();
+            format!(
+                "# then: systemctl enable --now becalm-update.path\n\
+                 [Unit]\n\
+                 Description=Bring becalm's index up to date when packages come or go\n\n\
+                 [Path]\n\
+                 {}\
+                 TriggerLimitIntervalSec=10min\n\
+                 TriggerLimitBurst=2\n\
+                 Unit=becalm-update.service\n\n\
+                 [Install]\n\
+                 WantedBy=paths.target\n",
+                watched.concat()
+            )
+        }
+    };
+    format!("{head}{body}")
+}
+
+/// A word of `ExecStart=` (`man 5 systemd.service`): quoted, with specifiers and variables taken
+/// literally.
+fn command_word(path: &Path) -> String {
+    let text = path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}\"", text.replace('%', "%%").replace('$', "$$"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(no_bind: bool) -> Given<'static> {
+        Given { module: OsStr::new("/i/it's \"a\".so.d/$PLATFORM"), static_tls: 8192, no_bind }
+    }
+
+    #[test]
+    fn a_dockerfile_keeps_quotes_and_dollar_signs() {
+        let text = dockerfile(given(true));
+        assert!(text.contains("ENV LD_AUDIT=\"/i/it's \\\"a\\\".so.d/\\$PLATFORM\"\n"), "{text}");
+        assert!(text.ends_with("ENV BECALM=\"nobind\"\n"), "{text}");
+    }
+
+    #[test]
+    fn units_take_paths_literally() {
+        let text = unit(Unit::Service, Path::new("/b/becalm"), Path::new("/i/50% $x.so"), &[]);
+        assert!(
+            text.contains("ExecStart=\"/b/becalm\" index --update -o \"/i/50%% $$x.so\"\n"),
+            "{text}"
+        );
+        let text = unit(Unit::Path, Path::new("/b"), Path::new("/i"), &["/nix/store".to_owned()]);
+        assert!(text.contains("\nPathChanged=/nix/store\nTrigger"), "{text}");
+    }
+}

@@ -1,0 +1,189 @@
+//! `becalm env` in each form, read by the shell or tool that it is for.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::store::{FLAT, Store, let_the_clock_pass, nothing_to_test_with, text};
+use support::{Ran, run, skip};
+
+/// A store with an index whose path has a character that shells give a meaning.
+fn indexed() -> Store {
+    let store = Store::of(FLAT);
+    let_the_clock_pass();
+    let (root, index) = (store.root(), store.path("it's an index!.so"));
+    let made = run(&mut store.becalm(&["index", text(&root), "-o", text(&index)]));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    store
+}
+
+/// What `becalm env` prints.
+fn lines(store: &Store, arguments: &[&str]) -> String {
+    let index = store.path("it's an index!.so");
+    let ran = run(&mut store.becalm(&[&["env", "--index", text(&index)], arguments].concat()));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.stdout
+}
+
+/// A shell or tool with a variable of the user's own.
+fn command(store: &Store, program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).env("HOME", store.path("home"));
+    command.env("GLIBC_TUNABLES", "glibc.malloc.check=1").env_remove("BECALM");
+    command.env_remove("LD_AUDIT").env("APP", store.app()).env("US", env!("CARGO_BIN_EXE_becalm"));
+    command.env("INDEX", store.path("it's an index!.so"));
+    command
+}
+
+fn is_missing(program: &str, package: &str) -> bool {
+    let is_there = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()));
+    !is_there && skip(&format!("no {program} (Debian: {package})"))
+}
+
+/// Asserts that the session had the variables as a POSIX shell gets them, and lost them again.
+fn assert_calmed(store: &Store, ran: &Ran) {
+    let sh = "eval \"$(\"$US\" env --index \"$INDEX\")\"; printf '%s\\n%s\\n' \"$LD_AUDIT\" \"$GLIBC_TUNABLES\"";
+    let expected = run(&mut command(store, "sh", &["-c", sh])).stdout;
+    assert!(expected.contains(".so.d/$PLATFORM\n"), "{expected}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let after = "one two\n\nglibc.malloc.check=1\n";
+    assert_eq!(ran.stdout, format!("{expected}{after}"), "{ran:?}");
+}
+
+#[test]
+fn csh_reads_the_lines_of_its_own() {
+    if nothing_to_test_with() || is_missing("tcsh", "tcsh") {
+        return;
+    }
+    let store = indexed();
+    // tcsh has no quiet way to print an unset variable.
+    // Its history would take the index's name apart; a user does not write it in a command either.
+    let calm = store.path("calm");
+    fs::write(&calm, "#!/bin/sh\nexec \"$US\" env --shell csh --index \"$INDEX\" \"$@\"\n")
+        .expect("written");
+    fs::set_permissions(&calm, fs::Permissions::from_mode(0o755)).expect("opened");
+    let script = "eval \"`$CALM:q`\"\n\
+        printenv LD_AUDIT\nprintenv GLIBC_TUNABLES\n$APP:q\n\
+        eval \"`$CALM:q --undo`\"\n\
+        if ($?LD_AUDIT) echo still\necho ''\nprintenv GLIBC_TUNABLES\n";
+    let file = store.path("script.csh");
+    fs::write(&file, script).expect("written");
+    assert_calmed(&store, &run(command(&store, "tcsh", &["-f", text(&file)]).env("CALM", &calm)));
+}
+
+#[test]
+fn fish_reads_the_lines_of_its_own() {
+    if nothing_to_test_with() || is_missing("fish", "fish") {
+        return;
+    }
+    let store = indexed();
+    let script = "$US env --shell fish --index $INDEX | source\n\
+        printf '%s\\n%s\\n' $LD_AUDIT $GLIBC_TUNABLES\n$APP\n\
+        $US env --shell fish --undo --index $INDEX | source\n\
+        printf '%s\\n' \"$LD_AUDIT\" $GLIBC_TUNABLES\n";
+    assert_calmed(&store, &run(&mut command(&store, "fish", &["--no-config", "-c", script])));
+}
+
+/// Loads and unloads a module with the shell function `module` that `define` defines.
+fn by_module(store: &Store, define: &str, file: &str, lines: &str) -> Ran {
+    let dir = store.path("modulefiles");
+    fs::create_dir_all(&dir).expect("made");
+    fs::write(dir.join(file), lines).expect("written");
+    let script = format!(
+        "{define}\nexport MODULEPATH='{}'; module load becalm\n\
+         printf '%s\\n%s\\n' \"$LD_AUDIT\" \"$GLIBC_TUNABLES\"; \"$APP\"; module unload becalm\n\
+         printf '%s\\n' \"${{LD_AUDIT-}}\" \"$GLIBC_TUNABLES\"",
+        text(&dir).replace('\'', "'\\''")
+    );
+    run(&mut command(store, "bash", &["--norc", "-c", &script]))
+}
+
+/// The command of Environment Modules: installed, or unpacked by scripts/setup beside Lmod, with
+/// which Debian does not install it.
+fn environment_modules() -> Option<PathBuf> {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    let unpacked = tools.join("environment-modules/usr/lib");
+    let places = [PathBuf::from("/usr/lib"), unpacked];
+    let arch = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let files = places.iter().map(|place| place.join(&arch).join("modulecmd.tcl"));
+    files.into_iter().find(|file| file.is_file())
+}
+
+#[test]
+fn environment_modules_load_and_unload_the_module_file() {
+    if nothing_to_test_with() || is_missing("tclsh", "tcl") {
+        return;
+    }
+    let Some(command) = environment_modules() else {
+        skip("no Environment Modules (Debian: environment-modules; scripts/setup unpacks it)");
+        return;
+    };
+    let store = indexed();
+    let lines = lines(&store, &["--for", "tcl"]);
+    let define = format!("module() {{ eval \"$(tclsh '{}' bash \"$@\")\"; }}", text(&command));
+    assert_calmed(&store, &by_module(&store, &define, "becalm", &lines));
+}
+
+#[test]
+fn lmod_loads_and_unloads_the_module_file() {
+    const INIT: &str = "/usr/share/lmod/lmod/init/bash";
+    if nothing_to_test_with() {
+        return;
+    }
+    if !Path::new(INIT).is_file() {
+        skip("no Lmod (Debian: lmod)");
+        return;
+    }
+    let store = indexed();
+    let lines = lines(&store, &["--for", "lmod"]);
+    let define = format!(". {INIT} >/dev/null 2>&1");
+    assert_calmed(&store, &by_module(&store, &define, "becalm.lua", &lines));
+}
+
+#[test]
+fn systemd_takes_the_units_that_update_an_index_and_their_command_updates_it() {
+    if nothing_to_test_with() || is_missing("systemd-analyze", "systemd") {
+        return;
+    }
+    let store = indexed();
+    let dir = store.path("units");
+    fs::create_dir(&dir).expect("made");
+    let units = ["service", "timer", "path"].map(|kind| {
+        let unit = dir.join(format!("becalm-update.{kind}"));
+        fs::write(&unit, lines(&store, &["--for", &format!("update.{kind}")])).expect("written");
+        unit
+    });
+    let mut verify = Command::new("systemd-analyze");
+    verify
+        .args(["verify", "--man=no"])
+        .args(&units)
+        .env("SYSTEMD_UNIT_PATH", format!("{}:", text(&dir)));
+    let ran = run(&mut verify);
+    let complains = |line: &&str| line.contains("becalm-update");
+    let complaints: Vec<&str> = ran.stderr.lines().filter(complains).collect();
+    assert!(complaints.is_empty(), "{ran:?}");
+    let path = fs::read_to_string(&units[2]).expect("the path unit");
+    assert!(path.contains(&format!("PathChanged={}\n", text(&store.root()))), "{path}");
+    let service = fs::read_to_string(&units[0]).expect("the service");
+    let command =
+        service.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
+    // The words are in double quotes, as a shell takes them.
+    let ran = run(Command::new("sh").args(["-c", command]));
+    assert_eq!(ran.code, Some(0), "{command}: {ran:?}");
+}
+
+#[test]
+fn an_index_that_only_its_user_may_read_is_not_for_an_image() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = indexed();
+    let index = store.path("it's an index!.so");
+    fs::set_permissions(&index, fs::Permissions::from_mode(0o600)).expect("closed");
+    let ran = run(&mut store.becalm(&["env", "--for", "dockerfile", "--index", text(&index)]));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}
