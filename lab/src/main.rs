@@ -2,8 +2,8 @@
 //!
 //! `import` creates a store from this machine's programs, `fixture` builds programs with typical
 //! storms, `measure` counts the real loader's work for them, `bench` measures becalm itself,
-//! `field` measures published figures again, and `slowfs` mounts a slow file system.
-//! system slow.
+//! `field` measures published figures again, `scale` indexes computed stores of any size,
+//! `survey` checks very many files, and `slowfs` mounts a slow file system.
 
 mod becalm;
 mod bench;
@@ -20,6 +20,7 @@ mod patchelf;
 mod programs;
 mod slowfs;
 mod stored;
+mod survey;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,6 +67,8 @@ enum Command {
     /// Measure published figures again
     #[command(subcommand)]
     Field(field::Field),
+    /// Measure a survey of very many files by becalm check --ndjson
+    Survey(survey::Survey),
     /// Mount a directory on which every lookup of a name is slow
     Slowfs(slowfs::SlowFs),
     /// Count the real loader's work for each program of a store
@@ -105,6 +108,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Field(field) => field::run(&field),
         Command::Fixture(fixture) => fixture::run(fixture),
         Command::Measure { store } => measure::run(&store),
+        Command::Survey(args) => survey::run(&args),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

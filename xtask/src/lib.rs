@@ -6,6 +6,7 @@
 //! symbol bindings with the memory of real starts. [`binding_trial`] compares starts with bindings from
 //! an index with starts without. [`documents`] runs the commands of README.md and the
 //! how-to pages. [`edit_trial`] edits many real files and compares each with its original.
+//! [`files_differential`] compares the files of starts with those that `strace` sees.
 //! [`environment_trial`] compares starts in random environments with the model. [`glibc_sources`]
 //! names the trees of glibc that are built. [`foreign_trial`] edits roots of other machines and starts
 //! their programs. [`trace_differential`] compares the tracer with `strace` and the model.
@@ -21,6 +22,7 @@ pub mod differential;
 pub mod documents;
 pub mod edit_trial;
 pub mod environment_trial;
+pub mod files_differential;
 pub mod foreign_trial;
 pub mod glibc_sources;
 pub mod glibc_tests;

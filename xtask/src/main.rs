@@ -16,6 +16,7 @@ use xtask::differential::{self, Options};
 use xtask::documents;
 use xtask::edit_trial;
 use xtask::environment_trial;
+use xtask::files_differential;
 use xtask::foreign_trial;
 use xtask::glibc_tests;
 use xtask::loader_tests;
@@ -50,6 +51,8 @@ enum Chore {
     AuditTrial(audit_trial::Options),
     /// Compare every slot of starts with bindings from an index and without.
     BindingTrial(binding_trial::Options),
+    /// Compare becalm check --files with the files that strace sees a loader open.
+    FilesDifferential(files_differential::Options),
     /// Kill becalm fix and undo, or make a call fail, at each of their calls.
     CrashTrial(crash_trial::Options),
     /// Edit roots of other machines by the static walk and start their programs.
@@ -84,6 +87,7 @@ fn main() -> Result<ExitCode> {
         Chore::BindingTrial(options) => binding_trial::run(&options),
         Chore::CrashTrial(options) => crash_trial::run(&options),
         Chore::Documents(options) => documents::run(&options),
+        Chore::FilesDifferential(options) => files_differential::run(&options),
         Chore::EditTrial(options) => edit_trial::run(&options),
         Chore::EnvironmentTrial(options) => environment_trial::run(&options),
         Chore::ForeignTrial(options) => foreign_trial::run(&options),

@@ -65,21 +65,6 @@ fn a_relative_path_below_a_store_is_immutable() {
     assert!(!immutable(&package, "sh", &store.path().join("hash")));
 }
 
-#[test]
-fn a_name_that_path_has_and_a_script_are_said_to_be_so() {
-    let dir = tempfile::tempdir().expect("a scratch directory");
-    let script = dir.path().join("script");
-    std::fs::write(&script, "#! /usr/bin/env -S sh\n").expect("written");
-    let refused = |name: &str, words: &str| {
-        let ran = run(becalm().args(["check", name]).current_dir(dir.path()));
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
-        assert!(ran.stderr.contains(words), "{ran:?}");
-    };
-    refused("sh", "No such file or directory; PATH has /");
-    refused("no-such-program", "no-such-program: No such file or directory\n");
-    refused("script", "script: a script, which no loader starts; the program is /usr/bin/env\n");
-}
-
 /// The only program of `check --json`, with these flags.
 fn checked(flags: &[&str]) -> Value {
     let ran = check(&[&["--json"][..], flags].concat());

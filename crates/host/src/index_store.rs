@@ -124,7 +124,8 @@ pub fn index_files(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
 
 fn index_walked(os: &OsFs, roots: Vec<PathBuf>, options: IndexOptions<'_>) -> Indexed {
     // The loader knows an object by its path, so each name of a file is an object.
-    let walk = WalkOptions { progress: options.progress, every_name: true, folders: true };
+    let progress = options.progress;
+    let walk = WalkOptions { progress, every_name: true, folders: true, ..WalkOptions::default() };
     let walked = find_objects(&roots, walk);
     let mut paths: Vec<BString> = options.files.iter().map(|path| bytes_of(&real(path))).collect();
     paths.extend(elf_paths(&walked.objects, &roots));

@@ -24,6 +24,8 @@ use crate::write::is_leftover;
 
 /// Size of the buffer for directory entries, the same as in the C library.
 const BUFFER: usize = 32 * 1024;
+/// Files that [`WalkOptions::take`] gets at once, at most.
+const TAKEN_AT_ONCE: usize = 32;
 
 /// File format according to the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,9 @@ pub struct Found {
     pub named: bool,
 }
 
+/// Takes some files of a walk; called from several threads.
+pub type Take<'a> = dyn Fn(&[Found]) + Sync + 'a;
+
 /// Options of a walk.
 #[derive(Clone, Copy, Default)]
 pub struct WalkOptions<'a> {
@@ -57,6 +62,12 @@ pub struct WalkOptions<'a> {
     pub every_name: bool,
     /// Return the folders that were listed ([`Walked::folders`]).
     pub folders: bool,
+    /// Which files below folders are looked at; without it all. Called from several threads.
+    pub keep: Option<&'a (dyn Fn(&Path) -> bool + Sync)>,
+    /// Takes the files below folders, some at a time, as they are found, from several threads.
+    /// Then [`Walked::objects`] has the named files alone, and of a file with several names every
+    /// one is found. The memory of the walk does not grow with the number of files.
+    pub take: Option<&'a Take<'a>>,
 }
 
 /// The result of a walk.
@@ -164,7 +175,9 @@ impl Walk<'_> {
                 continue;
             }
             seen += 1;
-            if kind != FileType::RegularFile {
+            if kind != FileType::RegularFile
+                || self.options.keep.is_some_and(|keep| !keep(&join(path, name)))
+            {
                 continue;
             }
             match probe(&dir, name) {
@@ -177,6 +190,14 @@ impl Walk<'_> {
         }
         if let Some(progress) = self.options.progress {
             progress(seen);
+        }
+        if let Some(take) = self.options.take {
+            // A task of its own for each part, so that one large folder keeps all threads busy.
+            // The tasks that were added last run first: before other folders are listed.
+            for part in std::mem::take(&mut here.objects).chunks(TAKEN_AT_ONCE) {
+                let part = part.to_vec();
+                scope.spawn(move |_| take(&part));
+            }
         }
         self.keep(here);
     }

@@ -13,6 +13,7 @@ use rustc_hash::FxHashSet;
 
 use crate::advice::Advice;
 use crate::assume::Assumptions;
+use crate::files::StartFile;
 use crate::follow::{Followed, follow, follow_by_release};
 use crate::loaded_index::{IndexedBindings, bindings, by_index};
 use crate::targets::{Problem, Target};
@@ -70,6 +71,10 @@ pub struct Program {
     pub advice: Option<Advice>,
     /// Its symbols, where they were asked for.
     pub symbols: Option<SymbolReport>,
+    /// The scripts that lead to it, outermost first.
+    pub scripts: Vec<BString>,
+    /// The files that its start needs, where they were asked for.
+    pub files: Option<Vec<StartFile>>,
 }
 
 /// The same start by another release of glibc.
@@ -198,6 +203,8 @@ impl Program {
             newer_glibc: None,
             advice: None,
             symbols: None,
+            scripts: Vec::new(),
+            files: None,
         }
     }
 
@@ -227,6 +234,8 @@ impl Program {
             newer_glibc: None,
             advice: None,
             symbols: None,
+            scripts: Vec::new(),
+            files: None,
         }
     }
 }

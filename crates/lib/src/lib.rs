@@ -1,13 +1,15 @@
 //! becalm-lib: what becalm's commands do, below their arguments and their output.
 //!
-//! [`assume`] is what a prediction assumes of the machine, [`targets`] finds the files, [`follow`]
-//! predicts the start of one. [`check`] reports what a start costs, [`advice`] what each strategy
-//! would leave of that, [`symbols`] what its symbols bind to. [`fix`] plans a strategy, judges the
-//! plan by the programs' starts and applies it, [`undo`] reverts it, [`verify`] compares what was
-//! applied with the search. [`index`] makes, reads, trusts and writes index files, [`run`] finds the
-//! index of a start. [`trace`] runs a program, watches its loader and compares that with the
-//! prediction. Long work shows itself by a [`progress::Progress`]; a report that is a
-//! [`json::Report`] is the JSON document of its command ([`json::document`]).
+//! [`assume`] is what a prediction assumes of the machine, [`targets`] finds the files, [`launch`]
+//! the programs behind scripts, [`follow`] predicts the start of one. [`check`] reports what a start
+//! costs, [`survey`] what very many do, [`files`] which files it needs, [`advice`] what each strategy
+//! would leave of it, [`symbols`] what its symbols bind to. [`fix`]
+//! plans a strategy, judges the plan by the programs' starts and applies it, [`undo`] reverts it,
+//! [`verify`] compares what was applied with the search. [`index`] makes, reads, trusts and writes
+//! index files, [`run`] finds the index of a start.
+//! [`trace`] runs a program, watches its loader and compares that with the prediction. Long work
+//! shows itself by a [`progress::Progress`]; a report that is a [`json::Report`] is the JSON document
+//! of its command ([`json::document`]).
 //!
 //! [`index::MODULES`] are the audit modules that an index is put into, compiled from `audit/` by
 //! the build script. [`loader::Release`] names the glibc releases that `patches/glibc/` has a
@@ -53,15 +55,18 @@ pub mod bench;
 pub mod beside;
 pub mod check;
 pub mod escape;
+pub mod files;
 pub mod fix;
 pub mod follow;
 pub mod json;
+pub mod launch;
 pub mod loaded_index;
 pub mod path;
 pub mod problem;
 pub mod progress;
 pub mod run;
 pub mod secure;
+pub mod survey;
 pub mod symbols;
 pub mod targets;
 pub mod undo;

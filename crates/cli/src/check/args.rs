@@ -3,15 +3,20 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use becalm_lib::survey::shard::Shard;
 use clap::{Args, ValueHint};
 
+use crate::check::files::args::FilesArgs;
 use crate::check::symbols::args::SymbolArgs;
 use crate::common_args::{AssumeArgs, ReadsArg};
 
 /// The flags of `becalm check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Programs, libraries, or folders of them
+    /// Programs, libraries, or folders of them; names are looked for along PATH
+    ///
+    /// Of a script the program is checked: what its first line names, behind `env`, or what a
+    /// wrapper script executes in its last line. Folders are not searched for scripts.
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 
@@ -29,6 +34,27 @@ pub(crate) struct CheckArgs {
     /// Write one JSON object, schema becalm/check/1
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+
+    /// Write one JSON object a line for each program, as soon as it is checked
+    ///
+    /// For surveys of very many files: nothing is kept, so memory does not grow with their number.
+    /// The lines are in no order, schema becalm/survey/1; docs/survey.md has queries over them.
+    #[arg(
+        long,
+        conflicts_with_all = ["tree", "probes", "json", "against", "files", "symbols", "bindings"],
+        help_heading = "Output"
+    )]
+    pub ndjson: bool,
+
+    /// Check only share I of N of the files, for a survey by N machines
+    ///
+    /// Each file is in one share, by the hash of its path.
+    #[arg(long, value_name = "I/N", requires = "ndjson", help_heading = "Output")]
+    pub shard: Option<Shard>,
+
+    /// What is asked about files.
+    #[command(flatten)]
+    pub files: FilesArgs,
 
     /// Exit with 1 where a program has more than N failing opens and stats
     ///

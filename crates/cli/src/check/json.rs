@@ -13,6 +13,7 @@ use becalm_core::symbols::SymbolReport;
 use becalm_lib::advice::Advice;
 use becalm_lib::beside::Beside;
 use becalm_lib::check::{Kind, Program};
+use becalm_lib::files::StartFile;
 use becalm_lib::json::{as_json, lossy, lossy_option};
 use becalm_lib::targets::Problem;
 use bstr::{BString, ByteSlice};
@@ -22,8 +23,9 @@ use becalm_lib::loaded_index::IndexedBindings;
 /// The name and version of the object's form.
 const SCHEMA: &str = "becalm/check/1";
 
+/// One program.
 #[derive(Serialize)]
-struct ProgramJson<'a> {
+pub(crate) struct ProgramJson<'a> {
     #[serde(serialize_with = "lossy")]
     path: &'a BString,
     kind: &'static str,
@@ -46,6 +48,10 @@ struct ProgramJson<'a> {
     stop: &'a Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     over_budget: Option<bool>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    scripts: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<&'a [StartFile]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     probes: Option<Vec<Probe>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,38 +103,49 @@ pub(crate) fn program_beside(
     against: Option<&Beside>,
 ) -> Vec<u8> {
     let probes = || closure.map(|closure| closure.probes().collect()).unwrap_or_default();
-    let json = ProgramJson {
-        path: &program.path,
-        kind: match program.kind {
-            Kind::Program => "program",
-            Kind::Library => "library",
-            Kind::Static => "static",
-            Kind::MachO(_) => "mach-o",
-        },
-        machine: program.machine,
-        libc: program.libc.map(|libc| libc.to_string()),
-        interpreter: &program.interpreter,
-        secure: program.secure,
-        immutable: program.immutable,
-        calmed_by: &program.calmed_by,
-        indexed_bindings: program.bindings,
-        storm: program.storm,
-        newer_glibc: program
-            .newer_glibc
-            .map(|newer| NewerJson { libc: newer.libc.to_string(), storm: newer.storm }),
-        advice: &program.advice,
-        unresolved: program.unresolved.iter().map(|g| g.needed.to_str_lossy().into()).collect(),
-        stop: &program.stop,
-        over_budget: program.over_budget,
-        probes: with_probes.then(probes),
-        symbols: &program.symbols,
-        against,
-        slices: match &program.kind {
-            Kind::MachO(file) => Some(file.slices.iter().map(slice).collect()),
-            _ => None,
-        },
-    };
+    let json =
+        ProgramJson { probes: with_probes.then(probes), against, ..ProgramJson::of(program) };
     as_json(&json)
+}
+
+impl<'a> ProgramJson<'a> {
+    /// A program without its probes.
+    #[must_use]
+    pub(crate) fn of(program: &'a Program) -> Self {
+        Self {
+            path: &program.path,
+            kind: match program.kind {
+                Kind::Program => "program",
+                Kind::Library => "library",
+                Kind::Static => "static",
+                Kind::MachO(_) => "mach-o",
+            },
+            machine: program.machine,
+            libc: program.libc.map(|libc| libc.to_string()),
+            interpreter: &program.interpreter,
+            secure: program.secure,
+            immutable: program.immutable,
+            calmed_by: &program.calmed_by,
+            indexed_bindings: program.bindings,
+            storm: program.storm,
+            newer_glibc: program
+                .newer_glibc
+                .map(|newer| NewerJson { libc: newer.libc.to_string(), storm: newer.storm }),
+            advice: &program.advice,
+            unresolved: program.unresolved.iter().map(|g| g.needed.to_str_lossy().into()).collect(),
+            stop: &program.stop,
+            over_budget: program.over_budget,
+            scripts: program.scripts.iter().map(|path| path.to_str_lossy().into()).collect(),
+            files: program.files.as_deref(),
+            probes: None,
+            symbols: &program.symbols,
+            against: None,
+            slices: match &program.kind {
+                Kind::MachO(file) => Some(file.slices.iter().map(slice).collect()),
+                _ => None,
+            },
+        }
+    }
 }
 
 /// The end: the total, and what could not be checked.

@@ -20,7 +20,8 @@ const JSON: Section = Section {
              immutable, storm, newer_glibc (libc and storm of the same start by the first glibc \
              without legacy hwcaps subdirectories, where that differs), advice (of one program: \
              before, assumed_store, options), unresolved (needed strings), stop (why the loader would give up, or \
-             null), over_budget (with --max-misses), probes (with --probes), symbols (with --symbols), \
+             null), over_budget (with --max-misses), scripts (that lead to it), files (with --files: \
+             path, kind, target of a link), probes (with --probes), symbols (with --symbols), \
              slices (of a Mach-O file).",
         ),
         (
@@ -74,6 +75,14 @@ const EXAMPLES: Section = Section {
         (
             "becalm check --symbols prog",
             "What `ldd -r` says and more: undefined symbols, and which definitions win.",
+        ),
+        (
+            "becalm check --files ./tool | cpio -o -H newc > tool.cpio",
+            "What the start of a tool needs, for an initramfs.",
+        ),
+        (
+            "becalm check --ndjson --shard 1/8 --store /apps /apps > survey-1.ndjson",
+            "One eighth of a survey of all programs.",
         ),
         ("becalm check --json --probes prog", "Every probe, for another program to read."),
         (

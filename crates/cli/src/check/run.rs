@@ -1,12 +1,13 @@
 //! `becalm check`: what starting each program would try and load.
 //!
-//! [`becalm_lib::targets`] finds the files, [`becalm_lib::assume`] holds what is the same for all of them,
+//! [`becalm_lib::launch`] finds the files, [`becalm_lib::assume`] holds what is the same for all of them,
 //! [`program`] follows the start of one; here they are brought together with the
 //! [`crate::terminal`] that was asked for.
 
 use std::io::Write;
+use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use becalm_core::closure::Closure;
 use becalm_host::Session;
 use becalm_lib::advice::Advice;
@@ -14,13 +15,19 @@ use becalm_lib::assume;
 use becalm_lib::assume::Assumptions;
 use becalm_lib::check;
 use becalm_lib::check::{Program, Verdict};
+use becalm_lib::files::{self, StartFile};
+use becalm_lib::launch::{self, Finding, Launch};
 use becalm_lib::symbols::{self, SymbolOptions};
-use becalm_lib::targets;
 use becalm_lib::targets::{Problem, Target, Targets};
+use bstr::BString;
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 
 use crate::check::args::CheckArgs;
-use crate::check::{against, json, symbols as symbols_view, table, text, tree};
+use crate::check::files::args::Format;
+use crate::check::files::text as files_view;
+use crate::check::files::text::Written;
+use crate::check::{against, json, ndjson, symbols as symbols_view, table, text, tree};
 use crate::exit_code::ExitStatus;
 use crate::jobs;
 use crate::terminal::progress::Progress;
@@ -46,6 +53,8 @@ enum View {
     Probes,
     /// The symbols of each program.
     Symbols,
+    /// The files that the starts need.
+    Files(Format),
     Json {
         probes: bool,
     },
@@ -61,7 +70,10 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
     let mut assumed = Assumptions::new(&options)?;
     assumed.reads(&args.reads.reads, assume::tunables(&options));
     jobs::limit(args.jobs)?;
-    let targets = targets::find(&assumed, &args.paths);
+    if args.ndjson {
+        return ndjson::run(args, assumed);
+    }
+    let (targets, launches) = launch::find(&assumed, &args.paths);
     if let Some(record) = &args.against {
         return against::run(args, &assumed, targets, record, color);
     }
@@ -71,7 +83,21 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
     let advises = advises.then_some(options);
     let symbols = args.symbols.options(args.assume.sysroot.is_none());
     let max_misses = args.max_misses;
-    let follower = Follower { view, look, assumed, max_misses, advises, symbols };
+    let files = args.files.files.then_some(args.files.format);
+    if files == Some(Format::CvmfsBundle) && !targets.is_one_file && targets.problems.is_empty() {
+        bail!("--format cvmfs-bundle: a bundle is of one program");
+    }
+    let follower = Follower {
+        view,
+        look,
+        assumed,
+        max_misses,
+        advises,
+        symbols,
+        lists_files: files.is_some(),
+        repository: args.files.repository.clone(),
+        launches: launches.into_iter().map(|it| (it.program().to_owned(), it)).collect(),
+    };
     let mut run = Run::new(follower);
     run.check(targets)?;
     run.out.flush()?;
@@ -82,6 +108,7 @@ impl View {
     fn of(args: &CheckArgs, targets: &Targets) -> Self {
         match (args.json, args.probes, args.tree) {
             (true, probes, _) => Self::Json { probes },
+            _ if args.files.files => Self::Files(args.files.format),
             (_, true, _) => Self::Probes,
             (_, _, true) => Self::Tree,
             _ if args.symbols.is_asked() => Self::Symbols,
@@ -93,7 +120,7 @@ impl View {
     /// True where what is written of one program is so much that it must not be kept
     /// for all of them.
     fn is_long(self) -> bool {
-        matches!(self, Self::Tree | Self::Probes | Self::Symbols | Self::Json { probes: true })
+        !matches!(self, Self::Screen | Self::Table | Self::Json { probes: false })
     }
 }
 
@@ -107,6 +134,12 @@ struct Follower {
     advises: Option<assume::Options>,
     /// What is asked about symbols.
     symbols: Option<SymbolOptions>,
+    /// True where the files of each start are listed.
+    lists_files: bool,
+    /// The mount point of the repository that a bundle is for.
+    repository: Option<PathBuf>,
+    /// The scripts that lead to programs, by the program's path.
+    launches: FxHashMap<BString, Launch>,
 }
 
 /// What is kept of one target: the verdict, and what is written of it.
@@ -137,6 +170,11 @@ impl Follower {
     fn follow_one(&self, session: &Session<'_>, target: &Target) -> LoaderAnswer {
         let (mut verdict, closure) = check::check(&self.assumed, session, target);
         let Verdict::Checked(program) = &mut verdict else { return (verdict, Vec::new()) };
+        let launch = self.launches.get(&target.shown);
+        program.scripts = launch.map_or_else(Vec::new, |it| it.scripts().cloned().collect());
+        if let (true, Some(closure)) = (self.lists_files, &closure) {
+            program.files = Some(files::of_start(&self.assumed, session, launch, closure));
+        }
         program.over_budget = self.max_misses.map(|most| program.storm.misses() > most);
         let closure = closure.as_ref();
         if let Some(closure) = closure {
@@ -147,7 +185,8 @@ impl Follower {
         }
         let written = match self.view {
             View::Screen => text::screen(self.look, program, closure),
-            View::Table => Vec::new(),
+            // Each file is written once, whichever programs need it.
+            View::Table | View::Files(_) => Vec::new(),
             View::Tree => tree::of(self.look, program, closure),
             View::Probes => probes::lines(self.look, closure),
             View::Symbols => symbols_view::text::screen(self.look, program),
@@ -193,12 +232,14 @@ struct Run {
     status: ExitStatus,
     programs: Vec<Program>,
     errors: Vec<Problem>,
+    /// The files that were listed.
+    listed: Written,
 }
 
 impl Run {
     fn new(follower: Follower) -> Self {
-        let (programs, errors) = (Vec::new(), Vec::new());
-        Self { follower, out: Stdout::new(), status: ExitStatus::Fine, programs, errors }
+        let (programs, errors, listed) = (Vec::new(), Vec::new(), Written::default());
+        Self { follower, out: Stdout::new(), status: ExitStatus::Fine, programs, errors, listed }
     }
 
     fn check(&mut self, targets: Targets) -> Result<()> {
@@ -208,6 +249,7 @@ impl Run {
         for problem in targets.problems {
             self.report(problem);
         }
+        self.tell_of_scripts();
         let view = self.follower.view;
         if let View::Json { .. } = view {
             json::begin(&mut self.out)?;
@@ -218,7 +260,7 @@ impl Run {
                 table::write(&mut self.out, self.follower.look, std::mem::take(&mut self.programs))?
             }
             View::Json { .. } => json::end(&mut self.out, &self.programs, &self.errors)?,
-            View::Screen | View::Tree | View::Probes | View::Symbols => {}
+            View::Screen | View::Tree | View::Probes | View::Symbols | View::Files(_) => {}
         }
         Ok(())
     }
@@ -233,9 +275,11 @@ impl Run {
                 match verdict {
                     Verdict::Skipped => {}
                     Verdict::Problem(problem) => self.report(problem),
-                    Verdict::Checked(program) => {
+                    Verdict::Checked(mut program) => {
                         self.judge(&program);
                         self.write_one(&written)?;
+                        let files = program.files.take().unwrap_or_default();
+                        self.list(&program, &files)?;
                         self.programs.push(*program);
                     }
                 }
@@ -251,11 +295,37 @@ impl Run {
             _ if self.programs.is_empty() => b"",
             View::Json { .. } => b",\n",
             View::Tree | View::Screen | View::Symbols => b"\n",
-            View::Table | View::Probes => b"",
+            View::Table | View::Probes | View::Files(_) => b"",
         };
         self.out.write_all(between)?;
         self.out.write_all(written)?;
         Ok(())
+    }
+
+    /// Lists the files of a start, if that is asked for.
+    fn list(&mut self, program: &Program, files: &[StartFile]) -> Result<()> {
+        let View::Files(format) = self.follower.view else { return Ok(()) };
+        let repository = self.follower.repository.as_deref();
+        match files_view::list(files, format, repository, &mut self.listed) {
+            Ok(text) => self.out.write_all(&text)?,
+            Err(error) => {
+                self.report(Problem { path: program.path.clone(), reason: error.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// What a reader should know of the scripts on the way.
+    fn tell_of_scripts(&mut self) {
+        let mut findings: Vec<&Finding> =
+            self.follower.launches.values().flat_map(|launch| &launch.findings).collect();
+        findings.sort_by_key(|finding| finding.script());
+        for finding in findings {
+            terminal::note(finding.script().as_ref(), &finding.words());
+            if finding.is_costly() {
+                self.status = self.status.and(ExitStatus::Finding);
+            }
+        }
     }
 
     fn report(&mut self, problem: Problem) {

@@ -69,6 +69,10 @@ pub(crate) fn heading(look: Look, program: &Program) -> String {
         let _ = write!(text, "{by}{interpreter}");
     }
     text.push('\n');
+    if let Some(script) = program.scripts.first() {
+        let _ =
+            writeln!(text, "  started by the script {}", look.fitted(&shown(script.as_ref()), 24));
+    }
     if let Some(index) = &program.calmed_by {
         let _ = writeln!(text, "  calmed by {}", look.fitted(&shown(index.as_ref()), 12));
     }

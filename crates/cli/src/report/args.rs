@@ -13,8 +13,12 @@ use crate::common_args::{AssumeArgs, seconds};
 pub(crate) struct ReportArgs {
     /// The program: a file, a name to be found along PATH, or what `becalm trace --json`
     /// recorded of it
-    #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
-    pub program: PathBuf,
+    #[arg(
+        value_name = "PROGRAM",
+        required_unless_present = "survey",
+        value_hint = ValueHint::FilePath
+    )]
+    pub program: Option<PathBuf>,
 
     /// The arguments it is run with; without them and --run, `--version`
     #[arg(last = true, value_name = "ARGS")]
@@ -23,6 +27,17 @@ pub(crate) struct ReportArgs {
     /// Where the page goes
     #[arg(short, long, required = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: PathBuf,
+
+    /// Make a page about a survey instead: the lines that `becalm check --ndjson` wrote; - for
+    /// standard input
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["program", "args", "after", "compare", "no_run", "run"],
+        help_heading = "Content"
+    )]
+    pub survey: Option<PathBuf>,
 
     /// What is shown beside it: the calmed program, or a record of its start
     #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::FilePath, help_heading = "Content")]

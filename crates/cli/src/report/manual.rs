@@ -52,5 +52,9 @@ const REPORT_EXAMPLES: Section = Section {
             "becalm report --no-run --sysroot ~/arm64 ~/arm64/usr/bin/git -o git.html",
             "The prediction alone, for another architecture.",
         ),
+        (
+            "becalm report --survey survey.ndjson -o site.html",
+            "What all programs of a site search.",
+        ),
     ],
 };

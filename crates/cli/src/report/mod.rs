@@ -11,3 +11,4 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod snapshot;
 pub(crate) mod start;
+pub(crate) mod survey;

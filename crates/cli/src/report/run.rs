@@ -16,7 +16,7 @@ use crate::exit_code::ExitStatus;
 use crate::report::args::ReportArgs;
 use crate::report::name::name;
 use crate::report::report::Report;
-use crate::report::{html, snapshot};
+use crate::report::{html, snapshot, survey};
 
 /// More than any table of ours has.
 const MAX_COMPARISON: u64 = 64 << 20;
@@ -26,10 +26,15 @@ const MAX_COMPARISON: u64 = 64 << 20;
 /// # Errors
 /// The program or what is shown beside it cannot be read, or the page cannot be written.
 pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
+    if let Some(lines) = &args.survey {
+        fs::write(&args.output, survey::page(lines)?).with_context(|| name(&args.output))?;
+        return Ok(ExitStatus::Fine);
+    }
+    let Some(program) = &args.program else { bail!("report: no program") };
     let options = args.assume.options();
     let mut assumed = Assumptions::new(&options)?;
     assumed.reads(&[], assume::tunables(&options));
-    let before = snapshot::of(&args.program, args, &assumed)?;
+    let before = snapshot::of(program, args, &assumed)?;
     let after = args.after.as_deref().map(|path| snapshot::of(path, args, &assumed)).transpose()?;
     let comparison = args.compare.as_deref().map(comparison).transpose()?;
     let page = html::page(&Report { before, after, comparison })?;

@@ -90,6 +90,11 @@ impl FileSystem for MappedFs<'_> {
         Ok(self.planned(real.as_ref()))
     }
 
+    fn read_link(&self, path: &BStr) -> Result<BString, Errno> {
+        let target = self.base.read_link(self.real(path).as_ref())?;
+        Ok(self.planned(target.as_ref()))
+    }
+
     fn current_dir(&self) -> BString {
         self.planned(self.base.current_dir().as_ref())
     }

@@ -345,6 +345,21 @@ impl FileSystem for MemFs {
         Ok(path_of(&self.resolve(path)?))
     }
 
+    fn read_link(&self, path: &BStr) -> Result<BString, Errno> {
+        let (dir, name) = split(path);
+        let dir = if dir.is_empty() { self.current_dir.clone() } else { self.resolve(dir)? };
+        let inode = &self.inodes[last(&dir)];
+        let Content::Directory(entries) = &inode.content else { return Err(Errno::NOTDIR) };
+        if inode.mode & 0o001 == 0 {
+            return Err(Errno::ACCES);
+        }
+        let entry = entries.get(BStr::new(name)).ok_or(Errno::NOENT)?;
+        match &self.inodes[*entry].content {
+            Content::Link(target) => Ok(target.clone()),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
     fn current_dir(&self) -> BString {
         path_of(&self.current_dir)
     }

@@ -37,6 +37,8 @@ impl Errno {
     pub const NOTDIR: Self = Self(20);
     /// Is a directory.
     pub const ISDIR: Self = Self(21);
+    /// Invalid argument (`readlink` of a file that is no symbolic link).
+    pub const INVAL: Self = Self(22);
     /// File name too long.
     pub const NAMETOOLONG: Self = Self(36);
     /// Too many levels of symbolic links.
@@ -105,6 +107,12 @@ pub trait FileSystem {
     /// # Errors
     /// Returns the errno of the walk.
     fn canonicalize(&self, path: &BStr) -> Result<BString, Errno>;
+
+    /// Returns the target of a symbolic link. Links before the last component are followed.
+    ///
+    /// # Errors
+    /// Returns the errno of `readlink`: `EINVAL` for a file that is no symbolic link.
+    fn read_link(&self, path: &BStr) -> Result<BString, Errno>;
 
     /// Returns the absolute path of the current directory.
     fn current_dir(&self) -> BString;

@@ -233,6 +233,21 @@ impl FileSystem for Overlay<'_> {
         }
     }
 
+    fn read_link(&self, path: &BStr) -> Result<BString, Errno> {
+        let (dir, name) = path.split_at(path.rfind_byte(b'/').map_or(0, |slash| slash + 1));
+        // The last component is not followed, so only the directory is resolved.
+        let mut place = if dir.is_empty() { self.current_dir() } else { self.place(dir.as_bstr()) };
+        if !place.ends_with(b"/") {
+            place.push(b'/');
+        }
+        place.extend_from_slice(name);
+        match self.added.at.get(&place) {
+            Some((_, Added::Link(target))) => Ok(target.clone()),
+            Some(_) => Err(Errno::INVAL),
+            None => self.base.read_link(path),
+        }
+    }
+
     fn current_dir(&self) -> BString {
         self.base.current_dir()
     }

@@ -23,6 +23,8 @@ use std::sync::Arc;
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
+pub use self::paths::path_file;
+
 use self::paths::{BUFFER, NAME_MAX, PathDirs, RunPath, SYSTEM_PATH};
 use super::load::{Answer, Load, LoadedObject, Reason, Refusal, Resolution, Role, Start, Stop};
 use super::{Environment, LoaderFacts};

@@ -182,7 +182,9 @@ impl<'a> Before<'a> {
                 Err(source) => errors.push(HostError::Read { path: path_of(folder), source }),
             }
         }
-        let walk = WalkOptions { progress: options.progress, every_name: true, folders: true };
+        let progress = options.progress;
+        let walk =
+            WalkOptions { progress, every_name: true, folders: true, ..WalkOptions::default() };
         let found = find_objects(&new, walk);
         paths.extend(elf_paths(&found.objects, &roots));
         paths.extend(options.files.iter().map(|path| bytes_of(&real(path))));

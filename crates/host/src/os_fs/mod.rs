@@ -99,6 +99,13 @@ impl OsFs {
         }
     }
 
+    /// Limits how many directories and how many objects are remembered beyond a session, so that
+    /// memory does not grow with the number of files. What is forgotten is read again.
+    pub fn limit_memory(&mut self, entries: usize) {
+        self.dirs.limit(entries);
+        self.files.limit(entries);
+    }
+
     /// Starts a session for one closure walk, or for a few that follow each other at once.
     #[must_use]
     pub fn session(&self) -> Session<'_> {

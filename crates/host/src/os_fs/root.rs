@@ -99,6 +99,23 @@ impl Root {
         }
     }
 
+    /// Calls `readlink(path)`.
+    pub(super) fn read_link(&self, path: &[u8]) -> Result<BString, Errno> {
+        let target = match self {
+            Self::Real => rustix::fs::readlinkat(CWD, path, Vec::new()),
+            // An empty path names the link itself, which O_NOFOLLOW has opened.
+            Self::Inside { .. } => {
+                let fd = self.open(path, OFlags::PATH | OFlags::NOFOLLOW)?;
+                match rustix::fs::readlinkat(&fd, "", Vec::new()) {
+                    // The kernel says so of a descriptor that is no link.
+                    Err(OsErrno::NOENT) => Err(OsErrno::INVAL),
+                    target => target,
+                }
+            }
+        };
+        Ok(target.map_err(errno)?.into_bytes().into())
+    }
+
     /// Returns the path with every symbolic link resolved by the kernel.
     pub(super) fn canonicalize(&self, path: &[u8]) -> Result<BString, Errno> {
         let fd = self.open(path, OFlags::PATH)?;

@@ -220,6 +220,11 @@ impl FileSystem for Session<'_> {
         real
     }
 
+    fn read_link(&self, path: &BStr) -> Result<BString, Errno> {
+        check(path)?;
+        self.os.root.read_link(path)
+    }
+
     fn current_dir(&self) -> BString {
         if self.os.is_real_root()
             && let Ok(dir) = std::env::current_dir()

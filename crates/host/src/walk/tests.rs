@@ -122,3 +122,27 @@ fn progress_counts_every_file_of_a_folder() {
     );
     assert_eq!(count.into_inner(), 3);
 }
+
+#[test]
+fn a_walk_hands_out_what_it_keeps_and_remembers_no_file() {
+    let top = tempfile::tempdir().unwrap();
+    let top = top.path();
+    fs::create_dir(top.join("many")).unwrap();
+    for number in 0..100 {
+        fs::write(top.join(format!("many/{number}")), ELF).unwrap();
+    }
+    fs::write(top.join("named"), ELF).unwrap();
+    let (taken, longest) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+    let take = |found: &[Found]| {
+        longest.fetch_max(found.len(), Ordering::Relaxed);
+        let names = found.iter().map(|found| found.path.file_name().unwrap().to_owned());
+        taken.lock().unwrap().extend(names);
+    };
+    let keep = |path: &Path| !path.to_str().unwrap().ends_with('7');
+    let options = WalkOptions { keep: Some(&keep), take: Some(&take), ..WalkOptions::default() };
+    let walked = find_objects(&[top.join("many"), top.join("named")], options);
+    assert_eq!(names(top, &walked), ["named"]);
+    let taken = taken.into_inner().unwrap();
+    assert_eq!(taken.len(), 90, "{taken:?}");
+    assert!(longest.into_inner() <= TAKEN_AT_ONCE);
+}

@@ -185,3 +185,14 @@ fn a_directory_below_a_missing_one_is_not_made_in_a_namesake() {
     assert_eq!(fs.stat("/usr/lib".into()), Ok(FileKind::Directory));
     assert_eq!(fs.stat("/lib/usr".into()), Err(Errno::NOENT));
 }
+
+#[test]
+fn a_link_is_read_without_being_followed_and_other_files_are_einval() {
+    let fs = MemFs::new().file("/a/f", "x").link("/a/l", "f").link("/b", "a").link("/gone", "x/y");
+    assert_eq!(fs.read_link("/a/l".into()).unwrap(), "f");
+    assert_eq!(fs.read_link("/b/l".into()).unwrap(), "f");
+    assert_eq!(fs.read_link("/gone".into()).unwrap(), "x/y");
+    assert_eq!(fs.read_link("/a/f".into()), Err(Errno::INVAL));
+    assert_eq!(fs.read_link("/a/none".into()), Err(Errno::NOENT));
+    assert_eq!(fs.read_link("/a/f/none".into()), Err(Errno::NOTDIR));
+}

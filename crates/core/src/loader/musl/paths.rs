@@ -114,10 +114,11 @@ pub(super) fn file_name(path: &BString) -> BString {
     path[start..].into()
 }
 
-/// Returns the path file of a loader: `/opt/etc/ld-musl-x86_64.path` for
+/// Returns the file in which musl's loader finds its search path, present or not: `/opt/etc/ld-musl-x86_64.path` for
 /// `/opt/lib/ld-musl-x86_64.so.1`. The prefix is cut from the string: links are not resolved and
 /// double slashes stay. A relative interpreter has an empty prefix.
-pub(super) fn path_file(interpreter: &BString, ident: &Ident) -> BString {
+#[must_use]
+pub fn path_file(interpreter: &BString, ident: &Ident) -> BString {
     let prefix: &[u8] = if interpreter.starts_with(b"/") {
         let bin = directory(interpreter);
         let end = bin.rfind_byte(b'/').unwrap_or(0);

@@ -1,0 +1,113 @@
+//! `becalm check --ndjson`: a survey of very many files, one JSON object a line.
+//!
+//! Each thread writes the lines of the files that it has checked. Nothing is kept, and the lines
+//! are in no order.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Result;
+use becalm_lib::assume::Assumptions;
+use becalm_lib::json::{as_json, lossy, lossy_option};
+use becalm_lib::survey::{self, SCHEMA, Surveyed};
+use becalm_lib::targets::Problem;
+use bstr::BString;
+use serde::Serialize;
+
+use crate::check::args::CheckArgs;
+use crate::check::json::ProgramJson;
+use crate::exit_code::ExitStatus;
+use crate::terminal;
+use crate::terminal::progress::Count;
+
+/// A line about a program.
+#[derive(Serialize)]
+struct Line<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    program: ProgramJson<'a>,
+    #[serde(serialize_with = "lossy_option")]
+    package: &'a Option<BString>,
+    uid: u32,
+    owner: &'a Option<String>,
+    bytes: u64,
+}
+
+/// A line about a file that could not be checked.
+#[derive(Serialize)]
+struct ErrorLine<'a> {
+    schema: &'static str,
+    #[serde(serialize_with = "lossy")]
+    path: &'a BString,
+    error: &'a str,
+}
+
+/// What the threads share.
+struct Output {
+    out: BufWriter<io::Stdout>,
+    status: ExitStatus,
+    /// The error that ended the output.
+    failed: Option<io::Error>,
+}
+
+/// Checks what the flags ask for.
+///
+/// # Errors
+/// If the output cannot be written. A file that cannot be checked is a line, and the exit status.
+pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStatus> {
+    let out = BufWriter::with_capacity(64 * 1024, io::stdout());
+    let output = Mutex::new(Output { out, status: ExitStatus::Fine, failed: None });
+    let count = Count::new("files looked at");
+    let each = |results: Vec<Result<Surveyed, Problem>>| {
+        let (mut lines, mut status) = (Vec::new(), ExitStatus::Fine);
+        for result in results {
+            let (line, own) = written(result, args.max_misses);
+            lines.extend(line);
+            status = status.and(own);
+        }
+        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.status = output.status.and(status);
+        if output.failed.is_none() {
+            output.failed = output.out.write_all(&lines).err();
+        }
+        output.failed.is_none()
+    };
+    let shard = args.shard.unwrap_or_default();
+    survey::survey(&mut assumed, &args.paths, shard, &|files| count.add(files), &each);
+    count.finish();
+    let mut output = output.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match output.failed {
+        Some(error) => Err(error.into()),
+        None => {
+            output.out.flush()?;
+            Ok(output.status)
+        }
+    }
+}
+
+/// The line of one file, and what it means for the exit status.
+fn written(result: Result<Surveyed, Problem>, budget: Option<u64>) -> (Vec<u8>, ExitStatus) {
+    let (mut line, status) = match result {
+        Err(Problem { path, reason }) => {
+            terminal::note(path.as_ref(), &reason);
+            let line = ErrorLine { schema: SCHEMA, path: &path, error: &reason };
+            (as_json(&line), ExitStatus::Failure)
+        }
+        Ok(Surveyed { mut program, package, uid, owner, bytes }) => {
+            program.over_budget = budget.map(|most| program.storm.misses() > most);
+            let is_broken = !program.unresolved.is_empty() || program.stop.is_some();
+            let status = match (program.incomplete, is_broken || program.over_budget == Some(true))
+            {
+                (true, _) => ExitStatus::Failure,
+                (false, true) => ExitStatus::Finding,
+                (false, false) => ExitStatus::Fine,
+            };
+            let program = ProgramJson::of(&program);
+            let (package, owner) = (&package, &owner);
+            let line = Line { schema: SCHEMA, program, package, uid, owner, bytes };
+            (as_json(&line), status)
+        }
+    };
+    line.push(b'\n');
+    (line, status)
+}

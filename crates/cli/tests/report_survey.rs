@@ -1,0 +1,46 @@
+//! `becalm report --survey`: a page about the lines of `becalm check --ndjson`.
+
+mod support;
+
+use std::fs::{self, File};
+
+use support::store::{FLAT, Store, nothing_to_test_with, text};
+use support::{becalm, run};
+
+#[test]
+fn the_page_names_the_worst_packages_and_programs() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let (root, lines, page) = (store.root(), store.path("survey.ndjson"), store.path("page.html"));
+    let survey = run(becalm().args(["check", "--ndjson", "--store", text(&root), text(&root)]));
+    assert_eq!(survey.code, Some(0), "{survey:?}");
+    fs::write(&lines, &survey.stdout).expect("written");
+    let ran = run(becalm().args(["report", "--survey", text(&lines), "-o", text(&page)]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let html = fs::read_to_string(&page).expect("a page");
+    for part in [text(&store.app()), text(&root.join(FLAT[0])), "3 files", "Owners", "glibc-"] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    assert!(!html.contains("src=") && !html.contains("http:"), "the page loads nothing");
+    let again = store.path("again.html");
+    let mut report = becalm();
+    report.args(["report", "--survey", "-", "-o", text(&again)]);
+    let ran = run(report.stdin(File::open(&lines).expect("the lines")));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(fs::read_to_string(&again).expect("a page"), html);
+}
+
+#[test]
+fn what_is_no_survey_is_refused_with_its_line() {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let (lines, page) = (dir.path().join("lines"), dir.path().join("page.html"));
+    fs::write(&lines, "{\"schema\":\"becalm/check/1\",\"path\":\"/x\"}\n").expect("written");
+    let ran = run(becalm().args(["report", "--survey", text(&lines), "-o", text(&page)]));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("line 1 is of schema becalm/check/1"), "{ran:?}");
+    assert!(!page.exists());
+    let neither = run(becalm().args(["report", "-o", text(&page)]));
+    assert_eq!(neither.code, Some(2), "{neither:?}");
+}

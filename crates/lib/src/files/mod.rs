@@ -1,0 +1,200 @@
+//! The files that a start needs: the program, its interpreter, every library, what the loader
+//! reads beside them, and the symbolic links that lead to each.
+//!
+//! [`FileList`] gathers the files of predicted starts, [`bundle`] writes them as a file bundle of
+//! CernVM-FS. What a program opens after its entry point (plugins, data) is not among them.
+
+pub mod bundle;
+mod start;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use becalm_core::closure::{Closure, SubjectKind};
+use becalm_core::fs::FileSystem;
+use becalm_core::loader::Libc;
+use becalm_core::loader::load::{LoadedObject, Role};
+use becalm_core::loader::musl::path_file;
+use becalm_core::probe::SearchSource;
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashSet;
+use serde::Serialize;
+
+pub use self::start::of_start;
+
+/// Links followed on the way to a file (Linux `MAXSYMLINKS`).
+const MAX_LINKS: usize = 40;
+/// The list of preloads that glibc reads at each start.
+const PRELOAD_FILE: &str = "/etc/ld.so.preload";
+
+/// A file that a start needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StartFile {
+    /// Its absolute path. The links of the path are listed themselves, before the file.
+    #[serde(serialize_with = "crate::json::lossy")]
+    pub path: BString,
+    /// What it is for.
+    pub kind: FileUse,
+    /// Of a link: its target, as the link has it.
+    #[serde(serialize_with = "crate::json::lossy_option", skip_serializing_if = "Option::is_none")]
+    pub target: Option<BString>,
+}
+
+/// What a start needs a file for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileUse {
+    /// The script that the program is started by.
+    Script,
+    /// The program.
+    Program,
+    /// Its interpreter (`PT_INTERP`).
+    Interpreter,
+    /// A library, a preload or an audit module.
+    Library,
+    /// What the loader reads to find them: its cache, lists of preloads or of directories.
+    Configuration,
+    /// A symbolic link on the way to one of these.
+    Link,
+}
+
+/// The files of one or several starts, each once. The links that lead to a file come before it.
+pub struct FileList<'a> {
+    fs: &'a dyn FileSystem,
+    files: Vec<StartFile>,
+    seen: FxHashSet<BString>,
+}
+
+impl<'a> FileList<'a> {
+    /// Makes an empty list.
+    #[must_use]
+    pub fn new(fs: &'a dyn FileSystem) -> Self {
+        Self { fs, files: Vec::new(), seen: FxHashSet::default() }
+    }
+
+    /// Adds a script that leads to a program.
+    pub fn add_script(&mut self, path: &BStr) {
+        self.add(path, FileUse::Script);
+    }
+
+    /// Adds the files of a start: the program, its interpreter, then the others in load order.
+    pub fn add_start(&mut self, closure: &Closure) {
+        for object in &closure.load.objects {
+            let kind = match object.role {
+                Role::Program if matches!(closure.subject.kind, SubjectKind::Library { .. }) => {
+                    FileUse::Library
+                }
+                Role::Program => FileUse::Program,
+                Role::Loader => FileUse::Interpreter,
+                Role::Audit | Role::Preload | Role::Library => FileUse::Library,
+            };
+            self.add(object.path.as_ref(), kind);
+        }
+        for path in configuration(closure) {
+            if self.fs.read(path.as_ref()).is_ok() {
+                self.add(path.as_ref(), FileUse::Configuration);
+            }
+        }
+    }
+
+    /// Returns the files in the order in which they were added.
+    #[must_use]
+    pub fn finish(self) -> Vec<StartFile> {
+        self.files
+    }
+
+    fn add(&mut self, path: &BStr, kind: FileUse) {
+        let mut walk = Walk::default();
+        if !path.starts_with(b"/") {
+            walk.append(self.fs.current_dir().as_ref());
+        }
+        walk.append(path);
+        while let Some((link, target)) = walk.next_link(self.fs) {
+            self.push(StartFile { path: link, kind: FileUse::Link, target: Some(target) });
+        }
+        let path = walk.at;
+        self.push(StartFile { path, kind, target: None });
+    }
+
+    fn push(&mut self, file: StartFile) {
+        if self.seen.insert(file.path.clone()) {
+            self.files.push(file);
+        }
+    }
+}
+
+/// The paths of what the loader of a start reads beside objects, present or not.
+fn configuration(closure: &Closure) -> Vec<BString> {
+    let Some(facts) = &closure.facts else { return Vec::new() };
+    let load = &closure.load;
+    let searches =
+        |sources: &[SearchSource]| load.probes.iter().any(|probe| sources.contains(&probe.source));
+    let mut paths = load.package_caches.clone();
+    match facts.libc {
+        Libc::Glibc(_) => {
+            paths.push(PRELOAD_FILE.into());
+            // The first lookup that reaches the cache opens it, and the system directories follow.
+            if searches(&[SearchSource::LoaderCache, SearchSource::System]) {
+                paths.extend(facts.cache_path.clone());
+            }
+        }
+        Libc::Musl => {
+            let loader = load.objects.iter().find(|object| object.role == Role::Loader);
+            if searches(&[SearchSource::System]) {
+                let file = |loader: &LoadedObject| path_file(&loader.path, &loader.view.ident);
+                paths.extend(loader.map(file));
+            }
+        }
+    }
+    paths
+}
+
+/// A walk along a path, link by link, as the kernel makes it.
+#[derive(Default)]
+struct Walk {
+    /// How far it is, links resolved; empty for the root.
+    at: BString,
+    /// The components that are left.
+    way: VecDeque<BString>,
+    links: usize,
+}
+
+impl Walk {
+    fn append(&mut self, path: &BStr) {
+        self.way.extend(components(path));
+    }
+
+    /// Goes on to the next link and past it. At the end of the path, or where the kernel would
+    /// follow no further link, there is none.
+    fn next_link(&mut self, fs: &dyn FileSystem) -> Option<(BString, BString)> {
+        while let Some(name) = self.way.pop_front() {
+            if name == ".." {
+                let end = self.at.rfind_byte(b'/').unwrap_or(0);
+                self.at.truncate(end);
+                continue;
+            }
+            let here = self.at.len();
+            self.at.push(b'/');
+            self.at.extend_from_slice(&name);
+            if self.links == MAX_LINKS {
+                continue;
+            }
+            let Ok(target) = fs.read_link(self.at.as_ref()) else { continue };
+            self.links += 1;
+            let link = self.at.clone();
+            self.at.truncate(if target.starts_with(b"/") { 0 } else { here });
+            for name in components(target.as_ref()).rev() {
+                self.way.push_front(name);
+            }
+            return Some((link, target));
+        }
+        None
+    }
+}
+
+/// The components of a path but for `.`.
+fn components(path: &BStr) -> impl DoubleEndedIterator<Item = BString> + '_ {
+    let names = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty() && name != b".");
+    names.map(BString::from)
+}

@@ -1,0 +1,285 @@
+//! From what a user starts to the program that a loader loads: names that `PATH` has, `#!` lines,
+//! and wrapper scripts that end in `exec`.
+//!
+//! [`find`] does for `becalm check` what [`targets::find`] does for commands that write: a script
+//! is only read here, so that its interpreter can stand for it.
+
+mod script;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use becalm_core::fs::{Errno, FileSystem};
+use becalm_host::trace::Command;
+use bstr::{BStr, BString, ByteSlice};
+use thiserror::Error;
+
+use crate::assume::Assumptions;
+use crate::escape::shown;
+use crate::launch::script::{Script, Wrapped};
+use crate::path::{path_bytes, path_of};
+use crate::targets::{self, Problem, Targets};
+use crate::words::errno_words;
+
+/// Scripts that are followed in a row.
+const MAX_SCRIPTS: usize = 8;
+/// The longest script whose text is read.
+const MAX_LENGTH: u64 = 4 << 20;
+
+/// How a start leads to a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Launch {
+    /// The scripts that are read and the programs that are executed, in order. The last one is the
+    /// program.
+    pub steps: Vec<Step>,
+    /// What a reader should know of it.
+    pub findings: Vec<Finding>,
+}
+
+/// One step to a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A script is read.
+    Script(BString),
+    /// A program is executed.
+    Program(BString),
+}
+
+/// Something in the way of a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The script sets a variable that its program's loader reads. The prediction leaves it out.
+    Sets {
+        /// The script.
+        script: BString,
+        /// The variable.
+        variable: &'static str,
+    },
+    /// A Python script directly below a store prefix: Python puts the script's directory first on
+    /// `sys.path` and lists it, which is all packages of the store.
+    StoreOnSysPath {
+        /// The script.
+        script: BString,
+        /// The store.
+        store: BString,
+    },
+}
+
+/// Why a start leads nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LaunchError {
+    /// A script or interpreter cannot be opened.
+    #[error("{}: {}", shown(.0.as_ref()), errno_words(*.1))]
+    Open(BString, Errno),
+    /// The program that a script names is nowhere along `PATH`.
+    #[error("the program of the script is {}, which PATH does not have", shown(.0.as_ref()))]
+    NotFound(BString),
+    /// A `#!` line without an interpreter.
+    #[error("a script whose first line names no interpreter")]
+    NoInterpreter,
+    /// Scripts that are interpreted by scripts.
+    #[error("more than 8 scripts that lead to one another")]
+    TooMany,
+}
+
+/// What files are found by.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// The files.
+    pub fs: &'a dyn FileSystem,
+    /// The directories of `PATH`, separated by colons.
+    pub path: &'a BStr,
+    /// The stores.
+    pub stores: &'a becalm_core::search::Stores,
+}
+
+/// Finds the files as [`targets::find`] does, with each script replaced by its program and each
+/// bare name that is no file by what `PATH` has. Returns the launches of these by the path of
+/// their program as it is shown.
+#[must_use]
+pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> (Targets, Vec<Launch>) {
+    let session = assumed.fs.session();
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let path = crate::path::bytes(&path);
+    let world = World { fs: &session, path: path.as_ref(), stores: &assumed.stores };
+    let mut started = Vec::new();
+    let (mut launches, mut problems) = (Vec::new(), Vec::new());
+    for named in paths {
+        let named = in_path(assumed, named);
+        let inside = assumed.fs.inside(&named);
+        match follow(world, inside.as_ref()) {
+            Ok(None) => started.push(named),
+            Ok(Some(launch)) => {
+                started.push(path_of(launch.program()));
+                launches.push(launch);
+            }
+            Err(error) => {
+                problems.push(Problem { path: path_bytes(&named), reason: error.to_string() })
+            }
+        }
+    }
+    let mut found = targets::find(assumed, &started);
+    found.is_one_file &= problems.is_empty();
+    found.problems.extend(problems);
+    (found, launches)
+}
+
+/// The path itself, or the file that `PATH` has of that name.
+fn in_path(assumed: &Assumptions, named: &Path) -> PathBuf {
+    let is_name = named.components().count() == 1 && named.symlink_metadata().is_err();
+    let found = || Command::new(named, []).file().ok();
+    let found = (is_name && assumed.fs.is_real_root()).then(found).flatten();
+    found.unwrap_or_else(|| named.to_owned())
+}
+
+/// Follows a script to the program that it starts. `None` for a file that is no script.
+///
+/// # Errors
+/// Returns [`LaunchError`] if the script leads to no program.
+pub fn follow(world: World<'_>, path: &BStr) -> Result<Option<Launch>, LaunchError> {
+    let mut launch = Launch::default();
+    let mut at = path.to_owned();
+    while let Some(script) = read(world, at.as_ref(), launch.steps.is_empty())? {
+        if launch.scripts().count() == MAX_SCRIPTS {
+            return Err(LaunchError::TooMany);
+        }
+        launch.steps.push(Step::Script(at.clone()));
+        at = launch.enter(world, &at, &script)?;
+    }
+    if launch.steps.is_empty() {
+        return Ok(None);
+    }
+    launch.steps.push(Step::Program(at));
+    Ok(Some(launch))
+}
+
+/// The script at a path; `None` if the file is none. The first file may be missing: then somebody
+/// else says so.
+fn read(world: World<'_>, path: &BStr, is_first: bool) -> Result<Option<Script>, LaunchError> {
+    let opened = match world.fs.open(path) {
+        Ok(opened) => opened,
+        Err(_) if is_first => return Ok(None),
+        Err(errno) => return Err(LaunchError::Open(path.to_owned(), errno)),
+    };
+    let is_script = opened.head.as_ref().is_ok_and(|head| head.starts_with(b"#!"));
+    if !is_script || opened.len > MAX_LENGTH {
+        return Ok(None);
+    }
+    let text = world.fs.read(path).map_err(|errno| LaunchError::Open(path.to_owned(), errno))?;
+    Script::parse(&text).ok_or(LaunchError::NoInterpreter).map(Some)
+}
+
+impl Launch {
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &BStr {
+        match self.steps.last() {
+            Some(Step::Program(path) | Step::Script(path)) => path.as_ref(),
+            None => BStr::new(b""),
+        }
+    }
+
+    /// The scripts, outermost first.
+    pub fn scripts(&self) -> impl Iterator<Item = &BString> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Script(path) => Some(path),
+            Step::Program(_) => None,
+        })
+    }
+
+    /// Goes through one script and returns the path that it leads to.
+    fn enter(
+        &mut self,
+        world: World<'_>,
+        path: &BString,
+        script: &Script,
+    ) -> Result<BString, LaunchError> {
+        let mut interpreter = script.interpreter.clone();
+        if let Some(name) = &script.by_env {
+            self.steps.push(Step::Program(interpreter));
+            interpreter = world.find(name.as_ref())?;
+        }
+        if script.is_python(interpreter.as_ref()) && !script.is_isolated() {
+            self.findings.extend(store_on_sys_path(world, path));
+        }
+        let Some(Wrapped { program, by_env, sets }) = script.wrapped(interpreter.as_ref()) else {
+            return Ok(interpreter);
+        };
+        let sets =
+            sets.into_iter().map(|variable| Finding::Sets { script: path.clone(), variable });
+        self.findings.extend(sets);
+        self.steps.push(Step::Program(interpreter));
+        if let Some(env) = by_env {
+            self.steps.push(Step::Program(world.find(env.as_ref())?));
+        }
+        world.find(program.as_ref())
+    }
+}
+
+impl World<'_> {
+    /// What a name of a command leads to: itself if it has a slash, else the first file along
+    /// `PATH`.
+    fn find(self, name: &BStr) -> Result<BString, LaunchError> {
+        if name.contains(&b'/') {
+            return Ok(name.to_owned());
+        }
+        let candidate = |dir: &[u8]| {
+            let dir = if dir.is_empty() { b"." } else { dir };
+            BString::from([dir, b"/", name].concat())
+        };
+        let opens = |path: &BString| {
+            self.fs
+                .open(path.as_ref())
+                .is_ok_and(|file| file.head.is_ok() && file.mode & 0o111 != 0)
+        };
+        let mut found = self.path.split(|&byte| byte == b':').map(candidate);
+        found.find(opens).ok_or_else(|| LaunchError::NotFound(name.to_owned()))
+    }
+}
+
+fn store_on_sys_path(world: World<'_>, script: &BString) -> Option<Finding> {
+    let real = world.fs.canonicalize(script.as_ref()).ok()?;
+    let dir = real[..real.rfind_byte(b'/')?].as_bstr();
+    let store = world.stores.iter().find(|store| *store == dir)?;
+    Some(Finding::StoreOnSysPath { script: script.clone(), store: store.to_owned() })
+}
+
+impl Finding {
+    /// The script that it is about.
+    #[must_use]
+    pub fn script(&self) -> &BString {
+        match self {
+            Self::Sets { script, .. } | Self::StoreOnSysPath { script, .. } => script,
+        }
+    }
+
+    /// What is wrong, and what to do.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::Sets { variable, .. } => {
+                let flag = match *variable {
+                    "LD_PRELOAD" => "--preload",
+                    "LD_AUDIT" => "--audit",
+                    _ => "--library-path",
+                };
+                format!(
+                    "sets {variable}, which the prediction leaves out; name its value with {flag}"
+                )
+            }
+            Self::StoreOnSysPath { store, .. } => format!(
+                "a Python script directly in the store {}: Python puts that directory first on \
+                 sys.path and lists all its packages; put the script into a package's directory, \
+                 or start it with python -P",
+                shown(store.as_ref())
+            ),
+        }
+    }
+
+    /// True if it is a finding for the exit status: something that the start pays for.
+    #[must_use]
+    pub fn is_costly(&self) -> bool {
+        matches!(self, Self::StoreOnSysPath { .. })
+    }
+}

@@ -1,0 +1,119 @@
+//! The text of a script: its `#!` line, and the `exec` of a wrapper.
+
+use bstr::{BStr, BString, ByteSlice};
+
+/// Bytes of a first line that the kernel reads (`BINPRM_BUF_SIZE`).
+const FIRST_LINE: usize = 256;
+/// Variables that change what a loader finds.
+const VARIABLES: [&str; 3] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"];
+
+/// A script that the kernel executes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Script {
+    /// The interpreter of the `#!` line.
+    pub(super) interpreter: BString,
+    /// The program that `env` is told to start, if the interpreter is `env`.
+    pub(super) by_env: Option<BString>,
+    /// The words after the interpreter, or after what `env` starts.
+    arguments: Vec<BString>,
+    /// The lines after the first one.
+    text: BString,
+}
+
+/// The program that a wrapper script becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wrapped {
+    /// The program, or a name to be found along `PATH`.
+    pub(super) program: BString,
+    /// The `env` by which it is started.
+    pub(super) by_env: Option<BString>,
+    /// The [`VARIABLES`] that the wrapper sets.
+    pub(super) sets: Vec<&'static str>,
+}
+
+impl Script {
+    /// Parses a script; `None` if its first line names no interpreter (Linux
+    /// `fs/binfmt_script.c`).
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        let line = text.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+        let line = &line[..line.len().min(FIRST_LINE - 2)];
+        let words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+        let mut words: Vec<BString> = words.map(BString::from).collect();
+        if words.is_empty() {
+            return None;
+        }
+        let interpreter = words.remove(0);
+        let by_env =
+            if file_name(interpreter.as_ref()) == "env" { env_program(&mut words) } else { None };
+        let rest = text.find_byte(b'\n').map_or(text.len(), |end| end + 1);
+        Some(Self { interpreter, by_env, arguments: words, text: text[rest..].into() })
+    }
+
+    /// True if the interpreter is Python.
+    pub(super) fn is_python(&self, interpreter: &BStr) -> bool {
+        let name = file_name(interpreter);
+        name.starts_with(b"python") || name.starts_with(b"pypy")
+    }
+
+    /// True if Python is told to leave the script's directory off `sys.path` (`-I`, `-P`).
+    pub(super) fn is_isolated(&self) -> bool {
+        let isolates = |word: &BString| {
+            word.starts_with(b"-") && !word.starts_with(b"--") && word.find_byteset(b"IP").is_some()
+        };
+        self.arguments.iter().take_while(|word| word.starts_with(b"-")).any(isolates)
+    }
+
+    /// The program that a shell script becomes in its last line, if that line is an `exec` of a
+    /// literal name: the wrappers of nixpkgs (`makeWrapper`) and Guix (`wrap-program`) are such.
+    pub(super) fn wrapped(&self, interpreter: &BStr) -> Option<Wrapped> {
+        const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh"];
+        let shell = file_name(interpreter);
+        SHELLS.iter().find(|name| shell == **name)?;
+        let lines = || self.text.lines().map(<[u8]>::trim_ascii).filter(|line| is_code(line));
+        let words = shlex::split(lines().next_back()?.to_str().ok()?)?;
+        let mut words = words.into_iter();
+        if words.next()? != "exec" {
+            return None;
+        }
+        let mut program = words.next()?;
+        while let Some(flags) = program.strip_prefix('-') {
+            if flags.ends_with('a') {
+                words.next()?;
+            }
+            program = words.next()?;
+        }
+        let (mut program, mut by_env) = (BString::from(program), None);
+        if file_name(program.as_ref()) == "env" {
+            let mut rest = words.map(BString::from).collect();
+            by_env = Some(program);
+            program = env_program(&mut rest)?;
+        }
+        // What the shell would still replace is not known.
+        if program.is_empty() || program.find_byteset(b"$`*?[~;&|<>(").is_some() {
+            return None;
+        }
+        let assigns = |name: &str| {
+            lines().any(|line| {
+                let line = line.strip_prefix(b"export ").unwrap_or(line);
+                line.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
+            })
+        };
+        let sets = VARIABLES.into_iter().filter(|name| assigns(name)).collect();
+        Some(Wrapped { program, by_env, sets })
+    }
+}
+
+fn is_code(line: &[u8]) -> bool {
+    !line.is_empty() && !line.starts_with(b"#")
+}
+
+/// Takes the program out of the arguments of `env`, with the options and assignments before it.
+fn env_program(words: &mut Vec<BString>) -> Option<BString> {
+    let is_before = |word: &BString| word.starts_with(b"-") || word.contains(&b'=');
+    let at = words.iter().position(|word| !is_before(word))?;
+    words.drain(..=at).next_back()
+}
+
+pub(super) fn file_name(path: &BStr) -> &BStr {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default().as_bstr()
+}

@@ -1,0 +1,146 @@
+//! A survey of many files: each is checked and handed on, and nothing is kept of it. Memory does
+//! not grow with the number of files.
+//!
+//! [`shard`] divides the files among machines; [`summary`] adds up what a survey wrote.
+
+mod owners;
+pub mod shard;
+pub mod summary;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use becalm_core::fs::{FileId, FileSystem};
+use becalm_host::{Found, WalkOptions, find_objects};
+use bstr::{BString, ByteSlice};
+use rustc_hash::FxHashSet;
+
+use crate::assume::Assumptions;
+use crate::check::{Program, Verdict, check};
+use crate::path::path_bytes;
+use crate::survey::owners::Owners;
+use crate::survey::shard::Shard;
+use crate::targets::{Problem, Target};
+use crate::words::{words, words_of_host};
+
+/// The schema of a line.
+pub const SCHEMA: &str = "becalm/survey/1";
+/// Directories and objects that are remembered from one file to the next.
+const REMEMBERED: usize = 16_384;
+
+/// A program of a survey.
+#[derive(Debug)]
+pub struct Surveyed {
+    /// What its start costs.
+    pub program: Box<Program>,
+    /// The package that the file is in: the first component below a store prefix.
+    pub package: Option<BString>,
+    /// The user who owns the file.
+    pub uid: u32,
+    /// The name of that user here.
+    pub owner: Option<String>,
+    /// The length of the file in bytes.
+    pub bytes: u64,
+}
+
+/// Takes what was found of some files; false to end the survey.
+pub type Each<'a> = dyn Fn(Vec<Result<Surveyed, Problem>>) -> bool + Sync + 'a;
+
+/// Checks every object among `paths` and below the folders among them that is in the shard.
+/// `each` gets some programs and problems at a time, from several threads and in no order; the
+/// survey ends early if it returns false. A file with several names is checked by the one that is
+/// found first.
+pub fn survey(
+    assumed: &mut Assumptions,
+    paths: &[PathBuf],
+    shard: Shard,
+    progress: &(dyn Fn(usize) + Sync),
+    each: &Each<'_>,
+) {
+    assumed.fs.limit_memory(REMEMBERED);
+    let work = Work { assumed, owners: Owners::of_this_machine(), seen: Mutex::default() };
+    let mut hosts = Vec::new();
+    for path in paths {
+        let inside = work.assumed.fs.inside(path);
+        match work.assumed.fs.host_path(inside.as_bstr()) {
+            Ok(host) if host.is_dir() => hosts.push(host),
+            Ok(host) if shard.has(path) => {
+                let shown = path_bytes(path);
+                each(work.check(&[Target { shown, inside, host, named: true }]));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let reason = words_of_host(&error).1;
+                each(vec![Err(Problem { path: path_bytes(path), reason })]);
+            }
+        }
+    }
+    let ended = AtomicBool::new(false);
+    let goes_on = || !ended.load(Ordering::Relaxed);
+    let keep = |path: &Path| goes_on() && shard.has(path);
+    let take = |found: &[Found]| {
+        if goes_on() && !each(work.check(&work.targets(found))) {
+            ended.store(true, Ordering::Relaxed);
+        }
+    };
+    let options = WalkOptions {
+        progress: Some(progress),
+        keep: Some(&keep),
+        take: Some(&take),
+        ..WalkOptions::default()
+    };
+    let walked = find_objects(&hosts, options);
+    let problems = walked.errors.iter().map(|error| {
+        let (path, reason) = words_of_host(error);
+        Err(Problem { path, reason })
+    });
+    each(problems.collect());
+}
+
+struct Work<'a> {
+    assumed: &'a Assumptions,
+    owners: Owners,
+    seen: Mutex<FxHashSet<FileId>>,
+}
+
+impl Work<'_> {
+    /// The files that were not found before by another name.
+    fn targets(&self, found: &[Found]) -> Vec<Target> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = found.iter().filter(|found| seen.insert(found.id));
+        let target = |found: &Found| Target {
+            shown: path_bytes(&found.path),
+            inside: self.assumed.fs.inside(&found.path),
+            host: found.path.clone(),
+            named: false,
+        };
+        new.map(target).collect()
+    }
+
+    fn check(&self, targets: &[Target]) -> Vec<Result<Surveyed, Problem>> {
+        let session = self.assumed.fs.session();
+        let one = |target: &Target| match check(self.assumed, &session, target).0 {
+            Verdict::Checked(program) => Some(self.surveyed(&session, program, target)),
+            Verdict::Problem(problem) => Some(Err(problem)),
+            Verdict::Skipped => None,
+        };
+        targets.iter().filter_map(one).collect()
+    }
+
+    fn surveyed(
+        &self,
+        fs: &dyn FileSystem,
+        program: Box<Program>,
+        target: &Target,
+    ) -> Result<Surveyed, Problem> {
+        use std::os::unix::fs::MetadataExt;
+        let path = || target.shown.clone();
+        let facts = target.host.metadata();
+        let facts = facts.map_err(|error| Problem { path: path(), reason: words(&error) })?;
+        let real = fs.canonicalize(target.inside.as_ref()).unwrap_or_else(|_| path());
+        let package = self.assumed.stores.package_of(real.as_ref()).map(ToOwned::to_owned);
+        let owner = self.owners.name(facts.uid());
+        Ok(Surveyed { program, package, uid: facts.uid(), owner, bytes: facts.len() })
+    }
+}

@@ -1,0 +1,224 @@
+//! What a survey found, added up: the lines that `becalm check --ndjson` wrote, of one machine or
+//! of many.
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+
+use becalm_core::cost::SearchCost;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::survey::SCHEMA;
+
+/// Programs that are named.
+const WORST: usize = 50;
+
+/// Why the lines cannot be read.
+#[derive(Debug, Error)]
+pub enum SummaryError {
+    /// They cannot be read at all.
+    #[error("cannot be read")]
+    Read(#[source] std::io::Error),
+    /// A line is not what a survey writes.
+    #[error("line {line} is not what becalm check --ndjson writes")]
+    Line {
+        /// The number of the line, from 1 on.
+        line: u64,
+        /// The parser's error.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A line of another schema.
+    #[error("line {line} is of schema {schema}, not {SCHEMA}")]
+    Schema {
+        /// The number of the line, from 1 on.
+        line: u64,
+        /// Its schema.
+        schema: String,
+    },
+}
+
+/// The counts of a survey.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// All files that were checked.
+    pub all: Group,
+    /// Files that could not be checked.
+    pub errors: u64,
+    /// By package, most misses first. Files outside the stores count by their directory.
+    pub packages: Vec<(String, Group)>,
+    /// By owner of the file.
+    pub owners: Vec<(String, Group)>,
+    /// By C library and release.
+    pub libcs: Vec<(String, Group)>,
+    /// The programs with most misses: path and misses.
+    pub worst: Vec<(String, u64)>,
+    /// How many files have so many misses: none, up to 9, up to 99, and so on by tens.
+    pub sizes: Vec<u64>,
+}
+
+/// The counts of some files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// Files.
+    pub files: u64,
+    /// Failing opens and stats of all their starts, once each.
+    pub misses: u64,
+    /// Those in hwcaps subdirectories.
+    pub hwcaps_misses: u64,
+    /// Files with a needed string that nothing answers, or whose start the loader would end.
+    pub broken: u64,
+}
+
+/// What is read of a line.
+#[derive(Deserialize)]
+struct Line {
+    schema: String,
+    path: String,
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    package: Option<String>,
+    #[serde(default)]
+    owner: Option<String>,
+    #[serde(default)]
+    uid: Option<u32>,
+    #[serde(default)]
+    libc: Option<String>,
+    #[serde(default)]
+    storm: SearchCost,
+    #[serde(default)]
+    unresolved: Vec<serde::de::IgnoredAny>,
+    #[serde(default)]
+    stop: Option<String>,
+}
+
+/// The counts while lines are read.
+#[derive(Default)]
+struct Counting {
+    summary: Summary,
+    packages: BTreeMap<String, Group>,
+    owners: BTreeMap<String, Group>,
+    libcs: BTreeMap<String, Group>,
+}
+
+/// Adds up the lines of a survey. Empty lines are skipped.
+///
+/// # Errors
+/// Returns [`SummaryError`] if a line cannot be read or is not one of a survey.
+pub fn summary(lines: impl BufRead) -> Result<Summary, SummaryError> {
+    let mut counting = Counting::default();
+    for (number, line) in (1..).zip(lines.split(b'\n')) {
+        let line = line.map_err(SummaryError::Read)?;
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let line: Line = serde_json::from_slice(&line)
+            .map_err(|source| SummaryError::Line { line: number, source })?;
+        if line.schema != SCHEMA {
+            return Err(SummaryError::Schema { line: number, schema: line.schema });
+        }
+        counting.add(line);
+    }
+    Ok(counting.finish())
+}
+
+impl Counting {
+    fn add(&mut self, line: Line) {
+        if line.error.is_some() {
+            self.summary.errors += 1;
+            return;
+        }
+        let misses = line.storm.misses();
+        let group = Group {
+            files: 1,
+            misses,
+            hwcaps_misses: line.storm.hwcaps_misses,
+            broken: u64::from(!line.unresolved.is_empty() || line.stop.is_some()),
+        };
+        let place = line.package.unwrap_or_else(|| directory(&line.path).to_owned());
+        let owner = line.owner.or_else(|| line.uid.map(|uid| uid.to_string()));
+        let libc = line.libc.unwrap_or_else(|| "none".to_owned());
+        self.summary.all.add(group);
+        self.packages.entry(place).or_default().add(group);
+        self.owners.entry(owner.unwrap_or_else(|| "unknown".to_owned())).or_default().add(group);
+        self.libcs.entry(libc).or_default().add(group);
+        let size = misses.checked_ilog10().map_or(0, |tens| tens as usize + 1);
+        let sizes = &mut self.summary.sizes;
+        sizes.resize(sizes.len().max(size + 1), 0);
+        sizes[size] += 1;
+        let worst = &mut self.summary.worst;
+        if misses > 0 {
+            worst.push((line.path, misses));
+        }
+        if worst.len() > 2 * WORST {
+            keep_worst(worst);
+        }
+    }
+
+    fn finish(self) -> Summary {
+        let mut summary = self.summary;
+        keep_worst(&mut summary.worst);
+        let [packages, owners, libcs] = [self.packages, self.owners, self.libcs].map(worst_first);
+        Summary { packages, owners, libcs, ..summary }
+    }
+}
+
+impl Group {
+    fn add(&mut self, other: Self) {
+        self.files += other.files;
+        self.misses += other.misses;
+        self.hwcaps_misses += other.hwcaps_misses;
+        self.broken += other.broken;
+    }
+}
+
+fn keep_worst(worst: &mut Vec<(String, u64)>) {
+    worst.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    worst.truncate(WORST);
+}
+
+fn worst_first(groups: BTreeMap<String, Group>) -> Vec<(String, Group)> {
+    let mut groups: Vec<(String, Group)> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.misses));
+    groups
+}
+
+fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map_or(".", |(dir, _)| dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(path: &str, package: &str, opens: u64) -> String {
+        format!(
+            r#"{{"schema":"becalm/survey/1","path":"{path}","package":{package},"uid":7,"owner":null,"libc":"glibc-2.36","storm":{{"objects":1,"search_dirs":0,"probes":0,"hits":0,"missed_opens":{opens},"missed_stats":0,"hwcaps_misses":1}},"unresolved":["x"],"stop":null}}"#
+        ) + "\n"
+    }
+
+    #[test]
+    fn lines_are_added_up_by_package_owner_and_size() {
+        let text = line("/s/a/1", "\"/s/a\"", 5)
+            + &line("/s/a/2", "\"/s/a\"", 100)
+            + &line("/usr/bin/x", "null", 0)
+            + "\n{\"schema\":\"becalm/survey/1\",\"path\":\"/gone\",\"error\":\"No such file\"}\n";
+        let summary = summary(text.as_bytes()).expect("lines of a survey");
+        assert_eq!((summary.all.files, summary.all.misses, summary.errors), (3, 105, 1));
+        assert_eq!((summary.packages[0].0.as_str(), summary.packages[0].1.files), ("/s/a", 2));
+        assert_eq!(summary.packages[1].0, "/usr/bin");
+        assert_eq!((summary.owners[0].0.as_str(), summary.owners[0].1.broken), ("7", 3));
+        assert_eq!(summary.worst, [("/s/a/2".to_owned(), 100), ("/s/a/1".to_owned(), 5)]);
+        assert_eq!(summary.sizes, [1, 1, 0, 1]);
+    }
+
+    #[test]
+    fn a_line_of_another_schema_is_refused_with_its_number() {
+        let error =
+            summary(&b"\n{\"schema\":\"other\",\"path\":\"/x\"}\n"[..]).expect_err("refused");
+        assert_eq!(error.to_string(), "line 2 is of schema other, not becalm/survey/1");
+        let error = summary(&b"{}\n"[..]).expect_err("refused");
+        assert!(error.to_string().starts_with("line 1 is not what"), "{error}");
+    }
+}

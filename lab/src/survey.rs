@@ -1,0 +1,106 @@
+//! `lab survey`: time and memory of `becalm check --ndjson` over very many files.
+//!
+//! The files are copies of one small program, ten to a package. Each searches eight packages and
+//! finds its library in the last one. They are made once and kept.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// Programs of a package.
+const OF_A_PACKAGE: usize = 10;
+/// Packages that each program searches.
+const SEARCHED: usize = 8;
+
+/// What is surveyed.
+#[derive(Args)]
+pub(crate) struct Survey {
+    /// The becalm to measure, as scripts/build prints it
+    #[arg(long)]
+    becalm: PathBuf,
+    /// Number of programs
+    #[arg(long, default_value_t = 100_000)]
+    files: usize,
+    /// Where they are made
+    #[arg(long, default_value = "target/lab/survey")]
+    folder: PathBuf,
+    /// Number of surveys; the first warms the caches
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+}
+
+/// Makes the files, surveys them, and prints a line a round.
+pub(crate) fn run(survey: &Survey) -> Result<()> {
+    let store = make(&survey.folder, survey.files)?;
+    for round in 1..=survey.rounds {
+        let lines = survey.folder.join("lines.ndjson");
+        let began = Instant::now();
+        let status = Command::new(&survey.becalm)
+            .args(["check", "--ndjson", "--store"])
+            .args([&store, &store])
+            .stdout(File::create(&lines)?)
+            .status()?;
+        let seconds = began.elapsed().as_secs_f64();
+        if !status.success() {
+            bail!("{}: {status}", survey.becalm.display());
+        }
+        // The largest of all children so far: the rounds are alike.
+        let peak = getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss();
+        let written = fs::read(&lines)?.iter().filter(|byte| **byte == b'\n').count();
+        println!(
+            "round {round}: {written} lines in {seconds:.2} s, {} MB at the peak",
+            peak / 1000
+        );
+    }
+    Ok(())
+}
+
+/// Makes the programs that are not there yet; returns their store.
+fn make(folder: &Path, files: usize) -> Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let folder = folder.canonicalize()?;
+    let store = folder.join("store");
+    fs::write(folder.join("one.c"), "int one(void) { return 1; }\n")?;
+    fs::write(folder.join("app.c"), "int one(void); void _start(void) { one(); for (;;) ; }\n")?;
+    let common = ["-s", "-nostdlib", "-fPIC", "-Wl,-z,noseparate-code"];
+    cc(
+        &folder,
+        &[&common[..], &["-shared", "one.c", "-Wl,-soname,libone.so", "-o", "libone.so"]].concat(),
+    )?;
+    let dirs: Vec<String> =
+        (0..SEARCHED).map(|number| format!("$ORIGIN/../../p{number}/lib")).collect();
+    let run_path = format!("-Wl,--enable-new-dtags,-rpath,{}", dirs.join(":"));
+    cc(&folder, &[&common[..], &["-pie", "app.c", &run_path, "libone.so", "-o", "app"]].concat())?;
+    let (program, library) = (fs::read(folder.join("app"))?, fs::read(folder.join("libone.so"))?);
+    for number in 0..files {
+        let package = store.join(format!("p{}", number / OF_A_PACKAGE));
+        let file = package.join(format!("bin/a{}", number % OF_A_PACKAGE));
+        if number % OF_A_PACKAGE == 0 {
+            fs::create_dir_all(package.join("bin"))?;
+        }
+        if !file.exists() {
+            fs::write(&file, &program)?;
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+        }
+    }
+    let last = store.join(format!("p{}/lib", SEARCHED - 1));
+    fs::create_dir_all(&last)?;
+    fs::write(last.join("libone.so"), library)?;
+    Ok(store)
+}
+
+fn cc(folder: &Path, arguments: &[&str]) -> Result<()> {
+    let mut cc = Command::new("cc");
+    let status = cc.current_dir(folder).args(arguments).stdin(Stdio::null()).status();
+    let status = status.context("no C compiler")?;
+    if !status.success() {
+        bail!("cc {arguments:?}: {status}");
+    }
+    Ok(())
+}

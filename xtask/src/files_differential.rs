@@ -1,0 +1,148 @@
+//! Compares `becalm check --files` with the files that `strace` sees a real loader open.
+//!
+//! Each program's loader lists its libraries and exits (`LD_TRACE_LOADED_OBJECTS`), so that no code
+//! of a program runs. The links on the way to each file are followed here by `readlink`, and
+//! compared as well.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use becalm_core::closure::Subject;
+use becalm_core::probe::{Call, Outcome};
+use becalm_host::OsFs;
+use becalm_host::oracle::{Launch, Start, strace};
+use bstr::BStr;
+use rayon::prelude::*;
+use serde_json::Value;
+
+use crate::trace_differential::choose;
+
+/// Options of the comparison.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// The becalm to try; by default the one in this program's directory.
+    #[arg(long, value_name = "FILE")]
+    becalm: Option<PathBuf>,
+    /// Number of programs of /usr/bin.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    programs: usize,
+    /// Seed of the sample: the same seed selects the same programs.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// A lab store: every program of it.
+    #[arg(long, value_name = "DIR")]
+    store: Vec<PathBuf>,
+}
+
+/// The files and the links of one start.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Files {
+    files: BTreeSet<PathBuf>,
+    links: BTreeSet<(PathBuf, PathBuf)>,
+}
+
+/// Compares. The exit code is 1 if anything differs.
+///
+/// # Errors
+/// Returns an error if a store cannot be read or a program cannot be started.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let own = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("becalm"));
+    let becalm = options.becalm.clone().map_or_else(own, Ok)?;
+    let trials = choose::trials(&options.store, options.programs, options.seed)?;
+    let mut programs: Vec<PathBuf> = trials.into_iter().map(|trial| trial.program).collect();
+    programs.dedup();
+    let compared: Vec<Result<(usize, usize, Vec<String>)>> =
+        programs.par_iter().map(|program| compare(&becalm, program)).collect();
+    let (mut files, mut links, mut equal) = (0, 0, 0);
+    for (program, result) in programs.iter().zip(compared) {
+        let (own_files, own_links, wrong) =
+            result.with_context(|| program.display().to_string())?;
+        files += own_files;
+        links += own_links;
+        equal += usize::from(wrong.is_empty());
+        for line in wrong {
+            println!("{}: {line}", program.display());
+        }
+    }
+    println!("{} programs, {files} files, {links} links; equal: {equal}", programs.len());
+    Ok(if equal == programs.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Compares one program; returns how many files and links were seen, and the differences.
+fn compare(becalm: &Path, program: &Path) -> Result<(usize, usize, Vec<String>)> {
+    let (predicted, seen) = (predicted(becalm, program)?, observed(program)?);
+    let mut wrong = Vec::new();
+    let mut differ = |what: &str, path: &Path| wrong.push(format!("{what} {}", path.display()));
+    seen.files.difference(&predicted.files).for_each(|path| differ("not listed:", path));
+    predicted.files.difference(&seen.files).for_each(|path| differ("not opened:", path));
+    seen.links.difference(&predicted.links).for_each(|(path, _)| differ("link not listed:", path));
+    predicted.links.difference(&seen.links).for_each(|(path, _)| differ("link not used:", path));
+    Ok((seen.files.len(), seen.links.len(), wrong))
+}
+
+fn predicted(becalm: &Path, program: &Path) -> Result<Files> {
+    let mut command = Command::new(becalm);
+    command.args(["check", "--files", "--json", "--library-path", "", "--preload", ""]);
+    let output = command.args(["--audit", ""]).arg(program).output()?;
+    let report: Value = serde_json::from_slice(&output.stdout).context("becalm check --json")?;
+    let mut files = Files::default();
+    for file in report["programs"][0]["files"].as_array().context("no files")? {
+        let path = PathBuf::from(file["path"].as_str().context("no path")?);
+        match file["target"].as_str() {
+            Some(target) => drop(files.links.insert((path, target.into()))),
+            None => drop(files.files.insert(path)),
+        }
+    }
+    Ok(files)
+}
+
+fn observed(program: &Path) -> Result<Files> {
+    let fs = OsFs::new();
+    let subject = Subject::open(&fs.session(), BStr::new(program.as_os_str().as_bytes()))?;
+    let interpreter = subject.interpreter().context("a static program")?;
+    let mut files = Files::default();
+    files.add(program)?;
+    files.add(Path::new(OsStr::from_bytes(interpreter)))?;
+    let run = strace(&Start::new(program, Launch::Trace))?;
+    for attempt in run.attempts() {
+        if attempt.call == Call::Open && attempt.outcome == Outcome::Hit {
+            files.add(Path::new(OsStr::from_bytes(&attempt.path)))?;
+        }
+    }
+    Ok(files)
+}
+
+impl Files {
+    /// Adds the file at an absolute path and the links that lead to it.
+    fn add(&mut self, path: &Path) -> Result<()> {
+        let mut way: Vec<PathBuf> = path.components().rev().map(|c| c.as_os_str().into()).collect();
+        let mut at = PathBuf::new();
+        let mut steps = 0;
+        while let Some(name) = way.pop() {
+            steps += 1;
+            if steps > 4096 {
+                bail!("{}: too many links", path.display());
+            }
+            match name.components().next() {
+                Some(Component::ParentDir) => drop(at.pop()),
+                Some(Component::RootDir) => at = PathBuf::from("/"),
+                _ => {
+                    let next = at.join(&name);
+                    let Ok(target) = fs::read_link(&next) else {
+                        at = next;
+                        continue;
+                    };
+                    way.extend(target.components().rev().map(|c| PathBuf::from(c.as_os_str())));
+                    self.links.insert((next, target));
+                }
+            }
+        }
+        self.files.insert(at);
+        Ok(())
+    }
+}
