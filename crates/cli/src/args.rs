@@ -5,10 +5,12 @@ use std::iter;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::advise::args::AdviseArgs;
 use crate::bench::args::BenchArgs;
 use crate::check::args::CheckArgs;
 use crate::compare::args::CompareArgs;
 use crate::demo::args::DemoArgs;
+use crate::doctor::args::DoctorArgs;
 use crate::env::args::EnvArgs;
 use crate::fix::args::FixArgs;
 use crate::generate::args::GenerateArgs;
@@ -59,6 +61,16 @@ pub(crate) enum Command {
     /// here, read from the loader's file where it cannot, and taken from --libc and --cpu
     /// where given. No program that is checked is started.
     Check(Box<CheckArgs>),
+    /// Say which strategy helps a program, with its misses before and after each
+    ///
+    /// Each strategy of `becalm fix` is planned for the program, and its start predicted with the
+    /// plan; so is an index for `becalm run`. Nothing is written or run.
+    Advise(Box<AdviseArgs>),
+    /// Say whether this session is calmed, by which index, and what is wrong with it
+    ///
+    /// Looks at LD_AUDIT, GLIBC_TUNABLES and BECALM, at the index and at the files that it was
+    /// made from, and at the loader of /bin/sh. Nothing is changed.
+    Doctor(DoctorArgs),
     /// Run a program and watch what its loader tries
     ///
     /// The program runs as it would without becalm: same streams, terminal, process group
@@ -208,10 +220,12 @@ const COMMON: &[&manual::Section] = &[&FIRST, &manual::EXIT_STATUS, &manual::ENV
 #[must_use]
 pub(crate) fn manual_of(command: &str) -> &'static [&'static manual::Section] {
     match command {
+        "advise" => crate::advise::manual::ADVISE,
         "bench" => crate::bench::manual::BENCH,
         "check" => crate::check::manual::CHECK,
         "compare" => crate::compare::manual::COMPARE,
         "demo" => crate::demo::manual::DEMO,
+        "doctor" => crate::doctor::manual::DOCTOR,
         "env" => crate::env::manual::ENV,
         "fix" => crate::fix::manual::FIX,
         "index" => crate::index::manual::INDEX,

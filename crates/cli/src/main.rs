@@ -4,6 +4,7 @@
 //! work with `becalm-lib`, `becalm-host` and `becalm-core`, `text`, `json`, `csv`, `markdown` and `html`
 //! print the result. [`args`] joins the commands' arguments, [`terminal`] has what all outputs share.
 
+pub(crate) mod advise;
 pub(crate) mod args;
 pub(crate) mod bench;
 pub(crate) mod beside;
@@ -11,6 +12,7 @@ pub(crate) mod check;
 pub(crate) mod common_args;
 pub(crate) mod compare;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod env;
 pub(crate) mod exit_code;
 pub(crate) mod fix;
@@ -49,6 +51,8 @@ fn main() -> ExitCode {
 fn dispatch(flags: &Cli) -> Result<ExitStatus> {
     match &flags.command {
         Command::Check(args) => check::run::run(args, flags.color),
+        Command::Advise(args) => advise::run::run(args, flags.color),
+        Command::Doctor(args) => doctor::run::run(args, flags.color),
         Command::Trace(args) => trace::run::run(args, flags.color),
         Command::Fix(args) => fix::run::run(args, flags.color),
         Command::Undo(args) => undo::run::run(args, flags.color),

@@ -3,10 +3,10 @@
 //! [`assume`] is what a prediction assumes of the machine, [`targets`] finds the files, [`launch`]
 //! the programs behind scripts, [`follow`] predicts the start of one. [`check`] reports what a start
 //! costs, [`survey`] what very many do, [`files`] which files it needs, [`advice`] what each strategy
-//! would leave of it, [`symbols`] what its symbols bind to. [`fix`]
+//! would leave of it ([`advise`] with its commands), [`symbols`] what its symbols bind to. [`fix`]
 //! plans a strategy, judges the plan by the programs' starts and applies it, [`undo`] reverts it,
 //! [`verify`] compares what was applied with the search. [`index`] makes, reads, trusts and writes
-//! index files, [`run`] finds the index of a start.
+//! index files, [`run`] finds the index of a start, [`doctor`] examines a session with one.
 //! [`trace`] runs a program, watches its loader and compares that with the prediction. Long work
 //! shows itself by a [`progress::Progress`]; a report that is a [`json::Report`] is the JSON document
 //! of its command ([`json::document`]).
@@ -50,10 +50,12 @@
 pub mod trace;
 
 pub mod advice;
+pub mod advise;
 pub mod assume;
 pub mod bench;
 pub mod beside;
 pub mod check;
+pub mod doctor;
 pub mod escape;
 pub mod files;
 pub mod fix;

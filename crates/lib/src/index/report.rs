@@ -229,7 +229,13 @@ fn displayed<S: Serializer>(value: &impl ToString, to: S) -> Result<S::Ok, S::Er
 }
 
 fn reason<S: Serializer>(why: &Deferred, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(match why {
+    to.serialize_str(reason_word(*why))
+}
+
+/// The name of a reason in JSON.
+#[must_use]
+pub fn reason_word(why: Deferred) -> &'static str {
+    match why {
         Deferred::NotFound => "not-found",
         Deferred::OpenElement => "open-element",
         Deferred::Hwcaps => "hwcaps",
@@ -238,5 +244,5 @@ fn reason<S: Serializer>(why: &Deferred, to: S) -> Result<S::Ok, S::Error> {
         Deferred::Unsettled => "unsettled",
         Deferred::NoPlainName => "no-plain-name",
         Deferred::OtherName => "other-name",
-    })
+    }
 }

@@ -1,0 +1,23 @@
+//! The arguments of `becalm advise`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::common_args::AssumeArgs;
+
+/// The flags of `becalm advise`.
+#[derive(Debug, Args)]
+pub(crate) struct AdviseArgs {
+    /// The program: a file, a script that leads to one, or a name to be found along PATH
+    #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
+    pub program: PathBuf,
+
+    /// Write one JSON object, schema becalm/advise/1
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// What is assumed of the machine.
+    #[command(flatten)]
+    pub assume: AssumeArgs,
+}

@@ -1,0 +1,53 @@
+//! `becalm advise`: predicts each strategy for one program and prints what it would leave.
+
+use std::io::Write;
+use std::slice;
+
+use anyhow::{Result, bail};
+use becalm_lib::advise::advise;
+use becalm_lib::assume::{self, Assumptions};
+use becalm_lib::json::as_json;
+use becalm_lib::launch;
+
+use crate::advise::args::AdviseArgs;
+use crate::advise::text;
+use crate::exit_code::ExitStatus;
+use crate::terminal::style::{Look, When};
+use crate::terminal::{self, Stdout};
+
+/// Predicts and prints.
+///
+/// # Errors
+/// If not one program is named, or the output cannot be written.
+pub(crate) fn run(args: &AdviseArgs, color: When) -> Result<ExitStatus> {
+    let options = args.assume.options();
+    let mut assumed = Assumptions::new(&options)?;
+    assumed.reads(&[], assume::tunables(&options));
+    let (found, launches) = launch::find(&assumed, slice::from_ref(&args.program));
+    terminal::note_all(&found.problems);
+    if !found.problems.is_empty() {
+        return Ok(ExitStatus::Failure);
+    }
+    let [target] = found.files.as_slice() else {
+        bail!("{}: a folder, not a program", args.program.display());
+    };
+    for finding in launches.iter().flat_map(|launch| &launch.findings) {
+        terminal::note(finding.script().as_ref(), &finding.words());
+    }
+    let report = match advise(&options, &assumed, target) {
+        Ok(report) => report,
+        Err(problem) => {
+            terminal::note(problem.path.as_ref(), &problem.reason);
+            return Ok(ExitStatus::Failure);
+        }
+    };
+    let mut out = Stdout::new();
+    if args.json {
+        out.write_all(&as_json(&report))?;
+        out.write_all(b"\n")?;
+    } else {
+        out.write_all(text::screen(Look::of_stdout(color), &report).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(ExitStatus::Fine)
+}

@@ -1,0 +1,17 @@
+//! The arguments of `becalm doctor`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// The flags of `becalm doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The index to look at; without it that of the session, else the default one
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub index: Option<PathBuf>,
+
+    /// Write one JSON object, schema becalm/doctor/1
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,6 @@
+//! `becalm doctor`: the state of this session.
+
+pub(crate) mod args;
+pub(crate) mod manual;
+pub(crate) mod run;
+pub(crate) mod text;

@@ -1,0 +1,128 @@
+//! The state of a session on one screen.
+
+use std::fmt::Write;
+
+use becalm_lib::doctor::{IndexState, LoaderState, ModuleKind, Report};
+use becalm_lib::escape::shown;
+use becalm_lib::words::{counted, grouped};
+
+use crate::terminal::style::Look;
+
+/// Programs that are left out, and stores, that are named.
+const NAMED: usize = 5;
+/// Columns before the text of a row.
+const INDENT: usize = 12;
+
+/// The screen.
+#[must_use]
+pub(crate) fn screen(look: Look, report: &Report) -> String {
+    let mut text = String::new();
+    session(&mut text, look, report);
+    if let Some(index) = &report.index {
+        of_index(&mut text, look, index);
+    }
+    if let Some(loader) = &report.loader {
+        row(&mut text, look, "loader", &of_loader(loader));
+    }
+    findings(&mut text, look, report);
+    text
+}
+
+/// A row: its title in the first columns.
+fn row(text: &mut String, look: Look, title: &str, words: &str) {
+    let title = format!("{title:<10}");
+    let title = if title.trim().is_empty() { title } else { look.strong(&title) };
+    let _ = writeln!(text, "{title}  {}", look.fitted(words, INDENT));
+}
+
+fn session(text: &mut String, look: Look, report: &Report) {
+    let words = match report.calmed {
+        true => look.good("calmed"),
+        false => look.bad("not calmed"),
+    };
+    let _ = writeln!(text, "{}  {words}", look.strong(&format!("{:<10}", "session")));
+    for module in &report.modules {
+        let what = match module.is {
+            ModuleKind::Index => "an index",
+            ModuleKind::BadIndex => "an index that is not used",
+            ModuleKind::Other => "another audit module",
+            ModuleKind::Missing => "not there",
+        };
+        row(text, look, "", &format!("LD_AUDIT: {} ({what})", shown(module.element.as_ref())));
+    }
+    if !report.switches.is_empty() {
+        row(text, look, "", &format!("BECALM: {}", report.switches.join(", ")));
+    }
+    if let Some(bytes) = report.static_tls {
+        row(text, look, "", &format!("static TLS for libraries: {} bytes", grouped(bytes)));
+    }
+}
+
+fn of_index(text: &mut String, look: Look, index: &IndexState) {
+    row(text, look, "index", &shown(index.path.as_ref()));
+    if !index.usable {
+        return;
+    }
+    let objects = counted(index.objects as u64, "object", "objects");
+    let programs = counted(index.programs as u64, "program", "programs");
+    let bound = grouped(index.bound_programs as u64);
+    let machine = index.machine.unwrap_or("unknown");
+    let bytes = grouped(index.bytes);
+    let counts = format!("{machine}, {objects}, {programs} ({bound} with bindings), {bytes} bytes");
+    row(text, look, "", &counts);
+    let fresh = if index.fresh == Some(true) { "fresh" } else { "stale" };
+    let more = match index.stores.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let stores = match index.stores.as_slice() {
+        [] => "single programs".to_owned(),
+        stores => stores.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "),
+    };
+    row(text, look, "", &format!("{fresh}; of {stores}{more}"));
+    left_out(text, look, index);
+}
+
+fn left_out(text: &mut String, look: Look, index: &IndexState) {
+    for (at, left) in index.left_out.iter().take(NAMED).enumerate() {
+        let why = match (left.reason, left.lookups) {
+            ("static-tls-alignment", _) => "does not start under an audit module".to_owned(),
+            ("static-tls", _) => "may need more static TLS than this session has".to_owned(),
+            (reason, lookups) => {
+                format!("{} to the loader ({reason})", counted(lookups as u64, "lookup", "lookups"))
+            }
+        };
+        let title = if at == 0 { "left out" } else { "" };
+        row(text, look, title, &format!("{}: {why}", shown(left.path.as_ref())));
+    }
+    if index.left_out.len() > NAMED {
+        let more = grouped((index.left_out.len() - NAMED) as u64);
+        row(text, look, "", &format!("and {more} more; --json names all"));
+    }
+}
+
+fn of_loader(loader: &LoaderState) -> String {
+    let LoaderState { takes_index, takes_bindings, reads_notes, reads_package_caches, .. } =
+        *loader;
+    let can = [
+        (takes_index, "an index"),
+        (takes_bindings, "bindings"),
+        (reads_notes, "notes"),
+        (reads_package_caches, "loader caches of packages"),
+    ];
+    let can: Vec<&str> = can.iter().filter(|(can, _)| *can).map(|(_, what)| *what).collect();
+    let can = if can.is_empty() { "nothing but edited files".to_owned() } else { can.join(", ") };
+    format!("{} ({}) takes {can}", shown(loader.path.as_ref()), loader.libc)
+}
+
+fn findings(text: &mut String, look: Look, report: &Report) {
+    if report.findings.is_empty() {
+        row(text, look, "findings", "none");
+        return;
+    }
+    for (at, finding) in report.findings.iter().enumerate() {
+        let title = if at == 0 { "findings" } else { "" };
+        row(text, look, title, &finding.what);
+        row(text, look, "", &format!("→ {}", finding.remedy));
+    }
+}

@@ -1,0 +1,174 @@
+//! `becalm doctor` and `becalm advise`, on a small store.
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+use support::store::{FLAT, Store, json, let_the_clock_pass, nothing_to_test_with, text};
+use support::{Ran, run};
+
+/// A store with an index, made when the clock is past the last change.
+fn indexed() -> Store {
+    let store = Store::isolated();
+    let_the_clock_pass();
+    store.make_index(&[]);
+    store
+}
+
+/// `becalm doctor` in a session of these lines of `becalm env`.
+fn in_session(store: &Store, arguments: &str) -> Ran {
+    let us = env!("CARGO_BIN_EXE_becalm");
+    let script = format!("eval \"$('{us}' env --index \"$INDEX\")\"; \"$0\" doctor {arguments}");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, us]).env("INDEX", store.index()).env("HOME", store.path("home"));
+    for variable in ["LD_AUDIT", "GLIBC_TUNABLES", "BECALM", "XDG_DATA_HOME"] {
+        shell.env_remove(variable);
+    }
+    run(&mut shell)
+}
+
+fn kinds(report: &Value) -> Vec<&str> {
+    let findings = report["findings"].as_array().expect("findings");
+    findings.iter().map(|finding| finding["kind"].as_str().expect("a word")).collect()
+}
+
+fn report(ran: &Ran, code: i32) -> Value {
+    assert_eq!(ran.code, Some(code), "{ran:?}");
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}
+
+#[test]
+fn a_calmed_session_with_a_fresh_index_has_no_findings() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = indexed();
+    let found = report(&in_session(&store, "--json"), 0);
+    assert_eq!((&found["schema"], &found["calmed"]), (&"becalm/doctor/1".into(), &true.into()));
+    let index = &found["index"];
+    assert_eq!((&index["path"], &index["fresh"]), (&text(&store.index()).into(), &true.into()));
+    assert_eq!(index["stores"][0], text(&store.root()));
+    assert_eq!(found["modules"][0]["is"], "index");
+    assert_eq!(found["loader"]["takes_index"], true);
+    let screen = in_session(&store, "");
+    assert_eq!(screen.code, Some(0), "{screen:?}");
+    assert!(screen.stdout.starts_with("session     calmed\n"), "{screen:?}");
+    assert!(
+        screen.stdout.contains("fresh; of ") && screen.stdout.lines().count() < 24,
+        "{screen:?}"
+    );
+}
+
+#[test]
+fn a_stale_index_is_a_finding_with_the_command_that_mends_it() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = indexed();
+    let package = store.root().join("456789abcdfghijklmnpqrsvwxyz0123-new-2/bin");
+    fs::create_dir_all(&package).expect("made");
+    fs::copy(store.app(), package.join("new")).expect("copied");
+    let found = report(&in_session(&store, "--json"), 1);
+    assert_eq!((&found["calmed"], kinds(&found)), (&true.into(), vec!["stale"]));
+    assert_eq!(found["index"]["fresh"], false);
+    let_the_clock_pass();
+    let remedy = found["findings"][0]["remedy"].as_str().expect("a command");
+    let arguments: Vec<&str> = remedy.split(' ').skip(1).collect();
+    assert_eq!(run(&mut store.becalm(&arguments)).code, Some(0), "{remedy}");
+    assert_eq!(in_session(&store, "--json").code, Some(0), "mended by: {remedy}");
+}
+
+#[test]
+fn a_session_without_an_index_and_one_that_does_not_use_its_index_are_told_apart() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let doctor =
+        |arguments: &[&str]| run(&mut store.becalm(&[&["doctor", "--json"], arguments].concat()));
+    let found = report(&doctor(&[]), 1);
+    if !std::path::Path::new("/var/lib/becalm/index.so").exists() {
+        assert_eq!((kinds(&found), &found["index"]), (vec!["no-index"], &Value::Null));
+    }
+    let_the_clock_pass();
+    store.make_index(&[]);
+    let index = store.index();
+    let found = report(&doctor(&["--index", text(&index)]), 1);
+    assert!(kinds(&found).contains(&"not-calmed"), "{found}");
+    assert_eq!(found["calmed"], false);
+    fs::write(&index, "damaged").expect("written");
+    let found = report(&doctor(&["--index", text(&index)]), 1);
+    assert!(kinds(&found).contains(&"unusable"), "{found}");
+}
+
+#[test]
+fn an_index_that_is_gone_from_a_session_is_said_to_be_so() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let mut doctor = store.becalm(&["doctor"]);
+    // The static binary of the release is not audited; the one of the tests would complain.
+    doctor.env("LD_AUDIT", "/nonexistent/index.so").env("BECALM", "off");
+    let ran = run(&mut doctor);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("/nonexistent/index.so (not there)"), "{ran:?}");
+    assert!(ran.stdout.contains("BECALM=off"), "{ran:?}");
+}
+
+#[test]
+fn advice_is_that_of_check_with_the_commands_that_give_it() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let (root, app) = (store.root(), store.app());
+    let advised = json(&run(&mut store.becalm(&["advise", "--json", text(&app)])));
+    assert_eq!(advised["schema"], "becalm/advise/1");
+    let checked = json(&run(&mut store.becalm(&["check", "--json", text(&app)])));
+    let advice = &checked["programs"][0]["advice"];
+    for field in ["before", "assumed_store"] {
+        assert_eq!(advised[field], advice[field], "{field}");
+    }
+    let options = advised["options"].as_array().expect("options");
+    assert_eq!(options.len(), advice["options"].as_array().expect("options").len());
+    for (own, other) in options.iter().zip(advice["options"].as_array().expect("options")) {
+        assert_eq!((&own["strategy"], &own["misses"]), (&other["strategy"], &other["misses"]));
+    }
+    assert_eq!(advised["best"], 0, "an index leaves nothing and changes no file");
+    assert_eq!(options[0]["strategy"], "index");
+    // The command does what was predicted.
+    let absolute = options
+        .iter()
+        .find(|option| option["strategy"] == "absolute" && option["scope"] == "program")
+        .expect("the strategy");
+    let command = absolute["command"].as_str().expect("a command");
+    assert!(command.contains("--store") && command.contains(text(&root)), "{command}");
+    let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+    assert_eq!(run(&mut store.becalm(&arguments)).code, Some(0), "{command}");
+    let after = json(&run(&mut store.becalm(&["check", "--json", text(&app)])));
+    let storm = &after["programs"][0]["storm"];
+    let left = storm["missed_opens"].as_u64().expect("a count")
+        + storm["missed_stats"].as_u64().expect("a count");
+    assert_eq!(absolute["misses"].as_u64(), Some(left), "{storm}");
+}
+
+#[test]
+fn advice_fits_a_screen_and_libraries_get_none() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let (app, one) = (store.app(), store.one("libone.so"));
+    let screen = run(&mut store.becalm(&["advise", text(&app)]));
+    assert_eq!(screen.code, Some(0), "{screen:?}");
+    assert!(screen.stdout.lines().count() <= 24, "{}", screen.stdout);
+    assert!(screen.stdout.contains("no file changes     becalm run "), "{}", screen.stdout);
+    let refused = run(&mut store.becalm(&["advise", text(&one)]));
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("a library"), "{refused:?}");
+    let calm = run(&mut store.becalm(&["advise", "sh"]));
+    assert!(calm.stdout.contains("nothing to gain"), "{calm:?}");
+}

@@ -1,0 +1,149 @@
+//! Which strategy for a program: what each would leave of its misses, and the command that applies
+//! it. Nothing is written or run.
+
+use becalm_core::cost::SearchCost;
+use bstr::{BString, ByteSlice};
+use serde::Serialize;
+
+use crate::advice::{Advice, Choice, Scope};
+use crate::assume::{self, Assumptions};
+use crate::check::{Kind, Verdict, check};
+use crate::escape::shown;
+use crate::targets::{Problem, Target};
+
+/// The schema of the report.
+pub const SCHEMA: &str = "becalm/advise/1";
+
+/// The strategies for one program.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Always [`SCHEMA`].
+    pub schema: &'static str,
+    /// The program.
+    #[serde(serialize_with = "crate::json::lossy")]
+    pub path: BString,
+    /// The index that answers at its start in this environment.
+    #[serde(serialize_with = "crate::json::lossy_option")]
+    pub calmed_by: Option<BString>,
+    /// What its start costs in this environment.
+    pub storm: SearchCost,
+    /// Misses of the start in an empty environment, which strategies are planned by.
+    pub before: u64,
+    /// The store that was taken for `--store`.
+    #[serde(serialize_with = "crate::json::lossy_option")]
+    pub assumed_store: Option<BString>,
+    /// One for each strategy and scope; none if there is nothing to gain.
+    pub options: Vec<Choosable>,
+    /// The strategy that leaves least with the program's own loader, by its position in
+    /// `options`. Of two that leave the same, the one that changes less.
+    pub best: Option<usize>,
+}
+
+/// A strategy and the command that applies it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Choosable {
+    /// The strategy.
+    #[serde(flatten)]
+    pub choice: Choice,
+    /// The command, as a shell takes it.
+    pub command: String,
+}
+
+/// Predicts each strategy for a program.
+///
+/// # Errors
+/// Returns a [`Problem`] if the file cannot be checked or is no program of Linux.
+pub fn advise(
+    options: &assume::Options,
+    assumed: &Assumptions,
+    target: &Target,
+) -> Result<Report, Problem> {
+    let problem = |reason: &str| Problem { path: target.shown.clone(), reason: reason.to_owned() };
+    let (program, closure) = match check(assumed, &assumed.fs.session(), target) {
+        (Verdict::Checked(program), Some(closure)) => (program, closure),
+        (Verdict::Problem(problem), _) => return Err(problem),
+        _ => return Err(problem("not a program of Linux")),
+    };
+    match program.kind {
+        Kind::Library => {
+            return Err(problem("a library: strategies are for the programs that load it"));
+        }
+        Kind::Static => return Err(problem("a static program: no loader is involved")),
+        Kind::Program | Kind::MachO(_) => {}
+    }
+    let advice = Advice::of(options, assumed, target, &closure);
+    let (before, assumed_store, choices) = match advice {
+        Some(Advice { before, assumed_store, options }) => (before, assumed_store, options),
+        None => (0, None, Vec::new()),
+    };
+    let best = best(&choices);
+    let (name, store) = (quoted(&program.path), assumed_store.as_ref().map(quoted));
+    let command = |choice: Choice| {
+        let command = choice.command(&name, store.as_deref());
+        Choosable { choice, command }
+    };
+    Ok(Report {
+        schema: SCHEMA,
+        path: program.path.clone(),
+        calmed_by: program.calmed_by.clone(),
+        storm: program.storm,
+        before,
+        assumed_store,
+        options: choices.into_iter().map(command).collect(),
+        best,
+    })
+}
+
+fn best(choices: &[Choice]) -> Option<usize> {
+    let usable = choices.iter().enumerate().filter(|(_, choice)| !choice.needs_reader);
+    let left = usable.filter_map(|(at, choice)| Some((choice.misses?, at)));
+    left.min().map(|(_, at)| at)
+}
+
+impl Report {
+    /// The best of the options that change these files and no more.
+    #[must_use]
+    pub fn best_of(&self, scope: Scope) -> Option<&Choosable> {
+        let of_scope = self.options.iter().filter(|option| option.choice.scope == scope);
+        let usable = of_scope.filter(|option| !option.choice.needs_reader);
+        let left = usable.filter_map(|option| Some((option.choice.misses?, option)));
+        left.min_by_key(|(left, _)| *left).map(|(_, option)| option)
+    }
+}
+
+/// A path for a shell. Bytes that are not UTF-8 are shown escaped.
+fn quoted(path: &BString) -> String {
+    match path.to_str() {
+        Ok(path) => {
+            shlex::try_quote(path).map_or_else(|_| path.to_owned(), |word| word.into_owned())
+        }
+        Err(_) => shown(path.as_ref()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(scope: Scope, needs_reader: bool, misses: Option<u64>) -> Choice {
+        Choice { strategy: "absolute", scope, needs_reader, misses, refused: None }
+    }
+
+    #[test]
+    fn of_two_that_leave_the_same_the_first_is_best_and_no_reader_is_assumed() {
+        let choices = [
+            choice(Scope::Nothing, false, Some(3)),
+            choice(Scope::Program, true, Some(0)),
+            choice(Scope::Program, false, None),
+            choice(Scope::Closure, false, Some(3)),
+        ];
+        assert_eq!(best(&choices), Some(0));
+        assert_eq!(best(&choices[1..3]), None);
+    }
+
+    #[test]
+    fn a_path_with_blanks_is_quoted() {
+        assert_eq!(quoted(&"/a b".into()), "'/a b'");
+        assert_eq!(quoted(&"/a".into()), "/a");
+    }
+}

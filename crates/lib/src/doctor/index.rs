@@ -1,0 +1,240 @@
+//! The index of a session: whether it can be used, whether it is fresh, and what it leaves out.
+
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use becalm_core::elf::machine_name;
+use becalm_core::index::Index;
+use becalm_core::index::build::Deferred;
+use bstr::BString;
+use serde::Serialize;
+
+use crate::doctor::{Finding, FindingKind};
+use crate::escape::shown;
+use crate::index::report::reason_word;
+use crate::index::static_tls::SESSION_STATIC_TLS;
+use crate::index::{current, file};
+use crate::path::path_bytes;
+use crate::words::{counted, grouped};
+
+/// The optional static TLS that glibc has without a tunable.
+const DEFAULT_STATIC_TLS: u64 = becalm_core::index::tls::DEFAULT_OPTIONAL;
+
+/// An index and its state.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct IndexState {
+    /// The file.
+    #[serde(serialize_with = "crate::json::lossy")]
+    pub path: BString,
+    /// True if it can be read, is whole, and only root and this user can have written it.
+    pub usable: bool,
+    /// The machine that it is for.
+    pub machine: Option<&'static str>,
+    /// The length of the file in bytes.
+    pub bytes: u64,
+    /// When it was written or last compared with the files, in seconds since 1970.
+    pub compared: Option<u64>,
+    /// True if indexing the same stores again would give the same; `None` if it is not usable.
+    pub fresh: Option<bool>,
+    /// The stores.
+    pub stores: Vec<String>,
+    /// Objects whose lookups it answers.
+    pub objects: usize,
+    /// Programs among them.
+    pub programs: usize,
+    /// Programs with symbol bindings.
+    pub bound_programs: usize,
+    /// The largest static TLS that a program of it needs.
+    pub static_tls: u64,
+    /// Programs that it leaves out, or that have lookups left to the loader.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A program that an index does not calm, or not wholly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// The program.
+    #[serde(serialize_with = "crate::json::lossy")]
+    pub path: BString,
+    /// Why: `static-tls-alignment`, `static-tls`, or the reason why lookups are left to the
+    /// loader, as `becalm index` names it.
+    pub reason: &'static str,
+    /// Its lookups that are left to the loader; 0 if all of the program is left out.
+    pub lookups: usize,
+}
+
+impl IndexState {
+    /// Looks at an index. `session` is the static TLS of the session; it counts if the session uses the
+    /// index.
+    pub(super) fn of(
+        path: &Path,
+        is_used: bool,
+        session: Option<u64>,
+        findings: &mut Vec<Finding>,
+    ) -> Self {
+        let mut state = Self { path: path_bytes(path), ..Self::default() };
+        let opened = file::open(path);
+        let whole = file::read_trusted(path);
+        let (opened, whole) = match (opened, whole) {
+            (Ok(opened), Ok(whole)) => (opened, whole),
+            (Err(error), _) | (_, Err(error)) => {
+                findings.push(Finding {
+                    kind: FindingKind::Unusable,
+                    what: format!("the index is not used: {error:#}"),
+                    remedy: "becalm index STORE... makes it anew".to_owned(),
+                });
+                return state;
+            }
+        };
+        let index = &whole.index;
+        let since = opened.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        state.usable = true;
+        state.machine = Some(machine_name(whole.target.machine));
+        state.bytes = whole.bytes.len() as u64;
+        state.compared = since.map(|since| since.as_secs());
+        state.stores =
+            current::stores(index).iter().map(|store| store.display().to_string()).collect();
+        state.objects = index.objects.iter().filter(|object| !object.path.is_empty()).count();
+        state.programs = index.programs.len();
+        state.bound_programs = index.bound.programs.len();
+        state.static_tls = opened.session_static_tls().unwrap_or(SESSION_STATIC_TLS);
+        let fresh = current::is_current(index);
+        state.fresh = Some(fresh);
+        if !fresh {
+            findings.push(Finding {
+                kind: FindingKind::Stale,
+                what: "the files have changed since the index was made; the loader searches for \
+                       what changed"
+                    .to_owned(),
+                remedy: format!("becalm index --update -o {}", shown(state.path.as_ref())),
+            });
+        }
+        if !whole.is_current_version {
+            findings.push(Finding {
+                kind: FindingKind::OldFormat,
+                what: "the index has an older format".to_owned(),
+                remedy: format!("becalm index --update -o {}", shown(state.path.as_ref())),
+            });
+        }
+        let session =
+            if is_used { session.unwrap_or(DEFAULT_STATIC_TLS) } else { state.static_tls };
+        state.left_out = left_out(index, session);
+        findings.extend(state.of_programs(session));
+        state
+    }
+
+    /// What is wrong with the starts of its programs.
+    fn of_programs(&self, session: u64) -> Vec<Finding> {
+        let count = |reason| self.left_out.iter().filter(|left| left.reason == reason).count();
+        let programs = |count: usize| counted(count as u64, "program", "programs");
+        let mut findings = Vec::new();
+        let impossible = count(ALIGNMENT);
+        if impossible > 0 {
+            findings.push(Finding {
+                kind: FindingKind::NoStart,
+                what: format!(
+                    "{} of the index cannot start under an audit module (alignment of static TLS)",
+                    programs(impossible)
+                ),
+                remedy: "start them with LD_AUDIT unset".to_owned(),
+            });
+        }
+        let larger = count(TOO_LITTLE);
+        if larger > 0 {
+            findings.push(Finding {
+                kind: FindingKind::StaticTls,
+                what: format!(
+                    "{} of the index may need more static TLS than the {} bytes of this session",
+                    programs(larger),
+                    grouped(session)
+                ),
+                remedy: "becalm run starts them; eval \"$(becalm env)\" sets what most need"
+                    .to_owned(),
+            });
+        }
+        findings
+    }
+}
+
+const ALIGNMENT: &str = "static-tls-alignment";
+const TOO_LITTLE: &str = "static-tls";
+
+/// The programs of an index that do not start in a session, and those with lookups that are left
+/// to the loader, most lookups first.
+fn left_out(index: &Index, session: u64) -> Vec<LeftOut> {
+    let mut left = Vec::new();
+    for program in &index.programs {
+        let path = || program.path.clone();
+        if program.no_start {
+            left.push(LeftOut { path: path(), reason: ALIGNMENT, lookups: 0 });
+        } else if u64::from(program.static_tls) > session {
+            left.push(LeftOut { path: path(), reason: TOO_LITTLE, lookups: 0 });
+        }
+    }
+    let mut deferred = Vec::new();
+    for object in index.objects.iter().filter(|object| object.is_program) {
+        let count = |reason: &Deferred| reason.count(&object.deferred);
+        let lookups: usize = Deferred::ALL.iter().map(count).sum();
+        if let Some(most) = Deferred::ALL.iter().max_by_key(|reason| count(reason))
+            && lookups > 0
+        {
+            deferred.push(LeftOut {
+                path: object.path.clone(),
+                reason: reason_word(*most),
+                lookups,
+            });
+        }
+    }
+    deferred.sort_by(|a, b| b.lookups.cmp(&a.lookups).then_with(|| a.path.cmp(&b.path)));
+    left.extend(deferred);
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use becalm_core::index::{Object, Program};
+
+    use super::*;
+
+    fn program(path: &str, static_tls: u32, no_start: bool) -> Program {
+        Program { path: path.into(), static_tls, no_start, ..Program::default() }
+    }
+
+    #[test]
+    fn programs_that_do_not_start_come_before_those_with_lookups_left() {
+        let object = |path: &str, is_program, deferred| Object {
+            path: path.into(),
+            canonical: true,
+            closed: true,
+            run_path: 0,
+            is_program,
+            seen: 0,
+            searched: Vec::new(),
+            rpath: None,
+            deferred,
+            edges: Vec::new(),
+        };
+        let index = Index {
+            programs: vec![
+                program("/a", 9000, false),
+                program("/b", 0, true),
+                program("/c", 1, false),
+            ],
+            objects: vec![
+                object("/c", true, [1, 0, 3, 0, 0, 0, 0, 0]),
+                object("/d", true, [0; 8]),
+                object("/lib", false, [9; 8]),
+            ],
+            ..Index::default()
+        };
+        let left = left_out(&index, 8192);
+        let told: Vec<(&str, &str, usize)> = left
+            .iter()
+            .map(|left| (std::str::from_utf8(&left.path).expect("text"), left.reason, left.lookups))
+            .collect();
+        assert_eq!(
+            told,
+            [("/a", "static-tls", 0), ("/b", "static-tls-alignment", 0), ("/c", "hwcaps", 4)]
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! The state of this session: is it calmed, by which index, is that fresh and readable, which
+//! programs does it leave out, and what can the loader here do?
+//!
+//! Everything is read; nothing is run but the loader that describes itself ([`becalm_host::ask`]).
+
+mod index;
+mod loader;
+#[cfg(test)]
+mod tests;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+use serde::Serialize;
+
+use crate::index::variables::{AUDIT, STATIC_TLS, SWITCHES, TUNABLES};
+use crate::index::{file, places, platforms};
+use crate::path::path_bytes;
+
+pub use self::index::{IndexState, LeftOut};
+pub use self::loader::LoaderState;
+
+/// The schema of the report.
+pub const SCHEMA: &str = "becalm/doctor/1";
+
+/// The variables of a session that make an index count.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// `LD_AUDIT`.
+    pub audit: Option<OsString>,
+    /// `GLIBC_TUNABLES`.
+    pub tunables: Option<OsString>,
+    /// `BECALM`.
+    pub switches: Option<OsString>,
+}
+
+/// The state of a session.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Always [`SCHEMA`].
+    pub schema: &'static str,
+    /// True if programs of the index that are started here are answered by it.
+    pub calmed: bool,
+    /// The modules of `LD_AUDIT`, in order.
+    pub modules: Vec<Module>,
+    /// The switches of `BECALM`.
+    pub switches: Vec<String>,
+    /// `glibc.rtld.optional_static_tls` in `GLIBC_TUNABLES`.
+    pub static_tls: Option<u64>,
+    /// The index of the session, else the one that a session would get; `None` if there is none.
+    pub index: Option<IndexState>,
+    /// The loader of `/bin/sh`; `None` if it cannot be read.
+    pub loader: Option<LoaderState>,
+    /// What is wrong, the gravest first. None for a calmed session whose index is fresh.
+    pub findings: Vec<Finding>,
+}
+
+/// One element of `LD_AUDIT`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Module {
+    /// The element.
+    #[serde(serialize_with = "crate::json::lossy")]
+    pub element: BString,
+    /// The file that it stands for.
+    #[serde(serialize_with = "crate::json::lossy")]
+    pub path: BString,
+    /// What the file is.
+    pub is: ModuleKind,
+}
+
+/// What an element of `LD_AUDIT` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModuleKind {
+    /// An index that can be used.
+    Index,
+    /// An index that is not used: damaged, or somebody else may have written it.
+    BadIndex,
+    /// A file that is no index.
+    Other,
+    /// Nothing is there.
+    Missing,
+}
+
+/// Something wrong with the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What kind of thing.
+    pub kind: FindingKind,
+    /// What is wrong, in words.
+    pub what: String,
+    /// What mends it: a command, or advice.
+    pub remedy: String,
+}
+
+/// The kinds of findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingKind {
+    /// `LD_AUDIT` names a file that is not there.
+    Missing,
+    /// The index cannot be read, is damaged, or is not trusted.
+    Unusable,
+    /// `BECALM` has `off`.
+    SwitchedOff,
+    /// The loader here takes no index.
+    Loader,
+    /// There is no index.
+    NoIndex,
+    /// There is an index, and the session does not use it.
+    NotCalmed,
+    /// The stores have changed since the index was made.
+    Stale,
+    /// The index has an older format.
+    OldFormat,
+    /// Programs of the index need more static TLS than the session has.
+    StaticTls,
+    /// Programs of the index that do not start in the session.
+    NoStart,
+}
+
+impl Session {
+    /// The session that this process was started in.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
+        Self { audit: variable(AUDIT), tunables: variable(TUNABLES), switches: variable(SWITCHES) }
+    }
+
+    fn modules(&self) -> Vec<Module> {
+        let list = self.audit.as_ref().map(|list| list.as_bytes()).unwrap_or_default();
+        let elements = list.split_str(":").filter(|element| !element.is_empty());
+        elements.map(|element| Module::of(OsStr::from_bytes(element))).collect()
+    }
+
+    fn switches(&self) -> Vec<String> {
+        let list = self.switches.as_ref().map(|list| list.to_string_lossy()).unwrap_or_default();
+        list.split(',').filter(|switch| !switch.is_empty()).map(ToOwned::to_owned).collect()
+    }
+
+    /// The value of the tunable; of several the last one, which counts for glibc.
+    fn static_tls(&self) -> Option<u64> {
+        let list = self.tunables.as_ref()?.to_string_lossy();
+        let values = list.split(':').filter_map(|element| element.strip_prefix(STATIC_TLS));
+        values.filter_map(|value| value.strip_prefix('=')?.parse().ok()).next_back()
+    }
+}
+
+impl Module {
+    fn of(element: &OsStr) -> Self {
+        let path = platforms::index_of(element);
+        let is = match file::open(&path) {
+            Ok(_) => ModuleKind::Index,
+            Err(_) if path.symlink_metadata().is_err() => ModuleKind::Missing,
+            Err(_) if file::is_index(&path) || path.as_os_str() != element => ModuleKind::BadIndex,
+            Err(_) => ModuleKind::Other,
+        };
+        Self { element: element.as_bytes().into(), path: path_bytes(&path), is }
+    }
+}
+
+/// Examines a session. `named` is an index to look at instead of the session's.
+#[must_use]
+pub fn examine(session: &Session, named: Option<&Path>) -> Report {
+    let modules = session.modules();
+    let switches = session.switches();
+    let mut findings = Vec::new();
+    for module in modules.iter().filter(|module| module.is == ModuleKind::Missing) {
+        let name = crate::escape::shown(module.path.as_ref());
+        findings.push(Finding {
+            kind: FindingKind::Missing,
+            what: format!(
+                "LD_AUDIT names {name}, which is not there: each loader says so on stderr"
+            ),
+            remedy: "eval \"$(becalm env --undo)\", or becalm index makes it anew".to_owned(),
+        });
+    }
+    let is_off = switches.iter().any(|switch| switch == "off");
+    if is_off {
+        findings.push(Finding {
+            kind: FindingKind::SwitchedOff,
+            what: "BECALM=off: the module answers nothing".to_owned(),
+            remedy: "unset BECALM".to_owned(),
+        });
+    }
+    let loader = LoaderState::of_shell();
+    findings.extend(loader.iter().flat_map(LoaderState::finding));
+    let used = modules.iter().find(|m| matches!(m.is, ModuleKind::Index | ModuleKind::BadIndex));
+    let is_used = used.is_some()
+        && named.is_none_or(|named| Some(path_bytes(named)) == used.map(|m| m.path.clone()));
+    let path = named.map(Path::to_owned);
+    let path = path.or_else(|| Some(crate::path::path_of(used?.path.as_ref())));
+    let path: Option<PathBuf> = path.or_else(places::found);
+    let static_tls = session.static_tls();
+    let index = path.map(|path| IndexState::of(&path, is_used, static_tls, &mut findings));
+    match &index {
+        None => findings.push(Finding {
+            kind: FindingKind::NoIndex,
+            what: "there is no index".to_owned(),
+            remedy: "becalm index STORE... makes one".to_owned(),
+        }),
+        Some(index) if !is_used => findings.push(Finding {
+            kind: FindingKind::NotCalmed,
+            what: "LD_AUDIT does not name the index: programs started here are not calmed"
+                .to_owned(),
+            remedy: match named {
+                Some(_) => format!(
+                    "eval \"$(becalm env --index {})\"",
+                    crate::escape::shown(index.path.as_ref())
+                ),
+                None => "eval \"$(becalm env)\"".to_owned(),
+            },
+        }),
+        Some(_) => {}
+    }
+    findings.sort_by_key(|finding| finding.kind);
+    let is_usable = index.as_ref().is_some_and(|index| index.usable);
+    let takes_index = loader.as_ref().is_none_or(|loader| loader.takes_index);
+    let calmed = is_used && is_usable && !is_off && takes_index;
+    Report { schema: SCHEMA, calmed, modules, switches, static_tls, index, loader, findings }
+}
