@@ -18,6 +18,7 @@ mod measure;
 mod numbers;
 mod patchelf;
 mod programs;
+mod scale;
 mod slowfs;
 mod stored;
 mod survey;
@@ -67,6 +68,8 @@ enum Command {
     /// Measure published figures again
     #[command(subcommand)]
     Field(field::Field),
+    /// Index computed stores of growing size, up to a million objects
+    Scale(scale::Scale),
     /// Measure a survey of very many files by becalm check --ndjson
     Survey(survey::Survey),
     /// Mount a directory on which every lookup of a name is slow
@@ -108,6 +111,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Field(field) => field::run(&field),
         Command::Fixture(fixture) => fixture::run(fixture),
         Command::Measure { store } => measure::run(&store),
+        Command::Scale(args) => scale::run(&args),
         Command::Survey(args) => survey::run(&args),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -1,0 +1,230 @@
+//! `lab scale`: how an index grows with its store, up to the size of all of nixpkgs.
+//!
+//! The store is a file system that is computed, not kept ([`store`]): 100,000 packages with ten
+//! objects each take no memory of their own. Its objects are resolved by the same code as those of
+//! `becalm index`, and the table is encoded. Each size runs in a process of its own, so that its
+//! peak of memory is its own.
+
+mod store;
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use becalm_core::elf::{Class, Endian};
+use becalm_core::facts::{GlibcVersion, Libc, LoaderFacts, Readers};
+use becalm_core::fs::Errno;
+use becalm_core::index::build::{Fingerprints, Gatherer, ResolvedObject, Resolver, Sources};
+use becalm_core::index::{Fingerprint, Folder, Index, Target, Time, encode};
+use becalm_core::search::Stores;
+use bstr::{BStr, BString, ByteSlice};
+use clap::Args;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use store::{OBJECTS, STORE, ScaleFs};
+
+/// Objects that are resolved with one look at the directories, as in `becalm index`.
+const CHUNK: usize = 256;
+
+/// The sizes of the store.
+#[derive(Args)]
+pub(crate) struct Scale {
+    /// Packages of the stores, each with ten objects
+    #[arg(default_values_t = [1000, 10_000, 100_000])]
+    packages: Vec<usize>,
+    /// Measure one store in this process, and print JSON
+    #[arg(long, hide = true)]
+    one: bool,
+}
+
+/// What one store came to.
+#[derive(Debug, Serialize, Deserialize)]
+struct Measured {
+    packages: usize,
+    objects: usize,
+    programs: usize,
+    answers: usize,
+    /// Lookups that are left to the loader; the computed store has none.
+    deferred: usize,
+    resolve: Duration,
+    encode: Duration,
+    /// Peak of resident memory in bytes.
+    peak: u64,
+    /// Bytes of the table.
+    table: usize,
+    /// Bytes of the table after one package has another object in the place of one.
+    bytes_an_answer: f64,
+}
+
+/// Measures each size and prints a table.
+pub(crate) fn run(scale: &Scale) -> Result<()> {
+    if scale.one {
+        let [packages] = scale.packages[..] else { bail!("--one: one size") };
+        println!("{}", serde_json::to_string(&measure(packages)?)?);
+        return Ok(());
+    }
+    println!(
+        "| packages | objects | answers | resolve, s | encode, s | peak, MB | table, MB | bytes an answer |"
+    );
+    println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for packages in &scale.packages {
+        let mut own = Command::new(std::env::current_exe()?);
+        let output = own.args(["scale", "--one", &packages.to_string()]).output()?;
+        if !output.status.success() {
+            bail!("{packages} packages: {}", output.stderr.to_str_lossy());
+        }
+        let m: Measured = serde_json::from_slice(&output.stdout)?;
+        println!(
+            "| {} | {} | {} | {:.1} | {:.1} | {} | {:.1} | {:.1} |",
+            m.packages,
+            m.objects,
+            m.answers,
+            m.resolve.as_secs_f64(),
+            m.encode.as_secs_f64(),
+            m.peak / 1_000_000,
+            m.table as f64 / 1e6,
+            m.bytes_an_answer
+        );
+    }
+    println!("\n{} CPUs; computed files: no time of a disk is in it", rayon::current_num_threads());
+    Ok(())
+}
+
+fn measure(packages: usize) -> Result<Measured> {
+    let fs = ScaleFs::new(packages);
+    let began = Instant::now();
+    let index = index(&fs);
+    let resolve = began.elapsed();
+    let began = Instant::now();
+    let target =
+        Target { machine: object::elf::EM_X86_64.0, class: Class::Elf64, endian: Endian::Little };
+    let table = encode(&index, target)?;
+    let encode = began.elapsed();
+    let answers = index.objects.iter().map(|object| object.edges.len()).sum();
+    let deferred: usize =
+        index.objects.iter().flat_map(|object| object.deferred).map(usize::from).sum();
+    if answers == 0 || deferred > 0 {
+        bail!("{answers} answers, {deferred} lookups without one: the computed store is wrong");
+    }
+    Ok(Measured {
+        packages,
+        objects: index.objects.len(),
+        programs: index.objects.iter().filter(|object| object.is_program).count(),
+        answers,
+        deferred,
+        resolve,
+        encode,
+        peak: peak()?,
+        table: table.len(),
+        bytes_an_answer: table.len() as f64 / answers as f64,
+    })
+}
+
+/// Resolves every object of the store and gathers the answers.
+fn index(fs: &ScaleFs) -> Index {
+    let facts = facts();
+    let ident = fs.view(0).ident;
+    let stores = Stores::of([STORE]);
+    let numbers: Vec<usize> = (0..fs.objects()).collect();
+    let resolve = |numbers: &[usize]| -> Vec<ResolvedObject> {
+        let resolver = Resolver::new(Sources {
+            fs,
+            fingerprints: &Settled,
+            facts: &facts,
+            loader: "/lib64/ld-linux-x86-64.so.2".into(),
+            ident: &ident,
+            stores: &stores,
+        });
+        let one = |&number: &usize| {
+            let path = fs.path(number);
+            let mut resolved = resolver.object(path.as_ref(), &fs.view(number), true)?;
+            resolved.object.seen = SETTLED.digest();
+            Some(resolved)
+        };
+        numbers.iter().filter_map(one).collect()
+    };
+    let chunks: Vec<Vec<ResolvedObject>> = numbers.par_chunks(CHUNK).map(resolve).collect();
+    let mut gatherer = Gatherer::default();
+    gatherer.root(STORE.into(), SETTLED);
+    gatherer.folder(&STORE.into(), SETTLED.digest().max(Folder::ABSENT + 1), true);
+    for resolved in chunks.into_iter().flatten() {
+        gatherer.object(resolved);
+    }
+    gatherer.finish(1, "/lib64/ld-linux-x86-64.so.2".into(), &facts)
+}
+
+/// The peak of this process's resident memory.
+fn peak() -> Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    Ok(kib.context("no VmHWM in /proc/self/status")? * 1024)
+}
+
+fn facts() -> LoaderFacts {
+    LoaderFacts {
+        libc: Libc::Glibc(GlibcVersion { major: 2, minor: 40 }),
+        system_dirs: vec!["/nix/store/none/lib/".into()],
+        cache_path: None,
+        lib: "lib64".into(),
+        platform: Some("x86_64".into()),
+        hwcaps: ["x86-64-v3", "x86-64-v2"].map(BString::from).to_vec(),
+        legacy_hwcaps: Vec::new(),
+        hwcap_mask: 0,
+        platform_bit: None,
+        reads: Readers::default(),
+    }
+}
+
+/// Files that were made long ago and that everybody may read.
+struct Settled;
+
+const SETTLED: Fingerprint = Fingerprint {
+    dev: 1,
+    ino: 2,
+    size: OBJECTS as u64,
+    mtime: Time { sec: 1, nsec: 1 },
+    ctime: Time { sec: 1, nsec: 1 },
+};
+
+impl Fingerprints for Settled {
+    fn fingerprint(&self, _: &BStr) -> Result<Fingerprint, Errno> {
+        Ok(SETTLED)
+    }
+
+    fn is_for_all(&self, _: &BStr) -> bool {
+        true
+    }
+
+    fn now(&self) -> Time {
+        Time { sec: 1_000_000, nsec: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use becalm_core::fs::FileSystem;
+
+    use super::*;
+
+    #[test]
+    fn a_small_store_is_answered_wholly_and_a_larger_one_costs_no_more_an_answer() {
+        let [small, large] = [50, 500].map(|packages| measure(packages).expect("measured"));
+        assert_eq!((small.objects, small.deferred), (500, 0));
+        assert!(small.programs > 0 && small.answers > small.objects);
+        assert!(large.bytes_an_answer < small.bytes_an_answer * 1.1, "{small:?} {large:?}");
+    }
+
+    #[test]
+    fn the_answers_lead_to_the_files_that_are_there() {
+        let fs = ScaleFs::new(40);
+        for object in &index(&fs).objects {
+            for edge in &object.edges {
+                let opened = fs.open(edge.path.as_ref()).expect("the answer opens");
+                assert!(opened.object.is_ok());
+            }
+        }
+    }
+}
