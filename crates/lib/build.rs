@@ -1,9 +1,13 @@
 //! Compiles the audit module, so that the command carries it.
 //!
 //! `audit/module.flags` holds flags and sources, for this and for `audit/Makefile` alike.
-//! The machine becalm is built for must have a C compiler; modules of the others are there
-//! where a cross compiler is. `modules.rs` in the output folder lists them:
-//! `pub static MODULES: &[(&str, &[u8])]`, the machine as `uname -m` has it and the file.
+//! The machine becalm is built for must have a C compiler (`CC`, or in a cross build clang or the
+//! cross compiler). Modules of the other machines are built in if their cross compiler is installed. With `BECALM_MODULES=all` all of them are
+//! built in, by clang or by cross compilers, or the build fails; releases are built in this way.
+//! `BECALM_CC_<MACHINE>` names the compiler of one machine, with its arguments.
+//!
+//! `modules.rs` in the output folder lists the modules: `pub static MODULES: &[(&str, &[u8])]`,
+//! the machine as `uname -m` has it and the file.
 
 use std::env;
 use std::fmt::Write as _;
@@ -21,10 +25,19 @@ const MACHINES: [(&str, &str); 7] = [
     ("s390x", "s390x-linux-gnu"),
 ];
 
+/// The flag of `module.flags` that clang refuses.
+const GCC_ALONE: &str = "-fno-tree-loop-distribute-patterns";
+
 fn main() {
     let sources = Path::new(&variable("CARGO_MANIFEST_DIR")).join("audit");
     println!("cargo::rerun-if-changed={}", sources.display());
     println!("cargo::rerun-if-env-changed=CC");
+    println!("cargo::rerun-if-env-changed=BECALM_MODULES");
+    let all = match env::var("BECALM_MODULES").as_deref() {
+        Err(_) | Ok("") => false,
+        Ok("all") => true,
+        Ok(other) => panic!("BECALM_MODULES is {other:?}; it can be \"all\" or unset"),
+    };
     let out = PathBuf::from(variable("OUT_DIR"));
     let own = own_machine();
     let mut list = String::from(
@@ -32,17 +45,26 @@ fn main() {
          pub static MODULES: &[(&str, &[u8])] = &[\n",
     );
     for (machine, prefix) in MACHINES {
+        let name = format!("BECALM_CC_{}", machine.to_uppercase());
+        println!("cargo::rerun-if-env-changed={name}");
         let cross = format!("{prefix}-gcc");
-        let compiler = if machine == own { own_compiler(&cross) } else { cross };
-        println!("cargo::rerun-if-env-changed=BECALM_CC_{}", machine.to_uppercase());
-        let compiler =
-            env::var(format!("BECALM_CC_{}", machine.to_uppercase())).unwrap_or(compiler);
+        let compilers = match env::var(&name) {
+            Ok(named) => vec![named],
+            Err(_) if machine == own && is_native() => vec![own_compiler()],
+            Err(_) if machine == own || all => clang(prefix).into_iter().chain([cross]).collect(),
+            Err(_) => vec![cross],
+        };
         let module = out.join(format!("becalm-audit-{machine}.so"));
-        match compile(&sources, &compiler, &module) {
+        match compile_by_any(&sources, &compilers, &module) {
             Ok(()) => writeln!(list, "    ({machine:?}, include_bytes!({module:?})),").unwrap(),
             Err(reason) if machine == own => panic!(
                 "the audit module cannot be compiled: {reason}\n\
                  (becalm needs a C compiler and linker: Debian's package gcc; CC names another)"
+            ),
+            Err(reason) if all => panic!(
+                "the audit module of {machine} cannot be compiled: {reason}\n\
+                 (BECALM_MODULES=all needs clang, lld and, for a machine that lld cannot link \
+                 for, its binutils: Debian's packages clang, lld, binutils-s390x-linux-gnu)"
             ),
             Err(_) => {}
         }
@@ -60,19 +82,47 @@ fn own_machine() -> String {
     }
 }
 
-fn own_compiler(cross: &str) -> String {
-    let native = variable("HOST").split('-').next() == variable("TARGET").split('-').next();
-    let usual = if native { "cc" } else { cross };
-    env::var("CC").unwrap_or_else(|_| usual.to_owned())
+/// True if becalm is built for the machine that builds it.
+fn is_native() -> bool {
+    variable("HOST").split('-').next() == variable("TARGET").split('-').next()
+}
+
+fn own_compiler() -> String {
+    env::var("CC").unwrap_or_else(|_| "cc".to_owned())
+}
+
+/// The ways to compile and link for another machine with clang: with LLVM's linker, which a
+/// machine may be too rare for, and with the machine's GNU linker.
+fn clang(prefix: &str) -> [String; 2] {
+    let clang = format!("clang --target={prefix}");
+    [format!("{clang} -fuse-ld=lld"), format!("{clang} --ld-path={prefix}-ld")]
+}
+
+/// Compiles with the first compiler that can; the reasons of all if none can.
+fn compile_by_any(sources: &Path, compilers: &[String], module: &Path) -> Result<(), String> {
+    let mut reasons = Vec::new();
+    for compiler in compilers {
+        match compile(sources, compiler, module) {
+            Ok(()) => return Ok(()),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    Err(reasons.join("\n"))
 }
 
 fn compile(sources: &Path, compiler: &str, module: &Path) -> Result<(), String> {
-    // CC may hold arguments.
+    let flags = std::fs::read_to_string(sources.join("module.flags"))
+        .map_err(|error| format!("module.flags: {error}"))?;
+    // A compiler may be named with arguments.
     let mut words = compiler.split_whitespace();
+    // clang makes no calls of memcpy out of memcpy's own loop without being told.
+    let is_clang = compiler.contains("clang");
+    let flags = flags.split_whitespace().filter(|flag| !is_clang || *flag != GCC_ALONE);
     let made = Command::new(words.next().unwrap_or("cc"))
         .args(words)
         .current_dir(sources)
-        .args(["@module.flags", "-o"])
+        .args(flags)
+        .arg("-o")
         .arg(module)
         .output()
         .map_err(|error| format!("{compiler}: {error}"))?;
