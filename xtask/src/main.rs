@@ -22,6 +22,7 @@ use xtask::glibc_tests;
 use xtask::loader_tests;
 use xtask::loader_trial;
 use xtask::patches;
+use xtask::picture;
 use xtask::predict::Request;
 use xtask::trace_differential;
 use xtask::wheel_trial;
@@ -70,6 +71,8 @@ enum Chore {
     GlibcTests(glibc_tests::Options),
     /// Run glibc's own tests of loading with and without the patch.
     LoaderTests(loader_tests::Options),
+    /// Draw the picture of README.md from becalm's report of a start with and without an index.
+    Picture(picture::Options),
     /// Count the misses of imports of wheels from PyPI, without and with an index.
     WheelTrial(wheel_trial::Options),
     /// Apply each loader patch to its source tree, without fuzz.
@@ -103,6 +106,10 @@ fn main() -> Result<ExitCode> {
         Chore::LoaderTests(options) => loader_tests::run(&options),
         Chore::Patches(options) => patches::run(&options),
         Chore::CheckPatches(options) => check_patches::run(&options),
+        Chore::Picture(options) => {
+            picture::run(&options)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Chore::WheelTrial(options) => wheel_trial::run(&options),
         Chore::Predict => {
             let mut text = String::new();

@@ -1,4 +1,5 @@
-//! `becalm generate`: writes the manual pages and the completions.
+//! `becalm generate`: writes the manual pages, the reference of the book and the completions.
 
 pub(crate) mod args;
+mod markdown;
 pub(crate) mod run;

@@ -10,6 +10,7 @@ use clap_mangen::Man;
 
 use crate::exit_code::ExitStatus;
 use crate::generate::args::GenerateArgs;
+use crate::generate::markdown;
 use crate::terminal::manual::{self, Section};
 
 /// The command line that pages and completions are made of.
@@ -27,6 +28,7 @@ pub(crate) struct CommandLine {
 pub(crate) fn run(args: &GenerateArgs, cli: &CommandLine) -> Result<ExitStatus> {
     match args {
         GenerateArgs::Man { dir } => manual_pages(dir, cli)?,
+        GenerateArgs::Markdown { dir } => markdown::write(dir, cli)?,
         GenerateArgs::Completions { shell } => completions(*shell, cli)?,
     }
     Ok(ExitStatus::Fine)
@@ -78,8 +80,47 @@ fn completions(shell: Shell, cli: &CommandLine) -> Result<()> {
     // The generator panics where it cannot write; memory always can be written to.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut (cli.definition)(), "becalm", &mut script);
+    if shell == Shell::Fish {
+        script = quoted_for_fish(&String::from_utf8_lossy(&script)).into_bytes();
+    }
     let mut out = io::stdout().lock();
     out.write_all(&script)?;
     out.flush()?;
     Ok(())
+}
+
+/// The script for fish with the help of values as text. The generator puts lists of values into double
+/// quotes, in which fish would run what a help text has in `$(…)`.
+fn quoted_for_fish(script: &str) -> String {
+    const BEGIN: &str = " -a \"";
+    const END: &str = "'\"\n";
+    let mut result = String::new();
+    let mut rest = script;
+    while let Some((before, list)) = rest.split_once(BEGIN) {
+        result.push_str(before);
+        result.push_str(BEGIN);
+        rest = list;
+        // A value with help is `name\t'help'`; without any it is a name alone, between quotes.
+        let has_help = list.find("\\t'").is_some_and(|help| !list[..help].contains('"'));
+        if let (true, Some(end)) = (has_help, list.find(END)) {
+            result.push_str(&list[..end].replace('"', "\\\"").replace('$', "\\$"));
+            rest = &list[end..];
+        }
+    }
+    result.push_str(rest);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fish_runs_nothing_of_a_help_text() {
+        let script = "complete -c p -l for -r -a \"sh\\t'eval \"$(p env)\"'\ncsh\\t'other'\"\n\
+                      complete -c p -a \"check\" -d 'Predict \"it\"'\n";
+        let expected = "complete -c p -l for -r -a \"sh\\t'eval \\\"\\$(p env)\\\"'\ncsh\\t'other'\"\n\
+                        complete -c p -a \"check\" -d 'Predict \"it\"'\n";
+        assert_eq!(quoted_for_fish(script), expected);
+    }
 }
