@@ -1,0 +1,4 @@
+# nix-build packaging/nix
+{ pkgs ? import <nixpkgs> { } }:
+
+pkgs.callPackage ./package.nix { }

@@ -1,0 +1,706 @@
+"""The reports of becalm's commands. docs/json.md has the meaning of each field.
+
+A field with a default may be absent from the JSON. Counts are of one start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional
+
+from ._decode import Record
+
+
+@dataclass
+class Storm(Record):
+    """The loader's search in one start, in counts."""
+
+    objects: int
+    search_dirs: int
+    probes: int
+    hits: int
+    missed_opens: int
+    missed_stats: int
+    hwcaps_misses: int = 0
+
+    @property
+    def misses(self) -> int:
+        """Failed opens and stats."""
+        return self.missed_opens + self.missed_stats
+
+
+@dataclass
+class Probe(Record):
+    """One attempt of the loader on one path."""
+
+    needed_by: str
+    needed: str
+    source: str
+    path: str
+    call: str
+    outcome: str
+
+
+@dataclass
+class Failed(Record):
+    """A path that a command could not do its work on."""
+
+    path: str
+    reason: str
+
+
+@dataclass
+class IndexedBindings(Record):
+    bound: int
+    relocations: int
+
+
+@dataclass
+class NewerGlibc(Record):
+    """The same start by a glibc without legacy hwcaps subdirectories."""
+
+    libc: str
+    storm: Storm
+
+
+@dataclass
+class Option(Record):
+    """What a strategy would leave of a start's misses."""
+
+    strategy: str
+    scope: str
+    needs_reader: bool
+    misses: Optional[int] = None
+    refused: Optional[str] = None
+
+
+@dataclass
+class Advice(Record):
+    before: int
+    options: List[Option]
+    assumed_store: Optional[str] = None
+
+
+@dataclass
+class Undefined(Record):
+    object: str
+    symbol: str
+    lazy: bool
+    version: Optional[str] = None
+
+
+@dataclass
+class MissingVersion(Record):
+    object: str
+    library: str
+    version: str
+    weak: bool
+
+
+@dataclass
+class Interposed(Record):
+    symbol: str
+    definer: str
+    others: List[str]
+    references: int
+    copy: bool
+    version: Optional[str] = None
+
+
+@dataclass
+class Definer(Record):
+    object: str
+    definer: str
+    symbols: int
+
+
+@dataclass
+class Relocations(Record):
+    relative: int
+    relr: int
+    glob_dat: int
+    jump_slot: int
+    lazy: int
+    absolute: int
+    copy: int
+    irelative: int
+    tls: int
+    other: int
+    ifunc: int
+    unique: int
+    undefined_weak: int
+
+
+@dataclass
+class Binding(Record):
+    """One relocation's symbol and the object that defines it."""
+
+    object: str
+    offset: int
+    kind: str
+    value: int
+    addend: int
+    type: str
+    lazy: bool
+    symbol: Optional[str] = None
+    version: Optional[str] = None
+    definer: Optional[str] = None
+
+
+@dataclass
+class Symbols(Record):
+    undefined: List[Undefined]
+    missing_versions: List[MissingVersion]
+    interposed: List[Interposed]
+    definers: List[Definer]
+    relocations: Relocations
+    bindings: Optional[List[Binding]] = None
+
+
+@dataclass
+class Difference(Record):
+    """A probe in which a prediction and an observation differ."""
+
+    how: str
+    at: int
+    probe: Probe
+    predicted_outcome: Optional[str] = None
+
+
+@dataclass
+class Against(Record):
+    """A prediction beside an observation."""
+
+    equal: bool
+    predicted: Storm
+    observed: Storm
+    differences: List[Difference]
+    not_reached: int
+
+
+@dataclass
+class Slice(Record):
+    """One slice of a Mach-O file."""
+
+    cpu: str
+    dylibs: int
+    absolute: int
+    rpath_dylibs: int
+    rpaths: int
+    dyld_candidates: int
+
+
+@dataclass
+class File(Record):
+    """A file that a start needs."""
+
+    path: str
+    kind: str
+    target: Optional[str] = None
+
+
+@dataclass
+class Program(Record):
+    """The predicted start of one file."""
+
+    path: str
+    kind: str
+    machine: str
+    secure: bool
+    immutable: bool
+    storm: Storm
+    unresolved: List[str]
+    libc: Optional[str] = None
+    interpreter: Optional[str] = None
+    stop: Optional[str] = None
+    calmed_by: Optional[str] = None
+    indexed_bindings: Optional[IndexedBindings] = None
+    newer_glibc: Optional[NewerGlibc] = None
+    advice: Optional[Advice] = None
+    over_budget: Optional[bool] = None
+    scripts: List[str] = field(default_factory=list)
+    files: Optional[List[File]] = None
+    probes: Optional[List[Probe]] = None
+    symbols: Optional[Symbols] = None
+    against: Optional[Against] = None
+    slices: Optional[List[Slice]] = None
+
+
+@dataclass
+class Check(Record):
+    """What ``becalm check`` predicts."""
+
+    schema: str
+    programs: List[Program]
+    total: Storm
+    errors: List[Failed]
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class Syscall(Record):
+    name: str
+    count: int
+    errors: int
+    total_ns: int
+    max_ns: int
+
+
+@dataclass
+class Missed(Record):
+    opens: int
+    stats: int
+    others: int
+    ns: int
+
+
+@dataclass
+class Share(Record):
+    """What the loader or the program did: the time, the calls, the failed lookups."""
+
+    net_ns: int
+    wall_ns: int
+    tracer_ns: int
+    calls: int
+    hits: int
+    missed: Missed
+    syscalls: List[Syscall]
+
+
+@dataclass
+class DirMisses(Record):
+    path: str
+    misses: int
+
+
+@dataclass
+class NameMisses(Record):
+    name: str
+    misses: int
+
+
+@dataclass
+class RepeatedPath(Record):
+    path: str
+    times: int
+
+
+@dataclass
+class Repeated(Record):
+    """Successful lookups that repeat an earlier one."""
+
+    count: int
+    ns: int
+    paths: List[RepeatedPath]
+
+
+@dataclass
+class ClassShare(Record):
+    """Lookups after the entry point by who searches; ``class_`` is JSON's ``class``."""
+
+    hits: int
+    missed: Missed
+    dirs: List[DirMisses]
+    class_: str = field(metadata={"json": "class"})
+    names: List[NameMisses] = field(default_factory=list)
+    repeated: Optional[Repeated] = None
+
+
+@dataclass
+class Offender(Record):
+    name: str
+    opens: int
+    stats: int
+
+
+@dataclass
+class Worst(Record):
+    directories: List[Offender]
+    needed: List[Offender]
+    objects: List[Offender]
+
+
+@dataclass
+class DlopenNeeded(Record):
+    name: str
+    opens: int
+    stats: int
+    found: bool
+
+
+@dataclass
+class DlopenProbe(Record):
+    needed_by: str
+    needed: str
+    directory: str
+    path: str
+    call: str
+    outcome: str
+
+
+@dataclass
+class Dlopen(Record):
+    """The loader's search after the entry point."""
+
+    missed: Missed
+    hits: int
+    found_misses: int
+    directories: List[Offender]
+    needed: List[DlopenNeeded]
+    objects: List[Offender]
+    probes: List[DlopenProbe]
+    dropped: int
+
+
+@dataclass
+class Image(Record):
+    """One program image of a run. Of a log (``trace(from_log=…)``) it has the first fields only."""
+
+    path: str
+    pid: int
+    probes: List[Probe]
+    questions: Optional[int] = None
+    answered: Optional[int] = None
+    missed_opens: Optional[int] = None
+    file: Optional[str] = None
+    asked: Optional[str] = None
+    forked: bool = False
+    interpreter: Optional[str] = None
+    machine: Optional[str] = None
+    libc: Optional[str] = None
+    secure: bool = False
+    immutable: Optional[bool] = None
+    reached_entry: Optional[bool] = None
+    storm: Optional[Storm] = None
+    storm_ns: Optional[int] = None
+    loader: Optional[Share] = None
+    program: Optional[Share] = None
+    syscalls: List[Syscall] = field(default_factory=list)
+    classes: List[ClassShare] = field(default_factory=list)
+    worst: Optional[Worst] = None
+    dlopen: Optional[Dlopen] = None
+    calmed_by: Optional[str] = None
+    indexed_bindings: Optional[IndexedBindings] = None
+    prediction: Optional[Against] = None
+    no_prediction: Optional[str] = None
+    initialisers: int = 0
+    dropped: int = 0
+    environment: Dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Exit(Record):
+    code: Optional[int] = None
+    signal: Optional[int] = None
+
+
+@dataclass
+class Overhead(Record):
+    call_ns: int
+    cycle_ns: int
+    samples: int
+
+
+@dataclass
+class Trace(Record):
+    """What ``becalm trace`` saw. The last image is the program."""
+
+    schema: str
+    images: List[Image]
+    opens_alone: bool
+    command: List[str] = field(default_factory=list)
+    exit: Optional[Exit] = None
+    overhead: Optional[Overhead] = None
+    all_syscalls: bool = False
+    from_log: bool = False
+    notes: List[str] = field(default_factory=list)
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class Directories(Record):
+    watched: int
+    snapshotted: int
+    not_snapshotted: List[str]
+
+
+@dataclass
+class Left(Record):
+    reason: str
+    questions: int
+
+
+@dataclass
+class StaticTls(Record):
+    path: str
+    optional_static_tls: Optional[int] = None
+
+
+@dataclass
+class NotBound(Record):
+    path: str
+    reason: str
+
+
+@dataclass
+class BindingCounts(Record):
+    programs: int
+    relocations: int
+    bound: int
+    bytes: int
+    not_bound: List[NotBound]
+
+
+@dataclass
+class OtherMachine(Record):
+    machine: str
+    objects: int
+
+
+@dataclass
+class Index(Record):
+    """What ``becalm index`` wrote. ``written`` is false if the index was up to date."""
+
+    schema: str
+    index: str
+    written: bool
+    machine: str
+    objects: int
+    edges: int
+    bytes: int
+    table_bytes: int
+    errors: List[Failed]
+    stores: List[str] = field(default_factory=list)
+    kept: int = 0
+    directories: Optional[Directories] = None
+    left: List[Left] = field(default_factory=list)
+    static_tls: List[StaticTls] = field(default_factory=list)
+    bindings: Optional[BindingCounts] = None
+    other_machines: List[OtherMachine] = field(default_factory=list)
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class IndexDifference(Record):
+    path: str
+    kind: str
+    needed: Optional[str] = None
+    was: Optional[str] = None
+    now: Optional[str] = None
+
+
+@dataclass
+class VerifiedIndex(Record):
+    path: str
+    machine: str
+    objects: int
+    edges: int
+    stores_changed: bool
+    differences: List[IndexDifference]
+
+
+@dataclass
+class VerifiedAnswer(Record):
+    carrier: str
+    needed: str
+    verdict: str
+    says: Optional[str] = None
+    is_: Optional[str] = field(default=None, metadata={"json": "is"})
+
+
+@dataclass
+class VerifiedObject(Record):
+    path: str
+    answers: List[VerifiedAnswer]
+
+
+@dataclass
+class Loads(Record):
+    path: str
+    equal: bool
+    objects: int
+    lost: List[str]
+    gained: List[str]
+    reordered: bool
+
+
+@dataclass
+class Verify(Record):
+    """What ``becalm verify`` found, of an index (``indexes``) or of files (the other fields)."""
+
+    schema: str
+    errors: List[Failed]
+    indexes: List[VerifiedIndex] = field(default_factory=list)
+    looked_at: int = 0
+    objects: List[VerifiedObject] = field(default_factory=list)
+    loads: List[Loads] = field(default_factory=list)
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class PlanAnswer(Record):
+    needed: str
+    hints: List[str]
+    exact: Optional[str] = None
+
+
+@dataclass
+class PlannedFile(Record):
+    path: str
+    edits: int
+    outside: bool
+    answers: List[PlanAnswer]
+
+
+@dataclass
+class Creation(Record):
+    path: str
+    kind: str
+    target: Optional[str] = None
+    length: Optional[int] = None
+
+
+@dataclass
+class Done(Record):
+    """What became of a file."""
+
+    path: str
+    status: str
+    old_length: Optional[int] = None
+    new_length: Optional[int] = None
+    reason: Optional[str] = None
+    warnings: List[str] = field(default_factory=list)
+
+
+@dataclass
+class Finding(Record):
+    path: str
+    severity: str
+    what: str
+    needed: Optional[str] = None
+
+
+@dataclass
+class ProgramStart(Record):
+    path: str
+    before: Storm
+    after: Optional[Storm] = None
+
+
+@dataclass
+class Fix(Record):
+    """What ``becalm fix`` planned and wrote. ``carrier`` is the strategy."""
+
+    schema: str
+    carrier: str
+    dry_run: bool
+    interrupted: bool
+    plan: List[PlannedFile]
+    creations: List[Creation]
+    files: List[Done]
+    made: List[Done]
+    findings: List[Finding]
+    programs: List[ProgramStart]
+    errors: List[Failed]
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class Kept(Record):
+    path: str
+    others: int
+
+
+@dataclass
+class Undo(Record):
+    """What ``becalm undo`` restored."""
+
+    schema: str
+    dry_run: bool
+    interrupted: bool
+    files: List[Done]
+    removed: List[Done]
+    kept: List[Kept]
+    errors: List[Failed]
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class Machine(Record):
+    kernel: str
+    cpus: int
+    began: int
+    load: Optional[float] = None
+
+
+@dataclass
+class Ratio(Record):
+    ratio: float
+    level: float
+    low: Optional[float] = None
+    high: Optional[float] = None
+
+
+@dataclass
+class Variant(Record):
+    name: str
+    control: bool
+    program: str
+    args: List[str]
+    environment: Dict[str, Optional[str]]
+    median_ns: int
+    low_ns: int
+    high_ns: int
+    least_ns: int
+    most_ns: int
+    outliers: int
+    wall_ns: List[int]
+    cpu_median_ns: Optional[int] = None
+    ratio: Optional[Ratio] = None
+    cpu_ns: Optional[List[int]] = None
+
+
+@dataclass
+class Bench(Record):
+    """What ``becalm bench`` measured. The last variant is the control."""
+
+    schema: str
+    until: str
+    cold: bool
+    rounds: int
+    warmup: int
+    seed: int
+    machine: Machine
+    variants: List[Variant]
+    notes: List[str]
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class Cell(Record):
+    text: str = ""
+    value: Optional[float] = None
+    verdict: Optional[str] = None
+    note: Optional[str] = None
+
+
+@dataclass
+class Row(Record):
+    id: str
+    title: str
+    kind: str
+    cells: List[Cell]
+
+
+@dataclass
+class Compare(Record):
+    """What ``becalm compare`` measured and tried, a column for each strategy."""
+
+    schema: str
+    program: str
+    columns: List[str]
+    rows: List[Row]
+    notes: List[str] = field(default_factory=list)
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
