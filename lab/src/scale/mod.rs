@@ -106,7 +106,10 @@ fn measure(packages: usize) -> Result<Measured> {
     let deferred: usize =
         index.objects.iter().flat_map(|object| object.deferred).map(usize::from).sum();
     if answers == 0 || deferred > 0 {
-        bail!("{answers} answers, {deferred} lookups without one: the computed store is wrong");
+        let of =
+            |at: usize| index.objects.iter().map(|o| usize::from(o.deferred[at])).sum::<usize>();
+        let reasons: Vec<usize> = (0..8).map(of).collect();
+        bail!("{answers} answers, without one {reasons:?}: the computed store is wrong");
     }
     Ok(Measured {
         packages,

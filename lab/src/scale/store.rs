@@ -105,6 +105,20 @@ impl ScaleFs {
     }
 }
 
+/// The header of a shared object for x86_64 with an empty program header table (gABI, "ELF
+/// Header").
+fn header() -> Vec<u8> {
+    const ET_DYN: u8 = 3;
+    const EM_X86_64: u8 = 62;
+    let mut header = vec![0; 64];
+    header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    // e_type, e_machine, e_version, e_phoff, e_ehsize, e_phentsize
+    for (at, value) in [(16, ET_DYN), (18, EM_X86_64), (20, 1), (32, 64), (52, 64), (54, 56)] {
+        header[at] = value;
+    }
+    header
+}
+
 /// The path of a package.
 fn package(number: usize) -> String {
     let [a, b, c, d] = [1, 2, 3, 4].map(|part| mixed(number, part) as u32);
@@ -140,8 +154,8 @@ impl FileSystem for ScaleFs {
         Ok(Arc::new(OpenedFile {
             id: FileId { dev: 1, ino: number as u64 + 1 },
             mode: 0o755,
-            len: 64,
-            head: Ok(b"\x7fELF".to_vec()),
+            len: 4096,
+            head: Ok(header()),
             object: Ok(Arc::new(self.view(number))),
         }))
     }
