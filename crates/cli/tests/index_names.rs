@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 
 use support::run;
-use support::store::{json, nothing_to_test_with, text};
+use support::store::{Store, json, let_the_clock_pass, nothing_to_test_with, text};
 
 #[test]
 fn libraries_that_need_each_other_in_a_circle_by_origin_are_indexed_by_few_names() {
@@ -30,6 +30,65 @@ fn libraries_that_need_each_other_in_a_circle_by_origin_are_indexed_by_few_names
     let report = json(&run(support::becalm().args(arguments).env("HOME", dir.path())));
     let objects = report["objects"].as_u64().expect("a count");
     assert!(objects < 100, "{report}");
+}
+
+/// What a new index leaves out because it is another name too many, an update leaves out as well.
+#[test]
+fn an_update_of_libraries_in_a_circle_knows_them_by_as_few_names_as_a_new_index() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    for sub in ["tree", "tree/a", "tree/b", "tree/c"] {
+        fs::create_dir(dir.path().join(sub)).expect("made");
+    }
+    fs::write(dir.path().join("l.c"), "").expect("written");
+    let library = |to: &str, more: &[&str]| {
+        let soname = format!("-Wl,-soname,{}", to.rsplit('/').next().expect("a name"));
+        let first = ["-shared", "-fPIC", "-Wl,--no-as-needed,--disable-new-dtags", &soname, "l.c"];
+        support::cc(dir.path(), &[&first[..], &["-o", to], more].concat());
+    };
+    library("tree/a/libtwo.so", &[]);
+    library("tree/b/libone.so", &["-Wl,-rpath,$ORIGIN/../a", "tree/a/libtwo.so"]);
+    library("tree/a/libtwo.so", &["-Wl,-rpath,$ORIGIN/../b", "tree/b/libone.so"]);
+    let tree = dir.path().join("tree");
+    let becalm = |arguments: &[&str]| {
+        let_the_clock_pass();
+        run(support::becalm().args(arguments).env("HOME", dir.path()))
+    };
+    let [index, other] = ["index.so", "other.so"].map(|name| dir.path().join(name));
+    json(&becalm(&["index", text(&tree), "-o", text(&index), "--json"]));
+    library("tree/c/libthree.so", &["-Wl,-rpath,$ORIGIN/../a", "tree/a/libtwo.so"]);
+    let updated = json(&becalm(&["index", "--update", "-o", text(&index), "--json"]));
+    let new = json(&becalm(&["index", text(&tree), "-o", text(&other), "--json"]));
+    assert!(updated["kept"].as_u64() > Some(0), "{updated}");
+    assert_eq!(updated["objects"], new["objects"]);
+    let verified = becalm(&["verify", text(&index)]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+}
+
+#[test]
+fn an_index_in_the_tree_is_no_object_of_the_tree() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let (root, index) = (store.root(), store.root().join("index.so"));
+    let index_it = || {
+        let_the_clock_pass();
+        let made = run(&mut store.becalm(&["index", text(&root), "-o", text(&index), "--json"]));
+        json(&made)
+    };
+    let (first, second) = (index_it(), index_it());
+    assert_eq!(first["objects"], second["objects"]);
+    assert_eq!(second["other_machines"].as_array().map(Vec::len), Some(0), "{second}");
+}
+
+#[test]
+fn an_index_that_is_missing_is_reported_once() {
+    let ran = run(support::becalm().args(["env", "--index", "/nonexistent/index.so"]));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(ran.stderr.matches("No such file").count(), 1, "{ran:?}");
 }
 
 #[test]

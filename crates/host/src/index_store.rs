@@ -7,6 +7,8 @@ mod bound;
 mod directories;
 mod fingerprints;
 mod machines;
+mod names;
+mod own_files;
 mod programs;
 mod rpath;
 mod trees;
@@ -29,21 +31,20 @@ use becalm_core::search::Stores;
 use becalm_core::search::store::below;
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
 pub use bound::{BindThreshold, Binding};
 pub use fingerprints::OsFingerprints;
+pub use own_files::is_index;
 pub use trees::{is_changed_in_place, package_dirs, python_of, trees_beside};
 pub use update::update_stores;
 
 use bound::KeptPrograms;
 use machines::{Group, by_machine, kind_of};
+use names::Names;
 use rpath::ListedDirs;
-
-/// Maximum number of non-canonical paths per file that are resolved as objects of their own.
-const MOST_NAMES: usize = 8;
 
 /// Number of objects after which a session reads the state of each directory again.
 const CHUNK: usize = 256;
@@ -137,14 +138,15 @@ fn index_walked(os: &OsFs, roots: Vec<PathBuf>, options: IndexOptions<'_>) -> In
     indexed
 }
 
-/// Returns the ELF files of a walk, except those in a hidden directory at the top of a store: Nix
-/// keeps a second name of every file in `.links`.
+/// Returns the ELF files of a walk, except those beside an index and those in a hidden directory at
+/// the top of a store: Nix keeps a second name of every file in `.links`.
 fn elf_paths(objects: &[Found], roots: &[PathBuf]) -> Vec<BString> {
     let roots: Vec<BString> = roots.iter().map(|root| bytes_of(root)).collect();
     let is_hidden = |path: &BString| {
         roots.iter().any(|root| below(path, root).is_some_and(|p| p.starts_with(b".")))
     };
     let elf = objects.iter().filter(|found| found.format == Format::Elf);
+    let elf = elf.filter(|found| !own_files::is_beside_index(&found.path));
     elf.map(|found| bytes_of(&found.path)).filter(|path| !is_hidden(path)).collect()
 }
 
@@ -196,6 +198,14 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
+/// The objects that need not be resolved again.
+struct Seen<'a> {
+    known: &'a mut FxHashSet<BString>,
+    /// The directories of `DT_RPATH`s that were listed.
+    listed: &'a mut ListedDirs,
+    names: Names,
+}
+
 /// State of indexing one machine's objects.
 struct Work<'a> {
     os: &'a OsFs,
@@ -222,8 +232,8 @@ impl Work<'_> {
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
         let mut listed = ListedDirs::default();
         let further = self.named_by_links(&mut known);
-        let resolved =
-            self.resolve_all(&facts, &self.group.paths, &further, &mut known, &mut listed);
+        let mut seen = Seen { known: &mut known, listed: &mut listed, names: Names::default() };
+        let resolved = self.resolve_all(&facts, &self.group.paths, &further, &mut seen);
         let common = self.common(&facts, &self.searched(&resolved));
         let programs = self.programs(&facts, &self.group.programs);
         let read = resolved.len();
@@ -241,50 +251,33 @@ impl Work<'_> {
     }
 
     /// Resolves the objects of these paths, those of `further` non-canonical paths, and those that
-    /// their answers name, except objects that are in `known`.
+    /// their answers name, except objects that were seen.
     fn resolve_all(
         &self,
         facts: &LoaderFacts,
         paths: &[BString],
         further: &[BString],
-        known: &mut FxHashSet<BString>,
-        listed: &mut ListedDirs,
+        seen: &mut Seen<'_>,
     ) -> Vec<ResolvedObject> {
         let mut resolved = self.resolve(facts, paths, true);
         let mut from = 0;
         let mut new = further.to_vec();
-        let mut names: FxHashMap<BString, usize> = FxHashMap::default();
         loop {
             resolved.extend(self.resolve(facts, &new, false));
             let answers = resolved[from..].iter().flat_map(|resolved| &resolved.object.edges);
             let answers: Vec<BString> = answers.map(|edge| edge.path.clone()).collect();
-            let below = self.list(facts, &resolved[from..], listed);
+            let below = self.list(facts, &resolved[from..], seen.listed);
             new = answers
                 .into_iter()
                 .chain(below)
-                .filter(|path| known.insert(path.clone()))
+                .filter(|path| seen.known.insert(path.clone()))
                 .collect();
-            self.bound_names(&mut new, &mut names);
+            seen.names.limit(&self.os.session(), &mut new);
             if new.is_empty() {
                 return resolved;
             }
             from = resolved.len();
         }
-    }
-
-    /// Removes paths beyond the maximum number of names per file. Objects that need each other
-    /// through `$ORIGIN/..` would otherwise name each other by ever longer paths. No process uses
-    /// such a path, because the object is loaded already.
-    fn bound_names(&self, new: &mut Vec<BString>, names: &mut FxHashMap<BString, usize>) {
-        let session = self.os.session();
-        new.retain(|path| match session.canonicalize(path.as_ref()) {
-            Ok(real) if real != *path => {
-                let known = names.entry(real).or_default();
-                *known += 1;
-                *known <= MOST_NAMES
-            }
-            _ => true,
-        });
     }
 
     /// Builds the index from resolved objects.

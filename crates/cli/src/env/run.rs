@@ -7,7 +7,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_lib::index::file;
@@ -156,9 +156,11 @@ fn is_for_all(dialect: Dialect) -> bool {
 /// that follows another user's index gives that user its rights.
 fn check_for_all(index: &Opened) -> Result<()> {
     trust::check_for_all(&index.path).map_err(|why| {
+        let dir = Path::new(places::SYSTEM).parent().filter(|dir| !dir.is_dir());
+        let make_dir = dir.map_or(String::new(), |dir| format!("mkdir -p {} && ", dir.display()));
         anyhow!(
-            "{}: not for the programs of all users: {why}; make one for all with becalm index \
-             STORE... -o {}",
+            "{}: not for the programs of all users: {why}; as root, make one for all with \
+             {make_dir}becalm index STORE... -o {}",
             index.path.display(),
             places::SYSTEM
         )

@@ -21,9 +21,11 @@ use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bound::KeptPrograms;
+use super::names::Names;
+use super::own_files::{self, is_beside_index};
 use super::rpath::{ListedDirs, certain_paths};
 use super::{
-    Group, IndexOptions, Indexed, MachineIndex, OsFingerprints, Work, by_machine, bytes_of,
+    Group, IndexOptions, Indexed, MachineIndex, OsFingerprints, Seen, Work, by_machine, bytes_of,
     elf_paths, immutable, kind_of, names_of, path_of, real,
 };
 use crate::{FactChoice, HostError, OsFs, WalkOptions, find_objects, loader_facts};
@@ -102,8 +104,15 @@ pub fn update_stores(
     let kept = before.kept(&keep);
     let mut listed = ListedDirs::default();
     let below = work.list(&facts, &kept, &mut listed);
-    further.extend(below.into_iter().filter(|path| known.insert(path.clone())));
-    let new = work.resolve_all(&facts, &group.paths, &further, &mut known, &mut listed);
+    let mut below: Vec<BString> =
+        below.into_iter().filter(|path| known.insert(path.clone())).collect();
+    let mut names = Names::default();
+    let session = os.session();
+    names.count(&session, keep.iter().map(|object| &object.path).chain(&further));
+    names.limit(&session, &mut below);
+    further.extend(below);
+    let mut seen = Seen { known: &mut known, listed: &mut listed, names };
+    let new = work.resolve_all(&facts, &group.paths, &further, &mut seen);
     let machine = work.join(&facts, &before, kept, new, listed);
     Some(Indexed { machines: vec![machine], errors, ..Indexed::default() })
 }
@@ -395,7 +404,7 @@ fn list(folder: &BStr) -> std::io::Result<(Vec<PathBuf>, Vec<BString>)> {
         let kind = entry.file_type()?;
         if kind.is_dir() {
             folders.push(entry.path());
-        } else if kind.is_file() && is_elf(&entry.path()) {
+        } else if kind.is_file() && is_elf(&entry.path()) && !is_beside_index(&entry.path()) {
             files.push(bytes_of(&entry.path()));
         }
     }

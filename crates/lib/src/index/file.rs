@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use becalm_core::index::{Index, Ranged, Table, Target, extent, module_is_whole, split};
+use becalm_core::index::{Index, Ranged, Table, Target, module_is_whole, split};
 use becalm_host::write::{WriteOptions, Writer};
 
 use crate::index::error::IndexError;
@@ -13,6 +13,7 @@ use crate::index::platforms;
 use crate::index::trust::{self, TrustedFile};
 
 pub use crate::index::opened::Opened;
+pub use becalm_host::index_store::is_index;
 
 /// Opens an index that programs are to be started with. Of its contents the header and what is
 /// asked for are checked, not the whole.
@@ -90,26 +91,6 @@ fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole, IndexError> {
     let (target, is_current_version) = (table.target(), table.is_current());
     let table = of_table.to_vec();
     Ok(Whole { target, index, is_current_version, table, bytes })
-}
-
-/// Bytes from the beginning of a file that hold its ELF header and program headers.
-const HEAD: u64 = 4096;
-
-/// True where the file is an index, whole or not.
-pub fn is_index(path: &Path) -> bool {
-    path.is_file() && read_as_index(path).is_some_and(|bytes| split(&bytes).is_ok())
-}
-
-/// The bytes of a file up to the end of its last segment, if by its first bytes it may be an
-/// index. Others are not read, however long they are.
-fn read_as_index(path: &Path) -> Option<Vec<u8>> {
-    let mut file = fs::File::open(path).ok()?;
-    let mut bytes = Vec::new();
-    Read::by_ref(&mut file).take(HEAD).read_to_end(&mut bytes).ok()?;
-    let length = usize::try_from(file.metadata().ok()?.len()).ok()?;
-    let rest = extent(&bytes, length)?.saturating_sub(bytes.len()) as u64;
-    file.take(rest).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
 }
 
 /// That an index can be written there: before the work, not after it.

@@ -30,12 +30,15 @@ const STICKY: u32 = 0o1000;
 #[derive(Debug, Error)]
 pub enum Untrusted {
     /// It cannot be looked at.
-    #[error("{}: {}", .path.display(), words(.source))]
+    ///
+    /// The reason is a part of the text, and not the source of the error: a chain of errors would
+    /// have it twice.
+    #[error("{}: {}", .path.display(), words(.reason))]
     Io {
         /// The file or directory.
         path: PathBuf,
         /// The error of the system.
-        source: io::Error,
+        reason: io::Error,
     },
     /// Another user owns it or a directory on the way to it.
     #[error("not used: {} belongs to user {owner}", .path.display())]
@@ -74,7 +77,7 @@ pub enum Untrusted {
 impl Untrusted {
     /// True if the file or a directory on the way to it is not there.
     pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        matches!(self, Self::Io { reason, .. } if reason.kind() == io::ErrorKind::NotFound)
     }
 }
 
@@ -99,7 +102,7 @@ impl ReadAt for TrustedFile {
 /// # Errors
 /// [`Untrusted`] if it cannot be opened or is not trusted.
 pub fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
-    let io = |source| Untrusted::Io { path: path.to_owned(), source };
+    let io = |reason| Untrusted::Io { path: path.to_owned(), reason };
     let open = |flags: OFlags| {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(flags.bits().cast_signed()).open(path)
@@ -163,7 +166,7 @@ fn check_way(
                 return Err(Untrusted::Links { path: path.to_owned() });
             }
             let target = at.read_link();
-            let target = target.map_err(|source| Untrusted::Io { path: at.clone(), source })?;
+            let target = target.map_err(|reason| Untrusted::Io { path: at.clone(), reason })?;
             if target.is_absolute() {
                 at = PathBuf::from("/");
             } else {
@@ -191,7 +194,7 @@ fn user() -> u32 {
 }
 
 fn look(path: &Path) -> Result<Metadata, Untrusted> {
-    path.symlink_metadata().map_err(|source| Untrusted::Io { path: path.to_owned(), source })
+    path.symlink_metadata().map_err(|reason| Untrusted::Io { path: path.to_owned(), reason })
 }
 
 /// Checks owner and mode of one directory, file or link. The mode of a link says nothing.
