@@ -5,7 +5,7 @@ mod version_1;
 use bstr::BString;
 use proptest::prelude::*;
 
-use super::bound::{Bound, BoundObject, BoundProgram, BuildId, Member, Writes};
+use super::bound::{Bound, BoundObject, BoundProgram, BuildId, Member, StartVariables, Writes};
 use super::hash::NameHash;
 use super::{
     Condition, Directory, Edge, EmbedError, Fingerprint, Folder, Index, Loader, Object, Program,
@@ -142,6 +142,10 @@ fn bound() -> Bound {
         undefined_function: changes.is_some(),
         relocations: 70,
         bindings: 60,
+        variables: StartVariables {
+            preload: changes.map(|_| "/usr/lib/libx.so".into()),
+            library_path: None,
+        },
     };
     Bound {
         programs: vec![program("/usr/bin/a", 0, None), program("/usr/bin/b", 1, Some(2))],

@@ -10,8 +10,8 @@ use becalm_core::elf::{ElfError, Endian};
 use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
 use becalm_core::fs::Errno;
 use becalm_core::index::bound::{
-    Binder, Bound, BoundObject, Facts, ImageFacts, NewProgram, NotBound, RELEASES, Written,
-    dynamic_of, is_applied, written,
+    Binder, Bound, BoundObject, Facts, ImageFacts, NewProgram, NotBound, RELEASES, StartVariables,
+    Written, dynamic_of, is_applied, written,
 };
 use becalm_core::index::build::{Fingerprints, Gatherer};
 use becalm_core::index::{Condition, Fingerprint, Index};
@@ -170,6 +170,7 @@ struct Predicted {
     objects: Vec<PredictedObject>,
     undefined_function: bool,
     relocations: u32,
+    variables: StartVariables,
 }
 
 impl Work<'_> {
@@ -244,7 +245,8 @@ impl Work<'_> {
         let undefined_function = undefined(&bindings)?;
         let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
         let objects = members(load, &bindings, files, flat)?;
-        Ok(Predicted { path: path.clone(), objects, undefined_function, relocations })
+        let variables = options.environment.map(StartVariables::of).unwrap_or_default();
+        Ok(Predicted { path: path.clone(), objects, undefined_function, relocations, variables })
     }
 
     fn start_of(
@@ -317,7 +319,7 @@ fn is_below(stores: &[&BStr], path: &BString) -> bool {
 }
 
 fn new_program(gatherer: &mut Gatherer, predicted: Predicted, flat: &[&BStr]) -> NewProgram {
-    let Predicted { path, objects, undefined_function, relocations } = predicted;
+    let Predicted { path, objects, undefined_function, relocations, variables } = predicted;
     let mut member = |(index, path, file, written): PredictedObject| {
         let condition =
             gatherer.condition(Condition::File(path.clone(), file.fingerprint.unwrap_or_default()));
@@ -331,5 +333,5 @@ fn new_program(gatherer: &mut Gatherer, predicted: Predicted, flat: &[&BStr]) ->
         )
     };
     let members = objects.into_iter().map(&mut member).collect();
-    NewProgram { path, members, undefined_function, relocations }
+    NewProgram { path, members, undefined_function, relocations, variables }
 }

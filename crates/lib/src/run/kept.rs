@@ -1,13 +1,14 @@
 //! The indexes of single programs, which `becalm run` keeps in the cache directory.
 //!
 //! An index's name says who the program is (path, inode, times), the directories that
-//! `LD_LIBRARY_PATH` names, and the store prefixes; for a Python also when packages were last
+//! `LD_LIBRARY_PATH` names, `LD_PRELOAD`, and the store prefixes; for a Python also when packages were last
 //! installed. It knows the objects of the start and, for a Python, those of the trees that it loads
 //! extension modules from; `becalm index` knows whole stores. Beside it may be, by the same name:
 //! `.lock`, held while it is made; `.failed`, which says why none can be made; `.wanted`, which says
 //! for whom one is to be made by the next `becalm index`. The cache keeps so many bytes of
 //! indexes, those used last; a process whose index goes keeps what it has mapped.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::hash::{Hash, Hasher};
@@ -33,7 +34,7 @@ const KEPT: u64 = 256 << 20;
 /// After this long an index is compared with the files again, and a failure is tried again.
 const FRESH: Duration = Duration::from_secs(3600);
 /// Part of the name: an index of another format is another file.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The place of a program's index.
 #[derive(Clone, Debug)]
@@ -59,7 +60,8 @@ pub enum Kept {
 }
 
 impl Place {
-    /// The place for a program, started with these directories in `LD_LIBRARY_PATH`.
+    /// The place for a program, started in this environment with these directories in
+    /// `LD_LIBRARY_PATH`.
     ///
     /// # Errors
     /// If the environment has no home directory.
@@ -73,6 +75,7 @@ impl Place {
         (env!("CARGO_PKG_VERSION"), FORMAT).hash(&mut hasher);
         store.0.hash(&mut hasher);
         dirs.hash(&mut hasher);
+        env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()).hash(&mut hasher);
         program.real.hash(&mut hasher);
         let facts = &program.facts;
         let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());

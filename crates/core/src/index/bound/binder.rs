@@ -4,7 +4,7 @@ use bstr::BString;
 use rustc_hash::FxHashMap;
 
 use super::block::{Block, Definer, Indirect, SlotBinding};
-use super::{Bound, BoundObject, BoundProgram, Member, Writes, Written};
+use super::{Bound, BoundObject, BoundProgram, Member, StartVariables, Writes, Written};
 use crate::elf::Endian;
 
 /// Sets of bindings of one object that others may be changes of.
@@ -31,6 +31,8 @@ pub struct NewProgram {
     pub undefined_function: bool,
     /// As in [`BoundProgram`].
     pub relocations: u32,
+    /// As in [`BoundProgram`].
+    pub variables: StartVariables,
 }
 
 impl Binder {
@@ -48,7 +50,7 @@ impl Binder {
 
     /// Adds a program, whose path must be new.
     pub fn add(&mut self, program: NewProgram) {
-        let NewProgram { path, members, undefined_function, relocations } = program;
+        let NewProgram { path, members, undefined_function, relocations, variables } = program;
         let mut numbers: FxHashMap<usize, u32> = FxHashMap::default();
         for (index, object, _) in &members {
             numbers.insert(*index, self.object(object));
@@ -65,8 +67,14 @@ impl Binder {
             bound_members.push(Member { object, writes });
         }
         let members = bound_members;
-        let program = BoundProgram { path, members, undefined_function, relocations, bindings };
-        self.bound.programs.push(program);
+        self.bound.programs.push(BoundProgram {
+            path,
+            members,
+            undefined_function,
+            relocations,
+            bindings,
+            variables,
+        });
     }
 
     /// The bindings of all programs.

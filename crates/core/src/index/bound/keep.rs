@@ -31,6 +31,7 @@ impl Bound {
             members,
             undefined_function: program.undefined_function,
             relocations: program.relocations,
+            variables: program.variables.clone(),
         })
     }
 

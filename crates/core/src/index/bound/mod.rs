@@ -12,6 +12,7 @@ mod convert;
 mod image;
 mod keep;
 mod records;
+mod start_variables;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ pub use binder::{Binder, NewProgram};
 pub use block::{Block, Definer, Indirect, Relative, Residual, SlotBinding};
 pub use convert::{Facts, NotBound, RELEASES, Written, is_applied, written};
 pub use image::ImageFacts;
+pub use start_variables::StartVariables;
 
 pub(super) use records::{Sections, Source, read};
 
@@ -65,6 +67,8 @@ pub struct BoundProgram {
     pub relocations: u32,
     /// Those of them whose result is in the blocks.
     pub bindings: u32,
+    /// The environment that the start was predicted for.
+    pub variables: StartVariables,
 }
 
 /// An object of a program's start.

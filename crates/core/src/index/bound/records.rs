@@ -2,7 +2,7 @@
 
 use bstr::{BStr, BString};
 
-use super::{Bound, BoundObject, BoundProgram, BuildId, Member, Writes};
+use super::{Bound, BoundObject, BoundProgram, BuildId, Member, StartVariables, Writes};
 use crate::elf::Endian;
 use crate::index::header::Section;
 use crate::index::layout::{self, Reader, Writer, kind};
@@ -47,7 +47,9 @@ impl Sections {
         let mut programs: Vec<&BoundProgram> = bound.programs.iter().collect();
         programs.sort_by_key(|program| (hash::low(0, &program.path), &program.path));
         for program in programs {
-            sections.program(program, string(&program.path)?);
+            let variables = program.variables.text();
+            let variables = variables.map(|text| string(&text)).transpose()?;
+            sections.program(program, string(&program.path)?, variables);
         }
         Ok(sections)
     }
@@ -90,7 +92,7 @@ impl Sections {
         layout::seal(records, start, hash::bytes(0, &object.path));
     }
 
-    fn program(&mut self, program: &BoundProgram, path: u32) {
+    fn program(&mut self, program: &BoundProgram, path: u32, variables: Option<u32>) {
         let first = self.members.bytes.len();
         for Member { object, writes } in &program.members {
             self.members.word(*object);
@@ -112,7 +114,7 @@ impl Sections {
         records.word(if program.undefined_function { flag } else { 0 });
         records.word(program.relocations);
         records.word(program.bindings);
-        records.word(0);
+        records.word(variables.map_or(0, |place| place.saturating_add(1)));
         layout::seal(records, start, hash::bytes(0, &program.path));
     }
 }
@@ -189,12 +191,15 @@ fn program(source: &dyn Source, at: usize) -> Result<BoundProgram, TableError> {
     }
     let members = Section { at: members.at + first * layout::MEMBER, count, ..members };
     let flags = word(source, at + 20)?;
+    let variables = word(source, at + 32)?.checked_sub(1);
+    let variables = variables.map(|place| source.string(place)).transpose()?;
     Ok(BoundProgram {
         path,
         members: members.records().map(|at| member(source, at)).collect::<Result<_, _>>()?,
         undefined_function: flags & layout::BOUND_PROGRAM_UNDEFINED_FUNCTION != 0,
         relocations: word(source, at + 24)?,
         bindings: word(source, at + 28)?,
+        variables: variables.map(|text| StartVariables::read(text)).unwrap_or_default(),
     })
 }
 

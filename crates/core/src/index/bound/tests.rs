@@ -6,7 +6,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use super::block::{Block, Definer, Indirect, Residual, SlotBinding};
-use super::{Binder, BoundObject, Member, NewProgram, Written};
+use super::{Binder, BoundObject, Member, NewProgram, StartVariables, Written};
 use crate::elf::Endian;
 
 /// What the module writes, by offset: definer and value.
@@ -110,7 +110,8 @@ fn program(path: &str, written: Written) -> NewProgram {
         (1, object("/lib/other"), None),
         (2, object(path), None),
     ];
-    NewProgram { path: path.into(), members, undefined_function: false, relocations: 9 }
+    let variables = StartVariables::default();
+    NewProgram { path: path.into(), members, undefined_function: false, relocations: 9, variables }
 }
 
 #[test]
