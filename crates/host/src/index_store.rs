@@ -26,7 +26,7 @@ use becalm_core::index::bound::NotBound;
 use becalm_core::index::build::{Deferred, Gatherer, ResolvedObject, Resolver, Sources};
 use becalm_core::index::hash;
 use becalm_core::index::tls::StaticTls;
-use becalm_core::index::{Index, Program, Target};
+use becalm_core::index::{Condition, Index, Program, Target};
 use becalm_core::search::Stores;
 use becalm_core::search::store::below;
 use bstr::{BStr, BString, ByteSlice};
@@ -66,6 +66,9 @@ pub struct IndexOptions<'a> {
     pub dirs: &'a [PathBuf],
     /// Which programs are bound; `None` for none.
     pub bind: Option<Binding<'a>>,
+    /// The files are those of an image of which there are copies: root's are recognised by their
+    /// length and time of modification ([`Condition::of_image`]).
+    pub image: bool,
     /// The user's choices about the loader.
     pub facts: Option<&'a FactChoice>,
     /// The same as [`WalkOptions::progress`].
@@ -315,6 +318,13 @@ impl Work<'_> {
         }
         let mut index = gatherer.finish(self.settings(facts), self.loaders.as_ref(), facts);
         index.bound = bound;
+        if self.options.image {
+            let of_image = |condition: Condition| match own_files::is_of_root(condition.path()) {
+                true => condition.of_image(),
+                false => condition,
+            };
+            index.conditions = index.conditions.into_iter().map(of_image).collect();
+        }
         let target = Target::of(&self.group.ident);
         MachineIndex { target, index, deferred_by, static_tls, not_bound, read }
     }

@@ -29,6 +29,16 @@ same_fingerprint (const struct table_condition *condition, const struct statx *n
          && (condition->kind != CONDITION_FILE || condition->size == now->size);
 }
 
+/* Each copy of an image has its own device, inodes and times of status change. */
+static int
+same_in_image (const struct table_condition *condition, const struct statx *now)
+{
+  const uint16_t others_write = 022;
+  return now->uid == 0 && !(now->mode & others_write) && condition->mtime_sec == now->mtime.sec
+         && condition->mtime_nsec == now->mtime.nsec
+         && (condition->kind != CONDITION_IMAGE_FILE || condition->size == now->size);
+}
+
 /* True where the process's loader is one of a list, `:` between them. */
 static int
 is_listed (const char *list)
@@ -65,9 +75,18 @@ look (uint32_t index)
     result = sys_statx (path, &now);
   if (condition->kind == CONDITION_ABSENT || condition->kind == CONDITION_ABSENT_PACKAGE)
     return result == ENOENT_NEG ? HOLDS_FOR_GOOD : FAILS;
-  int holds = (condition->kind == CONDITION_DIRECTORY || condition->kind == CONDITION_FILE) && result == 0
-              && same_fingerprint (condition, &now);
-  return holds ? HOLDS : FAILS;
+  if (result != 0)
+    return FAILS;
+  switch (condition->kind)
+    {
+    case CONDITION_DIRECTORY:
+    case CONDITION_FILE:
+      return same_fingerprint (condition, &now) ? HOLDS : FAILS;
+    case CONDITION_IMAGE_DIRECTORY:
+    case CONDITION_IMAGE_FILE:
+      return same_in_image (condition, &now) ? HOLDS : FAILS;
+    }
+  return FAILS;
 }
 
 int
@@ -107,7 +126,8 @@ holds_for (uint32_t index, const char *needed, const char *path)
   if (condition_holds (index))
     return 1;
   const struct table_condition *condition = table_condition (index, &file);
-  return needed != NULL && condition != NULL && condition->kind == CONDITION_FILE
+  return needed != NULL && condition != NULL
+         && (condition->kind == CONDITION_FILE || condition->kind == CONDITION_IMAGE_FILE)
          && cache_still_says (file, needed, path);
 }
 

@@ -101,6 +101,9 @@ enum condition_kind
   CONDITION_FILE = 3,
   CONDITION_LOADER = 4,
   CONDITION_ABSENT_PACKAGE = 5,
+  /* Of an image: root's, and its time of modification is as it was, of a file its length too. */
+  CONDITION_IMAGE_DIRECTORY = 6,
+  CONDITION_IMAGE_FILE = 7,
 };
 
 struct table_directory

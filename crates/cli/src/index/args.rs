@@ -48,6 +48,14 @@ pub(crate) struct IndexArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<PathBuf>,
 
+    /// Recognise the files of root as those of a container image: by length, time of modification and
+    /// build ID
+    ///
+    /// Each pull of an image gives its files other inodes and times of status change. See
+    /// docs/security.md for what that trusts. --update keeps it.
+    #[arg(long, help_heading = "What is indexed")]
+    pub image: bool,
+
     /// Look again only at what has changed since the index was made
     #[arg(long, help_heading = "What is indexed")]
     pub update: bool,
@@ -84,6 +92,7 @@ impl IndexArgs {
             dirs: dirs_of(&self.dirs),
             prefixes: self.store.prefixes().paths(),
             output: self.output.clone(),
+            image: self.image,
             update: self.update,
             module: self.module.clone(),
         }

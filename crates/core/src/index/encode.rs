@@ -351,6 +351,12 @@ impl Encoder {
                 }
                 Condition::Absent(path) => (layout::CONDITION_ABSENT, path, Fingerprint::default()),
                 Condition::File(path, fingerprint) => (layout::CONDITION_FILE, path, *fingerprint),
+                Condition::ImageDirectory(path, fingerprint) => {
+                    (layout::CONDITION_IMAGE_DIRECTORY, path, *fingerprint)
+                }
+                Condition::ImageFile(path, fingerprint) => {
+                    (layout::CONDITION_IMAGE_FILE, path, *fingerprint)
+                }
                 Condition::Loader(path) => (layout::CONDITION_LOADER, path, Fingerprint::default()),
                 Condition::AbsentPackage(path) => {
                     (layout::CONDITION_ABSENT_PACKAGE, path, Fingerprint::default())

@@ -77,6 +77,8 @@ pub(super) const CONDITION_ABSENT: u32 = 2;
 pub(super) const CONDITION_FILE: u32 = 3;
 pub(super) const CONDITION_LOADER: u32 = 4;
 pub(super) const CONDITION_ABSENT_PACKAGE: u32 = 5;
+pub(super) const CONDITION_IMAGE_DIRECTORY: u32 = 6;
+pub(super) const CONDITION_IMAGE_FILE: u32 = 7;
 
 /// The machine word of the header.
 pub(super) fn machine_word(target: Target) -> u32 {

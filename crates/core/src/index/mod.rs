@@ -164,6 +164,12 @@ pub enum Condition {
     /// A directory of a package that is not in its store: it cannot be there while the roots
     /// hold, and is looked for otherwise.
     AbsentPackage(BString),
+    /// A directory of an image: it belongs to root, nobody else may write it, and its time of
+    /// modification is as it was. Device, inode and time of status change are another with each copy
+    /// of the image.
+    ImageDirectory(BString, Fingerprint),
+    /// As [`Condition::ImageDirectory`], a file; its length is as it was too.
+    ImageFile(BString, Fingerprint),
 }
 
 impl Condition {
@@ -175,8 +181,29 @@ impl Condition {
             | Condition::Absent(path)
             | Condition::File(path, _)
             | Condition::Loader(path)
-            | Condition::AbsentPackage(path) => path.as_ref(),
+            | Condition::AbsentPackage(path)
+            | Condition::ImageDirectory(path, _)
+            | Condition::ImageFile(path, _) => path.as_ref(),
         }
+    }
+
+    /// The condition as that of an image. Others than those on fingerprints stay, and so does a
+    /// fingerprint that never holds.
+    #[must_use]
+    pub fn of_image(self) -> Self {
+        match self {
+            Condition::Directory(path, known) if known != Fingerprint::default() => {
+                Condition::ImageDirectory(path, known.of_image())
+            }
+            Condition::File(path, known) => Condition::ImageFile(path, known.of_image()),
+            other => other,
+        }
+    }
+
+    /// True for a condition of an image.
+    #[must_use]
+    pub fn is_of_image(&self) -> bool {
+        matches!(self, Condition::ImageDirectory(..) | Condition::ImageFile(..))
     }
 }
 
@@ -213,6 +240,12 @@ impl Fingerprint {
         let words = [*dev, *ino, *size].into_iter().chain(times.map(i64::cast_unsigned));
         let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         hash::low(0, &bytes).max(Folder::ABSENT + 1)
+    }
+
+    /// What of it is the same in every copy of an image: length and time of modification.
+    #[must_use]
+    pub fn of_image(self) -> Self {
+        Self { size: self.size, mtime: self.mtime, ..Self::default() }
     }
 
     /// False where a later change could leave the same stamp: the last one lies within the

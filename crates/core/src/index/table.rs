@@ -258,6 +258,8 @@ impl<'a> Table<'a> {
             layout::CONDITION_DIRECTORY => Ok(Condition::Directory(path, fingerprint)),
             layout::CONDITION_ABSENT => Ok(Condition::Absent(path)),
             layout::CONDITION_FILE => Ok(Condition::File(path, fingerprint)),
+            layout::CONDITION_IMAGE_DIRECTORY => Ok(Condition::ImageDirectory(path, fingerprint)),
+            layout::CONDITION_IMAGE_FILE => Ok(Condition::ImageFile(path, fingerprint)),
             layout::CONDITION_LOADER => Ok(Condition::Loader(path)),
             layout::CONDITION_ABSENT_PACKAGE => Ok(Condition::AbsentPackage(path)),
             _ => Err(TableError::Damaged("a guard of unknown kind")),

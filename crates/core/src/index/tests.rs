@@ -68,6 +68,8 @@ fn store(objects: usize) -> Index {
             Condition::File("/etc/ld.so.cache".into(), fingerprint(2)),
             Condition::Loader("/lib64/ld-linux-x86-64.so.2".into()),
             Condition::AbsentPackage("/nix/store/none/lib".into()),
+            Condition::Directory("/usr/lib".into(), fingerprint(3)).of_image(),
+            Condition::File("/usr/lib/libc.so.6".into(), fingerprint(4)).of_image(),
         ],
         roots: vec![0],
         folders: [

@@ -42,6 +42,14 @@ impl OsFingerprints {
                 fingerprint(path).is_ok_and(|now| now == Fingerprint { size: now.size, ..*known })
             }
             Condition::File(path, known) => fingerprint(path) == Ok(*known),
+            Condition::ImageDirectory(path, known) => {
+                own_files::is_of_root(path.as_ref())
+                    && fingerprint(path).is_ok_and(|now| now.mtime == known.mtime)
+            }
+            Condition::ImageFile(path, known) => {
+                own_files::is_of_root(path.as_ref())
+                    && fingerprint(path).is_ok_and(|now| now.of_image() == *known)
+            }
             Condition::Absent(path) | Condition::AbsentPackage(path) => {
                 fingerprint(path) == Err(Errno::NOENT)
             }

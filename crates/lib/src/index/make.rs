@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use becalm_core::closure::{self, Subject};
 use becalm_core::elf::machine_name;
 use becalm_core::facts::Environment;
-use becalm_core::index::Index;
+use becalm_core::index::{Condition, Index};
 use becalm_core::loader::load::Role;
 use becalm_host::index_store::{
     BindThreshold, Binding, IndexOptions, Indexed, MachineIndex, index_stores, python_of,
@@ -43,6 +43,8 @@ pub struct Options {
     pub prefixes: Vec<PathBuf>,
     /// The file to write; none for the user's own index.
     pub output: Option<PathBuf>,
+    /// Whether the files are those of a container image, of which there are copies.
+    pub image: bool,
     /// Whether an index that is there is brought up to date.
     pub update: bool,
     /// The audit module to put the table into; none for the built-in one.
@@ -81,9 +83,14 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     let usual = if is_alone { BindThreshold::ALL } else { BindThreshold::default() };
     let threshold = options.bind_threshold.unwrap_or(usual);
     let only = is_alone.then_some(&programs[..]);
-    let bind = Some(Binding { threshold, only, environment: None });
+    let variables = old.iter().flat_map(|old| &old.index.bound.programs).next();
+    let environment = variables.map(|program| program.variables.environment());
+    let bind = Some(Binding { threshold, only, environment: environment.as_ref() });
     let (prefixes, dirs) = (&all, &dirs);
-    let host = IndexOptions { stores, files, prefixes, dirs, bind, ..IndexOptions::default() };
+    let is_of_image = |old: &Whole| old.index.conditions.iter().any(Condition::is_of_image);
+    let image = options.image || old.as_ref().is_some_and(is_of_image);
+    let host =
+        IndexOptions { stores, files, prefixes, dirs, bind, image, ..IndexOptions::default() };
     progress.begin_work();
     make(&path, &modules, old.as_ref().map(|old| (old, &known[..])), host, progress)
 }
@@ -107,6 +114,7 @@ impl Options {
     fn is_satisfied_by(&self, old: &Whole, programs: &[PathBuf], modules: &Modules) -> bool {
         old.is_current_version
             && self.stores.is_empty()
+            && !self.image
             && self.has_dirs_of(old)
             && programs.iter().all(|program| binds(&old.index, program))
             && modules.has_sealed(old.target, &old.table, &old.bytes)
