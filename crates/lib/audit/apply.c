@@ -12,6 +12,7 @@
    - IRELATIVE for each function that a resolver chooses. The loader calls it with the arguments of
      its machine, and stores what it returns. */
 #include "apply.h"
+#include "dynamic.h"
 
 #if defined __x86_64__
 # define R_RELATIVE 8u
@@ -19,6 +20,15 @@
 #elif defined __aarch64__
 # define R_RELATIVE 1027u
 # define R_IRELATIVE 1032u
+#elif defined __riscv && __SIZEOF_POINTER__ == 8
+# define R_RELATIVE 3u
+# define R_IRELATIVE 58u
+#elif defined __powerpc64__ && defined __LITTLE_ENDIAN__
+# define R_RELATIVE 22u
+# define R_IRELATIVE 248u
+#elif defined __s390x__
+# define R_RELATIVE 12u
+# define R_IRELATIVE 61u
 #else
 # define R_RELATIVE 0u
 # define R_IRELATIVE 0u
@@ -52,10 +62,10 @@ rela_info (uint32_t symbol, uint32_t type)
 }
 
 int
-place_find (struct place *place, const elf_dyn *dynamic)
+place_find (struct place *place, const struct link_map *map)
 {
   /* The loader maps it so that it can write the addresses itself. */
-  for (elf_dyn *entry = (elf_dyn *) (uintptr_t) dynamic; entry->tag != 0; entry++)
+  for (elf_dyn *entry = (elf_dyn *) (uintptr_t) map->dynamic; entry->tag != 0; entry++)
     switch (entry->tag)
       {
       case DT_RELA: place->entries[PLACE_RELA] = entry; break;
@@ -64,14 +74,27 @@ place_find (struct place *place, const elf_dyn *dynamic)
       case DT_PLTRELSZ: place->entries[PLACE_PLTRELSZ] = entry; break;
       case DT_TEXTREL: return 0;
       }
-  return place->entries[PLACE_RELA] != NULL && place->entries[PLACE_RELASZ] != NULL;
+  if (place->entries[PLACE_RELA] == NULL || place->entries[PLACE_RELASZ] == NULL)
+    return 0;
+  /* Some loaders leave the entries as they are in the file and add the load address at each use
+     (DL_RO_DYN_SECTION of glibc). */
+  elf_word value = place->entries[PLACE_RELA]->value;
+  place->added_later = dynamic_address (map, value) - value;
+  place->saved[PLACE_RELA] = value;
+  return 1;
+}
+
+int
+place_is_as_found (const struct place *place)
+{
+  return place->entries[PLACE_RELA]->value == place->saved[PLACE_RELA];
 }
 
 void
 place_lead (struct place *place, const struct rela *to, uint64_t count)
 {
   const elf_word values[PLACE_ENTRIES]
-      = { (elf_word) to, (elf_word) (count * sizeof *to), 0, 0 };
+      = { (elf_word) to - place->added_later, (elf_word) (count * sizeof *to), 0, 0 };
   for (unsigned i = 0; i < PLACE_ENTRIES; i++)
     if (place->entries[i] != NULL)
       {

@@ -28,6 +28,8 @@ struct place
   /* NULL for an object that is left to the loader. */
   elf_dyn *entries[PLACE_ENTRIES];
   elf_word saved[PLACE_ENTRIES];
+  /* What the loader adds to an address of the dynamic section when it uses it. */
+  elf_word added_later;
   const struct table_member *member;
 };
 
@@ -48,7 +50,10 @@ struct start
 extern struct start start __attribute__ ((visibility ("hidden")));
 
 /* Finds the dynamic entries; 0 if the loader cannot be led. */
-int place_find (struct place *place, const elf_dyn *dynamic);
+int place_find (struct place *place, const struct link_map *map);
+
+/* False if another copy of this module has led the loader elsewhere since. */
+int place_is_as_found (const struct place *place);
 
 /* True if the machine's loader can be led so. */
 int apply_is_possible (void);

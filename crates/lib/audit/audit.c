@@ -2,6 +2,7 @@
 
    la_objopen keeps who an object is; la_objsearch answers a needed string before the loader
    searches, or gives it back unchanged. */
+#include "auditors.h"
 #include "base.h"
 #include "bind.h"
 #include "cache.h"
@@ -137,7 +138,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
       find_bindings (map);
     }
   else if (program == NULL)
-    bind_auditor (map);
+    auditors_open (map);
   is_unanswered = 0;
   /* A cookie is the member, or nothing. */
   *cookie = 0;

@@ -5,6 +5,7 @@
    Whatever is not as expected leaves the start to the loader. */
 #include "bind.h"
 #include "apply.h"
+#include "auditors.h"
 #include "bound.h"
 #include "condition.h"
 #include "dynamic.h"
@@ -13,23 +14,6 @@
 #include "process.h"
 #include "system.h"
 #include "whole.h"
-
-#if __SIZEOF_POINTER__ == 8
-# define SYMBIND "la_symbind64"
-#else
-# define SYMBIND "la_symbind32"
-#endif
-#if defined __x86_64__
-# define PLTENTER "la_x86_64_gnu_pltenter"
-# define PLTEXIT "la_x86_64_gnu_pltexit"
-#elif defined __aarch64__
-# define PLTENTER "la_aarch64_gnu_pltenter"
-# define PLTEXIT "la_aarch64_gnu_pltexit"
-#else
-/* Nothing is bound here (apply_is_possible). */
-# define PLTENTER SYMBIND
-# define PLTEXIT SYMBIND
-#endif
 
 static enum { IDLE, WATCHING, ARMED, DECLINED } state STATE = IDLE;
 static const struct table_bound_program *program STATE = NULL;
@@ -40,40 +24,11 @@ static void *lent STATE = NULL;
 static uint64_t lent_size STATE = 0, places_size STATE = 0;
 static uint32_t armed STATE = 0;
 
-static unsigned seen_auditors STATE = 0;
-static unsigned char watched_bindings STATE = 0;
-
 static void
 decline (const char *why, const char *path)
 {
   state = DECLINED;
   log_bindings ("declined", why, path != NULL ? path : "");
-}
-
-/* A function that has the loader call back for each binding, or for each call. */
-static int
-wants_bindings (const struct link_map *map)
-{
-  return dynamic_symbol (map, SYMBIND) != NULL || dynamic_symbol (map, PLTENTER) != NULL
-         || dynamic_symbol (map, PLTEXIT) != NULL;
-}
-
-void
-bind_auditor (const struct link_map *map)
-{
-  /* What an audit module needs follows it in its namespace. */
-  if (map->prev != NULL)
-    return;
-  seen_auditors++;
-  if (wants_bindings (map))
-    watched_bindings = 1;
-}
-
-/* The audit modules that are loaded after this one were seen. Of one before it nothing is known. */
-static int
-auditors_are_known (const struct link_map *map)
-{
-  return !watched_bindings && process_auditors (map) == seen_auditors + 1;
 }
 
 /* Room for a place for each object of the start, and for each bound object its load address. */
@@ -106,7 +61,7 @@ bind_init (const struct link_map *map, const char *path)
   if (program->member_count == 0)
     return 1;
   const char *why = process_why_not_bound ();
-  if (why == NULL && !auditors_are_known (map))
+  if (why == NULL && !auditors_are_harmless (map))
     why = "auditors";
   start.bind_now = process_bind_now ();
   if (why == NULL && start.bind_now && program->flags & PROGRAM_UNDEFINED_FUNCTION)
@@ -186,9 +141,16 @@ arm (void)
   for (uint32_t i = 0; i < program->member_count; i++)
     {
       struct place *place = &start.places[i];
-      if (place->member->bindings != NO_BLOCK && !measure (place->member, &relocations, &targets))
+      if (place->member->bindings == NO_BLOCK)
+        continue;
+      const char *why = NULL;
+      if (!place_is_as_found (place))
+        why = "auditors";
+      else if (!measure (place->member, &relocations, &targets))
+        why = "damaged-table";
+      if (why != NULL)
         {
-          decline ("damaged-table", NULL);
+          decline (why, NULL);
           return;
         }
     }
@@ -256,7 +218,7 @@ bind_open (const struct link_map *map)
   struct place *place = &start.places[opened];
   place->member = member;
   place->addr = map->addr;
-  if (why == NULL && member->bindings != NO_BLOCK && !place_find (place, map->dynamic))
+  if (why == NULL && member->bindings != NO_BLOCK && !place_find (place, map))
     why = "other-layout";
   if (why != NULL)
     {

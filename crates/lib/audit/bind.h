@@ -4,9 +4,6 @@
 
 #include "base.h"
 
-/* An object of an audit module's namespace was mapped, before the program was announced. */
-void bind_auditor (const struct link_map *map);
-
 /* True if this machine's starts may be bound, and the table has any. */
 int bind_is_possible (void);
 

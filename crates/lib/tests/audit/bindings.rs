@@ -37,8 +37,12 @@ impl Scene {
         all.retain(|(name, _)| environment.iter().all(|(other, _)| other != name));
         let ran = start(line, &[&all, environment].concat());
         let said = std::fs::read_to_string(&log).unwrap_or_default();
-        let said = said.lines().find_map(|line| Some(line.split_once("\tbindings\t0\t")?.1));
-        (ran, said.unwrap_or("nothing").to_owned())
+        let outcome = |line: &str| Some(line.split_once("\tbindings\t0\t")?.1.to_owned());
+        let outcomes: Vec<String> = said.lines().filter_map(outcome).collect();
+        // Of two copies of the module one declines, and may be the first to say so.
+        let applied = outcomes.iter().find(|outcome| outcome.starts_with("applied"));
+        let said = applied.or(outcomes.first()).map_or("nothing", |said| said);
+        (ran, said.to_owned())
     }
 
     /// Asserts that a program is bound, and the same as without, lazily and not.
@@ -207,6 +211,9 @@ fn what_the_loader_is_asked_for_otherwise_is_left_to_it() {
     let before = format!("{watcher}:{index}");
     let after = format!("{index}:{watcher}");
     let beside = format!("{index}:{}", scene.text("harmless.so"));
+    let behind = format!("{}:{index}", scene.text("harmless.so"));
+    let between = format!("{}:{index}:{watcher}", scene.text("harmless.so"));
+    let twice = format!("{index}:{index}");
     let files = scene.text("debug");
     for (name, value, said) in [
         ("LD_PRELOAD", preload.as_str(), "declined\tother-objects"),
@@ -218,6 +225,9 @@ fn what_the_loader_is_asked_for_otherwise_is_left_to_it() {
         ("LD_AUDIT", &before, "declined\tauditors"),
         ("LD_AUDIT", &after, "declined\tauditors"),
         ("LD_AUDIT", &beside, "applied"),
+        ("LD_AUDIT", &behind, "applied"),
+        ("LD_AUDIT", &between, "declined\tauditors"),
+        ("LD_AUDIT", &twice, "applied"),
         ("LD_BIND_NOW", "1", "applied"),
     ] {
         let plain = [(name, value)];

@@ -1,0 +1,181 @@
+/* Whether another audit module has hooks for bindings or calls.
+
+   The loader announces the objects of the modules that it loads after this one (la_objopen of
+   other namespaces). A module that it loaded before is found in the kernel's list of mappings:
+   when the program is announced, that has the program, the loader, the audit modules, and the
+   libraries that these need. */
+#include "auditors.h"
+#include "dynamic.h"
+#include "process.h"
+#include "system.h"
+
+#if __SIZEOF_POINTER__ == 8
+# define SYMBIND "la_symbind64"
+#else
+# define SYMBIND "la_symbind32"
+#endif
+#if defined __x86_64__
+# define PLTENTER "la_x86_64_gnu_pltenter"
+# define PLTEXIT "la_x86_64_gnu_pltexit"
+#elif defined __aarch64__
+# define PLTENTER "la_aarch64_gnu_pltenter"
+# define PLTEXIT "la_aarch64_gnu_pltexit"
+#else
+/* Nothing is bound here (apply_is_possible). */
+# define PLTENTER SYMBIND
+# define PLTEXIT SYMBIND
+#endif
+
+/* A list of mappings that is longer is not looked at. */
+#define MAPS_SIZE (1u << 18)
+
+static unsigned seen STATE = 0;
+static unsigned char seen_hooks STATE = 0;
+
+/* A line of /proc/self/maps. */
+struct mapping
+{
+  elf_word from, to, offset;
+  /* A private mapping of a file, which can be read. */
+  int is_of_file;
+};
+
+static int
+has_hooks (const struct link_map *map)
+{
+  return dynamic_symbol (map, SYMBIND) != NULL || dynamic_symbol (map, PLTENTER) != NULL
+         || dynamic_symbol (map, PLTEXIT) != NULL;
+}
+
+void
+auditors_open (const struct link_map *map)
+{
+  /* What an audit module needs follows it in its namespace. */
+  if (map->prev != NULL)
+    return;
+  seen++;
+  if (has_hooks (map))
+    seen_hooks = 1;
+}
+
+static elf_word
+read_hexadecimal (const char **at)
+{
+  elf_word value = 0;
+  for (;; ++*at)
+    {
+      unsigned digit = (unsigned) **at - '0';
+      if (digit > 9)
+        digit = (unsigned) **at - 'a' + 10;
+      if (digit > 15)
+        return value;
+      value = value << 4 | digit;
+    }
+}
+
+static const char *
+after (const char *at, char byte)
+{
+  while (*at != '\0' && *at != '\n' && *at != byte)
+    at++;
+  return *at == byte ? at + 1 : at;
+}
+
+/* Reads "from-to rwxp offset device inode path"; returns the next line, NULL at the end. */
+static const char *
+next_mapping (const char *line, struct mapping *mapping)
+{
+  if (*line == '\0')
+    return NULL;
+  mapping->from = read_hexadecimal (&line);
+  line = after (line, '-');
+  mapping->to = read_hexadecimal (&line);
+  line = after (line, ' ');
+  const char *rights = line;
+  line = after (line, ' ');
+  mapping->offset = read_hexadecimal (&line);
+  line = after (after (after (line, ' '), ' '), ' ');
+  while (*line == ' ')
+    line++;
+  /* Memory without a file, such as the vDSO's data, has the inode 0 and may not be readable at all. */
+  mapping->is_of_file = rights[0] == 'r' && rights[1] != '\0' && rights[2] != '\0'
+                        && rights[3] == 'p' && line[0] == '/';
+  while (*line != '\0' && *line != '\n')
+    line++;
+  return *line == '\n' ? line + 1 : line;
+}
+
+/* True if the byte at an offset of a file is mapped at that address. */
+static int
+is_mapped (const char *maps, elf_word address, elf_word offset)
+{
+  struct mapping mapping;
+  while ((maps = next_mapping (maps, &mapping)) != NULL)
+    if (mapping.is_of_file && address >= mapping.from && address < mapping.to)
+      return mapping.offset + (address - mapping.from) == offset;
+  return 0;
+}
+
+/* True if the object whose ELF header is at the beginning of a mapping has a hook. A file that was
+   mapped as data is no object: its dynamic section is not where its headers say. */
+static int
+mapping_has_hooks (const char *maps, const struct mapping *mapping)
+{
+  static const unsigned char magic[5] = { 0x7f, 'E', 'L', 'F', ELF_CLASS };
+  const elf_word page = 4096;
+  const elf_ehdr *header = (const elf_ehdr *) mapping->from;
+  if (memcmp (header->ident, magic, sizeof magic) != 0 || header->phentsize != sizeof (elf_phdr)
+      || header->phoff > page || header->phoff + header->phnum * sizeof (elf_phdr) > page)
+    return 0;
+  const elf_phdr *phdr = (const elf_phdr *) (mapping->from + header->phoff);
+  const elf_phdr *first = NULL, *dynamic = NULL;
+  for (unsigned i = 0; i < header->phnum; i++)
+    if (phdr[i].type == 1 && first == NULL)
+      first = &phdr[i];
+    else if (phdr[i].type == 2)
+      dynamic = &phdr[i];
+  if (first == NULL || dynamic == NULL || first->offset != 0)
+    return 0;
+  struct link_map map = { mapping->from - first->vaddr, NULL, NULL, NULL, NULL };
+  elf_word at = map.addr + dynamic->vaddr;
+  if (!is_mapped (maps, at, dynamic->offset))
+    return 0;
+  map.dynamic = (const elf_dyn *) at;
+  return has_hooks (&map);
+}
+
+/* Reads a file of the kernel as text; 0 if it cannot be read or is longer than SIZE. */
+static int
+read_text (const char *path, char *to, size_t size)
+{
+  const int read_cloexec = 02000000;
+  long file = sys_open (path, read_cloexec, 0);
+  if (file < 0)
+    return 0;
+  size_t used = 0;
+  long got;
+  while ((got = sys_read ((int) file, to + used, size - 1 - used)) > 0)
+    used += (size_t) got;
+  sys_close ((int) file);
+  to[used] = '\0';
+  return got == 0 && used > 0 && used < size - 1;
+}
+
+int
+auditors_are_harmless (const struct link_map *map)
+{
+  if (seen_hooks)
+    return 0;
+  if (process_auditors (map) == seen + 1)
+    return 1;
+  char *maps = sys_allocate (MAPS_SIZE);
+  if (maps == NULL)
+    return 0;
+  int are_harmless = read_text ("/proc/self/maps", maps, MAPS_SIZE);
+  struct mapping mapping;
+  for (const char *at = maps; are_harmless && (at = next_mapping (at, &mapping)) != NULL;)
+    if (mapping.is_of_file && mapping.offset == 0 && mapping_has_hooks (maps, &mapping))
+      are_harmless = 0;
+  sys_unmap (maps, MAPS_SIZE);
+  return are_harmless;
+}
