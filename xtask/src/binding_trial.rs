@@ -30,8 +30,8 @@ pub struct Options {
     /// A store whose programs to try as well.
     #[arg(long, value_name = "DIR")]
     store: Vec<PathBuf>,
-    /// Roots of other glibc releases (scripts/sysroots): of each a store is made, and all its programs
-    /// are tried.
+    /// Roots of other machines or glibc releases (scripts/sysroots): of each a store is made, and all
+    /// its programs are tried, under qemu-user if necessary.
     #[arg(long, value_name = "DIR")]
     sysroot: Vec<PathBuf>,
     /// How many programs of /usr/bin to take.
@@ -67,22 +67,27 @@ struct Verdict {
 /// Returns an error if the module cannot be made.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let scratch = open_folder()?;
-    let module = std::fs::read(make::module(scratch.path())?)?;
-    let mut trials = programs(options)?;
+    let own = Machine { module: std::fs::read(make::module(scratch.path())?)?, emulator: None };
+    let mut machines = vec![own];
+    let own = |trial| (trial, 0);
+    let mut trials: Vec<(Trial, usize)> = programs(options)?.into_iter().map(own).collect();
     for (at, root) in options.sysroot.iter().enumerate() {
         let store = scratch.path().join(format!("store-{at}"));
         let made = sysroot::make(root, &store, RunPathKind::Runpath)?;
         let group = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let both = made.programs.iter().flat_map(|program| choose::both(&group, program));
-        trials.extend(both.filter(|trial| trial.argument == "--version"));
+        let both = both.filter(|trial| trial.argument == "--version");
+        trials.extend(both.map(|trial| (trial, machines.len())));
+        let module = std::fs::read(make::module_of(&made.machine, scratch.path())?)?;
+        machines.push(Machine { module, emulator: made.emulator });
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let one = |trial: &Trial| try_one(trial, &module);
+    let one = |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine]);
     let verdicts: Vec<Result<Verdict>> = pool.install(|| trials.par_iter().map(one).collect());
     let mut not_bound: BTreeMap<String, usize> = BTreeMap::new();
     let (mut bound, mut slots, mut bindings, mut relocations, mut bytes) = (0, 0, 0, 0, 0);
     let (mut different, mut varies) = (0, 0);
-    for (trial, verdict) in trials.iter().zip(verdicts) {
+    for ((trial, _), verdict) in trials.iter().zip(verdicts) {
         let verdict = verdict.unwrap_or_else(|error| Verdict {
             differences: vec![format!("not tried: {error:#}")],
             ..Verdict::default()
@@ -127,7 +132,15 @@ fn programs(options: &Options) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-fn try_one(trial: &Trial, module: &[u8]) -> Result<Verdict> {
+/// What the programs of one machine are started with.
+struct Machine {
+    module: Vec<u8>,
+    /// The emulator, if it is not this machine.
+    emulator: Option<PathBuf>,
+}
+
+fn try_one(trial: &Trial, machine: &Machine) -> Result<Verdict> {
+    let (module, emulator) = (&machine.module, machine.emulator.as_deref());
     let folder = open_folder()?;
     let index_file = folder.path().join("index.so");
     let os = OsFs::new();
@@ -153,7 +166,7 @@ fn try_one(trial: &Trial, module: &[u8]) -> Result<Verdict> {
     std::fs::write(&index_file, embed(module, &table)?)?;
     std::fs::set_permissions(&index_file, std::fs::Permissions::from_mode(0o644))?;
     let tls = machine.static_tls.first().and_then(|(_, need)| need.tunable());
-    let starts = Starts { trial, index: &index_file, folder: folder.path(), tls };
+    let starts = Starts { trial, index: &index_file, folder: folder.path(), tls, emulator };
     starts.compare_slots(&mut verdict)?;
     starts.compare_output(&mut verdict)?;
     Ok(verdict)
@@ -175,6 +188,7 @@ struct Starts<'a> {
     index: &'a Path,
     folder: &'a Path,
     tls: Option<u64>,
+    emulator: Option<&'a Path>,
 }
 
 impl Starts<'_> {
@@ -182,6 +196,7 @@ impl Starts<'_> {
         let mut line: Vec<String> = words.iter().map(ToString::to_string).collect();
         line.push("/usr/bin/env".to_owned());
         line.extend_from_slice(environment);
+        line.extend(self.emulator.map(|path| path.to_string_lossy().into_owned()));
         line.push(self.trial.program.to_string_lossy().into_owned());
         line.push(self.trial.argument.to_owned());
         start(&line)

@@ -69,7 +69,7 @@ pub struct Written {
 #[must_use]
 pub fn written(load: &Load, bindings: &Bindings, index: usize, facts: Facts) -> Option<Written> {
     let symbols = bindings.objects[index].symbols.as_deref()?;
-    let machine = symbols.machine().filter(|_| is_applied(&symbols.ident()))?;
+    let machine = symbols.machine().filter(|&machine| applies(machine))?;
     let object = &load.objects[index];
     let can_be_led = object.role != Role::Loader
         && facts.is_dynamic_writable
@@ -85,13 +85,44 @@ pub fn written(load: &Load, bindings: &Bindings, index: usize, facts: Facts) -> 
     for binding in &bindings.objects[index].bindings {
         writer.binding(binding)?;
     }
+    if !writer.written.lazies.is_empty() && has_other_lazies(machine, symbols) {
+        return None;
+    }
     writer.finish()
 }
 
 /// True for the machines whose module applies bindings (`apply_is_possible` of `audit/apply.c`).
 #[must_use]
 pub fn is_applied(ident: &Ident) -> bool {
-    matches!(KnownMachine::of(ident), Some(KnownMachine::X86_64))
+    KnownMachine::of(ident).is_some_and(applies)
+}
+
+/// The others have `DT_REL`, whose entries have no room for what the loader is given instead.
+fn applies(machine: KnownMachine) -> bool {
+    match machine {
+        KnownMachine::X86_64
+        | KnownMachine::Aarch64
+        | KnownMachine::Riscv64
+        | KnownMachine::Ppc64le
+        | KnownMachine::S390x => true,
+        KnownMachine::I386 | KnownMachine::Arm => false,
+    }
+}
+
+/// True if the slot of an undefined function cannot be set up by the module as
+/// `elf_machine_lazy_rel` of glibc does it. On ppc64 `elf_machine_runtime_setup` writes the slots of
+/// all functions, by `DT_PLTRELSZ`. Where functions have a calling convention of their own
+/// (`DT_AARCH64_VARIANT_PCS`, `DT_RISCV_VARIANT_CC`), the loader binds some at the start.
+fn has_other_lazies(machine: KnownMachine, symbols: &ObjectSymbols) -> bool {
+    const DT_AARCH64_VARIANT_PCS: u64 = 0x7000_0005;
+    const DT_RISCV_VARIANT_CC: u64 = 0x7000_0001;
+    let has = |wanted| super::entries(symbols).any(|(tag, _)| tag == wanted);
+    match machine {
+        KnownMachine::Ppc64le => true,
+        KnownMachine::Aarch64 => has(DT_AARCH64_VARIANT_PCS),
+        KnownMachine::Riscv64 => has(DT_RISCV_VARIANT_CC),
+        _ => false,
+    }
 }
 
 /// The releases of glibc whose loader the module leads (`cargo xtask binding-trial`).
