@@ -176,6 +176,9 @@ la_activity (uintptr_t *cookie, unsigned flag)
     {
       bind_finish ();
       dump_slots (program);
+      /* No constructor was called yet (dl_main of glibc elf/rtld.c). */
+      if (process_stops ())
+        sys_exit (0);
     }
   has_started = 1;
   chain_settle ();

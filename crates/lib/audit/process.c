@@ -22,6 +22,7 @@ static const char *library_path STATE = NULL;
 static const char *audit STATE = NULL;
 static const char *why_not_bound STATE = NULL;
 static unsigned char is_bind_now STATE = 0;
+static unsigned char is_stopping STATE = 0;
 static elf_word vdso STATE = 0;
 #define FILE_SIZE 1024u
 static char log_file[FILE_SIZE] BUFFER = { 0 };
@@ -108,6 +109,8 @@ read_switches (const char *list)
         is_on = 0;
       else if (is_word (list, "nobind"))
         why_not_bound = "nobind";
+      else if (is_word (list, "stop"))
+        is_stopping = 1;
       copy_file (log_file, list, "log:");
       copy_file (dump_file, list, "dump:");
       while (*list != '\0' && *list != ',')
@@ -172,6 +175,7 @@ process_init (const struct link_map *map)
      program may have a variable of that name itself, so it is not asked. */
   void *const *stack_end = NULL;
   log_file[0] = dump_file[0] = '\0';
+  is_stopping = 0;
   map = map->next;
   for (int i = 0; map != NULL && stack_end == NULL && i < 3; i++, map = map->next)
     if ((stack_end = dynamic_symbol (map, "__libc_stack_end")) != NULL)
@@ -267,6 +271,12 @@ const char *
 process_why_not_bound (void)
 {
   return why_not_bound == NULL && is_direct ? "loader-started-itself" : why_not_bound;
+}
+
+int
+process_stops (void)
+{
+  return is_on && is_stopping;
 }
 
 int

@@ -39,6 +39,9 @@ const char *process_log (void);
 /* What follows BECALM=dump: up to a comma, NULL if nothing is to be dumped. */
 const char *process_dump (void);
 
+/* BECALM=stop: the process ends when its start is done. */
+int process_stops (void);
+
 /* Why the bindings of this start are the loader's: a word for the log; NULL if they need not be. */
 const char *process_why_not_bound (void);
 

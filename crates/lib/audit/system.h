@@ -115,6 +115,12 @@ sys_close (int fd)
   return system_call (NR_close, fd, 0, 0, 0, 0);
 }
 
+static inline void
+sys_exit (int status)
+{
+  system_call (NR_exit_group, status, 0, 0, 0, 0);
+}
+
 static inline long
 sys_getpid (void)
 {

@@ -16,6 +16,9 @@ pub(crate) struct VerifyArgs {
     pub paths: Vec<PathBuf>,
 
     /// Have the real loader load each program with and without its strategy, and compare
+    ///
+    /// Of an index with symbol bindings: start each of its programs with and without them, up to its
+    /// first constructor, and compare every relocated slot.
     #[arg(long)]
     pub load: bool,
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use becalm_lib::escape::shown;
-use becalm_lib::verify::index::{Difference, DifferenceKind, Report};
+use becalm_lib::verify::index::{Difference, DifferenceKind, Report, StartedSlots};
 use becalm_lib::words::counted;
 use bstr::BString;
 
@@ -28,6 +28,11 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
         number => look.bad(&counted(number, "difference", "differences")),
     };
     writeln!(out, "{name}: {objects}, {answers}: {verdict}")?;
+    if let Some(StartedSlots { programs, slots }) = verified.slots {
+        let programs = counted(programs as u64, "program", "programs");
+        let slots = counted(slots as u64, "slot", "slots");
+        writeln!(out, "  {programs} started with and without bindings: {slots} compared")?;
+    }
     if verified.stores_changed {
         writeln!(
             out,
@@ -60,6 +65,10 @@ fn words(difference: &Difference) -> String {
         DifferenceKind::Bindings => {
             "its symbols bind otherwise, or it is no longer bound".to_owned()
         }
+        DifferenceKind::NotApplied => {
+            format!("the module left its bindings to the loader: {}", text(&difference.now))
+        }
+        DifferenceKind::Slot => format!("{was}, with bindings {}", text(&difference.now)),
         DifferenceKind::Names => "a DT_RPATH names it, and it now answers other names".to_owned(),
         DifferenceKind::Changed => "not as it was; what rests on it is searched for".to_owned(),
     }

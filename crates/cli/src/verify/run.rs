@@ -22,7 +22,7 @@ pub(crate) fn run(args: &VerifyArgs, color: When) -> Result<ExitStatus> {
     if let [path] = args.paths.as_slice()
         && is_index(path)
     {
-        let report = index::verify(path)?;
+        let report = index::verify(path, args.load)?;
         terminal::note_all(&report.problems);
         terminal::write_report(args.json, &report, |out| index_text::text(out, look, &report))?;
         return Ok(index_status(&report));

@@ -1,6 +1,7 @@
 //! `becalm verify INDEX`: asks every question of an index again and lists what the search
 //! would answer otherwise now.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::elf::{Endian, machine_name};
@@ -17,6 +18,8 @@ use crate::index::file;
 use crate::json::{self, lossy, lossy_option};
 use crate::path::{path_bytes, path_of};
 use crate::problem::Problem;
+use crate::secure::is_started_secure;
+use crate::verify::slots::{self, SlotTrial};
 use crate::words::words_of_host;
 
 /// An index beside the search: the JSON document of `becalm verify` for an index.
@@ -44,8 +47,20 @@ pub struct Verified {
     /// Whether packages may have come or gone since: the module then looks at each answer before
     /// it gives it.
     pub stores_changed: bool,
+    /// The slots of real starts, if they were compared (`--load`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots: Option<StartedSlots>,
     /// What is otherwise now.
     pub differences: Vec<Difference>,
+}
+
+/// Real starts with and without the bindings of an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StartedSlots {
+    /// The number of programs that were started.
+    pub programs: usize,
+    /// The number of slots that were compared.
+    pub slots: usize,
 }
 
 /// One thing that is otherwise now.
@@ -85,6 +100,11 @@ pub enum DifferenceKind {
     LoadOrder,
     /// The program's symbols bind otherwise, or it is no longer bound.
     Bindings,
+    /// The module left the bindings of a real start to the loader; `now` has the reason (`--load`).
+    NotApplied,
+    /// A relocated slot of a real start: `was` as the loader writes it, `now` as the module does
+    /// (`--load`).
+    Slot,
     /// A directory that a `DT_RPATH` names has other names that answer, or under other conditions.
     Names,
     /// A directory, file or absence that answers rest on is not as it was: the module leaves
@@ -102,11 +122,12 @@ impl Difference {
     }
 }
 
-/// Asks all questions of an index again.
+/// Asks all questions of an index again; with `load` its programs are also started, with and without
+/// their bindings, up to the first constructor.
 ///
 /// # Errors
 /// Returns an error if the index cannot be read or is damaged.
-pub fn verify(path: &Path) -> Result<Report, IndexError> {
+pub fn verify(path: &Path, load: bool) -> Result<Report, IndexError> {
     let file::Whole { target, index: old, .. } = file::read(path)?;
     let stores: Vec<PathBuf> = roots(&old).map(|condition| path_of(condition.path())).collect();
     let named = old.directories.iter().filter(|directory| directory.names.is_some());
@@ -150,10 +171,66 @@ pub fn verify(path: &Path) -> Result<Report, IndexError> {
         objects: old.objects.iter().filter(|object| !object.path.is_empty()).count(),
         edges: old.objects.iter().map(|object| object.edges.len()).sum(),
         stores_changed: roots(&old).any(|condition| !fingerprints.hold(condition)),
+        slots: None,
         differences,
     };
     let problems = problems.map(|(path, reason)| Problem { path, reason }).collect();
-    Ok(Report { indexes: [verified], problems })
+    let mut report = Report { indexes: [verified], problems };
+    if load {
+        report.compare_slots(path, &old);
+    }
+    Ok(report)
+}
+
+impl Report {
+    /// Compares the slots of real starts of all bound programs.
+    fn compare_slots(&mut self, path: &Path, index: &Index) {
+        let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let [verified] = &mut self.indexes;
+        let mut all = StartedSlots::default();
+        for bound in &index.bound.programs {
+            let program = path_of(bound.path.as_ref());
+            let known = index.programs.iter().find(|known| known.path == bound.path);
+            let trial = SlotTrial {
+                program: &program,
+                index: &place,
+                environment: bound.variables.environment(),
+                static_tls: known.map_or(0, |known| known.static_tls),
+            };
+            let mut problem = |reason: String| {
+                self.problems.push(Problem { path: bound.path.clone(), reason });
+            };
+            let mode = program.metadata().map_or(0, |facts| facts.mode());
+            if is_started_secure(&program, mode) {
+                problem("--load: runs with other rights, so no audit module is loaded".to_owned());
+                continue;
+            }
+            // LD_BIND_NOW, which makes the two starts alike, ends such a program.
+            if bound.undefined_function {
+                continue;
+            }
+            match slots::compare(&trial) {
+                Ok(slots) => {
+                    all.programs += 1;
+                    all.slots += slots.compared;
+                    let new = |kind| Difference::new(&bound.path, kind);
+                    let left = slots.not_applied.map(|why| Difference {
+                        now: Some(why.into()),
+                        ..new(DifferenceKind::NotApplied)
+                    });
+                    let slot = |(was, now): (BString, BString)| Difference {
+                        was: Some(was),
+                        now: Some(now),
+                        ..new(DifferenceKind::Slot)
+                    };
+                    verified.differences.extend(left);
+                    verified.differences.extend(slots.differences.into_iter().map(slot));
+                }
+                Err(reason) => problem(format!("--load: {reason}")),
+            }
+        }
+        verified.slots = Some(all);
+    }
 }
 
 fn differences(old: &Index, new: &Index, endian: Endian) -> Vec<Difference> {

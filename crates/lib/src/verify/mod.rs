@@ -1,11 +1,12 @@
 //! `becalm verify`: is what a strategy left still what the plain search gives, and does the real
 //! loader load the same objects as it would without it?
 //!
-//! [`becalm_core::strategy::verify`] judges one object, `load` has the loader run, and [`index`]
-//! compares an index with the search.
+//! [`becalm_core::strategy::verify`] judges one object, `load` has the loader run, [`index`]
+//! compares an index with the search, and [`slots`] what its bindings write with what the loader writes.
 
 pub mod index;
 mod load;
+pub mod slots;
 
 use std::path::PathBuf;
 

@@ -1,0 +1,193 @@
+//! The relocated slots of a program's real start: with the bindings of an index, and as the loader
+//! binds by itself.
+//!
+//! Each start ends before the program's first constructor runs (`BECALM=stop`).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use becalm_core::facts::Environment;
+use becalm_host::child::status_within;
+use bstr::{BString, ByteSlice};
+use rustix::fs::Mode;
+
+use crate::index::static_tls::SESSION_STATIC_TLS;
+use crate::index::variables::{AUDIT, STATIC_TLS, SWITCHES, TUNABLES};
+use crate::path::path_of;
+use crate::words::words;
+
+/// The longest that a start may take.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Differences of one program that are kept.
+const MOST: usize = 20;
+
+/// A program to start.
+#[derive(Clone, Debug)]
+pub struct SlotTrial<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// The index.
+    pub index: &'a Path,
+    /// The environment that the index was made for.
+    pub environment: Environment,
+    /// Static TLS that the program needs beyond glibc's default.
+    pub static_tls: u32,
+}
+
+/// The slots of two starts of one program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slots {
+    /// Slots that were compared.
+    pub compared: usize,
+    /// Slots that differ between two starts without bindings as well: addresses of the stack and
+    /// the like.
+    pub varying: usize,
+    /// What differs, the first few: the slot as the loader wrote it, with its object, and as the
+    /// module did.
+    pub differences: Vec<(BString, BString)>,
+    /// Why the module did not apply the bindings, if it did not.
+    pub not_applied: Option<String>,
+}
+
+/// Starts a program three times and compares.
+///
+/// # Errors
+/// Returns an error in words if a start fails, or if it has no slots: its loader does not load the
+/// index.
+pub fn compare(trial: &SlotTrial<'_>) -> Result<Slots, String> {
+    let folder = Scratch::new().map_err(|error| words(&error))?;
+    let plain = trial.slots(&folder, "nobind")?;
+    let again = trial.slots(&folder, "nobind")?;
+    let log = folder.0.join("log");
+    let bound = trial.slots(&folder, &format!("log:{}", log.display()))?;
+    let said = fs::read(&log).unwrap_or_default();
+    let mut result = compared(&plain, &again, &bound);
+    result.not_applied = not_applied(&said);
+    Ok(result)
+}
+
+impl SlotTrial<'_> {
+    /// The lines that the module dumps.
+    fn slots(&self, folder: &Scratch, switches: &str) -> Result<Vec<u8>, String> {
+        let dump = folder.0.join("dump");
+        let _ = fs::remove_file(&dump);
+        let mut command = Command::new(self.program);
+        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.env(AUDIT, self.index).env("LD_BIND_NOW", "1");
+        command.env(SWITCHES, format!("{switches},stop,dump:{}", dump.display()));
+        let static_tls = u64::from(self.static_tls).max(SESSION_STATIC_TLS);
+        command.env(TUNABLES, format!("{STATIC_TLS}={static_tls}"));
+        let Environment { library_path, preload, .. } = &self.environment;
+        for (name, value) in [("LD_LIBRARY_PATH", library_path), ("LD_PRELOAD", preload)] {
+            if let Some(value) = value {
+                command.env(name, path_of(value.as_bstr()));
+            }
+        }
+        let mut child = command.spawn().map_err(|error| words(&error))?;
+        match status_within(&mut child, LIMIT).map_err(|error| words(&error))? {
+            Some(_) => {}
+            None => return Err(format!("did not start within {} s", LIMIT.as_secs())),
+        }
+        fs::read(&dump).map_err(|_| "its loader did not load the index".to_owned())
+    }
+}
+
+/// Compares two starts, without the slots in which the first differs from `again`.
+fn compared(plain: &[u8], again: &[u8], bound: &[u8]) -> Slots {
+    let mut result = Slots::default();
+    let mut object = BString::default();
+    let lines = |dump| -> Vec<&[u8]> { <[u8]>::lines(dump).collect() };
+    let (plain, again, bound) = (lines(plain), lines(again), lines(bound));
+    if plain.len() != bound.len() {
+        let lines = [plain.len(), bound.len()].map(|lines| BString::from(format!("{lines} lines")));
+        let [plain, bound] = lines;
+        result.differences.push((plain, bound));
+        return result;
+    }
+    let varying: BTreeSet<usize> = (0..plain.len())
+        .filter(|&at| again.len() == plain.len() && again[at] != plain[at])
+        .collect();
+    for (at, (plain, bound)) in plain.iter().zip(&bound).enumerate() {
+        if plain.starts_with(b"object ") {
+            object = plain.as_bstr().to_owned();
+        }
+        if varying.contains(&at) {
+            result.varying += 1;
+            continue;
+        }
+        result.compared += usize::from(plain.starts_with(b"slot "));
+        if plain != bound && result.differences.len() < MOST {
+            let plain = format!("{object}: {}", plain.as_bstr());
+            result.differences.push((plain.into(), bound.as_bstr().to_owned()));
+        }
+    }
+    result
+}
+
+/// What the module's log says, if it did not apply the bindings. A program whose `DT_AUDIT` names the
+/// index has the module twice, and one of the two declines.
+fn not_applied(log: &[u8]) -> Option<String> {
+    let of_line = |line| Some(<[u8]>::split_once_str(line, "\tbindings\t0\t")?.1);
+    let mut outcomes = log.lines().filter_map(of_line);
+    let first = outcomes.next();
+    match first {
+        _ if first.into_iter().chain(outcomes).any(|outcome| outcome.starts_with(b"applied")) => {
+            None
+        }
+        Some(outcome) => Some(outcome.to_str_lossy().replace('\t', " ").trim().to_owned()),
+        None => Some("the module says nothing of bindings".to_owned()),
+    }
+}
+
+/// A folder of this user's, removed in the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> io::Result<Self> {
+        let base = std::env::temp_dir();
+        for attempt in 0..100 {
+            let path = base.join(format!("becalm-slots-{}-{attempt}", std::process::id()));
+            match rustix::fs::mkdir(&path, Mode::RWXU) {
+                Err(rustix::io::Errno::EXIST) => {}
+                made => return made.map(|()| Self(path)).map_err(Into::into),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left harms nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_that_vary_by_themselves_are_not_compared() {
+        let plain = b"object 0 /p\nslot 10 6 1+20\nslot 18 6 =7ffe10\n";
+        let again = b"object 0 /p\nslot 10 6 1+20\nslot 18 6 =7ffe20\n";
+        let bound = b"object 0 /p\nslot 10 6 1+24\nslot 18 6 =7ffe30\n";
+        let result = compared(plain, again, bound);
+        assert_eq!((result.compared, result.varying), (1, 1));
+        let difference = ("object 0 /p: slot 10 6 1+20".into(), "slot 10 6 1+24".into());
+        assert_eq!(result.differences, [difference]);
+        assert!(compared(plain, again, again).differences.is_empty());
+    }
+
+    #[test]
+    fn the_log_says_why_bindings_were_not_applied() {
+        assert_eq!(not_applied(b"7\tobject\t1\t0\t/p\n7\tbindings\t0\tapplied\t3\t4\n"), None);
+        let declined = not_applied(b"7\tbindings\t0\tdeclined\tother-file\t/lib/x.so\n");
+        assert_eq!(declined.as_deref(), Some("declined other-file /lib/x.so"));
+        assert!(not_applied(b"").is_some());
+    }
+}
