@@ -15,7 +15,7 @@ use crate::advice::Advice;
 use crate::assume::Assumptions;
 use crate::files::StartFile;
 use crate::follow::{Followed, follow, follow_by_release};
-use crate::loaded_index::{IndexedBindings, bindings, by_index};
+use crate::loaded_index::{IndexedBindings, IndexedStart, bindings, by_index};
 use crate::targets::{Problem, Target};
 
 /// What became of one file.
@@ -50,6 +50,8 @@ pub struct Program {
     pub calmed_by: Option<BString>,
     /// The symbol bindings that it applies.
     pub bindings: Option<IndexedBindings>,
+    /// What that index does in detail, where that was asked for.
+    pub indexed: Option<IndexedStart>,
     /// What the search costs.
     pub storm: SearchCost,
     /// Objects beside the program and the loader.
@@ -190,6 +192,7 @@ impl Program {
             immutable: assumed.is_immutable(target.inside.as_ref()),
             calmed_by: None,
             bindings: None,
+            indexed: None,
             storm: SearchCost::of(load),
             libraries: libraries().count(),
             library_dirs: dirs.len(),
@@ -224,6 +227,7 @@ impl Program {
             immutable: assumed.is_immutable(target.inside.as_ref()),
             calmed_by: None,
             bindings: None,
+            indexed: None,
             storm: SearchCost::default(),
             libraries: 0,
             library_dirs: 0,

@@ -1,19 +1,28 @@
 //! The start of a program whose audit modules include an index: the index by its file, and the
 //! start with its answers.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use becalm_core::closure::Closure;
 use becalm_core::fs::FileSystem;
 use becalm_core::index::Target;
 use becalm_core::index::answers::answers;
-use becalm_core::index::bound::{Bound, Member};
+use becalm_core::index::bound::Bound;
 use becalm_core::loader::Environment;
 use becalm_core::loader::load::Role;
 use becalm_host::Session;
 use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString};
+use rustc_hash::FxHashSet;
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::assume::Assumptions;
+use crate::index::error::IndexError;
+use crate::index::file;
+use crate::json::lossy;
 
 /// The index that a start loads as an audit module, and the environment in which its answers
 /// count. `None` if there is none, or if it is switched off.
@@ -52,30 +61,140 @@ pub struct IndexedBindings {
     pub relocations: u32,
 }
 
-/// The bindings that the module of an index applies to a start: the objects are those that were
-/// indexed, in their order, and each file is as it was. `None` if it leaves them to the loader.
+/// Why the module of an index leaves the bindings of a start to the loader.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotApplied {
+    /// `BECALM=nobind`.
+    #[error("BECALM=nobind")]
+    Off,
+    /// The index has none.
+    #[error("the index has none of this program")]
+    NotIndexed,
+    /// The start loads other objects, or in another order.
+    #[error("the start loads other objects than were indexed")]
+    OtherObjects,
+    /// A file changed since.
+    #[error("{0} is not as it was indexed")]
+    Changed(BString),
+}
+
+/// What an index does for one start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IndexedStart {
+    /// The lookups that it answers.
+    pub answers: Vec<IndexedAnswer>,
+    /// The lookups that it leaves to the loader.
+    pub unanswered: Vec<IndexedLookup>,
+    /// The bindings that it applies.
+    pub bindings: Option<IndexedBindings>,
+    /// Why it applies none.
+    pub not_applied: Option<String>,
+}
+
+/// A lookup and its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IndexedAnswer {
+    /// The lookup.
+    #[serde(flatten)]
+    pub lookup: IndexedLookup,
+    /// The path of the answer.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+}
+
+/// A lookup that an index may answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IndexedLookup {
+    /// The object that needs a library.
+    #[serde(serialize_with = "lossy")]
+    pub needed_by: BString,
+    /// The needed string.
+    #[serde(serialize_with = "lossy")]
+    pub needed: BString,
+}
+
+/// What the index of a start does for it; `None` if the start loads none.
+pub fn indexed_start(
+    assumed: &Assumptions,
+    session: &Session<'_>,
+    closure: &Closure,
+) -> Option<IndexedStart> {
+    let (index, environment) = by_index(assumed, session, closure)?;
+    let (mut answers, mut unanswered) = (Vec::new(), Vec::new());
+    let mut seen: FxHashSet<(&BStr, &BStr)> = FxHashSet::default();
+    for resolution in &closure.load.resolutions {
+        let asking = &closure.load.objects[resolution.needed_by];
+        let needed_by: &BStr = asking.path.as_ref();
+        let needed: &BStr = resolution.needed.as_ref();
+        let is_path = needed.contains(&b'/');
+        if asking.namespace != 0 || is_path || !seen.insert((needed_by, needed)) {
+            continue;
+        }
+        let lookup = IndexedLookup { needed_by: needed_by.to_owned(), needed: needed.to_owned() };
+        match environment.audit_answers.get(needed_by, needed) {
+            Some(path) => answers.push(IndexedAnswer { lookup, path: path.to_owned() }),
+            None => unanswered.push(lookup),
+        }
+    }
+    let applied = applied(assumed, session, &index, closure);
+    let not_applied = applied.as_ref().err().map(ToString::to_string);
+    Some(IndexedStart { answers, unanswered, bindings: applied.ok(), not_applied })
+}
+
+/// The bindings that the module of an index applies to a start; `None` if it leaves them to the
+/// loader.
 pub fn bindings(
     assumed: &Assumptions,
     session: &Session<'_>,
     index: &BString,
     closure: &Closure,
 ) -> Option<IndexedBindings> {
-    let read = assumed.indexes.read(index).filter(|_| !assumed.bindings_are_off)?;
+    applied(assumed, session, index, closure).ok()
+}
+
+/// The module applies bindings if the objects are those that were indexed, in their order, and each
+/// file is as it was.
+fn applied(
+    assumed: &Assumptions,
+    session: &Session<'_>,
+    index: &BString,
+    closure: &Closure,
+) -> Result<IndexedBindings, NotApplied> {
+    if assumed.bindings_are_off {
+        return Err(NotApplied::Off);
+    }
+    let read = assumed.indexes.read(index).ok_or(NotApplied::NotIndexed)?;
     let Bound { programs, objects, .. } = &read.index.bound;
-    let real = session.canonicalize(closure.subject.path.as_ref()).ok()?;
-    let program = programs.iter().find(|program| program.path == real)?;
+    let real = session.canonicalize(closure.subject.path.as_ref());
+    let real = real.map_err(|_| NotApplied::NotIndexed)?;
+    let program = programs.iter().find(|program| program.path == real);
+    let program = program.ok_or(NotApplied::NotIndexed)?;
     let wanted = program.members.iter().skip(1).filter_map(|m| objects.get(m.object as usize));
     let loaded = closure.load.objects.iter().skip(1).filter(|object| object.role != Role::Audit);
     let loaded = loaded.filter(|object| object.namespace == 0);
     if !wanted.map(|object| &object.path).eq(loaded.map(|object| &object.path)) {
-        return None;
+        return Err(NotApplied::OtherObjects);
     }
     let fingerprints = OsFingerprints::default();
-    let holds = |member: &Member| {
-        let object = objects.get(member.object as usize);
-        let condition = object.and_then(|o| read.index.conditions.get(o.condition as usize));
-        condition.is_some_and(|condition| fingerprints.hold(condition))
-    };
+    for object in program.members.iter().filter_map(|m| objects.get(m.object as usize)) {
+        let condition = read.index.conditions.get(object.condition as usize);
+        if !condition.is_some_and(|condition| fingerprints.hold(condition)) {
+            return Err(NotApplied::Changed(object.path.clone()));
+        }
+    }
     let (bound, relocations) = (program.bindings, program.relocations);
-    program.members.iter().all(holds).then_some(IndexedBindings { bound, relocations })
+    Ok(IndexedBindings { bound, relocations })
+}
+
+/// The value of `LD_AUDIT` by which a start loads one index and nothing else.
+///
+/// # Errors
+/// Returns an error if the file is no index, or if `LD_AUDIT` cannot name it.
+pub fn audit_list(index: &Path) -> Result<OsString, IndexError> {
+    file::read(index)?;
+    let path = index.canonicalize().map_err(IndexError::io(index))?;
+    if path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b':' | b'$')) {
+        return Err(IndexError::NoName(path));
+    }
+    Ok(path.into())
 }

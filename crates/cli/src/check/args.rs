@@ -75,6 +75,18 @@ pub(crate) struct CheckArgs {
     )]
     pub against: Option<PathBuf>,
 
+    /// Predict the starts with this index, and show what it answers
+    ///
+    /// As if LD_AUDIT named it and nothing else. With --json every lookup is listed, with its answer.
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["sysroot", "audit", "against"],
+        help_heading = "What is assumed"
+    )]
+    pub index: Option<PathBuf>,
+
     /// What is asked about symbols.
     #[command(flatten)]
     pub symbols: SymbolArgs,

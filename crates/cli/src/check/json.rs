@@ -19,7 +19,7 @@ use becalm_lib::targets::Problem;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
-use becalm_lib::loaded_index::IndexedBindings;
+use becalm_lib::loaded_index::{IndexedBindings, IndexedStart};
 /// The name and version of the object's form.
 const SCHEMA: &str = "becalm/check/1";
 
@@ -39,6 +39,8 @@ pub(crate) struct ProgramJson<'a> {
     calmed_by: &'a Option<BString>,
     #[serde(skip_serializing_if = "Option::is_none")]
     indexed_bindings: Option<IndexedBindings>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    indexed: &'a Option<IndexedStart>,
     storm: SearchCost,
     #[serde(skip_serializing_if = "Option::is_none")]
     newer_glibc: Option<NewerJson>,
@@ -127,6 +129,7 @@ impl<'a> ProgramJson<'a> {
             immutable: program.immutable,
             calmed_by: &program.calmed_by,
             indexed_bindings: program.bindings,
+            indexed: &program.indexed,
             storm: program.storm,
             newer_glibc: program
                 .newer_glibc

@@ -17,6 +17,7 @@ use becalm_lib::check;
 use becalm_lib::check::{Program, Verdict};
 use becalm_lib::files::{self, StartFile};
 use becalm_lib::launch::{self, Finding, Launch};
+use becalm_lib::loaded_index;
 use becalm_lib::symbols::{self, SymbolOptions};
 use becalm_lib::targets::{Problem, Target, Targets};
 use bstr::BString;
@@ -66,7 +67,10 @@ enum View {
 /// Where nothing can be checked at all (an unusable sysroot), or the output cannot be
 /// written. What is wrong with single files is told on stderr and in the status.
 pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
-    let options = args.assume.options();
+    let mut options = args.assume.options();
+    if let Some(index) = &args.index {
+        options.audit = Some(loaded_index::audit_list(index)?);
+    }
     let mut assumed = Assumptions::new(&options)?;
     assumed.reads(&args.reads.reads, assume::tunables(&options));
     jobs::limit(args.jobs)?;
@@ -95,6 +99,7 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
         advises,
         symbols,
         lists_files: files.is_some(),
+        shows_index: args.index.is_some(),
         repository: args.files.repository.clone(),
         launches: launches.into_iter().map(|it| (it.program().to_owned(), it)).collect(),
     };
@@ -140,6 +145,8 @@ struct Follower {
     repository: Option<PathBuf>,
     /// The scripts that lead to programs, by the program's path.
     launches: FxHashMap<BString, Launch>,
+    /// Whether the answers of the index are listed.
+    shows_index: bool,
 }
 
 /// What is kept of one target: the verdict, and what is written of it.
@@ -178,6 +185,9 @@ impl Follower {
         program.over_budget = self.max_misses.map(|most| program.storm.misses() > most);
         let closure = closure.as_ref();
         if let Some(closure) = closure {
+            if self.shows_index {
+                program.indexed = loaded_index::indexed_start(&self.assumed, session, closure);
+            }
             self.add_more(session, target, (program, closure));
             if let Some(problem) = self.add_symbols(program, closure) {
                 return (Verdict::Problem(problem), Vec::new());

@@ -76,6 +76,16 @@ pub(crate) fn heading(look: Look, program: &Program) -> String {
     if let Some(index) = &program.calmed_by {
         let _ = writeln!(text, "  calmed by {}", look.fitted(&shown(index.as_ref()), 12));
     }
+    if let Some(indexed) = &program.indexed {
+        let answers = indexed.answers.len() as u64;
+        let all = answers + indexed.unanswered.len() as u64;
+        let lookups = counted(all, "lookup", "lookups");
+        let _ = writeln!(text, "  answers {} of {lookups}", grouped(answers));
+        if let Some(why) = &indexed.not_applied {
+            let _ =
+                writeln!(text, "  no bindings: {}", look.fitted(&shown(why.as_str().into()), 15));
+        }
+    }
     if let Some(bindings) = &program.bindings {
         let _ = writeln!(text, "  {}", bindings_of(bindings));
     }
