@@ -9,13 +9,13 @@ use support::{cc, run};
 
 /// A program in a folder of its own, outside the stores, with a library that it calls.
 fn program(store: &Store) -> std::path::PathBuf {
-    fs::create_dir(store.path("place")).unwrap();
+    fs::create_dir_all(store.path("place/lib")).unwrap();
     library(store, "int value = 1; int *pointer = &value; int called(void) { return *pointer; }\n");
     let main =
         "#include <stdio.h>\nint called(void); int main(void) { printf(\"%d\\n\", called()); }\n";
     store.source("plain.c", main);
-    let rpath = format!("-Wl,-rpath,{}", store.path("place").display());
-    cc(store.dir.path(), &["-o", "place/plain", "plain.c", "place/libplain.so", &rpath]);
+    let rpath = format!("-Wl,-rpath,{}", store.path("place/lib").display());
+    cc(store.dir.path(), &["-o", "place/plain", "plain.c", "place/lib/libplain.so", &rpath]);
     settle();
     store.path("place/plain")
 }
@@ -23,7 +23,7 @@ fn program(store: &Store) -> std::path::PathBuf {
 fn library(store: &Store, source: &str) {
     store.source("library.c", source);
     let soname = "-Wl,-soname,libplain.so";
-    cc(store.dir.path(), &["-shared", "-fPIC", soname, "-o", "place/libplain.so", "library.c"]);
+    cc(store.dir.path(), &["-shared", "-fPIC", soname, "-o", "place/lib/libplain.so", "library.c"]);
 }
 
 /// Lets files become older than the clock's grain, within which no file is trusted.
@@ -77,6 +77,169 @@ fn a_program_of_usr_is_indexed_bound_verified_and_switched_off() {
     assert_eq!(again.code, Some(0), "{again:?}");
     let started = outcome(&store, &["run", "--index", index, "--", program]);
     assert!(started.starts_with("applied\t"), "{started}");
+}
+
+/// A library with so many relocations that programs are bound without being named.
+fn many(store: &Store) {
+    let source = "int value = 1; int *pointers[3000] = { [0 ... 2999] = &value };\n\
+                  int called(void) { return *pointers[2000]; }\n";
+    library(store, source);
+    settle();
+}
+
+#[test]
+fn fix_with_audit_binds_the_program_as_it_is_with_its_entry() {
+    if nothing_to_test_with() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let store = Store::new();
+    let program = program(&store);
+    many(&store);
+    let before = fs::read(&program).expect("read");
+    let fix = ["fix", "--with", "audit", "--json", text(&program)];
+    let fixed = run(&mut store.becalm(&fix));
+    if fixed.code == Some(2) && fixed.stderr.contains("glibc-2.32") {
+        support::skip("a glibc before 2.32");
+        return;
+    }
+    assert_eq!(fixed.code, Some(0), "{fixed:?}");
+    let log = store.path("log");
+    let start = || {
+        let _ = fs::remove_file(&log);
+        let mut command = std::process::Command::new(&program);
+        run(command.env("BECALM", format!("log:{}", log.display())))
+    };
+    assert_eq!(start().stdout, "1\n");
+    let said = fs::read_to_string(&log).expect("a log");
+    assert!(said.contains("\tbindings\t0\tapplied\t"), "{said}");
+    let index = store.path("place/plain.becalm.so");
+    // Another time there is nothing to do.
+    let (once, index_once) = (fs::read(&program).expect("read"), fs::read(&index).expect("read"));
+    assert_eq!(run(&mut store.becalm(&fix)).code, Some(0));
+    assert_eq!(fs::read(&program).expect("read"), once);
+    assert!(fs::read(&index).expect("read") == index_once);
+    assert_eq!(run(&mut store.becalm(&["undo", text(&program)])).code, Some(0));
+    assert_eq!(fs::read(&program).expect("read"), before);
+    assert!(!index.exists());
+}
+
+#[test]
+fn an_index_that_run_keeps_under_a_preload_is_verified_with_it() {
+    if nothing_to_test_with() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let store = Store::new();
+    let program = program(&store);
+    many(&store);
+    store.source("preload.c", "int called(void) { return 7; }\n");
+    cc(store.dir.path(), &["-shared", "-fPIC", "-o", "place/preload.so", "preload.c"]);
+    settle();
+    let preload = store.path("place/preload.so");
+    let started = |preload: Option<&std::path::Path>| {
+        let log = store.path("log");
+        let _ = fs::remove_file(&log);
+        let mut command = store.becalm(&["run", "--strict", "--", text(&program)]);
+        command.env("BECALM", format!("log:{}", log.display()));
+        preload.map(|path| command.env("LD_PRELOAD", path));
+        let ran = run(&mut command);
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        assert!(said.contains("\tbindings\t0\tapplied\t"), "{said}");
+        ran.stdout
+    };
+    assert_eq!(started(Some(&preload)), "7\n");
+    let kept = || {
+        let entries = fs::read_dir(store.path("home/.cache/becalm/programs")).expect("a cache");
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        paths.filter(|path| path.extension().is_some_and(|end| end == "so")).collect::<Vec<_>>()
+    };
+    let verify =
+        |index: &std::path::Path| run(&mut store.becalm(&["verify", "--load", text(index)]));
+    let first = kept();
+    assert_eq!(first.len(), 1);
+    let verified = verify(&first[0]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    // Without the preload it is another start, which has an index of its own.
+    assert_eq!(started(None), "1\n");
+    assert_eq!(kept().len(), 2);
+    assert!(kept().iter().all(|index| verify(index).code == Some(0)));
+}
+
+#[test]
+fn an_index_of_an_image_binds_another_copy_of_its_files_and_no_other_files() {
+    if nothing_to_test_with() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let store = Store::new();
+    let (program, index) = (program(&store), store.path("bound.so"));
+    let (program, index) = (text(&program), text(&index));
+    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(program).expect("there"));
+    if owner != 0 {
+        support::skip("files of an image are root's; not run as root");
+        return;
+    }
+    let path = store.path("place/lib/libplain.so");
+    let modified = fs::metadata(&path).and_then(|facts| facts.modified()).expect("a time");
+    // As a pull does it: another inode, the same content and times of modification.
+    let copy = |time: std::time::SystemTime| {
+        let folder = fs::File::open(store.path("place/lib")).expect("opened");
+        let of_folder = folder.metadata().and_then(|facts| facts.modified()).expect("a time");
+        let other = store.path("place/lib/other.so");
+        fs::copy(&path, &other).expect("copied");
+        fs::File::open(&other).and_then(|file| file.set_modified(time)).expect("set");
+        fs::rename(&other, &path).expect("renamed");
+        folder.set_modified(of_folder).expect("set");
+        settle();
+    };
+    let started = || outcome(&store, &["run", "--index", index, "--", program]);
+    for (arguments, expected) in [(&[][..], "declined\tother-file"), (&["--image"], "applied\t")] {
+        let line = [&["index", "--program", program, "-o", index], arguments].concat();
+        assert_eq!(run(&mut store.becalm(&line)).code, Some(0));
+        assert!(started().starts_with("applied\t"));
+        copy(modified);
+        let said = started();
+        assert!(said.starts_with(expected), "{arguments:?}: {said}");
+    }
+    assert_eq!(run(&mut store.becalm(&["verify", index])).code, Some(0));
+    copy(modified + std::time::Duration::from_secs(1));
+    assert!(started().starts_with("declined\tother-file"));
+    assert_eq!(run(&mut store.becalm(&["verify", index])).code, Some(1));
+    // Brought up to date, it stays one of an image.
+    assert_eq!(run(&mut store.becalm(&["index", "--update", "-o", index])).code, Some(0));
+    copy(modified + std::time::Duration::from_secs(1));
+    assert!(started().starts_with("applied\t"));
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    fs::set_permissions(&path, open).expect("set");
+    assert!(started().starts_with("declined\tother-file"));
+}
+
+#[test]
+fn check_shows_what_an_index_does_for_a_program() {
+    if nothing_to_test_with() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let store = Store::new();
+    let (program, index) = (program(&store), store.path("bound.so"));
+    let (program, index) = (text(&program), text(&index));
+    let made = run(&mut store.becalm(&["index", "--program", program, "-o", index]));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let check = |more: &[&str]| {
+        let ran = run(&mut store.becalm(&[&["check", "--index", index, program], more].concat()));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.stdout
+    };
+    let json: serde_json::Value = serde_json::from_str(&check(&["--json"])).expect("JSON");
+    let indexed = &json["programs"][0]["indexed"];
+    let answers = indexed["answers"].as_array().expect("answers");
+    let of_library = answers.iter().find(|answer| answer["needed"] == "libplain.so");
+    let path = store.path("place/lib/libplain.so");
+    assert_eq!(of_library.expect("an answer")["path"], text(&path), "{indexed}");
+    assert_eq!(indexed["not_applied"], serde_json::Value::Null, "{indexed}");
+    assert!(indexed["bindings"]["bound"].as_u64() > Some(50), "{indexed}");
+    assert!(check(&[]).contains("from the index"));
+    library(&store, "int other, value = 1; int called(void) { return value; }\n");
+    assert!(check(&[]).contains("is not as it was indexed"), "{}", check(&[]));
+    let refused = run(&mut store.becalm(&["check", "--index", program, program]));
+    assert_eq!(refused.code, Some(2), "{refused:?}");
 }
 
 #[test]

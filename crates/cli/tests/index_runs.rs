@@ -365,6 +365,13 @@ fn fix_with_audit_calms_one_program_by_itself_and_undo_takes_it_back() {
     assert_eq!(store.missed_opens(false, None), 0);
     assert_eq!(run(&mut Command::new(&app)).stdout, "one two\n");
     assert_eq!(run(&mut store.becalm(&["undo", text(&app)])).code, Some(0));
+    // Named by another path it is the same program.
+    let folder = app.parent().expect("a folder");
+    let fix = ["fix", "--dry-run", "--json", "--with", "audit", "--store", text(&root), "./app"];
+    let planned = json(&run(store.becalm(&fix).current_dir(folder)));
+    let start = &planned["programs"][0];
+    assert!(start["before"]["missed_opens"].as_u64() > Some(0), "{start}");
+    assert_eq!(start["after"]["missed_opens"], 0, "{start}");
     assert_eq!(fs::read(&app).expect("read"), old);
     assert!(!root.join(FLAT[0]).join("bin/app.becalm.so").exists());
 }

@@ -88,6 +88,27 @@ pub(crate) fn apply(
 }
 
 impl Applied {
+    /// Makes files once more that this run has made, with other content.
+    pub(crate) fn make_again(
+        &mut self,
+        planner: &Planner<'_>,
+        creations: &[Creation],
+        writing: WriteOptions,
+    ) {
+        let editor = Editor::new(writing, planner.progress);
+        let made = making::make(&editor, creations, |path| planner.host_path(path));
+        for again in made {
+            match self.made.iter_mut().find(|known| known.path == again.path) {
+                Some(known) if again.outcome.is_written() || again.outcome.is_missing() => {
+                    *known = again;
+                }
+                // It has that content already.
+                Some(_) => {}
+                None => self.made.push(again),
+            }
+        }
+    }
+
     /// The files of a plan that can be changed, with their paths on this machine. One that names
     /// what could not be made is not.
     fn edited<'p>(

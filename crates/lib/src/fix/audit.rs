@@ -6,18 +6,20 @@
 //! program, so one whose libraries need more static TLS than there is by default is refused.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::{SearchCost, is_of_hwcaps};
 use becalm_core::edit::Edit;
 use becalm_core::facts::{GlibcVersion, Libc};
+use becalm_core::index::build::Fingerprints as _;
 use becalm_core::index::{Index, tls};
 use becalm_core::loader::load::Role;
 use becalm_core::probe::{Call, Outcome};
 use becalm_core::strategy::{Creation, FilePlan, Plan, PlannedAnswer};
-use becalm_host::index_store::{IndexOptions, index_files};
+use becalm_host::index_store::{Binding, IndexOptions, OsFingerprints, index_files};
 use becalm_host::{FactChoice, OsFs};
-use bstr::{BStr, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
 use crate::index::module::{Modules, Sealed};
@@ -50,10 +52,14 @@ pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<
     if element.find_byteset(b":$").is_some() {
         return Err("its path has a colon or a dollar sign, which DT_AUDIT cannot name".to_owned());
     }
-    let sealed = seal(os, closure, IndexOptions { prefixes, ..IndexOptions::default() })?;
+    let edits = edits(closure, element.as_ref());
+    // Bindings hold for the file as it is. Once it has its entry it is planned again.
+    let only = [program.clone()];
+    let bind = Binding { only: Some(&only), ..Binding::default() };
+    let bind = Some(bind).filter(|_| edits.is_empty());
+    let sealed = seal(os, closure, IndexOptions { prefixes, bind, ..IndexOptions::default() })?;
     let mut files = answers(closure, &sealed.machine.index);
     let path = path_bytes(&program);
-    let edits = edits(closure, element.as_ref());
     match files.iter_mut().find(|file| file.path == path) {
         Some(file) => file.edits = edits,
         None => files.push(FilePlan { path, edits, answers: Vec::new() }),
@@ -61,6 +67,24 @@ pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<
     files.sort_by(|a, b| a.path.cmp(&b.path));
     let creations = vec![Creation::File { path: element, bytes: sealed.file }];
     Ok(Plan { files, creations, findings: Vec::new() })
+}
+
+/// Waits until files that were changed just now are older than the grain of the clock: before, no
+/// index takes them for settled.
+pub fn let_settle(files: &[PathBuf]) {
+    const STEP: Duration = Duration::from_millis(20);
+    const MOST: u32 = 150;
+    let is_settled = |file: &PathBuf| {
+        let fingerprints = OsFingerprints::default();
+        let fingerprint = fingerprints.fingerprint(path_bytes(file).as_ref());
+        fingerprint.is_ok_and(|fingerprint| fingerprint.is_settled(fingerprints.now()))
+    };
+    for _ in 0..MOST {
+        if files.iter().all(is_settled) {
+            return;
+        }
+        std::thread::sleep(STEP);
+    }
 }
 
 /// The index of all objects of a start.
@@ -136,10 +160,13 @@ fn edits(closure: &Closure, element: &BStr) -> Vec<Edit> {
     vec![Edit::Audit(Some(list))]
 }
 
-/// What the index answers, by object of the closure.
+/// What the index answers, by object of the closure; the program by its real path.
 fn answers(closure: &Closure, index: &Index) -> Vec<FilePlan> {
-    let loaded: FxHashSet<&BStr> =
-        closure.load.objects.iter().map(|object| object.path.as_ref()).collect();
+    let program = real_program(closure);
+    let objects = closure.load.objects.iter();
+    let objects = objects.filter(|object| object.role != Role::Program);
+    let mut loaded: FxHashSet<&BStr> = objects.map(|object| object.path.as_ref()).collect();
+    loaded.insert(program.as_ref());
     let asking = index.objects.iter().filter(|object| loaded.contains(object.path.as_bstr()));
     let file = |object: &becalm_core::index::Object| {
         let mut answers: Vec<PlannedAnswer> = object
@@ -155,6 +182,12 @@ fn answers(closure: &Closure, index: &Index) -> Vec<FilePlan> {
         FilePlan { path: object.path.clone(), edits: Vec::new(), answers }
     };
     asking.map(file).collect()
+}
+
+/// The program's path as an index has it: absolute and without links.
+fn real_program(closure: &Closure) -> BString {
+    let named = closure.subject.path.as_bstr();
+    path_of(named).canonicalize().map_or_else(|_| named.to_owned(), |real| path_bytes(&real))
 }
 
 /// The questions that the indexes of a plan answer: who asks, and for what.
@@ -175,8 +208,11 @@ impl<'p> Answered<'p> {
         let mut storm = SearchCost { probes: 0, hits: 0, ..SearchCost::of(&closure.load) };
         (storm.missed_opens, storm.missed_stats, storm.hwcaps_misses) = (0, 0, 0);
         let logged = closure.load.probes.iter();
+        let program = real_program(closure);
         for (probe, logged) in closure.probes().zip(logged) {
-            let question: (&BStr, &BStr) = (probe.needed_by.as_ref(), probe.needed.as_ref());
+            let is_program = *probe.needed_by == *closure.subject.path;
+            let needed_by = if is_program { program.as_bstr() } else { probe.needed_by.as_ref() };
+            let question: (&BStr, &BStr) = (needed_by, probe.needed.as_ref());
             let failed = probe.outcome.is_failed_call();
             if failed && self.0.contains(&question) {
                 continue;

@@ -24,7 +24,7 @@ use self::scope::Scope;
 use crate::assume::{AssumeError, Assumptions};
 use crate::path::path_bytes;
 use crate::progress::Progress;
-use crate::targets;
+use crate::targets::{self, Target};
 
 /// Why no file was fixed.
 #[derive(Debug, Error)]
@@ -70,7 +70,10 @@ pub fn fix(
     let mut report = Report::of_plan(options.with, &planned.plan, outside, starts);
     report.problems = planned.problems;
     if let Some(writing) = writing {
-        let applied = apply::apply(&planner, &planned.plan, &found.littered, writing);
+        let mut applied = apply::apply(&planner, &planned.plan, &found.littered, writing);
+        if options.with == Strategy::Audit && !applied.interrupted {
+            add_bindings(&mut applied, options, &found.files, (writing, progress))?;
+        }
         if applied.has_gaps() {
             measure_again(&mut report, &applied, options, &planned.programs, progress)?;
         }
@@ -80,6 +83,32 @@ pub fn fix(
         report.problems.extend(applied.problems);
     }
     Ok(report)
+}
+
+/// Writes the indexes of the programs that have their `DT_AUDIT` entry now once more, with symbol
+/// bindings: these hold for a file as it is.
+fn add_bindings(
+    applied: &mut Applied,
+    options: &Options,
+    targets: &[Target],
+    (writing, progress): (WriteOptions, &dyn Progress),
+) -> Result<(), FixError> {
+    let written = applied.files.iter().filter(|file| file.outcome.is_written());
+    let written: FxHashSet<&BString> = written.map(|file| &file.path).collect();
+    let is_written = |target: &&Target| {
+        let real = target.host.canonicalize();
+        real.is_ok_and(|real| written.contains(&path_bytes(&real)))
+    };
+    let edited: Vec<Target> = targets.iter().filter(is_written).cloned().collect();
+    if edited.is_empty() {
+        return Ok(());
+    }
+    audit::let_settle(&edited.iter().map(|target| target.host.clone()).collect::<Vec<_>>());
+    let assumed = Assumptions::new(&options.assume)?;
+    let planner = Planner::new(options, &assumed, progress);
+    let planned = planner.plan(&edited)?;
+    applied.make_again(&planner, &planned.plan.creations, writing);
+    Ok(())
 }
 
 /// Replaces what was planned for the programs' starts by what they are now, when a part of the
