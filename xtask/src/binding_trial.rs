@@ -78,7 +78,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let both = made.programs.iter().flat_map(|program| choose::both(&group, program));
         let both = both.filter(|trial| trial.argument == "--version");
         trials.extend(both.map(|trial| (trial, machines.len())));
-        let module = std::fs::read(make::module_of(&made.machine, scratch.path())?)?;
+        // make finds nothing to do if the module of another machine is there.
+        let folder = scratch.path().join(format!("module-{at}"));
+        std::fs::create_dir(&folder)?;
+        let module = std::fs::read(make::module_of(&made.machine, &folder)?)?;
         machines.push(Machine { module, emulator: made.emulator });
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
@@ -249,15 +252,20 @@ impl Starts<'_> {
         verdict.slots = plain.lines().filter(|line| line.starts_with("slot")).count();
         if plain != bound {
             let mut object = "";
-            for (a, b) in plain.lines().zip(bound.lines()) {
+            // Such as the copy of a stack guard, which is random.
+            let again = self.slots("again", &bare)?.unwrap_or_default();
+            let counts = [&plain, &bound, &again].map(|slots| slots.lines().count());
+            if counts.iter().any(|count| *count != counts[0]) {
+                verdict.differences.push("other objects or slots".to_owned());
+            }
+            for ((a, b), again) in plain.lines().zip(bound.lines()).zip(again.lines()) {
                 if a.starts_with("object") {
                     object = a;
                 }
-                if a != b {
+                if a != b && a == again {
                     verdict.differences.push(format!("{object}: {a}, bound {b}"));
                 }
             }
-            verdict.differences.push("the slots differ".to_owned());
         }
         Ok(())
     }
