@@ -39,6 +39,7 @@ pub mod index_store;
 pub mod mount_namespace;
 pub mod oracle;
 pub mod os_fs;
+pub mod path_table;
 mod ranges;
 pub mod static_tls;
 pub mod trace;

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use becalm_host::index_store::BindThreshold;
+use becalm_lib::assume::StorePrefixes;
 use becalm_lib::index::make::Options;
 use becalm_lib::path::dirs_of;
 use clap::{Args, ValueHint};
@@ -31,6 +32,14 @@ pub(crate) struct IndexArgs {
     /// symbol, or so many relative ones [default: 2000,50000; for --program alone 0,0]
     #[arg(long, value_name = "SYM,REL", value_parser = threshold, help_heading = "What is indexed")]
     pub bind_threshold: Option<BindThreshold>,
+
+    /// Index the paths below the packages of the stores, for what programs search themselves
+    ///
+    /// Programs started with becalm run --paths, or in a session of becalm env --paths, are told
+    /// without a system call what is not there. Packages are the entries named HASH-NAME; all
+    /// directories of a store that --store names. With it every program has its symbol bindings.
+    #[arg(long, help_heading = "What is indexed")]
+    pub paths: bool,
 
     /// Directories that LD_LIBRARY_PATH names, as separate arguments or as a list; may be
     /// repeated
@@ -95,6 +104,8 @@ impl IndexArgs {
             image: self.image,
             update: self.update,
             module: self.module.clone(),
+            paths: self.paths,
+            prefixes_are_named: *self.store.prefixes().0 != *StorePrefixes::default().0,
         }
     }
 }

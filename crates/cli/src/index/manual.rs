@@ -64,9 +64,17 @@ const INDEX_TRUTH: Section = Section {
              On x86_64.",
         ),
         (
+            "paths",
+            "With --paths, what exists below the packages of the stores. In programs started with \
+             becalm run --paths or in a session of becalm env --paths the module says what does not \
+             exist without a system call. A package that cannot be read as a whole, or changed a \
+             moment ago, is left out. On x86_64.",
+        ),
+        (
             "BECALM",
             "In the environment of a program, a list with commas. off: the module does nothing. \
-             nobind: symbol bindings are the loader's. log:FILE: each question, answer and outcome, \
+             nobind: symbol bindings are the loader's. paths, nopaths: file lookups are answered from \
+             the index, or not. log:FILE: each question, answer and outcome, \
              which becalm trace --from FILE shows. dump:FILE: every relocated slot of the start.",
         ),
         (
@@ -87,7 +95,8 @@ const INDEX_JSON: Section = Section {
         "One object: schema, index, written, machine, stores, objects, edges, bytes, \
              table_bytes, directories (watched, snapshotted, not_snapshotted), left (reason, \
              questions), static_tls (path, optional_static_tls or null), bindings (programs, \
-             relocations, bound, bytes, not_bound), other_machines, errors.",
+             relocations, bound, bytes, not_bound), paths (packages, paths, links, read, left_out; with \
+             --paths), other_machines, errors.",
     )],
 };
 

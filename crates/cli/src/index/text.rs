@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use becalm_lib::escape::shown;
-use becalm_lib::index::report::{Bindings, Content, Deferred, NotBound, Report, Unbound};
+use becalm_lib::index::report::{
+    Bindings, Content, Deferred, NotBound, PathTable, Report, Unbound,
+};
 use becalm_lib::words::{counted, grouped};
 
 use crate::terminal::style::Look;
@@ -34,6 +36,7 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
     snapshots(out, look, content)?;
     deferred(out, content)?;
     bindings(out, &content.bindings, machine)?;
+    paths(out, look, content.paths.as_ref())?;
     static_tls(out, look, content)?;
     for other in &content.other_machines {
         let (objects, name) = (grouped(other.objects as u64), other.machine);
@@ -66,6 +69,22 @@ fn deferred(out: &mut impl Write, content: &Content) -> io::Result<()> {
     for left in &content.deferred {
         let count = grouped(left.questions as u64);
         writeln!(out, "             {count:>7}  {}", sentence(left.reason))?;
+    }
+    Ok(())
+}
+
+/// The table of paths.
+fn paths(out: &mut impl Write, look: Look, paths: Option<&PathTable>) -> io::Result<()> {
+    let Some(paths) = paths else { return Ok(()) };
+    let packages = counted(paths.packages as u64, "package", "packages");
+    let (all, read) = (grouped(paths.paths as u64), grouped(paths.read as u64));
+    writeln!(out, "  paths    {all} in {packages}, {read} of them read")?;
+    for left in paths.left_out.iter().take(NAMED) {
+        let (note, path) = (look.costly("note"), shown(left.path.as_ref()));
+        writeln!(out, "  {note} {path}: its paths are not indexed ({})", left.reason)?;
+    }
+    if paths.left_out.len() > NAMED {
+        writeln!(out, "           and {} more; --json has all", paths.left_out.len() - NAMED)?;
     }
     Ok(())
 }

@@ -70,6 +70,9 @@ fn words(difference: &Difference) -> String {
         }
         DifferenceKind::Slot => format!("{was}, with bindings {}", text(&difference.now)),
         DifferenceKind::Names => "a DT_RPATH names it, and it now answers other names".to_owned(),
+        DifferenceKind::Paths => {
+            "as it was, with other paths below it: it was changed in place".to_owned()
+        }
         DifferenceKind::Changed => "not as it was; what rests on it is searched for".to_owned(),
     }
 }

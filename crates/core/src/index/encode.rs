@@ -3,13 +3,13 @@
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
-use super::bound;
 use super::layout::{self, Writer, kind, seal};
 use super::origins::{Origins, Tree};
 use super::{
     Condition, Directory, Edge, EncodeError, Fingerprint, Index, Loader, Object, Program,
     SearchDir, Target, hash,
 };
+use super::{bound, paths};
 
 /// The bytes of the table of an index, in the byte order of `target`.
 ///
@@ -29,6 +29,10 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let bound = bound::Sections::encode(&index.bound, target.endian, guard_count, &mut |string| {
         encoder.string(string)
     })?;
+    let none = paths::Paths::default();
+    let of_paths = index.paths.as_ref().unwrap_or(&none);
+    let paths =
+        paths::Sections::encode(of_paths, target.endian, &mut |string| encoder.string(string))?;
     let Encoder { edges, pool, orders, strings, .. } = encoder;
     let mut sections = vec![
         // First, so that of an index of one program they are read with the header.
@@ -47,6 +51,7 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
         (kind::ORIGINS, 4, origins),
     ];
     sections.extend(bound.list());
+    sections.extend(paths.list());
     let static_tls = index.programs.iter().map(|program| program.static_tls).max();
     let words = [roots, index.settings, static_tls.unwrap_or(0)];
     assemble(target, &sections, words, first_root(index))

@@ -156,6 +156,11 @@ impl Header {
         self.sections.iter().any(|section| is_of_bindings(section) && section.count > 0)
     }
 
+    /// True if it has paths of any store.
+    pub(super) fn has_paths(&self) -> bool {
+        self.sections.iter().any(|section| section.kind == kind::PATH_ROOTS && section.count > 0)
+    }
+
     /// The section of a kind; an empty one if there is none.
     pub(super) fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
         match self.sections.iter().find(|section| section.kind == kind) {

@@ -30,6 +30,9 @@ pub(super) const BOUND_PROGRAM: usize = 40;
 pub(super) const BOUND_OBJECT: usize = 48;
 pub(super) const MEMBER: usize = 16;
 pub(super) const BLOCK: usize = 16;
+pub(super) const PATH_ROOT: usize = 64;
+pub(super) const PATH_PACKAGE: usize = 80;
+pub(super) const PATH_LINK: usize = 32;
 pub(super) const TRAILER: usize = 256;
 /// Before the trailer: zero, and the table's length once more.
 pub(super) const BACKWARD: usize = 8;
@@ -54,6 +57,10 @@ pub(super) mod kind {
     pub(in super::super) const MEMBERS: u32 = 16;
     pub(in super::super) const BLOCKS: u32 = 17;
     pub(in super::super) const BLOCK_WORDS: u32 = 18;
+    pub(in super::super) const PATH_ROOTS: u32 = 24;
+    pub(in super::super) const PATH_PACKAGES: u32 = 25;
+    pub(in super::super) const PATH_LINKS: u32 = 26;
+    pub(in super::super) const PATH_SLOTS: u32 = 27;
 }
 
 pub(super) const BOUND_PROGRAM_UNDEFINED_FUNCTION: u32 = 1;

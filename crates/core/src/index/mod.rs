@@ -14,6 +14,7 @@ pub mod hash;
 mod header;
 mod layout;
 mod origins;
+pub mod paths;
 mod ranged;
 mod table;
 mod table_error;
@@ -58,6 +59,8 @@ pub struct Index {
     pub programs: Vec<Program>,
     /// The bindings of programs.
     pub bound: bound::Bound,
+    /// The paths below the packages of stores, if they are indexed.
+    pub paths: Option<paths::Paths>,
 }
 
 /// The facts of the loader that answers rest on, as [`crate::facts::LoaderFacts`] has them.

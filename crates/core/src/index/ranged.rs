@@ -102,6 +102,32 @@ impl<R: ReadAt> Ranged<R> {
         self.header.version == layout::VERSION
     }
 
+    /// True if it has the paths below packages ([`super::Index::paths`]).
+    #[must_use]
+    pub fn has_paths(&self) -> bool {
+        self.header.has_paths()
+    }
+
+    /// True if it has the bindings of the program at a real path.
+    ///
+    /// # Errors
+    /// [`RangedError`] if the file is damaged.
+    pub fn binds(&self, path: &BStr) -> Result<bool, RangedError> {
+        let section = self.header.section(kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM)?;
+        let wanted = Some(hash::low(0, path));
+        let records = self.all(section)?;
+        for record in records.chunks_exact(layout::BOUND_PROGRAM) {
+            // A program without members is known and not bound.
+            if self.word(record, 0) == wanted
+                && self.word(record, 12).is_some_and(|members| members > 0)
+                && self.string(self.word(record, 4).unwrap_or(u32::MAX))? == path
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The largest [`super::Program::static_tls`] of its programs.
     ///
     /// # Errors

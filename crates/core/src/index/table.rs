@@ -6,7 +6,6 @@
 use super::table_error::TableError;
 use bstr::{BStr, BString, ByteSlice};
 
-use super::bound;
 use super::header::{Header, Section};
 use super::layout::{self, Reader, kind};
 use super::origins::{Origin, OriginsReader as Origins};
@@ -14,6 +13,7 @@ use super::{
     Condition, Directory, Edge, Fingerprint, Index, Loader, Object, Program, SearchDir, Target,
     Time, hash,
 };
+use super::{bound, paths};
 use crate::facts::GlibcVersion;
 
 /// A table whose header and checksum hold.
@@ -120,6 +120,7 @@ impl<'a> Table<'a> {
             loader: self.loader()?,
             programs: self.programs()?,
             bound: bound::read(self)?,
+            paths: paths::read(self)?,
         })
     }
 

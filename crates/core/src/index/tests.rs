@@ -48,6 +48,7 @@ fn store(objects: usize) -> Index {
             .collect()
     };
     Index {
+        paths: None,
         objects: (0..objects)
             .map(|object| Object {
                 path: path(object),

@@ -7,6 +7,7 @@ use becalm_core::index::{Condition, Fingerprint, Folder, Index, Object};
 use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString};
 
+use crate::index::paths;
 use crate::path::path_of;
 
 /// The guards of the stores' own directories.
@@ -50,4 +51,5 @@ pub fn is_current(index: &Index) -> bool {
         && index.folders.iter().filter(counts).all(|folder| fingerprints.is_as_it_was(folder))
         && index.objects.iter().filter(is_named).all(|object| is_seen(&object.path, object.seen))
         && index.programs.iter().all(|program| is_seen(&program.path, program.seen))
+        && index.paths.as_ref().is_none_or(paths::is_current)
 }

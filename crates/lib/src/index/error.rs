@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use becalm_core::closure::ClosureError;
 use becalm_core::index::{EmbedError, EncodeError};
 use becalm_host::HostError;
+use becalm_host::path_table::PathTableError;
 use becalm_host::write::WriteError;
 use bstr::ByteSlice;
 use thiserror::Error;
@@ -107,6 +108,9 @@ pub enum IndexError {
     /// There is no module for the machine.
     #[error("no audit module for {0} is built in; becalm index takes one with --module")]
     NoModule(&'static str),
+    /// The paths of a store cannot be listed.
+    #[error(transparent)]
+    Paths(#[from] PathTableError),
     /// The index does not fit the format.
     #[error(transparent)]
     Encode(#[from] EncodeError),

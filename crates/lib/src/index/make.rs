@@ -14,6 +14,7 @@ use becalm_host::index_store::{
     BindThreshold, Binding, IndexOptions, Indexed, MachineIndex, index_stores, python_of,
     update_stores,
 };
+use becalm_host::path_table::PathStore;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::BString;
 
@@ -21,7 +22,7 @@ use crate::index::error::IndexError;
 use crate::index::file::{self, Whole};
 use crate::index::module::Modules;
 use crate::index::report::Report;
-use crate::index::{current, places};
+use crate::index::{current, paths, places};
 use crate::path::{path_bytes, path_of};
 use crate::problem::Problem;
 use crate::progress::Progress;
@@ -49,6 +50,12 @@ pub struct Options {
     pub update: bool,
     /// The audit module to put the table into; none for the built-in one.
     pub module: Option<PathBuf>,
+    /// Whether the paths below the packages of the stores are indexed, and the bindings of every
+    /// program.
+    pub paths: bool,
+    /// Whether the user named the prefixes: every directory in one of them that is indexed is a
+    /// package, whatever its name.
+    pub prefixes_are_named: bool,
 }
 
 /// Makes an index, or brings one up to date, and writes it. What is wrong with a single file is
@@ -80,7 +87,9 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     let all = [options.prefixes.clone(), known.clone()].concat();
     let (stores, files) = (&stores, &files);
     let is_alone = stores.is_empty();
-    let usual = if is_alone { BindThreshold::ALL } else { BindThreshold::default() };
+    let path_stores = options.path_stores(stores, old.as_ref().map(|old| &old.index));
+    let binds_all = is_alone || path_stores.is_some();
+    let usual = if binds_all { BindThreshold::ALL } else { BindThreshold::default() };
     let threshold = options.bind_threshold.unwrap_or(usual);
     let only = is_alone.then_some(&programs[..]);
     let variables = old.iter().flat_map(|old| &old.index.bound.programs).next();
@@ -92,18 +101,40 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     let host =
         IndexOptions { stores, files, prefixes, dirs, bind, image, ..IndexOptions::default() };
     progress.begin_work();
-    make(&path, &modules, old.as_ref().map(|old| (old, &known[..])), host, progress)
+    let old = old.as_ref().map(|old| (old, &known[..]));
+    make(&path, &modules, old, host, path_stores.as_deref(), progress)
 }
 
 impl Options {
-    /// The programs that are named, by their real paths; of an index without stores that is
-    /// brought up to date, those that it binds.
+    /// The stores whose paths are indexed: if that is wanted, or the index that is brought up to date
+    /// has paths.
+    fn path_stores(&self, stores: &[PathBuf], old: Option<&Index>) -> Option<Vec<PathStore>> {
+        let of_old = old.and_then(|old| old.paths.as_ref()).map(paths::stores_of);
+        let is_named = self.paths || (of_old.is_some() && !self.stores.is_empty());
+        if !is_named || stores.is_empty() {
+            return of_old;
+        }
+        let named = if self.prefixes_are_named { &self.prefixes[..] } else { &[] };
+        let mut all = paths::stores(stores, named);
+        // What was indexed with any name stays so.
+        for store in &mut all {
+            let known = PathStore { any_name: true, ..store.clone() };
+            store.any_name |= of_old.iter().flatten().any(|old| *old == known);
+        }
+        Some(all)
+    }
+
+    /// The programs that are named, by their real paths; of an index that is brought up to date,
+    /// those outside its stores that it binds.
     fn programs(&self, old: Option<&Whole>) -> Result<Vec<PathBuf>, IndexError> {
         let real = |program: &PathBuf| program.canonicalize().map_err(IndexError::io(program));
         if self.programs.is_empty() && self.stores.is_empty() {
-            let bound = old.iter().filter(|old| current::stores(&old.index).is_empty());
-            let bound = bound.flat_map(|old| &old.index.bound.programs);
-            return Ok(bound.map(|program| path_of(program.path.as_ref())).collect());
+            let stores = old.map(|old| current::stores(&old.index)).unwrap_or_default();
+            let bound = old.iter().flat_map(|old| &old.index.bound.programs);
+            let bound = bound.map(|program| path_of(program.path.as_ref()));
+            let is_outside =
+                |program: &PathBuf| !stores.iter().any(|store| program.starts_with(store));
+            return Ok(bound.filter(is_outside).collect());
         }
         let programs: Vec<PathBuf> = self.programs.iter().map(real).collect::<Result<_, _>>()?;
         check_one_machine(&programs)?;
@@ -115,6 +146,7 @@ impl Options {
         old.is_current_version
             && self.stores.is_empty()
             && !self.image
+            && (old.index.paths.is_some() || !self.paths)
             && self.has_dirs_of(old)
             && programs.iter().all(|program| binds(&old.index, program))
             && modules.has_sealed(old.target, &old.table, &old.bytes)
@@ -173,7 +205,7 @@ impl Options {
     ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), IndexError> {
         let (mut stores, mut dirs) = (self.stores.clone(), self.dirs.clone());
         if let Some(old) = old {
-            if stores.is_empty() && programs.is_empty() {
+            if stores.is_empty() && self.programs.is_empty() {
                 stores.extend(current::stores(old));
             }
             if dirs.is_empty() {
@@ -260,6 +292,7 @@ fn make(
     modules: &Modules,
     old: Option<(&Whole, &[PathBuf])>,
     options: IndexOptions<'_>,
+    path_stores: Option<&[PathStore]>,
     progress: &dyn Progress,
 ) -> Result<Report, IndexError> {
     let IndexOptions { stores, dirs, .. } = options;
@@ -284,6 +317,9 @@ fn make(
     if indexed.machines.is_empty() {
         problems.iter().for_each(|problem| progress.remark(problem));
     }
+    let of_old = old.and_then(|(old, _)| old.index.paths.as_ref());
+    let add_paths = |stores| paths::add(&mut indexed, stores, of_old);
+    let paths = path_stores.map(add_paths).transpose()?;
     let sealed = modules.seal(indexed)?;
     file::write(path, &sealed)?;
     let known = &sealed.machine.index.directories;
@@ -291,12 +327,16 @@ fn make(
         |dir: &BString| known.iter().any(|known| known.path == *dir && known.names.is_some());
     let mut unsnapshotted: Vec<BString> = dirs.iter().map(|dir| path_bytes(dir)).collect();
     unsnapshotted.retain(|dir| !snapshotted(dir));
-    Ok(Report {
+    let mut report = Report {
         stores: Some(stores.iter().map(|store| path_bytes(store)).collect()),
         kept: Some(kept.unwrap_or(0)),
         problems,
         ..Report::of_written(path_bytes(path), &sealed, unsnapshotted)
-    })
+    };
+    if let Some(content) = &mut report.content {
+        content.paths = paths;
+    }
+    Ok(report)
 }
 
 fn kept_of(updated: &Indexed) -> usize {

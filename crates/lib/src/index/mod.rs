@@ -8,6 +8,7 @@ pub mod indexes;
 pub mod make;
 pub mod module;
 pub mod opened;
+pub mod paths;
 pub mod places;
 pub mod platforms;
 pub mod report;

@@ -60,6 +60,9 @@ pub struct Content {
     pub static_tls: Vec<ProgramTls>,
     /// The symbol bindings.
     pub bindings: Bindings,
+    /// The paths below packages, if they are indexed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<PathTable>,
     /// What the stores hold for other machines, which is not in the index.
     pub other_machines: Vec<OtherMachine>,
 }
@@ -123,6 +126,31 @@ pub struct Unbound {
     pub reason: NotBound,
 }
 
+/// The paths below the packages of stores.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathTable {
+    /// The number of packages.
+    pub packages: usize,
+    /// The number of paths, the packages among them.
+    pub paths: usize,
+    /// The number of links to directories that are followed.
+    pub links: usize,
+    /// The number of packages that were read; the others are as they were.
+    pub read: usize,
+    /// Packages whose paths are not indexed.
+    pub left_out: Vec<LeftOutPackage>,
+}
+
+/// A package whose paths are not indexed.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeftOutPackage {
+    /// The package.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// Why they are not.
+    pub reason: &'static str,
+}
+
 /// Objects for another machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct OtherMachine {
@@ -179,6 +207,7 @@ impl Report {
             deferred: machine.deferred_by.iter().map(left).collect(),
             static_tls: machine.static_tls.iter().map(static_tls).collect(),
             bindings: Bindings::of(machine),
+            paths: None,
             other_machines: others
                 .map(|&(target, objects)| OtherMachine {
                     machine: machine_name(target.machine),

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::index::current::roots;
 use crate::index::error::IndexError;
-use crate::index::file;
+use crate::index::{file, paths};
 use crate::json::{self, lossy, lossy_option};
 use crate::path::{path_bytes, path_of};
 use crate::problem::Problem;
@@ -107,6 +107,9 @@ pub enum DifferenceKind {
     Slot,
     /// A directory that a `DT_RPATH` names has other names that answer, or under other conditions.
     Names,
+    /// The package is as it was by its fingerprint, and has other paths below it: it was changed in
+    /// place.
+    Paths,
     /// A directory, file or absence that answers rest on is not as it was: the module leaves
     /// those questions to the loader.
     Changed,
@@ -159,6 +162,11 @@ pub fn verify(path: &Path, load: bool) -> Result<Report, IndexError> {
     believed.extend(old.search_dirs.iter().flat_map(|dir| dir.conditions.clone()));
     let fingerprints = OsFingerprints::default();
     let mut differences = differences(&old, &new, target.endian);
+    if let Some(old) = &old.paths {
+        let changed = paths::differences(old)?;
+        let difference = |path: &BString| Difference::new(path, DifferenceKind::Paths);
+        differences.extend(changed.iter().map(difference));
+    }
     for (at, condition) in old.conditions.iter().enumerate() {
         if believed.contains(&(at as u32)) && !fingerprints.hold(condition) {
             let path = condition.path().to_owned();

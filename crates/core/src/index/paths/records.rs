@@ -1,0 +1,232 @@
+//! The sections of an index that have paths.
+
+use bstr::BString;
+
+use super::{BLOCK, Link, MOST_ROOTS, Package, PackageTable, Paths, Root, root_state, step};
+use crate::elf::Endian;
+use crate::index::bound::Source;
+use crate::index::layout::{self, Writer, kind};
+use crate::index::{EncodeError, Fingerprint, TableError, Time, hash};
+
+/// The package changed shortly before it was read.
+const YOUNG: u32 = 1;
+
+/// The sections of paths; without roots there are none.
+pub(in crate::index) struct Sections {
+    roots: Writer,
+    packages: Writer,
+    links: Writer,
+    slots: Writer,
+    /// Number of blocks so far.
+    blocks: u32,
+}
+
+impl Sections {
+    /// Encodes; `string` gives the place of a string.
+    pub(in crate::index) fn encode(
+        paths: &Paths,
+        endian: Endian,
+        string: &mut dyn FnMut(&BString) -> Result<u32, EncodeError>,
+    ) -> Result<Self, EncodeError> {
+        let writer = || Writer::new(endian);
+        let mut sections = Self {
+            roots: writer(),
+            packages: writer(),
+            links: writer(),
+            slots: writer(),
+            blocks: 0,
+        };
+        if paths.roots.len() > MOST_ROOTS {
+            return Err(EncodeError::TooLarge("too many stores with paths"));
+        }
+        for root in &paths.roots {
+            sections.root(root, string(&root.path)?);
+        }
+        for package in &paths.packages {
+            sections.package(package, string(&package.name)?)?;
+        }
+        Ok(sections)
+    }
+
+    /// Kind, size of a record and records of each.
+    pub(in crate::index) fn list(self) -> Vec<(u32, usize, Writer)> {
+        if self.roots.bytes.is_empty() {
+            return Vec::new();
+        }
+        vec![
+            (kind::PATH_ROOTS, layout::PATH_ROOT, self.roots),
+            (kind::PATH_PACKAGES, layout::PATH_PACKAGE, self.packages),
+            (kind::PATH_LINKS, layout::PATH_LINK, self.links),
+            (kind::PATH_SLOTS, 4, self.slots),
+        ]
+    }
+
+    fn root(&mut self, root: &Root, path: u32) {
+        let records = &mut self.roots;
+        let start = records.bytes.len();
+        let Fingerprint { dev, ino, mtime, ctime, .. } = root.fingerprint;
+        records.word(path);
+        records.word(0);
+        records.long(dev);
+        records.long(ino);
+        records.long(mtime.sec.cast_unsigned());
+        records.long(ctime.sec.cast_unsigned());
+        records.word(mtime.nsec);
+        records.word(ctime.nsec);
+        for _ in 0..3 {
+            records.word(0);
+        }
+        layout::seal(records, start, root_state(root.path.as_ref()));
+    }
+
+    fn package(&mut self, package: &Package, name: u32) -> Result<(), EncodeError> {
+        const TOO_MANY: EncodeError = EncodeError::TooLarge("too many paths");
+        let narrow = |number: usize| u32::try_from(number).map_err(|_| TOO_MANY);
+        let slots = narrow(self.slots.bytes.len() / 4)?;
+        let links = narrow(self.links.bytes.len() / layout::PATH_LINK)?;
+        for (number, block) in package.table.blocks.iter().enumerate() {
+            let start = self.slots.bytes.len();
+            self.slots.word(0);
+            block.iter().for_each(|&slot| self.slots.word(slot));
+            let check =
+                hash::low(block_seed(package.state, number), &self.slots.bytes[start + 4..]);
+            self.slots.set_word(start, check);
+        }
+        for Link { state, target, package } in &package.table.links {
+            let start = self.links.bytes.len();
+            [state, target, package].into_iter().for_each(|&number| self.links.long(number));
+            self.links.word(0);
+            layout::seal(&mut self.links, start, 0);
+        }
+        let words = narrow(self.slots.bytes.len() / 4)? - slots;
+        let records = &mut self.packages;
+        let start = records.bytes.len();
+        let Fingerprint { ino, mtime, ctime, .. } = package.fingerprint;
+        records.long(package.state);
+        records.long(ino);
+        records.long(mtime.sec.cast_unsigned());
+        records.long(ctime.sec.cast_unsigned());
+        records.word(mtime.nsec);
+        records.word(ctime.nsec);
+        records.word(slots);
+        records.word(words);
+        records.word(self.blocks);
+        records.word(links);
+        records.word(package.table.links.len() as u32);
+        records.word(package.root);
+        records.word(name);
+        records.word(if package.young { YOUNG } else { 0 });
+        records.word(0);
+        layout::seal(records, start, 0);
+        self.blocks += package.table.blocks.len() as u32;
+        Ok(())
+    }
+}
+
+/// What the check of a block begins with: a block that was exchanged for another is damage.
+fn block_seed(package: u64, block: usize) -> u64 {
+    package.wrapping_add(block as u64)
+}
+
+/// Reads the paths of a table; `None` if it has none.
+pub(in crate::index) fn read(source: &dyn Source) -> Result<Option<Paths>, TableError> {
+    let roots = source.section(kind::PATH_ROOTS, layout::PATH_ROOT)?;
+    if roots.count == 0 {
+        return Ok(None);
+    }
+    let packages = source.section(kind::PATH_PACKAGES, layout::PATH_PACKAGE)?;
+    let roots: Vec<Root> = roots.records().map(|at| root(source, at)).collect::<Result<_, _>>()?;
+    let packages = packages.records().map(|at| package(source, at, &roots));
+    Ok(Some(Paths { packages: packages.collect::<Result<_, _>>()?, roots }))
+}
+
+fn word(source: &dyn Source, at: usize) -> Result<u32, TableError> {
+    source.reader().word(at).ok_or(TableError::Damaged("a record leaves it"))
+}
+
+fn long(source: &dyn Source, at: usize) -> Result<u64, TableError> {
+    source.reader().long(at).ok_or(TableError::Damaged("a record leaves it"))
+}
+
+fn times(source: &dyn Source, at: usize) -> Result<(Time, Time), TableError> {
+    let time = |sec: usize, nsec: usize| {
+        let sec = long(source, at + sec)?.cast_signed();
+        Ok::<_, TableError>(Time { sec, nsec: word(source, at + nsec)? })
+    };
+    Ok((time(0, 16)?, time(8, 20)?))
+}
+
+fn root(source: &dyn Source, at: usize) -> Result<Root, TableError> {
+    let path = source.string(word(source, at)?)?.to_owned();
+    source.check(at, layout::PATH_ROOT, root_state(path.as_ref()))?;
+    let (mtime, ctime) = times(source, at + 24)?;
+    let (dev, ino) = (long(source, at + 8)?, long(source, at + 16)?);
+    Ok(Root { path, fingerprint: Fingerprint { dev, ino, size: 0, mtime, ctime } })
+}
+
+fn package(source: &dyn Source, at: usize, roots: &[Root]) -> Result<Package, TableError> {
+    source.check(at, layout::PATH_PACKAGE, 0)?;
+    let (state, ino) = (long(source, at)?, long(source, at + 8)?);
+    let (mtime, ctime) = times(source, at + 16)?;
+    let root = word(source, at + 60)?;
+    let name = source.string(word(source, at + 64)?)?.to_owned();
+    let is_of = |root: &Root| step(root_state(root.path.as_ref()), &name) == state;
+    if !roots.get(root as usize).is_some_and(is_of) {
+        return Err(TableError::Damaged("a package is of another store"));
+    }
+    let table = PackageTable {
+        blocks: blocks(source, state, word(source, at + 40)?, word(source, at + 44)?)?,
+        links: links(source, word(source, at + 52)?, word(source, at + 56)?)?,
+    };
+    Ok(Package {
+        root,
+        name,
+        state,
+        fingerprint: Fingerprint { dev: 0, ino, size: 0, mtime, ctime },
+        young: word(source, at + 68)? & YOUNG != 0,
+        table,
+    })
+}
+
+fn blocks(
+    source: &dyn Source,
+    package: u64,
+    first: u32,
+    words: u32,
+) -> Result<Vec<Vec<u32>>, TableError> {
+    let slots = source.section(kind::PATH_SLOTS, 4)?;
+    let (first, words) = (first as usize, words as usize);
+    let is_there = first.checked_add(words).is_some_and(|end| end <= slots.count);
+    let is_whole = words >= 3 && (words <= BLOCK || words % BLOCK == 0);
+    if !is_there || !is_whole {
+        return Err(TableError::Damaged("a package's paths leave it"));
+    }
+    let size = words.min(BLOCK);
+    let block = |number: usize| {
+        let start = slots.at + 4 * (first + number * size);
+        let of_slots = source.reader().bytes.get(start + 4..start + 4 * size).unwrap_or_default();
+        if word(source, start)? != hash::low(block_seed(package, number), of_slots) {
+            return Err(TableError::Damaged("the check of a package's paths does not fit"));
+        }
+        let block: Vec<u32> =
+            (1..size).map(|at| word(source, start + 4 * at)).collect::<Result<_, _>>()?;
+        // A search ends at a slot without a path.
+        if block.contains(&0) { Ok(block) } else { Err(TableError::Damaged("a full block")) }
+    };
+    (0..words / size).map(block).collect()
+}
+
+fn links(source: &dyn Source, first: u32, count: u32) -> Result<Vec<Link>, TableError> {
+    let links = source.section(kind::PATH_LINKS, layout::PATH_LINK)?;
+    let (first, count) = (first as usize, count as usize);
+    if first.checked_add(count).is_none_or(|end| end > links.count) {
+        return Err(TableError::Damaged("a package's links leave it"));
+    }
+    let link = |at: usize| {
+        source.check(at, layout::PATH_LINK, 0)?;
+        let (state, target) = (long(source, at)?, long(source, at + 8)?);
+        Ok(Link { state, target, package: long(source, at + 16)? })
+    };
+    let start = links.at + first * layout::PATH_LINK;
+    (0..count).map(|number| link(start + number * layout::PATH_LINK)).collect()
+}
