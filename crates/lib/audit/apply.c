@@ -13,6 +13,7 @@
      its machine, and stores what it returns. */
 #include "apply.h"
 #include "dynamic.h"
+#include "stubs.h"
 
 #if defined __x86_64__
 # define R_RELATIVE 8u
@@ -157,17 +158,21 @@ base_of (uint32_t object)
   return object == ABSOLUTE ? 0 : start.bases[object];
 }
 
-/* The address of each target. */
+/* The address of each target, or of the stub that the object's calls go through. */
 static void
-resolve_targets (const struct bindings *b)
+resolve_targets (const struct place *place, const struct bindings *b)
 {
   const int32_t *target = b->targets;
   elf_word *to = start.targets;
   for (uint32_t i = 0; i < b->definer_count; i++)
     {
       elf_word base = base_of (b->definers[i].object);
+      int has_stubs = stubs_serve (place->addr, base);
       for (uint32_t n = b->definers[i].target_count; n > 0; n--)
-        *to++ = base + (elf_word) (elf_sword) *target++;
+        {
+          elf_word address = base + (elf_word) (elf_sword) *target++;
+          *to++ = has_stubs ? stubs_redirect (address) : address;
+        }
     }
 }
 
@@ -207,7 +212,7 @@ write_bindings (const struct place *place, uint32_t block)
   struct bindings b;
   if (!bound_bindings (block, &b))
     return;
-  resolve_targets (&b);
+  resolve_targets (place, &b);
   if (b.flags & BINDINGS_WIDE)
     write_slots (place, &b, 1);
   else

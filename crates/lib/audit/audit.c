@@ -14,6 +14,7 @@
 #include "log.h"
 #include "note.h"
 #include "process.h"
+#include "stubs.h"
 #include "system.h"
 #include "table.h"
 #include "whole.h"
@@ -78,10 +79,14 @@ static void
 find_bindings (const struct link_map *map)
 {
   if (process_is_off () || !bind_is_possible ())
-    return;
+    {
+      stubs_decline ("not-indexed");
+      return;
+    }
   const char *path = process_executable ();
   if (path == NULL || path[0] != '/' || !bind_init (map, path))
-    bind_init (map, real_path ());
+    if (!bind_init (map, real_path ()))
+      stubs_decline ("not-indexed");
 }
 
 static uint32_t

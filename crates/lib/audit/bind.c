@@ -12,6 +12,7 @@
 #include "hash.h"
 #include "log.h"
 #include "process.h"
+#include "stubs.h"
 #include "system.h"
 #include "whole.h"
 
@@ -28,6 +29,7 @@ static void
 decline (const char *why, const char *path)
 {
   state = DECLINED;
+  stubs_decline ("bindings");
   log_bindings ("declined", why, path != NULL ? path : "");
 }
 
@@ -59,7 +61,10 @@ bind_init (const struct link_map *map, const char *path)
   if (program == NULL)
     return 0;
   if (program->member_count == 0)
-    return 1;
+    {
+      stubs_decline ("bindings");
+      return 1;
+    }
   const char *why = process_why_not_bound ();
   if (why == NULL && !auditors_are_harmless (map))
     why = "auditors";
@@ -171,6 +176,7 @@ arm (void)
         at = end;
         armed++;
       }
+  stubs_arm ();
   state = ARMED;
 }
 
@@ -193,7 +199,12 @@ void
 bind_open (const struct link_map *map)
 {
   const char *path;
-  if (state == IDLE || state == DECLINED || is_vdso (map))
+  if (is_vdso (map))
+    {
+      stubs_see_vdso (map);
+      return;
+    }
+  if (state == IDLE || state == DECLINED)
     return;
   if (state == ARMED)
     {
@@ -226,6 +237,7 @@ bind_open (const struct link_map *map)
       return;
     }
   bases[member->object] = map->addr;
+  stubs_see (map);
   if (++opened == program->member_count)
     arm ();
 }
@@ -238,6 +250,7 @@ bind_finish (void)
   if (state == ARMED)
     {
       log_bindings_applied (program->bindings, program->relocations);
+      stubs_finish ();
       /* Every object was led back. */
       if (start.applied == armed)
         {

@@ -10,6 +10,7 @@
 #define DT_RPATH 15
 #define DT_RUNPATH 29
 #define DT_GNU_HASH 0x6ffffef5
+#define DT_VERSYM 0x6ffffff0
 #define DT_FLAGS_1 0x6ffffffb
 #define DT_AUDIT 0x6ffffefc
 #define DT_DEPAUDIT 0x6ffffefb
@@ -18,7 +19,7 @@
 struct tables
 {
   elf_word strings, strings_size, symbols, gnu_hash, hash;
-  elf_word rpath, runpath, flags_1, soname;
+  elf_word rpath, runpath, flags_1, soname, versions;
   int has_rpath, has_runpath, has_soname;
 };
 
@@ -37,6 +38,7 @@ read_tables (const elf_dyn *entry)
       case DT_RPATH: t.rpath = entry->value; t.has_rpath = 1; break;
       case DT_RUNPATH: t.runpath = entry->value; t.has_runpath = 1; break;
       case DT_GNU_HASH: t.gnu_hash = entry->value; break;
+      case DT_VERSYM: t.versions = entry->value; break;
       case DT_FLAGS_1: t.flags_1 = entry->value; break;
       }
   return t;
@@ -141,9 +143,13 @@ modulo (uint32_t value, uint32_t by)
   return (uint32_t) rest;
 }
 
+/* The first of that name; if VERSIONS is not NULL, one that is not hidden comes first. */
 static const elf_sym *
-by_gnu_hash (const struct link_map *map, const struct tables *t, const char *name)
+by_gnu_hash (const struct link_map *map, const struct tables *t, const char *name,
+             const uint16_t *versions)
 {
+  const unsigned hidden = 0x8000;
+  const elf_sym *found = NULL;
   const uint32_t *table = (const uint32_t *) dynamic_address (map, t->gnu_hash);
   const elf_sym *symbols = (const elf_sym *) dynamic_address (map, t->symbols);
   const char *strings = (const char *) dynamic_address (map, t->strings);
@@ -157,9 +163,13 @@ by_gnu_hash (const struct link_map *map, const struct tables *t, const char *nam
   for (const uint32_t *chain = buckets + bucket_count + (index - first);; chain++, index++)
     {
       if ((*chain | 1) == (hash | 1) && text_equal (strings + symbols[index].name, name))
-        return &symbols[index];
+        {
+          found = found == NULL ? &symbols[index] : found;
+          if (versions == NULL || !(versions[index] & hidden))
+            return &symbols[index];
+        }
       if (*chain & 1)
-        return NULL;
+        return found;
     }
 }
 
@@ -175,8 +185,8 @@ by_hash (const struct link_map *map, const struct tables *t, const char *name)
   return NULL;
 }
 
-void *
-dynamic_symbol (const struct link_map *map, const char *name)
+static void *
+find_symbol (const struct link_map *map, const char *name, int is_default)
 {
   if (map->dynamic == NULL)
     return NULL;
@@ -185,8 +195,23 @@ dynamic_symbol (const struct link_map *map, const char *name)
   if (t.strings == 0 || t.symbols == 0)
     return NULL;
   if (t.gnu_hash != 0)
-    symbol = by_gnu_hash (map, &t, name);
+    symbol = by_gnu_hash (map, &t, name,
+                          is_default && t.versions != 0
+                              ? (const uint16_t *) dynamic_address (map, t.versions)
+                              : NULL);
   else if (t.hash != 0 && ELF_MACHINE != 22u) /* z/Architecture: words of 64 bits */
     symbol = by_hash (map, &t, name);
   return symbol != NULL && symbol->section != 0 ? (void *) (map->addr + symbol->value) : NULL;
+}
+
+void *
+dynamic_symbol (const struct link_map *map, const char *name)
+{
+  return find_symbol (map, name, 0);
+}
+
+void *
+dynamic_default_symbol (const struct link_map *map, const char *name)
+{
+  return find_symbol (map, name, 1);
 }

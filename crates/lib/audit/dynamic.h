@@ -35,4 +35,7 @@ uint32_t run_path_digest (const struct run_path *run_path);
 /* Address of a symbol that an object defines, by its DT_GNU_HASH or DT_HASH. */
 void *dynamic_symbol (const struct link_map *map, const char *name);
 
+/* As dynamic_symbol; of several versions the one that new programs are linked with. */
+void *dynamic_default_symbol (const struct link_map *map, const char *name);
+
 #endif

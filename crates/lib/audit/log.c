@@ -146,6 +146,21 @@ log_bindings_applied (uint32_t bindings, uint32_t relocations)
 }
 
 void
+log_paths (const char *outcome, const char *why, uint32_t count)
+{
+  if (!is_logging)
+    return;
+  begin ("paths", NULL);
+  put_text (outcome);
+  put_byte ('\t');
+  if (why != NULL)
+    put_text (why);
+  else
+    put_decimal (count);
+  end ();
+}
+
+void
 log_lookup (const void *cookie, unsigned flag, const char *name, const char *answer)
 {
   if (!is_logging)

@@ -16,6 +16,9 @@ void log_given_up (const char *what);
 void log_bindings (const char *outcome, const char *why, const char *path);
 void log_bindings_applied (uint32_t bindings, uint32_t relocations);
 
+/* What became of the paths of the table: COUNT calls have stubs, or WHY not. */
+void log_paths (const char *outcome, const char *why, uint32_t count);
+
 /* FLAG is the LA_SER_ value; ANSWER is what goes back to the loader. */
 void log_lookup (const void *cookie, unsigned flag, const char *name, const char *answer);
 

@@ -24,6 +24,7 @@ static const char *why_not_bound STATE = NULL;
 static unsigned char is_bind_now STATE = 0;
 static unsigned char is_stopping STATE = 0;
 static elf_word vdso STATE = 0;
+static unsigned char has_paths STATE = 0, has_no_paths STATE = 0;
 #define FILE_SIZE 1024u
 static char log_file[FILE_SIZE] BUFFER = { 0 };
 static char dump_file[FILE_SIZE] BUFFER = { 0 };
@@ -111,6 +112,10 @@ read_switches (const char *list)
         why_not_bound = "nobind";
       else if (is_word (list, "stop"))
         is_stopping = 1;
+      else if (is_word (list, "paths"))
+        has_paths = 1;
+      else if (is_word (list, "nopaths"))
+        has_no_paths = 1;
       copy_file (log_file, list, "log:");
       copy_file (dump_file, list, "dump:");
       while (*list != '\0' && *list != ',')
@@ -277,6 +282,12 @@ int
 process_stops (void)
 {
   return is_on && is_stopping;
+}
+
+int
+process_wants_paths (void)
+{
+  return is_on && has_paths && !has_no_paths;
 }
 
 int

@@ -45,6 +45,9 @@ int process_stops (void);
 /* Why the bindings of this start are the loader's: a word for the log; NULL if they need not be. */
 const char *process_why_not_bound (void);
 
+/* BECALM=paths, and not BECALM=nopaths. */
+int process_wants_paths (void);
+
 /* LD_BIND_NOW. */
 int process_bind_now (void);
 

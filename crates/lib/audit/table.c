@@ -45,9 +45,16 @@ record_size (uint32_t kind)
       return sizeof (struct table_member);
     case SECTION_BLOCKS:
       return sizeof (struct table_block);
+    case SECTION_PATH_ROOTS:
+      return sizeof (struct table_path_root);
+    case SECTION_PATH_PACKAGES:
+      return sizeof (struct table_path_package);
+    case SECTION_PATH_LINKS:
+      return sizeof (struct table_path_link);
     case SECTION_BUCKETS:
     case SECTION_POOL:
     case SECTION_BLOCK_WORDS:
+    case SECTION_PATH_SLOTS:
       return 4;
     case SECTION_STRINGS:
       return 1;

@@ -47,6 +47,11 @@ enum section_kind
   SECTION_MEMBERS = 16,
   SECTION_BLOCKS = 17,
   SECTION_BLOCK_WORDS = 18,
+  /* Paths (paths.c); an index without them has none of these. */
+  SECTION_PATH_ROOTS = 24,
+  SECTION_PATH_PACKAGES = 25,
+  SECTION_PATH_LINKS = 26,
+  SECTION_PATH_SLOTS = 27,
   SECTION_KINDS,
 };
 
@@ -177,6 +182,52 @@ struct table_block
   /* The first word in the section of words, count of words, their hash. */
   uint32_t at, count;
   uint64_t hash;
+};
+
+/* A store whose packages' paths are known. */
+struct table_path_root
+{
+  uint32_t path, flags;
+  uint64_t dev, ino;
+  int64_t mtime_sec, ctime_sec;
+  uint32_t mtime_nsec, ctime_nsec;
+  uint32_t spare[3];
+  uint32_t check;
+};
+
+/* A package: an entry of a store, sorted by its state. */
+struct table_path_package
+{
+  uint64_t state, ino;
+  int64_t mtime_sec, ctime_sec;
+  uint32_t mtime_nsec, ctime_nsec;
+  /* Its words in the section of slots: one block of them, or blocks of PATH_BLOCK words. */
+  uint32_t slots, words;
+  /* Number of its first block among all blocks. */
+  uint32_t blocks;
+  /* Its links to directories, sorted by state. */
+  uint32_t links, link_count;
+  uint32_t root, name;
+  uint32_t flags, spare, check;
+};
+
+/* A block: the check of what follows, then slots. */
+#define PATH_BLOCK 512u
+#define PATH_MOST_ROOTS 16u
+
+struct table_path_link
+{
+  uint64_t state, target, package;
+  uint32_t spare, check;
+};
+
+/* What a slot says in its lowest three bits. */
+enum path_kind
+{
+  PATH_DIRECTORY = 1,
+  PATH_FILE = 2,
+  PATH_LINK = 3,
+  PATH_OTHER = 4,
 };
 
 /* The table's address, and how many bytes from there on the loader mapped. */

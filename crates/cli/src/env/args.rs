@@ -30,6 +30,10 @@ pub(crate) struct EnvArgs {
     #[arg(long)]
     pub no_bind: bool,
 
+    /// Have file lookups in indexed packages answered from the index (BECALM=paths)
+    #[arg(long, conflicts_with = "no_bind")]
+    pub paths: bool,
+
     /// Print what undoes them instead
     #[arg(long)]
     pub undo: bool,

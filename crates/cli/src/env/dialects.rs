@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use becalm_lib::index::variables::{AUDIT, NO_BIND, STATIC_TLS, SWITCHES, TUNABLES};
+use becalm_lib::index::variables::{AUDIT, STATIC_TLS, SWITCHES, TUNABLES};
 
 /// What a session is given.
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +13,8 @@ pub(crate) struct Given<'a> {
     pub(crate) module: &'a OsStr,
     /// The static TLS of the session.
     pub(crate) static_tls: u64,
-    /// Bindings are left to the loader.
-    pub(crate) no_bind: bool,
+    /// A switch of the module: what is left to the loader, or answered beyond it.
+    pub(crate) switch: Option<&'a str>,
 }
 
 /// A line of csh. Each ends with a semicolon: `` eval "`becalm env --shell csh`" `` joins them.
@@ -31,7 +31,7 @@ pub(crate) fn csh_line(name: &str, value: Option<&OsStr>) -> String {
 
 /// A module file of Lmod.
 pub(crate) fn lmod(given: Given<'_>) -> String {
-    let Given { module, static_tls, no_bind } = given;
+    let Given { module, static_tls, switch } = given;
     let string = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let mut text = String::from(
         "-- becalm.lua, in a directory of MODULEPATH; module load becalm\n\
@@ -39,15 +39,15 @@ pub(crate) fn lmod(given: Given<'_>) -> String {
     );
     text.push_str(&format!("append_path(\"{AUDIT}\", {})\n", string(&module.to_string_lossy())));
     text.push_str(&format!("append_path(\"{TUNABLES}\", \"{STATIC_TLS}={static_tls}\")\n"));
-    if no_bind {
-        text.push_str(&format!("append_path(\"{SWITCHES}\", \"{NO_BIND}\", \",\")\n"));
+    if let Some(switch) = switch {
+        text.push_str(&format!("append_path(\"{SWITCHES}\", \"{switch}\", \",\")\n"));
     }
     text
 }
 
 /// A module file of Environment Modules.
 pub(crate) fn tcl(given: Given<'_>) -> String {
-    let Given { module, static_tls, no_bind } = given;
+    let Given { module, static_tls, switch } = given;
     let mut text = String::from(
         "#%Module\n\
          # becalm, in a directory of MODULEPATH; module load becalm\n\
@@ -55,8 +55,8 @@ pub(crate) fn tcl(given: Given<'_>) -> String {
     );
     text.push_str(&format!("append-path {AUDIT} {}\n", tcl_word(&module.to_string_lossy())));
     text.push_str(&format!("append-path {TUNABLES} {STATIC_TLS}={static_tls}\n"));
-    if no_bind {
-        text.push_str(&format!("append-path --delim , {SWITCHES} {NO_BIND}\n"));
+    if let Some(switch) = switch {
+        text.push_str(&format!("append-path --delim , {SWITCHES} {switch}\n"));
     }
     text
 }
@@ -76,7 +76,7 @@ fn tcl_word(text: &str) -> String {
 
 /// `ENV` lines: quotes, backslashes and dollar signs mean something there.
 pub(crate) fn dockerfile(given: Given<'_>) -> String {
-    let Given { module, static_tls, no_bind } = given;
+    let Given { module, static_tls, switch } = given;
     let mut escaped = String::new();
     for c in module.to_string_lossy().chars() {
         if matches!(c, '\\' | '"' | '$') {
@@ -89,8 +89,8 @@ pub(crate) fn dockerfile(given: Given<'_>) -> String {
          ENV {AUDIT}=\"{escaped}\"\n\
          ENV {TUNABLES}=\"{STATIC_TLS}={static_tls}\"\n"
     );
-    if no_bind {
-        text.push_str(&format!("ENV {SWITCHES}=\"{NO_BIND}\"\n"));
+    if let Some(switch) = switch {
+        text.push_str(&format!("ENV {SWITCHES}=\"{switch}\"\n"));
     }
     text
 }
@@ -175,7 +175,8 @@ mod tests {
     use super::*;
 
     fn given(no_bind: bool) -> Given<'static> {
-        Given { module: OsStr::new("/i/it's \"a\".so.d/$PLATFORM"), static_tls: 8192, no_bind }
+        let switch = no_bind.then_some("nobind");
+        Given { module: OsStr::new("/i/it's \"a\".so.d/$PLATFORM"), static_tls: 8192, switch }
     }
 
     #[test]

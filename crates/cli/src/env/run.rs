@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use becalm_lib::index::file;
 use becalm_lib::index::file::Opened;
 use becalm_lib::index::variables;
-use becalm_lib::index::variables::{AUDIT, NO_BIND, STATIC_TLS, SWITCHES, TUNABLES};
+use becalm_lib::index::variables::{AUDIT, NO_BIND, PATHS, STATIC_TLS, SWITCHES, TUNABLES};
 use becalm_lib::index::{places, platforms, trust};
 
 use crate::env::args::{Dialect, EnvArgs};
@@ -28,14 +28,14 @@ struct Wanted {
     module: OsString,
     /// The static TLS of the session.
     static_tls: u64,
-    /// Bindings are left to the loader.
-    no_bind: bool,
+    /// A switch of the module: what is left to the loader, or answered beyond it.
+    switch: Option<&'static str>,
 }
 
 impl Wanted {
     fn given(&self) -> Given<'_> {
-        let Self { module, static_tls, no_bind } = self;
-        Given { module, static_tls: *static_tls, no_bind: *no_bind }
+        let Self { module, static_tls, switch } = self;
+        Given { module, static_tls: *static_tls, switch: *switch }
     }
 }
 
@@ -107,18 +107,21 @@ fn wanted(args: &EnvArgs) -> Result<Wanted> {
             }
             let needs = needs();
             let static_tls = needs.value(Some(&index))?;
+            if args.paths && !args.undo && !index.index.has_paths() {
+                bail!("{}: the index has no paths; becalm index --paths adds them", path.display());
+            }
             if !args.undo {
                 crate::terminal::tell_of_age(&index);
                 warn_of(&index, static_tls)?;
                 needs.warn(&index, static_tls)?;
             }
-            let no_bind = args.no_bind;
-            Ok(Wanted { module: platforms::audit_path(&index), static_tls, no_bind })
+            let switch = switch(args);
+            Ok(Wanted { module: platforms::audit_path(&index), static_tls, switch })
         }
         Err(_) if args.undo => {
             let static_tls = needs().value(None)?;
             let module = std::path::absolute(path)?.into();
-            Ok(Wanted { module, static_tls, no_bind: args.no_bind })
+            Ok(Wanted { module, static_tls, switch: switch(args) })
         }
         Err(error) => Err(error.into()),
     }
@@ -135,6 +138,10 @@ fn update_unit(wanted: &Wanted, unit: Unit) -> Result<String> {
         bail!("{}: an index without stores: no directory shows that files change", path.display());
     }
     Ok(dialects::unit(unit, &becalm, &path, &stores))
+}
+
+fn switch(args: &EnvArgs) -> Option<&'static str> {
+    args.no_bind.then_some(NO_BIND).or(args.paths.then_some(PATHS))
 }
 
 /// The index that this session uses: the first module of `LD_AUDIT` that is one.
@@ -203,6 +210,7 @@ fn shell(wanted: &Wanted, undo: bool, line: Line) -> String {
         let switches = now(SWITCHES);
         if switches.is_some() {
             let left = variables::without_switch(switches.as_deref(), NO_BIND);
+            let left = variables::without_switch(left.as_deref(), PATHS);
             text.push_str(&line(SWITCHES, left.as_deref()));
         }
         return text;
@@ -211,8 +219,8 @@ fn shell(wanted: &Wanted, undo: bool, line: Line) -> String {
     text.push_str(&line(AUDIT, Some(&with)));
     let with = variables::with_static_tls(tunables.as_deref(), wanted.static_tls);
     text.push_str(&line(TUNABLES, Some(&with)));
-    if wanted.no_bind {
-        let with = variables::with_switch(now(SWITCHES).as_deref(), NO_BIND);
+    if let Some(switch) = wanted.switch {
+        let with = variables::with_switch(now(SWITCHES).as_deref(), switch);
         text.push_str(&line(SWITCHES, Some(&with)));
     }
     text
@@ -262,9 +270,9 @@ fn profile(wanted: &Wanted) -> String {
          \x20 esac\n",
         wanted.static_tls
     ));
-    if wanted.no_bind {
+    if let Some(switch) = wanted.switch {
         text.push_str(&format!(
-            "\x20 export {SWITCHES}=\"${{{SWITCHES}:+${SWITCHES},}}{NO_BIND}\"\n"
+            "\x20 export {SWITCHES}=\"${{{SWITCHES}:+${SWITCHES},}}{switch}\"\n"
         ));
     }
     text.push_str("fi\n");
@@ -278,8 +286,8 @@ fn systemd(wanted: &Wanted) -> String {
     let module = value(&wanted.module.to_string_lossy());
     let static_tls = wanted.static_tls;
     let mut assignments = format!("\"{AUDIT}={module}\" \"{TUNABLES}={STATIC_TLS}={static_tls}\"");
-    if wanted.no_bind {
-        assignments.push_str(&format!(" \"{SWITCHES}={NO_BIND}\""));
+    if let Some(switch) = wanted.switch {
+        assignments.push_str(&format!(" \"{SWITCHES}={switch}\""));
     }
     format!(
         "# /etc/systemd/user.conf.d/becalm.conf for user services and sessions,\n\
@@ -304,8 +312,8 @@ fn nixos(wanted: &Wanted) -> String {
     };
     let in_nix = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace("${", "\\${");
     let module = in_nix(&in_shell(&wanted.module.to_string_lossy()));
-    let switches = if wanted.no_bind {
-        format!("\x20 environment.variables.{SWITCHES} = \"{NO_BIND}\";\n")
+    let switches = if let Some(switch) = wanted.switch {
+        format!("\x20 environment.variables.{SWITCHES} = \"{switch}\";\n")
     } else {
         String::new()
     };
@@ -322,7 +330,7 @@ mod tests {
     use super::*;
 
     fn wanted() -> Wanted {
-        Wanted { module: "/i/it's.so.d/$PLATFORM".into(), static_tls: 4096, no_bind: false }
+        Wanted { module: "/i/it's.so.d/$PLATFORM".into(), static_tls: 4096, switch: None }
     }
 
     #[test]

@@ -38,6 +38,13 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub no_bind: bool,
 
+    /// Have file lookups in indexed packages answered from the index (BECALM=paths)
+    ///
+    /// The index must have paths (becalm index --paths). If it does not know the program, an index
+    /// with its bindings and the same paths is made for it and kept in the cache directory.
+    #[arg(long, conflicts_with = "no_bind")]
+    pub paths: bool,
+
     /// The store prefixes, for an index made for the program.
     #[command(flatten)]
     pub store: StoreArg,
@@ -48,6 +55,6 @@ impl RunArgs {
     #[must_use]
     pub(crate) fn options(&self) -> Options {
         let index = self.index.clone();
-        Options { index, strict: self.strict, store: self.store.prefixes() }
+        Options { index, strict: self.strict, store: self.store.prefixes(), paths: self.paths }
     }
 }

@@ -35,9 +35,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
                 terminal::tell_of_age(&indexed.index);
             }
             command.envs(indexed.variables());
-            if args.no_bind {
+            let no_bind = args.no_bind.then_some(variables::NO_BIND);
+            let paths = indexed.has_paths.then_some(variables::PATHS);
+            if let Some(switch) = no_bind.or(paths) {
                 let switches = env::var_os(variables::SWITCHES);
-                let switches = variables::with_switch(switches.as_deref(), variables::NO_BIND);
+                let switches = variables::with_switch(switches.as_deref(), switch);
                 command.env(variables::SWITCHES, switches);
             }
             // To be closed by execve, which costs no call.

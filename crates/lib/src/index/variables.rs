@@ -15,6 +15,8 @@ pub const AUDIT: &str = "LD_AUDIT";
 pub const SWITCHES: &str = "BECALM";
 /// The switch that leaves symbol bindings to the loader.
 pub const NO_BIND: &str = "nobind";
+/// The switch that has file lookups answered from the index.
+pub const PATHS: &str = "paths";
 /// The name of the list of tunables.
 pub const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The tunable that says how much of the static TLS surplus libraries may take.

@@ -75,6 +75,12 @@ pub enum RunError {
         /// The machine of the program.
         of_program: &'static str,
     },
+    /// There is no index with paths.
+    #[error("no index with paths; becalm index --paths makes one")]
+    NoPaths,
+    /// The index that was named has no paths.
+    #[error("{}: the index has no paths; becalm index --paths adds them", .0.display())]
+    WithoutPaths(PathBuf),
     /// The environment has no home directory.
     #[error("no home directory for the cache of indexes")]
     NoHome,

@@ -61,7 +61,7 @@ pub enum Kept {
 
 impl Place {
     /// The place for a program, started in this environment with these directories in
-    /// `LD_LIBRARY_PATH`.
+    /// `LD_LIBRARY_PATH`, and with the paths of another index, which was written at some time.
     ///
     /// # Errors
     /// If the environment has no home directory.
@@ -69,6 +69,7 @@ impl Place {
         program: &Program,
         dirs: &[PathBuf],
         store: &StorePrefixes,
+        paths: Option<(&Path, Option<SystemTime>)>,
     ) -> Result<Self, RunError> {
         let folder = places::cache().ok_or(RunError::NoHome)?;
         let mut hasher = FxHasher::default();
@@ -77,6 +78,9 @@ impl Place {
         dirs.hash(&mut hasher);
         env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()).hash(&mut hasher);
         program.real.hash(&mut hasher);
+        if let Some(paths) = paths {
+            paths.hash(&mut hasher);
+        }
         let facts = &program.facts;
         let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
         (facts.dev(), facts.ino(), times).hash(&mut hasher);

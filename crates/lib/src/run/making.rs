@@ -36,10 +36,13 @@ struct Request {
     /// The trees that the program opens libraries from at run time.
     #[serde(default)]
     trees: Vec<Vec<u8>>,
+    /// The index whose paths it has too.
+    #[serde(default)]
+    paths_from: Option<Vec<u8>>,
 }
 
 impl Request {
-    fn of(program: &Program, store: &StorePrefixes) -> Self {
+    fn of(program: &Program, store: &StorePrefixes, paths: Option<&Path>) -> Self {
         let variable = |name: &str| env::var_os(name).map(OsString::into_vec);
         let bytes = |path: PathBuf| path.into_os_string().into_vec();
         Self {
@@ -48,6 +51,7 @@ impl Request {
             preload: variable("LD_PRELOAD"),
             stores: store.paths().into_iter().map(bytes).collect(),
             trees: trees_beside(&program.path, &program.real).into_iter().map(bytes).collect(),
+            paths_from: paths.map(|path| bytes(path.to_owned())),
         }
     }
 
@@ -69,13 +73,18 @@ impl Request {
     }
 }
 
-/// Has another process make the index, or compare it with the files. If somebody is at it already
+/// Has another process make the index, with the paths of another index if there is one, or compare it with the files. If somebody is at it already
 /// there is nothing to do.
 ///
 /// # Errors
 /// If the cache cannot be written, or no process can be made.
-pub fn elsewhere(place: &Place, program: &Program, store: &StorePrefixes) -> Result<(), RunError> {
-    let request = Request::of(program, store);
+pub fn elsewhere(
+    place: &Place,
+    program: &Program,
+    store: &StorePrefixes,
+    paths: Option<&Path>,
+) -> Result<(), RunError> {
+    let request = Request::of(program, store, paths);
     let Some(lock) = place.lock()? else { return Ok(()) };
     let made = detached(lock, |lock| {
         // One thread: the program has the machine.
@@ -92,9 +101,14 @@ pub fn elsewhere(place: &Place, program: &Program, store: &StorePrefixes) -> Res
 ///
 /// # Errors
 /// If it cannot be made or kept.
-pub fn here(place: &Place, program: &Program, store: &StorePrefixes) -> Result<(), RunError> {
+pub fn here(
+    place: &Place,
+    program: &Program,
+    store: &StorePrefixes,
+    paths: Option<&Path>,
+) -> Result<(), RunError> {
     match place.lock()? {
-        Some(lock) => locked(place, &Request::of(program, store), lock),
+        Some(lock) => locked(place, &Request::of(program, store, paths), lock),
         None => Err(RunError::Busy(place.path())),
     }
 }
@@ -139,7 +153,9 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     let dirs = request.dirs();
     let (stores, trees, files) = (&stores, &trees, &files);
     let (only, environment) = ([program], request.environment());
-    let threshold = BindThreshold::default();
+    let from = request.paths_from.as_ref().map(|path| path_of(path.as_bstr()));
+    // Calls go through stubs by the bindings.
+    let threshold = if from.is_some() { BindThreshold::ALL } else { BindThreshold::default() };
     let bind = Binding { threshold, only: Some(&only), environment: Some(&environment) };
     let bind = Some(bind);
     let options = IndexOptions {
@@ -150,7 +166,14 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
         bind,
         ..IndexOptions::default()
     };
-    let sealed = Modules::new(None)?.seal(index_files(&os, options))?;
+    let mut indexed = index_files(&os, options);
+    if let Some(from) = from {
+        let paths = file::read_trusted(&from)?.index.paths;
+        for machine in &mut indexed.machines {
+            machine.index.paths.clone_from(&paths);
+        }
+    }
+    let sealed = Modules::new(None)?.seal(indexed)?;
     Ok(file::write(&place.path(), &sealed)?)
 }
 
@@ -179,7 +202,7 @@ fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure, RunE
 
 /// What a program needs that no index knows; nothing if its start cannot be followed.
 pub fn need(program: &Program, store: &StorePrefixes) -> Known {
-    let request = Request::of(program, store);
+    let request = Request::of(program, store, None);
     let Ok(closure) = closure(&OsFs::new(), &program.real, &request) else {
         return Known::default();
     };

@@ -36,6 +36,8 @@ pub struct Options {
     pub strict: bool,
     /// The store prefixes, for an index that is made.
     pub store: StorePrefixes,
+    /// Whether file lookups are answered from the paths of the index.
+    pub paths: bool,
 }
 
 /// What a program is started with.
@@ -56,6 +58,8 @@ pub struct Indexed {
     pub index: Opened,
     /// The bytes of static TLS that libraries get.
     pub static_tls: u64,
+    /// Whether file lookups are answered from its paths.
+    pub has_paths: bool,
 }
 
 impl Indexed {
@@ -81,7 +85,9 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
     let program = Program::look(found)?;
     let indexed = match &program.start {
         // Nothing to answer in it; what it starts may have.
-        Start::Static => options.index.as_deref().map(of_session).transpose()?,
+        Start::Static => {
+            options.index.as_deref().map(|path| of_session(options, path)).transpose()?
+        }
         Start::Secure if options.strict => return Err(RunError::Secure(path)),
         Start::Secure => return Ok(Launch::Secure),
         Start::Loader { interpreter, .. } if is_of_musl(interpreter) => {
@@ -99,15 +105,19 @@ fn is_of_musl(interpreter: &[u8]) -> bool {
 }
 
 /// The index that was named, for what a program starts.
-fn of_session(path: &Path) -> Result<Indexed, RunError> {
+fn of_session(options: &Options, path: &Path) -> Result<Indexed, RunError> {
     let index = file::open(path)?;
     let static_tls = index.session_static_tls()?;
-    Ok(Indexed { index, static_tls })
+    let has_paths = options.paths && index.index.has_paths();
+    Ok(Indexed { index, static_tls, has_paths })
 }
 
 /// The index for a program: the one that was named, the default one if the program is in one of
 /// its stores, else one that is kept for it; `None` if that is not made yet.
 fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>, RunError> {
+    if options.paths {
+        return with_paths(options, program);
+    }
     let (index, known) = match &options.index {
         Some(path) => {
             let index = file::open(path)?;
@@ -116,7 +126,7 @@ fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>, R
         }
         None => match default_for(program)? {
             Some(found) => found,
-            None => return kept_for(options, program),
+            None => return kept_for(options, program, None),
         },
     };
     let known = match known {
@@ -126,10 +136,29 @@ fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>, R
     with_need(index, program, known).map(Some)
 }
 
+/// The index with paths that was named, else the default one, if it binds the program; else one
+/// with the same paths that is made for the program.
+fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>, RunError> {
+    let index = match &options.index {
+        Some(path) => file::open(path)?,
+        None => default_index()?.ok_or(RunError::NoPaths)?,
+    };
+    if !index.index.has_paths() {
+        return Err(RunError::WithoutPaths(index.path));
+    }
+    let real = path_bytes(&program.real);
+    let binds = index.index.binds(real.as_ref()).map_err(IndexError::damaged(&index.path))?;
+    let indexed = match known_to(&index, program)?.filter(|_| binds) {
+        Some(known) => with_need(index, program, known).map(Some),
+        None => kept_for(options, program, Some(&index)),
+    };
+    Ok(indexed?.map(|indexed| Indexed { has_paths: true, ..indexed }))
+}
+
 /// What a program needs that the index does not know: it may take more static TLS than others. The
 /// index that is kept for it says so; if there is none yet, its start is followed this once.
 fn need_of_stranger(options: &Options, program: &Program) -> Known {
-    if let Ok(place) = place_of(options, program) {
+    if let Ok(place) = place_of(options, program, None) {
         match place.look() {
             Ok(Kept::Index { index, .. }) => {
                 if let Ok(Some(known)) = known_to(&index, program) {
@@ -137,7 +166,7 @@ fn need_of_stranger(options: &Options, program: &Program) -> Known {
                 }
             }
             Ok(Kept::Nothing) => {
-                let _ = making::elsewhere(&place, program, &options.store);
+                let _ = making::elsewhere(&place, program, &options.store, None);
             }
             Ok(Kept::Failed(_)) | Err(_) => {}
         }
@@ -145,10 +174,16 @@ fn need_of_stranger(options: &Options, program: &Program) -> Known {
     making::need(program, &options.store)
 }
 
-fn place_of(options: &Options, program: &Program) -> Result<Place, RunError> {
+/// The place of the index that is kept for a program, with the paths of another index.
+fn place_of(
+    options: &Options,
+    program: &Program,
+    paths: Option<&Opened>,
+) -> Result<Place, RunError> {
     let list = env::var_os("LD_LIBRARY_PATH");
     let dirs: Vec<PathBuf> = list.iter().flat_map(|list| dirs_of(&[list])).collect();
-    Place::of(program, &dirs, &options.store)
+    let paths = paths.map(|index| (index.path.as_path(), index.modified));
+    Place::of(program, &dirs, &options.store, paths)
 }
 
 /// What the start of a program needs beside the index.
@@ -157,7 +192,7 @@ fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed, 
         return Err(RunError::NoStart(program.real.clone()));
     }
     let static_tls = index.session_static_tls()?.max(u64::from(known.static_tls));
-    Ok(Indexed { index, static_tls })
+    Ok(Indexed { index, static_tls, has_paths: false })
 }
 
 /// What an index knows of a program. The machine must be the program's.
@@ -207,24 +242,29 @@ fn default_index() -> Result<Option<Opened>, RunError> {
 
 /// The index that is kept for a program. If there is none, or it was not compared with the files
 /// for a while, another process is to see to that.
-fn kept_for(options: &Options, program: &Program) -> Result<Option<Indexed>, RunError> {
-    let place = place_of(options, program)?;
+fn kept_for(
+    options: &Options,
+    program: &Program,
+    paths: Option<&Opened>,
+) -> Result<Option<Indexed>, RunError> {
+    let place = place_of(options, program, paths)?;
+    let paths = paths.map(|index| index.path.as_path());
     match place.look()? {
         Kept::Index { index, is_stale } => {
             if is_stale {
                 // The index is good enough for this start.
-                let _ = making::elsewhere(&place, program, &options.store);
+                let _ = making::elsewhere(&place, program, &options.store, paths);
             }
             let known = known_to(&index, program)?.unwrap_or_default();
             with_need(*index, program, known).map(Some)
         }
         Kept::Failed(why) => Err(RunError::Failed(why)),
         Kept::Nothing if options.strict => {
-            making::here(&place, program, &options.store)?;
+            making::here(&place, program, &options.store, paths)?;
             let index = file::open(&place.path())?;
             let known = known_to(&index, program)?.unwrap_or_default();
             with_need(index, program, known).map(Some)
         }
-        Kept::Nothing => making::elsewhere(&place, program, &options.store).map(|()| None),
+        Kept::Nothing => making::elsewhere(&place, program, &options.store, paths).map(|()| None),
     }
 }

@@ -11,6 +11,7 @@ mod module;
 mod namespaces;
 mod notes;
 mod odd;
+mod paths;
 mod programs;
 mod rpath;
 mod scenarios;

@@ -1,0 +1,111 @@
+//! `becalm index --paths`, `run --paths` and `env --paths`: file lookups answered from an index.
+
+mod support;
+
+use std::fs;
+
+use support::store::{Store, nothing_to_test_with, text};
+use support::{cc, run};
+
+const PACKAGE: &str = "packages/0123456789abcdfghijklmnpqrsvwxyz-p";
+
+/// A program outside the store that asks for a file of a package, and a store of one package.
+fn scene() -> Store {
+    let store = Store::new();
+    fs::create_dir_all(store.path(PACKAGE).join("lib/python")).unwrap();
+    fs::write(store.path(PACKAGE).join("lib/python/there.py"), "").unwrap();
+    fs::create_dir_all(store.path("packages/plain/lib")).unwrap();
+    let source = format!(
+        "#include <stdio.h>\n#include <errno.h>\n#include <sys/stat.h>\nint main(void) \
+         {{ struct stat s; int r = stat(\"{}/lib/python/not.py\", &s); printf(\"%d %d\\n\", r, errno); }}",
+        store.path(PACKAGE).display()
+    );
+    store.source("ask.c", &source);
+    cc(store.dir.path(), &["-o", "ask", "ask.c"]);
+    settle();
+    store
+}
+
+/// Lets files become older than the clock's grain, within which no file is trusted.
+fn settle() {
+    std::thread::sleep(std::time::Duration::from_millis(250));
+}
+
+/// What the module logs of the paths of a start, whose output is that of the kernel's answer.
+fn outcome(store: &Store, arguments: &[&str]) -> String {
+    let log = store.path("log");
+    let _ = fs::remove_file(&log);
+    let mut command = store.becalm(arguments);
+    command.env("BECALM", format!("log:{}", log.display()));
+    let ran = run(&mut command);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "-1 2\n"), "{ran:?}");
+    let said = fs::read_to_string(&log).unwrap_or_default();
+    let line = said.lines().find_map(|line| Some(line.split_once("\tpaths\t0\t")?.1));
+    line.unwrap_or("nothing").to_owned()
+}
+
+#[test]
+fn paths_are_indexed_used_verified_and_brought_up_to_date() {
+    if nothing_to_test_with() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let store = scene();
+    let (packages, ask, index) = (store.path("packages"), store.path("ask"), store.path("i.so"));
+    let (packages, ask, index) = (text(&packages), text(&ask), text(&index));
+    let line = ["index", "--json", "--paths", packages, "--program", ask, "-o", index];
+    let made = run(&mut store.becalm(&line));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let json: serde_json::Value = serde_json::from_str(&made.stdout).unwrap();
+    let of_paths = &json["paths"];
+    assert_eq!((&of_paths["packages"], &of_paths["paths"]), (&1.into(), &4.into()), "{json}");
+    let served = outcome(&store, &["run", "--paths", "--index", index, "--", ask]);
+    assert!(served.starts_with("served\t"), "{served}");
+    assert_eq!(outcome(&store, &["run", "--index", index, "--", ask]), "nothing");
+    assert_eq!(run(&mut store.becalm(&["verify", index])).code, Some(0));
+    let env = run(&mut store.becalm(&["env", "--paths", "--index", index]));
+    assert!(env.stdout.contains("export BECALM='paths'"), "{env:?}");
+    // A file that comes deep in a package is only seen by verify.
+    fs::write(store.path(PACKAGE).join("lib/python/late.py"), "").unwrap();
+    settle();
+    let verified = run(&mut store.becalm(&["verify", index]));
+    assert_eq!(verified.code, Some(1), "{verified:?}");
+    assert!(verified.stdout.contains("it was changed in place"), "{verified:?}");
+    // The package is young, so that an update reads it again; program and stores stay.
+    let again = run(&mut store.becalm(&["index", "--json", "--update", "-o", index]));
+    assert_eq!(again.code, Some(0), "{again:?}");
+    let json: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!((&json["paths"]["paths"], &json["paths"]["read"]), (&5.into(), &1.into()), "{json}");
+    assert_eq!(run(&mut store.becalm(&["verify", index])).code, Some(0));
+    let served = outcome(&store, &["run", "--paths", "--index", index, "--", ask]);
+    assert!(served.starts_with("served\t"), "{served}");
+    // Every directory is a package of a store that is named as one.
+    let line = ["index", "--json", "--paths", packages, "--store", packages, "--program", ask];
+    let all = run(&mut store.becalm(&[&line[..], &["-o", index]].concat()));
+    let json: serde_json::Value = serde_json::from_str(&all.stdout).unwrap();
+    assert_eq!(json["paths"]["packages"], 2, "{json}");
+}
+
+#[test]
+fn a_program_that_the_index_does_not_know_gets_an_index_with_the_same_paths() {
+    if nothing_to_test_with() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let store = scene();
+    let (packages, ask, index) = (store.path("packages"), store.path("ask"), store.path("i.so"));
+    let (packages, ask, index) = (text(&packages), text(&ask), text(&index));
+    store.source("stranger.c", "int main(void) { return 0; }\n");
+    cc(store.dir.path(), &["-o", "stranger", "stranger.c"]);
+    settle();
+    let other = store.path("stranger");
+    let line = ["index", "--paths", packages, "--program", text(&other), "-o", index];
+    assert_eq!(run(&mut store.becalm(&line)).code, Some(0));
+    let served = outcome(&store, &["run", "--strict", "--paths", "--index", index, "--", ask]);
+    assert!(served.starts_with("served\t"), "{served}");
+    // An index without paths is refused.
+    let line = ["index", "--program", ask, "-o", index];
+    assert_eq!(run(&mut store.becalm(&line)).code, Some(0));
+    let refused =
+        run(&mut store.becalm(&["run", "--strict", "--paths", "--index", index, "--", ask]));
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("the index has no paths"), "{refused:?}");
+}

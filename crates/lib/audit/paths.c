@@ -1,0 +1,713 @@
+/* Which paths exist (docs/paths.md): reading the table, and the conditions under which it counts.
+
+   The table says what a path is by a hash of its components. What is in it may be something else
+   by chance; what is not in it does not exist, as long as the package is as it was indexed. The
+   package is, while its store is (the store's own directory changes with every package that
+   comes or goes) and nothing is mounted below. That is looked at every two seconds at the most.
+
+   No lock and no lazy set-up: what is remembered is one atomic word each, and who is late looks
+   again. */
+#include "paths.h"
+#include "hash.h"
+
+#if HAS_PATHS
+
+_Static_assert (sizeof (struct table_path_root) == 64, "as becalm writes it");
+_Static_assert (sizeof (struct table_path_package) == 80, "as becalm writes it");
+_Static_assert (sizeof (struct table_path_link) == 32, "as becalm writes it");
+
+/* Milliseconds that a look counts. Time is read from a clock with a grain of up to 10. */
+#define LOOK_COUNTS 1900u
+#define LONGEST_ROOT 200u
+#define LONGEST_NAME 255u
+#define LONGEST_PATH 4095u
+
+/* A look: what was found in the lower two bits, until when that counts (milliseconds) in the
+   others. */
+enum
+{
+  UNSEEN = 0,
+  /* A root: as it was indexed. A package: its record is sound, it was not looked at. */
+  SAME = 1,
+  /* A root: packages came or went. A package: as it was. */
+  CHANGED = 2,
+  HOLDS = 2,
+  /* Nothing is answered; for a package this is for good. */
+  FAILS = 3,
+};
+
+static struct root
+{
+  const char *path;
+  size_t length;
+  uint64_t state;
+  uint64_t look;
+  /* When its path was last found to have no links, and until when that counts. */
+  uint64_t real;
+  /* Of the directory as it is mounted now, written before `look`. */
+  uint64_t dev, mount;
+} roots[PATH_MOST_ROOTS] STATE = { { NULL, 0, 0, 0, 0, 0, 0 } };
+static uint32_t root_count STATE = 0, package_count STATE = 0, link_count STATE = 0;
+static uint32_t slot_count STATE = 0;
+static const struct table_path_package *packages STATE = NULL;
+static const struct table_path_link *links STATE = NULL;
+static const uint32_t *slots STATE = NULL;
+/* By package. */
+static uint64_t *looks STATE = NULL;
+/* A bit for each block whose check was found right. */
+static unsigned char *checked_blocks STATE = NULL;
+static int (*read_clock) (int, int64_t[2]) STATE = NULL;
+static unsigned char is_off STATE = 0;
+
+/* Directories whose stat is remembered. */
+#define MEMOS 1024u
+#define MEMO_TRIES 8u
+struct memo
+{
+  /* 0 free, 1 being written, 2 there for good. */
+  uint32_t stage;
+  char path[244];
+  uint64_t hash;
+  struct statx found;
+};
+static struct memo *memos STATE = NULL;
+
+#define LOAD(at) __atomic_load_n (&(at), __ATOMIC_ACQUIRE)
+#define STORE(at, value) __atomic_store_n (&(at), value, __ATOMIC_RELEASE)
+
+/* Milliseconds since the machine started; 0 if that is not known. */
+static uint64_t
+now (void)
+{
+  const int monotonic_coarse = 6;
+  int64_t time[2];
+  if (read_clock (monotonic_coarse, time) != 0)
+    return 0;
+  return (uint64_t) time[0] * 1000 + (uint64_t) (uint32_t) ((uint32_t) time[1] / 1000000u) + 1;
+}
+
+static int
+root_is_sound (const struct table_path_root *record, struct root *root)
+{
+  uint32_t length;
+  root->path = table_string (record->path, &length);
+  if (root->path == NULL || length < 2 || length > LONGEST_ROOT)
+    return 0;
+  root->length = length;
+  root->state = hash_bytes (0, root->path, length);
+  return record->check
+         == hash_low (root->state, record, offsetof (struct table_path_root, check));
+}
+
+int
+paths_init (void *clock)
+{
+  const struct table_path_root *records = table_section (SECTION_PATH_ROOTS, &root_count);
+  packages = table_section (SECTION_PATH_PACKAGES, &package_count);
+  links = table_section (SECTION_PATH_LINKS, &link_count);
+  slots = table_section (SECTION_PATH_SLOTS, &slot_count);
+  if (clock == NULL || root_count == 0 || root_count > PATH_MOST_ROOTS || package_count == 0
+      || records == NULL || packages == NULL || links == NULL || slots == NULL)
+    return 0;
+  for (uint32_t i = 0; i < root_count; i++)
+    if (!root_is_sound (&records[i], &roots[i]))
+      return 0;
+  /* A block has at least three words. */
+  size_t of_packages = (size_t) package_count * sizeof *looks;
+  size_t of_blocks = slot_count / 24 + 1, of_memos = MEMOS * sizeof *memos;
+  unsigned char *room = sys_allocate (of_memos + of_packages + of_blocks);
+  if (room == NULL)
+    return 0;
+  memos = (struct memo *) room;
+  looks = (uint64_t *) (room + of_memos);
+  checked_blocks = room + of_memos + of_packages;
+  memcpy (&read_clock, &clock, sizeof clock);
+  return now () != 0;
+}
+
+void
+paths_off (void)
+{
+  STORE (is_off, 1);
+}
+
+static const struct table_path_root *
+root_record (const struct root *root)
+{
+  uint32_t count;
+  const struct table_path_root *records = table_section (SECTION_PATH_ROOTS, &count);
+  return records + (root - roots);
+}
+
+static long
+look_at (const char *path, struct statx *found)
+{
+  const int no_follow = 0x100, mount_id = 0x1000;
+  return system_call (NR_statx, AT_FDCWD, (long) path, no_follow, STATX_BASIC_STATS | mount_id,
+                      (long) found);
+}
+
+static uint64_t
+device_of (const struct statx *found)
+{
+  return (uint64_t) found->dev_major << 32 | found->dev_minor;
+}
+
+/* The mount that a file is on, 0 from a kernel that does not say (before 5.8). */
+static uint64_t
+mount_of (const struct statx *found)
+{
+  return found->mask & 0x1000 ? found->spare[0] : 0;
+}
+
+/* The record whose package is the first component of what follows a root. */
+static uint32_t
+find_package (uint64_t state)
+{
+  uint32_t low = 0, high = package_count;
+  while (low < high)
+    {
+      uint32_t middle = low + (high - low) / 2;
+      if (packages[middle].state < state)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return low < package_count && packages[low].state == state ? low : UINT32_MAX;
+}
+
+/* The length of the component at NAME. */
+static size_t
+name_length (const char *name)
+{
+  size_t length = 0;
+  while (name[length] != '\0' && name[length] != '/')
+    length++;
+  return length;
+}
+
+/* The root that a path is below, and where the part behind it begins, without slashes. */
+static struct root *
+root_of (const char *path, const char **rest)
+{
+  for (uint32_t i = 0; i < root_count; i++)
+    {
+      const char *at = roots[i].path, *of = path;
+      while (*at != '\0' && *at == *of)
+        at++, of++;
+      if (*at != '\0' || *of != '/')
+        continue;
+      while (*of == '/')
+        of++;
+      *rest = of;
+      return &roots[i];
+    }
+  return NULL;
+}
+
+/* Nothing is answered of the package that a path is in, which has neither "." nor "..". */
+static void
+turn_off (const char *path)
+{
+  const char *rest;
+  struct root *root = root_of (path, &rest);
+  if (root == NULL)
+    return;
+  uint32_t package = find_package (hash_bytes (root->state, rest, name_length (rest)));
+  if (package != UINT32_MAX)
+    STORE (looks[package], FAILS);
+}
+
+#define NR_getcwd 79
+#define NR_faccessat2 439
+
+/* Mount points, as /proc/self/mountinfo has them: the fifth field of each line. */
+struct mounts
+{
+  unsigned field;
+  size_t length;
+  char point[512];
+  int failed;
+};
+
+static void
+end_of_mount (struct mounts *mounts)
+{
+  const char *rest;
+  if (mounts->length >= sizeof mounts->point)
+    {
+      /* Too long to be told. One that is below no root does not matter. */
+      mounts->point[sizeof mounts->point - 1] = '\0';
+      if (root_of (mounts->point, &rest) != NULL)
+        mounts->failed = 1;
+      return;
+    }
+  mounts->point[mounts->length] = '\0';
+  turn_off (mounts->point);
+}
+
+static void
+read_mounts (struct mounts *mounts, const char *bytes, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (bytes[i] == '\n')
+      mounts->field = 0, mounts->length = 0;
+    else if (bytes[i] == ' ')
+      {
+        if (mounts->field == 4)
+          end_of_mount (mounts);
+        mounts->field++;
+      }
+    else if (mounts->field == 4)
+      {
+        if (mounts->length < sizeof mounts->point - 1)
+          mounts->point[mounts->length] = bytes[i];
+        mounts->length++;
+      }
+}
+
+/* Turns off the packages in which something is mounted; 0 if that cannot be found out. */
+static int
+look_at_mounts (void)
+{
+  const int read_only_cloexec = 02000000;
+  struct mounts mounts = { 0 };
+  char bytes[1024];
+  long fd = sys_open ("/proc/self/mountinfo", read_only_cloexec, 0), count;
+  if (fd < 0)
+    return 0;
+  while ((count = sys_read ((int) fd, bytes, sizeof bytes)) > 0)
+    read_mounts (&mounts, bytes, (size_t) count);
+  sys_close ((int) fd);
+  return count == 0 && !mounts.failed;
+}
+
+/* The device is not compared: it is another on each machine, and after each mount, for what has no
+   device of its own (NFS, btrfs, overlayfs). */
+static unsigned
+look_at_root (struct root *root)
+{
+  const struct table_path_root *known = root_record (root);
+  struct statx found;
+  if (look_at (root->path, &found) != 0 || (found.mode & 0170111) != 0040111
+      || found.ino != known->ino || !look_at_mounts ())
+    return FAILS;
+  STORE (root->dev, device_of (&found));
+  STORE (root->mount, mount_of (&found));
+  return found.mtime.sec == known->mtime_sec && found.mtime.nsec == known->mtime_nsec
+                 && found.ctime.sec == known->ctime_sec && found.ctime.nsec == known->ctime_nsec
+             ? SAME
+             : CHANGED;
+}
+
+/* What is known of a store at TIME. A look counts from before it was begun. */
+static unsigned
+root_now (struct root *root, uint64_t time)
+{
+  uint64_t look = LOAD (root->look);
+  if (look >> 2 > time)
+    return look & 3;
+  unsigned outcome = look_at_root (root);
+  STORE (root->look, (time + LOOK_COUNTS) << 2 | outcome);
+  return outcome;
+}
+
+static unsigned
+look_at_package (const struct root *root, const struct table_path_package *package)
+{
+  char path[LONGEST_ROOT + LONGEST_NAME + 2];
+  uint32_t length;
+  const char *name = table_string (package->name, &length);
+  if (name == NULL || length > LONGEST_NAME)
+    return FAILS;
+  memcpy (path, root->path, root->length);
+  path[root->length] = '/';
+  memcpy (path + root->length + 1, name, length + 1);
+  struct statx found;
+  if (look_at (path, &found) != 0 || found.ino != package->ino
+      || found.mtime.sec != package->mtime_sec || found.mtime.nsec != package->mtime_nsec
+      || found.ctime.sec != package->ctime_sec || found.ctime.nsec != package->ctime_nsec)
+    return FAILS;
+  return device_of (&found) == LOAD (root->dev) && mount_of (&found) == LOAD (root->mount) ? HOLDS
+                                                                                         : FAILS;
+}
+
+/* A record that is damaged answers nothing. */
+static int
+package_is_sound (const struct table_path_package *package)
+{
+  uint32_t words = package->words;
+  return package->check == hash_low (0, package, offsetof (struct table_path_package, check))
+         && package->root < root_count && words >= 3
+         && (words <= PATH_BLOCK || words % PATH_BLOCK == 0)
+         && (uint64_t) package->slots + words <= slot_count
+         && (uint64_t) package->links + package->link_count <= link_count;
+}
+
+/* True while a package is as it was indexed. */
+static int
+package_holds (uint32_t index, uint64_t time)
+{
+  const struct table_path_package *package = packages + index;
+  uint64_t look = LOAD (looks[index]);
+  if (look == UNSEEN)
+    {
+      look = package_is_sound (package) ? SAME : FAILS;
+      uint64_t unseen = UNSEEN;
+      if (!__atomic_compare_exchange_n (&looks[index], &unseen, look, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+        look = unseen;
+    }
+  if ((look & 3) == FAILS)
+    return 0;
+  struct root *root = &roots[package->root];
+  switch (root_now (root, time))
+    {
+    case SAME:
+      /* A mount in it may just have been found. */
+      return (LOAD (looks[index]) & 3) != FAILS;
+    case CHANGED:
+      break;
+    default:
+      return 0;
+    }
+  look = LOAD (looks[index]);
+  if ((look & 3) == FAILS)
+    return 0;
+  if (look >> 2 > time)
+    return 1;
+  unsigned outcome = look_at_package (root, package);
+  uint64_t next = outcome == HOLDS ? (time + LOOK_COUNTS) << 2 | HOLDS : FAILS;
+  /* Unless it was turned off meanwhile. */
+  while (!__atomic_compare_exchange_n (&looks[index], &look, next, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE))
+    if ((look & 3) == FAILS)
+      return 0;
+  return outcome == HOLDS;
+}
+
+static int
+block_is_sound (const struct table_path_package *package, uint32_t block, const uint32_t *words,
+                uint32_t count)
+{
+  uint32_t number = package->blocks + block;
+  unsigned char bit = (unsigned char) (1u << number % 8);
+  if (number / 8 >= slot_count / 24 + 1)
+    return 0;
+  if (__atomic_load_n (&checked_blocks[number / 8], __ATOMIC_ACQUIRE) & bit)
+    return 1;
+  if (words[0] != hash_low (package->state + block, words + 1, 4 * (size_t) (count - 1)))
+    return 0;
+  __atomic_fetch_or (&checked_blocks[number / 8], bit, __ATOMIC_ACQ_REL);
+  return 1;
+}
+
+/* The kind of what has a state in a package, 0 if nothing has. */
+static unsigned
+find (const struct table_path_package *package, uint64_t state)
+{
+  uint32_t count = package->words <= PATH_BLOCK ? package->words : PATH_BLOCK;
+  uint32_t blocks = package->words <= PATH_BLOCK ? 1 : package->words / PATH_BLOCK;
+  uint64_t wide = (state >> 32) * blocks;
+  uint32_t block = (uint32_t) (wide >> 32);
+  const uint32_t *words = slots + package->slots + (uint64_t) block * PATH_BLOCK;
+  if (!block_is_sound (package, block, words, count))
+    return PATH_OTHER;
+  const uint32_t *first = words + 1, size = count - 1;
+  uint32_t at = (uint32_t) ((wide & 0xffffffffu) * size >> 32);
+  for (uint32_t tried = 0; tried < size; tried++)
+    {
+      if (first[at] == 0)
+        return 0;
+      if ((first[at] ^ (uint32_t) state) < 8)
+        return first[at] & 7;
+      at = at + 1 == size ? 0 : at + 1;
+    }
+  return PATH_OTHER;
+}
+
+static const struct table_path_link *
+find_link (const struct table_path_package *package, uint64_t state)
+{
+  const struct table_path_link *of_package = links + package->links;
+  uint32_t low = 0, high = package->link_count;
+  while (low < high)
+    {
+      uint32_t middle = low + (high - low) / 2;
+      if (of_package[middle].state < state)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  const struct table_path_link *found = &of_package[low];
+  if (low == package->link_count || found->state != state
+      || found->check != hash_low (0, found, offsetof (struct table_path_link, check)))
+    return NULL;
+  return found;
+}
+
+static int
+name_is (const char *name, size_t length, const char *other)
+{
+  return strlen (other) == length && memcmp (name, other, length) == 0;
+}
+
+/* Names that a directory may have and not list, and names that may have two spellings. */
+static int
+name_is_odd (const char *name, size_t length)
+{
+  for (size_t i = 0; i < length; i++)
+    if ((unsigned char) name[i] >= 0x80)
+      return 1;
+  if (name[0] != '.' && name[0] != '~')
+    return 0;
+  return name_is (name, length, ".zfs") || name_is (name, length, ".snapshot")
+         || name_is (name, length, ".snapshots") || name_is (name, length, ".lustre")
+         || name_is (name, length, "~snapshot");
+}
+
+/* The next component of a path other than ".", its length in *LENGTH; NULL at the end. */
+static const char *
+next_name (const char **at, size_t *length)
+{
+  for (;;)
+    {
+      while (**at == '/')
+        (*at)++;
+      const char *name = *at;
+      *length = name_length (name);
+      *at += *length;
+      if (*length == 0)
+        return NULL;
+      if (*length != 1 || name[0] != '.')
+        return name;
+    }
+}
+
+/* The rest of a path is not looked at by the kernel once a component is not there; only its length
+   counts. */
+static enum path_answer
+absent (const char *path, const char *at)
+{
+  at += strlen (at);
+  return (size_t) (at - path) <= LONGEST_PATH && at[-1] != '/' ? PATHS_ABSENT : PATHS_UNKNOWN;
+}
+
+enum path_answer
+paths_ask (const char *path)
+{
+  const char *at, *name;
+  size_t length;
+  if (path == NULL || path[0] != '/' || LOAD (is_off))
+    return PATHS_UNKNOWN;
+  struct root *root = root_of (path, &at);
+  if (root == NULL || (name = next_name (&at, &length)) == NULL || length > LONGEST_NAME)
+    return PATHS_UNKNOWN;
+  uint64_t state = hash_bytes (root->state, name, length), time;
+  uint32_t index = find_package (state);
+  if (index == UINT32_MAX || *at == '\0' || (time = now ()) == 0 || !package_holds (index, time))
+    return PATHS_UNKNOWN;
+  const struct table_path_package *package = packages + index;
+  unsigned kind = PATH_DIRECTORY;
+  int is_linked = 0, is_below = 0;
+  while ((name = next_name (&at, &length)) != NULL)
+    {
+      is_below = 1;
+      if (kind != PATH_DIRECTORY || length > LONGEST_NAME || name_is (name, length, "..")
+          || name_is_odd (name, length))
+        return PATHS_UNKNOWN;
+      state = hash_bytes (state, name, length);
+      kind = find (package, state);
+      if (kind == 0)
+        return absent (path, at);
+      if (kind != PATH_LINK)
+        continue;
+      const struct table_path_link *link = find_link (package, state);
+      if (link == NULL || (index = find_package (link->package)) == UINT32_MAX
+          || !package_holds (index, time))
+        return PATHS_UNKNOWN;
+      package = packages + index;
+      state = link->target;
+      if (state != link->package && find (package, state) != PATH_DIRECTORY)
+        return PATHS_UNKNOWN;
+      is_linked = 1;
+      kind = PATH_DIRECTORY;
+    }
+  /* Whether a package is there is the kernel's to say. */
+  if (is_linked || !is_below || at[-1] == '/' || (size_t) (at - path) > LONGEST_PATH)
+    return PATHS_UNKNOWN;
+  return kind == PATH_DIRECTORY ? PATHS_DIRECTORY : kind == PATH_FILE ? PATHS_FILE : PATHS_UNKNOWN;
+}
+
+/* A store's path was real when it was indexed; a directory above it may have become a link. */
+static int
+root_is_real (struct root *root)
+{
+  char path[LONGEST_ROOT + 1], ignored[8];
+  const long invalid = -22;
+  uint64_t time = now ();
+  if (LOAD (root->real) > time)
+    return 1;
+  memcpy (path, root->path, root->length + 1);
+  for (size_t i = root->length; i > 0; i--)
+    if (i == root->length || path[i] == '/')
+      {
+        path[i] = '\0';
+        if (sys_readlink (path, ignored, sizeof ignored) != invalid)
+          return 0;
+      }
+  STORE (root->real, time + LOOK_COUNTS);
+  return 1;
+}
+
+int
+paths_is_real (const char *path)
+{
+  const char *rest;
+  struct root *root = root_of (path, &rest);
+  for (const char *at = path; *at != '\0'; at++)
+    if (at[0] == '/' && (at[1] == '/' || at[1] == '\0' || (at[1] == '.' && (at[2] == '/' || at[2] == '\0'))))
+      return 0;
+  return root != NULL && root_is_real (root);
+}
+
+static struct memo *
+remembered (uint64_t hash, const char *path)
+{
+  for (unsigned i = 0; i < MEMO_TRIES; i++)
+    {
+      struct memo *memo = &memos[(hash + i) % MEMOS];
+      if (LOAD (memo->stage) == 0)
+        return NULL;
+      if (LOAD (memo->stage) == 2 && memo->hash == hash && text_equal (memo->path, path))
+        return memo;
+    }
+  return NULL;
+}
+
+static void
+remember (uint64_t hash, const char *path, size_t length, const struct statx *found)
+{
+  for (unsigned i = 0; i < MEMO_TRIES; i++)
+    {
+      struct memo *memo = &memos[(hash + i) % MEMOS];
+      uint32_t free = 0;
+      if (!__atomic_compare_exchange_n (&memo->stage, &free, 1, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+        continue;
+      memo->hash = hash;
+      memcpy (memo->path, path, length + 1);
+      memcpy (&memo->found, found, sizeof *found);
+      STORE (memo->stage, 2);
+      return;
+    }
+}
+
+int
+paths_stat (const char *path, struct statx *result)
+{
+  size_t length = strlen (path);
+  uint64_t hash = hash_bytes (0, path, length);
+  const struct memo *memo = remembered (hash, path);
+  if (memo != NULL)
+    {
+      memcpy (result, &memo->found, sizeof *result);
+      return 1;
+    }
+  const int no_automount = 0x800, birth_too = 0x800;
+  if (system_call (NR_statx, AT_FDCWD, (long) path, no_automount, STATX_BASIC_STATS | birth_too,
+                   (long) result)
+          != 0
+      || (result->mode & 0170000) != 0040000)
+    return 0;
+  if (length < sizeof memo->path)
+    remember (hash, path, length, result);
+  return 1;
+}
+
+/* False if the process may make nothing in the directory of PATH. */
+static int
+may_write_beside (const char *path)
+{
+  char parent[512];
+  size_t length = 0;
+  for (size_t i = 0; path[i] != '\0'; i++)
+    if (path[i] == '/')
+      length = i;
+  if (length >= sizeof parent)
+    return 1;
+  memcpy (parent, path, length);
+  parent[length] = '\0';
+  const int write = 2, effective = 0x200;
+  const long access = -13, read_only = -30;
+  long result = system_call (NR_faccessat2, AT_FDCWD, (long) parent, write, effective, 0);
+  return result != access && result != read_only && result != ENOENT_NEG;
+}
+
+/* The directory that a path is relative to, with its slash; 0 if it is not known. */
+static size_t
+directory_path (int directory, char *to, size_t size)
+{
+  long length;
+  if (directory == AT_FDCWD)
+    length = system_call (NR_getcwd, (long) to, (long) size, 0, 0, 0) - 1;
+  else
+    {
+      char link[32] = "/proc/self/fd/";
+      char digits[12];
+      unsigned count = 0, at = 14;
+      for (unsigned value = (unsigned) directory; count == 0 || value != 0; value /= 10)
+        digits[count++] = (char) ('0' + value % 10);
+      while (count > 0)
+        link[at++] = digits[--count];
+      link[at] = '\0';
+      length = sys_readlink (link, to, size - 1);
+    }
+  if (length <= 0 || (size_t) length >= size - 1)
+    return 0;
+  to[length] = '/';
+  return (size_t) length + 1;
+}
+
+/* Takes "." and ".." out of an absolute path, by its letters. */
+static void
+normalize (char *path)
+{
+  char *to = path;
+  const char *at = path, *name;
+  size_t length;
+  while ((name = next_name (&at, &length)) != NULL)
+    if (length == 2 && name[0] == '.' && name[1] == '.')
+      while (to > path && *--to != '/')
+        ;
+    else
+      {
+        *to++ = '/';
+        for (size_t i = 0; i < length; i++)
+          *to++ = name[i];
+      }
+  *to = '\0';
+}
+
+void
+paths_written (int directory, const char *path)
+{
+  char whole[1024];
+  const char *rest;
+  if (path == NULL || path[0] == '\0' || LOAD (is_off))
+    return;
+  size_t used = 0, length = strlen (path);
+  if (path[0] != '/')
+    used = directory_path (directory, whole, sizeof whole);
+  if ((path[0] != '/' && used == 0) || used + length >= sizeof whole)
+    {
+      paths_off ();
+      return;
+    }
+  memcpy (whole + used, path, length + 1);
+  normalize (whole);
+  if (root_of (whole, &rest) != NULL && may_write_beside (whole))
+    turn_off (whole);
+}
+
+#endif

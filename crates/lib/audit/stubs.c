@@ -1,0 +1,638 @@
+/* The stubs (docs/paths.md). A slot that the table binds to a function of libc.so.6 leads to a stub
+   if the function is listed here. A stub keeps the registers of the call, asks `stub_called`, and
+   either returns to the caller or jumps to the function: while that runs, the stack has no
+   frame of this module, which nothing could unwind.
+
+   What is cancelled is cancelled in libc: with other threads, a call that may be a cancellation
+   point and would fail is passed on with an empty path, which the kernel refuses in the same way
+   before it looks anything up. */
+#include "stubs.h"
+#include "dynamic.h"
+#include "log.h"
+#include "paths.h"
+#include "process.h"
+
+static const char *why_declined STATE = NULL;
+
+#if HAS_PATHS
+
+/* What a call does, and with which arguments. */
+enum does
+{
+  /* Not a function of the list. */
+  NOTHING,
+  OPEN, OPENAT, OPEN_FILE, OPEN_DIRECTORY, SCAN,
+  STAT, STAT_AT, XSTAT, XSTAT_AT, STATX, STAT_KERNEL,
+  ACCESS, ACCESS_AT, READ_LINK, READ_LINK_AT,
+  REAL_PATH, REAL_PATH_CHECKED, CANONICAL,
+  SYSTEM_CALL,
+  /* Makes or removes the path in the first argument; in the second, relative to the first; ... */
+  WRITES_0, WRITES_AT_1, WRITES_AT_2, WRITES_1, WRITES_2, WRITES_0_1, WRITES_AT_1_3, WRITES_AT_3,
+  WRITES_AT_1_2,
+  REOPEN, BIND,
+  /* Changes what paths mean. */
+  MOVES, CLONE, CONTROL,
+  /* Of the kernel: as OPEN and OPENAT, without cancellation. */
+  KERNEL_OPEN, KERNEL_OPENAT, KERNEL_OPENAT2, KERNEL_CLONE3,
+};
+
+#define CALLS 96u
+static const struct
+{
+  char name[23];
+  unsigned char does;
+} calls[] = {
+  { "open", OPEN }, { "open64", OPEN }, { "__open_2", OPEN }, { "__open64_2", OPEN },
+  { "openat", OPENAT }, { "openat64", OPENAT }, { "__openat_2", OPENAT },
+  { "__openat64_2", OPENAT },
+  { "fopen", OPEN_FILE }, { "fopen64", OPEN_FILE }, { "opendir", OPEN_DIRECTORY },
+  { "scandir", SCAN }, { "scandir64", SCAN },
+  { "stat", STAT }, { "stat64", STAT }, { "lstat", STAT }, { "lstat64", STAT },
+  { "fstatat", STAT_AT }, { "fstatat64", STAT_AT },
+  { "__xstat", XSTAT }, { "__xstat64", XSTAT }, { "__lxstat", XSTAT }, { "__lxstat64", XSTAT },
+  { "__fxstatat", XSTAT_AT }, { "__fxstatat64", XSTAT_AT }, { "statx", STATX },
+  { "access", ACCESS }, { "eaccess", ACCESS }, { "euidaccess", ACCESS },
+  { "faccessat", ACCESS_AT },
+  { "readlink", READ_LINK }, { "__readlink_chk", READ_LINK }, { "readlinkat", READ_LINK_AT },
+  { "__readlinkat_chk", READ_LINK_AT },
+  { "realpath", REAL_PATH }, { "__realpath_chk", REAL_PATH_CHECKED },
+  { "canonicalize_file_name", CANONICAL },
+  { "syscall", SYSTEM_CALL },
+  { "creat", WRITES_0 }, { "creat64", WRITES_0 }, { "mkdir", WRITES_0 }, { "mkfifo", WRITES_0 },
+  { "mknod", WRITES_0 }, { "mkstemp", WRITES_0 }, { "mkstemp64", WRITES_0 },
+  { "mkostemp", WRITES_0 }, { "mkostemp64", WRITES_0 }, { "mkstemps", WRITES_0 },
+  { "mkstemps64", WRITES_0 }, { "mkostemps", WRITES_0 }, { "mkostemps64", WRITES_0 },
+  { "mkdtemp", WRITES_0 }, { "rmdir", WRITES_0 }, { "remove", WRITES_0 },
+  { "__xmknod", WRITES_1 }, { "link", WRITES_1 }, { "symlink", WRITES_1 },
+  { "mkdirat", WRITES_AT_1 }, { "mkfifoat", WRITES_AT_1 }, { "mknodat", WRITES_AT_1 },
+  { "unlinkat", WRITES_AT_1 },
+  { "__xmknodat", WRITES_AT_1_2 }, { "symlinkat", WRITES_AT_1_2 },
+  { "rename", WRITES_0_1 }, { "renameat", WRITES_AT_1_3 }, { "renameat2", WRITES_AT_1_3 },
+  { "linkat", WRITES_AT_3 },
+  { "freopen", REOPEN }, { "freopen64", REOPEN }, { "bind", BIND },
+  { "chroot", MOVES }, { "pivot_root", MOVES }, { "mount", MOVES }, { "umount", MOVES },
+  { "umount2", MOVES }, { "unshare", MOVES }, { "setns", MOVES }, { "clone", CLONE },
+  { "prctl", CONTROL }, { "fsmount", MOVES }, { "move_mount", MOVES }, { "open_tree", MOVES },
+  { "mount_setattr", MOVES },
+};
+#define CALL_COUNT (sizeof calls / sizeof *calls)
+_Static_assert (CALL_COUNT <= CALLS, "room for all");
+
+/* Of each call the function that the stub jumps to; 0 if there is none. */
+static elf_word functions[CALLS] STATE = { 0 };
+/* By address: index of the call + 1. */
+#define PLACES 256u
+static struct
+{
+  elf_word address;
+  uint32_t call;
+} places[PLACES] STATE = { { 0, 0 } };
+static const struct link_map *libc STATE = NULL, *libpthread STATE = NULL, *vdso STATE = NULL;
+static int *(*error_number) (void) STATE = NULL;
+/* Not zero while there is one thread. */
+static const char *single_threaded STATE = NULL;
+static elf_word duplicate STATE = 0;
+static unsigned char is_armed STATE = 0;
+static const char no_path[] = "";
+
+/* The stubs: 16 bytes each, in the order of the calls. The number of the call is above the return
+   address, and below it the arguments that are in registers, the first lowest; al is the number of
+   vector registers that a function with variable arguments is given. */
+__asm__ (".pushsection .text\n"
+         ".p2align 4\n"
+         "becalm_stubs:\n"
+         ".set number, 0\n"
+         ".rept 96\n"
+         " .p2align 4\n"
+         " endbr64\n"
+         " pushq $number\n"
+         " jmp becalm_stub\n"
+         " .set number, number + 1\n"
+         ".endr\n"
+         ".p2align 4\n"
+         "becalm_stub:\n"
+         " pushq %rax\n pushq %r9\n pushq %r8\n pushq %rcx\n pushq %rdx\n pushq %rsi\n pushq %rdi\n"
+         " movq %rsp, %rsi\n"
+         " movq 56(%rsp), %rdi\n"
+         " subq $8, %rsp\n"
+         " call becalm_stub_called\n"
+         " addq $8, %rsp\n"
+         " testq %rax, %rax\n"
+         " je 1f\n"
+         " movq %rax, %r11\n"
+         " popq %rdi\n popq %rsi\n popq %rdx\n popq %rcx\n popq %r8\n popq %r9\n popq %rax\n"
+         " leaq 8(%rsp), %rsp\n"
+         " jmp *%r11\n"
+         "1: popq %rax\n"
+         " addq $56, %rsp\n"
+         " ret\n"
+         ".popsection\n");
+extern const unsigned char becalm_stubs[] __attribute__ ((visibility ("hidden")));
+
+#define NO_CREAT 0100
+#define TMPFILE_ONLY 020000000
+#define NEW_MOUNTS 0x00020000
+#define SET_SECCOMP 22
+
+/* What the stub does: returns the value in the first argument, or jumps to the call's function. */
+enum outcome
+{
+  PASSES,
+  ANSWERED,
+  /* Jumps to strdup. */
+  DUPLICATES,
+};
+
+static enum outcome
+fail (elf_word *args, int error, elf_sword value)
+{
+  *error_number () = error;
+  args[0] = (elf_word) value;
+  return ANSWERED;
+}
+
+#define NOT_THERE 2
+#define NOT_A_LINK 22
+
+static int
+is_absent (elf_word path)
+{
+  return paths_ask ((const char *) path) == PATHS_ABSENT;
+}
+
+/* A call that may be cancelled: only libc knows whether it is. */
+static enum outcome
+fail_or_cancel (elf_word *args, unsigned path, elf_sword value)
+{
+  if (single_threaded != NULL && *single_threaded != 0)
+    return fail (args, NOT_THERE, value);
+  args[path] = (elf_word) no_path;
+  return PASSES;
+}
+
+/* open and openat: FLAGS follow the path. */
+static enum outcome
+open_path (elf_word *args, unsigned path, int directory, int may_be_cancelled)
+{
+  unsigned flags = (unsigned) args[path + 1];
+  if (flags & (NO_CREAT | TMPFILE_ONLY))
+    paths_written (directory, (const char *) args[path]);
+  else if (is_absent (args[path]))
+    return may_be_cancelled ? fail_or_cancel (args, path, -1) : fail (args, NOT_THERE, -1);
+  return PASSES;
+}
+
+static enum outcome
+open_file (elf_word *args)
+{
+  const char *mode = (const char *) args[1];
+  if (mode == NULL)
+    return PASSES;
+  int is_plain = mode[0] == 'r';
+  for (unsigned i = 1; is_plain && mode[i] != '\0'; i++)
+    is_plain = i < 6 && mode[i] != ',';
+  if (!is_plain)
+    {
+      if (mode[0] != 'r')
+        paths_written (AT_FDCWD, (const char *) args[0]);
+      return PASSES;
+    }
+  return is_absent (args[0]) ? fail_or_cancel (args, 0, 0) : PASSES;
+}
+
+/* struct stat of x86-64, as the kernel fills it. */
+struct kernel_stat
+{
+  uint64_t dev, ino, nlink;
+  uint32_t mode, uid, gid, pad;
+  uint64_t rdev;
+  int64_t size, blksize, blocks, atime[2], mtime[2], ctime[2], unused[3];
+};
+_Static_assert (sizeof (struct kernel_stat) == 144, "as the kernel has it");
+
+static uint64_t
+device (uint32_t major, uint32_t minor)
+{
+  return (minor & 0xffu) | (uint64_t) (major & 0xfffu) << 8 | (uint64_t) (minor & ~0xffu) << 12
+         | (uint64_t) (major & ~0xfffu) << 32;
+}
+
+static void
+fill (struct kernel_stat *to, const struct statx *from)
+{
+  const struct kernel_stat filled
+      = { .dev = device (from->dev_major, from->dev_minor),
+          .ino = from->ino,
+          .nlink = from->nlink,
+          .mode = from->mode,
+          .uid = from->uid,
+          .gid = from->gid,
+          .rdev = device (from->rdev_major, from->rdev_minor),
+          .size = (int64_t) from->size,
+          .blksize = from->blksize,
+          .blocks = (int64_t) from->blocks,
+          .atime = { from->atime.sec, from->atime.nsec },
+          .mtime = { from->mtime.sec, from->mtime.nsec },
+          .ctime = { from->ctime.sec, from->ctime.nsec } };
+  memcpy (to, &filled, sizeof filled);
+}
+
+/* The stat of PATH to the structure at TO; FLAGS are those of fstatat. */
+static enum outcome
+stat_path (elf_word *args, elf_word path, elf_word to, elf_word flags)
+{
+  /* AT_SYMLINK_NOFOLLOW, AT_NO_AUTOMOUNT, AT_EMPTY_PATH. */
+  const elf_word known = 0x100 | 0x800 | 0x1000;
+  struct statx found;
+  if ((unsigned) flags & ~known)
+    return PASSES;
+  switch (paths_ask ((const char *) path))
+    {
+    case PATHS_ABSENT:
+      return fail (args, NOT_THERE, -1);
+    case PATHS_DIRECTORY:
+      if (to == 0 || !paths_stat ((const char *) path, &found))
+        return PASSES;
+      fill ((struct kernel_stat *) to, &found);
+      args[0] = 0;
+      return ANSWERED;
+    default:
+      return PASSES;
+    }
+}
+
+/* statx: directory, path, flags, mask, result. */
+static enum outcome
+statx_path (elf_word *args, elf_word *of)
+{
+  const unsigned known = 0x100 | 0x800 | 0x1000, reserved = 0x80000000u, unsynced = 0x4000;
+  const unsigned remembered_fields = 0xfff;
+  if ((unsigned) of[2] & ~(known | unsynced) || (unsigned) of[3] & reserved)
+    return PASSES;
+  switch (paths_ask ((const char *) of[1]))
+    {
+    case PATHS_ABSENT:
+      return fail (args, NOT_THERE, -1);
+    case PATHS_DIRECTORY:
+      if (of[4] == 0 || (unsigned) of[3] & ~remembered_fields
+          || !paths_stat ((const char *) of[1], (struct statx *) of[4]))
+        return PASSES;
+      args[0] = 0;
+      return ANSWERED;
+    default:
+      return PASSES;
+    }
+}
+
+static enum outcome
+access_path (elf_word *args, elf_word path, elf_word mode, elf_word flags)
+{
+  const unsigned known = 0x100 | 0x200;
+  if ((unsigned) mode & ~7u || (unsigned) flags & ~known)
+    return PASSES;
+  return is_absent (path) ? fail (args, NOT_THERE, -1) : PASSES;
+}
+
+static enum outcome
+read_link (elf_word *args, elf_word path, elf_sword size)
+{
+  if (size <= 0)
+    return PASSES;
+  switch (paths_ask ((const char *) path))
+    {
+    case PATHS_ABSENT:
+      return fail (args, NOT_THERE, -1);
+    case PATHS_DIRECTORY:
+    case PATHS_FILE:
+      return fail (args, NOT_A_LINK, -1);
+    default:
+      return PASSES;
+    }
+}
+
+/* realpath: a path that is real already is copied, by libc if memory is needed for it. */
+static enum outcome
+real_path (elf_word *args, elf_word to)
+{
+  const char *path = (const char *) args[0];
+  enum path_answer answer = paths_ask (path);
+  if (answer == PATHS_UNKNOWN || !paths_is_real (path))
+    return PASSES;
+  /* What is in the buffer after an error is the part up to which the path is there. */
+  if (answer == PATHS_ABSENT)
+    return to == 0 ? fail (args, NOT_THERE, 0) : PASSES;
+  if (to == 0)
+    return duplicate != 0 ? DUPLICATES : PASSES;
+  memcpy ((char *) to, path, strlen (path) + 1);
+  args[0] = to;
+  return ANSWERED;
+}
+
+static void
+writes (elf_word directory, elf_word path)
+{
+  paths_written ((int) directory, (const char *) path);
+}
+
+#define HERE ((elf_word) AT_FDCWD)
+
+static enum outcome
+does_write (enum does does, const elf_word *args)
+{
+  switch (does)
+    {
+    case WRITES_0: writes (HERE, args[0]); break;
+    case WRITES_1: writes (HERE, args[1]); break;
+    case WRITES_2: writes (HERE, args[2]); break;
+    case WRITES_0_1: writes (HERE, args[0]); writes (HERE, args[1]); break;
+    case WRITES_AT_1: writes (args[0], args[1]); break;
+    case WRITES_AT_2: writes (args[1], args[2]); break;
+    case WRITES_AT_1_2: writes (args[1], args[2]); break;
+    case WRITES_AT_3: writes (args[2], args[3]); break;
+    case WRITES_AT_1_3: writes (args[0], args[1]); writes (args[2], args[3]); break;
+    default: break;
+    }
+  return PASSES;
+}
+
+/* A socket with a path. */
+static void
+binds (const elf_word *args)
+{
+  const uint16_t *address = (const uint16_t *) args[1];
+  const unsigned unix_family = 1, longest = 108;
+  char path[109];
+  unsigned size = (unsigned) args[2];
+  if (address == NULL || size <= sizeof *address || size > sizeof *address + longest
+      || *address != unix_family)
+    return;
+  size -= sizeof *address;
+  memcpy (path, address + 1, size);
+  path[size] = '\0';
+  if (path[0] != '\0')
+    paths_written (AT_FDCWD, path);
+}
+
+/* What syscall() does, by number, with arguments one further on. */
+static enum does
+does_of_number (elf_word number)
+{
+  switch (number)
+    {
+    case 2: return KERNEL_OPEN;
+    case 4: case 6: return STAT_KERNEL;
+    case 21: return ACCESS;
+    case 56: return MOVES; /* clone */
+    case 82: return WRITES_0_1;
+    case 83: case 84: case 85: case 133: return WRITES_0;
+    case 86: case 88: return WRITES_1;
+    case 89: return READ_LINK;
+    case 155: case 161: case 165: case 166: return MOVES;
+    case 157: return CONTROL;
+    case 257: return KERNEL_OPENAT;
+    case 258: case 259: case 263: return WRITES_AT_1;
+    case 262: return STAT_AT;
+    case 264: case 316: return WRITES_AT_1_3;
+    case 265: return WRITES_AT_3;
+    case 266: return WRITES_AT_1_2;
+    case 267: return READ_LINK_AT;
+    case 269: return ACCESS; /* Without flags, one further on. */
+    case 272: case 308: case 317: case 428: case 429: case 432: case 442: return MOVES;
+    case 332: return STATX;
+    case 435: return KERNEL_CLONE3;
+    case 437: return KERNEL_OPENAT2;
+    case 439: return ACCESS_AT;
+    default: return NOTHING;
+    }
+}
+
+/* openat2: struct open_how of three numbers. */
+static enum outcome
+open_path_how (elf_word *args, const elf_word *of)
+{
+  const uint64_t *how = (const uint64_t *) of[2];
+  if (how == NULL || of[3] != 24)
+    return PASSES;
+  if (how[0] & (NO_CREAT | TMPFILE_ONLY))
+    paths_written ((int) of[0], (const char *) of[1]);
+  else if (how[1] == 0 && how[2] == 0 && is_absent (of[1]))
+    return fail (args, NOT_THERE, -1);
+  return PASSES;
+}
+
+/* OF are the arguments that DOES is about; the result is returned in ARGS. */
+static enum outcome
+perform (enum does does, elf_word *args, elf_word *of)
+{
+  switch (does)
+    {
+    case OPEN: return open_path (args, 0, AT_FDCWD, 1);
+    case OPENAT: return open_path (args, 1, (int) args[0], 1);
+    case KERNEL_OPEN: return open_path (args, 1, AT_FDCWD, 0);
+    case KERNEL_OPENAT: return open_path (args, 2, (int) of[0], 0);
+    case KERNEL_OPENAT2: return open_path_how (args, of);
+    case OPEN_FILE: return open_file (args);
+    case OPEN_DIRECTORY: return is_absent (of[0]) ? fail (args, NOT_THERE, 0) : PASSES;
+    case SCAN: return is_absent (of[0]) ? fail (args, NOT_THERE, -1) : PASSES;
+    case STAT: case STAT_KERNEL: return stat_path (args, of[0], of[1], 0);
+    case STAT_AT: return stat_path (args, of[1], of[2], of[3]);
+    case XSTAT: return (unsigned) of[0] <= 1 ? stat_path (args, of[1], of[2], 0) : PASSES;
+    case XSTAT_AT:
+      return (unsigned) of[0] <= 1 ? stat_path (args, of[2], of[3], of[4]) : PASSES;
+    case STATX: return statx_path (args, of);
+    case ACCESS: return access_path (args, of[0], of[1], 0);
+    case ACCESS_AT: return access_path (args, of[1], of[2], of[3]);
+    case READ_LINK: return read_link (args, of[0], (elf_sword) of[2]);
+    case READ_LINK_AT: return read_link (args, of[1], (elf_sword) of[3]);
+    case REAL_PATH: return real_path (args, of[1]);
+    case REAL_PATH_CHECKED: return of[2] >= 4096 ? real_path (args, of[1]) : PASSES;
+    case CANONICAL: return real_path (args, 0);
+    case REOPEN:
+      if (of[0] != 0 && of[1] != 0 && *(const char *) of[1] != 'r')
+        paths_written (AT_FDCWD, (const char *) of[0]);
+      return PASSES;
+    case BIND: binds (of); return PASSES;
+    case MOVES: paths_off (); return PASSES;
+    case CLONE:
+      if (of[2] & NEW_MOUNTS)
+        paths_off ();
+      return PASSES;
+    case KERNEL_CLONE3:
+      if (of[0] != 0 && *(const uint64_t *) of[0] & NEW_MOUNTS)
+        paths_off ();
+      return PASSES;
+    case CONTROL:
+      /* The calls that a look makes may be forbidden from here on. */
+      if ((int) of[0] == SET_SECCOMP)
+        paths_off ();
+      return PASSES;
+    default:
+      return does_write (does, of);
+    }
+}
+
+static enum outcome
+system_call_by_number (elf_word *args)
+{
+  enum does does = does_of_number (args[0]);
+  const elf_word faccessat = 269, plain_clone = 56;
+  if (does == NOTHING)
+    return PASSES;
+  if (args[0] == faccessat)
+    return perform (ACCESS, args, args + 2);
+  if (args[0] == plain_clone && !(args[1] & NEW_MOUNTS))
+    return PASSES;
+  return perform (does, args, args + 1);
+}
+
+/* Called by the stub of a call with its arguments. Where to jump; 0 to return the first argument. */
+__attribute__ ((used, visibility ("hidden"))) elf_word
+becalm_stub_called (unsigned call, elf_word *args)
+{
+  enum does does = calls[call].does;
+  enum outcome outcome
+      = does == SYSTEM_CALL ? system_call_by_number (args) : perform (does, args, args);
+  return outcome == PASSES ? functions[call] : outcome == DUPLICATES ? duplicate : 0;
+}
+
+void
+stubs_see (const struct link_map *map)
+{
+  if (!process_wants_paths ())
+    return;
+  const char *soname = dynamic_soname (map);
+  if (soname != NULL && text_equal (soname, "libc.so.6"))
+    libc = map;
+  else if (soname != NULL && text_equal (soname, "libpthread.so.0"))
+    libpthread = map;
+}
+
+void
+stubs_see_vdso (const struct link_map *map)
+{
+  vdso = map;
+}
+
+static uint32_t
+place_of (elf_word address)
+{
+  return (uint32_t) (address >> 4 ^ address >> 12) % PLACES;
+}
+
+static void
+add_function (uint32_t call, elf_word address)
+{
+  uint32_t at = place_of (address);
+  while (places[at].address != 0 && places[at].address != address)
+    at = (at + 1) % PLACES;
+  /* Two names of one function have one stub. */
+  if (places[at].address == 0)
+    {
+      places[at].address = address;
+      places[at].call = call;
+    }
+}
+
+/* The stub jumps to the function of libpthread.so.0 where there are two, as before 2.34. */
+static uint32_t
+find_functions (void)
+{
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < CALL_COUNT; i++)
+    {
+      elf_word of_libc = (elf_word) dynamic_default_symbol (libc, calls[i].name);
+      elf_word of_threads
+          = libpthread != NULL ? (elf_word) dynamic_default_symbol (libpthread, calls[i].name) : 0;
+      if (of_libc != 0)
+        add_function (i, of_libc);
+      if (of_threads != 0)
+        add_function (i, of_threads);
+      functions[i] = of_threads != 0 ? of_threads : of_libc;
+      found += functions[i] != 0;
+    }
+  return found;
+}
+
+static const char *
+arm (void)
+{
+  if (libc == NULL)
+    return "no-libc";
+  elf_word errno_place = (elf_word) dynamic_default_symbol (libc, "__errno_location");
+  if (errno_place == 0)
+    return "no-libc";
+  memcpy (&error_number, &errno_place, sizeof errno_place);
+  if (vdso == NULL)
+    return "no-clock";
+  void *clock = dynamic_symbol (vdso, "__vdso_clock_gettime");
+  if (clock == NULL)
+    return "no-clock";
+  if (!paths_init (clock))
+    return "no-paths";
+  single_threaded = dynamic_default_symbol (libc, "__libc_single_threaded");
+  duplicate = (elf_word) dynamic_default_symbol (libc, "strdup");
+  return find_functions () > 0 ? NULL : "no-libc";
+}
+
+void
+stubs_arm (void)
+{
+  if (!process_wants_paths ())
+    return;
+  const char *why = arm ();
+  if (why != NULL)
+    stubs_decline (why);
+  else
+    is_armed = 1;
+}
+
+int
+stubs_serve (elf_word address, elf_word definer)
+{
+  if (!is_armed)
+    return 0;
+  elf_word threads = libpthread != NULL ? libpthread->addr : libc->addr;
+  return (definer == libc->addr || definer == threads) && address != libc->addr
+         && address != threads;
+}
+
+elf_word
+stubs_redirect (elf_word function)
+{
+  uint32_t at = place_of (function);
+  for (; places[at].address != 0; at = (at + 1) % PLACES)
+    if (places[at].address == function)
+      return (elf_word) (becalm_stubs + 16 * (uintptr_t) places[at].call);
+  return function;
+}
+
+void
+stubs_finish (void)
+{
+  uint32_t count = 0;
+  if (!is_armed || !process_wants_paths ())
+    return;
+  for (uint32_t i = 0; i < CALL_COUNT; i++)
+    count += functions[i] != 0;
+  log_paths ("served", NULL, count);
+}
+
+#else
+
+void stubs_see (const struct link_map *map) { (void) map; }
+void stubs_see_vdso (const struct link_map *map) { (void) map; }
+void stubs_arm (void) { stubs_decline ("machine"); }
+void stubs_finish (void) {}
+int stubs_serve (elf_word address, elf_word definer) { return address == 0 && definer == 0; }
+elf_word stubs_redirect (elf_word function) { return function; }
+
+#endif
+
+void
+stubs_decline (const char *why)
+{
+  if (!process_wants_paths () || why_declined != NULL)
+    return;
+  why_declined = why;
+  log_paths ("declined", why, 0);
+}
