@@ -29,6 +29,7 @@ pub mod glibc_tests;
 pub mod loader_tests;
 pub mod loader_trial;
 pub mod patches;
+pub mod paths_trial;
 pub mod picture;
 pub mod predict;
 mod root;

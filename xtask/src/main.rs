@@ -22,6 +22,7 @@ use xtask::glibc_tests;
 use xtask::loader_tests;
 use xtask::loader_trial;
 use xtask::patches;
+use xtask::paths_trial;
 use xtask::picture;
 use xtask::predict::Request;
 use xtask::trace_differential;
@@ -65,6 +66,8 @@ enum Chore {
     },
     /// Write the loader patch of each glibc release from its parts.
     Patches(patches::Options),
+    /// Compare file lookups that are answered from an index with the kernel's.
+    PathsTrial(paths_trial::Options),
     /// Build patched loaders and try each, one case a rule.
     LoaderTrial(loader_trial::Options),
     /// Run glibc's own tests of loading with and without the audit module
@@ -104,6 +107,7 @@ fn main() -> Result<ExitCode> {
         Chore::LoaderTrial(options) => loader_trial::run(&options),
         Chore::GlibcTests(options) => glibc_tests::run(&options),
         Chore::LoaderTests(options) => loader_tests::run(&options),
+        Chore::PathsTrial(options) => paths_trial::run(&options),
         Chore::Patches(options) => patches::run(&options),
         Chore::CheckPatches(options) => check_patches::run(&options),
         Chore::Picture(options) => {
