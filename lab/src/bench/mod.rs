@@ -16,6 +16,7 @@ mod fix;
 mod list;
 mod loader;
 mod machine;
+mod paths;
 mod run;
 mod start;
 mod strategies;
@@ -32,6 +33,7 @@ use clap::{Args, Subcommand};
 pub(crate) use check::CheckBench;
 pub(crate) use fix::FixBench;
 pub(crate) use loader::LoaderBench;
+pub(crate) use paths::PathsBench;
 pub(crate) use strategies::StrategiesBench;
 pub(crate) use summary::Spread;
 
@@ -70,6 +72,8 @@ pub(crate) enum Bench {
         #[arg(long, value_name = "NAME")]
         only: Vec<String>,
     },
+    /// What interpreters and programs search themselves, in one directory, in a store, and answered
+    Paths(PathsBench),
     /// Programs of a store untraced, under becalm trace, and under strace
     Trace(Common),
 }
@@ -116,6 +120,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Calm { common, only } => calm::run(common, only),
         Bench::Bind { common, only } => bind::run(common, only),
         Bench::Start { common, only } => start::run(common, only),
+        Bench::Paths(args) => paths::run(args),
         Bench::Strategies(args) => strategies::run(args),
         Bench::Trace(common) => trace::run(common),
     }

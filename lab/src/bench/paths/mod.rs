@@ -1,0 +1,485 @@
+//! Counts, and with `--slow` measures, what programs search themselves: with all packages merged into
+//! one directory (the ideal), with one directory per package, and the same answered from an index
+//! (docs/paths.md).
+//!
+//! The store is made from Debian packages: the interpreters and compilers are this machine's, and what
+//! they search comes from the packages that `apt-get download` gives, one directory each. A variant that
+//! prints something else than the first one is an error.
+
+mod works;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use self::works::{WORKS, Work};
+use crate::child;
+
+/// Calls with a path that count.
+const CALLS: &str = "open,openat,stat,lstat,newfstatat,statx,access,faccessat,faccessat2,readlink,readlinkat,execve";
+
+/// Options of the measurement.
+#[derive(Args)]
+pub(crate) struct PathsBench {
+    /// Folder for packages, the store, merged directories and the index
+    #[arg(long, default_value = "target/lab/paths")]
+    folder: PathBuf,
+    /// The becalm to measure
+    #[arg(long, default_value = "target/release/becalm")]
+    becalm: PathBuf,
+    /// Only this work; may be repeated
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Also measure on a file system on which a lookup takes so long
+    #[arg(long, value_name = "MICROSECONDS")]
+    slow: Option<u64>,
+    /// Also measure on this machine's file system, in so many paired rounds
+    #[arg(long, value_name = "ROUNDS")]
+    local: Option<usize>,
+    /// File for the raw numbers, one JSON object
+    #[arg(long)]
+    raw: Option<PathBuf>,
+}
+
+/// What one run of one variant counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    /// Calls with a path.
+    paths: u64,
+    /// Those of them that failed with ENOENT.
+    absent: u64,
+    /// Calls with an empty path, which the kernel refuses at once.
+    empty: u64,
+}
+
+/// Counts every work and prints a table.
+///
+/// # Errors
+/// Returns an error if a package cannot be downloaded, a tool is missing, or a program fails.
+pub(crate) fn run(args: &PathsBench) -> Result<()> {
+    fs::create_dir_all(&args.folder)?;
+    let bench = Bench { folder: args.folder.canonicalize()?, becalm: args.becalm.canonicalize()? };
+    let is_wanted =
+        |work: &&Work| args.only.is_empty() || args.only.iter().any(|name| name == work.name);
+    let works: Vec<&Work> = WORKS.iter().filter(is_wanted).collect();
+    for work in &works {
+        bench.install(work)?;
+    }
+    let mut programs: BTreeSet<PathBuf> = BTreeSet::new();
+    for work in &works {
+        programs.extend(bench.programs(work)?);
+    }
+    // The times of a directory count only if they are older than the clock's grain.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    bench.index(&programs, false)?;
+    if args.slow.is_some() {
+        bench.index(&programs, true)?;
+    }
+    println!(
+        "{:<12} {:>7} | {:>8} {:>8} {:>8} {:>6} {:>6}",
+        "work", "entries", "merged", "storm", "answered", "empty", "ratio"
+    );
+    let mut rows = Vec::new();
+    for work in &works {
+        rows.push(bench.row(work, args)?);
+    }
+    let Some(raw) = &args.raw else { return Ok(()) };
+    fs::write(raw, json!({ "paths": rows }).to_string()).with_context(|| raw.display().to_string())
+}
+
+struct Bench {
+    folder: PathBuf,
+    becalm: PathBuf,
+}
+
+/// A variable and its value.
+type Variables = Vec<(String, String)>;
+
+impl Bench {
+    fn store(&self) -> PathBuf {
+        self.folder.join("store")
+    }
+
+    fn index_file(&self, slow: bool) -> PathBuf {
+        self.folder.join(if slow { "slow-index.so" } else { "index.so" })
+    }
+
+    /// Downloads the packages of a work and unpacks each into the store.
+    fn install(&self, work: &Work) -> Result<()> {
+        let (debs, store) = (self.folder.join("debs"), self.store());
+        fs::create_dir_all(&debs)?;
+        fs::create_dir_all(&store)?;
+        let mut here = BTreeSet::new();
+        for file in fs::read_dir(&debs)? {
+            let name = file?.file_name().to_string_lossy().into_owned();
+            here.extend(name.split('_').next().map(str::to_owned));
+        }
+        let missing: Vec<String> = closure(work)?.difference(&here).cloned().collect();
+        if !missing.is_empty() {
+            let mut download = Command::new("apt-get");
+            download.args(["download", "-q"]).args(&missing).current_dir(&debs);
+            whole(download)?;
+        }
+        for file in fs::read_dir(&debs)? {
+            self.unpack(&file?.path())?;
+        }
+        Ok(())
+    }
+
+    fn unpack(&self, deb: &Path) -> Result<()> {
+        let stem = deb.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = stem.split('_').next().unwrap_or_default();
+        let digest = Sha256::digest(stem.as_bytes());
+        let hash: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let package = self.store().join(format!("{hash}-{name}"));
+        if package.exists() {
+            return Ok(());
+        }
+        let scratch = tempfile::tempdir_in(&self.folder)?;
+        let root = scratch.path().join("root");
+        let mut extract = Command::new("dpkg-deb");
+        extract.arg("-x").arg(deb).arg(&root);
+        child::succeed(extract)?;
+        let usr = root.join("usr");
+        for unread in ["share/doc", "share/man", "share/locale"] {
+            let _ = fs::remove_dir_all(usr.join(unread));
+        }
+        if usr.is_dir() {
+            fs::rename(usr, package)?
+        } else {
+            fs::rename(root, package)?
+        }
+        Ok(())
+    }
+
+    /// The entries that a variable has, in order.
+    fn entries(&self, suffixes: &[&str]) -> Result<Vec<PathBuf>> {
+        let mut packages: Vec<PathBuf> =
+            fs::read_dir(self.store())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+        packages.sort();
+        let mut entries = Vec::new();
+        for package in packages {
+            for suffix in suffixes {
+                match suffix.strip_suffix("/*") {
+                    None => entries.push(package.join(suffix)),
+                    Some(folder) => {
+                        let inner = fs::read_dir(package.join(folder)).into_iter().flatten();
+                        entries.extend(inner.flatten().map(|entry| entry.path()));
+                    }
+                }
+            }
+        }
+        entries.retain(|entry| entry.is_dir());
+        Ok(entries)
+    }
+
+    /// The variables of a work with one directory per package, with one of all, and the number of entries.
+    fn variables(&self, work: &Work) -> Result<(Variables, Variables, usize)> {
+        let (mut storm, mut merged, mut count) = (Vec::new(), Vec::new(), 0);
+        for (variable, suffixes) in work.variables {
+            let mut entries = self.entries(suffixes)?;
+            entries.truncate(work.most);
+            count += entries.len();
+            let list: Vec<String> =
+                entries.iter().map(|entry| entry.display().to_string()).collect();
+            let list = list.join(":");
+            storm.push(((*variable).to_owned(), format!("{list}{}", work.after)));
+            let place = self.folder.join("merged").join(format!("{}-{variable}", work.name));
+            if !place.exists() {
+                fs::create_dir_all(&place)?;
+                // The first entry that has a file is the one that is found.
+                for entry in &entries {
+                    let mut copy = Command::new("cp");
+                    copy.args(["-a", "-n", "--"]).arg(entry.join(".")).arg(&place);
+                    let _ = child::finish(copy)?;
+                }
+            }
+            merged.push(((*variable).to_owned(), format!("{}{}", place.display(), work.after)));
+        }
+        Ok((storm, merged, count))
+    }
+
+    fn programs(&self, work: &Work) -> Result<Vec<PathBuf>> {
+        let mut programs = vec![found(work.program)?];
+        for line in work.children {
+            let mut command = child::command(line[0]);
+            command.args(&line[1..]);
+            programs.push(found(child::succeed(command)?.trim())?);
+        }
+        Ok(programs)
+    }
+
+    /// The index; for the slow file system made through it, which has inode numbers of its own.
+    fn index(&self, programs: &BTreeSet<PathBuf>, slow: bool) -> Result<()> {
+        let mut line = Vec::new();
+        if slow {
+            line.extend(self.slow_line(0, &[self.store()])?);
+        }
+        line.push(self.becalm.display().to_string());
+        line.extend(["index", "--paths"].map(str::to_owned));
+        line.push(self.store().display().to_string());
+        for program in programs {
+            line.extend(["--program".to_owned(), program.display().to_string()]);
+        }
+        line.extend(["-o".to_owned(), self.index_file(slow).display().to_string()]);
+        let mut index = child::command(&line[0]);
+        index.args(&line[1..]);
+        let begin = Instant::now();
+        let said = whole(index)?;
+        let of_paths =
+            said.lines().find(|line| line.trim().starts_with("paths")).unwrap_or_default();
+        println!("{}, {:.1} s", of_paths.trim(), begin.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn slow_line(&self, delay: u64, folders: &[PathBuf]) -> Result<Vec<String>> {
+        let lab = std::env::current_exe()?.display().to_string();
+        let mut line = Vec::new();
+        for folder in folders {
+            let folder = folder.display().to_string();
+            line.extend([
+                lab.clone(),
+                "slowfs".to_owned(),
+                "--delay-us".to_owned(),
+                delay.to_string(),
+            ]);
+            line.extend([folder.clone(), folder, "--".to_owned()]);
+        }
+        Ok(line)
+    }
+
+    fn calm(&self, slow: bool) -> Variables {
+        let variable = |name: &str, value: String| (name.to_owned(), value);
+        vec![
+            variable("LD_AUDIT", self.index_file(slow).display().to_string()),
+            variable("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=8192".to_owned()),
+            variable("BECALM", "paths".to_owned()),
+        ]
+    }
+
+    /// The command line of a work.
+    fn line(&self, work: &Work) -> Result<Vec<String>> {
+        let suffix = if work.arguments.contains(&"@.c") { ".c" } else { "" };
+        let source = self.folder.join(format!("{}-source{suffix}", work.name));
+        fs::write(&source, work.source)?;
+        let argument = |argument: &&str| match *argument {
+            "@" | "@.c" => source.display().to_string(),
+            other => other.to_owned(),
+        };
+        let program = found(work.program)?.display().to_string();
+        Ok(std::iter::once(program).chain(work.arguments.iter().map(argument)).collect())
+    }
+
+    fn row(&self, work: &Work, args: &PathsBench) -> Result<serde_json::Value> {
+        let (storm, merged, entries) = self.variables(work)?;
+        let line = self.line(work)?;
+        let answered = [&storm[..], &self.calm(false)[..]].concat();
+        let variants =
+            [("merged", merged.clone()), ("storm", storm.clone()), ("answered", answered)];
+        let mut counts = BTreeMap::new();
+        let mut first = None;
+        for (name, variables) in &variants {
+            let (count, said) = self.count(&line, variables)?;
+            let expected: &String = first.get_or_insert_with(|| said.clone());
+            // What is found may be said with its place.
+            let same = *expected == said || work.name == "pkg-config" && *name != "answered";
+            ensure!(same, "{} {name} said {said:?}, and merged {expected:?}", work.name);
+            counts.insert(*name, count);
+        }
+        let of = |name: &str| counts.get(name).copied().unwrap_or_default();
+        let (merged_count, calm) = (of("merged"), of("answered"));
+        let ratio = calm.paths as f64 / merged_count.paths.max(1) as f64;
+        println!(
+            "{:<12} {entries:>7} | {:>8} {:>8} {:>8} {:>6} {ratio:>6.2}",
+            work.name,
+            merged_count.paths,
+            of("storm").paths,
+            calm.paths,
+            calm.empty
+        );
+        let mut row = json!({ "work": work.name, "entries": entries });
+        for (name, count) in &counts {
+            row[*name] =
+                json!({ "paths": count.paths, "absent": count.absent, "empty": count.empty });
+        }
+        if let Some(delay) = args.slow {
+            row["slow_s"] = self.slow(work, &line, delay, &storm, &merged)?;
+        }
+        if let Some(rounds) = args.local {
+            row["local_s"] = self.local(&line, &variants, rounds)?;
+        }
+        Ok(row)
+    }
+
+    /// Seconds of each variant, with store and merged directory on a slow file system.
+    fn slow(
+        &self,
+        work: &Work,
+        line: &[String],
+        delay: u64,
+        storm: &Variables,
+        merged: &Variables,
+    ) -> Result<serde_json::Value> {
+        let mut row = json!({});
+        let before = self.slow_line(delay, &[self.store(), self.folder.join("merged")])?;
+        let answered = [&storm[..], &self.calm(true)[..]].concat();
+        for (name, variables) in [("merged", merged), ("storm", storm), ("answered", &answered)] {
+            let mut command = Command::new(&before[0]);
+            command.args(&before[1..]).arg("env").args(plain_environment());
+            command.args(variables.iter().map(|(name, value)| format!("{name}={value}")));
+            // The time of the program alone.
+            command.args(["sh", "-c", "date +%s.%N; \"$@\" >/dev/null 2>&1; date +%s.%N", "sh"]);
+            command.args(line).stdin(std::process::Stdio::null());
+            let output = command.output()?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let times: Vec<f64> = text.lines().filter_map(|line| line.parse().ok()).collect();
+            let [begin, end] = times[..] else {
+                bail!("slowfs: {}{text}", String::from_utf8_lossy(&output.stderr));
+            };
+            row[name] = json!(end - begin);
+        }
+        println!("{:<12} {:>7} | {row} s", work.name, "");
+        Ok(row)
+    }
+
+    /// Seconds of each variant, in rounds.
+    fn local(
+        &self,
+        line: &[String],
+        variants: &[(&str, Variables)],
+        rounds: usize,
+    ) -> Result<serde_json::Value> {
+        let mut row = json!({});
+        for round in 0..rounds {
+            for at in 0..variants.len() {
+                let (name, variables) = &variants[(at + round) % variants.len()];
+                let mut command = self.plain(&line[0]);
+                command.args(&line[1..]).envs(variables.iter().cloned());
+                let begin = Instant::now();
+                whole(command)?;
+                let seconds = begin.elapsed().as_secs_f64();
+                match row[*name].as_array_mut() {
+                    Some(times) => times.push(seconds.into()),
+                    None => row[*name] = json!([seconds]),
+                }
+            }
+        }
+        Ok(row)
+    }
+
+    fn plain(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().stdin(std::process::Stdio::null());
+        command.envs(plain_environment().iter().filter_map(|text| text.split_once('=')));
+        command
+    }
+
+    /// Counts by strace, of the program and what it starts.
+    fn count(&self, line: &[String], variables: &Variables) -> Result<(Counts, String)> {
+        let log = self.folder.join("strace.log");
+        let mut strace = self.plain("strace");
+        strace.args(["-f", "-s", "4096", "-e", &format!("trace={CALLS}"), "-o"]).arg(&log);
+        for (name, value) in variables {
+            strace.args(["-E", &format!("{name}={value}")]);
+        }
+        strace.args(line);
+        let said = whole(strace)?;
+        let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+        Ok((counted(&text), said))
+    }
+}
+
+fn plain_environment() -> Vec<String> {
+    let home = std::env::temp_dir().display().to_string();
+    let text = [
+        "PATH=/usr/bin:/bin",
+        "LC_ALL=C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE=1",
+        "GUILE_AUTO_COMPILE=0",
+    ];
+    text.iter().map(ToString::to_string).chain([format!("HOME={home}")]).collect()
+}
+
+/// Calls with a path in strace's lines. A call that was interrupted counts where it began.
+fn counted(text: &str) -> Counts {
+    let mut counts = Counts::default();
+    for line in text.lines() {
+        let Some((_, arguments)) = line.split_once('(') else { continue };
+        let Some((_, path)) = arguments.split_once('"') else { continue };
+        if path.starts_with('"') {
+            counts.empty += 1;
+        } else {
+            counts.paths += 1;
+            counts.absent += u64::from(line.contains(" ENOENT "));
+        }
+    }
+    counts
+}
+
+/// The packages of a work: its seeds, and what these depend on by name.
+fn closure(work: &Work) -> Result<BTreeSet<String>> {
+    if work.seeds.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let mut depends = child::command("apt-cache");
+    depends.args(["depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts"]);
+    depends.args(["--no-breaks", "--no-replaces", "--no-enhances"]).args(work.seeds);
+    let text = child::succeed(depends)?;
+    let is_named = |name: &str| {
+        let fits = |(begin, end): &(&str, &str)| name.starts_with(begin) && name.ends_with(end);
+        work.names.iter().any(fits) || work.seeds.contains(&name)
+    };
+    let names = text.lines().filter(|line| !line.starts_with(' ') && !line.contains(['<', ':']));
+    // Virtual packages have no record.
+    let mut show = child::command("apt-cache");
+    show.args(["show", "--no-all-versions"]).args(names.filter(|name| is_named(name)));
+    let text = String::from_utf8_lossy(&show.output()?.stdout).into_owned();
+    Ok(text.lines().filter_map(|line| line.strip_prefix("Package: ")).map(str::to_owned).collect())
+}
+
+/// The output of a command that succeeds, however long it takes.
+fn whole(mut command: Command) -> Result<String> {
+    let output = command.stdin(std::process::Stdio::null()).output();
+    let output = output.with_context(|| format!("{command:?}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let program = command.get_program().to_string_lossy().into_owned();
+    ensure!(
+        output.status.success(),
+        "{program}: {}: {}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    Ok(text(&output.stdout))
+}
+
+/// The real path of a program.
+fn found(name: &str) -> Result<PathBuf> {
+    let in_dirs = || ["/usr/bin", "/bin"].map(|dir| Path::new(dir).join(name));
+    let candidates =
+        if name.starts_with('/') { vec![PathBuf::from(name)] } else { in_dirs().to_vec() };
+    let there = candidates.into_iter().find(|path| path.is_file());
+    let path = there.with_context(|| format!("{name}: not installed"))?;
+    path.canonicalize().with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_with_a_path_count_and_empty_ones_by_themselves() {
+        let text = "1 openat(AT_FDCWD, \"/a\", O_RDONLY) = 3\n\
+                    2 stat(\"/b\", 0x1) = -1 ENOENT (No such file or directory)\n\
+                    1 open(\"\", O_RDONLY) = -1 ENOENT (No such file or directory)\n\
+                    1 +++ exited with 0 +++\n";
+        assert_eq!(counted(text), Counts { paths: 2, absent: 1, empty: 1 });
+    }
+}
