@@ -34,7 +34,7 @@ use anyhow::Result;
 
 use crate::args::{Cli, Command};
 use crate::exit_code::ExitStatus;
-use crate::generate::run::CommandLine;
+use crate::generate::command_line::CommandLine;
 
 fn main() -> ExitCode {
     let flags = args::parse();

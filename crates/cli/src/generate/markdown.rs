@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::{Arg, Command};
 
-use crate::generate::run::CommandLine;
+use crate::generate::command_line::CommandLine;
 use crate::terminal::manual::Section;
 
 /// Heading of the flags that have none.

@@ -10,16 +10,9 @@ use clap_mangen::Man;
 
 use crate::exit_code::ExitStatus;
 use crate::generate::args::GenerateArgs;
+use crate::generate::command_line::CommandLine;
 use crate::generate::markdown;
 use crate::terminal::manual::{self, Section};
-
-/// The command line that pages and completions are made of.
-pub(crate) struct CommandLine {
-    /// The definition of the commands and their arguments.
-    pub definition: fn() -> clap::Command,
-    /// The sections of the manual of a command.
-    pub manual_of: fn(&str) -> &'static [&'static Section],
-}
 
 /// Writes what is asked for.
 ///
