@@ -79,7 +79,7 @@ fn index_and_its_verification_print_what_the_page_lists() {
         return;
     }
     let store = Store::new();
-    let index = store.make_index(&["--dirs", "/not-there"]);
+    let index = store.make_index(&["--dirs", "/not-there", "--paths"]);
     assert_documented(&index.to_string(), "crates/lib/src/index/report.rs Report");
     fs::remove_file(store.one("libone.so")).expect("removed");
     let (file, mut verify) = (store.index(), store.becalm(&["verify", "--json"]));

@@ -12,34 +12,46 @@ const MOST_NAMES: usize = 8;
 /// Objects that need each other through `$ORIGIN/..` name each other by ever longer paths. No
 /// process uses the long ones, because the object is loaded already.
 #[derive(Debug, Default)]
-pub(super) struct Names(FxHashMap<BString, usize>);
+pub(super) struct Names {
+    counts: FxHashMap<BString, usize>,
+    /// Paths that are objects already and are not counted yet, by file name. Finding out which file a
+    /// path leads to opens it, so only those are counted that may lead to a file whose count matters.
+    uncounted: FxHashMap<BString, Vec<BString>>,
+}
 
 impl Names {
-    /// Counts paths that are objects already.
-    pub(super) fn count<'p>(
-        &mut self,
-        fs: &dyn FileSystem,
-        paths: impl Iterator<Item = &'p BString>,
-    ) {
+    /// Counts paths that are objects already, once a path of the same file name is limited.
+    pub(super) fn of_objects<'p>(paths: impl Iterator<Item = &'p BString>) -> Self {
+        let mut uncounted: FxHashMap<BString, Vec<BString>> = FxHashMap::default();
         for path in paths {
-            self.count_one(fs, path);
+            uncounted.entry(file_name(path)).or_default().push(path.clone());
         }
+        Self { counts: FxHashMap::default(), uncounted }
     }
 
     /// Removes the paths beyond the limit, and counts the others.
     pub(super) fn limit(&mut self, fs: &dyn FileSystem, paths: &mut Vec<BString>) {
-        paths.retain(|path| self.count_one(fs, path) <= MOST_NAMES);
-    }
-
-    /// Returns the number of the file's non-canonical paths with this one; 0 for a canonical path.
-    fn count_one(&mut self, fs: &dyn FileSystem, path: &BString) -> usize {
-        match fs.canonicalize(path.as_ref()) {
-            Ok(real) if real != *path => {
-                let count = self.0.entry(real).or_default();
-                *count += 1;
-                *count
+        paths.retain(|path| {
+            let Some(real) = other_path(fs, path) else { return true };
+            for name in [file_name(path), file_name(&real)] {
+                for known in self.uncounted.remove(&name).into_iter().flatten() {
+                    if let Some(real) = other_path(fs, &known) {
+                        *self.counts.entry(real).or_default() += 1;
+                    }
+                }
             }
-            _ => 0,
-        }
+            let count = self.counts.entry(real).or_default();
+            *count += 1;
+            *count <= MOST_NAMES
+        });
     }
+}
+
+fn file_name(path: &BString) -> BString {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default().into()
+}
+
+/// Returns the canonical path of a file if `path` is another one.
+fn other_path(fs: &dyn FileSystem, path: &BString) -> Option<BString> {
+    fs.canonicalize(path.as_ref()).ok().filter(|real| real != path)
 }

@@ -114,10 +114,9 @@ pub fn update_stores(
     let below = work.list(&facts, &kept, &mut listed);
     let mut below: Vec<BString> =
         below.into_iter().filter(|path| known.insert(path.clone())).collect();
-    let mut names = Names::default();
-    let session = os.session();
-    names.count(&session, keep.iter().map(|object| &object.path).chain(&further));
-    names.limit(&session, &mut below);
+    let objects = keep.iter().map(|object| &object.path).chain(&further);
+    let mut names = Names::of_objects(objects);
+    names.limit(&os.session(), &mut below);
     further.extend(below);
     let mut seen = Seen { known: &mut known, listed: &mut listed, names };
     let new = work.resolve_all(&facts, &group.paths, &further, &mut seen);
