@@ -18,7 +18,7 @@ const OF_A_PACKAGE: usize = 10;
 /// Packages that each program searches.
 const SEARCHED: usize = 8;
 
-/// What is surveyed.
+/// Options of the survey.
 #[derive(Args)]
 pub(crate) struct Survey {
     /// The becalm to measure, as scripts/build prints it
@@ -27,7 +27,7 @@ pub(crate) struct Survey {
     /// Number of programs
     #[arg(long, default_value_t = 100_000)]
     files: usize,
-    /// Where they are made
+    /// Folder in which they are made
     #[arg(long, default_value = "target/lab/survey")]
     folder: PathBuf,
     /// Number of surveys; the first warms the caches

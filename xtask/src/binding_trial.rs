@@ -21,7 +21,7 @@ use crate::audit_trial::{make, sysroot};
 use crate::trace_differential::choose::{self, Trial};
 use crate::trace_differential::run::{Ran, open_folder, start};
 
-/// What to try.
+/// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// Programs to try, instead of those of /usr/bin.
@@ -37,7 +37,7 @@ pub struct Options {
     /// How many programs of /usr/bin to take.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     programs: usize,
-    /// What the sample is drawn by: the same seed, the same programs.
+    /// Seed of the sample: the same seed, the same programs.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// How many programs at a time.
@@ -48,7 +48,7 @@ pub struct Options {
     show: usize,
 }
 
-/// What came of one program.
+/// The result for one program.
 #[derive(Default)]
 struct Verdict {
     /// Why it was not bound, as far as the index or the module says so.
@@ -135,7 +135,7 @@ fn programs(options: &Options) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// What the programs of one machine are started with.
+/// The module and the emulator that the programs of one machine are started with.
 struct Machine {
     module: Vec<u8>,
     /// The emulator, if it is not this machine.

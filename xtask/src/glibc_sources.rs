@@ -15,7 +15,7 @@ pub struct GlibcSources {
     /// Unpatched source trees of Debian's glibc-source, each as VERSION=DIR; they stay as they are
     #[arg(value_name = "VERSION=DIR", required = true, value_parser = patches::source)]
     sources: Vec<(String, PathBuf)>,
-    /// Where trees and objects are kept: 0.5 to 1 GB a build, found again by the next run
+    /// Folder of trees and objects: 0.5 to 1 GB a build, used again by the next run
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
     /// Compilers at once

@@ -44,7 +44,7 @@ pub struct Options {
     seed: u64,
 }
 
-/// What the program counted.
+/// The counts that the program printed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     asked: u64,

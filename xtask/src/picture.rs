@@ -31,7 +31,7 @@ const HIT: &str = "hit";
 /// Height of a row of the report's picture.
 const ROW: u32 = 10;
 
-/// What to draw.
+/// Options of the picture.
 #[derive(Args)]
 pub struct Options {
     /// The becalm whose report it is

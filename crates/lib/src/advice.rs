@@ -1,5 +1,6 @@
-//! What each strategy would leave of one program's storm, predicted: the plans of `becalm fix`
-//! judged as for a dry run, and an index of the program's own start. Nothing is written or run.
+//! Prediction of the misses that each strategy would leave of one program's start: the plans of
+//! `becalm fix`, judged as for a dry run, and an index of the program's own start. Nothing is
+//! written or run.
 
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::SearchCost;
@@ -55,7 +56,7 @@ pub enum Scope {
     Closure,
 }
 
-/// What `becalm fix` can do, by name, with `--leaf` told apart.
+/// Strategies of `becalm fix`, by name, with and without `--leaf`.
 const OF_FIX: [(&str, Strategy, bool); 6] = [
     ("audit", Strategy::Audit, false),
     ("farm", Strategy::Farm, false),
@@ -266,7 +267,7 @@ impl Choice {
 }
 
 impl Scope {
-    /// What changes, for a reader.
+    /// Names the files that change, for a reader.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

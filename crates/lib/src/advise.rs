@@ -25,7 +25,7 @@ pub struct Report {
     /// The index that answers at its start in this environment.
     #[serde(serialize_with = "crate::json::lossy_option")]
     pub calmed_by: Option<BString>,
-    /// What its start costs in this environment.
+    /// The cost of its start in this environment.
     pub storm: SearchCost,
     /// Misses of the start in an empty environment, which strategies are planned by.
     pub before: u64,

@@ -1,5 +1,4 @@
-//! What a prediction assumes beyond the file itself: the root, the environment, the
-//! loader.
+//! Assumptions of a prediction beyond the file itself: the root, the environment, the loader.
 
 use std::env;
 use std::ffi::OsString;
@@ -21,8 +20,8 @@ use crate::words::words_of_host;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Secure {
-    /// Where the kernel would: set-id files of another user or group, and, for an
-    /// ordinary user, files with capabilities.
+    /// As the kernel decides: for set-id files of another user or group, and, for an ordinary user,
+    /// files with capabilities.
     #[default]
     Auto,
     /// Always.
@@ -31,7 +30,7 @@ pub enum Secure {
     No,
 }
 
-/// What a loader may have been taught to read.
+/// Formats that a loader may have been patched to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Readable {
@@ -43,7 +42,7 @@ pub enum Readable {
     Ldcache,
 }
 
-/// What is assumed of the machine that programs start on.
+/// Assumptions about the machine that programs start on.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The root directory to assume; none for that of this machine.
@@ -108,7 +107,7 @@ fn in_words(error: &HostError) -> String {
     format!("{}: {reason}", crate::escape::shown(path.as_bstr()))
 }
 
-/// What is the same for every file of one run.
+/// The assumptions that are the same for every file of one run.
 #[derive(Debug)]
 pub struct Assumptions {
     /// The file system programs are started in.
@@ -117,7 +116,7 @@ pub struct Assumptions {
     pub environment: Environment,
     /// `GLIBC_TUNABLES`, where what loaders read is found out and not that of `environment`.
     pub finds_readers: Option<BString>,
-    /// What the user says of the loader.
+    /// The user's choice of C library and CPU.
     pub choice: FactChoice,
     /// The loader to assume, as a path inside the root.
     pub loader: Option<BString>,
@@ -134,10 +133,10 @@ pub struct Assumptions {
 }
 
 impl Assumptions {
-    /// What the flags and the environment say.
+    /// Returns the assumptions that the flags and the environment make.
     ///
     /// # Errors
-    /// Where the sysroot is no directory that can be used as one.
+    /// Returns an error if the sysroot is not a directory that can be used as a root.
     pub fn new(options: &Options) -> Result<Self, AssumeError> {
         let fs = match &options.sysroot {
             None => OsFs::new(),
@@ -195,8 +194,8 @@ impl Assumptions {
         };
     }
 
-    /// What a loader reads, if that is found out. In secure-execution mode tunables do not
-    /// count.
+    /// Returns the formats that a loader reads, if they are detected. In secure-execution mode
+    /// tunables do not count.
     #[must_use]
     pub fn found_readers(&self, loader: &LoaderFacts, secure: bool) -> Option<Readers> {
         let tunables = self.finds_readers.as_ref()?;

@@ -31,18 +31,18 @@ pub struct Report {
     pub warmup: usize,
     /// The seed of the random orders.
     pub seed: u64,
-    /// Where it was measured.
+    /// The machine of the measurement.
     pub machine: Machine,
-    /// What was measured. The last one is the control, which is the first one again.
+    /// The variants that were measured. The last one is the control, which is the first one again.
     pub variants: Vec<Figures>,
-    /// What a reader should know before trusting the figures.
+    /// Remarks to read before trusting the figures.
     pub notes: Vec<String>,
     /// The times and their distributions.
     #[serde(skip)]
     pub measured: Measured,
 }
 
-/// Where a measurement was made, as far as it bears on it.
+/// The machine of a measurement, as far as it affects the figures.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Machine {
     /// System, release and machine of the kernel.

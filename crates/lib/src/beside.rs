@@ -32,7 +32,7 @@ pub struct Differing {
     pub at: usize,
     /// The probe; its outcome is the observed one, where it was observed.
     pub probe: Probe,
-    /// What was predicted to come of it.
+    /// The outcome that was predicted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_outcome: Option<Outcome>,
 }
@@ -49,7 +49,7 @@ pub enum How {
     Outcome,
 }
 
-/// What an observation can tell.
+/// The extent of an observation.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
     /// False where the start ended before the program was reached: what is predicted

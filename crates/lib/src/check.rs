@@ -18,7 +18,7 @@ use crate::follow::{Followed, follow, follow_by_release};
 use crate::loaded_index::{IndexedBindings, IndexedStart, bindings, by_index};
 use crate::targets::{Problem, Target};
 
-/// What became of one file.
+/// The result of checking one file.
 #[derive(Debug)]
 pub enum Verdict {
     /// Its start was followed.
@@ -29,12 +29,12 @@ pub enum Verdict {
     Problem(Problem),
 }
 
-/// What is told of one file, without the walk it came from.
+/// The findings about one file, without the walk they come from.
 #[derive(Debug)]
 pub struct Program {
     /// The file, as told to the user.
     pub path: BString,
-    /// What it is.
+    /// The kind of file.
     pub kind: Kind,
     /// Its machine, as `uname -m` has it.
     pub machine: &'static str,
@@ -50,9 +50,9 @@ pub struct Program {
     pub calmed_by: Option<BString>,
     /// The symbol bindings that it applies.
     pub bindings: Option<IndexedBindings>,
-    /// What that index does in detail, where that was asked for.
+    /// The answers and bindings of that index in detail, if they were asked for.
     pub indexed: Option<IndexedStart>,
-    /// What the search costs.
+    /// The cost of the search.
     pub storm: SearchCost,
     /// Objects beside the program and the loader.
     pub libraries: usize,
@@ -69,7 +69,7 @@ pub struct Program {
     /// The storm of the same start by the first glibc without legacy hwcaps subdirectories,
     /// where that differs and was asked for.
     pub newer_glibc: Option<Newer>,
-    /// What each strategy would leave, where that was asked for.
+    /// The misses that each strategy would leave, if they were asked for.
     pub advice: Option<Advice>,
     /// Its symbols, where they were asked for.
     pub symbols: Option<SymbolReport>,
@@ -84,11 +84,11 @@ pub struct Program {
 pub struct Newer {
     /// The release.
     pub libc: Libc,
-    /// What the search would cost.
+    /// The predicted cost of the search.
     pub storm: SearchCost,
 }
 
-/// What kind of file it is.
+/// The kinds of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A program with an interpreter.

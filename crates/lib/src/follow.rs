@@ -22,7 +22,7 @@ use crate::words::{errno_words, words, words_of_host};
 /// no loader takes.
 const EM_NONE: u16 = 0;
 
-/// What following one file's start gave.
+/// The result of following one file's start.
 #[derive(Debug)]
 pub enum Followed {
     /// An ELF file's closure, and whether it would start in secure-execution mode.
@@ -151,7 +151,7 @@ fn not_elf(fs: &dyn FileSystem, target: &Target) -> Result<Followed, String> {
     Ok(Followed::MachO(file))
 }
 
-/// What is wrong, without the path of the file.
+/// Describes the error, without the path of the file.
 fn words_of_closure(error: &ClosureError) -> String {
     match error {
         ClosureError::Open { errno, .. } => errno_words(*errno),

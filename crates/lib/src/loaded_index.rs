@@ -78,7 +78,7 @@ pub enum NotApplied {
     Changed(BString),
 }
 
-/// What an index does for one start.
+/// The effect of an index on one start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IndexedStart {
     /// The lookups that it answers.
@@ -113,7 +113,7 @@ pub struct IndexedLookup {
     pub needed: BString,
 }
 
-/// What the index of a start does for it; `None` if the start loads none.
+/// Returns the effect of the index that a start loads; `None` if the start loads none.
 pub fn indexed_start(
     assumed: &Assumptions,
     session: &Session<'_>,

@@ -8,14 +8,14 @@ use becalm_core::symbols::{BindError, BindOptions, SymbolReport, bind};
 use crate::assume::Assumptions;
 use crate::check::{Kind, Program};
 
-/// What is asked about the symbols of each program.
+/// Options of the symbol report of each program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SymbolOptions {
     /// Whether each binding is listed.
     pub with_bindings: bool,
     /// Whether a library that is checked by itself is to be complete.
     pub strict: bool,
-    /// What changes the bindings beyond the files.
+    /// Settings that change the bindings beyond the files.
     pub bind: BindOptions,
 }
 

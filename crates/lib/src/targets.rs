@@ -26,12 +26,12 @@ pub struct Target {
     pub named: bool,
 }
 
-/// What the command line comes to.
+/// The files that the command line names.
 #[derive(Debug, Default)]
 pub struct Targets {
     /// The files, in order of path.
     pub files: Vec<Target>,
-    /// What could not be looked at.
+    /// Files and folders that could not be examined.
     pub problems: Vec<Problem>,
     /// Folders in which a killed run left something.
     pub littered: Vec<PathBuf>,

@@ -39,7 +39,7 @@ pub struct Options {
     pub writing: WriteOptions,
 }
 
-/// What was reverted: the JSON document of `becalm undo`.
+/// The report of a revert: the JSON document of `becalm undo`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Whether nothing was written because that was asked for.
@@ -52,7 +52,7 @@ pub struct Report {
     pub removed: Vec<Changed>,
     /// Loader caches that stay.
     pub kept: Vec<Kept>,
-    /// What could not be looked at.
+    /// Files and folders that could not be examined.
     #[serde(rename = "errors")]
     pub problems: Vec<Problem>,
 }
@@ -80,7 +80,7 @@ impl Report {
     }
 }
 
-/// What is to be reverted.
+/// The objects and files to revert.
 #[derive(Debug, Default)]
 struct Found {
     /// Objects, and whether the user named each.
@@ -90,7 +90,7 @@ struct Found {
     /// As in [`Report::kept`].
     kept: Vec<Kept>,
     problems: Vec<Problem>,
-    /// Where the packages have their farms.
+    /// Folders in which the packages have their farms.
     farms: Vec<PathBuf>,
     /// Directories of packages that a killed run was making or taking away.
     places: Vec<PathBuf>,
@@ -166,7 +166,7 @@ fn remove_made(
     named.into_iter().chain(lists).collect()
 }
 
-/// What `becalm fix` made for one object.
+/// The changes that `becalm fix` made for one object.
 struct Made {
     /// The farms that its run path names.
     named: Vec<PathBuf>,

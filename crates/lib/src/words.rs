@@ -9,7 +9,7 @@ use bstr::BString;
 
 pub use crate::path::path_bytes;
 
-/// What the system says an errno means.
+/// Returns the system's description of an errno.
 #[must_use]
 pub fn errno_words(errno: Errno) -> String {
     words(&io::Error::from_raw_os_error(errno.0))
@@ -44,7 +44,7 @@ fn told(error: &(dyn Error + 'static)) -> String {
     error.downcast_ref::<io::Error>().map_or_else(|| error.to_string(), words)
 }
 
-/// What an error of the host is about, and what is wrong with it.
+/// Returns the path that an error of the host is about, and a description of the error.
 #[must_use]
 pub fn words_of_host(error: &HostError) -> (BString, String) {
     let (path, reason) = match error {

@@ -1,4 +1,4 @@
-//! What bindings from an index are worth: the same start as it is, under an audit module that does
+//! Gain from the bindings of an index: the same start as it is, under an audit module that does
 //! nothing, and bound; lazily and with `LD_BIND_NOW`. Measured as in [`super::calm`].
 
 use std::fs;

@@ -72,7 +72,8 @@ pub(crate) enum Bench {
         #[arg(long, value_name = "NAME")]
         only: Vec<String>,
     },
-    /// What interpreters and programs search themselves, in one directory, in a store, and answered
+    /// Searches that interpreters and programs make themselves, in one directory, in a store, and
+    /// answered
     Paths(PathsBench),
     /// Programs of a store untraced, under becalm trace, and under strace
     Trace(Common),

@@ -39,7 +39,7 @@ pub(crate) struct Scale {
     one: bool,
 }
 
-/// What one store came to.
+/// The figures of one store.
 #[derive(Debug, Serialize, Deserialize)]
 struct Measured {
     packages: usize,

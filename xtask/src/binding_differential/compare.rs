@@ -46,7 +46,7 @@ impl Compared {
     }
 }
 
-/// What differs, one line each, and what was compared.
+/// The differences, one line each, and the number of slots and lookups that were compared.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) compared: Compared,

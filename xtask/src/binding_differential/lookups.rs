@@ -27,8 +27,8 @@ const OF_THE_LOADER: [&[u8]; 10] = [
 /// One lookup: the paths of the referring and the defining object, symbol and version.
 type Lookup = (BString, BString, BString, Option<BString>);
 
-/// What differs, one line each: predicted lookups that were not made, and made ones that were not
-/// predicted. `program` is how the loader names the program.
+/// Returns the differences, one line each: predicted lookups that were not made, and lookups that
+/// were made but not predicted. `program` is how the loader names the program.
 pub(super) fn compare(
     load: &Load,
     bindings: &Bindings,

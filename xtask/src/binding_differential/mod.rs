@@ -27,7 +27,7 @@ use crate::differential::candidates::{self, Object, Place, PlaceArgs};
 use summary::Summary;
 use trial::{Trial, Verdict, has_capabilities};
 
-/// What to compare.
+/// Options of the comparison.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// Every program, not a sample.
@@ -36,7 +36,7 @@ pub struct Options {
     /// How many programs of each place to take.
     #[arg(long, value_name = "N", default_value_t = 300)]
     sample: usize,
-    /// What the sample is drawn by: the same seed, the same programs.
+    /// Seed of the sample: the same seed, the same programs.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -33,7 +33,7 @@ const ENVIRONMENT: [(&str, &str); 3] = [
     ("LD_DEBUG", "bindings"),
     ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=16384"),
 ];
-/// Where the folder of the recorders is seen inside another root.
+/// Path of the folder of the recorders inside another root.
 const INSIDE: &str = "/tmp";
 
 /// One program to start.
@@ -46,14 +46,14 @@ pub(crate) struct Trial<'a> {
     pub(crate) env: &'a [(String, String)],
 }
 
-/// What is predicted of one start.
+/// The prediction for one start.
 pub(crate) struct Prediction {
     closure: Closure,
     libc: Libc,
     pub(crate) bindings: Bindings,
 }
 
-/// What came of a trial.
+/// The result of a trial.
 pub(crate) enum Verdict {
     /// The start was recorded.
     Recorded { libc: String, compared: Compared, differences: Vec<String> },
@@ -122,7 +122,8 @@ impl Trial<'_> {
         })
     }
 
-    /// What the start is like beside the prediction; `None` if it ends before the recorder.
+    /// Records the start and compares it with the prediction; returns `None` if the start ends
+    /// before the recorder.
     fn record(&self, prediction: &Prediction) -> Result<Option<Outcome>> {
         let (load, bindings) = (prediction.load(), &prediction.bindings);
         let (socket, theirs) = UnixStream::pair()?;

@@ -11,7 +11,7 @@ use crate::binding_differential::recorder;
 use crate::binding_differential::trial::{Prediction, Trial, Verdict};
 use crate::differential::candidates::Place;
 
-/// What is wrong, one line each.
+/// Returns the faults, one line each.
 pub(super) fn compare(case: &Case, scratch: &Path, out: &Path) -> Result<Vec<String>> {
     let place = Place::here("case", &[out.to_owned()], true);
     let program = out.join(&case.description.object);

@@ -72,7 +72,7 @@ pub struct Description {
     pub loaded_until: Option<u32>,
     /// The needed strings that the loader reports as not found, each once.
     pub missing: Option<Vec<String>>,
-    /// What symbols bind to. The start is then compared slot by slot as well.
+    /// The definitions that symbols bind to. The start is then compared slot by slot as well.
     #[serde(default)]
     pub binds: Vec<Bind>,
     /// Symbols that nothing defines, so that the start fails.
@@ -80,7 +80,7 @@ pub struct Description {
     pub undefined: Vec<String>,
 }
 
-/// What one relocation binds to.
+/// The definition that one relocation binds to.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bind {

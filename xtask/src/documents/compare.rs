@@ -1,4 +1,4 @@
-//! What a document says a command prints, beside what it prints.
+//! Comparison of the output in a document with the output of its command.
 
 /// The lines that differ, with `-` for the document's and `+` for the command's; `None` if none does.
 ///

@@ -20,14 +20,14 @@ use anyhow::{Context, Result, bail, ensure};
 use self::parse::Block;
 use crate::user::is_root;
 
-/// Where the documents have their store.
+/// Path of the store in the documents.
 const STORE: &str = "/opt/store";
 /// Longer than the blocks that are run take, in seconds.
 const PATIENCE: &str = "1800";
 /// Begins the line that the driver prints after each command, with its number and exit status.
 const END: char = '\u{1}';
 
-/// What to run.
+/// Options of the check.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// The becalm that the commands run.
@@ -87,7 +87,7 @@ fn defaults(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Where the commands run.
+/// The mount namespace in which the commands run.
 struct Namespace {
     /// A scratch directory.
     place: PathBuf,
@@ -132,7 +132,7 @@ impl Namespace {
         self.place.join("home")
     }
 
-    /// What each command of the blocks prints, and its exit status.
+    /// Runs each command of the blocks; returns its output and its exit status.
     fn outputs(&self, root: &Path, blocks: &[&Block]) -> Result<Vec<End>> {
         let cwd = tempfile::tempdir_in(&self.place)?;
         for entry in fs::read_dir(root)? {
@@ -194,7 +194,7 @@ impl Namespace {
     }
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug, PartialEq, Eq)]
 struct End {
     printed: String,
@@ -219,8 +219,8 @@ fn ends(text: &str) -> Vec<End> {
     ends
 }
 
-/// What is wrong with a command; `None` if nothing is. The exit status counts where no output is
-/// said.
+/// Returns the fault of a command; `None` if there is none. The exit status counts if the document
+/// gives no output.
 fn judge(block: &Block, said: Option<&str>, end: &End) -> Option<String> {
     match said {
         Some(said) => compare::differences(said, &end.printed, STORE, block.figures_vary.is_some()),

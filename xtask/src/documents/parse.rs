@@ -11,13 +11,13 @@
 pub(super) struct Block {
     /// The line of its first command, from 1 on.
     pub(super) line: usize,
-    /// What is run: of a `console` block each command by itself, an `sh` block as a whole.
+    /// The commands to run: of a `console` block each command by itself, an `sh` block as a whole.
     pub(super) commands: Vec<Command>,
     /// Why it is not run.
     pub(super) not_run: Option<String>,
     /// Why its numbers are not compared.
     pub(super) figures_vary: Option<String>,
-    /// What is run before it.
+    /// The setup command that is run before it.
     pub(super) before: Option<String>,
 }
 

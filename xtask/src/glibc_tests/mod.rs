@@ -63,7 +63,7 @@ const TESTS: [&str; 30] = [
 /// Options of the chore.
 #[derive(Args)]
 pub struct Options {
-    /// What is built.
+    /// The sources to build.
     #[command(flatten)]
     sources: GlibcSources,
 }

@@ -34,7 +34,7 @@ const TESTS: [&str; 9] = [
 /// Options of the chore.
 #[derive(Args)]
 pub struct Options {
-    /// What is built.
+    /// The sources to build.
     #[command(flatten)]
     sources: GlibcSources,
     /// Write one JSON object instead of tables

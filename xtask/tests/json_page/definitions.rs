@@ -20,7 +20,7 @@ struct File {
     imported: BTreeMap<String, Vec<String>>,
 }
 
-/// What serde's attributes say of an item, a variant or a field.
+/// The serde attributes of an item, a variant or a field.
 #[derive(Default)]
 struct Serde {
     rename: Option<String>,

@@ -65,7 +65,7 @@ fn a_table_has_nested_lists_flattened_enums_and_values() {
                 outcome: Outcome,
             }
             struct Part {
-                /// What kind.
+                /// The kind.
                 #[serde(skip_serializing_if = "Option::is_none")]
                 kind: Option<Kind>,
             }
@@ -101,7 +101,7 @@ fn a_table_has_nested_lists_flattened_enums_and_values() {
             ("others[]", "Their list."),
             (
                 "others[].kind",
-                "What kind. `plain`: Plain. `not-plain`: Not plain. Absent if there is none."
+                "The kind. `plain`: Plain. `not-plain`: Not plain. Absent if there is none."
             ),
             ("status", "How. `fine`: Fine. `bad`: Bad."),
             ("why", "If `bad`: Why."),

@@ -29,7 +29,7 @@ const CRATES: [&str; 7] = [
 /// The names of the modules from a crate's root to an item.
 type Names = Vec<String>;
 
-/// What one file says of modules.
+/// The module paths and items of one file.
 #[derive(Default)]
 struct File {
     /// The paths that its code names, from the crate's root.
@@ -42,7 +42,7 @@ struct File {
     defined: BTreeSet<String>,
 }
 
-/// Who imports whom at one level: by importer, the imported and an example.
+/// The imports at one level: by importer, the imported and an example.
 type Level = BTreeMap<String, BTreeMap<String, String>>;
 
 #[test]
@@ -96,7 +96,7 @@ fn circles_of(krate: &str) -> Vec<String> {
     found.collect()
 }
 
-/// Who imports whom, by the module above both.
+/// Returns the imports, by the module above both importer and imported.
 fn levels_of(src: &Path) -> BTreeMap<Names, Level> {
     let files = files_of(src);
     let mut levels: BTreeMap<Names, Level> = BTreeMap::new();

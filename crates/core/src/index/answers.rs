@@ -243,7 +243,7 @@ impl<'a> Module<'a> {
     }
 }
 
-/// What one directory of `LD_LIBRARY_PATH` says.
+/// The answer of one directory of `LD_LIBRARY_PATH`.
 enum Element {
     Nothing,
     Found(BString),

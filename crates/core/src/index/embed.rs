@@ -18,10 +18,10 @@ const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 /// How far before the table the module's check stands.
 const CHECK: usize = 64;
-/// Where after the check it is written whether the table has bindings: the module of a program
-/// that has nothing else to ask does not look at the table otherwise.
+/// Offset after the check of the flag that the table has bindings. The module of a program without
+/// any other lookup reads the table only if this flag is set.
 const HAS_BINDINGS: usize = 8;
-/// What the check's hash begins with.
+/// Seed of the check's hash.
 const CHECK_SEED: u64 = 1;
 
 /// Why a file is no audit module to put a table into, or holds none.
@@ -87,7 +87,7 @@ pub fn module_is_whole(file: &[u8]) -> Result<bool, EmbedError> {
     Ok(check == Some(place.check(file, at)))
 }
 
-/// Where the last segment of a module is described and lies.
+/// Position of the last segment of a module and of its program header.
 struct Place {
     target: Target,
     /// Offset of its program header.
@@ -203,7 +203,7 @@ fn last_segment(module: &[u8], length: usize) -> Result<Place, EmbedError> {
     Ok(Place { target, header, offset, end, dynamic })
 }
 
-/// What of the file comes before a table: all up to the last segment's end, or up to the
+/// Returns the part of the file before a table: all up to the last segment's end, or up to the
 /// table in it.
 fn without_table<'a>(file: &'a [u8], place: &Place) -> &'a [u8] {
     let segment = &file[..place.end];

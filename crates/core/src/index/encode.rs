@@ -183,7 +183,7 @@ impl Encoder {
         Ok(place)
     }
 
-    /// Where the answers come from, for `--update`.
+    /// Encodes the sources of the answers, for `--update`.
     fn origins(&mut self, index: &Index) -> Result<Writer, EncodeError> {
         let tree = Tree::of(&index.folders);
         let mut names = Vec::with_capacity(tree.nodes.len());

@@ -39,7 +39,7 @@ pub use table::Table;
 pub struct Index {
     /// The objects, in no order that matters; each path once.
     pub objects: Vec<Object>,
-    /// What answers rest on; edges, roots and directories name them by position.
+    /// The conditions of answers; edges, roots and directories name them by position.
     pub conditions: Vec<Condition>,
     /// The guards of the stores' own directories: while they hold, no package has come or
     /// gone, and the module does not look whether an answer is there.
@@ -48,10 +48,10 @@ pub struct Index {
     pub directories: Vec<Directory>,
     /// The directories of every `DT_RPATH`, each path once.
     pub search_dirs: Vec<SearchDir>,
-    /// What `--update` holds against the stores, each path once.
+    /// The folders that `--update` compares with the stores, each path once.
     pub folders: Vec<Folder>,
-    /// What the answers rest on beside files: the facts of the loader, the stores, becalm
-    /// itself. Where another index would have another, nothing of this one is kept.
+    /// Digest of the conditions beside files: the facts of the loader, the stores, becalm itself.
+    /// If another index would have another digest, nothing of this one is kept.
     pub settings: u32,
     /// The loader that the answers are for; `None` in an index of version 1.
     pub loader: Option<Loader>,
@@ -89,13 +89,13 @@ pub struct Program {
     pub path: BString,
     /// `PT_INTERP`.
     pub interpreter: BString,
-    /// What `glibc.rtld.optional_static_tls` must be for its start; 0: the default does. See
-    /// [`tls`].
+    /// The value of `glibc.rtld.optional_static_tls` that its start needs; 0: the default is
+    /// enough. See [`tls`].
     pub static_tls: u32,
     /// It does not start under any audit module ([`tls::StaticTls::impossible`]).
     pub no_start: bool,
-    /// What its start loads in an empty environment, as the loader names it, in the order of the
-    /// link map: the libraries, the loader among them.
+    /// The objects that its start loads in an empty environment, as the loader names them, in the
+    /// order of the link map: the libraries, the loader among them.
     pub load_order: Vec<BString>,
     /// [`Fingerprint::digest`] of the file when it was read; 0 if that is not known.
     pub seen: u32,
@@ -153,7 +153,7 @@ impl Edge {
     }
 }
 
-/// What an answer rests on beside the immutable stores.
+/// A condition of an answer beside the immutable stores.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Condition {
     /// The directory is as it was.
@@ -210,7 +210,7 @@ impl Condition {
     }
 }
 
-/// What `statx` says of a directory or file, by which a change is noticed.
+/// The fields of `statx` of a directory or file by which a change is detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
     /// Device number: major in the upper, minor in the lower 32 bits.
@@ -245,7 +245,8 @@ impl Fingerprint {
         hash::low(0, &bytes).max(Folder::ABSENT + 1)
     }
 
-    /// What of it is the same in every copy of an image: length and time of modification.
+    /// Returns the parts that are the same in every copy of an image: length and time of
+    /// modification.
     #[must_use]
     pub fn of_image(self) -> Self {
         Self { size: self.size, mtime: self.mtime, ..Self::default() }

@@ -1,10 +1,10 @@
-//! Where an index's answers come from: what `--update` has to hold against the stores to know
-//! which objects to read again. The module never looks at it.
+//! Sources of an index's answers: `--update` compares these folders with the stores to find the
+//! objects to read again. The module never reads this section.
 //!
-//! A count of folders, then three words for each: the folder it is in, with the upper bit where
-//! it was listed; its name; its mark. The first is the one all paths begin with. Then four words
-//! an object, in the order of the object records: [`Object::seen`], a list, [`Object::deferred`].
-//! Then the lists: a count, that many folders.
+//! A count of folders, then three words for each: the folder it is in, with the upper bit set if it
+//! was listed; its name; its fingerprint. The first is the one all paths begin with. Then four
+//! words an object, in the order of the object records: [`Object::seen`], a list,
+//! [`Object::deferred`]. Then the lists: a count, that many folders.
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
@@ -80,7 +80,7 @@ pub(super) struct Origins<'a> {
     lists: Writer,
     known: FxHashMap<&'a [u32], u32>,
     tree: &'a Tree,
-    /// Where the lists begin.
+    /// Position of the lists.
     start: usize,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Origins<'a> {
     }
 }
 
-/// What the section says of one object; folders by their positions.
+/// The section's record of one object; folders by their positions.
 pub(super) struct Origin {
     pub(super) seen: u32,
     pub(super) searched: Vec<u32>,

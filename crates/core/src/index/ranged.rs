@@ -51,7 +51,7 @@ pub struct Ranged<R> {
     first: Vec<u8>,
 }
 
-/// What an index knows of a program's start.
+/// The needs of a program's start that an index has on record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Start {
     /// As in [`super::Program::static_tls`].
@@ -206,11 +206,11 @@ impl<R: ReadAt> Ranged<R> {
         (0..count).map(root).collect()
     }
 
-    /// What it knows of the program at a real path; `None` if it has no record of it, or a damaged
-    /// one. Version 1 has none of any.
+    /// Returns the needs of the program at a real path; `None` if the index has no record of it, or
+    /// a damaged one. An index of version 1 has no records of programs.
     ///
     /// # Errors
-    /// [`RangedError`] if the file is damaged.
+    /// Returns [`RangedError`] if the file is damaged.
     pub fn program(&self, path: &BStr) -> Result<Option<Start>, RangedError> {
         const OUTSIDE: TableError = TableError::Damaged("its programs leave it");
         let programs = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
@@ -298,7 +298,8 @@ fn header(source: &impl ReadAt, table: u64, end: u64) -> Result<(Header, Vec<u8>
     Ok((Header::read(&first, length)?, first))
 }
 
-/// Where the table starts, from the start of its segment on: version 1 does not say.
+/// Searches for the start of the table, from the start of its segment on: version 1 does not give
+/// it.
 fn search(source: &impl ReadAt, start: u64, end: u64, endian: Endian) -> Result<u64, RangedError> {
     let segment = bytes(source, start, (end - start).min(LARGEST_MODULE) as usize)?;
     let is_header = |at: usize| {

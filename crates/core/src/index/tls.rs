@@ -13,7 +13,7 @@ use crate::loader::load::Role;
 
 /// Surplus without tunables: `TLS_STATIC_SURPLUS` of old, kept as a floor ever since.
 pub const DEFAULT_SURPLUS: u64 = 1664;
-/// What the surplus grows by for an audit module (`LIBC_IE_TLS` and `OTHER_IE_TLS`).
+/// Growth of the surplus for an audit module (`LIBC_IE_TLS` and `OTHER_IE_TLS`).
 const OF_ONE_MODULE: u64 = 288;
 /// Default of `glibc.rtld.optional_static_tls`.
 pub const DEFAULT_OPTIONAL: u64 = 512;
@@ -26,7 +26,7 @@ fn area_align(machine: u16) -> u64 {
     if matches!(machine, I386 | X86_64) { 64 } else { 16 }
 }
 
-/// What the start of a program needs of the surplus.
+/// The part of the surplus that the start of a program needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticTls {
     /// Bytes of the libraries marked `DF_STATIC_TLS`, at their worst alignment: without them
@@ -42,7 +42,8 @@ pub struct StaticTls {
 }
 
 impl StaticTls {
-    /// What an index keeps of a need: [`Self::tunable`], 0 for none, and [`Self::impossible`].
+    /// Returns the need that an index keeps: [`Self::tunable`], 0 for none, and
+    /// [`Self::impossible`].
     #[must_use]
     pub fn kept(tunable: u32, impossible: bool) -> Self {
         let all = u64::from(tunable).saturating_sub(DEFAULT_OPTIONAL);

@@ -1,4 +1,4 @@
-//! Where farms and their lists are.
+//! Paths of farms and their lists.
 
 use bstr::{BStr, BString, ByteSlice};
 

@@ -1,4 +1,4 @@
-//! What [`super::bind`] returns.
+//! Result of [`super::bind`].
 
 use super::symbol_type::Group;
 pub use super::symbol_type::{Relative, RelocationKind, SymbolClass, SymbolType};
@@ -82,7 +82,7 @@ impl ObjectBindings {
 pub struct Binding {
     /// Address of the slot in its object, before the load address is added (`r_offset`).
     pub offset: u64,
-    /// What the relocation stores.
+    /// The kind of value that the relocation stores.
     pub kind: RelocationKind,
     /// True for a relocation of `DT_JMPREL`, which a lazily bound object postpones.
     pub lazy_table: bool,
@@ -96,7 +96,7 @@ pub struct Binding {
     /// `st_value` of the definition, before the load address is added; 0 if there is none. On
     /// ppc64 the local entry offset is added for a call within one object.
     pub value: u64,
-    /// What is added to the value; 0 if the machine ignores the addend of this type.
+    /// Addend of the value; 0 if the machine ignores the addend of this type.
     pub addend: i64,
     /// Type of the definition; of the reference if there is no definition.
     pub symbol_type: SymbolType,
@@ -128,7 +128,7 @@ impl Definer {
     }
 }
 
-/// What the loader stores in a slot, with load addresses still to be added.
+/// The value that the loader stores in a slot, before load addresses are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
     /// The load address of an object plus an address in it.
@@ -137,11 +137,11 @@ pub enum Slot {
     Distance(At),
     /// A number that no load address is added to.
     Constant(u64),
-    /// What the resolver returns, which depends on the processor, plus the addend.
+    /// The result of the resolver, which depends on the processor, plus the addend.
     Resolver {
         /// The resolver.
         resolver: At,
-        /// What is added to the result.
+        /// Addend of the result.
         addend: u64,
     },
     /// The number that the loader gave the TLS block of an object.
@@ -161,7 +161,7 @@ pub enum Slot {
     TlsDescriptor(Option<At>),
     /// Bytes of another object, copied when that object was relocated.
     Copied {
-        /// Where they come from.
+        /// Their source.
         from: At,
         /// How many.
         size: u64,
@@ -180,8 +180,8 @@ pub struct At {
 }
 
 impl Bindings {
-    /// What the loader stores for a binding of the object at `index`; `None` if that object has
-    /// no symbol tables.
+    /// Returns the value that the loader stores for a binding of the object at `index`; `None` if
+    /// that object has no symbol tables.
     #[must_use]
     pub fn slot(&self, index: usize, binding: &Binding) -> Option<Slot> {
         let symbols = self.objects.get(index)?.symbols.as_ref()?;

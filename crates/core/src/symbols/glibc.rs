@@ -55,7 +55,7 @@ pub(super) fn bind(
     Ok(Bindings { objects: bound, scope: load.scope.clone(), relocation_order, missing_versions })
 }
 
-/// What the lookups of one start share.
+/// The data that the lookups of one start share.
 struct Scopes<'a> {
     objects: &'a [Option<Arc<ObjectSymbols>>],
     /// `l_searchlist` of the program, `l_scope[0]` of every object.

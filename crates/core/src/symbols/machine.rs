@@ -1,4 +1,4 @@
-//! What each relocation type of each machine stores: glibc's `elf_machine_rela`,
+//! Values that each relocation type of each machine stores: glibc's `elf_machine_rela`,
 //! `elf_machine_rel` and `elf_machine_type_class` of `sysdeps/*/dl-machine.h`, musl's
 //! `arch/*/reloc.h`.
 
@@ -7,7 +7,7 @@ use object::elf::{self, Machine, RelocationType};
 use super::symbol_type::{RelocationKind, SymbolClass};
 use crate::elf::{Class, Endian, Ident};
 
-/// What a relocation type is.
+/// The meaning of a relocation type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeOf {
     /// Nothing is stored.
@@ -70,7 +70,7 @@ impl KnownMachine {
         if self == Self::S390x { 8 } else { 4 }
     }
 
-    /// What a relocation type is.
+    /// Returns the meaning of a relocation type.
     #[must_use]
     pub fn type_of(self, raw: u32) -> TypeOf {
         let kind = match self {

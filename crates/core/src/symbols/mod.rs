@@ -52,8 +52,8 @@ pub use object::{ObjectSymbols, Symbol};
 pub use report::SymbolReport;
 pub use versions::MissingVersion;
 
-/// Where the symbol tables of loaded objects come from. A host reads files and may keep what it
-/// read; `bind` calls it once for each object of the base namespace.
+/// A source of the symbol tables of loaded objects. A host reads files and may keep the tables;
+/// `bind` calls it once for each object of the base namespace.
 pub trait SymbolFiles {
     /// Reads the tables of an object ([`ObjectSymbols::read`]).
     ///
@@ -73,7 +73,7 @@ pub enum SymbolFileError {
     Elf(#[from] ElfError),
 }
 
-/// What changes the bindings of a start beyond its files.
+/// Settings that change the bindings of a start beyond its files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BindOptions {
     /// `LD_BIND_NOW`: every object is bound at once.

@@ -38,7 +38,7 @@ pub(super) fn bind(
     Ok(Bindings { objects: bound, scope: load.scope.clone(), relocation_order, missing_versions })
 }
 
-/// What the lookups of one start share.
+/// The data that the lookups of one start share.
 struct Names<'a> {
     objects: &'a [Option<Arc<ObjectSymbols>>],
     scope: &'a [usize],

@@ -11,8 +11,8 @@ use super::symbol_type::{Relative, RelocationKind, SymbolType};
 use super::version_table::VersionTable;
 use crate::elf::{Class, ElfError, Ident, Image, Words};
 
-/// What symbol lookup and relocation need of one object. Read once for each file, shared by all
-/// starts that load it.
+/// The data of one object that symbol lookup and relocation need. It is read once for each file and
+/// shared by all starts that load the file.
 #[derive(Clone, Debug)]
 pub struct ObjectSymbols {
     ident: Ident,

@@ -1,4 +1,4 @@
-//! What the bindings of one start amount to, as output shows it.
+//! Summary of the bindings of one start, for output.
 
 use std::collections::BTreeMap;
 
@@ -122,9 +122,9 @@ pub struct BindingReport {
     pub object: String,
     /// Address of the slot in it, before the load address is added.
     pub offset: u64,
-    /// What the relocation stores: `glob_dat`, `jump_slot`, `absolute`, `pc_relative`, `size`,
-    /// `copy`, `irelative`, `tls_module`, `tls_block_offset`, `tls_offset`, `tls_offset_negated`,
-    /// `tls_descriptor`, `other`.
+    /// The kind of value that the relocation stores: `glob_dat`, `jump_slot`, `absolute`,
+    /// `pc_relative`, `size`, `copy`, `irelative`, `tls_module`, `tls_block_offset`, `tls_offset`,
+    /// `tls_offset_negated`, `tls_descriptor`, `other`.
     pub kind: &'static str,
     /// The symbol; null for a relocation without one.
     pub symbol: Option<String>,
@@ -134,7 +134,7 @@ pub struct BindingReport {
     pub definer: Option<String>,
     /// `st_value` of the definition; 0 if there is none.
     pub value: u64,
-    /// What is added.
+    /// The addend.
     pub addend: i64,
     /// Type of the definition: `none`, `object`, `function`, `tls`, `ifunc`, `other`.
     #[serde(rename = "type")]

@@ -1,6 +1,6 @@
 //! The kinds of symbols and relocations.
 
-/// What a relocation stores, across machines.
+/// The kinds of values that relocations store, across machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RelocationKind {
     /// The address of a datum or function (`GLOB_DAT`).
@@ -15,7 +15,7 @@ pub enum RelocationKind {
     Size(u8),
     /// The definition's bytes, copied into the program.
     Copy,
-    /// What the resolver at load address plus addend returns.
+    /// The result of the resolver at load address plus addend.
     Irelative,
     /// The TLS module number of the definer.
     TlsModule,

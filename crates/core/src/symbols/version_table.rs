@@ -11,7 +11,8 @@ const MAX_ENTRIES: usize = 1 << 15;
 /// The bit of a version index that hides a version from references without one.
 const HIDDEN: u16 = 0x8000;
 
-/// What glibc's `_dl_check_map_versions` keeps of an object (`l_versyms`, `l_versions`).
+/// The versions that glibc's `_dl_check_map_versions` keeps of an object (`l_versyms`,
+/// `l_versions`).
 #[derive(Clone, Debug, Default)]
 pub(super) struct VersionTable {
     /// Version index of each symbol; `None` if the object has no versions.

@@ -23,7 +23,7 @@ pub struct OsSymbols<'a> {
     fs: &'a OsFs,
 }
 
-/// What was read of files so far.
+/// The symbol tables that were read so far.
 pub(super) type KeptSymbols = Mutex<Kept>;
 
 #[derive(Debug, Default)]

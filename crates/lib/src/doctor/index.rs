@@ -123,7 +123,7 @@ impl IndexState {
         state
     }
 
-    /// What is wrong with the starts of its programs.
+    /// Returns the faults in the starts of its programs.
     fn of_programs(&self, session: u64) -> Vec<Finding> {
         let count = |reason| self.left_out.iter().filter(|left| left.reason == reason).count();
         let programs = |count: usize| counted(count as u64, "program", "programs");

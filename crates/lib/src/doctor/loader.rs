@@ -12,7 +12,7 @@ use crate::doctor::{Finding, FindingKind};
 /// The program whose loader is looked at: every Linux system has it.
 const SHELL: &str = "/bin/sh";
 
-/// What the loader of this machine's programs can do.
+/// The capabilities of the loader of this machine's programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LoaderState {
     /// Its path, as `/bin/sh` names it.

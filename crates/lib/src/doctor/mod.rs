@@ -54,7 +54,7 @@ pub struct Report {
     pub index: Option<IndexState>,
     /// The loader of `/bin/sh`; `None` if it cannot be read.
     pub loader: Option<LoaderState>,
-    /// What is wrong, the gravest first. None for a calmed session whose index is fresh.
+    /// Faults, the gravest first. Empty for a calmed session whose index is fresh.
     pub findings: Vec<Finding>,
 }
 
@@ -67,11 +67,11 @@ pub struct Module {
     /// The file that it stands for.
     #[serde(serialize_with = "crate::json::lossy")]
     pub path: BString,
-    /// What the file is.
+    /// The kind of file.
     pub is: ModuleKind,
 }
 
-/// What an element of `LD_AUDIT` is.
+/// The kinds of files that an element of `LD_AUDIT` can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModuleKind {
@@ -88,11 +88,11 @@ pub enum ModuleKind {
 /// Something wrong with the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What kind of thing.
+    /// The kind of fault.
     pub kind: FindingKind,
-    /// What is wrong, in words.
+    /// A description of the fault.
     pub what: String,
-    /// What mends it: a command, or advice.
+    /// The remedy: a command, or advice.
     pub remedy: String,
 }
 

@@ -34,14 +34,14 @@ pub struct StartFile {
     /// Its absolute path. The links of the path are listed themselves, before the file.
     #[serde(serialize_with = "crate::json::lossy")]
     pub path: BString,
-    /// What it is for.
+    /// The use of the file.
     pub kind: FileUse,
     /// Of a link: its target, as the link has it.
     #[serde(serialize_with = "crate::json::lossy_option", skip_serializing_if = "Option::is_none")]
     pub target: Option<BString>,
 }
 
-/// What a start needs a file for.
+/// The uses of a file in a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileUse {
@@ -53,7 +53,7 @@ pub enum FileUse {
     Interpreter,
     /// A library, a preload or an audit module.
     Library,
-    /// What the loader reads to find them: its cache, lists of preloads or of directories.
+    /// A file that the loader reads to find them: its cache, a list of preloads or of directories.
     Configuration,
     /// A symbolic link on the way to one of these.
     Link,

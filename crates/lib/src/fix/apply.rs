@@ -20,14 +20,14 @@ use crate::targets::Target;
 use crate::writing::removing::Remover;
 use crate::writing::{Changed, Done, Editor, Proposal, making, revert};
 
-/// What became of a plan.
+/// The result of applying a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
-    /// What became of each file with edits.
+    /// The outcome of each file with edits.
     pub(crate) files: Vec<Changed>,
-    /// What became of each creation.
+    /// The outcome of each creation.
     pub(crate) made: Vec<Changed>,
-    /// What could not be looked at.
+    /// Files and folders that could not be examined.
     pub(crate) problems: Vec<Problem>,
     /// Whether the work was ended early.
     pub(crate) interrupted: bool,
@@ -177,7 +177,7 @@ impl Applied {
     }
 }
 
-/// What of the creations is there already; a link counts as its directory.
+/// Returns the creations that exist already; a link counts as its directory.
 fn there_before(
     creations: &[Creation],
     host: impl Fn(&BStr) -> Result<PathBuf, String>,

@@ -28,7 +28,7 @@ use crate::path::{path_bytes, path_of};
 /// The first release whose loader honours `DT_AUDIT` of a program.
 const FIRST_GLIBC: GlibcVersion = GlibcVersion { major: 2, minor: 32 };
 
-/// What a program's index is called beside it.
+/// Suffix of the name of a program's index beside it.
 const SUFFIX: &[u8] = b".becalm.so";
 
 /// The place of the index of a program.
@@ -97,10 +97,11 @@ fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Seale
     sealed.map_err(|error| crate::words::words_of_chain(&error))
 }
 
-/// What an index of the start's own objects would leave of its storm, nothing being written.
+/// Returns the search cost that an index of the start's own objects would leave. Nothing is
+/// written.
 ///
 /// # Errors
-/// Why there can be no such index, in words.
+/// Returns the reason in words if there can be no such index.
 pub fn left_by_index(
     os: &OsFs,
     closure: &Closure,
@@ -160,7 +161,7 @@ fn edits(closure: &Closure, element: &BStr) -> Vec<Edit> {
     vec![Edit::Audit(Some(list))]
 }
 
-/// What the index answers, by object of the closure; the program by its real path.
+/// Returns the answers of the index, by object of the closure; the program by its real path.
 fn answers(closure: &Closure, index: &Index) -> Vec<FilePlan> {
     let program = real_program(closure);
     let objects = closure.load.objects.iter();

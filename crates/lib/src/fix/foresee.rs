@@ -1,4 +1,4 @@
-//! What a plan would do to each program's start, nothing being written.
+//! Prediction of the effect of a plan on each program's start. Nothing is written.
 
 use crate::assume::Assumptions;
 use crate::fix::judge::{self, Start};
@@ -8,8 +8,8 @@ use crate::fix::scope::Scope;
 use crate::progress::Silent;
 use crate::targets::{Problem, Target};
 
-/// What a dry run on these files would find: the programs among them, before and after, and the
-/// files that could not be looked at.
+/// Returns the findings of a dry run on these files: the programs among them, before and after, and
+/// the files that could not be examined.
 ///
 /// # Errors
 /// Returns an error if nothing can be planned at all.

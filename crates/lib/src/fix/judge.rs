@@ -25,9 +25,9 @@ pub struct Start {
     /// The program, as told to the user.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// What the search costs as it is.
+    /// The cost of the search before the plan.
     pub before: SearchCost,
-    /// What it would cost; none if its plan was refused.
+    /// The cost after the plan; none if the plan was refused.
     pub after: Option<SearchCost>,
 }
 
@@ -38,10 +38,10 @@ const ATTEMPTS: usize = 8;
 /// Programs followed with one look at the directories they share.
 const IN_A_SESSION: usize = 16;
 
-/// Where a package has its loader cache, with the slash that ends the package's path.
+/// Path of a package's loader cache, after the slash that ends the package's path.
 const CACHE: &[u8] = b"etc/ld.so.cache";
 
-/// What was foreseen of one program.
+/// The prediction for one program.
 enum Verdict {
     /// It loads the same.
     Same(SearchCost),

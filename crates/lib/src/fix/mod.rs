@@ -36,7 +36,7 @@ pub enum FixError {
     /// known yet.
     #[error("--prefix-map is not for --with audit: its index is made where the program stays")]
     NotElsewhere,
-    /// What is assumed of the machine cannot be had.
+    /// The assumptions about the machine cannot be established.
     #[error(transparent)]
     Assume(#[from] AssumeError),
     /// Nothing can be planned.

@@ -24,7 +24,7 @@ pub enum Strategy {
     Audit,
 }
 
-/// Where the answers of the absolute strategy come from.
+/// The sources of the answers of the absolute strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Resolve {
@@ -34,7 +34,7 @@ pub enum Resolve {
     Loader,
 }
 
-/// Whose byte sequence a note is to have.
+/// The tools whose byte sequence a note can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Compat {
@@ -42,7 +42,7 @@ pub enum Compat {
     Patchelf,
 }
 
-/// What a plan goes by.
+/// Options of a plan.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The files, or folders of them.
@@ -63,7 +63,7 @@ pub struct Options {
     pub compat: Option<Compat>,
     /// Packages in their build directories, and where they will be.
     pub prefix_map: Vec<Mapping>,
-    /// What is assumed of the machine.
+    /// Assumptions about the machine.
     pub assume: assume::Options,
 }
 

@@ -46,19 +46,19 @@ pub enum PlanError {
     },
 }
 
-/// What every file's plan goes by.
+/// The settings of every file's plan.
 pub struct Planner<'a> {
     /// The strategy, and how it is planned.
     pub options: &'a Options,
-    /// Where the work's progress is shown.
+    /// The display of the progress.
     pub progress: &'a dyn Progress,
-    /// What is assumed of the machine.
+    /// Assumptions about the machine.
     pub assumed: &'a Assumptions,
     settings: Settings,
     mappings: Vec<Mapping>,
 }
 
-/// What was proposed for all files.
+/// The proposals for all files.
 #[derive(Debug, Default)]
 pub struct Planned {
     /// The plans of all files, gathered.
@@ -82,7 +82,7 @@ pub struct Program {
     pub target: Target,
     /// Without its probes where nothing but their number is asked for.
     pub closure: Closure,
-    /// What its search costs.
+    /// The cost of its search.
     pub storm: SearchCost,
     /// Failing calls by object of the closure.
     pub misses: Vec<u64>,
@@ -115,9 +115,9 @@ impl<'a> Planner<'a> {
         Self { options, progress, assumed, settings, mappings }
     }
 
-    /// What programs are started in, as far as a plan goes: nothing that is set here and now,
-    /// but the list of `--library-path`. With `reads`, by a loader that reads what the strategy
-    /// writes.
+    /// Returns the environment of programs as far as a plan depends on it: no variable of the
+    /// current environment, only the list of `--library-path`. With `reads`, the loader reads the
+    /// format that the strategy writes.
     pub fn environment(&self, reads: bool) -> Environment {
         let library_path = self.options.assume.library_path.as_ref().map(bytes);
         let library_path = library_path.filter(|list| !list.is_empty());
@@ -399,7 +399,7 @@ fn is_in(path: &BStr, folder: &BString) -> bool {
     path.strip_prefix(folder.as_slice()).is_some_and(|below| below.starts_with(b"/"))
 }
 
-/// What patchelf would write, as a plan.
+/// Plans the note that patchelf would write.
 fn as_patchelf(fs: &dyn FileSystem, closure: &Closure) -> Plan {
     let subject = &closure.subject;
     let path = fs.canonicalize(subject.path.as_ref()).unwrap_or_else(|_| subject.path.clone());

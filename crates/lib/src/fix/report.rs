@@ -1,4 +1,4 @@
-//! What `becalm fix` reports.
+//! The report of `becalm fix`.
 
 use becalm_core::strategy::{self, Creation, FilePlan, Plan, PlannedAnswer};
 use bstr::BString;
@@ -26,22 +26,22 @@ pub struct Report {
     pub interrupted: bool,
     /// The files that were looked at, with what was planned for them.
     pub plan: Vec<PlannedFile>,
-    /// What the plan makes anew.
+    /// Files and directories that the plan creates.
     pub creations: Vec<Created>,
-    /// What became of each file with edits; empty after a dry run.
+    /// The outcome of each file with edits; empty after a dry run.
     pub files: Vec<Changed>,
-    /// What became of each creation, likewise.
+    /// The outcome of each creation; empty after a dry run.
     pub made: Vec<Changed>,
-    /// What the plan leaves out.
+    /// Answers and files that the plan leaves out.
     pub findings: Vec<Finding>,
     /// The programs among the files.
     pub programs: Vec<Start>,
-    /// What could not be looked at.
+    /// Files and folders that could not be examined.
     #[serde(rename = "errors")]
     pub problems: Vec<Problem>,
 }
 
-/// What is planned for one file.
+/// The plan for one file.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlannedFile {
     /// The file.
@@ -51,11 +51,11 @@ pub struct PlannedFile {
     pub edits: usize,
     /// Whether it is outside the named paths and is edited all the same (`--closure`).
     pub outside: bool,
-    /// What its needed strings lead to.
+    /// The answers for its needed strings.
     pub answers: Vec<Answer>,
 }
 
-/// What one needed string leads to.
+/// The answer for one needed string.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// The needed string.
@@ -75,12 +75,12 @@ pub struct Created {
     /// Its path.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// What it is.
+    /// The kind of creation.
     #[serde(flatten)]
     pub kind: CreatedKind,
 }
 
-/// What is made anew.
+/// The kind of creation.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum CreatedKind {
@@ -88,7 +88,7 @@ pub enum CreatedKind {
     Directory,
     /// A symbolic link.
     Link {
-        /// What it leads to.
+        /// The target of the link.
         #[serde(serialize_with = "lossy")]
         target: BString,
     },
@@ -111,7 +111,7 @@ pub struct Finding {
     /// How grave it is.
     #[serde(serialize_with = "severity")]
     pub severity: Severity,
-    /// What is left out and why, in words.
+    /// A description of the omission and its reason.
     pub what: String,
 }
 
@@ -143,8 +143,8 @@ impl Report {
         }
     }
 
-    /// What the plan refused to do, because it would change what a program loads or make its start
-    /// longer, or because two answers contradict each other.
+    /// Returns the findings that the plan refused: they would change the libraries that a program
+    /// loads or make its start longer, or two answers contradict each other.
     pub fn refusals(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity >= Severity::Conflict)
     }

@@ -41,7 +41,7 @@ pub enum IndexError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The module in an index is not as becalm wrote it.
@@ -133,7 +133,7 @@ impl IndexError {
         |source| Self::Io { path: path.into(), source }
     }
 
-    /// What is wrong with the content of a file.
+    /// Returns an error for damaged content of a file.
     pub(crate) fn damaged<E: StdError + Send + Sync + 'static>(
         path: impl Into<PathBuf>,
     ) -> impl FnOnce(E) -> Self {

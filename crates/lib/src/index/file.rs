@@ -50,7 +50,7 @@ fn opened(path: PathBuf, file: TrustedFile) -> Result<Opened, IndexError> {
 pub struct Whole {
     /// The machine.
     pub target: Target,
-    /// What it says.
+    /// The content of the index.
     pub index: Index,
     /// True for the version of the format that is written today.
     pub is_current_version: bool,

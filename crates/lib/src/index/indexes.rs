@@ -18,7 +18,7 @@ pub struct Indexes(Mutex<HashMap<BString, Option<Arc<Read>>>>);
 pub struct Read {
     /// The machine.
     pub target: Target,
-    /// What it says.
+    /// The content of the index.
     pub index: Index,
 }
 

@@ -28,7 +28,7 @@ use crate::problem::Problem;
 use crate::progress::Progress;
 use crate::words::words_of_host;
 
-/// What is indexed, and where the index goes.
+/// The files to index, and the path of the index.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Stores: folders below which nothing changes once it is there.
@@ -181,7 +181,7 @@ impl Options {
         }
     }
 
-    /// Where the index goes; the default place is made.
+    /// Returns the path of the index; creates the directory of the default path.
     fn place(&self) -> Result<PathBuf, IndexError> {
         let path = match &self.output {
             Some(path) => path.clone(),

@@ -11,14 +11,14 @@ use becalm_host::index_store::{Indexed, MachineIndex};
 use crate::index::built_in::MODULES;
 use crate::index::error::IndexError;
 
-/// Where modules come from.
+/// The source of modules.
 pub struct Modules {
     given: Option<(Target, Vec<u8>)>,
 }
 
 /// An index in its final form.
 pub struct Sealed {
-    /// What it says.
+    /// The content of the index.
     pub machine: MachineIndex,
     /// Its bytes: the module with the table.
     pub file: Vec<u8>,

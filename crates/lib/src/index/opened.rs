@@ -21,11 +21,12 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// What `glibc.rtld.optional_static_tls` is in a session with this index: what its programs
-    /// need, but for those that need more than [`static_tls::LARGEST_STATIC_TLS`].
+    /// Returns the value of `glibc.rtld.optional_static_tls` in a session with this index: the
+    /// largest need of its programs, except those that need more than
+    /// [`static_tls::LARGEST_STATIC_TLS`].
     ///
     /// # Errors
-    /// If the file is damaged.
+    /// Returns an error if the file is damaged.
     pub fn session_static_tls(&self) -> Result<u64, IndexError> {
         let damaged = || IndexError::damaged(&self.path);
         let largest = u64::from(self.index.static_tls().map_err(damaged())?);

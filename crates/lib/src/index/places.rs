@@ -1,4 +1,4 @@
-//! Where indexes lie that nobody named.
+//! Default paths of indexes.
 
 use std::env;
 use std::path::PathBuf;

@@ -41,7 +41,7 @@ const AARCH64: Platforms = Platforms {
     siblings: &["v5l", "v6l", "v7l", "v8l", "aarch32"],
 };
 
-/// What stands for `$PLATFORM`.
+/// The token that the loader replaces by its platform.
 const TOKEN: &str = "$PLATFORM";
 
 fn of(target: Target) -> Option<&'static Platforms> {
@@ -93,9 +93,9 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
     Ok(())
 }
 
-/// What `LD_AUDIT` has to name for an index: through the directory beside it if that is complete
-/// and nobody else may write it, else the index itself. A directory is complete once [`make`] has
-/// settled it, and its links are relative: they lead to the index beside it.
+/// Returns the path of an index for `LD_AUDIT`: through the directory beside the index if that is
+/// complete and nobody else may write it, else the index itself. A directory is complete once
+/// [`make`] has settled it. Its links are relative and lead to the index beside it.
 pub fn audit_path(index: &Opened) -> OsString {
     const ON_ITS_WAY: u32 = 0o1000;
     let dir = dir_of(&index.path);

@@ -1,4 +1,4 @@
-//! What `becalm index` reports.
+//! The report of `becalm index`.
 
 use becalm_core::elf::machine_name;
 use becalm_core::index::Index;
@@ -40,15 +40,15 @@ pub struct Report {
     pub bytes: usize,
     /// The length of the table in it.
     pub table_bytes: usize,
-    /// What is in an index that was written.
+    /// The content of an index that was written.
     #[serde(flatten)]
     pub content: Option<Content>,
-    /// What could not be read.
+    /// Files and folders that could not be read.
     #[serde(rename = "errors")]
     pub problems: Vec<Problem>,
 }
 
-/// What is in an index.
+/// The content of an index.
 #[derive(Clone, Debug, Serialize)]
 pub struct Content {
     /// The directories that it depends on.
@@ -63,7 +63,7 @@ pub struct Content {
     /// The paths below packages, if they are indexed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<PathTable>,
-    /// What the stores hold for other machines, which is not in the index.
+    /// Objects in the stores for other machines, which are not in the index.
     pub other_machines: Vec<OtherMachine>,
 }
 

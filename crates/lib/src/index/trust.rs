@@ -86,7 +86,7 @@ impl Untrusted {
 pub struct TrustedFile {
     /// The file.
     pub file: File,
-    /// What `fstat` says of it.
+    /// The result of `fstat` for the file.
     pub facts: Metadata,
 }
 

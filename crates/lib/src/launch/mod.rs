@@ -33,7 +33,7 @@ pub struct Launch {
     /// The scripts that are read and the programs that are executed, in order. The last one is the
     /// program.
     pub steps: Vec<Step>,
-    /// What a reader should know of it.
+    /// Remarks on the launch for a reader.
     pub findings: Vec<Finding>,
 }
 
@@ -83,7 +83,7 @@ pub enum LaunchError {
     TooMany,
 }
 
-/// What files are found by.
+/// The files and directories in which a launch is looked up.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     /// The files.
@@ -218,7 +218,7 @@ impl Launch {
 }
 
 impl World<'_> {
-    /// What a name of a command leads to: itself if it has a slash, else the first file along
+    /// Returns the path of a command: the name itself if it has a slash, else the first file along
     /// `PATH`.
     fn find(self, name: &BStr) -> Result<BString, LaunchError> {
         if name.contains(&b'/') {
@@ -254,7 +254,7 @@ impl Finding {
         }
     }
 
-    /// What is wrong, and what to do.
+    /// Describes the fault and its remedy.
     #[must_use]
     pub fn words(&self) -> String {
         match self {

@@ -43,7 +43,7 @@ pub struct Place {
     name: String,
 }
 
-/// What is in that place.
+/// The content of that place.
 #[derive(Debug)]
 pub enum Kept {
     /// An index.
@@ -102,10 +102,10 @@ impl Place {
         self.folder.join(format!("{}.{what}", self.name))
     }
 
-    /// What is there.
+    /// Returns the content of the place.
     ///
     /// # Errors
-    /// If an index there is not trusted.
+    /// Returns an error if an index there is not trusted.
     pub fn look(&self) -> Result<Kept, RunError> {
         match file::open_if_there(&self.path()) {
             Ok(Some(index)) => {

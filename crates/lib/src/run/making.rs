@@ -26,7 +26,7 @@ use crate::run::kept::Place;
 use crate::run::program::Program;
 use crate::words::words_of_chain;
 
-/// What an index is made for: bytes, for paths need not be UTF-8.
+/// The start that an index is made for. Paths are bytes because they need not be UTF-8.
 #[derive(Debug, Serialize, Deserialize)]
 struct Request {
     program: Vec<u8>,
@@ -177,7 +177,7 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     Ok(file::write(&place.path(), &sealed)?)
 }
 
-/// What the start of the program of a request loads.
+/// Returns the closure of the program of a request.
 fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure, RunError> {
     let subject = Subject::open(&os.session(), path_bytes(program).as_ref())?;
     let interpreter = subject.interpreter().unwrap_or_default().to_owned();
@@ -200,7 +200,7 @@ fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure, RunE
     )?)
 }
 
-/// What a program needs that no index knows; nothing if its start cannot be followed.
+/// Returns the needs of a program that is in no index; the default if its start cannot be followed.
 pub fn need(program: &Program, store: &StorePrefixes) -> Known {
     let request = Request::of(program, store, None);
     let Ok(closure) = closure(&OsFs::new(), &program.real, &request) else {

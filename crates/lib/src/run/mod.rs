@@ -1,8 +1,8 @@
-//! What a program is started with, so that an index answers for it (`becalm run`).
+//! Start of a program with an index (`becalm run`).
 //!
-//! [`program`] finds out how a command is started and [`kept`] what the cache has for it: a few
-//! system calls, with nothing predicted, no loader asked and no index read as a whole. If an index
-//! has to be made first, [`making`] has another process make it.
+//! [`program`] finds out how a command is started. [`kept`] finds the program's index in the cache
+//! with a few system calls: nothing is predicted, no loader is run and no index is read as a whole.
+//! If an index has to be made first, [`making`] has another process make it.
 
 pub mod error;
 pub mod kept;
@@ -40,7 +40,7 @@ pub struct Options {
     pub paths: bool,
 }
 
-/// What a program is started with.
+/// The index that a program is started with.
 #[derive(Debug)]
 pub enum Launch {
     /// An index.
@@ -155,8 +155,9 @@ fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>, R
     Ok(indexed?.map(|indexed| Indexed { has_paths: true, ..indexed }))
 }
 
-/// What a program needs that the index does not know: it may take more static TLS than others. The
-/// index that is kept for it says so; if there is none yet, its start is followed this once.
+/// Returns the needs of a program that the index does not know: it may take more static TLS than
+/// others. They are in the index that is kept for the program; if there is none yet, the start is
+/// followed this once.
 fn need_of_stranger(options: &Options, program: &Program) -> Known {
     if let Ok(place) = place_of(options, program, None) {
         match place.look() {
@@ -186,7 +187,7 @@ fn place_of(
     Place::of(program, &dirs, &options.store, paths)
 }
 
-/// What the start of a program needs beside the index.
+/// Adds the needs of a program's start to the index.
 fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed, RunError> {
     if known.no_start {
         return Err(RunError::NoStart(program.real.clone()));
@@ -195,7 +196,10 @@ fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed, 
     Ok(Indexed { index, static_tls, has_paths: false })
 }
 
-/// What an index knows of a program. The machine must be the program's.
+/// Returns the needs that an index has on record for a program.
+///
+/// # Errors
+/// Returns an error if the machine is not the program's, or if the index is damaged.
 fn known_to(index: &Opened, program: &Program) -> Result<Option<Known>, RunError> {
     let of_index = index.index.target();
     if let Start::Loader { target, .. } = program.start

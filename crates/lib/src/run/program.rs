@@ -20,7 +20,8 @@ use crate::secure::is_started_secure;
 
 /// Scripts that are interpreted by scripts, followed at the most (Linux `BINPRM_MAX_RECURSION`).
 const MAX_SCRIPTS: usize = 4;
-/// Where a linker puts the program headers, and mostly the interpreter.
+/// Length of the part of a file in which a linker puts the program headers, and mostly the
+/// interpreter.
 const HEAD: usize = 4096;
 /// The length of a script's first line that the kernel reads (`BINPRM_BUF_SIZE`).
 const LINE: usize = 256;
@@ -32,7 +33,7 @@ pub struct Program {
     pub path: PathBuf,
     /// Its path with links resolved.
     pub real: PathBuf,
-    /// What `fstat` says of it.
+    /// The result of `fstat` for the file.
     pub facts: Metadata,
     /// How it starts.
     pub start: Start,

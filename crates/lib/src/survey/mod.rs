@@ -32,7 +32,7 @@ const REMEMBERED: usize = 16_384;
 /// A program of a survey.
 #[derive(Debug)]
 pub struct Surveyed {
-    /// What its start costs.
+    /// The program, with the cost of its start.
     pub program: Box<Program>,
     /// The package that the file is in: the first component below a store prefix.
     pub package: Option<BString>,

@@ -1,5 +1,4 @@
-//! What a survey found, added up: the lines that `becalm check --ndjson` wrote, of one machine or
-//! of many.
+//! Totals of a survey: the lines that `becalm check --ndjson` wrote, of one machine or of many.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -70,7 +69,7 @@ pub struct Group {
     pub broken: u64,
 }
 
-/// What is read of a line.
+/// The fields that are read of a line.
 #[derive(Deserialize)]
 struct Line {
     schema: String,

@@ -77,7 +77,7 @@ fn predicted(image: Image, path: BString, program: Program, closure: &Closure) -
     }
 }
 
-/// What the loader searched after the entry point.
+/// Returns the searches of the loader after the entry point.
 #[must_use]
 pub fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
     const CACHE: &str = "/etc/ld.so.cache";
@@ -87,7 +87,7 @@ pub fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
     observe::dlopens(&image.dlopens, cache, &OsFs::new().session())
 }
 
-/// What the loader's failed opens and stats took.
+/// Returns the time of the loader's failed opens and stats in nanoseconds.
 #[must_use]
 pub fn storm_ns(image: &Image) -> u64 {
     if image.dropped > 0 {

@@ -1,4 +1,4 @@
-//! What a reader should know of a run, in words.
+//! Remarks on a run for its reader, in words.
 
 use becalm_host::trace::Note;
 use bstr::BString;

@@ -14,10 +14,10 @@ use crate::trace::{foreign, join, notes, untraced};
 /// A run that was watched.
 #[derive(Debug)]
 pub struct Observed {
-    /// What was seen.
+    /// The observations.
     pub report: Report,
-    /// What is left of the program: it runs on, or processes that it started do. They are served
-    /// while this lives.
+    /// The rest of the program: it runs on, or processes that it started do. They are served while
+    /// this lives.
     pub rest: Option<Rest>,
     /// The supervisor, where the tracer has one.
     pub supervisor: Option<Supervisor>,

@@ -1,10 +1,10 @@
-//! What is watched of a run.
+//! Options of a watched run.
 
 use std::ffi::OsString;
 
 use crate::assume::{Readable, StorePrefixes};
 
-/// What is run, and what is watched of it.
+/// The command to run, and the extent of the watch.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The program to run, and its arguments.
@@ -15,8 +15,8 @@ pub struct Options {
     pub follow: bool,
     /// Whether the watch ends at the entry point of the first program.
     pub until_entry: bool,
-    /// What loaders are taken to read beyond what released ones do; empty for what each loader's
-    /// file says.
+    /// Formats that loaders are assumed to read beyond those of released loaders; empty for those
+    /// that each loader's file declares.
     pub reads: Vec<Readable>,
     /// The store prefixes.
     pub store: StorePrefixes,

@@ -1,5 +1,5 @@
-//! What the model says of each image: the answer of `becalm check` for the same program in
-//! the same environment, worked out in a thread of its own while the program runs.
+//! The model's prediction for each image: the result of `becalm check` for the same program in the
+//! same environment, computed in a separate thread while the program runs.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -29,7 +29,7 @@ use crate::trace::options::Options;
 /// its end; of what comes later one is asked for at a time.
 const AHEAD: usize = 64;
 
-/// What is said of one image.
+/// The prediction for one image.
 #[derive(Debug)]
 pub struct Answer {
     /// The program's path, as it is shown.
@@ -38,11 +38,11 @@ pub struct Answer {
     pub said: Result<(Program, Closure), String>,
 }
 
-/// What is the same for all images.
+/// The assumptions that are the same for all images.
 #[derive(Clone, Debug)]
 pub struct Assumed {
     stores: Stores,
-    /// What loaders read.
+    /// Formats that loaders read.
     reads: Vec<Readable>,
 }
 
@@ -127,7 +127,7 @@ pub fn shown_path(image: &Image) -> BString {
     if leads_there { image.exec_path.clone() } else { image.path.clone() }
 }
 
-/// What `becalm check` says of an image.
+/// Returns the result of `becalm check` for an image.
 pub fn predict(
     image: &Image,
     path: &BString,
@@ -145,7 +145,7 @@ pub fn predict(
 }
 
 impl Assumed {
-    /// What the flags say.
+    /// Returns the assumptions that the flags make.
     #[must_use]
     pub fn new(options: &Options) -> Self {
         let stores = options.store.stores(&OsFs::new().session());

@@ -45,7 +45,7 @@ impl From<TraceError> for ObserveError {
     }
 }
 
-/// What the system's own words leave open.
+/// Returns the cause that the system's error message leaves out.
 fn reason(command: &Path, source: &io::Error) -> Option<String> {
     let about = fs::metadata(command).ok()?;
     if about.is_dir() {

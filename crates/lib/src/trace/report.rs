@@ -1,4 +1,4 @@
-//! What `becalm trace` reports.
+//! The report of `becalm trace`.
 
 use std::ffi::OsString;
 
@@ -20,9 +20,9 @@ pub struct Report {
     pub images: Vec<Seen>,
     /// How the program ended; [`Exit::Running`] where it is no longer watched.
     pub exit: Exit,
-    /// What watching costs here; `None` where nothing was watched.
+    /// The overhead of watching here; `None` if nothing was watched.
     pub overhead: Option<Calibration>,
-    /// What a reader should know, a sentence each.
+    /// Remarks for a reader, a sentence each.
     pub notes: Vec<String>,
     /// True where every system call was counted.
     pub all_syscalls: bool,
@@ -33,11 +33,11 @@ pub struct Report {
 /// One image, with what the model says of it.
 #[derive(Debug)]
 pub struct Seen {
-    /// What was observed.
+    /// The observed image.
     pub image: Image,
     /// The program's path: as it was asked for, where that is the program itself.
     pub path: BString,
-    /// What `becalm check` says of it, or why it says nothing.
+    /// The result of `becalm check` for it, or the reason why there is none.
     pub program: Result<Program, String>,
     /// The loader's probes, attributed.
     pub probes: Vec<Probe>,
@@ -47,7 +47,7 @@ pub struct Seen {
     pub storm_ns: u64,
     /// Whom the misses are charged to.
     pub worst: Offenders,
-    /// What the loader searched after the entry point.
+    /// The searches of the loader after the entry point.
     pub dlopens: Dlopens,
     /// Prediction beside observation, where there is a prediction.
     pub beside: Option<Beside>,

@@ -14,7 +14,7 @@ use crate::trace::options::Options;
 use crate::trace::report::{Report, Seen};
 use crate::trace::{join, predict};
 
-/// What is lost.
+/// The note that lists the missing data.
 const LOST: &str = "told by LD_DEBUG=libs: opens alone; no stats, no times, no system calls, \
                     nothing after the entry point; the program sees LD_DEBUG in its environment";
 

@@ -27,7 +27,7 @@ use crate::words::words_of_host;
 pub struct Report {
     /// The index.
     pub indexes: [Verified; 1],
-    /// What could not be read.
+    /// Files and folders that could not be read.
     #[serde(rename = "errors")]
     pub problems: Vec<Problem>,
 }
@@ -50,7 +50,7 @@ pub struct Verified {
     /// The slots of real starts, if they were compared (`--load`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<StartedSlots>,
-    /// What is otherwise now.
+    /// Differences between the index and the files as they are now.
     pub differences: Vec<Difference>,
 }
 
@@ -74,10 +74,10 @@ pub struct Difference {
     /// The needed string, if it is about one.
     #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
     pub needed: Option<BString>,
-    /// What the index says.
+    /// The value in the index.
     #[serde(serialize_with = "lossy_option")]
     pub was: Option<BString>,
-    /// What it would say now.
+    /// The value that it would have now.
     #[serde(serialize_with = "lossy_option")]
     pub now: Option<BString>,
 }
@@ -321,7 +321,8 @@ fn of_programs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
     }
 }
 
-/// What an answer depends on beside its guards, which are looked at by themselves.
+/// Returns the parts of an answer's conditions that are compared here. The guards themselves are
+/// checked separately.
 fn conditions(edge: &Edge) -> (bool, bool, usize) {
     (edge.before_library_path, edge.look, edge.conditions.len())
 }

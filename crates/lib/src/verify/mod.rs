@@ -31,14 +31,14 @@ pub use becalm_core::strategy::verify::Strategy;
 /// Files judged with one look at the directories they share.
 const IN_A_SESSION: usize = 64;
 
-/// What is verified.
+/// The files to verify.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The files, or folders of them.
     pub paths: Vec<PathBuf>,
     /// Whether the real loader loads each program, with and without its strategies.
     pub load: bool,
-    /// What is assumed of the machine.
+    /// Assumptions about the machine.
     pub assume: assume::Options,
 }
 
@@ -51,7 +51,7 @@ pub struct Report {
     pub objects: Vec<Object>,
     /// The load sets of the programs, with and without their strategies (`--load`).
     pub loads: Vec<Loads>,
-    /// What could not be looked at.
+    /// Files and folders that could not be examined.
     #[serde(rename = "errors")]
     pub problems: Vec<Problem>,
 }
@@ -111,7 +111,7 @@ pub enum Verdict {
     Superfluous,
     /// The note cannot be read. A loader goes on as if it were not there.
     Malformed {
-        /// What is wrong with it.
+        /// A description of the fault.
         says: String,
     },
 }

@@ -46,7 +46,7 @@ pub struct Slots {
     /// Slots that differ between two starts without bindings as well: addresses of the stack and
     /// the like.
     pub varying: usize,
-    /// What differs, the first few: the slot as the loader wrote it, with its object, and as the
+    /// The first few differences: the slot as the loader wrote it, with its object, and as the
     /// module did.
     pub differences: Vec<(BString, BString)>,
     /// Why the module did not apply the bindings, if it did not.
@@ -128,8 +128,8 @@ fn compared(plain: &[u8], again: &[u8], bound: &[u8]) -> Slots {
     result
 }
 
-/// What the module's log says, if it did not apply the bindings. A program whose `DT_AUDIT` names the
-/// index has the module twice, and one of the two declines.
+/// Returns the outcome in the module's log, if the module did not apply the bindings. A program
+/// whose `DT_AUDIT` names the index has the module twice, and one of the two declines.
 fn not_applied(log: &[u8]) -> Option<String> {
     let of_line = |line| Some(<[u8]>::split_once_str(line, "\tbindings\t0\t")?.1);
     let mut outcomes = log.lines().filter_map(of_line);

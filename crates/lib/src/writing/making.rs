@@ -1,5 +1,4 @@
-//! What a plan makes anew: directories of links, loader caches, and the directories they lie
-//! in.
+//! Creations of a plan: directories of links, loader caches, and the directories that contain them.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

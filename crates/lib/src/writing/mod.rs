@@ -27,14 +27,14 @@ pub struct Changed {
     /// Its path.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// What became of it.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// What its user should know besides.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// What became of one file.
+/// The outcome of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub enum Outcome {
@@ -75,7 +75,7 @@ impl Outcome {
         matches!(self, Self::Refused { .. } | Self::NotReached)
     }
 
-    /// What was to be done is not done, and why.
+    /// Returns the outcome of a change that was refused for this reason.
     pub(crate) fn refused(reason: String) -> Self {
         Self::Refused { reason }
     }
@@ -88,13 +88,14 @@ pub(crate) struct Done {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What is to be written to one file; `None` where it is as it should be.
+/// The change to write to one file, and its warnings; `None` if the file is already as it should
+/// be.
 pub(crate) type Proposal = (Option<Patch>, Vec<String>);
 
 /// Changes files as the user asked.
 pub(crate) struct Editor<'a> {
     writer: Writer,
-    /// What to try if there is no room for a new file.
+    /// Advice for the user if there is no room for a new file.
     if_full: Option<&'static str>,
     progress: &'a dyn Progress,
 }
@@ -258,7 +259,7 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// What is proposed for a file, unless it could not be read in full.
+/// Returns the proposed change of a file, unless the file could not be read in full.
 fn proposal(
     file: &FileUnderEdit,
     propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,

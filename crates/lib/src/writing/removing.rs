@@ -20,7 +20,7 @@ use crate::writing::{Changed, Editor, Outcome, reason};
 pub(crate) struct Remover<'a> {
     editor: &'a Editor<'a>,
     dry_run: bool,
-    /// What became of each path; one that was not there is left out.
+    /// The outcome of each path; a path that did not exist is left out.
     pub(crate) removed: Vec<Changed>,
 }
 

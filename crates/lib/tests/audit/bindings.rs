@@ -28,7 +28,8 @@ impl Scene {
         machine
     }
 
-    /// What a start under `index.so` says of its bindings, and what came of it.
+    /// Runs a start under `index.so`; returns its result and the bindings' outcome in the module's
+    /// log.
     fn bound(&self, line: &[String], environment: &[(&str, &str)]) -> (Ran, String) {
         let log = self.path("log");
         let _ = std::fs::remove_file(&log);

@@ -1,4 +1,4 @@
-//! What changes while a program runs: each question is answered by what is there then, as the
+//! Changes while a program runs: each lookup is answered by the files that exist then, as the
 //! search would be.
 
 use becalm_core::index::Condition;

@@ -51,7 +51,7 @@ struct Whole {
     scene: Scene,
     plain: Ran,
     file: Vec<u8>,
-    /// Where the table starts.
+    /// Offset of the table.
     table: usize,
 }
 

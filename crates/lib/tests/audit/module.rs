@@ -1,4 +1,4 @@
-//! What must hold of the module itself, and what it costs a program that has nothing to gain.
+//! Properties of the module itself, and its cost for a program that has nothing to gain.
 
 use std::process::Command;
 

@@ -179,7 +179,7 @@ fn only_what_the_table_is_sure_of_is_answered() {
     assert!(said.starts_with("served\t"), "{said} {log}");
 }
 
-/// What a process makes in a package it finds there; other packages are answered as before.
+/// A process finds the files that it makes in a package; other packages are answered as before.
 #[test]
 fn what_the_process_itself_makes_is_seen_at_once() {
     if skip_here() {

@@ -1,4 +1,4 @@
-//! What programs do with libraries while they run: each is the same with the module.
+//! Uses of libraries by running programs: each has the same result with the module.
 
 use std::fmt::Write;
 use std::process::Command;

@@ -11,7 +11,8 @@ use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, Indexed, index_stores};
 use tempfile::TempDir;
 
-/// What each program of the tests ends with: the objects it has, then its own line.
+/// The common part of the tests' programs: prints the objects that are loaded, then the program's
+/// own line.
 pub(crate) const SHOW: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,7 +34,7 @@ pub(crate) struct Scene {
     dir: TempDir,
 }
 
-/// What a start gave.
+/// The result of a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) code: i32,

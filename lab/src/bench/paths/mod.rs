@@ -48,7 +48,7 @@ pub(crate) struct PathsBench {
     raw: Option<PathBuf>,
 }
 
-/// What one run of one variant counted.
+/// The counts of one run of one variant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     /// Calls with a path.

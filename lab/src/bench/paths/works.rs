@@ -1,17 +1,17 @@
-//! What is counted: interpreters and compilers with their search paths.
+//! Programs that are measured: interpreters and compilers with their search paths.
 
 /// A program and what it searches.
 pub(super) struct Work {
     pub(super) name: &'static str,
     /// Packages that are taken with what they depend on.
     pub(super) seeds: &'static [&'static str],
-    /// What the names of the dependencies that count begin and end with.
+    /// The first and last parts of the names of the dependencies that count.
     pub(super) names: &'static [(&'static str, &'static str)],
     /// Each variable with the directories of a package that it names.
     pub(super) variables: &'static [(&'static str, &'static [&'static str])],
     /// Entries of a variable that are taken.
     pub(super) most: usize,
-    /// What follows the list of the last variable.
+    /// The text after the list of the last variable.
     pub(super) after: &'static str,
     pub(super) program: &'static str,
     pub(super) arguments: &'static [&'static str],

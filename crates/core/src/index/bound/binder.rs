@@ -134,8 +134,9 @@ fn renumber(written: &mut Written, numbers: &FxHashMap<usize, u32>) {
     written.indirects.iter_mut().for_each(|indirect| renumbered(&mut indirect.definer));
 }
 
-/// What has to be written after `base` to have `own`; `None` if that cannot be, or is not less than
-/// half of it. The module writes slots, then changed slots, and only then resolvers are called.
+/// Returns the words to write after `base` to have `own`; `None` if that is not possible, or if
+/// they are not less than half of it. The module writes slots, then changed slots, and only then
+/// resolvers are called.
 fn changes(base: &Written, own: &Written) -> Option<(Vec<SlotBinding>, Vec<Indirect>)> {
     if base.residuals != own.residuals || base.lazies != own.lazies {
         return None;

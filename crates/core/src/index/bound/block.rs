@@ -1,11 +1,11 @@
-//! What is written into one object, as words.
+//! Words that the module writes into one object.
 
 use std::collections::BTreeMap;
 
 use crate::elf::Endian;
 use crate::index::layout::{Reader, Writer};
 
-/// What a block is about.
+/// The kinds of blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Block {
     /// Relative relocations, ascending by offset.
@@ -28,7 +28,7 @@ pub enum Block {
 pub struct Relative {
     /// Multiple of the word size.
     pub offset: u32,
-    /// What is added to the load address.
+    /// Addend of the load address.
     pub value: u32,
 }
 
@@ -37,13 +37,13 @@ pub struct Relative {
 pub struct SlotBinding {
     /// Multiple of the word size.
     pub offset: u32,
-    /// What the value is added to.
+    /// The base of the value.
     pub definer: Definer,
-    /// What is added.
+    /// The addend.
     pub value: i32,
 }
 
-/// What the value of a target is added to.
+/// The base that the value of a target is added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Definer {
     /// The load address of a bound object.
@@ -64,7 +64,7 @@ impl Definer {
 /// The word at an offset gets what the resolver at a target returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Indirect {
-    /// Where the result goes.
+    /// Offset of the word that gets the result.
     pub offset: u32,
     /// The object that has the resolver.
     pub definer: Definer,

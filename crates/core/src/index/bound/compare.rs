@@ -8,7 +8,7 @@ use super::block::{Block, Definer};
 use super::{Bound, BoundProgram, Member};
 use crate::elf::Endian;
 
-/// What is written into an object: by offset what becomes of the word.
+/// The words that are written into an object, by offset.
 type Memory<'a> = BTreeMap<u32, Word<'a>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +57,8 @@ impl Bound {
         self.blocks.get(member.writes?.relatives as usize)
     }
 
-    /// What the blocks of bindings write, one after the other; `None` without any, or if one is
-    /// damaged.
+    /// Returns the words that the blocks of bindings write, one after the other; `None` if there is
+    /// no block, or if one is damaged.
     fn memory(&self, member: &Member, endian: Endian) -> Option<Memory<'_>> {
         let writes = member.writes?;
         let mut memory = Memory::new();

@@ -39,14 +39,14 @@ pub enum NotBound {
     Few,
 }
 
-/// What is known of an object beside its symbols.
+/// The properties of an object beside its symbols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// As in [`super::ImageFacts`].
     pub is_dynamic_writable: bool,
 }
 
-/// What is written into one object. Definers are indices of [`Load::objects`].
+/// The words that are written into one object. Definers are indices of [`Load::objects`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Relative relocations.
@@ -61,11 +61,11 @@ pub struct Written {
     pub lazies: Vec<u32>,
 }
 
-/// What is written into the object of an index; `None` if it is left to the loader.
+/// Returns the words to write into the object of an index; `None` if it is left to the loader.
 ///
 /// An object is left to the loader as a whole if a relocation has no place in the format, if its
-/// dynamic section leads to none or cannot be written, or if a function is chosen by a resolver
-/// whose object is relocated later: the loader calls that resolver at the first call.
+/// dynamic section has no relocation table or cannot be written, or if a function is chosen by a
+/// resolver whose object is relocated later: the loader calls that resolver at the first call.
 #[must_use]
 pub fn written(load: &Load, bindings: &Bindings, index: usize, facts: Facts) -> Option<Written> {
     let symbols = bindings.objects[index].symbols.as_deref()?;

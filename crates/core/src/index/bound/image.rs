@@ -1,4 +1,4 @@
-//! What of an object's headers recognises it in memory.
+//! Headers of an object by which it is recognised in memory.
 
 use object::Endianness;
 use object::elf::{self, FileHeader64};
@@ -8,7 +8,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use super::BuildId;
 use crate::index::hash;
 
-/// What the program headers of a 64-bit object say.
+/// The facts that the program headers of a 64-bit object give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImageFacts {
     /// `PF_W` of `PT_DYNAMIC`. The loader leaves the section of an object without it as it is

@@ -36,7 +36,8 @@ pub struct Bound {
     pub programs: Vec<BoundProgram>,
     /// Their objects, each path once; members name them by position.
     pub objects: Vec<BoundObject>,
-    /// What is written into objects, encoded ([`Block::encode`]); members name them by position.
+    /// The words that are written into objects, encoded ([`Block::encode`]); members name them by
+    /// position.
     pub blocks: Vec<Vec<u8>>,
 }
 
@@ -76,7 +77,7 @@ pub struct BoundProgram {
 pub struct Member {
     /// Position in [`Bound::objects`].
     pub object: u32,
-    /// What is written; `None` if the object is left to the loader.
+    /// The blocks that are written; `None` if the object is left to the loader.
     pub writes: Option<Writes>,
 }
 
@@ -87,7 +88,7 @@ pub struct Writes {
     pub relatives: u32,
     /// [`Block::Bindings`].
     pub bindings: u32,
-    /// What this program binds otherwise, written after the others.
+    /// The words that this program binds differently, written after the others.
     pub changes: Option<u32>,
 }
 
@@ -108,7 +109,7 @@ pub struct BoundObject {
     pub condition: u32,
 }
 
-/// Where an object's build ID is in memory, and its hash.
+/// Address in memory of an object's build ID, and its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuildId {
     /// Address, before the load address is added.

@@ -119,7 +119,7 @@ impl Sections {
     }
 }
 
-/// Where the reader finds strings and sections.
+/// A source of strings and sections for the reader.
 pub(in crate::index) trait Source {
     /// The string at a place.
     fn string(&self, place: u32) -> Result<&BStr, TableError>;

@@ -9,7 +9,7 @@ use super::block::{Block, Definer, Indirect, Residual, SlotBinding};
 use super::{Binder, BoundObject, Member, NewProgram, StartVariables, Written};
 use crate::elf::Endian;
 
-/// What the module writes, by offset: definer and value.
+/// Decodes the words that the module writes, by offset: definer and value.
 fn decode(bytes: &[u8], endian: Endian) -> BTreeMap<u32, (u32, i32)> {
     let Some(Block::Bindings { slots, .. }) = Block::decode_bindings(bytes, endian) else {
         panic!("a block of bindings");

@@ -46,7 +46,7 @@ pub trait Fingerprints {
     fn now(&self) -> Time;
 }
 
-/// What an index is made from.
+/// The inputs of an index.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// The files.
@@ -60,7 +60,7 @@ pub struct Sources<'a> {
     pub loader: &'a BStr,
     /// A header of the machine that is indexed for, its program's.
     pub ident: &'a Ident,
-    /// What is immutable.
+    /// The immutable directories.
     pub stores: &'a Stores,
 }
 
@@ -78,10 +78,10 @@ pub struct ResolvedObject {
     pub has_rpath: bool,
 }
 
-/// What a directory of a `DT_RPATH` answers.
+/// The answers of a directory of a `DT_RPATH`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// What that rests on.
+    /// The conditions of the answers.
     pub conditions: Vec<Condition>,
     /// As in [`SearchDir::look`].
     pub look: bool,
@@ -258,8 +258,8 @@ fn digest(run_path: &RunPath<'_>) -> u32 {
     hash::run_path_digest(run_path.value, run_path.is_rpath, run_path.no_default_dirs)
 }
 
-/// What an object may ask for: its dependencies, then what its `.note.dlopen` names, each
-/// once.
+/// Returns the names that an object may look up: its dependencies, then the names of its
+/// `.note.dlopen`, each once.
 fn lookups(view: &ObjectView) -> Vec<BString> {
     let needed = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
     let mut names: Vec<BString> = needed.map(|dependency| dependency.name.clone()).collect();

@@ -37,7 +37,7 @@ struct Cache {
     of_cpus: rustc_hash::FxHashSet<BString>,
 }
 
-/// What is known of a search directory.
+/// The properties of a search directory.
 struct Dir {
     /// Ends in a slash.
     name: BString,
@@ -65,7 +65,7 @@ enum Presence {
     Unclear(Deferred),
 }
 
-/// What a part of the search came to.
+/// The result of a part of the search.
 enum Step {
     /// Found; `look` where the file may go away.
     Found {
@@ -138,8 +138,8 @@ impl<'a> Resolver<'a> {
         Some(resolved)
     }
 
-    /// What a directory of a run path answers to any name; `list` gives the names in a directory.
-    /// `None` if that depends on the CPU or cannot be told.
+    /// Returns the answers of a directory of a run path for any name; `list` gives the names in a
+    /// directory. Returns `None` if that depends on the CPU or cannot be determined.
     #[must_use]
     pub fn listed(
         &self,
@@ -284,9 +284,9 @@ impl<'a> Resolver<'a> {
         Dir { name, plain, immutable, presence, variants }
     }
 
-    /// What watches a directory that is not there. A package that is there keeps what it has;
-    /// one that is not may come later, as a whole, and so may anything where it cannot be told
-    /// what is a package.
+    /// Returns the condition that a missing directory stays missing. A package that exists keeps
+    /// its content; a missing package may appear later as a whole. So may any directory if its
+    /// package cannot be determined.
     fn may_come(&self, dir: &BStr, immutable: bool) -> Option<Condition> {
         if !immutable {
             return Some(Condition::Absent(dir.to_owned()));

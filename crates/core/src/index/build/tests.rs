@@ -1,4 +1,4 @@
-//! What the directories of a `DT_RPATH` answer ([`Resolver::listed`]).
+//! Answers of the directories of a `DT_RPATH` ([`Resolver::listed`]).
 
 use bstr::{BStr, BString};
 

@@ -86,7 +86,7 @@ pub struct Link {
     pub package: u64,
 }
 
-/// What a path is.
+/// The kinds of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -111,7 +111,7 @@ impl Kind {
     }
 }
 
-/// What the table says of a path.
+/// The table's answer for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The kernel must be asked.
@@ -245,7 +245,7 @@ fn insert(blocks: &mut [Vec<u32>], (state, kind): (u64, Kind)) {
 }
 
 impl PackageTable {
-    /// What is at a state, `None` if nothing is.
+    /// Returns the kind of path at a state; `None` if there is no path.
     #[must_use]
     pub fn kind(&self, state: u64) -> Option<Kind> {
         let slots = self.blocks.first()?.len();
@@ -315,8 +315,8 @@ impl Paths {
         self.packages.is_empty()
     }
 
-    /// What the table says of a path, if every package is as it was. The same as `paths_ask` of
-    /// `crates/lib/audit/paths.c`.
+    /// Returns the table's answer for a path, if every package is as it was. The same as
+    /// `paths_ask` of `crates/lib/audit/paths.c`.
     #[must_use]
     pub fn ask(&self, path: &[u8]) -> Answer {
         self.look(path).unwrap_or(Answer::Unknown)

@@ -123,7 +123,8 @@ impl Sections {
     }
 }
 
-/// What the check of a block begins with: a block that was exchanged for another is damage.
+/// Returns the seed of a block's check: a block that was exchanged for another is detected as
+/// damage.
 fn block_seed(package: u64, block: usize) -> u64 {
     package.wrapping_add(block as u64)
 }

@@ -221,7 +221,7 @@ fn tree() -> impl Strategy<Value = BTreeMap<String, Node>> {
     })
 }
 
-/// What the kernel would say of a path below a store; `None` for one through a link or file.
+/// Returns the kernel's answer for a path below a store; `None` for a path through a link or file.
 fn exists(packages: &BTreeMap<String, BTreeMap<String, Node>>, path: &str) -> Option<bool> {
     let (package, rest) = path.split_once('/')?;
     let nodes = packages.get(package)?;

@@ -6,7 +6,7 @@ use object::elf;
 use super::super::hash::{gnu_hash, sysv_hash};
 use crate::elf::{Class, Endian};
 
-/// Where the slots of relocations are; words of zeros, or of what [`Image::slot`] puts there.
+/// Address of the slots of relocations: words of zeros, or the values given to [`Image::slot`].
 pub(super) const SLOTS: u64 = 0x100;
 const SLOTS_SIZE: usize = 0x200;
 /// A version index with this bit is hidden.
@@ -141,7 +141,7 @@ impl Image {
         self
     }
 
-    /// What the slot at this index holds in the file.
+    /// Sets the value of the slot at this index in the file.
     pub(super) fn slot(mut self, index: u64, value: u64) -> Self {
         self.slots.push((index, value));
         self

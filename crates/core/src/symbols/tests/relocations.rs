@@ -1,4 +1,4 @@
-//! What relocation types of each machine store, and how relocation tables are read.
+//! Values that the relocation types of each machine store, and reading of relocation tables.
 
 use object::elf::{self, DT_PPC64_OPT};
 
