@@ -32,7 +32,7 @@ use crate::verify::args::VerifyArgs;
 #[derive(Debug, Parser)]
 #[command(name = "becalm", version, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 
@@ -213,10 +213,10 @@ const FIRST: manual::Section = manual::Section {
     ],
 };
 
-/// What ends the help and the page of becalm itself.
+/// Last sections of the help and the man page of becalm itself.
 const COMMON: &[&manual::Section] = &[&FIRST, &manual::EXIT_STATUS, &manual::ENVIRONMENT];
 
-/// What ends the help and the page of a command, by its name.
+/// Returns the last sections of the help and the man page of a command, by its name.
 #[must_use]
 pub(crate) fn manual_of(command: &str) -> &'static [&'static manual::Section] {
     match command {

@@ -1,4 +1,4 @@
-//! What becalm says with its exit status. The manual has the same list.
+//! Exit statuses of becalm. The manual has the same list.
 
 use std::process::ExitCode;
 

@@ -56,7 +56,7 @@ fn the_files_of_a_start_are_listed_with_their_links() {
     assert_eq!(both.iter().collect::<BTreeSet<_>>().len(), both.len());
 }
 
-/// What is listed is enough: the program runs in a directory tree that has nothing else.
+/// A directory tree of the listed files alone is enough to run the program.
 #[test]
 fn a_root_of_the_listed_files_alone_starts_the_program() {
     if nothing_to_test_with() {

@@ -1,5 +1,5 @@
-//! What a program opens at run time: `becalm trace` and `becalm report` say which object needed
-//! which name, and where it was looked for.
+//! Libraries that a program opens at run time: `becalm trace` and `becalm report` name the object
+//! that needed each name, and the directories where it was searched.
 
 mod support;
 

@@ -20,7 +20,7 @@ fn indexed() -> Store {
     store
 }
 
-/// What `becalm env` prints.
+/// Returns the output of `becalm env`.
 fn lines(store: &Store, arguments: &[&str]) -> String {
     let index = store.path("it's an index!.so");
     let ran = run(&mut store.becalm(&[&["env", "--index", text(&index)], arguments].concat()));

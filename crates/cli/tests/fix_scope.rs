@@ -1,6 +1,6 @@
-//! What `becalm fix` may change: files below the named paths, unless `--closure` says otherwise;
-//! and nothing that would make a start longer. What one command changed, `becalm undo` of the
-//! same path restores.
+//! Files that `becalm fix` may change: those below the named paths, unless `--closure` is given;
+//! and nothing that would make a start longer. `becalm undo` of the same path restores the changes
+//! of one command.
 
 mod support;
 

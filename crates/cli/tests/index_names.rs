@@ -32,7 +32,7 @@ fn libraries_that_need_each_other_in_a_circle_by_origin_are_indexed_by_few_names
     assert!(objects < 100, "{report}");
 }
 
-/// What a new index leaves out because it is another name too many, an update leaves out as well.
+/// An update leaves out the same surplus names of a library as a new index.
 #[test]
 fn an_update_of_libraries_in_a_circle_knows_them_by_as_few_names_as_a_new_index() {
     if nothing_to_test_with() {

@@ -31,7 +31,7 @@ fn settle() {
     std::thread::sleep(std::time::Duration::from_millis(250));
 }
 
-/// What the module logs of the paths of a start, whose output is that of the kernel's answer.
+/// Returns the module's log of the paths of a start, whose output is that of the kernel's answer.
 fn outcome(store: &Store, arguments: &[&str]) -> String {
     let log = store.path("log");
     let _ = fs::remove_file(&log);

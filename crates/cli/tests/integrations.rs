@@ -1,4 +1,4 @@
-//! What stands in `integrations/`, run as its tools would run it, on a small store.
+//! Runs of the files in `integrations/`, as their tools would run them, on a small store.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What `--json` prints has the fields that `docs/json.md` lists, each table with its document.
+//! Output of `--json` has the fields that `docs/json.md` lists, each table with its document.
 
 mod support;
 

@@ -1,6 +1,6 @@
-//! What loaders are taken to read: told by `--reads`, or by the loader's own file. A copy of
-//! this machine's loader that claims to be patched stands for one that is; what one that is
-//! does, `cargo xtask loader-trial` holds against the prediction.
+//! Strategies that loaders are taken to read: given by `--reads`, or found in the loader's own
+//! file. The tests use a copy of this machine's loader that claims to be patched. `cargo xtask
+//! loader-trial` compares the behaviour of a patched loader with the prediction.
 
 mod support;
 

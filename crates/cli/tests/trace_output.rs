@@ -1,5 +1,4 @@
-//! What `becalm trace` tells: the JSON contract, images, classes, and prediction beside
-//! observation.
+//! Output of `becalm trace`: the JSON contract, images, classes, and prediction beside observation.
 
 mod support;
 

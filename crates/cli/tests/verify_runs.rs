@@ -80,7 +80,7 @@ fn a_long_file_is_not_read_to_see_that_it_is_no_index() {
 
 #[test]
 fn the_original_of_a_long_edited_program_is_read_in_ranges() {
-    /// Where the section headers go: the bytes before them are a hole.
+    /// Offset of the section headers: the bytes before them are a hole.
     const FAR: u64 = 5 << 30;
     if no_compiler() {
         return;

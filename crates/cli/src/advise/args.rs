@@ -17,7 +17,7 @@ pub(crate) struct AdviseArgs {
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 
-    /// What is assumed of the machine.
+    /// Assumptions about the machine.
     #[command(flatten)]
     pub assume: AssumeArgs,
 }

@@ -2,7 +2,7 @@
 
 use crate::terminal::manual::{ENVIRONMENT, Section};
 
-/// What ends the help and the page of `becalm advise`.
+/// Last sections of the help and the man page of `becalm advise`.
 pub(crate) const ADVISE: &[&Section] = &[&STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
 
 const STATUS: Section = Section {

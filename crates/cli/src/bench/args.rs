@@ -41,7 +41,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "NAME=VALUE", help_heading = "What is run")]
     pub env: Vec<OsString>,
 
-    /// Where the clock stops
+    /// End of the measured time
     ///
     /// `exit` is the whole run of the program. `entry` is the loader's work alone: from
     /// the execve to the entry point, where the program is killed.
@@ -96,7 +96,7 @@ pub(crate) struct BenchArgs {
     )]
     pub timeout: Duration,
 
-    /// Where the order of the variants in each round comes from
+    /// Seed for the order of the variants in each round
     #[arg(long, value_name = "N", default_value = "0", help_heading = "How it is measured")]
     pub seed: u64,
 
@@ -126,7 +126,7 @@ pub(crate) struct Export {
     pub file: Option<PathBuf>,
 }
 
-/// What can be written of a measurement.
+/// Forms in which a measurement can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `becalm/bench/1`.

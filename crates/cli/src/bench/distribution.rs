@@ -5,7 +5,7 @@ use becalm_host::bench::{Measured, Timed};
 /// Heights of a block.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Where the lines of all variants begin and end, in nanoseconds.
+/// Start and end of the lines of all variants, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Axis {
     /// The least time of all.

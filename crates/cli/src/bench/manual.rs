@@ -2,7 +2,7 @@
 
 use crate::terminal::manual::Section;
 
-/// What ends the help and the page of `becalm bench`.
+/// Last sections of the help and the man page of `becalm bench`.
 pub(crate) const BENCH: &[&Section] =
     &[&BENCH_STATUS, &BENCH_FIGURES, &BENCH_JSON, &BENCH_EXAMPLES];
 

@@ -1,5 +1,4 @@
-//! What a measurement is told as: text with distributions, or one of the forms that
-//! other programs read.
+//! Output of a measurement: text with distributions, or one of the forms that other programs read.
 
 use becalm_host::bench::Timed;
 use becalm_host::bench::stats::Ratio;

@@ -70,7 +70,7 @@ fn options(args: &BenchArgs) -> Options {
     }
 }
 
-/// Where it is told: opened before anything is started.
+/// Outputs of the results: opened before anything is started.
 struct Places {
     stdout: Option<Form>,
     files: Vec<Place>,

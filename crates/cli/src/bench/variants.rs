@@ -15,7 +15,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use crate::bench::args::BenchArgs;
 
-/// What a program is started with where nothing is said: it ends by itself.
+/// Default argument of a program, which makes it exit by itself.
 const DEFAULT_ARGUMENT: &str = "--version";
 
 /// The variants: the program, the others, the program in other environments.

@@ -26,7 +26,7 @@ use crate::terminal::{self, Stdout};
 
 const SCHEMA: &str = "becalm/trace/1";
 
-/// What is read of a record: `becalm/trace/1`.
+/// Fields read from a record: `becalm/trace/1`.
 #[derive(Debug, Deserialize)]
 struct Record {
     schema: String,

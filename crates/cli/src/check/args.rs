@@ -52,7 +52,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "I/N", requires = "ndjson", help_heading = "Output")]
     pub shard: Option<Shard>,
 
-    /// What is asked about files.
+    /// Flags about files.
     #[command(flatten)]
     pub files: FilesArgs,
 
@@ -87,15 +87,15 @@ pub(crate) struct CheckArgs {
     )]
     pub index: Option<PathBuf>,
 
-    /// What is asked about symbols.
+    /// Flags about symbols.
     #[command(flatten)]
     pub symbols: SymbolArgs,
 
-    /// What loaders read.
+    /// Strategies that loaders read.
     #[command(flatten)]
     pub reads: ReadsArg,
 
-    /// What is assumed of the machine.
+    /// Assumptions about the machine.
     #[command(flatten)]
     pub assume: AssumeArgs,
 

@@ -2,7 +2,7 @@
 
 use crate::terminal::manual::{ENVIRONMENT, EXIT_STATUS, Section};
 
-/// What ends the help and the page of `becalm check`.
+/// Last sections of the help and the man page of `becalm check`.
 pub(crate) const CHECK: &[&Section] = &[&EXIT_STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
 
 const JSON: Section = Section {

@@ -42,7 +42,7 @@ struct ErrorLine<'a> {
     error: &'a str,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct Output {
     out: BufWriter<io::Stdout>,
     status: ExitStatus,

@@ -129,7 +129,7 @@ impl View {
     }
 }
 
-/// What each thread needs to follow a start and to tell it.
+/// Data that each thread needs to follow a start and print it.
 struct Follower {
     view: View,
     look: Look,
@@ -137,7 +137,7 @@ struct Follower {
     max_misses: Option<u64>,
     /// The flags that plans go by, where advice is given.
     advises: Option<assume::Options>,
-    /// What is asked about symbols.
+    /// Options of the symbol report.
     symbols: Option<SymbolOptions>,
     /// True where the files of each start are listed.
     lists_files: bool,
@@ -149,7 +149,7 @@ struct Follower {
     shows_index: bool,
 }
 
-/// What is kept of one target: the verdict, and what is written of it.
+/// Result for one target: the verdict, and its output.
 type LoaderAnswer = (Verdict, Vec<u8>);
 
 impl Follower {
@@ -325,7 +325,7 @@ impl Run {
         Ok(())
     }
 
-    /// What a reader should know of the scripts on the way.
+    /// Prints the findings on scripts that lead to programs.
     fn tell_of_scripts(&mut self) {
         let mut findings: Vec<&Finding> =
             self.follower.launches.values().flat_map(|launch| &launch.findings).collect();
@@ -344,7 +344,7 @@ impl Run {
         self.errors.push(problem);
     }
 
-    /// What a program's storm means for the exit status.
+    /// Updates the exit status for a program's search and prints notes on it.
     fn judge(&mut self, program: &Program) {
         let path = program.path.as_ref();
         if let (Some(true), Some(most)) = (program.over_budget, self.follower.max_misses) {

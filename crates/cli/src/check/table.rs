@@ -80,7 +80,7 @@ fn aligned(cells: &Cells, widths: &[usize; 5]) -> String {
     cells.join("  ")
 }
 
-/// What a row says beyond its numbers.
+/// Remarks on a row beyond its numbers.
 fn remark(program: &Program) -> String {
     let mut remarks = Vec::new();
     if matches!(program.kind, Kind::MachO(_)) {

@@ -155,7 +155,7 @@ pub(crate) fn share(storm: &SearchCost) -> u64 {
     u64::try_from(rounded).unwrap_or(most).min(most)
 }
 
-/// What the best strategies would leave, in two lines.
+/// Writes the misses that the best strategies leave, in two lines.
 fn advice(text: &mut String, look: Look, program: &Program) {
     let Some(advice) = &program.advice else { return };
     let left = |left: u64| if left == 0 { "none".to_owned() } else { grouped(left) };
@@ -239,7 +239,7 @@ fn gap_in_words(gap: &Gap) -> String {
     format!("{needed}{why}, needed by {}", shown(gap.needed_by.as_ref()))
 }
 
-/// What a Mach-O file's load commands make dyld try.
+/// Writes the paths that dyld tries for a Mach-O file's load commands.
 pub(crate) fn slices(text: &mut String, file: &MachO) {
     text.push('\n');
     for slice in file.slices.iter().take(SLICES) {

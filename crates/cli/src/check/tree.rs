@@ -1,7 +1,7 @@
-//! Who needs what: each object below the one that made the loader load it.
+//! Dependency tree: each object below the one that made the loader load it.
 //!
-//! Every object is expanded where it was loaded, and elsewhere only named, so the tree
-//! is as large as the closure however its needed strings run in circles.
+//! Each object is expanded once, at the place where it was loaded, and only named elsewhere. The
+//! tree is therefore no larger than the closure, even if needed strings form cycles.
 
 use std::fmt::Write;
 
@@ -175,7 +175,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// What is said of a question that is no `DT_NEEDED` entry.
+/// Label for the reason of a lookup; empty for a `DT_NEEDED` entry.
 fn kind_of(reason: Reason) -> &'static str {
     match reason {
         Reason::Dependency(DependencyKind::Needed) => "",
@@ -186,7 +186,7 @@ fn kind_of(reason: Reason) -> &'static str {
     }
 }
 
-/// Where an answer came from, by the name its reader knows.
+/// Name of a search source, as shown to the user.
 fn name_of(source: SearchSource) -> &'static str {
     match source {
         SearchSource::Direct => "direct",

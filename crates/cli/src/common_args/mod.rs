@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use becalm_lib::assume::{Readable, Secure, StorePrefixes};
 
-/// What is assumed of the machine.
+/// Assumptions about the machine.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AssumeArgs {
     /// Take DIR for the root directory, as for another machine or architecture
@@ -72,11 +72,11 @@ pub(crate) struct AssumeArgs {
 /// Which strategies loaders read.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ReadsArg {
-    /// What loaders are taken to read beyond what released ones do: notes, package caches, or both
+    /// Strategies that loaders read beyond those of released ones: notes, package caches, or both
     ///
-    /// Without it, what the loader's own file says: one with becalm's patch names its store
-    /// prefixes there, and GLIBC_TUNABLES (glibc.rtld.resolution) is obeyed; of any other,
-    /// nothing. Of ldcache: caches of packages below --store.
+    /// Without it, the loader's own file decides: one with becalm's patch names its store prefixes
+    /// there, and GLIBC_TUNABLES (glibc.rtld.resolution) is obeyed; any other reads neither.
+    /// ldcache applies to caches of packages below --store.
     #[arg(long, value_name = "STRATEGY", value_delimiter = ',', help_heading = "What is assumed")]
     pub reads: Vec<Readable>,
 }

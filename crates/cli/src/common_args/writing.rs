@@ -3,7 +3,7 @@
 use becalm_host::write::{Durability, HardLinks, WriteOptions};
 use clap::{Args, ValueEnum};
 
-/// What to do about a file with several names.
+/// Action for a file with several names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HardlinksArg {
     /// Leave it as it is, and say so.
@@ -25,7 +25,7 @@ pub(crate) struct WritingArgs {
     #[arg(long, help_heading = "Writing")]
     pub in_place: bool,
 
-    /// What to do about files with several names
+    /// Action for files with several names
     #[arg(long, value_name = "WHAT", default_value = "refuse", help_heading = "Writing")]
     pub hardlinks: HardlinksArg,
 

@@ -17,7 +17,7 @@ use bstr::{BStr, ByteSlice};
 
 use crate::compare::args::Compared;
 
-/// What a column is about.
+/// Subject of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The program as it is.
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What the column is called.
+    /// Returns the name of the column.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Control => "control",
@@ -55,7 +55,7 @@ impl Kind {
         matches!(self, Self::PatchedControl | Self::Strategy(Compared::Note | Compared::Ldcache))
     }
 
-    /// What `becalm fix` does; none for what does not change the store.
+    /// Returns strategy, resolution and closure for `becalm fix`; none if the store is not changed.
     fn fix(self) -> Option<(Strategy, Resolve, bool)> {
         let Self::Strategy(strategy) = self else { return None };
         let (with, resolve, closure) = match strategy {
@@ -77,7 +77,7 @@ impl Kind {
     }
 }
 
-/// What a strategy is applied to.
+/// Input of a strategy.
 #[derive(Clone, Debug)]
 pub(crate) struct Site<'a> {
     /// The programs.
@@ -88,11 +88,11 @@ pub(crate) struct Site<'a> {
     pub prefixes: &'a [PathBuf],
     /// For `--store`.
     pub stores: &'a OsStr,
-    /// Where an index goes.
+    /// Path of the index to write.
     pub index: PathBuf,
 }
 
-/// What a strategy needs of the environment.
+/// Environment variables that a strategy needs.
 pub(crate) type Variables = Vec<(OsString, OsString)>;
 
 /// Files with several names are scratch copies, and set-id files are as good as others.

@@ -15,25 +15,25 @@ use crate::scratch::{Entry, How, copy_tree, entries};
 /// A strategy on a copy of the program's packages.
 #[derive(Debug)]
 pub(crate) struct Column {
-    /// What it is about.
+    /// Subject of the column.
     pub kind: Kind,
     /// The program's file; another than the program for a static build.
     pub program: PathBuf,
-    /// Where it is run.
+    /// Mount namespace that it runs in.
     pub mount_namespace: MountNamespace,
-    /// What it is run with.
+    /// Environment variables that it runs with.
     pub variables: Variables,
-    /// What it took to apply the strategy.
+    /// Time taken to apply the strategy.
     pub applied: Duration,
-    /// What it changed.
+    /// Changes to the store.
     pub changes: Changes,
-    /// What a reader should know.
+    /// Remark for the reader.
     pub remark: Option<String>,
     tree: PathBuf,
     index: PathBuf,
 }
 
-/// What a strategy did to a store.
+/// Changes made to a store by a strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     /// Bytes that files and links have now and had not before.
@@ -46,12 +46,12 @@ pub(crate) struct Changes {
 
 /// The untouched copies that the others are made from.
 pub(crate) struct Stock {
-    /// Where they are.
+    /// Directory of the copies.
     pub tree: PathBuf,
     entries: Vec<Entry>,
     /// Bytes of all of them.
     pub bytes: u64,
-    /// What undoing leads back to: another state where becalm edited the originals before.
+    /// Directory of the state that undo restores: not the copy if becalm edited the originals.
     original: PathBuf,
 }
 
@@ -220,7 +220,7 @@ fn same_bytes(original: &Path, tree: &Path) -> Result<Result<(), String>> {
     Ok(Ok(()))
 }
 
-/// What differs between two states of a tree, both in order of path.
+/// Returns the differences between two states of a tree, both in order of path.
 fn changes(before: &[Entry], after: &[Entry]) -> Changes {
     let mut changes = Changes::default();
     let sum = |entries: &[Entry]| -> i64 {

@@ -16,9 +16,9 @@ pub(crate) struct Comparison {
     pub program: String,
     /// The strategies, the untouched control among them; one cell of each row each.
     pub columns: Vec<String>,
-    /// What was measured and what was tried.
+    /// Measurements and properties.
     pub rows: Vec<Row>,
-    /// What a reader should know, a sentence each.
+    /// Notes for the reader, a sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Row {
     pub cells: Vec<Cell>,
 }
 
-/// What the cells of a row hold.
+/// Kind of the cells of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RowKind {
@@ -52,13 +52,13 @@ pub(crate) struct Cell {
     /// The number; none for a property, or where nothing was measured.
     #[serde(default)]
     pub value: Option<f64>,
-    /// What the reader sees.
+    /// Text shown to the reader.
     #[serde(default)]
     pub text: String,
     /// The answer; none for a measure.
     #[serde(default)]
     pub verdict: Option<Verdict>,
-    /// What happened, where that is more than the answer says.
+    /// Details, if the answer alone is not enough.
     #[serde(default)]
     pub note: Option<String>,
 }

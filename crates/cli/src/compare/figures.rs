@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::compare::apply::{becalm, last_line};
 use crate::compare::column::{Column, in_words};
 
-/// What a start showed.
+/// Results of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// The files of the objects that were found, links resolved, in order; without the program,
@@ -35,7 +35,7 @@ pub(crate) struct Figures {
 pub(crate) struct Runs {
     /// becalm itself.
     pub becalm: PathBuf,
-    /// Where records may be kept.
+    /// Directory for records.
     pub place: PathBuf,
     /// The program's arguments.
     pub args: Vec<OsString>,
@@ -85,7 +85,7 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures> {
     Ok(figures(&image, column, &runs.hwcaps))
 }
 
-/// What happened, with the last line that the program wrote.
+/// Returns an error with the last line that the program wrote.
 fn why(said: &mut File, what: &str) -> anyhow::Error {
     match child::last_line(said) {
         None => anyhow!("{what}"),

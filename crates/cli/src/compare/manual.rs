@@ -2,7 +2,7 @@
 
 use crate::terminal::manual::Section;
 
-/// What ends the help and the page of `becalm compare`.
+/// Last sections of the help and the man page of `becalm compare`.
 pub(crate) const COMPARE: &[&Section] = &[
     &COMPARE_STATUS,
     &COMPARE_COLUMNS,

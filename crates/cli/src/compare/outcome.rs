@@ -6,10 +6,10 @@ use crate::compare::apply::Kind;
 use crate::compare::column::Column;
 use crate::compare::figures::Figures;
 
-/// What came of one column.
+/// Results of one column.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// What it is about.
+    /// Subject of the column.
     pub kind: Kind,
     /// The strategy on its copy, or why it was not tried.
     pub column: Result<Column, String>,

@@ -28,9 +28,9 @@ pub(crate) struct Program {
     pub path: PathBuf,
     /// The file of its loader, likewise.
     pub interpreter: PathBuf,
-    /// What its loader has compiled in.
+    /// Facts compiled into its loader.
     pub facts: Arc<LoaderFacts>,
-    /// What its start loads.
+    /// Closure of its start.
     pub closure: Closure,
     /// The files of the objects that a strategy may change, links resolved, itself first.
     pub objects: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! What was measured and tried, as a table of strategies beside each other.
+//! Table of the measurements and trials, with the strategies side by side.
 
 use becalm_host::bench::{Measured, Timed};
 use becalm_lib::escape::shown;
@@ -154,7 +154,7 @@ fn costs(outcomes: &[Outcome]) -> Vec<Row> {
     ]
 }
 
-/// What the program itself shows of the properties.
+/// Returns the rows of the properties that the program itself shows.
 fn shown_by_the_program(outcomes: &[Outcome], stock: &Stock) -> Vec<Row> {
     let control = outcomes.first().and_then(|outcome| outcome.figures.as_ref().ok());
     let same = |outcome: &Outcome| match (&outcome.figures, outcome.kind, control) {

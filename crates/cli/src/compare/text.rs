@@ -61,7 +61,7 @@ fn part<'a>(
     }
 }
 
-/// What a cell says, with the number of its note.
+/// Text of a cell, with the number of its note.
 fn words<'a>(cell: &'a Cell, footnotes: &mut Footnotes<'a>) -> String {
     let text = if cell.verdict == Some(Verdict::NotTried) { "–" } else { cell.text.as_str() };
     match footnotes.of(cell) {

@@ -2,7 +2,7 @@
 
 use crate::terminal::manual::Section;
 
-/// What ends the help and the page of `becalm demo`.
+/// Last sections of the help and the man page of `becalm demo`.
 pub(crate) const DEMO: &[&Section] = &[&DEMO_STATUS, &DEMO_EXAMPLES];
 
 const DEMO_STATUS: Section = Section {

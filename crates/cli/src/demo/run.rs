@@ -44,7 +44,7 @@ struct Demo<'a> {
     dir: PathBuf,
 }
 
-/// What one start cost.
+/// Cost of one start.
 struct Storm {
     opens: u64,
     stats: u64,

@@ -2,7 +2,7 @@
 
 use crate::terminal::manual::Section;
 
-/// What ends the help and the page of `becalm doctor`.
+/// Last sections of the help and the man page of `becalm doctor`.
 pub(crate) const DOCTOR: &[&Section] = &[&STATUS, &VARIABLES, &JSON, &EXAMPLES];
 
 const STATUS: Section = Section {

@@ -11,7 +11,7 @@ pub(crate) struct EnvArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub index: Option<PathBuf>,
 
-    /// What the lines are for
+    /// Shell or tool that reads the lines
     #[arg(long = "for", value_name = "WHAT", default_value = "sh")]
     pub dialect: Dialect,
 
@@ -39,7 +39,7 @@ pub(crate) struct EnvArgs {
     pub undo: bool,
 }
 
-/// Who reads the lines of `becalm env`.
+/// Readers of the lines of `becalm env`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dialect {
     /// A POSIX shell: eval "$(becalm env)".
@@ -84,7 +84,7 @@ pub(crate) enum Shell {
 }
 
 impl EnvArgs {
-    /// Who reads the lines.
+    /// Returns the reader of the lines.
     #[must_use]
     pub(crate) fn reader(&self) -> Dialect {
         match self.shell {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use becalm_lib::index::variables::{AUDIT, STATIC_TLS, SWITCHES, TUNABLES};
 
-/// What a session is given.
+/// Settings of a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
     /// The element of `LD_AUDIT`.
@@ -98,7 +98,7 @@ pub(crate) fn dockerfile(given: Given<'_>) -> String {
 /// The units that keep an index up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// What brings it up to date.
+    /// Updates the index.
     Service,
     /// Starts the service each day, for trees in which a change shows in no directory above.
     Timer,

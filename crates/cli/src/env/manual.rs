@@ -3,7 +3,7 @@
 use crate::index::manual::INDEX_FILES;
 use crate::terminal::manual::{EXIT_STATUS, Section};
 
-/// What ends the help and the page of `becalm env`.
+/// Last sections of the help and the man page of `becalm env`.
 pub(crate) const ENV: &[&Section] = &[&EXIT_STATUS, &INDEX_FILES, &ENV_EXAMPLES];
 
 const ENV_EXAMPLES: Section = Section {

@@ -22,7 +22,7 @@ use crate::env::session::{self, Needs};
 use crate::exit_code::ExitStatus;
 use crate::terminal::{self, Stdout};
 
-/// What the lines set.
+/// Values that the lines set.
 struct Wanted {
     /// The element of `LD_AUDIT`.
     module: OsString,
@@ -298,7 +298,8 @@ fn systemd(wanted: &Wanted) -> String {
     )
 }
 
-/// What NixOS puts into shell variables is read by a shell in double quotes.
+/// Returns the lines for NixOS. A shell reads the values in double quotes, so they are escaped for
+/// that.
 fn nixos(wanted: &Wanted) -> String {
     let in_shell = |text: &str| {
         let mut escaped = String::new();

@@ -26,7 +26,7 @@ use crate::terminal::progress::Count;
 pub(crate) const NO_START: &str = "does not start in this session: a library of it has thread-local storage aligned as no \
      loader under an audit module can provide; start it with LD_AUDIT unset";
 
-/// What a session needs beside what its index says.
+/// Static TLS of a session: the user's choice, and the programs that need more.
 pub(crate) struct Needs {
     /// The value that the user chose.
     given: Option<u64>,

@@ -61,7 +61,7 @@ pub(crate) struct FixArgs {
 
     /// note: a name that the object opens at run time, to be answered as well
     ///
-    /// What a .note.dlopen names is answered without asking.
+    /// Names in a .note.dlopen are answered without this flag.
     #[arg(long, value_name = "SONAME", help_heading = "Strategy")]
     pub dlopen: Vec<String>,
 
@@ -78,7 +78,7 @@ pub(crate) struct FixArgs {
     #[command(flatten)]
     pub writing: WritingArgs,
 
-    /// What is assumed of the machine.
+    /// Assumptions about the machine.
     #[command(flatten)]
     pub assume: AssumeArgs,
 
@@ -92,7 +92,7 @@ fn prefix_map(text: &str) -> Result<Mapping, String> {
 }
 
 impl FixArgs {
-    /// What the plan goes by, as the library takes it.
+    /// Returns the library's options for the plan.
     #[must_use]
     pub(crate) fn options(&self) -> Options {
         Options {

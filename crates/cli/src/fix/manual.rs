@@ -2,7 +2,7 @@
 
 use crate::terminal::manual::Section;
 
-/// What ends the help and the page of `becalm fix`.
+/// Last sections of the help and the man page of `becalm fix`.
 pub(crate) const FIX: &[&Section] =
     &[&FIX_STATUS, &FIX_CARRIERS, &FIX_WRITING, &FIX_JSON, &FIX_EXAMPLES];
 

@@ -1,4 +1,4 @@
-//! What `becalm fix` did or would do, on a screen.
+//! Text output of `becalm fix`: the plan or its result.
 
 use std::io::{self, Write};
 
@@ -44,7 +44,7 @@ fn words(finding: &Finding) -> String {
     }
 }
 
-/// What would be written, file by file.
+/// Writes the plan, file by file.
 fn write_plan(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
     for file in &report.plan {
         let state = if file.edits == 0 { "  (nothing to do)" } else { "" };
@@ -113,7 +113,7 @@ fn grown(outcome: &Outcome) -> i64 {
     }
 }
 
-/// What the plan leaves to the plain search or passes over: the kinds, and a few of each.
+/// Writes the findings of the plan, deferred and skipped: the kinds, and a few of each.
 fn write_findings(out: &mut impl Write, report: &Report) -> io::Result<()> {
     for (severity, word) in [(Severity::Deferred, "left"), (Severity::Skipped, "passed over")] {
         let all: Vec<&Finding> = {
@@ -134,7 +134,7 @@ fn write_findings(out: &mut impl Write, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// What the programs' starts cost and would cost.
+/// Writes the cost of the programs' starts before and after.
 fn write_starts(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
     let starts = &report.programs;
     let reader = match report.strategy {

@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueHint};
 use clap_complete::Shell;
 
-/// What to generate.
+/// Files to generate.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GenerateArgs {
     /// Write the manual pages
     Man {
-        /// Where to
+        /// Output directory
         #[arg(value_hint = ValueHint::DirPath)]
         dir: PathBuf,
     },
     /// Write a page a command for the book, in Markdown
     Markdown {
-        /// Where to
+        /// Output directory
         #[arg(value_hint = ValueHint::DirPath)]
         dir: PathBuf,
     },

@@ -72,7 +72,7 @@ fn page(command: &Command, sections: &[&Section], commands: &str) -> String {
     text
 }
 
-/// What the command does, how it is called, its arguments and flags.
+/// Writes the description, usage, arguments and flags of a command.
 fn body(text: &mut String, command: &Command) {
     let _ = write!(text, "{}\n\n", escaped(&about(command)));
     let usage = command.clone().render_usage().to_string();

@@ -53,7 +53,7 @@ pub(crate) struct IndexArgs {
     #[command(flatten)]
     pub store: StoreArg,
 
-    /// Where to write the index; without it, where `becalm run` and `becalm env` look for one
+    /// Index file to write; without it, the one that `becalm run` and `becalm env` look for
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<PathBuf>,
 
@@ -91,7 +91,7 @@ fn threshold(text: &str) -> Result<BindThreshold, String> {
 }
 
 impl IndexArgs {
-    /// What is indexed, as the library takes it.
+    /// Returns the library's options for the index.
     #[must_use]
     pub(crate) fn options(&self) -> Options {
         Options {

@@ -2,7 +2,7 @@
 
 use crate::terminal::manual::{EXIT_STATUS, Section};
 
-/// What ends the help and the page of `becalm index`.
+/// Last sections of the help and the man page of `becalm index`.
 pub(crate) const INDEX: &[&Section] =
     &[&EXIT_STATUS, &INDEX_TRUTH, &INDEX_FILES, &INDEX_JSON, &INDEX_EXAMPLES];
 

@@ -1,4 +1,4 @@
-//! What `becalm index` wrote: a summary.
+//! Text output of `becalm index`: a summary.
 
 use std::io::{self, Write};
 
@@ -89,7 +89,7 @@ fn paths(out: &mut impl Write, look: Look, paths: Option<&PathTable>) -> io::Res
     Ok(())
 }
 
-/// What the module writes into the programs' objects instead of the loader, and what it does not.
+/// Writes the counts of bindings made by the module instead of the loader, and of those not made.
 fn bindings(out: &mut impl Write, bindings: &Bindings, machine: &str) -> io::Result<()> {
     if bindings.programs > 0 {
         let programs = counted(bindings.programs as u64, "program", "programs");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use becalm_lib::loader::Release;
 use clap::{Args, Subcommand, ValueHint};
 
-/// What to do with loaders.
+/// Loader commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoaderArgs {
     /// Build a glibc whose loader reads notes and package caches
@@ -32,7 +32,7 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "VERSION")]
     pub glibc: Release,
 
-    /// Where to install; an absolute path, compiled in
+    /// Install directory; an absolute path, compiled in
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub prefix: PathBuf,
 

@@ -88,7 +88,7 @@ fn clear(folder: &Path, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// What can be known to be wrong before anything is fetched.
+/// Checks the arguments before anything is fetched.
 fn check(args: &BuildArgs) -> Result<()> {
     ensure!(args.prefix.is_absolute(), "{}: not absolute", args.prefix.display());
     // Its letters are appended to those of another folder.
@@ -139,7 +139,7 @@ fn configure(steps: &Steps, args: &BuildArgs, tree: &Path, objects: &Path) -> Re
     )
 }
 
-/// Where builds are kept.
+/// Returns the folder of kept builds.
 fn cache_folder() -> Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()) {
         Some(dir) => PathBuf::from(dir),

@@ -21,10 +21,10 @@ const DT_RUNPATH: u64 = 29;
 const ALIGN: u64 = 0x1_0000;
 /// The type of a resolution note.
 const NOTE_TYPE: u64 = 0x63a8_6cb6;
-/// Where the first of the parts begins, behind the headers.
+/// Offset of the first of the parts, behind the headers.
 const PARTS: usize = 0x200;
 
-/// What an object says.
+/// Content of an object.
 #[derive(Debug, Default)]
 pub(crate) struct Object<'a> {
     pub soname: Option<&'a str>,
@@ -32,7 +32,7 @@ pub(crate) struct Object<'a> {
     pub runpath: Option<&'a str>,
     /// The one pair of its note.
     pub note: Option<(&'a str, &'a str)>,
-    /// What makes it a program.
+    /// Its interpreter; present in programs only.
     pub interpreter: Option<&'a str>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::terminal::manual::Section;
 
-/// What ends the help and the page of `becalm loader`.
+/// Last sections of the help and the man page of `becalm loader`.
 pub(crate) const LOADER: &[&Section] =
     &[&STATUS, &BUILDING, &LOADER_ENVIRONMENT, &LOADER_FILES, &LOADER_JSON, &LOADER_EXAMPLES];
 

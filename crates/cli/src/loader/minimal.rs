@@ -9,8 +9,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use becalm_core::elf;
 
-/// What `make` is asked for: shared objects, and those that are linked into every user of
-/// libc.so.
+/// Arguments of `make`: build the shared objects, and the objects that are linked into every user
+/// of libc.so.
 pub(crate) const TARGET: [&str; 3] =
     ["object-suffixes=.os", "object-suffixes-for-libc=.os .oS", "lib"];
 

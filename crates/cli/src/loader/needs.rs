@@ -1,11 +1,11 @@
-//! What a build of glibc needs of this machine, looked at before anything is fetched.
+//! Requirements of a glibc build on this machine, checked before anything is fetched.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
-/// What is run, each found on the search path, and the Debian package that has it.
+/// Tools to run, each found on the search path, and the Debian package of each.
 const TOOLS: [(&str, &str); 11] = [
     ("dpkg-deb", "dpkg"),
     ("tar", "tar"),

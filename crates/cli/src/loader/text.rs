@@ -1,4 +1,4 @@
-//! What `becalm loader check` tells.
+//! Text output of `becalm loader check`.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use becalm_lib::json::{Report, lossy};
 use bstr::BString;
 use serde::Serialize;
 
-/// What a loader reads, as a trial of it showed.
+/// Strategies that a loader reads, as a trial of it showed.
 #[derive(Debug, Serialize)]
 pub(crate) struct Reads {
     /// The loader.

@@ -24,7 +24,7 @@ pub(crate) struct ReportArgs {
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<OsString>,
 
-    /// Where the page goes
+    /// Output file of the page
     #[arg(short, long, required = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: PathBuf,
 
@@ -39,7 +39,7 @@ pub(crate) struct ReportArgs {
     )]
     pub survey: Option<PathBuf>,
 
-    /// What is shown beside it: the calmed program, or a record of its start
+    /// Program to show beside it: the program after a fix, or a record of its start
     #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::FilePath, help_heading = "Content")]
     pub after: Option<PathBuf>,
 
@@ -65,7 +65,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, help_heading = "Content")]
     pub timeout: Duration,
 
-    /// What is assumed of the machine.
+    /// Assumptions about the machine.
     #[command(flatten)]
     pub assume: AssumeArgs,
 }

@@ -2,7 +2,7 @@
 
 use crate::terminal::manual::{ENVIRONMENT, Section};
 
-/// What ends the help and the page of `becalm report`.
+/// Last sections of the help and the man page of `becalm report`.
 pub(crate) const REPORT: &[&Section] =
     &[&REPORT_STATUS, &REPORT_FIGURES, &ENVIRONMENT, &REPORT_EXAMPLES];
 

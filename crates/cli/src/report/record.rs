@@ -1,5 +1,5 @@
-//! What `becalm trace --json` wrote, read again: a run of the program on the page, or the
-//! whole of one that is shown without its file.
+//! Reads the output of `becalm trace --json`: a run of the program on the page, or all that is
+//! shown of a program without its file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
 
 const SCHEMA: &str = "becalm/trace/1";
 
-/// What is read of a record.
+/// Fields read from a record.
 #[derive(Debug, Deserialize)]
 struct Record {
     schema: String,
@@ -79,7 +79,7 @@ struct Missed {
     ns: u64,
 }
 
-/// What the loader searched after the entry point; empty in a record of an older becalm.
+/// Searches of the loader after the entry point; empty in a record of an older becalm.
 #[derive(Debug, Default, Deserialize)]
 struct Dlopen {
     #[serde(default)]
@@ -100,10 +100,10 @@ pub(crate) fn is_one(path: &Path) -> bool {
     read.is_ok() && head.trim_ascii_start().starts_with(b"{")
 }
 
-/// What a record shows, without the file it is about.
+/// Returns the snapshot in a record, without the program's file.
 ///
 /// # Errors
-/// It is no record of a traced run, or of none that a loader took part in.
+/// Returns an error if the file is not a record of a traced run, or if no program is in it.
 pub(crate) fn snapshot(path: &Path) -> Result<Snapshot> {
     let record = read(path).with_context(|| name(path))?;
     let Some(image) = record.images.last() else { bail!("{}: no program in it", name(path)) };
@@ -128,10 +128,11 @@ pub(crate) fn snapshot(path: &Path) -> Result<Snapshot> {
     })
 }
 
-/// What a record shows of the run itself.
+/// Returns the run in a record.
 ///
 /// # Errors
-/// It is no record of a traced run.
+/// Returns an error if the file is not a record of a traced run, or if no program or no times are
+/// in it.
 pub(crate) fn observed(path: &Path) -> Result<Observed> {
     let record = read(path)?;
     let image = record.images.last().context("no program in it")?;

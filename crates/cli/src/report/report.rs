@@ -1,4 +1,4 @@
-//! What the command reports.
+//! Report of the command.
 
 use crate::compare::comparison::Comparison;
 use crate::report::start::Snapshot;

@@ -22,10 +22,10 @@ use crate::report::name::name;
 use crate::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
 use crate::report::{observe, record};
 
-/// What is told of a program, or of a record of its start.
+/// Returns the snapshot of a program, or of a record of its start.
 ///
 /// # Errors
-/// It is neither, or cannot be read.
+/// Returns an error if the file is neither, or cannot be read.
 pub(crate) fn of(path: &Path, args: &ReportArgs, assumed: &Assumptions) -> Result<Snapshot> {
     if record::is_one(path) {
         return record::snapshot(path);
@@ -78,7 +78,7 @@ fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target> {
 }
 
 impl Snapshot {
-    /// What the model says.
+    /// Builds the snapshot from the model's prediction.
     fn predicted(program: &Program, closure: &Closure) -> Self {
         let load = &closure.load;
         let text = |path: &BString| shown(path.as_bstr());

@@ -6,31 +6,31 @@ use becalm_core::probe::{Call, Outcome, SearchSource};
 use becalm_lib::advice::Advice;
 use bstr::BString;
 
-/// What is told of one program. Text is fit to be shown, but not escaped.
+/// Data of one program. Text is printable, but not escaped.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     /// The program's path.
     pub path: String,
     /// Machine, C library and interpreter, as far as known.
     pub about: Vec<String>,
-    /// What the search costs.
+    /// Cost of the search.
     pub storm: SearchCost,
     /// The C library's release, where it is known.
     pub libc: Option<String>,
-    /// What the same start would cost by a glibc without legacy hwcaps subdirectories: its name
-    /// and the misses.
+    /// A glibc without legacy hwcaps subdirectories and the misses of the same start with it: its
+    /// name and the count.
     pub newer_glibc: Option<(String, u64)>,
-    /// What each strategy would leave; none for a record, whose files may not be here.
+    /// Effect of each strategy; none for a record, whose files may not be here.
     pub advice: Option<Advice>,
     /// True where that was observed, not predicted.
     pub is_record: bool,
-    /// What is wrong: unresolved strings, a start that the loader gives up.
+    /// Faults: unresolved strings, a start that the loader gives up.
     pub faults: Vec<String>,
     /// The probes, in the loader's order.
     pub tries: Vec<Try>,
     /// The objects, the program first.
     pub nodes: Vec<Node>,
-    /// What a run showed, or why there was none.
+    /// Results of a run, or why there was none.
     pub observed: Result<Observed, String>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Try {
     pub source: SearchSource,
     /// Which call.
     pub call: Call,
-    /// What came of it.
+    /// Result of the call.
     pub outcome: Outcome,
     /// True in a hwcaps subdirectory of the search directory.
     pub of_hwcaps: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Try {
 pub(crate) struct Node {
     /// Its path.
     pub path: BString,
-    /// What it asks for.
+    /// Its needed strings.
     pub children: Vec<Child>,
 }
 
@@ -67,13 +67,13 @@ pub(crate) struct Node {
 pub(crate) struct Child {
     /// The string.
     pub needed: BString,
-    /// What answers.
+    /// The answer.
     pub answer: Answered,
     /// The misses before that.
     pub misses: u64,
 }
 
-/// What answers a needed string.
+/// Answer to a needed string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
     /// This object, loaded for it.
@@ -86,7 +86,7 @@ pub(crate) enum Answered {
     None,
 }
 
-/// What one traced run showed. Times in nanoseconds, the tracer's own share subtracted.
+/// Results of one traced run. Times in nanoseconds, the tracer's own share subtracted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     /// The command line.
@@ -97,17 +97,16 @@ pub(crate) struct Observed {
     pub storm_ns: u64,
     /// From the entry point to the end.
     pub program_ns: u64,
-    /// What was observed of the loader.
+    /// Cost of the loader's search, as observed.
     pub storm: SearchCost,
     /// Whether each probe was predicted; none where there was no prediction.
     pub as_predicted: Option<bool>,
-    /// Who looked for what was not there after the entry point, the loader left out: class and
-    /// misses.
+    /// Misses after the entry point, those of the loader excluded: class of search and count.
     pub classes: Vec<(String, u64)>,
     /// Of `program_ns`, the failed opens and stats of `dlopen`.
     pub dlopen_ns: u64,
     /// The probes of `dlopen`, in the loader's order.
     pub dlopens: Vec<Try>,
-    /// What a reader should know of the run.
+    /// Notes on the run for the reader.
     pub notes: Vec<String>,
 }

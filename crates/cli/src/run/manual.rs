@@ -3,7 +3,7 @@
 use crate::index::manual::INDEX_FILES;
 use crate::terminal::manual::Section;
 
-/// What ends the help and the page of `becalm run`.
+/// Last sections of the help and the man page of `becalm run`.
 pub(crate) const RUN: &[&Section] = &[&RUN_STATUS, &RUN_PROGRAMS, &INDEX_FILES, &RUN_EXAMPLES];
 
 const RUN_STATUS: Section = Section {

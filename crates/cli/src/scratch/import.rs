@@ -23,13 +23,13 @@ use crate::scratch::check_mount_namespace;
 
 /// One object on its way into the store.
 struct Object {
-    /// Where it is.
+    /// Path of the original.
     original: PathBuf,
-    /// Where it goes.
+    /// Path of the copy in the store.
     place: PathBuf,
     /// Further names that it is asked for by.
     names: Vec<BString>,
-    /// Where what it needs goes, in order of need.
+    /// Directories of the objects that it needs, in order of need.
     run_path: Vec<PathBuf>,
     is_program: bool,
 }

@@ -23,7 +23,7 @@ use crate::exit_code::ExitStatus;
 /// More than a comparison may fill.
 const MOST: u64 = 1_500_000_000;
 
-/// What must stay free on the file system.
+/// Bytes that must stay free on the file system.
 const SPARE: u64 = 64 << 20;
 
 /// The directory.
@@ -180,9 +180,10 @@ pub(crate) fn check_mount_namespace(dir: &Path, bytes: u64) -> Result<()> {
 pub(crate) struct Entry {
     /// Its path below the tree.
     pub path: PathBuf,
-    /// Who it is: another number, another file. 0 for a link, which is who it leads to.
+    /// Inode number: a different number means a different file. 0 for a link, which is identified
+    /// by its target.
     pub ino: u64,
-    /// Where a link leads.
+    /// Target of a link.
     pub target: Option<PathBuf>,
     /// Bytes that it takes on the disk, or would.
     pub bytes: u64,
@@ -190,10 +191,10 @@ pub(crate) struct Entry {
     pub is_dir: bool,
 }
 
-/// What a tree holds, by path.
+/// Returns the entries of a tree, sorted by path.
 ///
 /// # Errors
-/// A directory cannot be read.
+/// Returns an error if a directory cannot be read.
 pub(crate) fn entries(root: &Path) -> Result<Vec<Entry>> {
     let mut all = Vec::new();
     let mut left = vec![PathBuf::new()];

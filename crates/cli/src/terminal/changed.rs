@@ -1,4 +1,4 @@
-//! What became of files that were to be written, in the outputs of the commands that write.
+//! Outcomes of written files, for the commands that write.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ pub(crate) fn count(list: &[Changed], of: impl Fn(&Outcome) -> bool) -> u64 {
     list.iter().filter(|file| of(&file.outcome)).count() as u64
 }
 
-/// What the files' outcomes and the editor have to complain of, on stderr.
+/// Prints refusals and the editor's warnings to stderr.
 pub(crate) fn tell_trouble<'a>(files: impl Iterator<Item = &'a Changed>) {
     for file in files {
         if let Outcome::Refused { reason } = &file.outcome {

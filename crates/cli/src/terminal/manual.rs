@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub(crate) struct Section {
     /// Its heading.
     pub title: &'static str,
-    /// What it explains, a term and its meaning each.
+    /// Its terms, each with its meaning.
     pub entries: &'static [(&'static str, &'static str)],
 }
 

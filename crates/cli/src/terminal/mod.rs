@@ -1,5 +1,5 @@
-//! What becalm tells: results on stdout in the forms of the modules here, what is
-//! wrong on stderr, one line each.
+//! Output of becalm: results on stdout in the forms of the modules here, errors on stderr, one line
+//! each.
 
 pub(crate) mod changed;
 pub(crate) mod manual;

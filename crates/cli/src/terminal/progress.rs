@@ -131,7 +131,7 @@ impl Stages {
         Self { bar }
     }
 
-    /// What is being done.
+    /// Shows the current step.
     pub(crate) fn now(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_owned());

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 /// When to do something that only some readers of the output want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
-    /// Where the output is a terminal.
+    /// Only on a terminal.
     Auto,
     /// Always.
     Always,
@@ -29,19 +29,19 @@ impl Look {
     #[cfg(test)]
     pub(crate) const PLAIN: Self = Self { colour: false, width: None };
 
-    /// What suits standard output; colours as `when` says.
+    /// Returns the look for standard output; `when` decides on colours.
     #[must_use]
     pub(crate) fn of_stdout(when: When) -> Self {
         Self::of(&io::stdout(), when)
     }
 
-    /// What suits standard error.
+    /// Returns the look for standard error.
     #[must_use]
     pub(crate) fn of_stderr(when: When) -> Self {
         Self::of(&io::stderr(), when)
     }
 
-    /// What suits a file.
+    /// Returns the look for a file.
     #[must_use]
     pub(crate) fn of_file(when: When) -> Self {
         Self { colour: when == When::Always, width: None }
@@ -81,31 +81,31 @@ impl Look {
         self.painted(Style::new().bold(), text)
     }
 
-    /// What matters less.
+    /// Paints less important text.
     #[must_use]
     pub(crate) fn faint(self, text: &str) -> String {
         self.painted(Style::new().dimmed(), text)
     }
 
-    /// What is wrong.
+    /// Paints an error.
     #[must_use]
     pub(crate) fn bad(self, text: &str) -> String {
         self.painted(AnsiColor::Red.on_default().bold(), text)
     }
 
-    /// What costs.
+    /// Paints a cost.
     #[must_use]
     pub(crate) fn costly(self, text: &str) -> String {
         self.painted(AnsiColor::Yellow.on_default(), text)
     }
 
-    /// What is as it should be.
+    /// Paints a good result.
     #[must_use]
     pub(crate) fn good(self, text: &str) -> String {
         self.painted(AnsiColor::Green.on_default(), text)
     }
 
-    /// Where something comes from.
+    /// Paints the origin of something.
     #[must_use]
     pub(crate) fn origin(self, text: &str) -> String {
         self.painted(AnsiColor::Cyan.on_default(), text)

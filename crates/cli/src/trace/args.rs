@@ -74,7 +74,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub log: Option<PathBuf>,
 
-    /// What loaders read.
+    /// Strategies that loaders read.
     #[command(flatten)]
     pub reads: ReadsArg,
 
@@ -84,7 +84,7 @@ pub(crate) struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// What is run and watched, as the library takes it.
+    /// Returns the library's options for the traced run.
     #[must_use]
     pub(crate) fn options(&self) -> Options {
         Options {

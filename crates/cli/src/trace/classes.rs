@@ -1,4 +1,4 @@
-//! Who searches once the program runs.
+//! Classes of the searches after the entry point.
 
 use std::fmt::Write;
 

@@ -165,7 +165,7 @@ struct OffenderJson {
     stats: u64,
 }
 
-/// What the loader searched after the entry point.
+/// Searches of the loader after the entry point.
 #[derive(Serialize)]
 struct DlopenJson<'a> {
     missed: MissedJson,

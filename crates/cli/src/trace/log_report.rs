@@ -1,4 +1,4 @@
-//! What a log of the audit module says.
+//! Content of a log of the audit module.
 
 use becalm_core::probe::Probe;
 use becalm_core::record::audit_log::AuditedProcess;

@@ -2,7 +2,7 @@
 
 use crate::terminal::manual::{ENVIRONMENT, Section};
 
-/// What ends the help and the page of `becalm trace`.
+/// Last sections of the help and the man page of `becalm trace`.
 pub(crate) const TRACE: &[&Section] =
     &[&TRACE_STATUS, &TRACE_STREAMS, &TRACE_WATCHING, &ENVIRONMENT, &TRACE_JSON, &TRACE_EXAMPLES];
 

@@ -1,4 +1,4 @@
-//! What a traced run is told as: a screen, its probes, or one JSON object.
+//! Output of a traced run: a screen, its probes, or one JSON object.
 
 use becalm_lib::trace::report::Report;
 

@@ -1,5 +1,5 @@
-//! Where a report goes. What is to be written is opened before the program is started,
-//! so that a file that cannot be made stops nothing half-way.
+//! Destinations of a report. Files are opened before the program is started, so that one that
+//! cannot be created is reported before anything runs.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

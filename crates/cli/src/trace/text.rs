@@ -85,7 +85,7 @@ fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: [usiz
     text
 }
 
-/// Where the misses of `dlopen` come from.
+/// Writes the directories and needed strings that cause the misses of `dlopen`.
 fn opened_at_run_time(text: &mut String, look: Look, seen: &Seen, rows: usize) {
     let Dlopens { worst, not_found, .. } = &seen.dlopens;
     offenders(text, look, "dlopen: worst directories", &worst.directories, rows);
@@ -125,7 +125,7 @@ fn head(text: &mut String, look: Look, report: &Report, seen: &Seen) {
     let _ = writeln!(text, "  {script}process {}, {end}{entry}", image.pid);
 }
 
-/// What came before the program: wrappers, and with --follow other processes.
+/// Writes the images before the program: wrappers, and with --follow other processes.
 fn images(text: &mut String, look: Look, before: &[Seen]) {
     for seen in before.iter().take(IMAGES) {
         let image = &seen.image;
@@ -207,7 +207,7 @@ fn calls(share: &Share, all: bool) -> String {
     if all { counted(calls, "call", "calls") } else { counted(calls, "lookup", "lookups") }
 }
 
-/// What the tracer cost and what was subtracted.
+/// Writes the cost of the tracer, which the figures above exclude.
 fn cost_of_tracing(text: &mut String, look: Look, report: &Report, image: &Image) {
     let Some(overhead) = report.overhead else { return };
     let share = |pick: fn(&Share) -> u64| pick(&image.loader) + pick(&image.program);

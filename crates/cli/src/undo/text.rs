@@ -1,4 +1,4 @@
-//! What `becalm undo` did, a line a file.
+//! Text output of `becalm undo`, a line a file.
 
 use std::io::{self, Write};
 

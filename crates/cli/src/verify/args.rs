@@ -26,7 +26,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 
-    /// What is assumed of the machine.
+    /// Assumptions about the machine.
     #[command(flatten)]
     pub assume: AssumeArgs,
 

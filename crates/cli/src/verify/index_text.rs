@@ -1,4 +1,4 @@
-//! What `becalm verify` finds of an index: one line a difference.
+//! Text output of `becalm verify` for an index: one line a difference.
 
 use std::io::{self, Write};
 

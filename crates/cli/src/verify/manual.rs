@@ -3,7 +3,7 @@
 use crate::fix::manual::{FIX_EXAMPLES, FIX_JSON};
 use crate::terminal::manual::Section;
 
-/// What ends the help and the page of `becalm verify`.
+/// Last sections of the help and the man page of `becalm verify`.
 pub(crate) const VERIFY: &[&Section] = &[&VERIFY_STATUS, &FIX_JSON, &FIX_EXAMPLES];
 
 const VERIFY_STATUS: Section = Section {

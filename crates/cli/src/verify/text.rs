@@ -1,4 +1,4 @@
-//! What `becalm verify` found, a line a finding.
+//! Text output of `becalm verify`, a line a finding.
 
 use std::io::{self, Write};
 
@@ -41,7 +41,7 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
     writeln!(out, "{line}")
 }
 
-/// What is to be said of one answer; nothing where it is true.
+/// Text on one answer; `None` if nothing is to report.
 fn words(look: Look, checked: &Answer) -> Option<String> {
     let strategy = name(checked.strategy);
     let needed = shown(checked.needed.as_ref());

@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: running becalm with a deadline, fixtures made by
-//! the C compiler, golden files.
+//! Helpers of the end-to-end tests: running becalm with a deadline, fixtures made by the C
+//! compiler, golden files.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
@@ -24,7 +24,7 @@ pub fn becalm() -> Command {
     command
 }
 
-/// What a run of `becalm check` gave.
+/// Result of a run of `becalm check`.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -152,7 +152,7 @@ impl Fixture {
     /// Flags under which every machine gives the same answer.
     pub const SAME_EVERYWHERE: [&'static str; 4] = ["--libc", "glibc-2.41", "--cpu", "baseline"];
 
-    /// What differs from machine to machine, by a name.
+    /// Replaces the parts that differ from machine to machine by names.
     pub fn normalised(&self, text: &str) -> String {
         let interpreter = {
             let ran = check(&["--json", &self.app()]);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-/// What is asked about the files that a start needs.
+/// Flags about the files that a start needs.
 #[derive(Debug, Args)]
 pub(crate) struct FilesArgs {
     /// List the files that a start needs: program, interpreter, every library, and the links to them

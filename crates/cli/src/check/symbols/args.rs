@@ -4,7 +4,7 @@ use becalm_core::symbols::BindOptions;
 use becalm_lib::symbols::{SymbolOptions, bind_options_of_environment};
 use clap::Args;
 
-/// What is asked about symbols.
+/// Flags about symbols.
 #[derive(Debug, Args)]
 pub(crate) struct SymbolArgs {
     /// Show undefined and interposed symbols, missing versions, and who defines what

@@ -1,10 +1,10 @@
-//! What the trials of a comparison work with.
+//! Inputs of the trials of a comparison.
 
 use std::path::Path;
 
 use crate::compare::program::Program;
 
-/// What trials are made with.
+/// Inputs of the trials.
 pub(crate) struct Bench<'a> {
     /// A directory for labs.
     pub place: &'a Path,

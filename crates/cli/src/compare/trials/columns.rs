@@ -123,7 +123,7 @@ fn static_column(stock: &Stage) -> Vec<Cell> {
     TRIALS.iter().zip(&stock.control).map(cell).collect()
 }
 
-/// What the untouched program shows is what the others are held against.
+/// Cell of the untouched program, which the others are compared with.
 fn untouched(seen: &Seen) -> Cell {
     match seen {
         Ok(_) => Cell { text: "–".to_owned(), ..answer(Verdict::Other, None) },

@@ -21,7 +21,7 @@ const S390: u16 = 22;
 /// `EM_AARCH64`.
 const AARCH64: u16 = 183;
 
-/// What a loader is told by: its release, and the directories compiled into it.
+/// Bytes that identify a loader: its release, and the directories compiled into it.
 const LOADER: &[u8] =
     b"\0GNU C Library (trial) stable release version 2.36.\0/lib64/\0/usr/lib64/\0";
 

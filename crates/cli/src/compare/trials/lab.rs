@@ -31,7 +31,7 @@ const NOBODY: u32 = 65_534;
 /// A store for trials.
 #[derive(Debug)]
 pub(crate) struct Lab {
-    /// Where everything is that does not lie in the store.
+    /// Directory of everything outside the store.
     place: PathBuf,
     /// The store, as the programs know it.
     store: PathBuf,
@@ -41,7 +41,7 @@ pub(crate) struct Lab {
     loader: Option<PathBuf>,
 }
 
-/// What a start showed.
+/// Results of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ran {
     /// The number the program printed; -1 where it did not get so far.
@@ -50,7 +50,7 @@ pub(crate) struct Ran {
     pub secure: bool,
     /// The files of its objects.
     pub objects: Vec<String>,
-    /// What the loader tried, in order (`LD_DEBUG=libs`).
+    /// Paths that the loader tried, in order (`LD_DEBUG=libs`).
     pub tried: Vec<String>,
 }
 
@@ -185,7 +185,7 @@ impl Lab {
         all.filter_map(|object| self.path(object.path)).collect()
     }
 
-    /// Where a path of [`OBJECTS`] is; `None` for a variant that this machine has not.
+    /// Returns the place of a path of [`OBJECTS`]; `None` for a variant that this machine lacks.
     fn path(&self, path: &str) -> Option<PathBuf> {
         let (package, rest) = path.split_once('/').unwrap_or((path, ""));
         let rest = match &self.hwcap {
@@ -323,7 +323,7 @@ fn closure(object: &Object) -> Vec<&'static Object> {
     all
 }
 
-/// What loaders wrote into a folder of logs.
+/// Reads the paths that loaders tried from a folder of logs.
 fn tried(logs: &Path) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(logs)? {

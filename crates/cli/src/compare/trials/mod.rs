@@ -40,7 +40,7 @@ pub(crate) trait Applied {
     fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command>;
 }
 
-/// What a trial showed: numbers, or why there are none.
+/// Results of a trial: numbers, or why there are none.
 type Seen = Result<Vec<i64>, String>;
 
 /// Makes all trials of `wanted` on one strategy, each on the same store; those that change what

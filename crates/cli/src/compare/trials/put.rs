@@ -18,7 +18,7 @@ pub(crate) struct Put {
 }
 
 impl Put {
-    /// One that is not put on yet.
+    /// Creates a strategy that is not applied yet.
     pub(crate) fn new(kind: Kind) -> Self {
         Self { kind, variables: Vec::new() }
     }

@@ -1,8 +1,8 @@
 //! The programs and libraries that properties are tried on: C sources, where each object
 //! lies, and what it searches.
 
-/// What every program ends with: the objects it has, whether it runs in secure-execution
-/// mode, and its own number.
+/// Code shared by all programs, which prints their objects, whether they run in secure-execution
+/// mode, and their own number.
 pub(crate) const SHOW: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ pub(crate) struct Object {
     /// Its C source; programs get [`SHOW`] before it. `@PACKAGE` stands for the directory of
     /// a package.
     pub source: &'static str,
-    /// What it is linked with, as `path` above, in order.
+    /// Objects that it is linked with, as `path` above, in order.
     pub needs: &'static [&'static str],
     /// Its run path: packages, whose `lib` is meant, and `/NAME` for a directory that may
     /// change, outside the store.

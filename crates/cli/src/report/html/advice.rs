@@ -1,4 +1,4 @@
-//! What would help one program: a sentence about its storm, and each strategy before and after.
+//! Advice for one program: a sentence about its search cost, and each strategy before and after.
 
 use becalm_lib::advice::{Advice, Choice, Scope};
 use becalm_lib::escape::shown;
@@ -31,7 +31,7 @@ pub(crate) struct AdviceRow {
     pub strategy: &'static str,
     pub changes: &'static str,
     pub left: String,
-    /// What is left, in per cent of what there is.
+    /// Remaining misses, in per cent of the present ones.
     pub share: String,
     pub is_best: bool,
     pub needs_reader: bool,

@@ -10,7 +10,7 @@ use crate::report::html::grid::{Axes, Grid};
 use crate::report::html::picture::{Picture, Worst, worst};
 use crate::report::start::{Snapshot, Try};
 
-/// What one program opened.
+/// Searches of `dlopen` of one program.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) id: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct Opened {
     pub(crate) lists: Vec<List>,
 }
 
-/// What costs most, of one kind.
+/// Worst offenders of one kind.
 #[derive(Debug)]
 pub(crate) struct List {
     pub(crate) title: &'static str,

@@ -31,8 +31,8 @@ const HIT: usize = KINDS.len() - 1;
 /// How far within its cell a hit is drawn, so that the misses of the same cell are seen.
 const INSET: usize = 2;
 
-/// What the pictures of a page have in common: a needed string has the same row and a
-/// directory the same column in all of them.
+/// Axes shared by the pictures of a page: a needed string has the same row and a directory the same
+/// column in all of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Axes<'a> {
     rows: FxHashMap<&'a BStr, usize>,
@@ -46,9 +46,9 @@ pub(crate) struct Axes<'a> {
 /// A picture.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grid {
-    /// What was asked for, by row; none where only another picture has the row.
+    /// Needed strings, by row; none if only another picture has the row.
     pub rows: Vec<Option<RowOf>>,
-    /// What was tried, by column.
+    /// Searched directories, by column.
     pub columns: Vec<ColumnOf>,
     /// By row and column.
     cells: Vec<((usize, usize), Cell)>,
@@ -61,11 +61,11 @@ pub(crate) struct Grid {
 pub(crate) struct RowOf {
     /// The string.
     pub needed: String,
-    /// Who asked first.
+    /// First requester.
     pub by: String,
     /// All misses for it.
     pub misses: u64,
-    /// Where it was found.
+    /// Place where it was found.
     pub answer: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct ColumnOf {
     pub hits: u64,
 }
 
-/// What was tried for one string in one directory.
+/// Probes for one string in one directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
     opens: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Cell {
     of_hwcaps: u64,
 }
 
-/// What the page's script reads.
+/// Data for the page's script.
 #[derive(Serialize)]
 struct Data<'a> {
     needed: Vec<&'a str>,
@@ -226,7 +226,7 @@ impl Grid {
         path
     }
 
-    /// What the script reads, fit to stand inside a `script` element: no `<` is left that
+    /// Returns the data for the page's script, made for a `script` element: no `<` is left that
     /// could end it.
     pub(crate) fn json(&self, axes: &Axes<'_>) -> String {
         let (rows, columns) = self.size();

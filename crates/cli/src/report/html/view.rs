@@ -1,4 +1,4 @@
-//! What was found → the text and numbers of the page.
+//! Conversion of a report into the text and numbers of the page.
 
 use askama::Template;
 use becalm_core::cost::SearchCost;
@@ -135,7 +135,7 @@ impl Page {
     }
 }
 
-/// What is before, and what is after.
+/// Returns the snapshot before and, if there is one, the snapshot after.
 fn sides(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, &Snapshot)> {
     let heading = if report.after.is_some() { "Before" } else { "As it is" };
     let after = report.after.as_ref().map(|side| ("after", "After", side));
@@ -167,7 +167,7 @@ fn figures(report: &Report) -> Vec<Figure> {
     figures
 }
 
-/// What became of a count, in words.
+/// Describes the change of a count.
 fn change(before: u64, after: u64) -> String {
     match (before, after) {
         (before, after) if before == after => "unchanged".to_owned(),
