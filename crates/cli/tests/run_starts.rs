@@ -307,6 +307,9 @@ fn what_is_for_all_users_is_refused_with_an_index_of_one() {
     for what in ["nixos", "systemd", "profile.d"] {
         let ran = run(&mut store.becalm(&["env", "--index", text(&index), "--for", what]));
         assert_refused(&ran, "-o /var/lib/becalm/index.so");
+        // The command can be pasted: it makes the folder if there is none.
+        let makes_it = ran.stderr.contains("mkdir -p /var/lib/becalm && becalm index");
+        assert_ne!(makes_it, Path::new("/var/lib/becalm").is_dir(), "{}", ran.stderr);
     }
 }
 

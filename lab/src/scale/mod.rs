@@ -54,7 +54,7 @@ struct Measured {
     peak: u64,
     /// Bytes of the table.
     table: usize,
-    /// Bytes of the table after one package has another object in the place of one.
+    /// Bytes of the table for each answer.
     bytes_an_answer: f64,
 }
 

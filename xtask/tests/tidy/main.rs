@@ -175,3 +175,41 @@ fn nothing_committed_names_a_registry_host_or_a_machine_path() {
         }
     }
 }
+
+/// The first lines of the doc comments of a file that begin with a word by which a reader cannot
+/// search: a doc comment names its item, or says what the item does.
+fn vague_comments(text: &str) -> Vec<&str> {
+    let mut before = "";
+    let mut found = Vec::new();
+    for line in text.lines().map(str::trim_start) {
+        let words = line.strip_prefix("/// ").or_else(|| line.strip_prefix("//! "));
+        let is_first = !before.starts_with("/// ") && !before.starts_with("//! ");
+        let is_vague = |words: &str| {
+            ["What ", "Who ", "Where ", "Whose ", "One that "]
+                .iter()
+                .any(|vague| words.starts_with(vague))
+        };
+        if is_first && words.is_some_and(is_vague) {
+            found.push(line);
+        }
+        before = line;
+    }
+    found
+}
+
+#[test]
+fn doc_comments_begin_with_a_noun_or_a_verb() {
+    assert_eq!(
+        vague_comments("/// A file.\n/// What a line.\n\n    /// What it is.\n"),
+        ["/// What it is."]
+    );
+    let vague: Vec<String> = ["crates", "lab", "xtask"]
+        .into_iter()
+        .flat_map(sources_of)
+        .flat_map(|(path, text)| {
+            let lines = vague_comments(&text);
+            lines.iter().map(|line| format!("{}: {line}", path.display())).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(vague.is_empty(), "{}", vague.join("\n"));
+}
