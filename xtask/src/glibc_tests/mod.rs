@@ -4,9 +4,8 @@
 //! The tree is configured with `--enable-hardcoded-path-in-tests`: test programs then start
 //! directly, not as an argument of the loader, and the module answers their searches. All objects
 //! of the tree are indexed as a store. Tests run without and with `LD_LIBRARY_PATH`, because the
-//! module answers `LD_LIBRARY_PATH` in another with_path. The same tests run with a module that does
+//! module answers `LD_LIBRARY_PATH` by another rule. The same tests run with a module that does
 //! nothing: a difference that only becalm's module causes is never explained.
-//! nothing: a difference of becalm's module alone is never explained.
 
 mod explained;
 mod wrapper;
