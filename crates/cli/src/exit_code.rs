@@ -38,6 +38,17 @@ impl ExitStatus {
         }
     }
 
+    /// The status of a command that writes files, from what its report says.
+    #[must_use]
+    pub(crate) fn of_writing(interrupted: bool, failed: bool, finding: bool) -> Self {
+        match (interrupted, failed, finding) {
+            (true, ..) => Self::INTERRUPTED,
+            (_, true, _) => Self::Failure,
+            (.., true) => Self::Finding,
+            _ => Self::Fine,
+        }
+    }
+
     /// Two statuses as one: the graver is told.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {

@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 
-use support::store::{Store, nothing_to_test_with, text};
+use support::store::{Store, let_the_clock_pass, nothing_to_test_with, text};
 use support::{cc, run};
 
 /// A program in a folder of its own, outside the stores, with a library that it calls.
@@ -16,7 +16,7 @@ fn program(store: &Store) -> std::path::PathBuf {
     store.source("plain.c", main);
     let rpath = format!("-Wl,-rpath,{}", store.path("place/lib").display());
     cc(store.dir.path(), &["-o", "place/plain", "plain.c", "place/lib/libplain.so", &rpath]);
-    settle();
+    let_the_clock_pass();
     store.path("place/plain")
 }
 
@@ -26,22 +26,9 @@ fn library(store: &Store, source: &str) {
     cc(store.dir.path(), &["-shared", "-fPIC", soname, "-o", "place/lib/libplain.so", "library.c"]);
 }
 
-/// Lets files become older than the clock's grain, within which no file is trusted.
-fn settle() {
-    std::thread::sleep(std::time::Duration::from_millis(250));
-}
-
 /// The reason or the outcome that the module logs of a start.
 fn outcome(store: &Store, arguments: &[&str]) -> String {
-    let log = store.path("log");
-    let _ = fs::remove_file(&log);
-    let mut command = store.becalm(arguments);
-    command.env("BECALM", format!("log:{}", log.display()));
-    let ran = run(&mut command);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "1\n"), "{ran:?}");
-    let said = fs::read_to_string(&log).unwrap_or_default();
-    let line = said.lines().find_map(|line| Some(line.split_once("\tbindings\t0\t")?.1));
-    line.unwrap_or("nothing").to_owned()
+    store.logged("bindings", "1\n", arguments)
 }
 
 #[test]
@@ -67,7 +54,7 @@ fn a_program_of_usr_is_indexed_bound_verified_and_switched_off() {
     assert!(again.stdout.contains("is up to date"), "{again:?}");
     // Another library: the loader binds, verify reports it, an update binds it again.
     library(&store, "int other, value = 1; int called(void) { return value; }\n");
-    settle();
+    let_the_clock_pass();
     let started = outcome(&store, &["run", "--index", index, "--", program]);
     assert!(started.starts_with("declined\tother-"), "{started}");
     let verified = run(&mut store.becalm(&["verify", index]));
@@ -84,7 +71,7 @@ fn many(store: &Store) {
     let source = "int value = 1; int *pointers[3000] = { [0 ... 2999] = &value };\n\
                   int called(void) { return *pointers[2000]; }\n";
     library(store, source);
-    settle();
+    let_the_clock_pass();
 }
 
 #[test]
@@ -133,7 +120,7 @@ fn an_index_that_run_keeps_under_a_preload_is_verified_with_it() {
     many(&store);
     store.source("preload.c", "int called(void) { return 7; }\n");
     cc(store.dir.path(), &["-shared", "-fPIC", "-o", "place/preload.so", "preload.c"]);
-    settle();
+    let_the_clock_pass();
     let preload = store.path("place/preload.so");
     let started = |preload: Option<&std::path::Path>| {
         let log = store.path("log");
@@ -188,7 +175,7 @@ fn an_index_of_an_image_binds_another_copy_of_its_files_and_no_other_files() {
         fs::File::open(&other).and_then(|file| file.set_modified(time)).expect("set");
         fs::rename(&other, &path).expect("renamed");
         folder.set_modified(of_folder).expect("set");
-        settle();
+        let_the_clock_pass();
     };
     let started = || outcome(&store, &["run", "--index", index, "--", program]);
     for (arguments, expected) in [(&[][..], "declined\tother-file"), (&["--image"], "applied\t")] {

@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 
-use support::store::{Store, nothing_to_test_with, text};
+use support::store::{Store, let_the_clock_pass, nothing_to_test_with, text};
 use support::{cc, run};
 
 const PACKAGE: &str = "packages/0123456789abcdfghijklmnpqrsvwxyz-p";
@@ -22,26 +22,13 @@ fn scene() -> Store {
     );
     store.source("ask.c", &source);
     cc(store.dir.path(), &["-o", "ask", "ask.c"]);
-    settle();
+    let_the_clock_pass();
     store
 }
 
-/// Lets files become older than the clock's grain, within which no file is trusted.
-fn settle() {
-    std::thread::sleep(std::time::Duration::from_millis(250));
-}
-
-/// Returns the module's log of the paths of a start, whose output is that of the kernel's answer.
+/// The module's log line about the paths of a start, whose output is that of the kernel's answer.
 fn outcome(store: &Store, arguments: &[&str]) -> String {
-    let log = store.path("log");
-    let _ = fs::remove_file(&log);
-    let mut command = store.becalm(arguments);
-    command.env("BECALM", format!("log:{}", log.display()));
-    let ran = run(&mut command);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "-1 2\n"), "{ran:?}");
-    let said = fs::read_to_string(&log).unwrap_or_default();
-    let line = said.lines().find_map(|line| Some(line.split_once("\tpaths\t0\t")?.1));
-    line.unwrap_or("nothing").to_owned()
+    store.logged("paths", "-1 2\n", arguments)
 }
 
 #[test]
@@ -66,7 +53,7 @@ fn paths_are_indexed_used_verified_and_brought_up_to_date() {
     assert!(env.stdout.contains("export BECALM='paths'"), "{env:?}");
     // A file that comes deep in a package is only seen by verify.
     fs::write(store.path(PACKAGE).join("lib/python/late.py"), "").unwrap();
-    settle();
+    let_the_clock_pass();
     let verified = run(&mut store.becalm(&["verify", index]));
     assert_eq!(verified.code, Some(1), "{verified:?}");
     assert!(verified.stdout.contains("it was changed in place"), "{verified:?}");
@@ -95,7 +82,7 @@ fn a_program_that_the_index_does_not_know_gets_an_index_with_the_same_paths() {
     let (packages, ask, index) = (text(&packages), text(&ask), text(&index));
     store.source("stranger.c", "int main(void) { return 0; }\n");
     cc(store.dir.path(), &["-o", "stranger", "stranger.c"]);
-    settle();
+    let_the_clock_pass();
     let other = store.path("stranger");
     let line = ["index", "--paths", packages, "--program", text(&other), "-o", index];
     assert_eq!(run(&mut store.becalm(&line)).code, Some(0));

@@ -45,7 +45,7 @@ fn assert_documented(text: &str, table: &str) {
     // The counts of a storm have a table of their own.
     let is_storm = |place: &String| {
         let (above, name) = place.rsplit_once('.').unwrap_or_default();
-        ["before", "after"].iter().any(|storm| above.ends_with(storm)) && !name.is_empty()
+        ["before", "after", "storm"].iter().any(|storm| above.ends_with(storm)) && !name.is_empty()
     };
     let unknown: Vec<&String> = printed.difference(&documented).filter(|p| !is_storm(p)).collect();
     assert!(unknown.is_empty(), "{table} lacks {unknown:?}");
@@ -97,4 +97,19 @@ fn bench_prints_what_the_page_lists() {
     let mut bench = support::becalm();
     let ran = support::run(bench.args(["bench", "--json", "--rounds", "2"]).arg(store.app()));
     assert_documented(&ran.stdout, "crates/lib/src/bench.rs Report");
+}
+
+#[test]
+fn advise_and_doctor_print_what_the_page_lists() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let app = store.app();
+    let advised = support::run(&mut store.becalm(&["advise", "--json", text(&app)]));
+    assert_documented(&advised.stdout, "crates/lib/src/advise.rs Report");
+    let index = store.index();
+    let doctor = support::run(&mut store.becalm(&["doctor", "--json", "--index", text(&index)]));
+    assert_documented(&doctor.stdout, "crates/lib/src/doctor/mod.rs Report");
 }

@@ -66,6 +66,11 @@ pub fn kill_family(child: &mut Child) {
     let _ = child.wait();
 }
 
+/// Kills a process and its descendants, as far as `/proc` lists them, without reaping any.
+pub(crate) fn kill_tree(id: u32) {
+    kill_all(&family_of(id));
+}
+
 /// Returns the last line that is not blank in the last page of a file.
 pub fn last_line(output: &mut File) -> Option<Vec<u8>> {
     const PAGE: u64 = 4096;

@@ -9,28 +9,26 @@ use crate::advice::{Advice, Choice, Scope};
 use crate::assume::{self, Assumptions};
 use crate::check::{Kind, Verdict, check};
 use crate::escape::shown;
+use crate::json::{self, lossy, lossy_option};
 use crate::targets::{Problem, Target};
 
-/// The schema of the report.
-pub const SCHEMA: &str = "becalm/advise/1";
-
-/// The strategies for one program.
+/// The strategies for one program: the JSON document of `becalm advise`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Always [`SCHEMA`].
-    pub schema: &'static str,
     /// The program.
-    #[serde(serialize_with = "crate::json::lossy")]
+    #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// The index that answers at its start in this environment.
-    #[serde(serialize_with = "crate::json::lossy_option")]
+    /// The index that answers at its start in this environment, if there is one.
+    #[serde(serialize_with = "lossy_option")]
     pub calmed_by: Option<BString>,
     /// The cost of its start in this environment.
     pub storm: SearchCost,
-    /// Misses of the start in an empty environment, which strategies are planned by.
+    /// Misses of the start in an empty environment, which strategies are planned by; 0 if there is
+    /// nothing to gain.
     pub before: u64,
-    /// The store that was taken for `--store`.
-    #[serde(serialize_with = "crate::json::lossy_option")]
+    /// The store that was taken for `--store`, since the directories searched in vain are below it
+    /// and below no named one.
+    #[serde(serialize_with = "lossy_option")]
     pub assumed_store: Option<BString>,
     /// One for each strategy and scope; none if there is nothing to gain.
     pub options: Vec<Choosable>,
@@ -83,7 +81,6 @@ pub fn advise(
         Choosable { choice, command }
     };
     Ok(Report {
-        schema: SCHEMA,
         path: program.path.clone(),
         calmed_by: program.calmed_by.clone(),
         storm: program.storm,
@@ -98,6 +95,10 @@ fn best(choices: &[Choice]) -> Option<usize> {
     let usable = choices.iter().enumerate().filter(|(_, choice)| !choice.needs_reader);
     let left = usable.filter_map(|(at, choice)| Some((choice.misses?, at)));
     left.min().map(|(_, at)| at)
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/advise/1";
 }
 
 impl Report {

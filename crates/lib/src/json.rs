@@ -1,8 +1,10 @@
 //! JSON documents: a report with its schema's name, byte strings as text.
 
 use bstr::{BString, ByteSlice};
+use serde::de::DeserializeOwned;
 use serde::ser::SerializeSeq;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
+use thiserror::Error;
 
 /// A report of a command, which is one JSON document.
 pub trait Report: Serialize {
@@ -26,11 +28,46 @@ pub fn document<R: Report>(report: &R) -> Vec<u8> {
     bytes
 }
 
+/// Why text is no document of a command.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The text is not what the command writes.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// The document has another schema.
+    #[error("not of schema {0}")]
+    Schema(&'static str),
+}
+
+/// Reads a document again.
+///
+/// # Errors
+/// Returns an error for text that is not JSON, and for a document of another command or version.
+pub fn read<R: Report + DeserializeOwned>(text: &[u8]) -> Result<R, ReadError> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    if serde_json::from_slice::<Head>(text)?.schema != R::SCHEMA {
+        return Err(ReadError::Schema(R::SCHEMA));
+    }
+    Ok(serde_json::from_slice(text)?)
+}
+
 /// A value as JSON.
 #[must_use]
 pub fn as_json(value: &impl Serialize) -> Vec<u8> {
     // Fails only for maps with keys that are no strings, and there are no maps here.
     serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec())
+}
+
+/// The name of a value that serde writes as a string: a variant without fields.
+#[must_use]
+pub fn name(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => String::new(),
+    }
 }
 
 /// A byte string as text.

@@ -7,7 +7,8 @@
 //! plans a strategy, judges the plan by the programs' starts and applies it, [`undo`] reverts it,
 //! [`verify`] compares what was applied with the search. [`index`] makes, reads, trusts and writes
 //! index files, [`run`] finds the index of a start, [`doctor`] examines a session with one.
-//! [`trace`] runs a program, watches its loader and compares that with the prediction. Long work
+//! [`trace`] runs a program, watches its loader and compares that with the prediction, [`compare`]
+//! tries every strategy on a copy of a program, [`bench`] times starts. Long work
 //! shows itself by a [`progress::Progress`]; a report that is a [`json::Report`] is the JSON document
 //! of its command ([`json::document`]).
 //!
@@ -55,6 +56,7 @@ pub mod assume;
 pub mod bench;
 pub mod beside;
 pub mod check;
+pub mod compare;
 pub mod doctor;
 pub mod escape;
 pub mod files;

@@ -7,6 +7,11 @@ pub trait Progress: Sync {
     /// Begins a phase of `total` pieces; it ends when the value is dropped.
     fn phase(&self, total: usize) -> Box<dyn Phase + '_>;
 
+    /// Begins work of `total` pieces, whose parts have names ([`Phase::now`]).
+    fn stages(&self, total: usize) -> Box<dyn Phase + '_> {
+        self.phase(total)
+    }
+
     /// Begins a phase of files that are found one by one.
     fn search(&self) -> Box<dyn Search + '_> {
         Box::new(Silent)
@@ -32,6 +37,9 @@ pub trait Progress: Sync {
 pub trait Phase: Sync {
     /// One more piece is done. Called from any thread.
     fn tick(&self);
+
+    /// Names what is being done.
+    fn now(&self, _what: &str) {}
 }
 
 /// A phase whose total nobody knows beforehand.

@@ -5,6 +5,7 @@ use std::io;
 
 use becalm_core::fs::Errno;
 use becalm_host::HostError;
+use becalm_host::bench::stats::Ratio;
 use bstr::BString;
 
 pub use crate::path::path_bytes;
@@ -89,6 +90,26 @@ pub fn grouped(number: u64) -> String {
 #[must_use]
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
+/// Nanoseconds as milliseconds, with as many digits as mean something.
+#[must_use]
+pub fn milliseconds(ns: f64) -> String {
+    let ms = ns / 1e6;
+    let digits = match ms {
+        ms if ms < 10.0 => 2,
+        ms if ms < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{ms:.digits$}")
+}
+
+/// A ratio, and its interval where there is one, apart.
+#[must_use]
+pub fn ratio_parts(ratio: Ratio) -> (String, Option<String>) {
+    let digits = if ratio.ratio < 0.1 { 3 } else { 2 };
+    let interval = ratio.interval.map(|(from, to)| format!("{from:.digits$}–{to:.digits$}"));
+    (format!("{:.digits$}", ratio.ratio), interval)
 }
 
 #[cfg(test)]

@@ -1,19 +1,18 @@
 //! `becalm advise`: predicts each strategy for one program and prints what it would leave.
 
-use std::io::Write;
+use std::io::Write as _;
 use std::slice;
 
 use anyhow::{Result, bail};
 use becalm_lib::advise::advise;
 use becalm_lib::assume::{self, Assumptions};
-use becalm_lib::json::as_json;
 use becalm_lib::launch;
 
 use crate::advise::args::AdviseArgs;
 use crate::advise::text;
 use crate::exit_code::ExitStatus;
+use crate::terminal;
 use crate::terminal::style::{Look, When};
-use crate::terminal::{self, Stdout};
 
 /// Predicts and prints.
 ///
@@ -41,13 +40,8 @@ pub(crate) fn run(args: &AdviseArgs, color: When) -> Result<ExitStatus> {
             return Ok(ExitStatus::Failure);
         }
     };
-    let mut out = Stdout::new();
-    if args.json {
-        out.write_all(&as_json(&report))?;
-        out.write_all(b"\n")?;
-    } else {
-        out.write_all(text::screen(Look::of_stdout(color), &report).as_bytes())?;
-    }
-    out.flush()?;
+    terminal::write_report(args.json, &report, |out| {
+        out.write_all(text::screen(Look::of_stdout(color), &report).as_bytes())
+    })?;
     Ok(ExitStatus::Fine)
 }

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use becalm_lib::bench::Report;
+use becalm_lib::words::milliseconds;
 
-use crate::bench::output::{milliseconds, name, ratio_words, setting};
+use crate::bench::output::{name, ratio_words, setting};
 
 /// The table, under a line that says how it was measured.
 pub(crate) fn report(report: &Report) -> String {

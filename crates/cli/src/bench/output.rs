@@ -21,25 +21,6 @@ pub(crate) fn name(timed: &Timed) -> String {
     if timed.control { "the first again (control)".to_owned() } else { timed.name.clone() }
 }
 
-/// Nanoseconds as milliseconds, with as many digits as mean something.
-pub(crate) fn milliseconds(ns: f64) -> String {
-    let ms = ns / 1e6;
-    let digits = match ms {
-        ms if ms < 10.0 => 2,
-        ms if ms < 100.0 => 1,
-        _ => 0,
-    };
-    format!("{ms:.digits$}")
-}
-
-/// A ratio, and its interval where there is one, apart.
-#[must_use]
-pub(crate) fn ratio_parts(ratio: Ratio) -> (String, Option<String>) {
-    let digits = if ratio.ratio < 0.1 { 3 } else { 2 };
-    let interval = ratio.interval.map(|(from, to)| format!("{from:.digits$}–{to:.digits$}"));
-    (format!("{:.digits$}", ratio.ratio), interval)
-}
-
 /// A ratio with its interval.
 pub(crate) fn ratio_words(ratio: Option<Ratio>) -> String {
     let Some(Ratio { ratio, interval }) = ratio else { return "1".to_owned() };

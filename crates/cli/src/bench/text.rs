@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use becalm_lib::bench::Report;
 use becalm_lib::escape::shortened;
+use becalm_lib::words::milliseconds;
 
 use crate::bench::distribution::{Axis, blocks};
-use crate::bench::output::{milliseconds, name, ratio_words, setting};
+use crate::bench::output::{name, ratio_words, setting};
 use crate::terminal::style::Look;
 
 /// Columns of a distribution.

@@ -18,7 +18,7 @@ use crate::check::args::CheckArgs;
 use crate::check::json::ProgramJson;
 use crate::exit_code::ExitStatus;
 use crate::terminal;
-use crate::terminal::progress::Count;
+use crate::terminal::progress::Bar;
 
 /// A line about a program.
 #[derive(Serialize)]
@@ -57,7 +57,7 @@ struct Output {
 pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStatus> {
     let out = BufWriter::with_capacity(64 * 1024, io::stdout());
     let output = Mutex::new(Output { out, status: ExitStatus::Fine, failed: None });
-    let count = Count::new("files looked at");
+    let count = Bar::counting("files looked at");
     let each = |results: Vec<Result<Surveyed, Problem>>| {
         let (mut lines, mut status) = (Vec::new(), ExitStatus::Fine);
         for result in results {
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStat
     };
     let shard = args.shard.unwrap_or_default();
     survey::survey(&mut assumed, &args.paths, shard, &|files| count.add(files), &each);
-    count.finish();
+    drop(count);
     let mut output = output.into_inner().unwrap_or_else(PoisonError::into_inner);
     match output.failed {
         Some(error) => Err(error.into()),

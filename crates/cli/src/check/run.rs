@@ -31,7 +31,7 @@ use crate::check::files::text::Written;
 use crate::check::{against, json, ndjson, symbols as symbols_view, table, text, tree};
 use crate::exit_code::ExitStatus;
 use crate::jobs;
-use crate::terminal::progress::Progress;
+use crate::terminal::progress::Bar;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout, probes};
 
@@ -155,12 +155,12 @@ type LoaderAnswer = (Verdict, Vec<u8>);
 impl Follower {
     /// Follows the starts of some files; one alone in this thread, so that no others
     /// are made for it.
-    fn follow(&self, files: &[Target], progress: &Progress) -> Vec<LoaderAnswer> {
+    fn follow(&self, files: &[Target], progress: &Bar) -> Vec<LoaderAnswer> {
         let some = |targets: &[Target]| {
             let session = self.assumed.fs.session();
             let one = |target| {
                 let told = self.follow_one(&session, target);
-                progress.tick();
+                progress.add(1);
                 told
             };
             targets.iter().map(one).collect::<Vec<_>>()
@@ -276,7 +276,7 @@ impl Run {
     }
 
     fn check_files(&mut self, files: &[Target]) -> Result<()> {
-        let progress = Progress::new(files.len());
+        let progress = Bar::of(files.len());
         let batch = if self.follower.view.is_long() { BATCH } else { files.len().max(1) };
         for files in files.chunks(batch) {
             let all = self.follower.follow(files, &progress);
@@ -295,7 +295,7 @@ impl Run {
                 }
             }
         }
-        progress.finish();
+        drop(progress);
         Ok(())
     }
 

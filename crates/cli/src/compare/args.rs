@@ -4,30 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum, ValueHint};
+use anyhow::Result;
+use becalm_lib::compare::Options;
+use becalm_lib::compare::kind::Compared;
+use clap::{Args, ValueHint};
 
+use crate::bench::variants;
 use crate::common_args::{StoreArg, seconds};
-
-/// A strategy as the table has it: one column each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
-pub(crate) enum Compared {
-    /// Absolute needed strings, from the static walk.
-    Absolute,
-    /// Absolute needed strings, from the loader's own answers.
-    AbsoluteLoader,
-    /// A directory of links an object, of what it needs itself.
-    FarmLeaf,
-    /// A directory of links an object, of what its whole closure needs.
-    Farm,
-    /// A note in each object.
-    Note,
-    /// A loader cache in each package.
-    Ldcache,
-    /// An index beside the store.
-    Index,
-    /// A DT_AUDIT entry in the program, and an index of its start beside it.
-    Audit,
-}
 
 /// The flags of `becalm compare`.
 #[derive(Debug, Args)]
@@ -104,4 +87,24 @@ pub(crate) struct CompareArgs {
     /// The store prefixes.
     #[command(flatten)]
     pub store: StoreArg,
+}
+
+impl CompareArgs {
+    /// The options of the comparison, as the library takes them.
+    ///
+    /// # Errors
+    /// The line of `--run` has a quote that is not closed.
+    pub(crate) fn options(&self) -> Result<Options> {
+        Ok(Options {
+            name: self.program.clone(),
+            args: variants::arguments(self.run.as_deref(), &self.args)?,
+            strategies: self.strategies.clone(),
+            static_build: self.static_build.clone(),
+            loader: self.loader.clone(),
+            rounds: self.runs.map(usize::from),
+            time_limit: self.time_limit,
+            accept_failure: self.ignore_failure,
+            with_trials: !self.no_trials,
+        })
+    }
 }

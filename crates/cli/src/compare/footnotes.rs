@@ -1,6 +1,6 @@
 //! The notes below the table, each once.
 
-use crate::compare::comparison::Cell;
+use becalm_lib::compare::comparison::Cell;
 
 /// The notes of cells, each once, numbered as they are met.
 #[derive(Default)]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::compare::comparison::{Comparison, RowKind};
 use crate::compare::footnotes::Footnotes;
+use becalm_lib::compare::comparison::{Comparison, RowKind};
 
 /// The table, what its numbers refer to, and the notes. Writing to a String cannot fail.
 pub(crate) fn table(comparison: &Comparison) -> String {

@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use anyhow::Result;
+use becalm_lib::compare::comparison::Comparison;
+use becalm_lib::json::document;
 
 use crate::compare::args::CompareArgs;
-use crate::compare::comparison::Comparison;
 use crate::compare::{markdown, text};
 use crate::terminal::style::Look;
 
@@ -20,8 +21,7 @@ pub(crate) fn write(
     comparison: &Comparison,
 ) -> Result<()> {
     if args.json {
-        serde_json::to_writer(&mut *out, comparison)?;
-        writeln!(out)?;
+        out.write_all(&document(comparison))?;
     } else if args.markdown {
         out.write_all(markdown::table(comparison).as_bytes())?;
     } else {

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
 use crate::compare::footnotes::Footnotes;
 use crate::terminal::style::Look;
+use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
 
 /// The tables, what their numbers refer to, and the notes. Writing to a String cannot fail.
 pub(crate) fn table(look: Look, comparison: &Comparison) -> String {

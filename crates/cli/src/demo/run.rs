@@ -1,30 +1,41 @@
 //! `becalm demo`: a storm made out of a program of this machine, shown, calmed by an index,
 //! and what is left of it. Nothing remains.
 //!
-//! [`crate::scratch::import`] makes the store; becalm's own commands and `LD_DEBUG` show the rest.
+//! [`becalm_lib::compare::import`] makes the store; the work of the commands and `LD_DEBUG` show the
+//! rest.
 
-use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::child::status_within;
+use becalm_host::trace::{Streams, TraceError};
+use becalm_lib::advice::Advice;
 use becalm_lib::assume::{Assumptions, StorePrefixes};
-use becalm_lib::check::{Verdict, check};
+use becalm_lib::check::{Verdict, by_newer_glibc, check};
+use becalm_lib::compare::apply::{Variables, environment, index_variables, plain_assumptions};
+use becalm_lib::compare::import::import;
+use becalm_lib::compare::program::Program;
+use becalm_lib::index::make;
+use becalm_lib::path::path_bytes;
+use becalm_lib::progress::Silent;
 use becalm_lib::targets::{self, Target};
-use becalm_lib::words::{counted, words};
+use becalm_lib::trace::observe::{Confined, watch};
+use becalm_lib::trace::options::Options;
+use becalm_lib::trace::refused::ObserveError;
+use becalm_lib::words::counted;
 use rayon::prelude::*;
-use serde_json::Value;
 
-use crate::compare::apply::{self, plain, plain_assumptions};
-use crate::compare::program::Program;
+use crate::check::text as check_text;
 use crate::demo::args::DemoArgs;
 use crate::exit_code::ExitStatus;
+use crate::index::text as index_text;
 use crate::scratch::Scratch;
-use crate::scratch::import::import;
 use crate::terminal::style::{Look, When};
+use crate::terminal::{self, Stdout};
 
 /// Shows it.
 ///
@@ -66,14 +77,11 @@ impl Demo<'_> {
         self.check(&stored)?;
 
         self.say("3. The storm as it happens");
-        let before = self.observed(&stored, None)?;
+        let before = self.observed(&stored, &Variables::new())?;
 
         self.say("4. Calmed by an index: one file beside the store, nothing in it changed");
-        let index = self.dir.join("index.so");
-        let mut command = becalm()?;
-        command.arg("index").arg(&store).arg("-o").arg(&index);
-        openly(&mut command)?;
-        let after = self.observed(&stored, Some(&index))?;
+        let variables = self.index(store)?;
+        let after = self.observed(&stored, &variables)?;
         self.tell(&before, &after);
         Ok(())
     }
@@ -82,26 +90,51 @@ impl Demo<'_> {
         println!("\n{}", self.look.strong(what));
     }
 
-    /// `becalm check`, for the reader.
+    /// The screen of `becalm check`.
     fn check(&self, program: &Path) -> Result<()> {
-        let mut command = becalm()?;
-        command.args(["check", "--library-path", ""]).arg(program);
-        openly(&mut command)
+        let options = plain_assumptions();
+        let assumed = Assumptions::new(&options)?;
+        let found = targets::find(&assumed, &[program.to_owned()]);
+        let session = assumed.fs.session();
+        for target in &found.files {
+            let (verdict, closure) = check(&assumed, &session, target);
+            let (Verdict::Checked(mut program), Some(closure)) = (verdict, closure) else {
+                bail!("{}: cannot be checked", program.display());
+            };
+            program.newer_glibc = by_newer_glibc(&assumed, &session, (&program, &closure));
+            program.advice = Advice::of(&options, &assumed, target, &closure);
+            let screen = check_text::screen(self.look, &program, Some(&closure));
+            Stdout::new().write_all(&screen)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an index of the store, and returns the variables of a start with it.
+    fn index(&self, store: PathBuf) -> Result<Variables> {
+        let index = self.dir.join("index.so");
+        let options = make::Options {
+            stores: vec![store],
+            output: Some(index.clone()),
+            ..make::Options::default()
+        };
+        let report = make::index(&options, &Silent)?;
+        terminal::note_all(&report.problems);
+        index_text::text(&mut Stdout::new(), self.look, &report)?;
+        Ok(index_variables(&index)?)
     }
 
     /// One start, watched by becalm, and another, told by the loader itself.
-    fn observed(&self, program: &Path, index: Option<&Path>) -> Result<Storm> {
-        let storm = self.traced(program, index)?;
-        let told = |who: &str, opens: u64, stats: u64| {
-            println!(
-                "{who:<9} {} and {} failed",
-                counted(opens, "open", "opens"),
-                counted(stats, "stat", "stats")
-            );
-        };
-        told("becalm:", storm.opens, storm.stats);
+    fn observed(&self, program: &Path, variables: &Variables) -> Result<Storm> {
+        let storm = self.traced(program, variables)?;
+        println!(
+            "{:<9} {} and {} failed",
+            "becalm:",
+            counted(storm.opens, "open", "opens"),
+            counted(storm.stats, "stat", "stats")
+        );
         let logs = tempfile::tempdir_in(&self.dir)?;
-        let mut command = self.started(program, index)?;
+        let mut command = Command::new(program);
+        command.env_clear().envs(environment(variables)).stdin(Stdio::null());
         command.env("LD_TRACE_LOADED_OBJECTS", "1").env("LD_DEBUG", "libs");
         command.env("LD_DEBUG_OUTPUT", logs.path().join("log"));
         self.quietly(&mut command)?;
@@ -113,41 +146,34 @@ impl Demo<'_> {
         Ok(storm)
     }
 
-    /// A start under `becalm trace`.
-    fn traced(&self, program: &Path, index: Option<&Path>) -> Result<Storm> {
-        let record = self.dir.join("record.json");
-        let mut command = becalm()?;
-        command.args(["trace", "--json", "-o"]).arg(&record).arg("--");
-        match index {
-            Some(index) => {
-                command.arg(us()?).args(["run", "--index"]).arg(index).arg("--").arg(program)
-            }
-            None => command.arg(program),
-        };
+    /// A start, watched.
+    fn traced(&self, program: &Path, variables: &Variables) -> Result<Storm> {
+        let mut command = vec![program.as_os_str().to_owned()];
         match self.args.args.is_empty() {
-            true => command.arg("--version"),
-            false => command.args(&self.args.args),
+            true => command.push("--version".into()),
+            false => command.extend(self.args.args.iter().cloned()),
+        }
+        let options = Options {
+            command,
+            all_syscalls: false,
+            follow: false,
+            until_entry: false,
+            reads: Vec::new(),
+            store: StorePrefixes::default(),
         };
-        self.quietly(&mut command)?;
-        let text = fs::read(&record).context("becalm trace left no record")?;
-        let report: Value = serde_json::from_slice(&text).context("the record of becalm trace")?;
-        let images = report["images"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let is_ours =
-            |image: &&Value| image["file"].as_str().map(OsStr::new) == Some(program.as_os_str());
-        let image = images.iter().find(is_ours).context("the program was not started")?;
-        let count = |name: &str| image["storm"][name].as_u64().unwrap_or(0);
-        Ok(Storm { opens: count("missed_opens"), stats: count("missed_stats") })
-    }
-
-    fn started(&self, program: &Path, index: Option<&Path>) -> Result<Command> {
-        let Some(index) = index else {
-            let mut command = Command::new(program);
-            plain(&mut command);
-            return Ok(command);
+        let confined = Confined {
+            environment: environment(variables),
+            streams: Streams::with_stderr(tempfile::tempfile_in(&self.dir)?)?,
+            limit: self.args.time_limit,
         };
-        let mut command = becalm()?;
-        command.args(["run", "--index"]).arg(index).arg("--").arg(program);
-        Ok(command)
+        let report = watch(&options, &confined).map_err(|error| match error {
+            ObserveError::Trace(TraceError::TooLong { .. }) => self.too_long(),
+            error => error.into(),
+        })?;
+        let file = path_bytes(program);
+        let seen = report.images.iter().find(|seen| seen.image.path == file);
+        let storm = seen.context("the program was not started")?.storm;
+        Ok(Storm { opens: storm.missed_opens, stats: storm.missed_stats })
     }
 
     /// Runs a command within the time limit; its output is nobody's matter.
@@ -155,13 +181,17 @@ impl Demo<'_> {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         // Whatever its exit code: what counts is seen from outside.
         if status_within(&mut child, self.args.time_limit)?.is_none() {
-            bail!(
-                "the program did not end within {} s and was killed; name other arguments: \
-                 becalm demo PROGRAM -- ARGS",
-                self.args.time_limit.as_secs_f64()
-            );
+            return Err(self.too_long());
         }
         Ok(())
+    }
+
+    fn too_long(&self) -> anyhow::Error {
+        anyhow!(
+            "the program did not end within {} s and was killed; name other arguments: becalm demo \
+             PROGRAM -- ARGS",
+            self.args.time_limit.as_secs_f64()
+        )
     }
 
     fn tell(&self, before: &Storm, after: &Storm) {
@@ -193,23 +223,4 @@ fn largest(folder: &Path) -> Result<PathBuf> {
     let programs: Vec<(u64, PathBuf)> = found.files.par_chunks(64).flat_map_iter(some).collect();
     let largest = programs.into_iter().max_by_key(|(objects, _)| *objects).map(|(_, path)| path);
     largest.with_context(|| format!("{}: no program with libraries; name one", folder.display()))
-}
-
-fn us() -> Result<PathBuf> {
-    std::env::current_exe().context("becalm itself")
-}
-
-/// One of becalm's own commands.
-fn becalm() -> Result<Command> {
-    Ok(apply::becalm(&us()?, None))
-}
-
-/// Runs a command whose output is the reader's. A finding is no failure.
-fn openly(command: &mut Command) -> Result<()> {
-    let status = command.stdout(Stdio::inherit()).stderr(Stdio::inherit()).status();
-    let status = status.map_err(|error| anyhow!("becalm: {}", words(&error)))?;
-    match status.code() {
-        Some(0 | 1) => Ok(()),
-        _ => bail!("becalm ended early: {status}"),
-    }
 }

@@ -20,7 +20,7 @@ use becalm_lib::path::bytes;
 use bstr::BString;
 
 use crate::terminal;
-use crate::terminal::progress::Count;
+use crate::terminal::progress::Bar;
 
 /// Why a program cannot be helped.
 pub(crate) const NO_START: &str = "does not start in this session: a library of it has thread-local storage aligned as no \
@@ -55,10 +55,10 @@ impl Needs {
             preload: variable("LD_PRELOAD"),
             ..Environment::default()
         };
-        let count = Count::new("programs of PATH looked at");
+        let count = Bar::counting("programs of PATH looked at");
         let progress = |files: usize| count.add(files);
         let programs = needs_of_programs(&OsFs::new(), &dirs, &environment, &progress);
-        count.finish();
+        drop(count);
         Self { given: None, programs }
     }
 

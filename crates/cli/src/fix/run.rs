@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use becalm_lib::fix::fix;
-use becalm_lib::fix::report::Report;
 
 use crate::exit_code::ExitStatus;
 use crate::fix::args::FixArgs;
@@ -25,17 +24,6 @@ pub(crate) fn run(args: &FixArgs, color: When) -> Result<ExitStatus> {
     terminal::write_report(args.json, &report, |out| {
         text::text(out, Look::of_stdout(color), &report)
     })?;
-    Ok(status(&report))
-}
-
-fn status(report: &Report) -> ExitStatus {
-    if report.interrupted {
-        ExitStatus::INTERRUPTED
-    } else if report.has_failed() {
-        ExitStatus::Failure
-    } else if report.refusals().next().is_some() {
-        ExitStatus::Finding
-    } else {
-        ExitStatus::Fine
-    }
+    let finding = report.refusals().next().is_some();
+    Ok(ExitStatus::of_writing(report.interrupted, report.has_failed(), finding))
 }

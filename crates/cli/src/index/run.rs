@@ -11,7 +11,7 @@ use crate::index::args::IndexArgs;
 use crate::index::text;
 use crate::jobs;
 use crate::terminal;
-use crate::terminal::progress::Count;
+use crate::terminal::progress::Bar;
 use crate::terminal::style::{Look, When};
 
 /// Indexes and writes, and makes the indexes of programs for which `becalm run` left word.
@@ -38,7 +38,7 @@ impl progress::Progress for Indexing {
     }
 
     fn search(&self) -> Box<dyn Search + '_> {
-        Box::new(Count::new("files looked at"))
+        Box::new(Bar::counting("files looked at"))
     }
 
     fn begin_work(&self) {

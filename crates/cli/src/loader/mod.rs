@@ -1,9 +1,7 @@
 //! `becalm loader`: builds patched loaders and tries loaders.
 
 pub(crate) mod args;
-pub(crate) mod attempt;
 pub(crate) mod build;
-pub(crate) mod fixture;
 pub(crate) mod manual;
 pub(crate) mod minimal;
 pub(crate) mod needs;

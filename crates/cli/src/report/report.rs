@@ -1,7 +1,7 @@
 //! Report of the command.
 
-use crate::compare::comparison::Comparison;
 use crate::report::start::Snapshot;
+use becalm_lib::compare::comparison::Comparison;
 
 /// All that the page shows.
 #[derive(Debug)]

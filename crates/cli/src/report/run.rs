@@ -7,11 +7,12 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_lib::assume;
 use becalm_lib::assume::Assumptions;
+use becalm_lib::compare::comparison::Comparison;
+use becalm_lib::json::{self, ReadError};
 
-use crate::compare::comparison::{Comparison, SCHEMA};
 use crate::exit_code::ExitStatus;
 use crate::report::args::ReportArgs;
 use crate::report::name::name;
@@ -49,10 +50,10 @@ fn comparison(path: &Path) -> Result<Comparison> {
         bail!("{}: too large for a comparison", name(path));
     }
     let text = fs::read(path).with_context(|| name(path))?;
-    let comparison: Comparison = serde_json::from_slice(&text)
-        .with_context(|| format!("{}: not what becalm compare --json writes", name(path)))?;
-    if comparison.schema != SCHEMA {
-        bail!("{}: not of schema {SCHEMA}", name(path));
-    }
-    Ok(comparison)
+    json::read(&text).map_err(|error| match error {
+        ReadError::Schema(_) => anyhow!("{}: {error}", name(path)),
+        ReadError::Json(_) => {
+            anyhow!(error).context(format!("{}: not what becalm compare --json writes", name(path)))
+        }
+    })
 }

@@ -5,59 +5,129 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use becalm_lib::progress;
+use becalm_lib::progress::{Phase, Progress, Search};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How often a bar with the name of what is being done moves by itself.
+const TICK: Duration = Duration::from_millis(200);
+
 /// Counts finished work from any thread; the bar appears once the work is long.
 #[derive(Debug)]
-pub(crate) struct Progress {
-    total: u64,
+pub(crate) struct Bar {
+    form: Form,
     done: AtomicU64,
     started: Instant,
     wanted: bool,
-    bar: OnceLock<ProgressBar>,
+    shown: OnceLock<ProgressBar>,
 }
 
-impl Progress {
+/// The form in which work is shown.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// How much of so many pieces is done.
+    Of(u64),
+    /// The same, with the name of what is being done; shown from the beginning.
+    Stages(u64),
+    /// The number of pieces that are done, which have this name in the plural.
+    Count(&'static str),
+}
+
+impl Bar {
     /// Of `total` pieces of work none is done.
     #[must_use]
-    pub(crate) fn new(total: usize) -> Self {
+    pub(crate) fn of(total: usize) -> Self {
+        Self::new(Form::Of(total as u64))
+    }
+
+    /// The same, whose parts have names.
+    #[must_use]
+    pub(crate) fn of_stages(total: usize) -> Self {
+        let bar = Self::new(Form::Stages(total as u64));
+        if bar.wanted {
+            bar.shown.get_or_init(|| bar.form.bar()).enable_steady_tick(TICK);
+        }
+        bar
+    }
+
+    /// Nothing is counted yet; `what` names the pieces in the plural.
+    #[must_use]
+    pub(crate) fn counting(what: &'static str) -> Self {
+        Self::new(Form::Count(what))
+    }
+
+    fn new(form: Form) -> Self {
         Self {
-            total: total as u64,
+            form,
             done: AtomicU64::new(0),
             started: Instant::now(),
             wanted: std::io::stderr().is_terminal(),
-            bar: OnceLock::new(),
+            shown: OnceLock::new(),
         }
     }
 
-    /// One more piece is done.
-    pub(crate) fn tick(&self) {
+    /// So many more pieces are done.
+    pub(crate) fn add(&self, pieces: usize) {
         if !self.wanted {
             return;
         }
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.started.elapsed() >= PATIENCE {
-            self.bar.get_or_init(|| bar(self.total)).set_position(done);
+        let done = self.done.fetch_add(pieces as u64, Ordering::Relaxed) + pieces as u64;
+        let is_shown = self.shown.get().is_some() || self.started.elapsed() >= PATIENCE;
+        if is_shown {
+            self.shown.get_or_init(|| self.form.bar()).set_position(done);
         }
     }
 
     /// Takes the bar off the screen while something is written.
     pub(crate) fn pause(&self) {
-        if let Some(bar) = self.bar.get() {
+        if let Some(bar) = self.shown.get() {
             bar.suspend(|| {});
         }
     }
+}
 
-    /// Takes the bar away for good.
-    pub(crate) fn finish(&self) {
-        if let Some(bar) = self.bar.get() {
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = self.shown.get() {
             bar.finish_and_clear();
         }
+    }
+}
+
+impl Phase for Bar {
+    fn tick(&self) {
+        self.add(1);
+    }
+
+    fn now(&self, what: &str) {
+        if let Some(bar) = self.shown.get() {
+            bar.set_message(what.to_owned());
+        }
+    }
+}
+
+impl Search for Bar {
+    fn add(&self, files: usize) {
+        Self::add(self, files);
+    }
+}
+
+impl Form {
+    fn bar(self) -> ProgressBar {
+        let (total, template, message) = match self {
+            Self::Of(total) => (Some(total), "{wide_bar} {human_pos}/{human_len} {eta}", ""),
+            Self::Stages(total) => (Some(total), "{bar:30} {elapsed} {msg}", ""),
+            Self::Count(what) => (None, "{spinner} {human_pos} {msg}", what),
+        };
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        // A template that is wrong shows the plain bar.
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.with_message(message)
     }
 }
 
@@ -65,9 +135,13 @@ impl Progress {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bars;
 
-impl progress::Progress for Bars {
-    fn phase(&self, total: usize) -> Box<dyn progress::Phase + '_> {
-        Box::new(Progress::new(total))
+impl Progress for Bars {
+    fn phase(&self, total: usize) -> Box<dyn Phase + '_> {
+        Box::new(Bar::of(total))
+    }
+
+    fn stages(&self, total: usize) -> Box<dyn Phase + '_> {
+        Box::new(Bar::of_stages(total))
     }
 }
 
@@ -75,9 +149,9 @@ impl progress::Progress for Bars {
 #[derive(Debug, Default)]
 pub(crate) struct Writing(Arc<AtomicBool>);
 
-impl progress::Progress for Writing {
-    fn phase(&self, total: usize) -> Box<dyn progress::Phase + '_> {
-        Box::new(Progress::new(total))
+impl Progress for Writing {
+    fn phase(&self, total: usize) -> Box<dyn Phase + '_> {
+        Box::new(Bar::of(total))
     }
 
     fn begin_writing(&self) {
@@ -90,152 +164,4 @@ impl progress::Progress for Writing {
     fn is_interrupted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
-}
-
-impl progress::Phase for Progress {
-    fn tick(&self) {
-        Self::tick(self);
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.finish();
-    }
-}
-
-/// How often a bar moves by itself.
-const TICK: Duration = Duration::from_millis(200);
-
-/// Work in several parts, each with a name.
-#[derive(Debug)]
-pub(crate) struct Stages {
-    bar: Option<ProgressBar>,
-}
-
-impl Stages {
-    /// None of `total` pieces is done.
-    #[must_use]
-    pub(crate) fn new(total: usize) -> Self {
-        let wanted = std::io::stderr().is_terminal();
-        let bar = wanted.then(|| {
-            let target = ProgressDrawTarget::stderr();
-            let bar = ProgressBar::with_draw_target(Some(total as u64), target);
-            let style = ProgressStyle::with_template("{bar:30} {elapsed} {msg}");
-            if let Ok(style) = style {
-                bar.set_style(style);
-            }
-            bar.enable_steady_tick(TICK);
-            bar
-        });
-        Self { bar }
-    }
-
-    /// Shows the current step.
-    pub(crate) fn now(&self, what: &str) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(what.to_owned());
-        }
-    }
-
-    /// One more piece is done.
-    pub(crate) fn tick(&self) {
-        if let Some(bar) = &self.bar {
-            bar.inc(1);
-        }
-    }
-
-    /// Leaves the screen to another bar, until [`Self::resume`].
-    pub(crate) fn pause(&self) {
-        if let Some(bar) = &self.bar {
-            bar.disable_steady_tick();
-            bar.set_draw_target(ProgressDrawTarget::hidden());
-        }
-    }
-
-    /// Takes the screen again.
-    pub(crate) fn resume(&self) {
-        if let Some(bar) = &self.bar {
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-            bar.enable_steady_tick(TICK);
-        }
-    }
-
-    /// Takes the bar away for good.
-    pub(crate) fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-/// Counts work whose total nobody knows beforehand; the count appears once the work is long.
-#[derive(Debug)]
-pub(crate) struct Count {
-    what: &'static str,
-    done: AtomicU64,
-    started: Instant,
-    wanted: bool,
-    bar: OnceLock<ProgressBar>,
-}
-
-impl Count {
-    /// Nothing is counted yet; `what` names the pieces in the plural.
-    #[must_use]
-    pub(crate) fn new(what: &'static str) -> Self {
-        Self {
-            what,
-            done: AtomicU64::new(0),
-            started: Instant::now(),
-            wanted: std::io::stderr().is_terminal(),
-            bar: OnceLock::new(),
-        }
-    }
-
-    /// So many more pieces.
-    pub(crate) fn add(&self, pieces: usize) {
-        if !self.wanted {
-            return;
-        }
-        let done = self.done.fetch_add(pieces as u64, Ordering::Relaxed) + pieces as u64;
-        if self.started.elapsed() >= PATIENCE {
-            self.bar.get_or_init(|| counter(self.what)).set_position(done);
-        }
-    }
-
-    /// Takes the count off the screen.
-    pub(crate) fn finish(&self) {
-        if let Some(bar) = self.bar.get() {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-impl progress::Search for Count {
-    fn add(&self, files: usize) {
-        Self::add(self, files);
-    }
-}
-
-impl Drop for Count {
-    fn drop(&mut self) {
-        self.finish();
-    }
-}
-
-fn counter(what: &'static str) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} {msg}") {
-        bar.set_style(style);
-    }
-    bar.with_message(what)
-}
-
-fn bar(total: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    // A template that is wrong shows the plain bar.
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len} {eta}") {
-        bar.set_style(style);
-    }
-    bar
 }

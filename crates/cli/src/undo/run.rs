@@ -1,7 +1,7 @@
 //! `becalm undo`: reverts files by [`becalm_lib::undo`] and tells what became of them.
 
 use anyhow::Result;
-use becalm_lib::undo::{Options, Report, undo};
+use becalm_lib::undo::{Options, undo};
 
 use crate::exit_code::ExitStatus;
 use crate::jobs;
@@ -24,15 +24,5 @@ pub(crate) fn run(args: &UndoArgs, color: When) -> Result<ExitStatus> {
     terminal::write_report(args.json, &report, |out| {
         text::text(out, Look::of_stdout(color), &report)
     })?;
-    Ok(status(&report))
-}
-
-fn status(report: &Report) -> ExitStatus {
-    if report.interrupted {
-        ExitStatus::INTERRUPTED
-    } else if report.has_failed() {
-        ExitStatus::Failure
-    } else {
-        ExitStatus::Fine
-    }
+    Ok(ExitStatus::of_writing(report.interrupted, report.has_failed(), false))
 }

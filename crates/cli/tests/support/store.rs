@@ -157,6 +157,20 @@ impl Store {
         self.becalm(&["run", "--index", text(&index), "--", text(&app)])
     }
 
+    /// The module's log line about one of its parts (`bindings`, `paths`) at a start that prints
+    /// `printed`; `nothing` if it logs nothing of it.
+    pub fn logged(&self, part: &str, printed: &str, arguments: &[&str]) -> String {
+        let log = self.path("log");
+        let _ = std::fs::remove_file(&log);
+        let mut command = self.becalm(arguments);
+        let ran = run(command.env("BECALM", format!("log:{}", log.display())));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), printed), "{ran:?}");
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        let part = format!("\t{part}\t0\t");
+        let line = said.lines().find_map(|line| Some(line.split_once(&part)?.1));
+        line.unwrap_or("nothing").to_owned()
+    }
+
     /// The failing opens of the app's loader, plain or under the index.
     pub fn missed_opens(&self, calmed: bool, library_path: Option<&str>) -> u64 {
         let (index, app, out) = (self.index(), self.app(), self.path("trace.json"));

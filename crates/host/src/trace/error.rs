@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -57,6 +58,14 @@ pub enum TraceError {
         /// The error of the system call.
         #[source]
         source: io::Error,
+    },
+    /// The program did not end within the time limit ([`super::Options::limit`]).
+    #[error("{}: did not end within {} s and was killed", command.display(), limit.as_secs_f64())]
+    TooLong {
+        /// The command.
+        command: PathBuf,
+        /// The time limit.
+        limit: Duration,
     },
     /// The tracer does not support this architecture.
     #[error("{}: no tracer for this architecture", command.display())]

@@ -40,14 +40,17 @@ mod shared_cpu;
 mod signals;
 mod spawn;
 mod stopped;
+mod streams;
 mod supervisor;
 mod sys;
 mod task;
 mod tracer;
 mod untraced;
+mod watchdog;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use becalm_core::observe::Lookup;
 
@@ -55,16 +58,18 @@ use count::Counting;
 use shared_cpu::SharedCpu;
 use spawn::{Body, Exec, Failed, spawn};
 use tracer::Tracer;
+use watchdog::Watchdog;
 
 pub use entry::{Entered, time_to_entry};
 pub use error::TraceError;
 pub use report::{Calibration, Exit, Image, Note, Share, Traced};
 pub use rest::Rest;
 pub use shared_cpu::keep_off_this_processor;
+pub use streams::Streams;
 pub use supervisor::Supervisor;
 pub use untraced::{Untraced, run_untraced};
 
-/// A program to run. It shares this process's standard streams, terminal and process group.
+/// A program to run. It shares this process's terminal and process group.
 #[derive(Clone, Debug)]
 pub struct Command {
     /// A path, or a name to search for along `PATH`.
@@ -75,13 +80,21 @@ pub struct Command {
     pub env: Option<Vec<(OsString, OsString)>>,
     /// The current directory; `None` inherits this process's.
     pub dir: Option<PathBuf>,
+    /// The standard streams; `None` inherits this process's.
+    pub streams: Option<Streams>,
 }
 
 impl Command {
     /// Creates a command that inherits the environment and the current directory.
     #[must_use]
     pub fn new(program: impl Into<OsString>, args: impl IntoIterator<Item = OsString>) -> Self {
-        Command { program: program.into(), args: args.into_iter().collect(), env: None, dir: None }
+        Command {
+            program: program.into(),
+            args: args.into_iter().collect(),
+            env: None,
+            dir: None,
+            streams: None,
+        }
     }
 
     /// Returns the path of the file to execute, found along `PATH` if the name has no slash.
@@ -110,6 +123,10 @@ pub struct Options {
     pub max_lookups: usize,
     /// The supervisor process of this tracer, from [`Supervisor::enter`].
     pub supervisor: Option<Supervisor>,
+    /// Time limit of a run that this process makes for itself. At the limit the program and its
+    /// processes are killed; processes that outlive the program are killed with its end. Signals
+    /// are left to this process.
+    pub limit: Option<Duration>,
 }
 
 impl Options {
@@ -127,6 +144,7 @@ impl Default for Options {
             until_entry: false,
             max_lookups: 1_000_000,
             supervisor: None,
+            limit: None,
         }
     }
 }
@@ -199,7 +217,8 @@ pub fn run_with(
     let shared_cpu = SharedCpu::begin();
     let mut child = spawn(&Body::Exec(exec), options.wants_filter()).map_err(failed)?;
     let shared_cpu = shared_cpu.map(|shared_cpu| shared_cpu.with_child(child.pid));
-    let forwarding = signals::forward_to(child.pid);
+    let watchdog = options.limit.map(|limit| Watchdog::start(child.pid, limit));
+    let forwarding = options.limit.is_none().then(|| signals::forward_to(child.pid));
     let overhead = match calibrate::measure(&mut child) {
         Ok(measured) if shared_cpu.is_none() => measured.with(measured),
         Ok(measured) => measured,
@@ -209,8 +228,14 @@ pub fn run_with(
         }
     };
     let dir = command.dir.clone().unwrap_or_default();
+    let command = path.clone();
     let mut tracer = Tracer::new(child, (path, dir), options, (overhead, shared_cpu), listener);
-    tracer.watch()?;
+    let watched = tracer.watch();
+    if let Some(watchdog) = watchdog {
+        tracer.kill_rest();
+        watchdog.end().map_err(|limit| TraceError::TooLong { command, limit })?;
+    }
+    watched?;
     let exit = tracer.exit.unwrap_or(Exit::Running);
     let rest = match exit {
         Exit::Running => Some(Rest::new(Some(tracer.root()), forwarding)),

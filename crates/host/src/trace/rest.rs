@@ -14,14 +14,15 @@ use super::sys::Pid;
 #[derive(Debug)]
 pub struct Rest {
     program: Option<Pid>,
-    forwarding: Forwarding,
+    /// `None` if signals are left to the caller.
+    forwarding: Option<Forwarding>,
     // ptrace accepts requests only from the thread that attached.
     _thread: PhantomData<*const ()>,
 }
 
 impl Rest {
     /// Creates the rest of a run: filtered processes, or a program that runs without the tracer.
-    pub(super) fn new(program: Option<Pid>, forwarding: Forwarding) -> Rest {
+    pub(super) fn new(program: Option<Pid>, forwarding: Option<Forwarding>) -> Rest {
         Rest { program, forwarding, _thread: PhantomData }
     }
 
@@ -29,8 +30,8 @@ impl Rest {
     /// running.
     #[must_use]
     pub fn finish(self) -> Option<Exit> {
-        if self.program.is_none() {
-            self.forwarding.program_ended();
+        if let (None, Some(forwarding)) = (self.program, &self.forwarding) {
+            forwarding.program_ended();
         }
         let mut exit = None;
         while let Ok(waited) = stopped::wait(self.program) {

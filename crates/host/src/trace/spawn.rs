@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::filter;
 use super::stopped;
 use super::sys::{self, Pid};
-use super::{Command, TraceError};
+use super::{Command, Streams, TraceError};
 
 /// A child that is attached and waits for the go-ahead.
 pub(super) struct Spawned {
@@ -51,6 +51,7 @@ pub(super) enum Body {
 pub(super) struct Exec {
     path: CString,
     dir: Option<CString>,
+    streams: Option<Streams>,
     // Owns the memory that `argv` and `envp` point to.
     _strings: Vec<CString>,
     argv: Vec<*const libc::c_char>,
@@ -81,6 +82,7 @@ impl Exec {
         let exec = Exec {
             path: c_string(path.as_os_str())?,
             dir: command.dir.as_ref().map(|dir| c_string(dir.as_os_str())).transpose()?,
+            streams: command.streams.clone(),
             argv: pointers(&strings[..args]),
             envp: pointers(&strings[args..]),
             _strings: strings,
@@ -226,6 +228,12 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
         {
             write_report(report, b'D');
             libc::_exit(127);
+        }
+        if let Body::Exec(Exec { streams: Some(streams), .. }) = body {
+            for (at, file) in streams.files().into_iter().enumerate() {
+                // Fails only for descriptors that are not open, and these are.
+                libc::dup2(file.as_raw_fd(), at as i32);
+            }
         }
         if let Some(filter) = filter {
             install(filter, report);

@@ -472,6 +472,24 @@ impl<'a> Tracer<'a> {
         self.failed("execve", io::ErrorKind::Interrupted.into())
     }
 
+    /// Kills all remaining tasks and waits for their ends.
+    pub(super) fn kill_rest(&mut self) {
+        self.tasks.keys().for_each(|pid| sys::kill(*pid, libc::SIGKILL));
+        while !self.tasks.is_empty() {
+            match stopped::wait(None) {
+                Ok(Waited::Stop(task, why)) => {
+                    if let Some(newborn) = task.former_id().filter(|_| why == Why::Birth) {
+                        self.created(Some(newborn));
+                        sys::kill(newborn, libc::SIGKILL);
+                    }
+                    task.resume(Until::Filter, 0);
+                }
+                Ok(Waited::End(pid, _)) => self.forget(pid),
+                Err(_) => break,
+            }
+        }
+    }
+
     /// Detaches from all remaining tasks. None of them has a filter.
     fn let_go(&mut self) {
         // ptrace can detach only from a stopped task.

@@ -6,12 +6,14 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process;
+use std::process::{self, Stdio};
+use std::time::Duration;
 
 use becalm_core::record::ld_debug::{ProcessRecord, parse};
 
 use super::spawn::Exec;
 use super::{Command, Exit, TraceError, signals};
+use crate::child::status_within;
 
 /// A program that ran without a tracer.
 #[derive(Debug)]
@@ -28,11 +30,12 @@ pub struct Untraced {
 }
 
 /// Runs a program with `LD_DEBUG=libs,files` in its environment and waits for it. It shares this
-/// process's streams. Signals are forwarded as in [`super::run`].
+/// process's streams unless the command has others. Signals are forwarded as in [`super::run`]; with a
+/// `limit` they are left to this process, as with [`super::Options::limit`].
 ///
 /// # Errors
 /// Returns an error if the program could not be started.
-pub fn run_untraced(command: &Command) -> Result<Untraced, TraceError> {
+pub fn run_untraced(command: &Command, limit: Option<Duration>) -> Result<Untraced, TraceError> {
     let (_, path) = Exec::new(command)?;
     let failed =
         |source| TraceError::Tracer { command: path.clone(), call: "a scratch folder", source };
@@ -42,9 +45,16 @@ pub fn run_untraced(command: &Command) -> Result<Untraced, TraceError> {
     fs::set_permissions(dir.path(), open_to_all).map_err(failed)?;
     let record = dir.path().join("record");
     let mut child = child(command, &path, &record)?;
-    let forwarding = signals::forward_to(child.id().cast_signed());
-    let status = child.wait().map_err(failed)?;
-    drop(forwarding);
+    let status = match limit {
+        None => {
+            let _forwarding = signals::forward_to(child.id().cast_signed());
+            child.wait().map_err(failed)?
+        }
+        Some(limit) => {
+            let status = status_within(&mut child, limit).map_err(failed)?;
+            status.ok_or_else(|| TraceError::TooLong { command: path.clone(), limit })?
+        }
+    };
     let pid = child.id();
     let written = fs::read(dir.path().join(format!("record.{pid}"))).unwrap_or_default();
     let record = parse(&written).into_iter().find(|process| process.pid == pid);
@@ -68,6 +78,13 @@ fn child(
     }
     if let Some(dir) = &command.dir {
         starting.current_dir(dir);
+    }
+    if let Some(streams) = &command.streams {
+        let copies = streams.files().map(|file| file.try_clone().map(Stdio::from));
+        let failed = |source| TraceError::Fork { command: path.clone(), source };
+        let [stdin, stdout, stderr] = copies;
+        starting.stdin(stdin.map_err(failed)?).stdout(stdout.map_err(failed)?);
+        starting.stderr(stderr.map_err(failed)?);
     }
     starting.env("LD_DEBUG", "libs,files").env("LD_DEBUG_OUTPUT", record);
     starting.spawn().map_err(|source: io::Error| TraceError::Exec { command: path.clone(), source })

@@ -18,13 +18,11 @@ use serde::Serialize;
 
 use crate::index::variables::{AUDIT, STATIC_TLS, SWITCHES, TUNABLES};
 use crate::index::{file, places, platforms};
+use crate::json::{self, lossy};
 use crate::path::path_bytes;
 
 pub use self::index::{IndexState, LeftOut};
 pub use self::loader::LoaderState;
-
-/// The schema of the report.
-pub const SCHEMA: &str = "becalm/doctor/1";
 
 /// The variables of a session that make an index count.
 #[derive(Clone, Debug, Default)]
@@ -37,11 +35,9 @@ pub struct Session {
     pub switches: Option<OsString>,
 }
 
-/// The state of a session.
+/// The state of a session: the JSON document of `becalm doctor`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Always [`SCHEMA`].
-    pub schema: &'static str,
     /// True if programs of the index that are started here are answered by it.
     pub calmed: bool,
     /// The modules of `LD_AUDIT`, in order.
@@ -62,10 +58,10 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Module {
     /// The element.
-    #[serde(serialize_with = "crate::json::lossy")]
+    #[serde(serialize_with = "lossy")]
     pub element: BString,
     /// The file that it stands for.
-    #[serde(serialize_with = "crate::json::lossy")]
+    #[serde(serialize_with = "lossy")]
     pub path: BString,
     /// The kind of file.
     pub is: ModuleKind,
@@ -120,6 +116,10 @@ pub enum FindingKind {
     StaticTls,
     /// Programs of the index that do not start in the session.
     NoStart,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/doctor/1";
 }
 
 impl Session {
@@ -220,5 +220,5 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     let is_usable = index.as_ref().is_some_and(|index| index.usable);
     let takes_index = loader.as_ref().is_none_or(|loader| loader.takes_index);
     let calmed = is_used && is_usable && !is_off && takes_index;
-    Report { schema: SCHEMA, calmed, modules, switches, static_tls, index, loader, findings }
+    Report { calmed, modules, switches, static_tls, index, loader, findings }
 }

@@ -3,7 +3,11 @@
 //! The host traces, or [`untraced`] does what can be done without; [`predict`] asks the model
 //! meanwhile, and [`join`] puts observation and prediction together.
 
-use becalm_host::trace::{self, Command, Rest, Supervisor, TraceError, Traced};
+use std::ffi::OsString;
+use std::thread;
+use std::time::Duration;
+
+use becalm_host::trace::{self, Command, Rest, Streams, Supervisor, TraceError, Traced};
 
 use crate::trace::options::Options;
 use crate::trace::predict::{Assumed, Predictor};
@@ -23,6 +27,18 @@ pub struct Observed {
     pub supervisor: Option<Supervisor>,
 }
 
+/// How a run that its caller makes for itself is confined.
+#[derive(Clone, Debug)]
+pub struct Confined {
+    /// The whole environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The standard streams.
+    pub streams: Streams,
+    /// The time after which the program and its processes are killed. Processes that outlive the
+    /// program are killed with its end.
+    pub limit: Duration,
+}
+
 /// Runs the command and watches it. To be called before the process starts a thread; `supervisor`
 /// is the process that stands before the tracer, where one could be made.
 ///
@@ -32,12 +48,38 @@ pub fn observe(
     options: &Options,
     supervisor: Option<Supervisor>,
 ) -> Result<Observed, ObserveError> {
+    run(options, &command(options)?, supervisor, None)
+}
+
+/// Runs the command to its end, watched from a thread of this process.
+///
+/// # Errors
+/// Returns an error if the command cannot be started, or does not end within the limit.
+pub fn watch(options: &Options, confined: &Confined) -> Result<Report, ObserveError> {
+    let mut command = command(options)?;
+    command.env = Some(confined.environment.clone());
+    command.streams = Some(confined.streams.clone());
+    let watched = || run(options, &command, None, Some(confined.limit)).map(|seen| seen.report);
+    // The tracer moves its own thread to the program's processor.
+    let done = thread::scope(|scope| scope.spawn(watched).join());
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn command(options: &Options) -> Result<Command, ObserveError> {
     let [program, program_args @ ..] = options.command.as_slice() else {
         return Err(ObserveError::NoCommand);
     };
-    let command = Command::new(program, program_args.to_vec());
-    if let Some(why) = foreign::why_untraced(&command) {
-        return without_tracer(options, &command, &why);
+    Ok(Command::new(program, program_args.to_vec()))
+}
+
+fn run(
+    options: &Options,
+    command: &Command,
+    supervisor: Option<Supervisor>,
+    limit: Option<Duration>,
+) -> Result<Observed, ObserveError> {
+    if let Some(why) = foreign::why_untraced(command) {
+        return without_tracer(options, command, limit, &why);
     }
     let assumed = Assumed::new(options);
     let mut predictor = Predictor::start(&assumed);
@@ -46,16 +88,17 @@ pub fn observe(
         all_syscalls: options.all_syscalls,
         until_entry: options.until_entry,
         supervisor,
+        limit,
         ..trace::Options::default()
     };
-    match trace::run_with(&command, watched, &mut predictor) {
+    match trace::run_with(command, watched, &mut predictor) {
         Ok(traced) => Ok(joined(options, &assumed, traced, predictor)),
         Err(TraceError::NotPermitted { source, .. }) => {
             let why = format!("tracing is not permitted here ({})", crate::words::words(&source));
-            without_tracer(options, &command, &why)
+            without_tracer(options, command, limit, &why)
         }
         Err(TraceError::Architecture { .. }) => {
-            without_tracer(options, &command, "there is no tracer for this architecture")
+            without_tracer(options, command, limit, "there is no tracer for this architecture")
         }
         Err(error) => Err(error.into()),
     }
@@ -79,9 +122,11 @@ fn joined(options: &Options, assumed: &Assumed, traced: Traced, predictor: Predi
 fn without_tracer(
     options: &Options,
     command: &Command,
+    limit: Option<Duration>,
     why: &str,
 ) -> Result<Observed, ObserveError> {
-    let ran = trace::run_untraced(command)?;
-    let report = untraced::report(options, ran, why);
+    let ran = trace::run_untraced(command, limit)?;
+    let environment = command.env.clone().unwrap_or_else(|| std::env::vars_os().collect());
+    let report = untraced::report(options, ran, environment, why);
     Ok(Observed { report, rest: None, supervisor: None })
 }

@@ -45,7 +45,7 @@ pub struct Seen {
     pub storm: SearchCost,
     /// Time of its misses in nanoseconds, the tracer's own cost subtracted.
     pub storm_ns: u64,
-    /// Whom the misses are charged to.
+    /// The causes of the misses.
     pub worst: Offenders,
     /// The searches of the loader after the entry point.
     pub dlopens: Dlopens,

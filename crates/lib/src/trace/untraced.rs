@@ -1,5 +1,6 @@
 //! A run that nobody could trace, told by the loader's own record (`LD_DEBUG`).
 
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use becalm_core::fs::Errno;
@@ -20,7 +21,12 @@ const LOST: &str = "told by LD_DEBUG=libs: opens alone; no stats, no times, no s
 
 /// The report of such a run.
 #[must_use]
-pub fn report(options: &Options, ran: Untraced, why: &str) -> Report {
+pub fn report(
+    options: &Options,
+    ran: Untraced,
+    environment: Vec<(OsString, OsString)>,
+    why: &str,
+) -> Report {
     let mut notes = vec![format!("{why}; {LOST}")];
     if ran.record.is_none() {
         notes.push("the loader wrote no record: a static or set-id program, or musl".to_owned());
@@ -28,7 +34,7 @@ pub fn report(options: &Options, ran: Untraced, why: &str) -> Report {
     let exit = ran.exit;
     Report {
         command: options.command.clone(),
-        images: vec![seen(options, ran)],
+        images: vec![seen(options, ran, environment)],
         exit,
         overhead: None,
         notes,
@@ -37,9 +43,10 @@ pub fn report(options: &Options, ran: Untraced, why: &str) -> Report {
     }
 }
 
-fn seen(options: &Options, ran: Untraced) -> Seen {
+fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>) -> Seen {
     let path: BString = ran.path.as_os_str().as_bytes().into();
-    let environment = std::env::vars_os()
+    let environment = environment
+        .iter()
         .map(|(name, value)| (name.as_bytes().into(), value.as_bytes().into()))
         .filter(|(name, _): &(BString, BString)| name.starts_with(b"LD_") || name == TUNABLES)
         .collect();

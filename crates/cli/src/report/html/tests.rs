@@ -3,12 +3,12 @@
 use becalm_core::cost::SearchCost;
 use becalm_core::probe::{Call, Outcome, SearchSource};
 
-use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
 use crate::report::html::grid::{Axes, Grid, KINDS};
 use crate::report::html::tree::{Step, steps};
 use crate::report::html::*;
 use crate::report::start::{Answered, Node, Observed, Snapshot, Try};
 use becalm_lib::advice::{Advice, Choice, Scope};
+use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
 
 /// A name that would be an element, an attribute's end, a script's end.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}";
@@ -171,7 +171,6 @@ fn hostile() -> Report {
         cells: vec![cell],
     };
     let comparison = Comparison {
-        schema: SCHEMA.to_owned(),
         program: HOSTILE.to_owned(),
         columns: vec![HOSTILE.to_owned()],
         rows: vec![row],
@@ -282,7 +281,6 @@ fn a_row_with_too_few_cells_shifts_no_other() {
     let row =
         |cells| Row { id: "r".to_owned(), title: "r".to_owned(), kind: RowKind::Measure, cells };
     let comparison = Comparison {
-        schema: SCHEMA.to_owned(),
         program: "p".to_owned(),
         columns: vec!["a".to_owned(), "b".to_owned()],
         rows: vec![row(Vec::new()), row(vec![Cell::default(); 5])],

@@ -2,10 +2,8 @@
 
 use askama::Template;
 use becalm_core::cost::SearchCost;
-use becalm_lib::words::grouped;
+use becalm_lib::words::{grouped, milliseconds};
 
-use crate::bench::output::milliseconds;
-use crate::compare::comparison::{Cell, Comparison, RowKind, Verdict};
 use crate::report::html::advice::{AdviceView, verdict};
 use crate::report::html::dlopen::{self, Opened};
 use crate::report::html::format::{percent, quoted};
@@ -14,6 +12,7 @@ use crate::report::html::picture::{Picture, Worst, worst};
 use crate::report::html::tree::{Step, steps};
 use crate::report::report::Report;
 use crate::report::start::{Observed, Snapshot};
+use becalm_lib::compare::comparison::{Cell, Comparison, RowKind, Verdict};
 
 /// The page.
 #[derive(Debug, Template)]

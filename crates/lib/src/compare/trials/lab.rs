@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
 use becalm_host::child::status_within;
 use bstr::ByteSlice;
 use rustc_hash::FxHasher;
 
 use crate::compare::apply::{last_line, plain};
+use crate::compare::tree::{How, copy_tree};
+use crate::compare::trials::error::TrialError;
 use crate::compare::trials::sources::{AUDIT, EMPTY, OBJECTS, OUTSIDE, Object, SHOW};
-use crate::scratch::{How, copy_tree};
+use crate::words::words_of_chain;
 
 /// Longer than any of the programs takes.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -30,8 +31,8 @@ const NOBODY: u32 = 65_534;
 
 /// A store for trials.
 #[derive(Debug)]
-pub(crate) struct Lab {
-    /// Directory of everything outside the store.
+pub(super) struct Lab {
+    /// The directory of everything that does not lie in the store.
     place: PathBuf,
     /// The store, as the programs know it.
     store: PathBuf,
@@ -43,7 +44,7 @@ pub(crate) struct Lab {
 
 /// Results of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ran {
+pub(super) struct Ran {
     /// The number the program printed; -1 where it did not get so far.
     pub value: i64,
     /// Whether it ran in secure-execution mode.
@@ -56,13 +57,13 @@ pub(crate) struct Ran {
 
 impl Ran {
     /// How often a library was tried.
-    pub(crate) fn tries(&self, soname: &str) -> i64 {
+    pub(super) fn tries(&self, soname: &str) -> i64 {
         let is_it = |path: &&String| path.ends_with(&format!("/{soname}"));
         self.tried.iter().filter(is_it).count() as i64
     }
 
     /// Whether an object of that file name was loaded.
-    pub(crate) fn has(&self, soname: &str) -> bool {
+    pub(super) fn has(&self, soname: &str) -> bool {
         self.objects.iter().any(|path| path.ends_with(&format!("/{soname}")))
     }
 }
@@ -73,12 +74,12 @@ impl Lab {
     ///
     /// # Errors
     /// There is no C compiler, or it fails.
-    pub(crate) fn build(
+    pub(super) fn build(
         place: &Path,
         store: &Path,
         hwcap: Option<&str>,
         loader: Option<&Path>,
-    ) -> Result<Self> {
+    ) -> Result<Self, TrialError> {
         let lab = Self {
             place: place.to_owned(),
             store: store.to_owned(),
@@ -86,10 +87,12 @@ impl Lab {
             loader: loader.map(Path::to_owned),
         };
         for dir in ["later", "golden"] {
-            fs::create_dir_all(lab.outside(dir))?;
+            let dir = lab.outside(dir);
+            fs::create_dir_all(&dir).map_err(TrialError::io(&dir))?;
         }
         for package in EMPTY {
-            fs::create_dir_all(lab.package(package).join("lib"))?;
+            let dir = lab.package(package).join("lib");
+            fs::create_dir_all(&dir).map_err(TrialError::io(&dir))?;
         }
         for object in OBJECTS {
             lab.compile(object)?;
@@ -100,7 +103,7 @@ impl Lab {
         }
         lab.cc(&lab.audit_module(), AUDIT, &["-shared".into(), "-fPIC".into()])?;
         let golden = lab.outside("golden");
-        fs::remove_dir(&golden)?;
+        fs::remove_dir(&golden).map_err(TrialError::io(&golden))?;
         copy_tree(&lab.store, &golden, How::Copied)?;
         Ok(lab)
     }
@@ -109,14 +112,14 @@ impl Lab {
     ///
     /// # Errors
     /// Files cannot be removed or copied.
-    pub(crate) fn renew(&self) -> Result<()> {
-        for entry in fs::read_dir(&self.store)? {
-            fs::remove_dir_all(entry?.path())?;
+    pub(super) fn renew(&self) -> Result<(), TrialError> {
+        for name in names(&self.store)? {
+            let package = self.store.join(name);
+            fs::remove_dir_all(&package).map_err(TrialError::io(&package))?;
         }
         let _ = fs::remove_file(self.outside("later").join("libone.so.1"));
         let golden = self.outside("golden");
-        for entry in fs::read_dir(&golden)? {
-            let name = entry?.file_name();
+        for name in names(&golden)? {
             copy_tree(&golden.join(&name), &self.store.join(&name), How::Copied)?;
         }
         self.give_away()?;
@@ -125,58 +128,59 @@ impl Lab {
     }
 
     /// The set-id program's owner and mode, where we may give files away.
-    fn give_away(&self) -> Result<()> {
+    fn give_away(&self) -> Result<(), TrialError> {
         if rustix::process::geteuid().is_root() {
             let suid = self.program("suid");
             if std::os::unix::fs::chown(&suid, Some(NOBODY), None).is_ok() {
-                fs::set_permissions(&suid, fs::Permissions::from_mode(0o4755))?;
+                let mode = fs::Permissions::from_mode(0o4755);
+                fs::set_permissions(&suid, mode).map_err(TrialError::io(&suid))?;
             }
         }
         Ok(())
     }
 
     /// The store.
-    pub(crate) fn store(&self) -> &Path {
+    pub(super) fn store(&self) -> &Path {
         &self.store
     }
 
     /// A directory outside the store.
-    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+    pub(super) fn outside(&self, name: &str) -> PathBuf {
         self.place.join(name)
     }
 
     /// An audit module that does nothing.
-    pub(crate) fn audit_module(&self) -> PathBuf {
+    pub(super) fn audit_module(&self) -> PathBuf {
         self.outside("audit.so")
     }
 
     /// The directory that the long run paths have first; nothing is in it.
-    pub(crate) fn first_searched(&self) -> PathBuf {
+    pub(super) fn first_searched(&self) -> PathBuf {
         self.package("none").join("lib")
     }
 
     /// Whether there is a variant for this machine's CPU.
-    pub(crate) fn has_variant(&self) -> bool {
+    pub(super) fn has_variant(&self) -> bool {
         self.hwcap.is_some()
     }
 
     /// A program of the store.
-    pub(crate) fn program(&self, name: &str) -> PathBuf {
+    pub(super) fn program(&self, name: &str) -> PathBuf {
         self.package(&format!("app-{name}")).join("bin").join(name)
     }
 
     /// All programs.
-    pub(crate) fn programs(&self) -> Vec<PathBuf> {
+    pub(super) fn programs(&self) -> Vec<PathBuf> {
         self.files(|object| object.path.contains("/bin/"))
     }
 
     /// Libraries that programs open by their paths.
-    pub(crate) fn plugins(&self) -> Vec<PathBuf> {
+    pub(super) fn plugins(&self) -> Vec<PathBuf> {
         self.files(|object| object.path.ends_with("/plugin.so"))
     }
 
     /// All objects.
-    pub(crate) fn objects(&self) -> Vec<PathBuf> {
+    pub(super) fn objects(&self) -> Vec<PathBuf> {
         self.files(|_| true)
     }
 
@@ -208,22 +212,23 @@ impl Lab {
     ///
     /// # Errors
     /// There is no static C library, or no compiler.
-    pub(crate) fn link_statically(&self) -> Result<Vec<(PathBuf, String)>> {
+    pub(super) fn link_statically(&self) -> Result<Vec<(PathBuf, String)>, TrialError> {
         let trial = self.outside("static-trial");
         let source = "int main(void) { return 0; }";
-        self.cc(&trial, source, &["-static".into()]).map_err(|_| anyhow!("no static C library"))?;
+        let linked = self.cc(&trial, source, &["-static".into()]);
+        linked.map_err(|_| TrialError::NoStaticLibrary)?;
         let mut failed = Vec::new();
         for object in OBJECTS.iter().filter(|object| object.path.contains("/bin/")) {
             let Some(out) = self.path(object.path) else { continue };
             let mut arguments: Vec<OsString> = vec!["-static".into()];
             for (at, needed) in closure(object).into_iter().enumerate() {
                 let file = self.outside(&format!("part-{at}.c"));
-                fs::write(&file, needed.source)?;
+                fs::write(&file, needed.source).map_err(TrialError::io(&file))?;
                 arguments.push(file.into());
             }
             // Its mode and owner stay those of the dynamic one.
             if let Err(error) = self.cc(&out, &self.source(object), &arguments) {
-                failed.push((out, format!("{error:#}")));
+                failed.push((out, words_of_chain(&error)));
             }
         }
         self.give_away()?;
@@ -244,7 +249,7 @@ impl Lab {
         source
     }
 
-    fn compile(&self, object: &Object) -> Result<()> {
+    fn compile(&self, object: &Object) -> Result<(), TrialError> {
         let Some(out) = self.path(object.path) else { return Ok(()) };
         let is_program = object.path.contains("/bin/");
         let source = if is_program { self.source(object) } else { object.source.to_owned() };
@@ -269,17 +274,21 @@ impl Lab {
         self.cc(&out, &source, &arguments)
     }
 
-    fn cc(&self, out: &Path, source: &str, arguments: &[OsString]) -> Result<()> {
+    fn cc(&self, out: &Path, source: &str, arguments: &[OsString]) -> Result<(), TrialError> {
         let file = self.place.join("source.c");
-        fs::create_dir_all(out.parent().unwrap_or(out))?;
-        fs::write(&file, source)?;
+        let dir = out.parent().unwrap_or(out);
+        fs::create_dir_all(dir).map_err(TrialError::io(dir))?;
+        fs::write(&file, source).map_err(TrialError::io(&file))?;
         let mut command = Command::new("cc");
         plain(&mut command);
         command.args(["-w", "-O1", "-Wl,--no-as-needed", "-o"]).arg(out).arg(&file).args(arguments);
-        let said = command.output().map_err(|_| anyhow!("no C compiler (cc)"))?;
-        let twice = said.stderr.contains_str("multiple definition");
-        ensure!(!twice, "two libraries define the same");
-        ensure!(said.status.success(), "cc: {}", last_line(&said.stderr));
+        let ran = command.output().map_err(|_| TrialError::NoCompiler)?;
+        if ran.stderr.contains_str("multiple definition") {
+            return Err(TrialError::DefinedTwice);
+        }
+        if !ran.status.success() {
+            return Err(TrialError::Tool { tool: "cc", said: last_line(&ran.stderr) });
+        }
         Ok(())
     }
 
@@ -287,16 +296,20 @@ impl Lab {
     ///
     /// # Errors
     /// It cannot be started, or does not end.
-    pub(crate) fn start(&self, mut command: Command) -> Result<Ran> {
-        let log = tempfile::tempdir_in(&self.place)?;
+    pub(super) fn start(&self, mut command: Command) -> Result<Ran, TrialError> {
+        let failed = || TrialError::io(&self.place);
+        let log = tempfile::tempdir_in(&self.place).map_err(failed())?;
         command.env("LD_DEBUG", "libs").env("LD_DEBUG_OUTPUT", log.path().join("log"));
-        let mut out = tempfile::tempfile_in(&self.place)?;
-        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(Stdio::null());
-        let mut child = command.spawn().context("a program built for it")?;
-        status_within(&mut child, LIMIT)?.context("did not end")?;
+        let mut out = tempfile::tempfile_in(&self.place).map_err(failed())?;
+        let stdout = out.try_clone().map_err(failed())?;
+        command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null());
+        let program = PathBuf::from(command.get_program());
+        let mut child = command.spawn().map_err(TrialError::io(&program))?;
+        let ended = status_within(&mut child, LIMIT).map_err(TrialError::io(&program))?;
+        ended.ok_or(TrialError::NotEnded)?;
         let mut text = String::new();
-        out.rewind()?;
-        out.read_to_string(&mut text)?;
+        out.rewind().map_err(failed())?;
+        out.read_to_string(&mut text).map_err(failed())?;
         let after =
             |word: &'static str| text.lines().filter_map(move |line| line.strip_prefix(word));
         let value = after("value ").next().and_then(|number| number.parse().ok());
@@ -323,11 +336,19 @@ fn closure(object: &Object) -> Vec<&'static Object> {
     all
 }
 
-/// Reads the paths that loaders tried from a folder of logs.
-fn tried(logs: &Path) -> Result<Vec<String>> {
+/// The names in a folder.
+fn names(dir: &Path) -> Result<Vec<OsString>, TrialError> {
+    let entries = fs::read_dir(dir).map_err(TrialError::io(dir))?;
+    let names = entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>();
+    names.map_err(TrialError::io(dir))
+}
+
+/// The paths that loaders wrote into a folder of logs.
+fn tried(logs: &Path) -> Result<Vec<String>, TrialError> {
     let mut all = Vec::new();
-    for entry in fs::read_dir(logs)? {
-        let text = fs::read_to_string(entry?.path())?;
+    for name in names(logs)? {
+        let file = logs.join(name);
+        let text = fs::read_to_string(&file).map_err(TrialError::io(&file))?;
         let paths = text.lines().filter_map(|line| line.split_once("trying file="));
         all.extend(paths.map(|(_, path)| path.to_owned()));
     }

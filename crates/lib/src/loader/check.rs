@@ -1,45 +1,95 @@
-//! `becalm loader check`: which strategies does a loader read?
+//! `becalm loader check`: the strategies that a loader reads.
 //!
 //! A program that needs a library which no search would find is resolved by the loader
 //! (`--list`, which runs nothing of it): once with a note that names the library, once
 //! in a package whose loader cache does. What the loader prints is the answer.
 
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
-use becalm_core::elf::{self, Ident};
+use becalm_core::elf::{self, ElfError, Ident};
+use bstr::BString;
+use serde::Serialize;
+use thiserror::Error;
 
-use crate::exit_code::ExitStatus;
-use crate::loader::args::TryArgs;
+use crate::json::{self, lossy};
 use crate::loader::fixture::{self, Object};
-use crate::loader::text as output;
-use crate::loader::text::Reads;
-use crate::terminal;
 
 const SONAME: &str = "libbecalm-fixture.so.1";
 
-/// Tries the loader and says what it reads.
-pub(crate) fn run(args: &TryArgs) -> Result<ExitStatus> {
-    let reads = reads(&args.loader, args.store.as_deref())?;
-    terminal::write_report(args.json, &reads, |out| output::text(out, &reads))?;
-    let finds = reads.notes || reads.caches == Some(true);
-    Ok(if finds { ExitStatus::Fine } else { ExitStatus::Finding })
+/// The strategies that a loader reads, as a trial of it showed: the JSON document of `becalm loader check`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The loader.
+    #[serde(serialize_with = "lossy")]
+    pub loader: BString,
+    /// Whether it reads resolution notes.
+    pub notes: bool,
+    /// Whether it reads loader caches of packages; none if no store was named to try one in.
+    pub caches: Option<bool>,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/loader/1";
+}
+
+/// Why a loader cannot be tried.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LoaderCheckError {
+    /// A file or folder cannot be read or written.
+    #[error("{}", .path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The file is no object.
+    #[error("{}", .path.display())]
+    Elf {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: ElfError,
+    },
+    /// The object is no loader.
+    #[error("{}: not a loader", .0.display())]
+    NotALoader(PathBuf),
+    /// The loader is for another machine.
+    #[error("{}: cannot be run here", .loader.display())]
+    NotRun {
+        /// The loader.
+        loader: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The loader says nothing of the program it is asked about.
+    #[error("{}: does not list what a program needs", .0.display())]
+    NotListed(PathBuf),
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> LoaderCheckError + '_ {
+    |source| LoaderCheckError::Io { path: path.to_owned(), source }
 }
 
 /// Tries what a loader reads; package caches below one of its store prefixes.
 ///
 /// # Errors
 /// Where it is no loader, or cannot be run.
-pub(crate) fn reads(named: &Path, store: Option<&Path>) -> Result<Reads> {
-    let loader = fs::canonicalize(named).with_context(|| named.display().to_string())?;
-    let bytes = fs::read(&loader).with_context(|| loader.display().to_string())?;
-    let view = elf::parse(bytes.as_slice()).with_context(|| loader.display().to_string())?;
+pub fn check(named: &Path, store: Option<&Path>) -> Result<Report, LoaderCheckError> {
+    let loader = fs::canonicalize(named).map_err(failed(named))?;
+    let bytes = fs::read(&loader).map_err(failed(&loader))?;
+    let view = elf::parse(bytes.as_slice())
+        .map_err(|source| LoaderCheckError::Elf { path: loader.clone(), source })?;
     // It will be run: whatever else was named is not.
     let is_loader = !view.is_program() && (has_name_of_loader(&view) || is_musl(named));
-    ensure!(is_loader, "{}: not a loader", loader.display());
+    if !is_loader {
+        return Err(LoaderCheckError::NotALoader(loader));
+    }
     let trial = Trial { loader: &loader, target: view.ident };
 
     let folder = Folder::new(&std::env::temp_dir())?;
@@ -48,7 +98,7 @@ pub(crate) fn reads(named: &Path, store: Option<&Path>) -> Result<Reads> {
         Some(store) => Some(trial.reads_caches(&Folder::new(store)?.path)?),
         None => None,
     };
-    Ok(Reads { loader: loader.as_os_str().as_bytes().into(), notes, caches })
+    Ok(Report { loader: loader.as_os_str().as_bytes().into(), notes, caches })
 }
 
 /// glibc's loaders are named by their sonames.
@@ -69,7 +119,7 @@ struct Trial<'a> {
 
 impl Trial<'_> {
     /// Whether a note is the answer that a plain search does not have.
-    fn reads_notes(&self, folder: &Path) -> Result<bool> {
+    fn reads_notes(&self, folder: &Path) -> Result<bool, LoaderCheckError> {
         let library = self.library(folder)?;
         let note = Some((SONAME, format!("={library}")));
         let note = note.as_ref().map(|(needed, list)| (*needed, list.as_str()));
@@ -80,42 +130,44 @@ impl Trial<'_> {
     }
 
     /// Whether the cache of a package that is made in `folder` is the answer.
-    fn reads_caches(&self, folder: &Path) -> Result<bool> {
+    fn reads_caches(&self, folder: &Path) -> Result<bool, LoaderCheckError> {
         let library = self.library(&folder.join("lib"))?;
         let absent = folder.join("absent").display().to_string();
         let program = Object { needed: Some(SONAME), runpath: Some(&absent), ..Object::default() };
         let path = folder.join("bin/program");
         self.write(&path, &program)?;
-        fs::create_dir(folder.join("etc"))?;
-        fs::write(folder.join("etc/ld.so.cache"), fixture::cache(&self.target, SONAME, &library))?;
+        let cache = folder.join("etc/ld.so.cache");
+        let made = fs::create_dir(folder.join("etc"));
+        let bytes = fixture::cache(&self.target, SONAME, &library);
+        made.and_then(|()| fs::write(&cache, bytes)).map_err(failed(&cache))?;
         self.finds(&path, &library)
     }
 
-    fn library(&self, folder: &Path) -> Result<String> {
+    fn library(&self, folder: &Path) -> Result<String, LoaderCheckError> {
         let path = folder.join("apart").join(SONAME);
         self.write(&path, &Object { soname: Some(SONAME), ..Object::default() })?;
         Ok(path.display().to_string())
     }
 
-    fn write(&self, path: &Path, object: &Object<'_>) -> Result<()> {
+    fn write(&self, path: &Path, object: &Object<'_>) -> Result<(), LoaderCheckError> {
         let write = || -> std::io::Result<()> {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             fs::write(path, fixture::object(&self.target, object))
         };
-        write().with_context(|| path.display().to_string())
+        write().map_err(failed(path))
     }
 
-    fn finds(&self, program: &Path, library: &str) -> Result<bool> {
+    fn finds(&self, program: &Path, library: &str) -> Result<bool, LoaderCheckError> {
         let done = Command::new(self.loader)
             .arg("--list")
             .arg(program)
             .env_clear()
             .stdin(Stdio::null())
             .output()
-            .with_context(|| format!("{}: cannot be run here", self.loader.display()))?;
+            .map_err(|source| LoaderCheckError::NotRun { loader: self.loader.into(), source })?;
         let told = String::from_utf8_lossy(&done.stdout);
         if !told.contains(SONAME) && !String::from_utf8_lossy(&done.stderr).contains(SONAME) {
-            bail!("{}: does not list what a program needs", self.loader.display());
+            return Err(LoaderCheckError::NotListed(self.loader.into()));
         }
         Ok(told.contains(library))
     }
@@ -123,14 +175,14 @@ impl Trial<'_> {
 
 /// A folder that is taken away again.
 struct Folder {
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl Folder {
-    fn new(inside: &Path) -> Result<Self> {
-        let inside = fs::canonicalize(inside).with_context(|| inside.display().to_string())?;
+    fn new(inside: &Path) -> Result<Self, LoaderCheckError> {
+        let inside = fs::canonicalize(inside).map_err(failed(inside))?;
         let path = inside.join(format!("becalm-loader-check-{}", std::process::id()));
-        fs::create_dir(&path).with_context(|| path.display().to_string())?;
+        fs::create_dir(&path).map_err(failed(&path))?;
         Ok(Self { path })
     }
 }

@@ -4,14 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The name and version of the object's form.
-pub(crate) const SCHEMA: &str = "becalm/compare/1";
+use crate::json;
 
-/// The whole table.
+/// The row whose `no` is a finding.
+pub(super) const SAME: &str = "same-objects";
+
+/// The whole table: the JSON document of `becalm compare`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Comparison {
-    /// [`SCHEMA`].
-    pub schema: String,
+pub struct Comparison {
     /// The program that was compared.
     pub program: String,
     /// The strategies, the untouched control among them; one cell of each row each.
@@ -23,9 +23,22 @@ pub(crate) struct Comparison {
     pub notes: Vec<String>,
 }
 
+impl json::Report for Comparison {
+    const SCHEMA: &'static str = "becalm/compare/1";
+}
+
+impl Comparison {
+    /// Returns true if a strategy made the program load something else.
+    #[must_use]
+    pub fn has_finding(&self) -> bool {
+        let row = self.rows.iter().find(|row| row.id == SAME);
+        row.is_some_and(|row| row.cells.iter().any(|cell| cell.verdict == Some(Verdict::No)))
+    }
+}
+
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub struct Row {
     /// Its name for programs.
     pub id: String,
     /// Its name for readers.
@@ -39,7 +52,7 @@ pub(crate) struct Row {
 /// Kind of the cells of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum RowKind {
+pub enum RowKind {
     /// A number that was measured.
     Measure,
     /// A property that an experiment showed to hold or not.
@@ -48,7 +61,7 @@ pub(crate) enum RowKind {
 
 /// One cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Cell {
+pub struct Cell {
     /// The number; none for a property, or where nothing was measured.
     #[serde(default)]
     pub value: Option<f64>,
@@ -66,7 +79,7 @@ pub(crate) struct Cell {
 /// The answer of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// It holds.
     Yes,
     /// It does not.

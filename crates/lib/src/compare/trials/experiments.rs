@@ -1,19 +1,19 @@
 //! The trials: what is done, what shows that it can tell, how it is judged.
 
 use std::ffi::OsString;
-
-use anyhow::{Result, anyhow, ensure};
+use std::path::Path;
 
 use crate::compare::apply::{last_line, plain};
 use crate::compare::comparison::Verdict;
 use crate::compare::trials::Applied;
+use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::{Lab, Ran};
 
 /// An answer, and what happened where that is more.
 type Judged = (Verdict, Option<String>);
 
 /// One property.
-pub(crate) struct Trial {
+pub(super) struct Trial {
     /// Its name for programs.
     pub id: &'static str,
     /// Its name for readers.
@@ -21,7 +21,7 @@ pub(crate) struct Trial {
     /// Whether it is about the machine's own loader, whichever else there is.
     pub stock_loader: bool,
     /// Tries it; the numbers mean what `judge` takes them for.
-    pub see: fn(&Lab, &dyn Applied) -> Result<Vec<i64>>,
+    pub see: fn(&Lab, &dyn Applied) -> Result<Vec<i64>, TrialError>,
     /// Whether the numbers of the untouched store show that the trial can tell.
     pub tells: fn(&[i64]) -> bool,
     /// The answer, from the numbers of the untouched store and those under a strategy.
@@ -29,7 +29,7 @@ pub(crate) struct Trial {
 }
 
 /// All of them, in the order of the table. The last one changes the store.
-pub(crate) const TRIALS: &[Trial] = &[
+pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "stock-glibc",
         title: "no glibc fork needed",
@@ -119,7 +119,9 @@ pub(crate) const TRIALS: &[Trial] = &[
         title: "hwcaps variants still chosen",
         stock_loader: false,
         see: |lab, applied| {
-            ensure!(lab.has_variant(), "this machine's loader looks for no variants");
+            if !lab.has_variant() {
+                return Err(TrialError::NoVariants);
+            }
             values(lab, applied, &[("hw", &[])])
         },
         tells: |seen| seen == [2],
@@ -231,7 +233,7 @@ fn run(
     applied: &dyn Applied,
     program: &str,
     variables: &[(&str, OsString)],
-) -> Result<Ran> {
+) -> Result<Ran, TrialError> {
     lab.start(applied.start(&lab.program(program), variables)?)
 }
 
@@ -245,30 +247,32 @@ fn values(
     lab: &Lab,
     applied: &dyn Applied,
     starts: &[(&str, &[(&str, OsString)])],
-) -> Result<Vec<i64>> {
+) -> Result<Vec<i64>, TrialError> {
     starts.iter().map(|(program, with)| Ok(run(lab, applied, program, with)?.value)).collect()
 }
 
 /// Before and after a library appears in a directory that is searched first.
-fn later(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
+fn later(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
     let before = run(lab, applied, "later", &[])?.value;
     let place = lab.outside("later").join("libone.so.1");
-    std::fs::copy(lab.outside("kept").join("libone.so.1"), &place)?;
+    let copied = std::fs::copy(lab.outside("kept").join("libone.so.1"), &place);
+    copied.map_err(TrialError::io(&place))?;
     let after = run(lab, applied, "later", &[]);
-    std::fs::remove_file(place)?;
+    std::fs::remove_file(&place).map_err(TrialError::io(&place))?;
     Ok(vec![before, after?.value])
 }
 
 /// The value, secure-execution mode, and whether the library had to be searched for: one try
 /// at least went to a directory of the run path that has it not. The loader tells nothing in
 /// this mode, so that directory is closed to see whether it is asked for.
-fn secure(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
-    ensure!(
-        rustix::process::geteuid().is_root(),
-        "it takes root to give a program to another user"
-    );
+fn secure(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(TrialError::NotRoot);
+    }
     let ran = run(lab, applied, "suid", &[])?;
-    ensure!(ran.secure, "set-uid programs get no rights here (nosuid)");
+    if !ran.secure {
+        return Err(TrialError::NoSetId);
+    }
     let trap = Trap::set(lab)?;
     let trapped = run(lab, applied, "suid", &[])?.value != ran.value;
     trap.lift()?;
@@ -279,24 +283,24 @@ fn secure(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
 struct Trap(std::path::PathBuf);
 
 impl Trap {
-    fn set(lab: &Lab) -> Result<Self> {
+    fn set(lab: &Lab) -> Result<Self, TrialError> {
         let file = lab.first_searched().join("libone.so.1");
         // Long enough for an ELF header, and none: the loader gives up at it.
-        std::fs::write(&file, [b'x'; 1024])?;
+        std::fs::write(&file, [b'x'; 1024]).map_err(TrialError::io(&file))?;
         Ok(Self(file))
     }
 
-    fn lift(self) -> Result<()> {
-        Ok(std::fs::remove_file(self.0)?)
+    fn lift(self) -> Result<(), TrialError> {
+        std::fs::remove_file(&self.0).map_err(TrialError::io(&self.0))
     }
 }
 
 /// The value and the tries before and after `strip` of all objects, and the bytes it saved.
-fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
+fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
     let before = run(lab, applied, "plain", &[])?;
-    let size = |paths: &[std::path::PathBuf]| -> Result<i64> {
-        let lengths = paths.iter().map(|path| Ok(path.metadata()?.len() as i64));
-        lengths.sum()
+    let length = |path: &Path| path.metadata().map(|about| about.len() as i64);
+    let size = |paths: &[std::path::PathBuf]| -> Result<i64, TrialError> {
+        paths.iter().map(|path| length(path).map_err(TrialError::io(path))).sum()
     };
     let mut objects = lab.objects();
     // One that could not be linked statically is not there.
@@ -304,8 +308,10 @@ fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
     let had = size(&objects)?;
     let mut command = std::process::Command::new("strip");
     plain(&mut command);
-    let said = command.args(&objects).output().map_err(|_| anyhow!("no strip here"))?;
-    ensure!(said.status.success(), "strip: {}", last_line(&said.stderr));
+    let ran = command.args(&objects).output().map_err(|_| TrialError::NoStrip)?;
+    if !ran.status.success() {
+        return Err(TrialError::Tool { tool: "strip", said: last_line(&ran.stderr) });
+    }
     let after = run(lab, applied, "plain", &[])?;
     let tries = |ran: &Ran| ran.tries("libone.so.1");
     Ok(vec![before.value, tries(&before), after.value, tries(&after), had - size(&objects)?])
@@ -313,7 +319,7 @@ fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
 
 /// Whether the program with much static TLS starts under an audit module that nobody made room
 /// for.
-fn bare_audit_starts(lab: &Lab) -> Result<bool> {
+fn bare_audit_starts(lab: &Lab) -> Result<bool, TrialError> {
     let mut command = std::process::Command::new(lab.program("tls"));
     plain(&mut command);
     command.env("LD_AUDIT", lab.audit_module());

@@ -8,18 +8,17 @@ use std::hash::{Hash, Hasher};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use crate::path::path_bytes;
+use crate::path::path_of;
 use becalm_core::closure::Closure;
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::loader::is_of_c_library;
 use becalm_core::loader::load::Role;
-use becalm_lib::path::path_bytes;
-use becalm_lib::path::path_of;
-use becalm_lib::words::words;
 use bstr::BString;
 use rustc_hash::FxHasher;
 
-use crate::scratch::check_mount_namespace;
+use crate::compare::error::CompareError;
+use crate::compare::tree::check_room;
 
 /// One object on its way into the store.
 struct Object {
@@ -39,13 +38,17 @@ struct Object {
 ///
 /// # Errors
 /// There is no room, or an object cannot be read or edited.
-pub(crate) fn import(closure: &Closure, interpreter: &Path, store: &Path) -> Result<PathBuf> {
+pub fn import(
+    closure: &Closure,
+    interpreter: &Path,
+    store: &Path,
+) -> Result<PathBuf, CompareError> {
     let objects = placed(closure, store)?;
     let length = |path: &Path| path.metadata().map(|about| about.len()).unwrap_or(0);
     let bytes = objects.iter().map(|object| length(&object.original)).sum();
-    fs::create_dir_all(store).with_context(|| store.display().to_string())?;
+    fs::create_dir_all(store).map_err(CompareError::io(store))?;
     // Each file may be there twice, before and after it is edited.
-    check_mount_namespace(store, bytes)?;
+    check_room(store, bytes)?;
     let libc = store.join(package("c-library")).join("lib");
     let loader = libc.join(interpreter.file_name().unwrap_or_default());
     put(&loader, &read(interpreter)?)?;
@@ -55,7 +58,7 @@ pub(crate) fn import(closure: &Closure, interpreter: &Path, store: &Path) -> Res
         // The C library is no one's to edit, and needs nothing but its loader.
         if !object.place.starts_with(&libc) {
             let edited = becalm_rewrite::edit(bytes.as_slice(), &edits)
-                .map_err(|error| anyhow!("{}: {error}", object.original.display()))?;
+                .map_err(|source| CompareError::Edit { path: object.original.clone(), source })?;
             if let Some(patch) = edited.patch {
                 bytes = patch.applied_to(&bytes);
             }
@@ -64,11 +67,11 @@ pub(crate) fn import(closure: &Closure, interpreter: &Path, store: &Path) -> Res
         for name in &object.names {
             let link = object.place.with_file_name(path_of(name.as_ref()));
             let target = object.place.file_name().unwrap_or_default();
-            symlink(target, &link).with_context(|| link.display().to_string())?;
+            symlink(target, &link).map_err(CompareError::io(&link))?;
         }
     }
     let program = objects.into_iter().find(|object| object.is_program);
-    Ok(program.context("no program in its own closure")?.place)
+    Ok(program.ok_or(CompareError::NoProgram)?.place)
 }
 
 impl Object {
@@ -84,13 +87,13 @@ impl Object {
 }
 
 /// The objects of a closure, each with its place.
-fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>> {
+fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>, CompareError> {
     let load = &closure.load;
     let mut places: BTreeMap<usize, PathBuf> = BTreeMap::new();
     let mut originals: BTreeMap<usize, PathBuf> = BTreeMap::new();
     for (at, object) in load.objects.iter().enumerate() {
         let path = path_of(object.path.as_ref());
-        let real = path.canonicalize().map_err(|e| anyhow!("{}: {}", path.display(), words(&e)))?;
+        let real = path.canonicalize().map_err(CompareError::io(&path))?;
         let place = match object.role {
             Role::Program => store.join(package(&file_name(&real))).join("bin"),
             Role::Library => {
@@ -149,18 +152,18 @@ fn package(name: &str) -> String {
     format!("{0:016x}{1:016x}-{plain}", hasher.finish(), !hasher.finish())
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))
+fn read(path: &Path) -> Result<Vec<u8>, CompareError> {
+    fs::read(path).map_err(CompareError::io(path))
 }
 
 /// Writes a file that may be executed, and the directories to it.
-fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+fn put(path: &Path, bytes: &[u8]) -> Result<(), CompareError> {
     let write = || {
         fs::create_dir_all(path.parent().unwrap_or(path))?;
         fs::write(path, bytes)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o755))
     };
-    write().map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))
+    write().map_err(CompareError::io(path))
 }
 
 #[cfg(test)]

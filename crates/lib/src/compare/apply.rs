@@ -3,83 +3,25 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
 use becalm_core::strategy::Severity;
 use becalm_host::write::{HardLinks, WriteOptions};
-use becalm_lib::assume::{self, StorePrefixes};
-use becalm_lib::fix::options::{Options, Resolve, Strategy};
-use becalm_lib::fix::{fix, report::Report};
-use becalm_lib::index::{file, make, platforms, variables};
-use becalm_lib::progress::Silent;
-use becalm_lib::undo;
-use becalm_lib::writing::{Changed, Outcome};
-use bstr::{BStr, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
+use thiserror::Error;
 
-use crate::compare::args::Compared;
-
-/// Subject of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The program as it is.
-    Control,
-    /// The program as it is, under the loader that was given.
-    PatchedControl,
-    /// A strategy.
-    Strategy(Compared),
-    /// The static build that was given.
-    Static,
-}
-
-impl Kind {
-    /// Returns the name of the column.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Control => "control",
-            Self::PatchedControl => "patched",
-            Self::Strategy(strategy) => match strategy {
-                Compared::Absolute => "absolute",
-                Compared::AbsoluteLoader => "absolute-loader",
-                Compared::FarmLeaf => "farm-leaf",
-                Compared::Farm => "farm",
-                Compared::Note => "note",
-                Compared::Ldcache => "ldcache",
-                Compared::Index => "index",
-                Compared::Audit => "audit",
-            },
-            Self::Static => "static",
-        }
-    }
-
-    /// Whether only a loader that reads notes and caches makes use of it.
-    pub(crate) fn wants_patched_loader(self) -> bool {
-        matches!(self, Self::PatchedControl | Self::Strategy(Compared::Note | Compared::Ldcache))
-    }
-
-    /// Returns strategy, resolution and closure for `becalm fix`; none if the store is not changed.
-    fn fix(self) -> Option<(Strategy, Resolve, bool)> {
-        let Self::Strategy(strategy) = self else { return None };
-        let (with, resolve, closure) = match strategy {
-            Compared::Absolute => (Strategy::Absolute, Resolve::Static, false),
-            Compared::AbsoluteLoader => (Strategy::Absolute, Resolve::Loader, false),
-            Compared::FarmLeaf => (Strategy::Farm, Resolve::Static, false),
-            Compared::Farm => (Strategy::Farm, Resolve::Static, true),
-            Compared::Note => (Strategy::Note, Resolve::Static, false),
-            Compared::Ldcache => (Strategy::Ldcache, Resolve::Static, false),
-            Compared::Audit => (Strategy::Audit, Resolve::Static, false),
-            Compared::Index => return None,
-        };
-        Some((with, resolve, closure))
-    }
-
-    /// Whether the program alone is handed to `becalm fix`, not all that it loads.
-    fn is_of_program(self) -> bool {
-        matches!(self, Self::Strategy(Compared::Farm | Compared::Audit))
-    }
-}
+use crate::assume::{self, StorePrefixes};
+use crate::compare::error::CompareError;
+use crate::compare::kind::{Compared, Kind};
+use crate::escape::shown;
+use crate::fix::options::{Options, Resolve, Strategy};
+use crate::fix::{fix, report::Report};
+use crate::index::{file, make, platforms, variables};
+use crate::progress::Silent;
+use crate::undo;
+use crate::writing::{Changed, Outcome};
 
 /// Input of a strategy.
 #[derive(Clone, Debug)]
-pub(crate) struct Site<'a> {
+pub(super) struct Site<'a> {
     /// The programs.
     pub programs: &'a [PathBuf],
     /// All objects, the programs among them.
@@ -92,8 +34,8 @@ pub(crate) struct Site<'a> {
     pub index: PathBuf,
 }
 
-/// Environment variables that a strategy needs.
-pub(crate) type Variables = Vec<(OsString, OsString)>;
+/// Variables that a strategy needs in the environment.
+pub type Variables = Vec<(OsString, OsString)>;
 
 /// Files with several names are scratch copies, and set-id files are as good as others.
 const WRITING: WriteOptions = WriteOptions {
@@ -109,14 +51,17 @@ const WRITING: WriteOptions = WriteOptions {
 ///
 /// # Errors
 /// Why it could not be applied at all.
-pub(crate) fn apply(kind: Kind, site: &Site<'_>) -> Result<(Variables, Option<String>)> {
+pub(super) fn apply(
+    kind: Kind,
+    site: &Site<'_>,
+) -> Result<(Variables, Option<String>), CompareError> {
     let (variables, report) = put(kind, site, &plain_assumptions())?;
     let Some(report) = report else { return Ok((variables, None)) };
     let refused = refusals(&report);
     let written = report.files.iter().chain(&report.made).any(|file| file.outcome.is_written());
     let remark = match refused.as_slice() {
         [] => None,
-        [first, ..] if !written => bail!("{first}"),
+        [first, ..] if !written => return Err(CompareError::Refused(first.clone())),
         [one] => Some(one.clone()),
         [first, rest @ ..] => Some(format!("{first}, and {} more", rest.len())),
     };
@@ -127,11 +72,11 @@ pub(crate) fn apply(kind: Kind, site: &Site<'_>) -> Result<(Variables, Option<St
 ///
 /// # Errors
 /// Why it could not be applied.
-pub(crate) fn put(
+pub(super) fn put(
     kind: Kind,
     site: &Site<'_>,
     assumed: &assume::Options,
-) -> Result<(Variables, Option<Report>)> {
+) -> Result<(Variables, Option<Report>), CompareError> {
     if kind == Kind::Strategy(Compared::Index) {
         return Ok((index(site)?, None));
     }
@@ -144,13 +89,13 @@ pub(crate) fn put(
     };
     let reports = here(|| {
         let fixed = paths.chunks(at_once).map(|paths| fixed(site, strategy, paths, assumed));
-        fixed.collect::<Result<Vec<Report>>>()
+        fixed.collect::<Result<Vec<Report>, CompareError>>()
     })??;
     Ok((Vec::new(), reports.into_iter().reduce(joined)))
 }
 
 /// Runs work with threads that are in the mount namespace of this one.
-fn here<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
+fn here<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, CompareError> {
     Ok(rayon::ThreadPoolBuilder::new().build()?.install(work))
 }
 
@@ -159,7 +104,7 @@ fn fixed(
     (with, resolve, closure): (Strategy, Resolve, bool),
     paths: &[PathBuf],
     assumed: &assume::Options,
-) -> Result<Report> {
+) -> Result<Report, CompareError> {
     let store = StorePrefixes(site.stores.to_owned());
     let options = Options {
         paths: paths.to_vec(),
@@ -173,7 +118,7 @@ fn fixed(
 }
 
 /// The assumptions without what the user's environment tells loaders.
-pub(crate) fn plain_assumptions() -> assume::Options {
+pub fn plain_assumptions() -> assume::Options {
     let none = || Some(OsString::new());
     assume::Options {
         library_path: none(),
@@ -196,7 +141,7 @@ fn joined(mut all: Report, more: Report) -> Report {
 }
 
 /// The files that a strategy could not or would not change, and why.
-pub(crate) fn refusals(report: &Report) -> Vec<String> {
+pub(super) fn refusals(report: &Report) -> Vec<String> {
     let line = |path: &BStr, why: &str| {
         let at = path.rfind_byte(b'/').map_or(0, |slash| slash + 1);
         format!("{}: {why}", path[at..].to_str_lossy())
@@ -218,7 +163,7 @@ fn refusal(file: &Changed) -> Option<&str> {
 }
 
 /// Indexes the stores; the variables of `becalm env`.
-fn index(site: &Site<'_>) -> Result<Variables> {
+fn index(site: &Site<'_>) -> Result<Variables, CompareError> {
     let options = make::Options {
         stores: site.prefixes.to_vec(),
         prefixes: StorePrefixes(site.stores.to_owned()).paths(),
@@ -226,7 +171,15 @@ fn index(site: &Site<'_>) -> Result<Variables> {
         ..make::Options::default()
     };
     here(|| make::index(&options, &Silent))??;
-    let opened = file::open(&site.index)?;
+    index_variables(&site.index)
+}
+
+/// The variables of a start with an index: those of `becalm env`.
+///
+/// # Errors
+/// Returns an error if the file is no index.
+pub fn index_variables(index: &Path) -> Result<Variables, CompareError> {
+    let opened = file::open(index)?;
     let module = platforms::audit_path(&opened);
     let mut variables = vec![(variables::AUDIT.into(), variables::with_module(None, &module))];
     let tunables = variables::with_static_tls(None, opened.session_static_tls()?);
@@ -234,53 +187,81 @@ fn index(site: &Site<'_>) -> Result<Variables> {
     Ok(variables)
 }
 
-/// Reverts what a strategy changed; `Err` says what could not be.
+/// A file that is not as it was before a strategy, and how it differs.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotUndone {
+    /// It could not be reverted.
+    #[error("{}: {reason}", shown(.path.as_ref()))]
+    Refused {
+        /// The file.
+        path: BString,
+        /// The reason.
+        reason: String,
+    },
+    /// It is another file now.
+    #[error("{} {how}", .path.display())]
+    Differs {
+        /// The file, below the packages.
+        path: PathBuf,
+        /// How it differs.
+        how: &'static str,
+    },
+}
+
+impl NotUndone {
+    /// A file that is not as it was.
+    pub(super) fn new(path: &Path, how: &'static str) -> Self {
+        Self::Differs { path: path.to_owned(), how }
+    }
+}
+
+/// Reverts what a strategy changed; `Some` names a file that could not be.
 ///
 /// # Errors
 /// No thread can be started.
-pub(crate) fn revert(paths: &[PathBuf]) -> Result<Result<(), String>> {
+pub(super) fn revert(paths: &[PathBuf]) -> Result<Option<NotUndone>, CompareError> {
     let options = undo::Options { writing: WRITING, ..undo::Options::default() };
     let report = here(|| undo::undo(paths, &options, &Silent))?;
-    if !report.has_failed() {
-        return Ok(Ok(()));
-    }
-    let line = |path: &BStr, why: &str| format!("{}: {why}", becalm_lib::escape::shown(path));
+    let not_undone = |path: &BString, reason: &str| {
+        let (path, reason) = (path.clone(), reason.to_owned());
+        NotUndone::Refused { path, reason }
+    };
     let refused = report.files.iter().chain(&report.removed);
-    let refused =
-        refused.filter_map(|file| Some(line(file.path.as_ref(), refusal(file)?))).next_back();
-    let problem = report.problems.last().map(|it| line(it.path.as_ref(), &it.reason));
-    Ok(Err(refused.or(problem).unwrap_or_default()))
+    let mut refused = refused.filter_map(|file| Some(not_undone(&file.path, refusal(file)?)));
+    let problem = report.problems.last().map(|it| not_undone(&it.path, &it.reason));
+    Ok(refused.next_back().or(problem))
 }
 
-/// A command of becalm's, whose temporary files go to `place`: where it is killed, nobody else
-/// removes them.
-pub(crate) fn becalm(path: &Path, place: Option<&Path>) -> std::process::Command {
-    let mut command = std::process::Command::new(path);
-    plain(&mut command);
-    command.envs(place.map(|place| ("TMPDIR", place)));
-    command
-}
+/// Variables by which a user tells loaders and becalm's module what to do.
+const TAKEN: [&str; 8] = [
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "LD_DEBUG",
+    "LD_DEBUG_OUTPUT",
+    "LD_BIND_NOW",
+    "GLIBC_TUNABLES",
+    "BECALM",
+];
 
 /// Takes away what the user's environment tells loaders.
-pub(crate) fn plain(command: &mut std::process::Command) {
-    for name in [
-        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",
-        "LD_AUDIT",
-        "LD_DEBUG",
-        "LD_DEBUG_OUTPUT",
-        "LD_BIND_NOW",
-        "GLIBC_TUNABLES",
-        "BECALM",
-    ] {
+pub(super) fn plain(command: &mut std::process::Command) {
+    for name in TAKEN {
         command.env_remove(name);
     }
     command.stdin(std::process::Stdio::null());
 }
 
+/// The environment of this process without what it tells loaders, and with these variables.
+#[must_use]
+pub fn environment(variables: &Variables) -> Variables {
+    let own = std::env::vars_os().filter(|(name, _)| !TAKEN.iter().any(|taken| name == taken));
+    own.chain(variables.iter().cloned()).collect()
+}
+
 /// The last line that says something, without the name of the program that says it.
-pub(crate) fn last_line(text: &[u8]) -> String {
+pub(super) fn last_line(text: &[u8]) -> String {
     let line = text.lines().rfind(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
     let line = line.strip_prefix(b"becalm: ").unwrap_or(line);
-    becalm_lib::escape::shown(line.trim_ascii().as_bstr())
+    shown(line.trim_ascii().as_bstr())
 }

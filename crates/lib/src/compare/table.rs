@@ -1,24 +1,21 @@
 //! Table of the measurements and trials, with the strategies side by side.
 
 use becalm_host::bench::{Measured, Timed};
-use becalm_lib::escape::shown;
-use becalm_lib::path::path_bytes;
-use becalm_lib::words::grouped;
 
-use crate::bench::output::{milliseconds, ratio_parts};
-use crate::compare::apply::Kind;
-use crate::compare::args::{CompareArgs, Compared};
+use crate::compare::Options;
 use crate::compare::column::{Column, Stock};
-use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SCHEMA, Verdict};
+use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SAME, Verdict};
+use crate::compare::figures::Figures;
+use crate::compare::kind::{Compared, Kind};
 use crate::compare::outcome::Outcome;
 use crate::compare::program::Program;
-
-/// The row whose `no` is worth an exit status.
-const SAME: &str = "same-objects";
+use crate::escape::shown;
+use crate::path::path_bytes;
+use crate::words::{grouped, milliseconds, ratio_parts};
 
 /// Puts the table together.
-pub(crate) fn made(
-    args: &CompareArgs,
+pub(super) fn made(
+    options: &Options,
     program: &Program,
     stock: &Stock,
     outcomes: &[Outcome],
@@ -29,21 +26,14 @@ pub(crate) fn made(
     rows.extend(costs(outcomes));
     rows.extend(shown_by_the_program(outcomes, stock));
     Comparison {
-        schema: SCHEMA.to_owned(),
         program: shown(path_bytes(&program.path).as_ref()),
-        columns: outcomes.iter().map(|outcome| outcome.kind.name().to_owned()).collect(),
+        columns: outcomes.iter().map(|outcome| outcome.kind.name()).collect(),
         rows,
-        notes: notes(args, program, measured),
+        notes: notes(options, program, measured),
     }
 }
 
-/// Whether a strategy made the program load something else.
-pub(crate) fn is_finding(comparison: &Comparison) -> bool {
-    let row = comparison.rows.iter().find(|row| row.id == SAME);
-    row.is_some_and(|row| row.cells.iter().any(|cell| cell.verdict == Some(Verdict::No)))
-}
-
-pub(crate) fn row(id: &str, title: &str, kind: RowKind, cells: Vec<Cell>) -> Row {
+pub(super) fn row(id: &str, title: &str, kind: RowKind, cells: Vec<Cell>) -> Row {
     Row { id: id.to_owned(), title: title.to_owned(), kind, cells }
 }
 
@@ -58,7 +48,7 @@ fn none(why: &str) -> Cell {
 }
 
 /// An answer.
-pub(crate) fn answer(verdict: Verdict, note: Option<String>) -> Cell {
+pub(super) fn answer(verdict: Verdict, note: Option<String>) -> Cell {
     let text = match verdict {
         Verdict::Yes => "yes",
         Verdict::No => "no",
@@ -69,10 +59,10 @@ pub(crate) fn answer(verdict: Verdict, note: Option<String>) -> Cell {
 }
 
 fn figures(outcomes: &[Outcome]) -> Vec<Row> {
-    let of = |id: &str, title: &str, value: &dyn Fn(&crate::compare::figures::Figures) -> u64| {
+    let of = |id: &str, title: &str, value: &dyn Fn(&Figures) -> u64| {
         let cell = |outcome: &Outcome| match &outcome.figures {
             Ok(figures) => number(value(figures)),
-            Err(why) => none(why),
+            Err(_) => none(&outcome.no_figures().unwrap_or_default()),
         };
         row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
     };
@@ -92,7 +82,7 @@ fn times(outcomes: &[Outcome], measured: &Measured) -> Vec<Row> {
         // The control's ratio is that of its second time.
         all.find(|timed| timed.name == name && timed.control == is_control)
     };
-    let missing = |outcome: &Outcome| none(outcome.figures.as_ref().err().map_or("", |why| why));
+    let missing = |outcome: &Outcome| none(&outcome.no_figures().unwrap_or_default());
     let start = |outcome: &Outcome| match timed(outcome) {
         Some(timed) => {
             let median = timed.spread.median;
@@ -127,7 +117,7 @@ fn costs(outcomes: &[Outcome]) -> Vec<Row> {
     let of = |id: &str, title: &str, cell: &dyn Fn(&Column) -> Cell| {
         let cell = |outcome: &Outcome| match &outcome.column {
             Ok(column) => Cell { note: column.remark.clone(), ..cell(column) },
-            Err(why) => none(why),
+            Err(_) => none(&outcome.no_column().unwrap_or_default()),
         };
         row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
     };
@@ -162,25 +152,26 @@ fn shown_by_the_program(outcomes: &[Outcome], stock: &Stock) -> Vec<Row> {
             answer(Verdict::Other, Some("it has its libraries in itself".to_owned()))
         }
         (Ok(figures), _, Some(control)) => same_objects(figures, control),
-        (Err(why), ..) if outcome.column.is_err() || outcome.kind.wants_patched_loader() => {
-            answer(Verdict::NotTried, Some(why.clone()))
+        (Err(_), ..) if outcome.column.is_err() || outcome.kind.wants_patched_loader() => {
+            answer(Verdict::NotTried, outcome.no_figures())
         }
-        (Err(why), ..) => answer(Verdict::No, Some(format!("it does not start: {why}"))),
+        (Err(_), ..) => {
+            let why = outcome.no_figures().unwrap_or_default();
+            answer(Verdict::No, Some(format!("it does not start: {why}")))
+        }
         (Ok(_), _, None) => answer(Verdict::NotTried, None),
     };
     let cheap = |outcome: &Outcome| match &outcome.column {
         Ok(column) => cheap(column.changes.bytes, stock.bytes),
-        Err(why) => answer(Verdict::NotTried, Some(why.clone())),
+        Err(_) => answer(Verdict::NotTried, outcome.no_column()),
     };
     let undo = |outcome: &Outcome| match (&outcome.undone, outcome.kind) {
-        (Some(Ok(())), _) => answer(Verdict::Yes, None),
-        (Some(Err(why)), _) => answer(Verdict::No, Some(why.clone())),
+        (Some(None), _) => answer(Verdict::Yes, None),
+        (Some(Some(left)), _) => answer(Verdict::No, Some(left.to_string())),
         (None, Kind::Strategy(Compared::Index)) => {
             answer(Verdict::Yes, Some("no file of the store was changed".to_owned()))
         }
-        (None, Kind::Strategy(_)) => {
-            answer(Verdict::NotTried, outcome.column.as_ref().err().cloned())
-        }
+        (None, Kind::Strategy(_)) => answer(Verdict::NotTried, outcome.no_column()),
         (None, _) => answer(Verdict::NotTried, Some("nothing was done".to_owned())),
     };
     let all = |of: &dyn Fn(&Outcome) -> Cell| outcomes.iter().map(of).collect();
@@ -192,14 +183,11 @@ fn shown_by_the_program(outcomes: &[Outcome], stock: &Stock) -> Vec<Row> {
 }
 
 /// Whether a start loaded what the untouched one did.
-fn same_objects(
-    figures: &crate::compare::figures::Figures,
-    control: &crate::compare::figures::Figures,
-) -> Cell {
+fn same_objects(figures: &Figures, control: &Figures) -> Cell {
     let name = |path: &std::path::PathBuf| {
         shown(path_bytes(path.file_name().unwrap_or_default().as_ref()).as_ref())
     };
-    let lacks = |of: &crate::compare::figures::Figures, from: &crate::compare::figures::Figures| {
+    let lacks = |of: &Figures, from: &Figures| {
         from.objects.iter().find(|path| !of.objects.contains(path)).map(name)
     };
     let what = match (lacks(figures, control), lacks(control, figures)) {
@@ -222,7 +210,7 @@ fn cheap(added: i64, of: u64) -> Cell {
     answer(verdict, Some(format!("{:.2} % of the packages' bytes", share * 100.0)))
 }
 
-fn notes(args: &CompareArgs, program: &Program, measured: &Measured) -> Vec<String> {
+fn notes(options: &Options, program: &Program, measured: &Measured) -> Vec<String> {
     let mut notes = vec![
         format!("{} rounds, warm, in an order drawn anew for each", measured.rounds),
         format!(
@@ -238,7 +226,7 @@ fn notes(args: &CompareArgs, program: &Program, measured: &Measured) -> Vec<Stri
             program.outside
         ));
     }
-    if args.loader.is_some() {
+    if options.loader.is_some() {
         notes.push(
             "note and ldcache ran on the loader that was given, as did the control named patched; \
              its share in their times is that control's"

@@ -4,17 +4,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use crate::assume;
 use becalm_core::elf::{Class, Endian, Ident, ident};
 use becalm_core::loader::{GlibcVersion, Libc};
-use becalm_lib::assume;
 
-use crate::compare::apply::{self, Kind, Site, plain_assumptions};
-use crate::compare::args::Compared;
+use crate::compare::apply::{self, Site, plain_assumptions};
 use crate::compare::comparison::{Cell, Verdict};
+use crate::compare::kind::{Compared, Kind};
 use crate::compare::table::answer;
 use crate::compare::trials::bench::Bench;
+use crate::compare::trials::error::TrialError;
 use crate::loader::fixture::{Object, object};
+use crate::words::words_of_chain;
 
 /// `EM_S390`, of the other byte order than most.
 const S390: u16 = 22;
@@ -26,7 +27,7 @@ const LOADER: &[u8] =
     b"\0GNU C Library (trial) stable release version 2.36.\0/lib64/\0/usr/lib64/\0";
 
 /// The answer for a column.
-pub(crate) fn cell(bench: &Bench<'_>, kind: Kind) -> Cell {
+pub(super) fn cell(bench: &Bench<'_>, kind: Kind) -> Cell {
     if !matches!(kind, Kind::Strategy(_)) {
         return Cell { text: "–".to_owned(), ..answer(Verdict::Other, None) };
     }
@@ -35,28 +36,30 @@ pub(crate) fn cell(bench: &Bench<'_>, kind: Kind) -> Cell {
         Ok((before, after)) => {
             answer(Verdict::No, Some(format!("{after} misses are foreseen, {before} without")))
         }
-        Err(why) => answer(Verdict::No, Some(format!("{why:#}"))),
+        Err(why) => answer(Verdict::No, Some(words_of_chain(&why))),
     }
 }
 
 /// The misses foreseen before and after.
-fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64)> {
+fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64), TrialError> {
     let store = bench.place.join("foreign").join(kind.name());
     let package = |name: &str| store.join(format!("{:032}-{name}-1", 0));
     let target = target()?;
-    let write = |path: &Path, what: &Object<'_>| -> Result<()> {
-        fs::create_dir_all(path.parent().unwrap_or(path))?;
-        fs::write(path, object(&target, what)).with_context(|| path.display().to_string())
+    let write = |path: &Path, what: &Object<'_>| {
+        let made = fs::create_dir_all(path.parent().unwrap_or(path));
+        let written = made.and_then(|()| fs::write(path, object(&target, what)));
+        written.map_err(TrialError::io(path))
     };
     let loader = package("libc").join("lib/ld64.so.1");
     write(&loader, &Object { soname: Some("ld64.so.1"), ..Object::default() })?;
-    let mut bytes = fs::read(&loader)?;
+    let mut bytes = fs::read(&loader).map_err(TrialError::io(&loader))?;
     bytes.extend_from_slice(LOADER);
-    fs::write(&loader, bytes)?;
+    fs::write(&loader, bytes).map_err(TrialError::io(&loader))?;
     let library = package("one").join("lib/libone.so.1");
     write(&library, &Object { soname: Some("libone.so.1"), ..Object::default() })?;
     for empty in ["two", "three"] {
-        fs::create_dir_all(package(empty).join("lib"))?;
+        let dir = package(empty).join("lib");
+        fs::create_dir_all(&dir).map_err(TrialError::io(&dir))?;
     }
     let dirs = ["two", "three", "one"].map(|name| package(name).join("lib").display().to_string());
     let runpath = dirs.join(":");
@@ -77,36 +80,38 @@ fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64)> {
         index: bench.place.join("foreign.so"),
     };
     if kind == Kind::Strategy(Compared::AbsoluteLoader) {
-        bail!("the loader cannot be asked: it does not run here");
+        return Err(TrialError::DoesNotRun);
     }
     foreseen(kind, &site, &program)
 }
 
 /// Applies the strategy and asks what it made of the start.
-fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64)> {
-    let before = fs::read(program)?;
+fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64), TrialError> {
+    let before = fs::read(program).map_err(TrialError::io(program))?;
     let libc = Some(Libc::Glibc(GlibcVersion { major: 2, minor: 36 }));
     let assumed = assume::Options { libc, cpu: Some("baseline".to_owned()), ..plain_assumptions() };
     let (_, report) = apply::put(kind, site, &assumed)?;
     if let Some(why) = report.as_ref().and_then(|report| apply::refusals(report).into_iter().next())
     {
-        bail!("{why}");
+        return Err(TrialError::Refused(why));
     }
     let start = report.as_ref().and_then(|report| report.programs.first());
     let Some((was, is)) = start.and_then(|start| Some((start.before, start.after?))) else {
-        bail!("nothing is foreseen of it");
+        return Err(TrialError::NotForeseen);
     };
     let (was, is) = (was.misses(), is.misses());
-    if kind != Kind::Strategy(Compared::Ldcache) && fs::read(program)? == before {
-        bail!("the program was left as it is");
+    let now = fs::read(program).map_err(TrialError::io(program))?;
+    if kind != Kind::Strategy(Compared::Ldcache) && now == before {
+        return Err(TrialError::Unchanged);
     }
     Ok((was, is))
 }
 
 /// A machine that this one is not.
-fn target() -> Result<Ident> {
-    let base = fs::read("/proc/self/exe")?;
-    let own = ident(&base).context("this program")?;
+fn target() -> Result<Ident, TrialError> {
+    let file = Path::new("/proc/self/exe");
+    let base = fs::read(file).map_err(TrialError::io(file))?;
+    let own = ident(&base).ok_or(TrialError::OwnFile)?;
     let machine = if own.machine == S390 { AARCH64 } else { S390 };
     let endian = if machine == S390 { Endian::Big } else { Endian::Little };
     Ok(Ident { class: Class::Elf64, endian, machine, flags: 0, ..own })

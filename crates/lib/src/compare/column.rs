@@ -1,21 +1,21 @@
-//! A column of the table: a strategy put on a copy of the program's packages, which lies in
-//! their place in a room of its own.
+//! A column of the table: a strategy applied to a copy of the program's packages, which lies in
+//! their place in a mount namespace of its own.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
 use becalm_host::mount_namespace::{Bind, MountNamespace};
-use becalm_lib::words::words_of_chain;
 
-use crate::compare::apply::{Kind, Site, Variables, apply, revert};
-use crate::compare::program::Program;
-use crate::scratch::{Entry, How, copy_tree, entries};
+use crate::compare::apply::{NotUndone, Site, Variables, apply, revert};
+use crate::compare::error::CompareError;
+use crate::compare::kind::Kind;
+use crate::compare::program::{Program, found};
+use crate::compare::tree::{Entry, How, check_room, copy_tree, entries};
 
 /// A strategy on a copy of the program's packages.
 #[derive(Debug)]
-pub(crate) struct Column {
-    /// Subject of the column.
+pub struct Column {
+    /// The subject of the column.
     pub kind: Kind,
     /// The program's file; another than the program for a static build.
     pub program: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct Column {
 
 /// Changes made to a store by a strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes {
+pub struct Changes {
     /// Bytes that files and links have now and had not before.
     pub bytes: i64,
     /// Files that are others now.
@@ -45,8 +45,8 @@ pub(crate) struct Changes {
 }
 
 /// The untouched copies that the others are made from.
-pub(crate) struct Stock {
-    /// Directory of the copies.
+pub struct Stock {
+    /// Their directory.
     pub tree: PathBuf,
     entries: Vec<Entry>,
     /// Bytes of all of them.
@@ -60,12 +60,12 @@ impl Stock {
     ///
     /// # Errors
     /// There is no room, or something cannot be read.
-    pub(crate) fn copy(program: &Program, below: &Path, step: impl Fn()) -> Result<Self> {
+    pub fn copy(program: &Program, below: &Path, step: impl Fn()) -> Result<Self, CompareError> {
         let mut bytes = 0;
         for package in &program.packages {
             bytes += entries(package)?.iter().map(|entry| entry.bytes).sum::<u64>();
         }
-        crate::scratch::check_mount_namespace(below, bytes)?;
+        check_room(below, bytes)?;
         let tree = below.join("stock");
         for (at, package) in program.packages.iter().enumerate() {
             copy_tree(package, &tree.join(at.to_string()), How::Copied)?;
@@ -85,14 +85,19 @@ impl Column {
     ///
     /// # Errors
     /// Why that cannot be.
-    pub(crate) fn make(kind: Kind, program: &Program, stock: &Stock, below: &Path) -> Result<Self> {
+    pub fn make(
+        kind: Kind,
+        program: &Program,
+        stock: &Stock,
+        below: &Path,
+    ) -> Result<Self, CompareError> {
         let tree = below.join(kind.name());
         copy_tree(&stock.tree, &tree, How::Linked)?;
         let packages = program.packages.iter().enumerate();
         let binds: Vec<Bind> = packages
             .map(|(at, package)| Bind { from: tree.join(at.to_string()), to: package.clone() })
             .collect();
-        let mount_namespace = MountNamespace::new(&binds).map_err(|error| in_words(&error))?;
+        let mount_namespace = MountNamespace::new(&binds)?;
         let index = below.join(format!("{}-index.so", kind.name()));
         let inside: Vec<PathBuf> = program
             .objects
@@ -108,7 +113,7 @@ impl Column {
             index: index.clone(),
         };
         let began = Instant::now();
-        let done = mount_namespace.run(|| apply(kind, &site)).map_err(|error| in_words(&error))?;
+        let done = mount_namespace.run(|| apply(kind, &site))?;
         let applied = began.elapsed();
         let (variables, remark) = done?;
         let mut changes = changes(&stock.entries, &entries(&tree)?);
@@ -117,7 +122,7 @@ impl Column {
             changes.made += 1;
         }
         let path = program.path.clone();
-        mount_namespace.set_read_only(&program.packages, true).map_err(|error| in_words(&error))?;
+        mount_namespace.set_read_only(&program.packages, true)?;
         Ok(Self {
             kind,
             program: path,
@@ -131,17 +136,18 @@ impl Column {
         })
     }
 
-    /// A static build, in a room where everything is as it is.
+    /// A static build, in a mount namespace where everything is as it is.
     ///
     /// # Errors
-    /// The room cannot be made.
-    pub(crate) fn of_static(file: &Path) -> Result<Self> {
-        let program = crate::compare::program::found(file)?;
-        let bytes = i64::try_from(program.metadata()?.len()).unwrap_or(i64::MAX);
+    /// The mount namespace cannot be made.
+    pub fn of_static(file: &Path) -> Result<Self, CompareError> {
+        let program = found(file)?;
+        let about = program.metadata().map_err(CompareError::io(&program))?;
+        let bytes = i64::try_from(about.len()).unwrap_or(i64::MAX);
         Ok(Self {
             kind: Kind::Static,
             program,
-            mount_namespace: MountNamespace::new(&[]).map_err(|error| in_words(&error))?,
+            mount_namespace: MountNamespace::new(&[])?,
             variables: Vec::new(),
             applied: Duration::ZERO,
             changes: Changes { bytes, changed: 0, made: 1 },
@@ -152,8 +158,8 @@ impl Column {
     }
 
     /// The files of audit modules that becalm has the program load.
-    pub(crate) fn own_modules(&self) -> Vec<PathBuf> {
-        let mut own = vec![becalm_lib::fix::audit::index_beside(&self.program)];
+    pub fn own_modules(&self) -> Vec<PathBuf> {
+        let mut own = vec![crate::fix::audit::index_beside(&self.program)];
         own.extend(self.index.canonicalize());
         own
     }
@@ -162,62 +168,66 @@ impl Column {
     ///
     /// # Errors
     /// There is no C library beside it, or the program's cannot be told.
-    pub(crate) fn set_loader(&self, program: &Program, loader: &Path) -> Result<()> {
+    pub fn set_loader(&self, program: &Program, loader: &Path) -> Result<(), CompareError> {
         let name = Path::new("libc.so.6");
         let libc = loader.with_file_name(name);
-        let libc = libc.canonicalize().with_context(|| libc.display().to_string())?;
+        let libc = libc.canonicalize().map_err(CompareError::io(&libc))?;
         let own = program.objects.iter().find(|object| {
             object
                 .file_name()
                 .is_some_and(|file| file == name || file.as_encoded_bytes().starts_with(b"libc-2."))
         });
-        let own = own.ok_or_else(|| anyhow!("the program loads no libc.so.6"))?;
+        let own = own.ok_or(CompareError::NoLibc)?;
         let binds = [
             Bind { from: loader.to_owned(), to: program.interpreter.clone() },
             Bind { from: libc, to: own.clone() },
         ];
-        self.mount_namespace.add(&binds).map_err(|error| in_words(&error))
+        Ok(self.mount_namespace.add(&binds)?)
     }
 
-    /// Reverts the strategy; `Err` says what is not as it was.
+    /// Reverts the strategy; `Some` names a file that is not as it was.
     ///
     /// # Errors
     /// The mount namespace cannot be entered.
-    pub(crate) fn undo(&self, program: &Program, stock: &Stock) -> Result<Result<(), String>> {
-        let failed = |error| in_words(&error);
-        self.mount_namespace.set_read_only(&program.packages, false).map_err(failed)?;
-        let reverted = self.mount_namespace.run(|| revert(&program.packages)).map_err(failed)??;
-        if reverted.is_err() {
-            return Ok(reverted);
+    pub fn undo(
+        &self,
+        program: &Program,
+        stock: &Stock,
+    ) -> Result<Option<NotUndone>, CompareError> {
+        self.mount_namespace.set_read_only(&program.packages, false)?;
+        let not_undone = self.mount_namespace.run(|| revert(&program.packages))??;
+        if not_undone.is_some() {
+            return Ok(not_undone);
         }
-        same_bytes(&stock.original, &self.tree)
+        difference(&stock.original, &self.tree)
     }
 }
 
-/// Whether a tree holds what another does, byte for byte.
-fn same_bytes(original: &Path, tree: &Path) -> Result<Result<(), String>> {
+/// A file in which a tree differs from another, and how.
+fn difference(original: &Path, tree: &Path) -> Result<Option<NotUndone>, CompareError> {
     let (before, now) = (entries(original)?, entries(tree)?);
-    let paths = |all: &[Entry]| -> Vec<PathBuf> { all.iter().map(|e| e.path.clone()).collect() };
-    let (had, has) = (paths(&before), paths(&now));
-    if let Some(more) = has.iter().find(|path| had.binary_search(path).is_err()) {
-        return Ok(Err(format!("{} is left", more.display())));
+    let is_known = |entry: &&Entry| before.binary_search_by(|e| e.path.cmp(&entry.path)).is_ok();
+    if let Some(more) = now.iter().find(|entry| !is_known(entry)) {
+        return Ok(Some(NotUndone::new(&more.path, "is left")));
     }
-    for (old, new) in before.iter().zip(&now) {
-        if old.path != new.path {
-            return Ok(Err(format!("{} is gone", old.path.display())));
-        }
+    for old in &before {
+        let Ok(at) = now.binary_search_by(|entry| entry.path.cmp(&old.path)) else {
+            return Ok(Some(NotUndone::new(&old.path, "is gone")));
+        };
+        let new = &now[at];
         if (old.ino, &old.target) == (new.ino, &new.target) || old.is_dir && new.is_dir {
             continue;
         }
-        if old.target.is_some() || new.target.is_some() || old.is_dir || new.is_dir {
-            return Ok(Err(format!("{} differs", old.path.display())));
-        }
-        let read = |root: &Path| std::fs::read(root.join(&old.path));
-        if read(original)? != read(tree)? {
-            return Ok(Err(format!("{} differs", old.path.display())));
+        let read = |root: &Path| {
+            let path = root.join(&old.path);
+            std::fs::read(&path).map_err(CompareError::io(&path))
+        };
+        let is_file = |entry: &Entry| entry.target.is_none() && !entry.is_dir;
+        if !is_file(old) || !is_file(new) || read(original)? != read(tree)? {
+            return Ok(Some(NotUndone::new(&old.path, "differs")));
         }
     }
-    Ok(Ok(()))
+    Ok(None)
 }
 
 /// Returns the differences between two states of a tree, both in order of path.
@@ -240,11 +250,6 @@ fn changes(before: &[Entry], after: &[Entry]) -> Changes {
     changes
 }
 
-/// An error of the host, with its cause.
-pub(crate) fn in_words(error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
-    anyhow!(words_of_chain(error))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,15 +264,16 @@ mod tests {
         copy_tree(&one, &two, How::Linked).unwrap();
         let changed = || changes(&entries(&one).unwrap(), &entries(&two).unwrap());
         assert_eq!(changed(), Changes::default());
-        assert_eq!(same_bytes(&one, &two).unwrap(), Ok(()));
+        let differs = || difference(&one, &two).unwrap().map(|it| it.to_string());
+        assert_eq!(differs(), None);
 
         std::fs::remove_file(two.join("file")).unwrap();
         std::fs::write(two.join("file"), "yz").unwrap();
         std::fs::write(two.join("more"), "1").unwrap();
         assert_eq!(changed(), Changes { bytes: 2, changed: 1, made: 1 });
-        assert_eq!(same_bytes(&one, &two).unwrap(), Err("more is left".to_owned()));
+        assert_eq!(differs().as_deref(), Some("more is left"));
         std::fs::remove_file(two.join("more")).unwrap();
-        assert_eq!(same_bytes(&one, &two).unwrap(), Err("file differs".to_owned()));
+        assert_eq!(differs().as_deref(), Some("file differs"));
         assert_eq!(std::fs::read(one.join("file")).unwrap(), b"x");
     }
 }

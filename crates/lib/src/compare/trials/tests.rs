@@ -6,13 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use crate::path::path_bytes;
 use becalm_core::edit::Edit;
 use becalm_host::{FactChoice, OsFs, loader_facts};
-use becalm_lib::path::path_bytes;
 
 use crate::compare::apply::plain;
 use crate::compare::comparison::Verdict;
+use crate::compare::trials::error::TrialError;
 use crate::compare::trials::experiments::TRIALS;
 use crate::compare::trials::lab::Lab;
 use crate::compare::trials::{Applied, Seen, judged, see_all};
@@ -40,18 +40,18 @@ struct Strategy {
 }
 
 impl Applied for Strategy {
-    fn apply(&mut self, lab: &Lab) -> Result<()> {
+    fn apply(&mut self, lab: &Lab) -> Result<(), TrialError> {
         for (program, edit) in &self.edits {
             let path = lab.program(program);
-            let bytes = fs::read(&path)?;
-            let edited = becalm_rewrite::edit(bytes.as_slice(), &[edit(lab)])?;
+            let bytes = fs::read(&path).map_err(TrialError::io(&path))?;
+            let edited = becalm_rewrite::edit(bytes.as_slice(), &[edit(lab)]).expect("edited");
             let patch = edited.patch.expect("there is something to change");
-            fs::write(&path, patch.applied_to(&bytes))?;
+            fs::write(&path, patch.applied_to(&bytes)).map_err(TrialError::io(&path))?;
         }
         Ok(())
     }
 
-    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command> {
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command, TrialError> {
         let mut command = Command::new(program);
         plain(&mut command);
         command.envs(variables.iter().map(|(name, value)| (name, value)));

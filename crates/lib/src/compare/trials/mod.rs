@@ -3,54 +3,74 @@
 //! under a strategy ([`Applied`]) is judged beside them. [`experiments`] has the trials, [`put`]
 //! the strategies and [`static_build`] what needs none, [`columns`] all of them for a table.
 
-pub(crate) mod bench;
-pub(crate) mod columns;
-pub(crate) mod experiments;
-pub(crate) mod foreign;
-pub(crate) mod lab;
-pub(crate) mod put;
-pub(crate) mod sources;
-pub(crate) mod static_build;
+pub(super) mod bench;
+pub(super) mod columns;
+mod error;
+mod experiments;
+mod foreign;
+mod lab;
+mod put;
+mod sources;
+mod static_build;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
-
-use anyhow::Result;
+use std::sync::Arc;
 
 use crate::compare::comparison::{Cell, Verdict};
 use crate::compare::table::answer;
+use crate::compare::trials::error::TrialError;
 use crate::compare::trials::experiments::{TRIALS, Trial};
 use crate::compare::trials::lab::Lab;
+use crate::words::words_of_chain;
 
 /// A strategy, as a trial sees it.
-pub(crate) trait Applied {
+trait Applied {
     /// Puts it on the programs and libraries of the lab's store.
     ///
     /// # Errors
     /// Why it could not be put on.
-    fn apply(&mut self, lab: &Lab) -> Result<()>;
+    fn apply(&mut self, lab: &Lab) -> Result<(), TrialError>;
 
     /// The start of a program under it, in an environment that has these variables besides.
     ///
     /// # Errors
     /// Why there is no such program under it.
-    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command>;
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command, TrialError>;
 }
 
-/// Results of a trial: numbers, or why there are none.
-type Seen = Result<Vec<i64>, String>;
+/// The numbers of a trial, or why there are none.
+type Seen = Result<Vec<i64>, NotSeen>;
+
+/// Why a trial shows no numbers.
+#[derive(Clone, Debug)]
+enum NotSeen {
+    /// It is not wanted.
+    Unwanted,
+    /// There is no lab, the strategy could not be applied, or the trial failed.
+    Failed(Arc<TrialError>),
+}
+
+impl NotSeen {
+    fn reason(&self) -> String {
+        match self {
+            Self::Unwanted => String::new(),
+            Self::Failed(error) => words_of_chain(error.as_ref()),
+        }
+    }
+}
 
 /// Makes all trials of `wanted` on one strategy, each on the same store; those that change what
 /// was built come last.
 fn see_all(lab: &Lab, applied: &mut dyn Applied, wanted: impl Fn(&Trial) -> bool) -> Vec<Seen> {
-    let ready = lab.renew().and_then(|()| applied.apply(lab));
+    let ready = lab.renew().and_then(|()| applied.apply(lab)).map_err(Arc::new);
     let see = |trial: &Trial| match &ready {
-        _ if !wanted(trial) => Err(String::new()),
-        Err(why) => Err(format!("{why:#}")),
-        Ok(()) => (trial.see)(lab, applied).map_err(|error| format!("{error:#}")),
+        _ if !wanted(trial) => Err(NotSeen::Unwanted),
+        Err(error) => Err(NotSeen::Failed(Arc::clone(error))),
+        Ok(()) => (trial.see)(lab, applied).map_err(|error| NotSeen::Failed(Arc::new(error))),
     };
     TRIALS.iter().map(see).collect()
 }
@@ -63,13 +83,13 @@ fn judged(trial: &Trial, control: &Seen, seen: &Seen) -> Cell {
             let why = "the untouched program does not show it here";
             return answer(Verdict::NotTried, Some(why.to_owned()));
         }
-        Err(why) => return answer(Verdict::NotTried, Some(why.clone())),
+        Err(why) => return answer(Verdict::NotTried, Some(why.reason())),
     };
     match seen {
         Ok(seen) => {
             let (verdict, note) = (trial.judge)(control, seen);
             answer(verdict, note)
         }
-        Err(why) => answer(Verdict::No, Some(why.clone())),
+        Err(why) => answer(Verdict::No, Some(why.reason())),
     }
 }

@@ -6,30 +6,29 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, anyhow};
-
 use crate::compare::apply::plain;
 use crate::compare::trials::Applied;
+use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::Lab;
 
 /// Static programs in the place of the dynamic ones.
 #[derive(Default)]
-pub(crate) struct StaticBuild {
+pub(super) struct StaticBuild {
     /// Those that cannot be linked so, and why.
     unlinked: BTreeMap<PathBuf, String>,
 }
 
 impl Applied for StaticBuild {
-    fn apply(&mut self, lab: &Lab) -> Result<()> {
+    fn apply(&mut self, lab: &Lab) -> Result<(), TrialError> {
         for (program, error) in lab.link_statically()? {
             self.unlinked.insert(program, error);
         }
         Ok(())
     }
 
-    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command> {
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command, TrialError> {
         if let Some(why) = self.unlinked.get(program) {
-            return Err(anyhow!("it cannot be linked so: {why}"));
+            return Err(TrialError::NotStatic(why.clone()));
         }
         let mut command = Command::new(program);
         plain(&mut command);

@@ -1,24 +1,26 @@
 //! All properties of all columns.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use becalm_host::mount_namespace::{Bind, MountNamespace};
 
-use crate::compare::apply::Kind;
-use crate::compare::args::Compared;
-use crate::compare::column::in_words;
 use crate::compare::comparison::{Cell, Row, RowKind, Verdict};
+use crate::compare::kind::{Compared, Kind};
+use crate::compare::outcome::NO_LOADER;
 use crate::compare::table::{answer, row};
 use crate::compare::trials::bench::Bench;
-use crate::compare::trials::experiments::TRIALS;
+use crate::compare::trials::error::TrialError;
+use crate::compare::trials::experiments::{TRIALS, Trial};
 use crate::compare::trials::lab::Lab;
 use crate::compare::trials::put::Put;
 use crate::compare::trials::static_build::StaticBuild;
-use crate::compare::trials::{Applied, Seen, foreign, judged, see_all};
-use crate::loader::attempt;
+use crate::compare::trials::{Applied, NotSeen, Seen, foreign, judged, see_all};
+use crate::loader::check;
+use crate::words::words_of_chain;
 
 /// The rows of the properties; `step` is told after each column.
-pub(crate) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(Kind)) -> Vec<Row> {
+pub(in crate::compare) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(Kind)) -> Vec<Row> {
     let stock = Stage::new(bench, "stock", None);
     let patched = bench.loader.map(|loader| Patched::new(bench, loader));
     let columns: Vec<Vec<Cell>> = kinds
@@ -44,7 +46,7 @@ pub(crate) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(Kind)) -> Ve
 
 /// A lab, and what its untouched store shows; or why there is none.
 struct Stage {
-    lab: Result<Lab, String>,
+    lab: Result<Lab, Arc<TrialError>>,
     control: Vec<Seen>,
 }
 
@@ -56,28 +58,31 @@ impl Stage {
 
     fn at(bench: &Bench<'_>, place: &Path, store: &Path, loader: Option<&Path>) -> Self {
         let hwcap = bench.program.facts.hwcaps.last().map(|name| format!("glibc-hwcaps/{name}"));
-        let made = std::fs::create_dir_all(place.join("store")).map_err(Into::into);
+        let made = std::fs::create_dir_all(place.join("store")).map_err(TrialError::io(place));
         let lab = made.and_then(|()| Lab::build(place, store, hwcap.as_deref(), loader));
-        let lab = lab.map_err(|error| format!("{error:#}"));
+        let lab = lab.map_err(Arc::new);
         let control = match &lab {
             Ok(lab) => see_all(lab, &mut Put::new(Kind::Control), |_| true),
-            Err(why) => TRIALS.iter().map(|_| Err(why.clone())).collect(),
+            Err(error) => no_lab(error),
         };
         Self { lab, control }
     }
 
     /// The answers for a strategy.
     fn cells(&self, kind: Kind, stock_loader: Option<bool>) -> Vec<Cell> {
-        let wanted = |trial: &crate::compare::trials::experiments::Trial| {
-            stock_loader.is_none_or(|is| trial.stock_loader == is)
-        };
+        let wanted = |trial: &Trial| stock_loader.is_none_or(|is| trial.stock_loader == is);
         let seen = match &self.lab {
             Ok(lab) => see_all(lab, &mut Put::new(kind), wanted),
-            Err(why) => TRIALS.iter().map(|_| Err(why.clone())).collect(),
+            Err(error) => no_lab(error),
         };
         let all = TRIALS.iter().zip(&self.control).zip(&seen);
         all.map(|((trial, control), seen)| judged(trial, control, seen)).collect()
     }
+}
+
+/// The outcome of the trials without a lab.
+fn no_lab(error: &Arc<TrialError>) -> Vec<Seen> {
+    TRIALS.iter().map(|_| Err(NotSeen::Failed(Arc::clone(error)))).collect()
 }
 
 /// One column's answers, in the order of the trials.
@@ -94,8 +99,10 @@ fn column(kind: Kind, stock: &Stage, patched: Option<&Patched>) -> Vec<Cell> {
         (kind, patched) if kind.wants_patched_loader() => {
             let own = stock.cells(kind, Some(true));
             let on_patched = match patched {
-                None => not_tried("no loader that reads it was given (--loader)"),
-                Some(patched) => patched.cells(kind).unwrap_or_else(|why| not_tried(&why)),
+                None => not_tried(NO_LOADER),
+                Some(patched) => patched
+                    .cells(kind)
+                    .unwrap_or_else(|error| not_tried(&words_of_chain(error.as_ref()))),
             };
             let both = TRIALS.iter().zip(own).zip(on_patched);
             both.map(|((trial, own), patched)| if trial.stock_loader { own } else { patched })
@@ -110,14 +117,14 @@ fn static_column(stock: &Stage) -> Vec<Cell> {
     let Ok(lab) = &stock.lab else { return stock.control.iter().map(untouched).collect() };
     let mut build = StaticBuild::default();
     let ready = lab.renew().and_then(|()| build.apply(lab));
-    let cell = |(trial, control): (&crate::compare::trials::experiments::Trial, &Seen)| {
+    let cell = |(trial, control): (&Trial, &Seen)| {
         if let Err(why) = &ready {
-            return answer(Verdict::NotTried, Some(format!("{why:#}")));
+            return answer(Verdict::NotTried, Some(words_of_chain(why)));
         }
         if trial.id == "keeps-libraries" {
             return answer(Verdict::Other, Some("it has its libraries in itself".to_owned()));
         }
-        let seen = (trial.see)(lab, &build).map_err(|error| format!("{error:#}"));
+        let seen = (trial.see)(lab, &build).map_err(|error| NotSeen::Failed(Arc::new(error)));
         judged(trial, control, &seen)
     };
     TRIALS.iter().zip(&stock.control).map(cell).collect()
@@ -127,7 +134,7 @@ fn static_column(stock: &Stage) -> Vec<Cell> {
 fn untouched(seen: &Seen) -> Cell {
     match seen {
         Ok(_) => Cell { text: "–".to_owned(), ..answer(Verdict::Other, None) },
-        Err(why) => answer(Verdict::NotTried, Some(why.clone())),
+        Err(why) => answer(Verdict::NotTried, Some(why.reason())),
     }
 }
 
@@ -137,7 +144,7 @@ struct Patched {
     mount_namespace: Option<MountNamespace>,
     stage: Stage,
     /// Why it does not lie in the store.
-    elsewhere: Option<String>,
+    elsewhere: Option<Arc<TrialError>>,
 }
 
 impl Patched {
@@ -148,54 +155,48 @@ impl Patched {
             }
             Err(why) => {
                 let stage = Stage::new(bench, "patched", Some(loader));
-                Self { mount_namespace: None, stage, elsewhere: Some(why) }
+                Self { mount_namespace: None, stage, elsewhere: Some(Arc::new(why)) }
             }
         }
     }
 
-    fn in_store(bench: &Bench<'_>, loader: &Path) -> Result<(MountNamespace, Stage), String> {
+    fn in_store(bench: &Bench<'_>, loader: &Path) -> Result<(MountNamespace, Stage), TrialError> {
         let Some(prefix) = bench.program.prefixes.first() else {
-            return Err("the program lies in no store".to_owned());
+            return Err(TrialError::NoStore);
         };
         if loader.starts_with(prefix) || bench.place.starts_with(prefix) {
-            return Err("the loader or the scratch directory lies in the store".to_owned());
+            return Err(TrialError::InStore);
         }
         let place = bench.place.join("in-store");
         let backing = place.join("store");
-        std::fs::create_dir_all(&backing).map_err(|error| becalm_lib::words::words(&error))?;
-        let words = |error| format!("{:#}", in_words(&error));
-        let mount_namespace =
-            MountNamespace::new(&[Bind { from: backing, to: prefix.clone() }]).map_err(words)?;
+        std::fs::create_dir_all(&backing).map_err(TrialError::io(&backing))?;
+        let mount_namespace = MountNamespace::new(&[Bind { from: backing, to: prefix.clone() }])?;
         let stage = mount_namespace.run(|| {
             reads_caches(loader, prefix)?;
-            Ok(Stage::at(bench, &place, prefix, Some(loader)))
-        });
-        let stage: Result<Stage, String> = stage.map_err(words)?;
-        Ok((mount_namespace, stage?))
+            Ok::<_, TrialError>(Stage::at(bench, &place, prefix, Some(loader)))
+        })??;
+        Ok((mount_namespace, stage))
     }
 
     /// The answers for a strategy, but for those about the machine's own loader.
-    fn cells(&self, kind: Kind) -> Result<Vec<Cell>, String> {
+    fn cells(&self, kind: Kind) -> Result<Vec<Cell>, Arc<TrialError>> {
         if let (Kind::Strategy(Compared::Ldcache), Some(why)) = (kind, &self.elsewhere) {
-            return Err(why.clone());
+            return Err(Arc::clone(why));
         }
         let cells = || self.stage.cells(kind, Some(false));
         match &self.mount_namespace {
             None => Ok(cells()),
             Some(mount_namespace) => {
-                mount_namespace.run(cells).map_err(|error| format!("{:#}", in_words(&error)))
+                mount_namespace.run(cells).map_err(|error| Arc::new(error.into()))
             }
         }
     }
 }
 
 /// Whether a loader trusts caches in a store, where one is made to see.
-fn reads_caches(loader: &Path, prefix: &Path) -> Result<(), String> {
-    match attempt::reads(loader, Some(prefix)) {
-        Ok(reads) if reads.caches == Some(true) => Ok(()),
-        Ok(_) => {
-            Err(format!("the loader that was given believes no caches in {}", prefix.display()))
-        }
-        Err(error) => Err(format!("{error:#}")),
+fn reads_caches(loader: &Path, prefix: &Path) -> Result<(), TrialError> {
+    match check::check(loader, Some(prefix))?.caches {
+        Some(true) => Ok(()),
+        _ => Err(TrialError::NoCaches(prefix.to_owned())),
     }
 }

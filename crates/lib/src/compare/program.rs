@@ -8,22 +8,22 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
+use crate::assume::StorePrefixes;
+use crate::compare::error::{CompareError, NotCompared};
+use crate::escape::shown;
+use crate::path::path_bytes;
+use crate::path::path_of;
+use crate::words::words_of_host;
 use becalm_core::closure::{self, Closure, Subject, SubjectKind};
 use becalm_core::facts::{Environment, Libc, LoaderFacts};
 use becalm_core::loader::load::Role;
 use becalm_host::trace::Command;
 use becalm_host::{FactChoice, OsFs, loader_facts};
-use becalm_lib::assume::StorePrefixes;
-use becalm_lib::escape::shown;
-use becalm_lib::path::path_bytes;
-use becalm_lib::path::path_of;
-use becalm_lib::words::{words, words_of_host};
 use bstr::{BStr, BString, ByteSlice};
 
 /// A program, and all that its start loads.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub struct Program {
     /// Its file, links resolved.
     pub path: PathBuf,
     /// The file of its loader, likewise.
@@ -49,36 +49,32 @@ impl Program {
     ///
     /// # Errors
     /// One line that says why it cannot be compared.
-    pub(crate) fn look(path: &Path, stores: &StorePrefixes) -> Result<Self> {
+    pub fn look(path: &Path, stores: &StorePrefixes) -> Result<Self, CompareError> {
         let path = found(path)?;
-        let shown = shown(path_bytes(&path).as_bstr());
-        refuse_script(&path, &shown)?;
+        refuse_script(&path)?;
+        let not_compared = |reason| CompareError::Program { path: path.clone(), reason };
         let os = OsFs::new();
         let session = os.session();
         let subject = Subject::open(&session, path_bytes(&path).as_ref())?;
-        let SubjectKind::Program { interpreter } = subject.kind.clone() else {
-            bail!(match subject.kind {
-                SubjectKind::Static => format!(
-                    "{shown}: a static program: no loader searches for it; compare another \
-                     program with it by --static"
-                ),
-                _ => format!("{shown}: a library, not a program"),
-            });
+        let interpreter = match &subject.kind {
+            SubjectKind::Program { interpreter } => interpreter.clone(),
+            SubjectKind::Static => return Err(not_compared(NotCompared::Static)),
+            SubjectKind::Library { .. } => return Err(not_compared(NotCompared::Library)),
         };
-        let facts = facts(&os, &shown, interpreter.as_ref())?;
+        let facts = facts(&os, interpreter.as_ref()).map_err(not_compared)?;
         let none = Environment::default();
         let closure =
             closure::resolve(&session, subject, interpreter.as_ref(), facts.clone(), &none)?;
-        refuse_broken(&closure, &shown)?;
-        let real = |path: &BStr| -> Result<PathBuf> {
+        refuse_broken(&closure).map_err(not_compared)?;
+        let real = |path: &BStr| -> Result<PathBuf, CompareError> {
             let path = path_of(path);
-            path.canonicalize().map_err(|error| anyhow!("{}: {}", path.display(), words(&error)))
+            path.canonicalize().map_err(CompareError::io(&path))
         };
         let interpreter = real(interpreter.as_ref())?;
         let loaded = closure.load.objects.iter();
         let loaded = loaded.filter(|object| matches!(object.role, Role::Program | Role::Library));
         let objects =
-            loaded.map(|object| real(object.path.as_ref())).collect::<Result<Vec<_>>>()?;
+            loaded.map(|object| real(object.path.as_ref())).collect::<Result<Vec<_>, _>>()?;
         let mut program = Self {
             path,
             interpreter,
@@ -115,12 +111,12 @@ impl Program {
     }
 
     /// The package that the program itself lies in; `None` outside the stores.
-    pub(crate) fn package(&self) -> Option<&Path> {
+    pub fn package(&self) -> Option<&Path> {
         self.packages.iter().find(|package| self.path.starts_with(package)).map(PathBuf::as_path)
     }
 
     /// The names of the subdirectories in which its loader looks for builds for its CPU.
-    pub(crate) fn hwcaps(&self) -> Vec<OsString> {
+    pub fn hwcaps(&self) -> Vec<OsString> {
         let active = self.facts.hwcaps.iter().chain(&self.facts.legacy_hwcaps);
         let platform = self.facts.platform.iter();
         active.chain(platform).map(|name| OsString::from_vec(name.to_vec())).collect()
@@ -128,59 +124,56 @@ impl Program {
 }
 
 /// The file itself, or what `PATH` has of that name, links resolved.
-pub(crate) fn found(path: &Path) -> Result<PathBuf> {
+///
+/// # Errors
+/// Returns an error if it is not there, or no file.
+pub fn found(path: &Path) -> Result<PathBuf, CompareError> {
     let is_name = path.components().count() == 1 && !path.exists();
     let path = match is_name {
         true => Command::new(path, []).file().unwrap_or_else(|_| path.to_owned()),
         false => path.to_owned(),
     };
-    let failed = |error| anyhow!("{}: {}", path.display(), words(&error));
-    let real = path.canonicalize().map_err(failed)?;
-    if !real.metadata().map_err(failed)?.is_file() {
-        bail!("{}: not a program", path.display());
+    let real = path.canonicalize().map_err(CompareError::io(&path))?;
+    if !real.metadata().map_err(CompareError::io(&path))?.is_file() {
+        return Err(CompareError::Program { path, reason: NotCompared::NoFile });
     }
     Ok(real)
 }
 
-fn refuse_script(path: &Path, shown_path: &str) -> Result<()> {
-    let failed = |error| anyhow!("{shown_path}: {}", words(&error));
+fn refuse_script(path: &Path) -> Result<(), CompareError> {
     let mut head = Vec::new();
-    File::open(path).and_then(|file| file.take(256).read_to_end(&mut head)).map_err(failed)?;
-    if let Some(script) = head.strip_prefix(b"#!") {
+    let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut head));
+    read.map_err(CompareError::io(path))?;
+    let reason = if let Some(script) = head.strip_prefix(b"#!") {
         let line = script.lines().next().unwrap_or_default().trim_ascii();
-        bail!("{shown_path}: a script; name what runs it: {}", shown(line.as_bstr()));
-    }
-    if !head.starts_with(b"\x7fELF") {
-        bail!("{shown_path}: not an ELF file");
-    }
-    Ok(())
+        NotCompared::Script(shown(line.as_bstr()))
+    } else if !head.starts_with(b"\x7fELF") {
+        NotCompared::NotElf
+    } else {
+        return Ok(());
+    };
+    Err(CompareError::Program { path: path.to_owned(), reason })
 }
 
-fn facts(os: &OsFs, shown_path: &str, interpreter: &BStr) -> Result<Arc<LoaderFacts>> {
+fn facts(os: &OsFs, interpreter: &BStr) -> Result<Arc<LoaderFacts>, NotCompared> {
     let facts = loader_facts(os, interpreter, &FactChoice::default()).map_err(|error| {
         let (path, reason) = words_of_host(&error);
-        anyhow!("{shown_path}: interpreter {}: {reason}", shown(path.as_bstr()))
+        NotCompared::Interpreter(format!("{}: {reason}", shown(path.as_bstr())))
     })?;
     if facts.libc == Libc::Musl {
-        bail!(
-            "{shown_path}: a program for musl, for which there is no index, no note and no cache; \
-             becalm fix --with absolute or farm calms it, becalm bench measures that"
-        );
+        return Err(NotCompared::Musl);
     }
     Ok(facts)
 }
 
 /// A start that is broken before anything is changed shows nothing.
-fn refuse_broken(closure: &Closure, shown_path: &str) -> Result<()> {
+fn refuse_broken(closure: &Closure) -> Result<(), NotCompared> {
     let unresolved: Vec<String> = closure.unresolved().iter().map(|needed| shown(needed)).collect();
     if !unresolved.is_empty() {
-        bail!(
-            "{shown_path}: its closure is not complete: nothing answers {}",
-            unresolved.join(", ")
-        );
+        return Err(NotCompared::Incomplete(unresolved.join(", ")));
     }
-    if let Some(fatal) = closure.fatal() {
-        bail!("{shown_path}: the loader gives up at {}", shown(BString::as_ref(&fatal.needed)));
+    match closure.fatal() {
+        Some(fatal) => Err(NotCompared::Stops(shown(BString::as_ref(&fatal.needed)))),
+        None => Ok(()),
     }
-    Ok(())
 }

@@ -1,9 +1,9 @@
 //! The programs and libraries that properties are tried on: C sources, where each object
 //! lies, and what it searches.
 
-/// Code shared by all programs, which prints their objects, whether they run in secure-execution
-/// mode, and their own number.
-pub(crate) const SHOW: &str = r#"
+/// The end of every program: the objects it has, whether it runs in secure-execution
+/// mode, and its own number.
+pub(super) const SHOW: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -22,7 +22,7 @@ static int show(int value) {
 "#;
 
 /// One object of the store.
-pub(crate) struct Object {
+pub(super) struct Object {
     /// `PACKAGE/DIR/NAME`; `HWCAP` stands for a hwcaps subdirectory.
     pub path: &'static str,
     /// Its C source; programs get [`SHOW`] before it. `@PACKAGE` stands for the directory of
@@ -54,7 +54,7 @@ int main(void) {
 }"#;
 
 /// All objects, those before others that these need. The sonames are the file names.
-pub(crate) const OBJECTS: &[Object] = &[
+pub(super) const OBJECTS: &[Object] = &[
     Object { path: "one/lib/libone.so.1", source: "int one(void) { return 1; }", ..PLAIN },
     Object { path: "one/lib/libquiet.so.1", source: "int quiet(void) { return 0; }", ..PLAIN },
     Object { path: "two/lib/libx.so.1", source: "int x(void) { return 2; }", ..PLAIN },
@@ -164,7 +164,7 @@ pub(crate) const OBJECTS: &[Object] = &[
 ];
 
 /// Libraries outside the store: directory, file, source.
-pub(crate) const OUTSIDE: &[(&str, &str, &str)] = &[
+pub(super) const OUTSIDE: &[(&str, &str, &str)] = &[
     ("over", "libone.so.1", "int one(void) { return 9; }"),
     ("over", "libpreload.so", "int one(void) { return 7; }"),
     ("driver", "libGLdriver.so.0", "int draw(void) { return 6; }"),
@@ -173,7 +173,7 @@ pub(crate) const OUTSIDE: &[(&str, &str, &str)] = &[
 ];
 
 /// Packages without any object, which are searched in vain.
-pub(crate) const EMPTY: &[&str] = &["none"];
+pub(super) const EMPTY: &[&str] = &["none"];
 
 /// An audit module that does nothing.
-pub(crate) const AUDIT: &str = "unsigned la_version(unsigned version) { return version; }";
+pub(super) const AUDIT: &str = "unsigned la_version(unsigned version) { return version; }";

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::compare::program::Program;
 
-/// Inputs of the trials.
-pub(crate) struct Bench<'a> {
+/// The material of trials.
+pub(in crate::compare) struct Bench<'a> {
     /// A directory for labs.
     pub place: &'a Path,
     /// The program of the table: its loader's variants, its store.

@@ -4,28 +4,27 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
-
-use crate::compare::apply::{self, Kind, Site, Variables};
-use crate::compare::args::Compared;
+use crate::compare::apply::{self, Site, Variables};
+use crate::compare::kind::{Compared, Kind};
 use crate::compare::trials::Applied;
+use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::Lab;
 
 /// A strategy, or the untouched store.
-pub(crate) struct Put {
+pub(super) struct Put {
     kind: Kind,
     variables: Variables,
 }
 
 impl Put {
-    /// Creates a strategy that is not applied yet.
-    pub(crate) fn new(kind: Kind) -> Self {
+    /// A strategy that is not applied yet.
+    pub(super) fn new(kind: Kind) -> Self {
         Self { kind, variables: Vec::new() }
     }
 }
 
 impl Applied for Put {
-    fn apply(&mut self, lab: &Lab) -> Result<()> {
+    fn apply(&mut self, lab: &Lab) -> Result<(), TrialError> {
         let mut programs = lab.programs();
         if self.kind == Kind::Strategy(Compared::Farm) {
             programs.extend(lab.plugins());
@@ -42,7 +41,7 @@ impl Applied for Put {
         Ok(())
     }
 
-    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command> {
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command, TrialError> {
         let mut command = Command::new(program);
         apply::plain(&mut command);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));

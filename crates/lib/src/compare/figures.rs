@@ -1,0 +1,140 @@
+//! One watched start of a column: what was loaded, and what was tried in vain.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use becalm_core::probe::{Call, Outcome};
+use becalm_host::child;
+use becalm_host::trace::{Streams, TraceError};
+
+use crate::assume::StorePrefixes;
+use crate::compare::apply::{environment, last_line};
+use crate::compare::column::Column;
+use crate::compare::error::CompareError;
+use crate::path::path_of;
+use crate::trace::observe::{Confined, watch};
+use crate::trace::options::Options;
+use crate::trace::refused::ObserveError;
+use crate::trace::report::Seen;
+
+/// The outcome of a start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// The files of the objects that were found, links resolved, in order; without the program,
+    /// its loader and what becalm has loaded besides.
+    pub objects: Vec<PathBuf>,
+    /// Failed opens of the loader.
+    pub missed_opens: u64,
+    /// Failed stats of the loader.
+    pub missed_stats: u64,
+    /// How many of both were for hwcaps subdirectories.
+    pub hwcaps: u64,
+}
+
+/// How the program is run.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// A directory for its output.
+    pub place: PathBuf,
+    /// The program's arguments.
+    pub args: Vec<OsString>,
+    /// How long it may take.
+    pub limit: Duration,
+    /// Whether an exit code other than 0 is fine.
+    pub accept_failure: bool,
+    /// The names of hwcaps subdirectories.
+    pub hwcaps: Vec<OsString>,
+}
+
+/// Starts a column's program once, watched.
+///
+/// # Errors
+/// Returns an error if it does not run, or cannot be watched.
+pub fn of(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
+    column.mount_namespace.run(|| watched(column, runs))?
+}
+
+fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
+    let mut said = tempfile::tempfile_in(&runs.place).map_err(CompareError::io(&runs.place))?;
+    let streams = said.try_clone().and_then(Streams::with_stderr);
+    let confined = Confined {
+        environment: environment(&column.variables),
+        streams: streams.map_err(CompareError::io(&runs.place))?,
+        limit: runs.limit,
+    };
+    let program = column.program.clone().into_os_string();
+    let options = Options {
+        command: [program].into_iter().chain(runs.args.iter().cloned()).collect(),
+        all_syscalls: false,
+        follow: false,
+        until_entry: false,
+        reads: Vec::new(),
+        store: StorePrefixes::default(),
+    };
+    let report = watch(&options, &confined).map_err(|error| match error {
+        ObserveError::Trace(TraceError::TooLong { limit, .. }) => CompareError::TooLong(limit),
+        error => error.into(),
+    })?;
+    let Some(seen) = report.images.first().filter(|seen| seen.image.reached_entry) else {
+        return Err(failed(&mut said, "its loader gave up".to_owned()));
+    };
+    match report.exit.code().unwrap_or_default() {
+        0 => {}
+        _ if runs.accept_failure => {}
+        code => return Err(failed(&mut said, format!("exit code {code}"))),
+    }
+    Ok(figures(seen, column, &runs.hwcaps))
+}
+
+/// An event, with the last line that the program wrote.
+fn failed(said: &mut File, how: String) -> CompareError {
+    CompareError::Failed { how, said: child::last_line(said).map(|line| last_line(&line)) }
+}
+
+fn figures(seen: &Seen, column: &Column, hwcaps: &[OsString]) -> Figures {
+    let mut figures = Figures {
+        missed_opens: seen.storm.missed_opens,
+        missed_stats: seen.storm.missed_stats,
+        ..Figures::default()
+    };
+    let ours: Vec<PathBuf> = column.own_modules();
+    let mut known = HashSet::new();
+    for probe in &seen.probes {
+        let path = path_of(probe.path.as_ref());
+        let is_open = probe.call == Call::Open;
+        if probe.outcome == Outcome::Hit {
+            let real = path.canonicalize().unwrap_or(path);
+            // A loader cache is no object.
+            let is_object = is_open && !real.ends_with("ld.so.cache");
+            if is_object && !ours.contains(&real) && known.insert(real.clone()) {
+                figures.objects.push(real);
+            }
+            continue;
+        }
+        let dir = if is_open { path.parent() } else { Some(path.as_path()) };
+        figures.hwcaps += u64::from(dir.is_some_and(|dir| is_hwcaps(dir, hwcaps)));
+    }
+    figures
+}
+
+/// Whether a directory is one that a loader looks into for its CPU's sake.
+fn is_hwcaps(dir: &Path, names: &[OsString]) -> bool {
+    let is_new = dir.parent().is_some_and(|above| above.ends_with("glibc-hwcaps"));
+    is_new || dir.file_name().is_some_and(|name| names.iter().any(|known| known == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_for_the_cpu_are_told_from_others() {
+        let names = ["tls", "x86-64-v3"].map(OsString::from);
+        let is = |dir: &str| is_hwcaps(Path::new(dir), &names);
+        assert!(is("/s/lib/glibc-hwcaps/x86-64-v4") && is("/s/lib/haswell/tls"));
+        assert!(!is("/s/tls/lib") && !is("/s/lib"));
+    }
+}

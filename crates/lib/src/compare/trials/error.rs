@@ -1,0 +1,98 @@
+//! Why a property cannot be tried.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use becalm_host::mount_namespace::MountNamespaceError;
+use thiserror::Error;
+
+use crate::compare::error::CompareError;
+use crate::loader::check::LoaderCheckError;
+
+/// Why a property cannot be tried, or a strategy not be applied for it.
+#[derive(Debug, Error)]
+pub(super) enum TrialError {
+    /// A file cannot be read, written or run.
+    #[error("{}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// A strategy cannot be applied, or a tree not be copied.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
+    /// Nothing can be compiled.
+    #[error("no C compiler (cc)")]
+    NoCompiler,
+    /// A compiler refuses what two libraries define.
+    #[error("two libraries define the same")]
+    DefinedTwice,
+    /// A tool failed, with the last line that it wrote.
+    #[error("{tool}: {said}")]
+    Tool {
+        /// The tool.
+        tool: &'static str,
+        /// The line.
+        said: String,
+    },
+    /// There is no `strip`.
+    #[error("no strip here")]
+    NoStrip,
+    /// A static program cannot be linked.
+    #[error("no static C library")]
+    NoStaticLibrary,
+    /// One program cannot be linked statically.
+    #[error("it cannot be linked so: {0}")]
+    NotStatic(String),
+    /// A program of the lab runs on.
+    #[error("did not end")]
+    NotEnded,
+    /// The loader of this machine looks into no hwcaps subdirectories.
+    #[error("this machine's loader looks for no variants")]
+    NoVariants,
+    /// Files cannot be given to another user.
+    #[error("it takes root to give a program to another user")]
+    NotRoot,
+    /// The file system ignores set-id bits.
+    #[error("set-uid programs get no rights here (nosuid)")]
+    NoSetId,
+    /// The program of the table is in no store that a lab could take the place of.
+    #[error("the program lies in no store")]
+    NoStore,
+    /// A lab in the store would hide what it needs.
+    #[error("the loader or the scratch directory lies in the store")]
+    InStore,
+    /// The given loader does not trust caches there.
+    #[error("the loader that was given believes no caches in {}", .0.display())]
+    NoCaches(PathBuf),
+    /// The given loader cannot be tried.
+    #[error(transparent)]
+    Loader(#[from] LoaderCheckError),
+    /// There is no mount namespace.
+    #[error(transparent)]
+    Namespace(#[from] MountNamespaceError),
+    /// A loader that does not run here cannot be asked.
+    #[error("the loader cannot be asked: it does not run here")]
+    DoesNotRun,
+    /// A strategy refused a file.
+    #[error("{0}")]
+    Refused(String),
+    /// A strategy says nothing of the program's start.
+    #[error("nothing is foreseen of it")]
+    NotForeseen,
+    /// A strategy changed nothing.
+    #[error("the program was left as it is")]
+    Unchanged,
+    /// This program is no ELF file.
+    #[error("this program")]
+    OwnFile,
+}
+
+impl TrialError {
+    /// An error of the system about a file.
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        |source| Self::Io { path: path.to_owned(), source }
+    }
+}
