@@ -42,12 +42,15 @@ fn assert_documented(text: &str, table: &str) {
     places(&document, "", &mut printed);
     assert!(printed.remove("schema"), "{text}");
     let documented = documented(table);
-    // The counts of a storm have a table of their own.
-    let is_storm = |place: &String| {
+    // Storms and probes have a part of the page; the end and the environment have no fixed fields.
+    let is_apart = |place: &String| {
         let (above, name) = place.rsplit_once('.').unwrap_or_default();
-        ["before", "after", "storm"].iter().any(|storm| above.ends_with(storm)) && !name.is_empty()
+        let apart = ["before", "after", "storm", "predicted", "observed", "probe", "probes"];
+        let apart = apart.iter().chain(&["exit", "environment"]);
+        let above = above.rsplit('.').next().unwrap_or_default();
+        apart.into_iter().any(|part| *part == above) && !name.is_empty()
     };
-    let unknown: Vec<&String> = printed.difference(&documented).filter(|p| !is_storm(p)).collect();
+    let unknown: Vec<&String> = printed.difference(&documented).filter(|p| !is_apart(p)).collect();
     assert!(unknown.is_empty(), "{table} lacks {unknown:?}");
     let top = |field: &&String| !field.contains('.');
     let absent: Vec<&String> = documented.difference(&printed).filter(top).collect();
@@ -112,4 +115,16 @@ fn advise_and_doctor_print_what_the_page_lists() {
     let index = store.index();
     let doctor = support::run(&mut store.becalm(&["doctor", "--json", "--index", text(&index)]));
     assert_documented(&doctor.stdout, "crates/lib/src/doctor/mod.rs Report");
+}
+
+#[test]
+fn trace_prints_what_the_page_lists() {
+    if no_compiler() {
+        return;
+    }
+    let store = chain::Store::new();
+    let mut trace = support::becalm();
+    let ran = support::run(trace.args(["trace", "--json", "--"]).arg(store.app()));
+    let line = ran.stdout.lines().last().expect("a line");
+    assert_documented(line, "crates/lib/src/trace/report.rs Report");
 }

@@ -6,10 +6,10 @@ use becalm_core::cost::SearchCost;
 use becalm_core::observe::Attributed;
 use becalm_core::probe::{Call, LoggedProbe, Outcome, Probe, SearchSource};
 use becalm_core::record::compare::is_loader_cache_file;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The two, step by step.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Beside {
     /// True where there are no differences.
     pub equal: bool,
@@ -24,7 +24,7 @@ pub struct Beside {
 }
 
 /// One place where prediction and observation part.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Differing {
     /// How.
     pub how: How,
@@ -32,13 +32,13 @@ pub struct Differing {
     pub at: usize,
     /// The probe; its outcome is the observed one, where it was observed.
     pub probe: Probe,
-    /// The outcome that was predicted.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The predicted outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_outcome: Option<Outcome>,
 }
 
 /// How prediction and observation part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
     /// Predicted, and not seen.

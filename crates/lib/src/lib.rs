@@ -8,7 +8,7 @@
 //! [`verify`] compares what was applied with the search. [`index`] makes, reads, trusts and writes
 //! index files, [`run`] finds the index of a start, [`doctor`] examines a session with one.
 //! [`trace`] runs a program, watches its loader and compares that with the prediction, [`compare`]
-//! tries every strategy on a copy of a program, [`bench`] times starts. Long work
+//! tries every strategy on a copy of a program, [`bench`] times starts, [`report`] collects the data of a page. Long work
 //! shows itself by a [`progress::Progress`]; a report that is a [`json::Report`] is the JSON document
 //! of its command ([`json::document`]).
 //!
@@ -68,6 +68,7 @@ pub mod loaded_index;
 pub mod path;
 pub mod problem;
 pub mod progress;
+pub mod report;
 pub mod run;
 pub mod secure;
 pub mod survey;

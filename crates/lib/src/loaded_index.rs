@@ -16,7 +16,7 @@ use becalm_host::Session;
 use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString};
 use rustc_hash::FxHashSet;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::assume::Assumptions;
@@ -53,7 +53,7 @@ pub fn by_index(
 }
 
 /// Symbol bindings of a start that an index has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexedBindings {
     /// Relocations with a symbol whose result is in the index.
     pub bound: u32,

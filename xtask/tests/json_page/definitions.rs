@@ -73,6 +73,8 @@ impl Definitions {
         let mut meaning = doc(&field.attrs);
         if inner.as_deref() == Some("SearchCost") {
             meaning.push_str(" A [storm](#storm).");
+        } else if inner.as_deref() == Some("Probe") {
+            meaning.push_str(" As a [probe](#probe).");
         } else if let Some((_, syn::Item::Enum(item))) = &found {
             meaning.push_str(&values(item));
         }
@@ -109,7 +111,8 @@ impl Definitions {
 
     /// The definition of a name in a file, if serde writes it by its fields or variants.
     fn resolve(&self, file: &File, name: &str) -> Option<(File, syn::Item)> {
-        if name == "SearchCost" {
+        // These have a part of the page.
+        if matches!(name, "SearchCost" | "Probe") {
             return None;
         }
         if let Some(item) = file.items.get(name) {
@@ -124,13 +127,17 @@ impl Definitions {
             }
             "self" if file.path.ends_with("mod.rs") => file.path.parent()?.to_owned(),
             "becalm_lib" => self.root.join("crates/lib/src"),
+            "becalm_core" => self.root.join("crates/core/src"),
+            module if file.path.ends_with("mod.rs") => file.path.parent()?.join(module),
             _ => return None,
         };
         let path = modules.iter().fold(source, |path, module| path.join(module));
         let there = [path.with_extension("rs"), path.join("mod.rs")];
         let file = File::read(there.into_iter().find(|path| path.is_file())?);
-        let item = file.items.get(name)?.clone();
-        Some((file, item))
+        match file.items.get(name).cloned() {
+            Some(item) => Some((file, item)),
+            None => self.resolve(&file, name),
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! `becalm check --against`: the prediction beside what a traced run recorded.
 
-use std::fs::File;
-use std::io::{BufReader, Write};
+use std::fs;
+use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::fs::Errno;
 use becalm_core::observe::{Kind, Lookup, attribute};
 use becalm_core::probe::{Call, Outcome, Probe};
@@ -13,9 +13,11 @@ use becalm_lib::beside::{Beside, Scope};
 use becalm_lib::check;
 use becalm_lib::check::Verdict;
 use becalm_lib::escape::shown;
+use becalm_lib::json::{self as document, ReadError};
+use becalm_lib::path::path_bytes;
 use becalm_lib::targets::{Target, Targets};
-use bstr::ByteSlice;
-use serde::Deserialize;
+use becalm_lib::trace::report::{Report, Seen};
+use bstr::BString;
 
 use crate::beside;
 use crate::check::args::CheckArgs;
@@ -23,29 +25,6 @@ use crate::check::json;
 use crate::exit_code::ExitStatus;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout};
-
-const SCHEMA: &str = "becalm/trace/1";
-
-/// Fields read from a record: `becalm/trace/1`.
-#[derive(Debug, Deserialize)]
-struct Record {
-    schema: String,
-    images: Vec<Recorded>,
-    #[serde(default)]
-    opens_alone: bool,
-}
-
-#[derive(Debug, Deserialize)]
-struct Recorded {
-    path: String,
-    #[serde(default)]
-    file: Option<String>,
-    #[serde(default)]
-    reached_entry: Option<bool>,
-    #[serde(default)]
-    forked: bool,
-    probes: Vec<Probe>,
-}
 
 /// Predicts one program and compares.
 ///
@@ -79,8 +58,7 @@ pub(crate) fn run(
     let image = image_of(&read, target)
         .with_context(|| format!("{}: no such program in this record", record.display()))?;
     let lookups: Vec<Lookup> = image.probes.iter().map(lookup).collect();
-    let scope =
-        Scope { reached_entry: image.reached_entry.unwrap_or(true), opens_alone: read.opens_alone };
+    let scope = Scope { reached_entry: image.reached_entry, opens_alone: read.opens_alone };
     let beside = Beside::of(&attribute(&lookups, &closure), &closure, scope);
     let mut out = Stdout::new();
     if args.json {
@@ -97,27 +75,20 @@ pub(crate) fn run(
     Ok(if beside.equal { ExitStatus::Fine } else { ExitStatus::Finding })
 }
 
-fn read(record: &Path) -> Result<Record> {
-    let file = File::open(record)?;
-    let read: Record = serde_json::from_reader(BufReader::new(file))
-        .map_err(|error| anyhow::anyhow!("not what becalm trace --json writes: {error}"))?;
-    if read.schema != SCHEMA {
-        bail!("schema {:?}, not {SCHEMA}", read.schema);
-    }
-    Ok(read)
+fn read(record: &Path) -> Result<Report> {
+    document::read(&fs::read(record)?).map_err(|error| match error {
+        ReadError::Json(error) => anyhow!("not what becalm trace --json writes: {error}"),
+        error => error.into(),
+    })
 }
 
 /// The last image that is the program.
-fn image_of<'a>(record: &'a Record, target: &Target) -> Option<&'a Recorded> {
-    let path = target.shown.to_str_lossy();
+fn image_of<'a>(record: &'a Report, target: &Target) -> Option<&'a Seen> {
     let real = target.host.canonicalize().ok();
-    let real = real.as_ref().map(|real| real.to_string_lossy());
-    let is_same = |image: &&Recorded| {
-        !image.forked
-            && (image.path == path
-                || real.as_ref().is_some_and(|real| {
-                    image.path == *real || image.file.as_deref() == Some(real.as_ref())
-                }))
+    let real = real.as_deref().map(path_bytes);
+    let is_same = |image: &&Seen| {
+        let is_real = |real: &BString| image.path == *real || image.file == *real;
+        !image.forked && (image.path == target.shown || real.as_ref().is_some_and(is_real))
     };
     record.images.iter().rev().find(is_same)
 }

@@ -36,8 +36,11 @@ pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -
             costs(&mut text, look, program);
             if let Some(closure) = closure.filter(|_| program.storm.misses() > 0) {
                 let worst = Offenders::of(closure);
-                offenders(&mut text, look, "worst directories", &worst.directories, WORST);
-                offenders(&mut text, look, "worst needed strings", &worst.needed, WORST);
+                let misses = |(name, misses): (BString, Misses)| (name, misses.total());
+                let directories = worst.directories.into_iter().map(misses);
+                offenders(&mut text, look, "worst directories", directories, WORST);
+                let needed = worst.needed.into_iter().map(misses);
+                offenders(&mut text, look, "worst needed strings", needed, WORST);
             }
             unresolved(&mut text, look, program);
             advice(&mut text, look, program);
@@ -188,16 +191,17 @@ pub(crate) fn offenders(
     text: &mut String,
     look: Look,
     title: &str,
-    worst: &[(BString, Misses)],
+    worst: impl Iterator<Item = (BString, u64)>,
     rows: usize,
 ) {
-    let Some((_, most)) = worst.first() else { return };
-    let most = most.total().max(1);
+    let mut worst = worst.take(rows).peekable();
+    let Some((_, most)) = worst.peek() else { return };
+    let most = (*most).max(1);
     let width = grouped(most).len().max(6);
     let _ = writeln!(text, "\n  {}", look.strong(title));
-    for (name, misses) in worst.iter().take(rows) {
-        let count = grouped(misses.total());
-        let bar = bar(misses.total(), most);
+    for (name, misses) in worst {
+        let count = grouped(misses);
+        let bar = bar(misses, most);
         let padding = " ".repeat(BAR as usize - bar.chars().count());
         let used = width + BAR as usize + 6;
         // An empty search directory is the current one.

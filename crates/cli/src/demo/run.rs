@@ -171,7 +171,7 @@ impl Demo<'_> {
             error => error.into(),
         })?;
         let file = path_bytes(program);
-        let seen = report.images.iter().find(|seen| seen.image.path == file);
+        let seen = report.images.iter().find(|seen| seen.file == file);
         let storm = seen.context("the program was not started")?.storm;
         Ok(Storm { opens: storm.missed_opens, stats: storm.missed_stats })
     }

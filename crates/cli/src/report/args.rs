@@ -1,11 +1,14 @@
 //! The flags of `becalm report`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Result;
+use becalm_lib::report::{Options, Run};
 use clap::{Args, ValueHint};
 
+use crate::bench::variants::arguments;
 use crate::common_args::{AssumeArgs, seconds};
 
 /// The flags of `becalm report`.
@@ -68,4 +71,23 @@ pub(crate) struct ReportArgs {
     /// Assumptions about the machine.
     #[command(flatten)]
     pub assume: AssumeArgs,
+}
+
+impl ReportArgs {
+    /// The subject of the page, as the library takes it.
+    ///
+    /// # Errors
+    /// The line of `--run` has a quote that is not closed.
+    pub(crate) fn options(&self, program: &Path) -> Result<Options> {
+        let run = || -> Result<Run> {
+            let args = arguments(self.run.as_deref(), &self.args)?;
+            Ok(Run { args, limit: self.timeout })
+        };
+        Ok(Options {
+            program: program.to_owned(),
+            after: self.after.clone(),
+            run: (!self.no_run).then(run).transpose()?,
+            assume: self.assume.options(),
+        })
+    }
 }

@@ -1,23 +1,20 @@
 //! `becalm report`: one page that shows a program's storm, and what is left of it.
 //!
-//! [`snapshot`] is what is told of one program (or of a record of its start), [`observe`] runs
-//! it once for the timeline, [`record`] reads what such a run left; [`crate::report::html`]
-//! makes the page.
+//! [`becalm_lib::report`] collects the data, [`crate::report::html`] makes the page.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use becalm_lib::assume;
-use becalm_lib::assume::Assumptions;
 use becalm_lib::compare::comparison::Comparison;
+use becalm_lib::escape::shown;
 use becalm_lib::json::{self, ReadError};
+use becalm_lib::path::path_bytes;
+use becalm_lib::report::report;
 
 use crate::exit_code::ExitStatus;
 use crate::report::args::ReportArgs;
-use crate::report::name::name;
-use crate::report::report::Report;
-use crate::report::{html, snapshot, survey};
+use crate::report::{html, survey};
 
 /// More than any table of ours has.
 const MAX_COMPARISON: u64 = 64 << 20;
@@ -28,17 +25,14 @@ const MAX_COMPARISON: u64 = 64 << 20;
 /// The program or what is shown beside it cannot be read, or the page cannot be written.
 pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
     if let Some(lines) = &args.survey {
-        fs::write(&args.output, survey::page(lines)?).with_context(|| name(&args.output))?;
+        fs::write(&args.output, survey::page(lines).with_context(|| name(lines))?)
+            .with_context(|| name(&args.output))?;
         return Ok(ExitStatus::Fine);
     }
     let Some(program) = &args.program else { bail!("report: no program") };
-    let options = args.assume.options();
-    let mut assumed = Assumptions::new(&options)?;
-    assumed.reads(&[], assume::tunables(&options));
-    let before = snapshot::of(program, args, &assumed)?;
-    let after = args.after.as_deref().map(|path| snapshot::of(path, args, &assumed)).transpose()?;
+    let report = report(&args.options(program)?)?;
     let comparison = args.compare.as_deref().map(comparison).transpose()?;
-    let page = html::page(&Report { before, after, comparison })?;
+    let page = html::page(&report, comparison.as_ref())?;
     fs::write(&args.output, page).with_context(|| name(&args.output))?;
     Ok(ExitStatus::Fine)
 }
@@ -56,4 +50,9 @@ fn comparison(path: &Path) -> Result<Comparison> {
             anyhow!(error).context(format!("{}: not what becalm compare --json writes", name(path)))
         }
     })
+}
+
+/// A path as it is told to the user.
+fn name(path: &Path) -> String {
+    shown(path_bytes(path).as_ref())
 }

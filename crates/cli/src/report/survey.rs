@@ -10,7 +10,6 @@ use becalm_lib::survey::summary::{Group, Summary, summary};
 use becalm_lib::words::{counted, grouped};
 
 use crate::report::html::format::percent;
-use crate::report::name::name;
 
 /// Rows of a list.
 const ROWS: usize = 25;
@@ -26,7 +25,7 @@ pub(crate) fn page(path: &Path) -> Result<String> {
             false => summary(BufReader::new(File::open(path)?))?,
         })
     };
-    let summary = read().with_context(|| name(path))?;
+    let summary = read()?;
     Page::of(&summary).render().context("the page cannot be made")
 }
 

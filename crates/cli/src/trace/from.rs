@@ -1,18 +1,16 @@
 //! `becalm trace --from`: what the audit module wrote down of a run, in place of a run.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
-use becalm_core::record::audit_log::{self};
-use becalm_lib::words::words;
+use anyhow::{Context, Result};
+use becalm_lib::trace::log;
 
 use crate::exit_code::ExitStatus;
 use crate::terminal::Stdout;
 use crate::terminal::style::{Look, When};
 use crate::trace::args::TraceArgs;
-use crate::trace::log_report::Logged;
 use crate::trace::logged;
 
 /// Shows a log.
@@ -20,17 +18,12 @@ use crate::trace::logged;
 /// # Errors
 /// Where it cannot be read, holds no line of the module's, or the report cannot be written.
 pub(crate) fn run(args: &TraceArgs, log: &Path, color: When) -> Result<ExitStatus> {
-    let shown = log.display();
-    let bytes = fs::read(log).map_err(|error| anyhow!("{shown}: {}", words(&error)))?;
-    let processes: Vec<Logged> = audit_log::parse(&bytes).iter().map(Logged::of).collect();
-    if processes.is_empty() {
-        bail!("{shown}: not a log of the audit module (BECALM=log:FILE)");
-    }
+    let report = log::read(log)?;
     let look = match args.output {
         Some(_) => Look::of_file(color),
         None => Look::of_stdout(color),
     };
-    let text = logged::logged(look, args, &processes);
+    let text = logged::logged(look, args, &report);
     match &args.output {
         Some(path) => {
             let written = File::create(path).and_then(|mut file| file.write_all(&text));

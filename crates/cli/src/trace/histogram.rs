@@ -2,11 +2,8 @@
 
 use std::fmt::Write;
 
-use becalm_core::observe::SyscallRow;
-use becalm_host::trace::{Image, Share};
-use becalm_lib::trace::report::Seen;
+use becalm_lib::trace::report::{Seen, Syscall};
 use becalm_lib::words::grouped;
-use rustc_hash::FxHashMap;
 
 use crate::terminal::style::Look;
 use crate::trace::time::milliseconds;
@@ -14,28 +11,11 @@ use crate::trace::time::milliseconds;
 /// Rows that are shown.
 const ROWS: usize = 12;
 
-/// The calls of both shares in one list.
-#[must_use]
-pub(crate) fn whole(image: &Image) -> Vec<SyscallRow> {
-    let mut rows: FxHashMap<&str, SyscallRow> = FxHashMap::default();
-    for row in image.loader.histogram.iter().chain(&image.program.histogram) {
-        let sum = rows.entry(&row.name).or_default();
-        sum.name.clone_from(&row.name);
-        sum.count += row.count;
-        sum.errors += row.errors;
-        sum.total_ns += row.total_ns;
-        sum.max_ns = sum.max_ns.max(row.max_ns);
-    }
-    let mut rows: Vec<SyscallRow> = rows.into_values().collect();
-    rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
-    rows
-}
-
 /// The table, with a row for the storm.
 #[must_use]
 pub(crate) fn table(look: Look, seen: &Seen) -> String {
     let mut text = String::new();
-    let rows = whole(&seen.image);
+    let rows = &seen.syscalls;
     let heading = format!(
         "{:>9}  {:>8}  {:>10}  {:>8}  {:>9}  system call",
         "calls", "errors", "total ms", "avg µs", "max µs"
@@ -43,7 +23,7 @@ pub(crate) fn table(look: Look, seen: &Seen) -> String {
     let _ = writeln!(text, "\n  {}", look.strong(&heading));
     let misses = seen.storm.misses();
     if misses > 0 {
-        let storm = SyscallRow {
+        let storm = Syscall {
             name: "the storm: the loader's misses".to_owned(),
             count: misses,
             errors: misses,
@@ -56,7 +36,7 @@ pub(crate) fn table(look: Look, seen: &Seen) -> String {
         let _ = writeln!(text, "  {}", line(row));
     }
     if let Some(rest) = rows.get(ROWS..).filter(|rest| !rest.is_empty()) {
-        let others = SyscallRow {
+        let others = Syscall {
             name: format!("{} others", rest.len()),
             count: rest.iter().map(|row| row.count).sum(),
             errors: rest.iter().map(|row| row.errors).sum(),
@@ -68,7 +48,7 @@ pub(crate) fn table(look: Look, seen: &Seen) -> String {
     text
 }
 
-fn line(row: &SyscallRow) -> String {
+fn line(row: &Syscall) -> String {
     let average = row.total_ns.checked_div(row.count).unwrap_or(0);
     let most = if row.max_ns == 0 { String::new() } else { microseconds(row.max_ns) };
     format!(
@@ -83,10 +63,4 @@ fn line(row: &SyscallRow) -> String {
 
 fn microseconds(ns: u64) -> String {
     format!("{}.{}", grouped(ns / 1000), ns % 1000 / 100)
-}
-
-/// Calls of a share.
-#[must_use]
-pub(crate) fn calls(share: &Share) -> u64 {
-    share.histogram.iter().map(|row| row.count).sum()
 }

@@ -4,8 +4,6 @@ pub(crate) mod args;
 pub(crate) mod classes;
 pub(crate) mod from;
 pub(crate) mod histogram;
-pub(crate) mod json;
-pub(crate) mod log_report;
 pub(crate) mod logged;
 pub(crate) mod manual;
 pub(crate) mod output;

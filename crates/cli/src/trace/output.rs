@@ -1,17 +1,18 @@
 //! Output of a traced run: a screen, its probes, or one JSON object.
 
+use becalm_lib::json::document;
 use becalm_lib::trace::report::Report;
 
 use crate::terminal::probes;
 use crate::terminal::style::Look;
 use crate::trace::args::TraceArgs;
-use crate::trace::{json, text};
+use crate::trace::text;
 
 /// The report in the form that was asked for.
 #[must_use]
 pub(crate) fn report(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
     if args.json {
-        return json::report(report);
+        return document(report);
     }
     if args.probes {
         let images = report.images.iter();

@@ -4,9 +4,10 @@
 //! [`observe`](becalm_lib::trace::observe) runs and watches; [`crate::trace::output`] prints.
 
 use anyhow::{Result, bail};
-use becalm_host::trace::{Exit, Rest, Supervisor};
+use becalm_host::trace::{Rest, Supervisor};
 use becalm_lib::trace::observe;
 use becalm_lib::trace::observe::Observed;
+use becalm_lib::trace::report::Exit;
 
 use crate::exit_code::ExitStatus;
 use crate::terminal::style::When;
@@ -37,14 +38,14 @@ pub(crate) fn run(args: &TraceArgs, color: When) -> Result<ExitStatus> {
 fn finish(args: &TraceArgs, observed: Observed, places: &mut Places) -> Result<ExitStatus> {
     let Observed { mut report, mut rest, supervisor } = observed;
     // On stdout the object comes last, whatever the program still writes there.
-    let wait_first = report.exit == Exit::Running && places.json_on_stdout();
+    let wait_first = report.exit.is_none() && places.json_on_stdout();
     if wait_first {
-        report.exit = rest.take().and_then(Rest::finish).unwrap_or(report.exit);
+        report.exit = rest.take().and_then(Rest::finish).and_then(Exit::of);
     }
     let told = places.tell(args, &report);
-    let code = |exit: Exit| exit.code().unwrap_or(0);
+    let code = |exit: Option<Exit>| exit.map_or(0, Exit::code);
     let status = match (rest, report.exit) {
-        (Some(rest), Exit::Running) => code(rest.finish().unwrap_or(Exit::Running)),
+        (Some(rest), None) => code(rest.finish().and_then(Exit::of)),
         (Some(rest), exit) => {
             let status = if told.is_ok() { code(exit) } else { ExitStatus::Failure.code() };
             serve(rest, supervisor, status, told.as_ref().err());

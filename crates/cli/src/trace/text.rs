@@ -3,13 +3,9 @@
 
 use std::fmt::Write;
 
-use becalm_core::cost::Misses;
-use becalm_core::observe::Dlopens;
-use becalm_host::trace::{Exit, Image, Share};
 use becalm_lib::escape::shown;
-use becalm_lib::trace::report::{Report, Seen};
+use becalm_lib::trace::report::{Exit, Misses, Offender, Report, Seen, Share};
 use becalm_lib::words::counted;
-use bstr::BString;
 
 use crate::beside;
 use crate::check::text::{WORST, bindings_of, heading, offenders};
@@ -51,7 +47,7 @@ pub(crate) fn of(look: Look, report: &Report, predict: bool) -> String {
         text.push_str(&histogram::table(look, seen));
     }
     if predict {
-        match &seen.beside {
+        match &seen.prediction {
             Some(both) => {
                 text.push('\n');
                 text.push_str(&beside::table(look, both, DIFFERENCES));
@@ -74,71 +70,72 @@ fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: [usiz
     for note in &report.notes {
         let _ = writeln!(text, "  {} {}", look.bad("note"), look.fitted(note, 7));
     }
-    offenders(&mut text, look, "worst directories", &seen.worst.directories, directories);
-    offenders(&mut text, look, "worst needed strings", &seen.worst.needed, needed);
-    if seen.program.is_ok() {
-        offenders(&mut text, look, "worst objects", &seen.worst.objects, objects);
+    charged(&mut text, look, "worst directories", &seen.worst.directories, directories);
+    charged(&mut text, look, "worst needed strings", &seen.worst.needed, needed);
+    if seen.checked.is_some() {
+        charged(&mut text, look, "worst objects", &seen.worst.objects, objects);
     }
-    text.push_str(&classes::table(look, &seen.image, kinds));
-    text.push_str(&classes::repeated(look, &seen.image, kinds));
+    text.push_str(&classes::table(look, seen, kinds));
+    text.push_str(&classes::repeated(look, seen, kinds));
     opened_at_run_time(&mut text, look, seen, at_run_time);
     text
 }
 
-/// Writes the directories and needed strings that cause the misses of `dlopen`.
+fn charged(text: &mut String, look: Look, title: &str, worst: &[Offender], rows: usize) {
+    let worst = worst.iter().map(|it| (it.name.clone(), it.misses()));
+    offenders(text, look, title, worst, rows);
+}
+
+/// The causes of the misses of `dlopen`.
 fn opened_at_run_time(text: &mut String, look: Look, seen: &Seen, rows: usize) {
-    let Dlopens { worst, not_found, .. } = &seen.dlopens;
-    offenders(text, look, "dlopen: worst directories", &worst.directories, rows);
-    let missing = |(name, misses): &(BString, Misses)| {
-        let note: &[u8] = if not_found.contains(name) { b" (not found)" } else { b"" };
-        ([name.as_slice(), note].concat().into(), *misses)
-    };
-    let needed: Vec<(BString, Misses)> = worst.needed.iter().map(missing).collect();
-    offenders(text, look, "dlopen: worst needed strings", &needed, rows);
-    let of_call = |(name, misses): &(BString, Misses)| match name.is_empty() {
-        true => ("(the call of dlopen)".into(), *misses),
-        false => (name.clone(), *misses),
-    };
-    let objects: Vec<(BString, Misses)> = worst.objects.iter().map(of_call).collect();
-    offenders(text, look, "dlopen: worst objects", &objects, rows);
+    let dlopen = &seen.dlopen;
+    charged(text, look, "dlopen: worst directories", &dlopen.directories, rows);
+    let needed = dlopen.needed.iter().map(|needed| {
+        let note: &[u8] = if needed.found { b"" } else { b" (not found)" };
+        ([needed.misses.name.as_slice(), note].concat().into(), needed.misses.misses())
+    });
+    offenders(text, look, "dlopen: worst needed strings", needed, rows);
+    let objects = dlopen.objects.iter().map(|object| match object.name.is_empty() {
+        true => ("(the call of dlopen)".into(), object.misses()),
+        false => (object.name.clone(), object.misses()),
+    });
+    offenders(text, look, "dlopen: worst objects", objects, rows);
 }
 
 fn head(text: &mut String, look: Look, report: &Report, seen: &Seen) {
-    match &seen.program {
-        Ok(program) => text.push_str(&heading(look, program)),
-        Err(_) => {
+    match &seen.checked {
+        Some(program) => text.push_str(&heading(look, program)),
+        None => {
             let _ = writeln!(text, "{}", look.strong(&shown(seen.path.as_ref())));
         }
     }
-    let image = &seen.image;
-    let script = if image.exec_path != image.path && image.exec_path != seen.path {
-        format!("run for {}; ", shown(image.exec_path.as_ref()))
+    let script = if seen.exec_path != seen.file && seen.exec_path != seen.path {
+        format!("run for {}; ", shown(seen.exec_path.as_ref()))
     } else {
         String::new()
     };
     let end = match report.exit {
-        Exit::Code(code) => format!("exit code {code}"),
-        Exit::Signal(signal) => format!("ended by signal {signal}"),
-        Exit::Running => "goes on untraced".to_owned(),
+        Some(Exit::Code(code)) => format!("exit code {code}"),
+        Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
+        None => "goes on untraced".to_owned(),
     };
-    let entry = if image.reached_entry { "" } else { "; the entry point was not reached" };
-    let _ = writeln!(text, "  {script}process {}, {end}{entry}", image.pid);
+    let entry = if seen.reached_entry { "" } else { "; the entry point was not reached" };
+    let _ = writeln!(text, "  {script}process {}, {end}{entry}", seen.pid);
 }
 
 /// Writes the images before the program: wrappers, and with --follow other processes.
 fn images(text: &mut String, look: Look, before: &[Seen]) {
     for seen in before.iter().take(IMAGES) {
-        let image = &seen.image;
         let numbers = format!(
             "loader {} ms, {}; program {} ms, {}",
-            milliseconds(image.loader.net_ns()),
+            milliseconds(seen.loader.net_ns),
             counted(seen.storm.misses(), "miss", "misses"),
-            milliseconds(image.program.net_ns()),
-            counted(image.program.missed.total(), "miss", "misses"),
+            milliseconds(seen.program.net_ns),
+            counted(seen.program.missed.total(), "miss", "misses"),
         );
-        let what = if image.forked { " (fork)" } else { "" };
+        let what = if seen.forked { " (fork)" } else { "" };
         let path = look.fitted(&shown(seen.path.as_ref()), numbers.len() + 24);
-        let _ = writeln!(text, "  {} {path}{what} [{}]: {numbers}", look.faint("also"), image.pid);
+        let _ = writeln!(text, "  {} {path}{what} [{}]: {numbers}", look.faint("also"), seen.pid);
     }
     if before.len() > IMAGES {
         let _ = writeln!(text, "  and {} more images; --json has all", before.len() - IMAGES);
@@ -146,20 +143,19 @@ fn images(text: &mut String, look: Look, before: &[Seen]) {
 }
 
 fn shares(text: &mut String, look: Look, report: &Report, seen: &Seen) {
-    let image = &seen.image;
     let storm = &seen.storm;
-    let (loader, program) = (image.loader.net_ns(), image.program.net_ns());
+    let (loader, program) = (seen.loader.net_ns, seen.program.net_ns);
     let timed = report.overhead.is_some();
     if timed {
         let of_run = match report.exit {
-            Exit::Running => String::new(),
-            _ => format!(
+            None => String::new(),
+            Some(_) => format!(
                 ", {} of {} ms",
                 percent(loader, loader + program),
                 milliseconds(loader + program)
             ),
         };
-        let calls = calls(&image.loader, report.all_syscalls);
+        let calls = calls(&seen.loader, report.all_syscalls);
         let time = format!("{} ms", milliseconds(loader));
         let objects = match storm.objects {
             0 => String::new(),
@@ -180,37 +176,37 @@ fn shares(text: &mut String, look: Look, report: &Report, seen: &Seen) {
     let stats = if report.opens_alone { String::new() } else { format!(", {stats}") };
     let _ = writeln!(text, "  storm    {misses}: {opens}{stats}{cost}");
     if timed {
-        own(text, report, image);
-        cost_of_tracing(text, look, report, image);
+        own(text, report, seen);
+        cost_of_tracing(text, look, report, seen);
     }
 }
 
 /// The program's own share.
-fn own(text: &mut String, report: &Report, image: &Image) {
-    if report.exit == Exit::Running && image.program.histogram.is_empty() {
+fn own(text: &mut String, report: &Report, seen: &Seen) {
+    if report.exit.is_none() && seen.program.syscalls.is_empty() {
         return;
     }
-    let missed = image.program.missed;
-    let time = milliseconds(image.program.net_ns());
-    let calls = calls(&image.program, report.all_syscalls);
+    let missed: Misses = seen.program.missed;
+    let time = milliseconds(seen.program.net_ns);
+    let calls = calls(&seen.program, report.all_syscalls);
     let misses = counted(missed.total(), "miss", "misses");
     let _ = write!(text, "  program  {time} ms; {calls}; {misses}, {} ms", milliseconds(missed.ns));
-    if image.initialisers > 0 {
-        let before = counted(image.initialisers, "lookup", "lookups");
+    if seen.initialisers > 0 {
+        let before = counted(seen.initialisers, "lookup", "lookups");
         let _ = write!(text, "; {before} by initialisers before it");
     }
     text.push('\n');
 }
 
 fn calls(share: &Share, all: bool) -> String {
-    let calls = histogram::calls(share);
+    let calls = share.calls;
     if all { counted(calls, "call", "calls") } else { counted(calls, "lookup", "lookups") }
 }
 
-/// Writes the cost of the tracer, which the figures above exclude.
-fn cost_of_tracing(text: &mut String, look: Look, report: &Report, image: &Image) {
+/// The tracer's cost, which was subtracted.
+fn cost_of_tracing(text: &mut String, look: Look, report: &Report, seen: &Seen) {
     let Some(overhead) = report.overhead else { return };
-    let share = |pick: fn(&Share) -> u64| pick(&image.loader) + pick(&image.program);
+    let share = |pick: fn(&Share) -> u64| pick(&seen.loader) + pick(&seen.program);
     let wall = milliseconds(share(|share| share.wall_ns));
     let tracer = milliseconds(share(|share| share.tracer_ns));
     let each = overhead.cycle_ns as f64 / 1000.0;
@@ -222,7 +218,7 @@ fn cost_of_tracing(text: &mut String, look: Look, report: &Report, image: &Image
 
 /// Why the loader gave up, where it did.
 fn missing(text: &mut String, look: Look, seen: &Seen) {
-    let (false, Ok(program)) = (seen.image.reached_entry, &seen.program) else { return };
+    let (false, Some(program)) = (seen.reached_entry, &seen.checked) else { return };
     if let Some(gap) = program.unresolved.first() {
         let needed = shown(gap.needed.as_ref());
         let asking = look.fitted(&shown(gap.needed_by.as_ref()), 34 + needed.len());
@@ -231,20 +227,19 @@ fn missing(text: &mut String, look: Look, seen: &Seen) {
 }
 
 fn prediction(text: &mut String, look: Look, seen: &Seen) {
-    if let Some(bindings) = seen.program.as_ref().ok().and_then(|program| program.bindings) {
+    if let Some(bindings) = seen.indexed_bindings {
         let _ = writeln!(text, "  {}", bindings_of(&bindings));
     }
-    match (&seen.beside, &seen.program) {
+    match (&seen.prediction, &seen.no_prediction) {
         (Some(both), _) => {
             let more = if both.equal { "" } else { "; --predict lists them" };
-            let calmed = seen.program.as_ref().is_ok_and(|program| program.calmed_by.is_some());
-            let with = if calmed { ", the index's answers included" } else { "" };
+            let with = if seen.calmed_by.is_some() { ", the index's answers included" } else { "" };
             let _ = writeln!(text, "  model    {}{with}{more}", beside::verdict(look, both));
         }
-        (None, Err(why)) => {
+        (None, Some(why)) => {
             let _ = writeln!(text, "  model    no prediction: {}", look.fitted(why, 26));
         }
-        (None, Ok(_)) => text.push_str("  model    more lookups than are kept: not compared\n"),
+        (None, None) => text.push_str("  model    more lookups than are kept: not compared\n"),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::path::path_of;
 use crate::trace::observe::{Confined, watch};
 use crate::trace::options::Options;
 use crate::trace::refused::ObserveError;
-use crate::trace::report::Seen;
+use crate::trace::report::{Exit, Seen};
 
 /// The outcome of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,10 +78,10 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
         ObserveError::Trace(TraceError::TooLong { limit, .. }) => CompareError::TooLong(limit),
         error => error.into(),
     })?;
-    let Some(seen) = report.images.first().filter(|seen| seen.image.reached_entry) else {
+    let Some(seen) = report.images.first().filter(|seen| seen.reached_entry) else {
         return Err(failed(&mut said, "its loader gave up".to_owned()));
     };
-    match report.exit.code().unwrap_or_default() {
+    match report.exit.map_or(0, Exit::code) {
         0 => {}
         _ if runs.accept_failure => {}
         code => return Err(failed(&mut said, format!("exit code {code}"))),

@@ -11,8 +11,10 @@ use bstr::{BStr, BString, ByteSlice};
 
 use crate::beside::{Beside, Scope};
 use crate::check::Program;
+use crate::trace::no_prediction::NoPrediction;
 use crate::trace::predict::{self, Answer, Answers, Assumed};
 use crate::trace::report::Seen;
+use crate::trace::seen::Loader;
 
 /// The images joined with their predictions. The program, which is the last image of the
 /// first process, comes last.
@@ -21,7 +23,7 @@ pub fn images(images: Vec<Image>, mut answers: Answers, assumed: &Assumed) -> Ve
     let first = images.first().map(|image| image.pid);
     let joined = |(index, image)| join(image, answers.remove(&index), assumed);
     let mut seen: Vec<Seen> = images.into_iter().enumerate().map(joined).collect();
-    let program = seen.iter().rposition(|seen| Some(seen.image.pid) == first);
+    let program = seen.iter().rposition(|seen| Some(seen.pid) == first);
     if let Some(at) = program {
         let program = seen.remove(at);
         seen.push(program);
@@ -34,7 +36,7 @@ pub fn images(images: Vec<Image>, mut answers: Answers, assumed: &Assumed) -> Ve
 fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
     if image.forked {
         let path = predict::shown_path(&image);
-        return unpredicted(image, path, "a fork: no loader was at work".to_owned());
+        return unpredicted(image, path, NoPrediction::Fork);
     }
     let Answer { path, said } = answer.unwrap_or_else(|| Answer::about(&image, assumed));
     match said {
@@ -45,36 +47,32 @@ fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
 
 /// An image of which nothing is predicted, and why.
 #[must_use]
-pub fn unpredicted(image: Image, path: BString, why: String) -> Seen {
+pub fn unpredicted(image: Image, path: BString, why: NoPrediction) -> Seen {
     let probes = raw_probes(&image.lookups);
-    Seen {
+    let loader = Loader {
         storm: raw_storm(&probes),
         storm_ns: storm_ns(&image),
         worst: raw_offenders(&probes),
         dlopens: dlopens(&image, None),
-        image,
-        path,
-        program: Err(why),
         probes,
         beside: None,
-    }
+    };
+    Seen::of(image, path, Err(why), loader)
 }
 
 fn predicted(image: Image, path: BString, program: Program, closure: &Closure) -> Seen {
     let attributed = attribute(&image.lookups, closure);
     let scope = Scope { reached_entry: image.reached_entry, opens_alone: false };
     let complete = image.dropped == 0;
-    Seen {
+    let loader = Loader {
         beside: complete.then(|| Beside::of(&attributed, closure, scope)),
         worst: attributed.offenders(closure),
         dlopens: dlopens(&image, Some(closure)),
         storm: attributed.storm,
         storm_ns: storm_ns(&image),
         probes: attributed.probes,
-        image,
-        path,
-        program: Ok(program),
-    }
+    };
+    Seen::of(image, path, Ok(program), loader)
 }
 
 /// Returns the searches of the loader after the entry point.

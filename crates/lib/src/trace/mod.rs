@@ -2,10 +2,13 @@
 
 pub mod foreign;
 pub mod join;
+pub mod log;
+pub mod no_prediction;
 pub mod notes;
 pub mod observe;
 pub mod options;
 pub mod predict;
 pub mod refused;
 pub mod report;
+mod seen;
 pub mod untraced;

@@ -12,7 +12,7 @@ use becalm_host::trace::{self, Command, Rest, Streams, Supervisor, TraceError, T
 use crate::trace::options::Options;
 use crate::trace::predict::{Assumed, Predictor};
 use crate::trace::refused::ObserveError;
-use crate::trace::report::Report;
+use crate::trace::report::{Exit, Report, words_of_command};
 use crate::trace::{foreign, join, notes, untraced};
 
 /// A run that was watched.
@@ -107,10 +107,10 @@ fn run(
 fn joined(options: &Options, assumed: &Assumed, traced: Traced, predictor: Predictor) -> Observed {
     let Traced { images, exit, overhead, notes, rest, supervisor } = traced;
     let report = Report {
-        command: options.command.clone(),
+        command: words_of_command(&options.command),
         images: join::images(images, predictor.answers(), assumed),
-        exit,
-        overhead: Some(overhead),
+        exit: Exit::of(exit),
+        overhead: Some(overhead.into()),
         notes: notes::in_words(&notes, rest.is_some()),
         all_syscalls: options.all_syscalls,
         opens_alone: false,

@@ -23,6 +23,7 @@ use crate::index::indexes::Indexes;
 use crate::index::variables::{NO_BIND, SWITCHES, TUNABLES, has_switch};
 use crate::path::path_bytes;
 use crate::targets::Target;
+use crate::trace::no_prediction::NoPrediction;
 use crate::trace::options::Options;
 
 /// Images about which the model is asked while the program runs. Answers are kept until
@@ -35,7 +36,7 @@ pub struct Answer {
     /// The program's path, as it is shown.
     pub path: BString,
     /// The prediction, or why there is none.
-    pub said: Result<(Program, Closure), String>,
+    pub said: Result<(Program, Closure), NoPrediction>,
 }
 
 /// The assumptions that are the same for all images.
@@ -132,15 +133,15 @@ pub fn predict(
     image: &Image,
     path: &BString,
     assumed: &Assumed,
-) -> Result<(Program, Closure), String> {
+) -> Result<(Program, Closure), NoPrediction> {
     let assumed = assumed.of(image);
     let host = Path::new(OsStr::from_bytes(path));
     let inside = assumed.fs.inside(host);
     let target = Target { shown: path.clone(), inside, host: host.to_owned(), named: true };
     match check(&assumed, &assumed.fs.session(), &target) {
         (Verdict::Checked(program), Some(closure)) => Ok((*program, closure)),
-        (Verdict::Problem(problem), _) => Err(problem.reason),
-        _ => Err("nothing that a loader starts".to_owned()),
+        (Verdict::Problem(problem), _) => Err(NoPrediction::NotChecked(problem.reason)),
+        _ => Err(NoPrediction::NotStarted),
     }
 }
 

@@ -1,54 +1,372 @@
 //! The report of `becalm trace`.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use becalm_core::cost::{Offenders, SearchCost};
-use becalm_core::observe::Dlopens;
+use becalm_core::cost::SearchCost;
+use becalm_core::observe::{Class, DlopenProbe};
 use becalm_core::probe::Probe;
-use becalm_host::trace::{Calibration, Exit, Image};
+use becalm_host::trace;
 use bstr::BString;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::beside::Beside;
 use crate::check::Program;
+use crate::json::{self, lossy, lossy_option};
+use crate::loaded_index::IndexedBindings;
 
-/// All that is told of a run.
-#[derive(Debug)]
+/// Entries of a list that the document has.
+const NAMED: usize = 50;
+
+/// A watched run: the JSON document of `becalm trace`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Report {
     /// The command line.
-    pub command: Vec<OsString>,
-    /// The images, the program last.
+    pub command: Vec<String>,
+    /// One for each successful `execve`, the program last; with `--follow` also those of the
+    /// processes that it started.
     pub images: Vec<Seen>,
-    /// How the program ended; [`Exit::Running`] where it is no longer watched.
-    pub exit: Exit,
-    /// The overhead of watching here; `None` if nothing was watched.
-    pub overhead: Option<Calibration>,
-    /// Remarks for a reader, a sentence each.
-    pub notes: Vec<String>,
-    /// True where every system call was counted.
+    /// How the program ended: `{"code": 0}` or `{"signal": 11}`; null if it is no longer watched.
+    pub exit: Option<Exit>,
+    /// The cost of watching on this machine, measured before the program starts; null if nothing was
+    /// watched.
+    pub overhead: Option<Overhead>,
+    /// Whether every system call was counted (`--syscalls`).
     pub all_syscalls: bool,
-    /// True where opens alone were seen: the program ran untraced.
+    /// Whether the program ran untraced, since nobody may be traced here: opens as `LD_DEBUG=libs`
+    /// tells them, no stats, no times.
     pub opens_alone: bool,
+    /// Notes for a reader, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/trace/1";
+}
+
+/// The end of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exit {
+    /// The exit code.
+    Code(u8),
+    /// The signal that ended it.
+    Signal(i32),
+}
+
+/// The cost of watching, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Overhead {
+    /// Time that is subtracted from each call.
+    pub call_ns: u64,
+    /// Time that is subtracted from a share for each call.
+    pub cycle_ns: u64,
+    /// The number of calls that were measured.
+    pub samples: u32,
 }
 
 /// One image, with what the model says of it.
-#[derive(Debug)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Seen {
-    /// The observed image.
-    pub image: Image,
-    /// The program's path: as it was asked for, where that is the program itself.
+    /// The program's path: as it was asked for, if that leads to the program itself.
+    #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// The result of `becalm check` for it, or the reason why there is none.
-    pub program: Result<Program, String>,
-    /// The loader's probes, attributed.
-    pub probes: Vec<Probe>,
-    /// Their counts.
+    /// The file that was executed, its links resolved: of a script, its interpreter.
+    #[serde(serialize_with = "lossy")]
+    pub file: BString,
+    /// The path handed to `execve`: of a script, the script.
+    #[serde(rename = "asked", serialize_with = "lossy")]
+    pub exec_path: BString,
+    /// The process id.
+    pub pid: u32,
+    /// Whether it is a fork that ran on without an `execve` of its own.
+    pub forked: bool,
+    /// The interpreter of the program; null for a static one.
+    #[serde(serialize_with = "lossy_option")]
+    pub interpreter: Option<BString>,
+    /// The machine; null if there is no prediction.
+    pub machine: Option<String>,
+    /// The C library; null if it is not known.
+    pub libc: Option<String>,
+    /// Whether it started in secure-execution mode.
+    pub secure: bool,
+    /// Whether it lies below a store prefix (`--store`); null if there is no prediction.
+    pub immutable: Option<bool>,
+    /// Whether the entry point was reached; false if the loader gave up.
+    #[serde(default = "is_reached")]
+    pub reached_entry: bool,
+    /// The loader's probes as observed, counted.
     pub storm: SearchCost,
     /// Time of its misses in nanoseconds, the tracer's own cost subtracted.
     pub storm_ns: u64,
-    /// The causes of the misses.
-    pub worst: Offenders,
-    /// The searches of the loader after the entry point.
-    pub dlopens: Dlopens,
-    /// Prediction beside observation, where there is a prediction.
-    pub beside: Option<Beside>,
+    /// The share before the entry point.
+    pub loader: Share,
+    /// The share after it.
+    pub program: Share,
+    /// The system calls of both shares, the most time first.
+    pub syscalls: Vec<Syscall>,
+    /// The lookups after the entry point by who searches, those with most misses and repetitions
+    /// first.
+    pub classes: Vec<ClassLookups>,
+    /// The causes of the loader's misses, the worst 50 of each.
+    pub worst: Worst,
+    /// The loader's search after the entry point.
+    pub dlopen: Dlopen,
+    /// The index that answered as an audit module of the start, and whose answers the prediction
+    /// includes.
+    #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
+    pub calmed_by: Option<BString>,
+    /// Symbol bindings that come from that index, if it applies them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub indexed_bindings: Option<IndexedBindings>,
+    /// Prediction beside observation; null if there is no prediction.
+    pub prediction: Option<Beside>,
+    /// Why there is no prediction.
+    pub no_prediction: Option<String>,
+    /// Lookups before the entry point that were not the loader's.
+    pub initialisers: u64,
+    /// Lookups of the loader beyond those that are kept.
+    pub dropped: u64,
+    /// The variables that a loader or a class looks at.
+    pub environment: BTreeMap<String, String>,
+    /// The [probes](#probe) as observed, with the requester as the model has it.
+    pub probes: Vec<Probe>,
+    /// The prediction of `becalm check`.
+    #[serde(skip)]
+    pub checked: Option<Box<Program>>,
+}
+
+/// Calls and time of one phase. Times are in nanoseconds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Share {
+    /// The time without the tracer's part.
+    pub net_ns: u64,
+    /// The time on the clock.
+    pub wall_ns: u64,
+    /// The tracer's part of it, estimated.
+    pub tracer_ns: u64,
+    /// The number of calls.
+    pub calls: u64,
+    /// The number of lookups that succeeded.
+    pub hits: u64,
+    /// The lookups that failed, and the time they took.
+    pub missed: Misses,
+    /// The calls by name, the most time first.
+    pub syscalls: Vec<Syscall>,
+}
+
+/// Failed lookups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Misses {
+    /// Failed opens.
+    pub opens: u64,
+    /// Failed stats.
+    pub stats: u64,
+    /// Other failed lookups: access, readlink, exec.
+    pub others: u64,
+    /// Their time in nanoseconds.
+    pub ns: u64,
+}
+
+/// The calls of one name. Times are in nanoseconds, the tracer's own cost subtracted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Syscall {
+    /// The name.
+    pub name: String,
+    /// The number of calls.
+    pub count: u64,
+    /// The number of failed ones.
+    pub errors: u64,
+    /// Their time.
+    pub total_ns: u64,
+    /// The time of the slowest.
+    pub max_ns: u64,
+}
+
+/// The lookups of one class.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClassLookups {
+    /// The class.
+    pub class: Class,
+    /// Lookups that succeeded.
+    #[serde(default)]
+    pub hits: u64,
+    /// Lookups that failed.
+    #[serde(default)]
+    pub missed: Misses,
+    /// The misses by directory, the worst 50.
+    #[serde(default, serialize_with = "first")]
+    pub dirs: Vec<MissedPath>,
+    /// The misses by file name, the worst 50.
+    #[serde(default, serialize_with = "first")]
+    pub names: Vec<MissedName>,
+    /// Successful lookups that repeat an earlier one: the same call on the same path succeeded
+    /// before.
+    #[serde(default)]
+    pub repeated: Repeated,
+}
+
+/// Misses in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissedPath {
+    /// The directory; empty for bare names.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The number of misses.
+    pub misses: u64,
+}
+
+/// Misses of a file name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissedName {
+    /// The name.
+    #[serde(serialize_with = "lossy")]
+    pub name: BString,
+    /// The number of misses.
+    pub misses: u64,
+}
+
+/// Successful lookups that repeat an earlier one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Repeated {
+    /// Their number.
+    pub count: u64,
+    /// Their time in nanoseconds.
+    pub ns: u64,
+    /// The paths, the worst 50.
+    #[serde(serialize_with = "first")]
+    pub paths: Vec<RepeatedPath>,
+}
+
+/// A path that is found again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepeatedPath {
+    /// The path.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// How often, beyond the first time.
+    pub times: u64,
+}
+
+/// Misses of the loader by their causes, the most first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Worst {
+    /// By search directory, hwcaps subdirectories left out.
+    #[serde(serialize_with = "first")]
+    pub directories: Vec<Offender>,
+    /// By needed string.
+    #[serde(serialize_with = "first")]
+    pub needed: Vec<Offender>,
+    /// By requester.
+    #[serde(serialize_with = "first")]
+    pub objects: Vec<Offender>,
+}
+
+/// Misses of one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offender {
+    /// Its name.
+    #[serde(serialize_with = "lossy")]
+    pub name: BString,
+    /// Failed opens.
+    pub opens: u64,
+    /// Failed stats.
+    pub stats: u64,
+}
+
+/// The loader's search after the entry point.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Dlopen {
+    /// Lookups that failed.
+    pub missed: Misses,
+    /// Lookups that succeeded.
+    pub hits: u64,
+    /// Misses of names that were found in the end.
+    pub found_misses: u64,
+    /// Misses by search directory, hwcaps subdirectories left out; the worst 50.
+    #[serde(serialize_with = "first")]
+    pub directories: Vec<Offender>,
+    /// Misses by needed string, the worst 50.
+    #[serde(serialize_with = "first")]
+    pub needed: Vec<Needed>,
+    /// Misses by the object that needs the name, the worst 50. The name is empty for what `dlopen`
+    /// was called with.
+    #[serde(serialize_with = "first")]
+    pub objects: Vec<Offender>,
+    /// Each attempt in order: `needed_by`, `needed`, `directory`, `path`, `call`, `outcome`.
+    pub probes: Vec<DlopenProbe>,
+    /// Lookups beyond those that are kept.
+    pub dropped: u64,
+}
+
+/// Misses of a needed string.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Needed {
+    /// The string and its misses.
+    #[serde(flatten)]
+    pub misses: Offender,
+    /// Whether the loader found it in the end.
+    pub found: bool,
+}
+
+/// A record without the field is of a start that came so far.
+fn is_reached() -> bool {
+    true
+}
+
+/// The words of a command line as text.
+pub(super) fn words_of_command(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// The first entries of a list.
+fn first<T: Serialize, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(list.iter().take(NAMED))
+}
+
+impl Exit {
+    /// The end of a program that was watched to it.
+    #[must_use]
+    pub fn of(exit: trace::Exit) -> Option<Self> {
+        match exit {
+            trace::Exit::Code(code) => Some(Self::Code(code)),
+            trace::Exit::Signal(signal) => Some(Self::Signal(signal)),
+            trace::Exit::Running => None,
+        }
+    }
+
+    /// The exit code that a shell would report.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        let exit = match self {
+            Self::Code(code) => trace::Exit::Code(code),
+            Self::Signal(signal) => trace::Exit::Signal(signal),
+        };
+        exit.code().unwrap_or_default()
+    }
+}
+
+impl Misses {
+    /// The number of failed lookups of all kinds.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.opens.saturating_add(self.stats).saturating_add(self.others)
+    }
+}
+
+impl Offender {
+    /// The number of misses.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.opens + self.stats
+    }
 }

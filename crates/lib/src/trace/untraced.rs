@@ -12,7 +12,8 @@ use bstr::BString;
 use crate::beside::{Beside, Scope};
 use crate::index::variables::TUNABLES;
 use crate::trace::options::Options;
-use crate::trace::report::{Report, Seen};
+use crate::trace::report::{Exit, Report, Seen, words_of_command};
+use crate::trace::seen::Loader;
 use crate::trace::{join, predict};
 
 /// The note that lists the missing data.
@@ -31,9 +32,9 @@ pub fn report(
     if ran.record.is_none() {
         notes.push("the loader wrote no record: a static or set-id program, or musl".to_owned());
     }
-    let exit = ran.exit;
+    let exit = Exit::of(ran.exit);
     Report {
-        command: options.command.clone(),
+        command: words_of_command(&options.command),
         images: vec![seen(options, ran, environment)],
         exit,
         overhead: None,
@@ -68,7 +69,7 @@ fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>
             let lookups: Vec<Lookup> = record.probes(&missing).iter().map(lookup).collect();
             let attributed = attribute(&lookups, &closure);
             let scope = Scope { reached_entry: missing.is_empty(), opens_alone: true };
-            Seen {
+            let loader = Loader {
                 beside: Some(Beside::of(&attributed, &closure, scope)),
                 worst: attributed.offenders(&closure),
                 // The record does not show where the start ends.
@@ -76,10 +77,8 @@ fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>
                 storm: attributed.storm,
                 storm_ns: 0,
                 probes: attributed.probes,
-                image,
-                path,
-                program: Ok(program),
-            }
+            };
+            Seen::of(image, path, Ok(program), loader)
         }
         Err(why) => {
             image.lookups = record.probes(&[]).iter().map(lookup).collect();

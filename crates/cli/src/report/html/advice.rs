@@ -6,7 +6,7 @@ use becalm_lib::words::grouped;
 
 use crate::check::text::share;
 use crate::report::html::format::{percent, quoted};
-use crate::report::start::Snapshot;
+use becalm_lib::report::start::Snapshot;
 
 /// The strategies for one program, those that leave least first.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use bstr::{BString, ByteSlice};
 
 use crate::report::html::grid::{Axes, Grid};
 use crate::report::html::picture::{Picture, Worst, worst};
-use crate::report::start::{Snapshot, Try};
+use becalm_lib::report::start::{Snapshot, Try};
 
 /// Searches of `dlopen` of one program.
 #[derive(Debug)]

@@ -6,13 +6,13 @@
 
 use std::fmt::Write;
 
-use becalm_core::probe::{Call, Outcome, SearchSource};
+use becalm_core::probe::{Call, SearchSource};
 use becalm_lib::escape::shown;
 use bstr::{BStr, ByteSlice};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::report::start::Try;
+use becalm_lib::report::start::Try;
 
 /// Rows and columns that are drawn; what is beyond is counted.
 const MOST: usize = 600;
@@ -131,14 +131,6 @@ impl<'a> Axes<'a> {
             });
         }
         axes
-    }
-}
-
-impl Try {
-    /// Misses and hits of this probe.
-    fn counts(&self) -> (u64, u64) {
-        let hit = self.call == Call::Open && self.outcome == Outcome::Hit;
-        (u64::from(self.outcome.is_failed_call()), u64::from(hit))
     }
 }
 

@@ -17,14 +17,15 @@ use anyhow::{Context, Result};
 use askama::Template;
 
 use crate::report::html::view::Page;
-use crate::report::report::Report;
+use becalm_lib::compare::comparison::Comparison;
+use becalm_lib::report::Report;
 
 /// The page.
 ///
 /// # Errors
 /// The template cannot be filled in.
-pub(crate) fn page(report: &Report) -> Result<String> {
-    Page::of(report).render().context("the page cannot be made")
+pub(crate) fn page(report: &Report, comparison: Option<&Comparison>) -> Result<String> {
+    Page::of(report, comparison).render().context("the page cannot be made")
 }
 
 #[cfg(test)]

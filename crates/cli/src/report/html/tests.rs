@@ -6,9 +6,9 @@ use becalm_core::probe::{Call, Outcome, SearchSource};
 use crate::report::html::grid::{Axes, Grid, KINDS};
 use crate::report::html::tree::{Step, steps};
 use crate::report::html::*;
-use crate::report::start::{Answered, Node, Observed, Snapshot, Try};
 use becalm_lib::advice::{Advice, Choice, Scope};
 use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
+use becalm_lib::report::start::{Answered, Child, Node, NotObserved, Observed, Snapshot, Try};
 
 /// A name that would be an element, an attribute's end, a script's end.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}";
@@ -46,12 +46,16 @@ fn side(tries: Vec<Try>) -> Snapshot {
         faults: Vec::new(),
         tries,
         nodes,
-        observed: Err("not run".to_owned()),
+        observed: Err(NotObserved::NotWanted),
     }
 }
 
+fn page_alone(report: &Report) -> Result<String> {
+    page(report, None)
+}
+
 fn report(before: Snapshot) -> Report {
-    Report { before, after: None, comparison: None }
+    Report { before, after: None }
 }
 
 #[test]
@@ -93,12 +97,12 @@ fn what_is_too_large_for_a_picture_is_counted() {
     let axes = Axes::of(tries.iter());
     let grid = Grid::of(&tries, &axes);
     assert_eq!((grid.size(), grid.left_out), ((1, 600), 100));
-    assert!(page(&report(side(tries))).expect("made").contains("Another 100 misses"));
+    assert!(page_alone(&report(side(tries))).expect("made").contains("Another 100 misses"));
 }
 
 #[test]
 fn an_object_is_expanded_once_though_needs_run_in_a_circle() {
-    let child = |answer| crate::report::start::Child { needed: "x".into(), answer, misses: 0 };
+    let child = |answer| Child { needed: "x".into(), answer, misses: 0 };
     let loaded = |at| child(Answered::Loaded(at, SearchSource::Runpath));
     let nodes = [
         Node { path: "/p".into(), children: vec![loaded(1)] },
@@ -116,7 +120,7 @@ fn an_object_is_expanded_once_though_needs_run_in_a_circle() {
 fn a_long_chain_of_objects_is_nested_no_deeper_than_browsers_bear() {
     let chain = |at: usize| {
         let answer = Answered::Loaded(at + 1, SearchSource::Runpath);
-        let child = crate::report::start::Child { needed: "x".into(), answer, misses: 0 };
+        let child = Child { needed: "x".into(), answer, misses: 0 };
         Node { path: "/x".into(), children: vec![child] }
     };
     let mut nodes: Vec<Node> = (0..5000).map(chain).collect();
@@ -135,14 +139,14 @@ fn a_long_chain_of_objects_is_nested_no_deeper_than_browsers_bear() {
 }
 
 /// Every place that a name of a file, a record or a table can get to.
-fn hostile() -> Report {
+fn hostile() -> (Report, Comparison) {
     let observed = Observed {
         command: HOSTILE.to_owned(),
         classes: vec![(HOSTILE.to_owned(), 1)],
         notes: vec![HOSTILE.to_owned()],
         ..Observed::default()
     };
-    let child = crate::report::start::Child {
+    let child = Child {
         needed: HOSTILE.into(),
         answer: Answered::Loaded(1, SearchSource::Runpath),
         misses: 1,
@@ -176,15 +180,17 @@ fn hostile() -> Report {
         rows: vec![row],
         notes: vec![HOSTILE.to_owned()],
     };
-    let after = Snapshot { observed: Err(HOSTILE.to_owned()), ..bad.clone() };
-    Report { before: bad, after: Some(after), comparison: Some(comparison) }
+    let after =
+        Snapshot { observed: Err(NotObserved::Untraced(HOSTILE.to_owned())), ..bad.clone() };
+    (Report { before: bad, after: Some(after) }, comparison)
 }
 
 #[test]
 fn a_hostile_name_is_text_wherever_it_gets_to() {
-    let page = page(&hostile()).expect("made");
+    let (report_of, comparison) = hostile();
+    let page = page(&report_of, Some(&comparison)).expect("made");
     assert!(!page.contains("<img"), "an element came of a name");
-    let plain = crate::report::html::page(&report(side(vec![missed("a", "/1")]))).expect("made");
+    let plain = page_alone(&report(side(vec![missed("a", "/1")]))).expect("made");
     let scripts = |page: &str| page.matches("</script>").count();
     // One more picture, and nothing else that ends a script.
     assert_eq!(scripts(&page), scripts(&plain) + 1);
@@ -222,7 +228,7 @@ fn the_strategy_that_leaves_least_by_the_programs_own_loader_is_named() {
     };
     let newer_glibc = Some(("glibc-2.37".to_owned(), 230));
     let libc = Some("glibc-2.36".to_owned());
-    let page = page(&report(Snapshot {
+    let page = page_alone(&report(Snapshot {
         advice: Some(advice()),
         storm,
         libc,
@@ -257,7 +263,7 @@ fn the_strategy_that_leaves_least_by_the_programs_own_loader_is_named() {
 fn a_command_to_be_copied_holds_the_path_as_one_word() {
     let page = |path: &str| {
         let side = Snapshot { path: path.to_owned(), advice: Some(advice()), ..side(Vec::new()) };
-        page(&report(side)).expect("made")
+        page_alone(&report(side)).expect("made")
     };
     for command in ["becalm run --store &#39;/s x&#39; -- ", "becalm fix --with farm --leaf"] {
         assert!(page("/opt/x").contains(command), "{command}");
@@ -269,7 +275,8 @@ fn a_command_to_be_copied_holds_the_path_as_one_word() {
 
 #[test]
 fn the_page_names_nothing_that_would_have_to_be_fetched() {
-    let page = page(&hostile()).expect("made");
+    let (report_of, comparison) = hostile();
+    let page = page(&report_of, Some(&comparison)).expect("made");
     assert!(page.contains("default-src 'none'"));
     for fetching in ["src=\"", "<link rel=\"stylesheet\"", "@import", "url(", "https://"] {
         assert!(!page.contains(fetching), "{fetching}");
@@ -286,7 +293,7 @@ fn a_row_with_too_few_cells_shifts_no_other() {
         rows: vec![row(Vec::new()), row(vec![Cell::default(); 5])],
         notes: Vec::new(),
     };
-    let page = page(&Report { comparison: Some(comparison), ..report(side(Vec::new())) });
+    let page = page(&report(side(Vec::new())), Some(&comparison));
     let page = page.expect("made");
     let table = page.split("class=\"compare\"").nth(1).expect("the table");
     let table = table.split("</table>").next().expect("its end");

@@ -8,7 +8,7 @@ use becalm_core::probe::SearchSource;
 use becalm_lib::escape::shown;
 use bstr::ByteSlice;
 
-use crate::report::start::{Answered, Node};
+use becalm_lib::report::start::{Answered, Node};
 
 /// Levels that are nested; browsers give up on deep ones.
 const DEEPEST: usize = 40;

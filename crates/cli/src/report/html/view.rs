@@ -10,9 +10,9 @@ use crate::report::html::format::{percent, quoted};
 use crate::report::html::grid::{Axes, Grid};
 use crate::report::html::picture::{Picture, Worst, worst};
 use crate::report::html::tree::{Step, steps};
-use crate::report::report::Report;
-use crate::report::start::{Observed, Snapshot};
 use becalm_lib::compare::comparison::{Cell, Comparison, RowKind, Verdict};
+use becalm_lib::report::Report;
+use becalm_lib::report::start::{Observed, Snapshot};
 
 /// The page.
 #[derive(Debug, Template)]
@@ -106,7 +106,7 @@ struct TableCell {
 
 impl Page {
     /// The page of a report.
-    pub(crate) fn of(report: &Report) -> Self {
+    pub(crate) fn of(report: &Report, comparison: Option<&Comparison>) -> Self {
         let sides = || sides(report);
         let axes = Axes::of(sides().flat_map(|(_, _, side)| &side.tries));
         let name = report.before.path.rsplit('/').next().unwrap_or_default();
@@ -129,7 +129,7 @@ impl Page {
                 .collect(),
             timeline: timeline(report),
             opened: dlopen::views(&sides().collect::<Vec<_>>()),
-            comparison: report.comparison.as_ref().map(Table::of),
+            comparison: comparison.map(Table::of),
         }
     }
 }
@@ -206,7 +206,7 @@ fn timeline(report: &Report) -> Vec<Lane> {
     sides(report)
         .map(|(id, heading, side)| match &side.observed {
             Ok(seen) => Lane::of(id, heading, seen, &side.storm, longest),
-            Err(why) => Lane::without(id, heading, why),
+            Err(why) => Lane::without(id, heading, &why.to_string()),
         })
         .collect()
 }

@@ -3,44 +3,48 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
 use becalm_core::closure::Closure;
 use becalm_core::cost::is_of_hwcaps;
 use becalm_core::loader::load::{Answer, Load, Role};
 use becalm_core::probe::{LoggedProbe, SearchSource};
-use becalm_host::trace::Command;
-use becalm_lib::advice::Advice;
-use becalm_lib::assume::Assumptions;
-use becalm_lib::check::{Program, Verdict, by_newer_glibc, check};
-use becalm_lib::escape::shown;
-use becalm_lib::targets;
-use becalm_lib::targets::Target;
+use becalm_host::trace::{Command, Streams, TraceError};
 use bstr::{BString, ByteSlice};
 
-use crate::report::args::ReportArgs;
-use crate::report::name::name;
-use crate::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
-use crate::report::{observe, record};
+use crate::advice::Advice;
+use crate::assume::Assumptions;
+use crate::check::{Program, Verdict, by_newer_glibc, check};
+use crate::escape::shown;
+use crate::report::start::{Answered, Child, Node, NotObserved, Observed, Snapshot, Try};
+use crate::report::{Options, ReportError, record};
+use crate::targets::{self, Target};
+use crate::trace;
+use crate::trace::observe::{Confined, watch};
+use crate::trace::refused::ObserveError;
+use crate::words::{words, words_of_chain};
 
 /// Returns the snapshot of a program, or of a record of its start.
 ///
 /// # Errors
-/// Returns an error if the file is neither, or cannot be read.
-pub(crate) fn of(path: &Path, args: &ReportArgs, assumed: &Assumptions) -> Result<Snapshot> {
+/// It is neither, or cannot be read.
+pub(super) fn of(
+    path: &Path,
+    options: &Options,
+    assumed: &Assumptions,
+) -> Result<Snapshot, ReportError> {
     if record::is_one(path) {
         return record::snapshot(path);
     }
-    let path = found(path, args);
+    let path = found(path, options);
     let target = target(&path, assumed)?;
     let session = assumed.fs.session();
     match check(assumed, &session, &target) {
         (Verdict::Checked(mut program), Some(closure)) => {
             program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
             if program.calmed_by.is_none() {
-                program.advice = Advice::of(&args.assume.options(), assumed, &target, &closure);
+                program.advice = Advice::of(&options.assume, assumed, &target, &closure);
             }
             let mut snapshot = Snapshot::predicted(&program, &closure);
-            snapshot.observed = observe::run(&target.host, args);
+            snapshot.observed = run(&target.host, options);
             if let Ok(observed) = &snapshot.observed
                 && observed.as_predicted == Some(false)
             {
@@ -50,30 +54,67 @@ pub(crate) fn of(path: &Path, args: &ReportArgs, assumed: &Assumptions) -> Resul
             }
             Ok(snapshot)
         }
-        (Verdict::Problem(problem), _) => {
-            bail!("{}: {}", shown(problem.path.as_bstr()), problem.reason)
-        }
-        _ => bail!("{}: not a program of Linux", name(&path)),
+        (Verdict::Problem(problem), _) => Err(problem.into()),
+        _ => Err(ReportError::NotLinux(path)),
     }
 }
 
+/// Runs the program once, for the timeline.
+fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
+    let assume = &options.assume;
+    let Some(run) = &options.run else { return Err(NotObserved::NotWanted) };
+    if assume.sysroot.is_some() || assume.loader.is_some() || assume.libc.is_some() {
+        return Err(NotObserved::OtherMachine);
+    }
+    let program = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
+    let what = trace::options::Options {
+        command: [program.into_os_string()].into_iter().chain(run.args.iter().cloned()).collect(),
+        all_syscalls: false,
+        follow: false,
+        until_entry: false,
+        reads: Vec::new(),
+        store: assume.store.clone(),
+    };
+    let mut environment: Vec<_> = std::env::vars_os().collect();
+    for (name, value) in [
+        ("LD_LIBRARY_PATH", &assume.library_path),
+        ("LD_PRELOAD", &assume.preload),
+        ("LD_AUDIT", &assume.audit),
+    ] {
+        if let Some(value) = value {
+            environment.retain(|(known, _)| known != name);
+            environment.push((name.into(), value.clone()));
+        }
+    }
+    let failed = |error| NotObserved::NotWatched(words(&error));
+    let null = std::fs::File::options().write(true).open("/dev/null").map_err(failed)?;
+    let streams = Streams::with_stderr(null).map_err(failed)?;
+    let confined = Confined { environment, streams, limit: run.limit };
+    // Whatever the program's exit code: the report says how it ended.
+    let report = watch(&what, &confined).map_err(|error| match error {
+        ObserveError::Trace(TraceError::TooLong { limit, .. }) => NotObserved::TooLong(limit),
+        error => NotObserved::NotWatched(words_of_chain(&error)),
+    })?;
+    record::observed(&report)
+}
+
 /// The path itself, or what `PATH` has of that name.
-fn found(path: &Path, args: &ReportArgs) -> PathBuf {
+fn found(path: &Path, options: &Options) -> PathBuf {
     let is_name = path.components().count() == 1 && !path.exists();
-    if is_name && args.assume.sysroot.is_none() {
+    if is_name && options.assume.sysroot.is_none() {
         return Command::new(path, []).file().unwrap_or_else(|_| path.to_owned());
     }
     path.to_owned()
 }
 
-fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target> {
+fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target, ReportError> {
     let mut targets = targets::find(assumed, std::slice::from_ref(path));
-    if let Some(problem) = targets.problems.first() {
-        bail!("{}: {}", shown(problem.path.as_bstr()), problem.reason);
+    if let Some(problem) = targets.problems.pop() {
+        return Err(problem.into());
     }
     match targets.files.pop() {
         Some(target) if target.named && targets.files.is_empty() => Ok(target),
-        _ => bail!("{}: a directory, not a program", name(path)),
+        _ => Err(ReportError::Folder(path.clone())),
     }
 }
 

@@ -1,14 +1,17 @@
 //! A start as the page shows it.
 
-use anyhow::Result;
+use std::time::Duration;
+
 use becalm_core::cost::SearchCost;
 use becalm_core::probe::{Call, Outcome, SearchSource};
-use becalm_lib::advice::Advice;
 use bstr::BString;
+use thiserror::Error;
 
-/// Data of one program. Text is printable, but not escaped.
+use crate::advice::Advice;
+
+/// The data of one program. Text is fit to be shown, but not escaped.
 #[derive(Clone, Debug)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     /// The program's path.
     pub path: String,
     /// Machine, C library and interpreter, as far as known.
@@ -30,13 +33,36 @@ pub(crate) struct Snapshot {
     pub tries: Vec<Try>,
     /// The objects, the program first.
     pub nodes: Vec<Node>,
-    /// Results of a run, or why there was none.
-    pub observed: Result<Observed, String>,
+    /// The outcome of a run, or why there was none.
+    pub observed: Result<Observed, NotObserved>,
+}
+
+/// Why nothing was seen of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotObserved {
+    /// The caller wants no run.
+    #[error("the program was not run (--no-run)")]
+    NotWanted,
+    /// The prediction is not for this machine.
+    #[error("the prediction is for another machine: the program was not run")]
+    OtherMachine,
+    /// The run did not end in time.
+    #[error("the program did not end within {} s; name arguments with --run", .0.as_secs_f64())]
+    TooLong(Duration),
+    /// The program cannot be started or traced.
+    #[error("the run could not be watched: {0}")]
+    NotWatched(String),
+    /// There are no times: the program ran untraced.
+    #[error("{0}")]
+    Untraced(String),
+    /// The record has no program.
+    #[error("no program in it")]
+    NoProgram,
 }
 
 /// One probe, and where in the picture it belongs.
 #[derive(Clone, Debug)]
-pub(crate) struct Try {
+pub struct Try {
     /// Path of the asking object.
     pub needed_by: BString,
     /// The needed string.
@@ -53,9 +79,18 @@ pub(crate) struct Try {
     pub of_hwcaps: bool,
 }
 
+impl Try {
+    /// Misses and hits of this probe.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        let hit = self.call == Call::Open && self.outcome == Outcome::Hit;
+        (u64::from(self.outcome.is_failed_call()), u64::from(hit))
+    }
+}
+
 /// One object of the closure.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Node {
+pub struct Node {
     /// Its path.
     pub path: BString,
     /// Its needed strings.
@@ -64,7 +99,7 @@ pub(crate) struct Node {
 
 /// One needed string of an object.
 #[derive(Clone, Debug)]
-pub(crate) struct Child {
+pub struct Child {
     /// The string.
     pub needed: BString,
     /// The answer.
@@ -75,7 +110,7 @@ pub(crate) struct Child {
 
 /// Answer to a needed string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answered {
+pub enum Answered {
     /// This object, loaded for it.
     Loaded(usize, SearchSource),
     /// This object, loaded before.
@@ -88,7 +123,7 @@ pub(crate) enum Answered {
 
 /// Results of one traced run. Times in nanoseconds, the tracer's own share subtracted.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Observed {
+pub struct Observed {
     /// The command line.
     pub command: String,
     /// From the `execve` to the entry point.

@@ -2,99 +2,24 @@
 //! shown of a program without its file.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufReader, Read};
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
 use becalm_core::cost::SearchCost;
-use becalm_core::observe::DlopenProbe;
+use becalm_core::observe::{Class, DlopenProbe};
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use becalm_core::search::hwcaps::search_dir;
-use becalm_lib::escape::shown;
 use bstr::{BStr, BString, ByteSlice};
-use serde::Deserialize;
 
-use crate::report::name::name;
-use crate::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
-
-const SCHEMA: &str = "becalm/trace/1";
-
-/// Fields read from a record.
-#[derive(Debug, Deserialize)]
-struct Record {
-    schema: String,
-    #[serde(default)]
-    command: Vec<String>,
-    images: Vec<Image>,
-    #[serde(default)]
-    opens_alone: bool,
-    #[serde(default)]
-    notes: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Image {
-    path: String,
-    #[serde(default)]
-    machine: Option<String>,
-    #[serde(default)]
-    libc: Option<String>,
-    #[serde(default)]
-    interpreter: Option<String>,
-    storm: SearchCost,
-    #[serde(default)]
-    storm_ns: u64,
-    #[serde(default)]
-    loader: Share,
-    #[serde(default)]
-    program: Share,
-    #[serde(default)]
-    classes: Vec<Class>,
-    #[serde(default)]
-    dlopen: Dlopen,
-    #[serde(default)]
-    prediction: Option<Prediction>,
-    #[serde(default)]
-    probes: Vec<Probe>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Share {
-    net_ns: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Class {
-    class: String,
-    missed: Missed,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Missed {
-    opens: u64,
-    stats: u64,
-    others: u64,
-    #[serde(default)]
-    ns: u64,
-}
-
-/// Searches of the loader after the entry point; empty in a record of an older becalm.
-#[derive(Debug, Default, Deserialize)]
-struct Dlopen {
-    #[serde(default)]
-    missed: Missed,
-    #[serde(default)]
-    probes: Vec<DlopenProbe>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Prediction {
-    equal: bool,
-}
+use crate::escape::shown;
+use crate::json;
+use crate::report::ReportError;
+use crate::report::start::{Answered, Child, Node, NotObserved, Observed, Snapshot, Try};
+use crate::trace::report::{Report, Seen};
 
 /// True where a file begins like an object of JSON.
-pub(crate) fn is_one(path: &Path) -> bool {
+pub fn is_one(path: &Path) -> bool {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
     read.is_ok() && head.trim_ascii_start().starts_with(b"{")
@@ -103,75 +28,66 @@ pub(crate) fn is_one(path: &Path) -> bool {
 /// Returns the snapshot in a record, without the program's file.
 ///
 /// # Errors
-/// Returns an error if the file is not a record of a traced run, or if no program is in it.
-pub(crate) fn snapshot(path: &Path) -> Result<Snapshot> {
-    let record = read(path).with_context(|| name(path))?;
-    let Some(image) = record.images.last() else { bail!("{}: no program in it", name(path)) };
+/// It is no record of a traced run, or of none that a loader took part in.
+pub fn snapshot(path: &Path) -> Result<Snapshot, ReportError> {
+    let text = fs::read(path).map_err(ReportError::io(path))?;
+    let record: Report = json::read(&text)
+        .map_err(|source| ReportError::Record { path: path.to_owned(), source })?;
+    let no_program = || ReportError::NoProgram(path.to_owned());
+    let image = record.images.last().ok_or_else(no_program)?;
     let text = |text: &String| shown(text.as_bytes().as_bstr());
+    let interpreter = image.interpreter.as_ref().map(|path| shown(path.as_ref()));
     let tries: Vec<Try> = image.probes.iter().map(a_try).collect();
     // A record that was made before the field was there has no such count.
     let missed = tries.iter().filter(|one| one.of_hwcaps && one.outcome.is_failed_call());
     let of_hwcaps = image.storm.hwcaps_misses.max(missed.count() as u64);
-    let about = [&image.machine, &image.libc, &image.interpreter];
+    let [machine, libc] = [&image.machine, &image.libc].map(|it| it.as_ref().map(text));
     Ok(Snapshot {
-        path: text(&image.path),
-        about: about.into_iter().flatten().map(text).collect(),
+        path: shown(image.path.as_ref()),
+        about: [machine, libc.clone(), interpreter].into_iter().flatten().collect(),
         storm: SearchCost { hwcaps_misses: of_hwcaps, ..image.storm },
-        libc: image.libc.as_ref().map(text),
+        libc,
         newer_glibc: None,
         advice: None,
         is_record: true,
         faults: Vec::new(),
         tries,
-        nodes: nodes(image.path.as_bytes().as_bstr(), &image.probes),
-        observed: told(&record, image),
+        nodes: nodes(image.path.as_ref(), &image.probes),
+        observed: observed(&record),
     })
 }
 
-/// Returns the run in a record.
+/// The times and classes of a watched run.
 ///
 /// # Errors
-/// Returns an error if the file is not a record of a traced run, or if no program or no times are
-/// in it.
-pub(crate) fn observed(path: &Path) -> Result<Observed> {
-    let record = read(path)?;
-    let image = record.images.last().context("no program in it")?;
-    told(&record, image).map_err(anyhow::Error::msg)
-}
-
-fn read(path: &Path) -> Result<Record> {
-    let file = File::open(path)?;
-    let record: Record = serde_json::from_reader(BufReader::new(file))
-        .context("not what becalm trace --json writes")?;
-    if record.schema != SCHEMA {
-        bail!("not of schema {SCHEMA}");
+/// Returns an error if no times were taken.
+pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
+    let image = report.images.last().ok_or(NotObserved::NoProgram)?;
+    let note = |note: &String| shown(note.as_bytes().as_bstr());
+    if report.opens_alone {
+        let why = report.notes.first().map(note);
+        let why = why.unwrap_or_else(|| "no times were taken".to_owned());
+        return Err(NotObserved::Untraced(why));
     }
-    Ok(record)
-}
-
-fn told(record: &Record, image: &Image) -> Result<Observed, String> {
-    if record.opens_alone {
-        let why = record.notes.first().map(|note| shown(note.as_bytes().as_bstr()));
-        return Err(why.unwrap_or_else(|| "no times were taken".to_owned()));
-    }
-    let others = image.classes.iter().filter(|class| class.class != "dlopen");
-    let classes = others.map(|class| {
-        let missed = &class.missed;
-        let misses = missed.opens.saturating_add(missed.stats).saturating_add(missed.others);
-        (shown(class.class.as_bytes().as_bstr()), misses)
-    });
     Ok(Observed {
-        command: shown(record.command.join(" ").as_bytes().as_bstr()),
+        command: shown(report.command.join(" ").as_bytes().as_bstr()),
         loader_ns: image.loader.net_ns,
         storm_ns: image.storm_ns.min(image.loader.net_ns),
         program_ns: image.program.net_ns,
         storm: image.storm,
         as_predicted: image.prediction.as_ref().map(|prediction| prediction.equal),
-        classes: classes.filter(|(_, misses)| *misses > 0).collect(),
+        classes: classes(image),
         dlopen_ns: image.dlopen.missed.ns.min(image.program.net_ns),
         dlopens: image.dlopen.probes.iter().map(dlopen_try).collect(),
-        notes: record.notes.iter().map(|note| shown(note.as_bytes().as_bstr())).collect(),
+        notes: report.notes.iter().map(note).collect(),
     })
+}
+
+/// The classes with misses, the loader's left out.
+fn classes(image: &Seen) -> Vec<(String, u64)> {
+    let others = image.classes.iter().filter(|class| class.class != Class::Dlopen);
+    let misses = others.map(|class| (json::name(&class.class), class.missed.total()));
+    misses.filter(|(_, misses)| *misses > 0).collect()
 }
 
 fn a_try(probe: &Probe) -> Try {

@@ -1,0 +1,119 @@
+//! The data of a page about a program's start (`becalm report`): what its loader would try and load,
+//! what a run of it showed, and the same of the program after a strategy was applied.
+//!
+//! `snapshot` predicts a program and runs it once, [`record`] reads a record of `becalm trace`.
+
+pub mod record;
+mod snapshot;
+pub mod start;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thiserror::Error;
+
+use self::start::Snapshot;
+use crate::assume::{self, AssumeError, Assumptions};
+use crate::escape::shown;
+use crate::json::ReadError;
+use crate::path::path_bytes;
+use crate::problem::Problem;
+
+/// The subject of the page.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program, or a record of its start.
+    pub program: PathBuf,
+    /// The program after a strategy was applied, likewise.
+    pub after: Option<PathBuf>,
+    /// How it is run for the timeline; none if it is not run.
+    pub run: Option<Run>,
+    /// Assumptions about the machine.
+    pub assume: assume::Options,
+}
+
+/// How a program is run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The arguments.
+    pub args: Vec<OsString>,
+    /// The time after which it is killed.
+    pub limit: Duration,
+}
+
+/// The data of the page.
+#[derive(Debug)]
+pub struct Report {
+    /// The program as it is.
+    pub before: Snapshot,
+    /// The program after a strategy was applied.
+    pub after: Option<Snapshot>,
+}
+
+/// Why there is no page.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// The sysroot cannot be used.
+    #[error(transparent)]
+    Assume(#[from] AssumeError),
+    /// A file cannot be read.
+    #[error("{}", name(.path))]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The file is no record.
+    #[error("{}{}", name(.path), if matches!(.source, ReadError::Json(_)) { ": not what becalm trace --json writes" } else { "" })]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: ReadError,
+    },
+    /// The record is of no program.
+    #[error("{}: no program in it", name(.0))]
+    NoProgram(PathBuf),
+    /// The file cannot be checked.
+    #[error("{}: {}", shown(.0.path.as_ref()), .0.reason)]
+    Problem(Problem),
+    /// The file is for another system.
+    #[error("{}: not a program of Linux", name(.0))]
+    NotLinux(PathBuf),
+    /// The path is a folder.
+    #[error("{}: a directory, not a program", name(.0))]
+    Folder(PathBuf),
+}
+
+impl ReportError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        |source| Self::Io { path: path.to_owned(), source }
+    }
+}
+
+impl From<Problem> for ReportError {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+fn name(path: &Path) -> String {
+    shown(path_bytes(path).as_ref())
+}
+
+/// Predicts the program, and the one after it, and runs each once if that is wanted.
+///
+/// # Errors
+/// Returns an error if one of them cannot be read. A run that fails is part of the report.
+pub fn report(options: &Options) -> Result<Report, ReportError> {
+    let mut assumed = Assumptions::new(&options.assume)?;
+    assumed.reads(&[], assume::tunables(&options.assume));
+    let before = snapshot::of(&options.program, options, &assumed)?;
+    let after = options.after.as_deref();
+    let after = after.map(|path| snapshot::of(path, options, &assumed)).transpose()?;
+    Ok(Report { before, after })
+}

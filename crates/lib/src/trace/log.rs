@@ -1,0 +1,92 @@
+//! Logs of the audit module in place of a run (`becalm trace --from`).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use becalm_core::probe::Probe;
+use becalm_core::record::audit_log::{self, AuditedProcess};
+use bstr::BString;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::json::{self, lossy};
+
+/// The processes of a log: the JSON document of `becalm trace --from`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Always true: nothing was run.
+    pub from_log: bool,
+    /// Always true: a log knows neither stats nor system calls nor times.
+    pub opens_alone: bool,
+    /// One for each process.
+    pub images: Vec<Logged>,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/trace/1";
+}
+
+/// One process of a log.
+#[derive(Clone, Debug, Serialize)]
+pub struct Logged {
+    /// Its program; empty if it asked for nothing.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// Its process id.
+    pub pid: u32,
+    /// The number of its lookups.
+    #[serde(rename = "questions")]
+    pub lookups: usize,
+    /// The number of those that the index answered.
+    pub answered: usize,
+    /// Attempts that found nothing.
+    pub missed_opens: usize,
+    /// The attempts ([probes](#probe)).
+    pub probes: Vec<Probe>,
+}
+
+/// Why a file is not shown as a log.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// It cannot be read.
+    #[error("{}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// It has no line of the module.
+    #[error("{}: not a log of the audit module (BECALM=log:FILE)", .0.display())]
+    NoLog(PathBuf),
+}
+
+/// Reads a log.
+///
+/// # Errors
+/// Returns an error if the file cannot be read or holds no line of the module.
+pub fn read(log: &Path) -> Result<Report, LogError> {
+    let io = |source| LogError::Io { path: log.to_owned(), source };
+    let bytes = fs::read(log).map_err(io)?;
+    let images: Vec<Logged> = audit_log::parse(&bytes).iter().map(Logged::of).collect();
+    if images.is_empty() {
+        return Err(LogError::NoLog(log.to_owned()));
+    }
+    Ok(Report { from_log: true, opens_alone: true, images })
+}
+
+impl Logged {
+    fn of(process: &AuditedProcess) -> Self {
+        let first = process.lookups.first();
+        let probes = process.probes();
+        Self {
+            path: first.map(|lookup| lookup.needed_by.clone()).unwrap_or_default(),
+            pid: process.pid,
+            lookups: process.lookups.len(),
+            answered: process.lookups.iter().filter(|it| it.answer.is_some()).count(),
+            missed_opens: probes.iter().filter(|probe| probe.outcome.is_failed_call()).count(),
+            probes,
+        }
+    }
+}

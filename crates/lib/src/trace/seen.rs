@@ -1,0 +1,198 @@
+//! Observations of the host and what the model says → the parts of the report.
+
+use becalm_core::cost::{self, Offenders, SearchCost};
+use becalm_core::observe::tally::{ClassTally, Missed};
+use becalm_core::observe::{Class, Dlopens, SyscallRow};
+use becalm_core::probe::Probe;
+use becalm_host::trace::{self, Calibration, Image};
+use bstr::{BString, ByteSlice};
+use rustc_hash::FxHashMap;
+
+use crate::beside::Beside;
+use crate::check::Program;
+use crate::trace::no_prediction::NoPrediction;
+use crate::trace::report::{
+    ClassLookups, Dlopen, MissedName, MissedPath, Misses, Needed, Offender, Overhead, Repeated,
+    RepeatedPath, Seen, Share, Syscall, Worst,
+};
+
+impl From<Calibration> for Overhead {
+    fn from(measured: Calibration) -> Self {
+        let Calibration { call_ns, cycle_ns, samples, .. } = measured;
+        Self { call_ns, cycle_ns, samples }
+    }
+}
+
+impl From<Missed> for Misses {
+    fn from(Missed { opens, stats, others, ns }: Missed) -> Self {
+        Self { opens, stats, others, ns }
+    }
+}
+
+impl From<SyscallRow> for Syscall {
+    fn from(SyscallRow { name, count, errors, total_ns, max_ns }: SyscallRow) -> Self {
+        Self { name, count, errors, total_ns, max_ns }
+    }
+}
+
+impl From<trace::Share> for Share {
+    fn from(share: trace::Share) -> Self {
+        let syscalls: Vec<Syscall> = share.histogram.iter().cloned().map(Syscall::from).collect();
+        Self {
+            net_ns: share.net_ns(),
+            wall_ns: share.wall_ns,
+            tracer_ns: share.tracer_ns,
+            calls: syscalls.iter().map(|row| row.count).sum(),
+            hits: share.hits,
+            missed: share.missed.into(),
+            syscalls,
+        }
+    }
+}
+
+/// The calls of both shares in one list.
+fn whole(shares: [&Share; 2]) -> Vec<Syscall> {
+    let mut rows: FxHashMap<&str, Syscall> = FxHashMap::default();
+    for row in shares.into_iter().flat_map(|share| &share.syscalls) {
+        let sum = rows.entry(&row.name).or_default();
+        sum.name.clone_from(&row.name);
+        sum.count += row.count;
+        sum.errors += row.errors;
+        sum.total_ns += row.total_ns;
+        sum.max_ns = sum.max_ns.max(row.max_ns);
+    }
+    let mut rows: Vec<Syscall> = rows.into_values().collect();
+    rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
+    rows
+}
+
+impl ClassLookups {
+    fn of((class, tally): (Class, ClassTally)) -> Self {
+        let ClassTally { hits, missed, dirs, names, repeated, .. } = tally;
+        let paths = repeated.paths.into_iter();
+        Self {
+            class,
+            hits,
+            missed: missed.into(),
+            dirs: dirs.into_iter().map(|(path, misses)| MissedPath { path, misses }).collect(),
+            names: names.into_iter().map(|(name, misses)| MissedName { name, misses }).collect(),
+            repeated: Repeated {
+                count: repeated.count,
+                ns: repeated.ns,
+                paths: paths.map(|(path, times)| RepeatedPath { path, times }).collect(),
+            },
+        }
+    }
+}
+
+impl Offender {
+    fn of((name, misses): (BString, cost::Misses)) -> Self {
+        Self { name, opens: misses.opens, stats: misses.stats }
+    }
+
+    /// A list of causes.
+    pub fn all(list: Vec<(BString, cost::Misses)>) -> Vec<Self> {
+        list.into_iter().map(Self::of).collect()
+    }
+}
+
+impl From<Offenders> for Worst {
+    fn from(worst: Offenders) -> Self {
+        Self {
+            directories: Offender::all(worst.directories),
+            needed: Offender::all(worst.needed),
+            objects: Offender::all(worst.objects),
+        }
+    }
+}
+
+impl Dlopen {
+    fn of(dlopens: Dlopens, classes: &[ClassLookups], dropped: u64) -> Self {
+        let found_misses = dlopens.found_misses();
+        let Dlopens { probes, worst, not_found } = dlopens;
+        let class = classes.iter().find(|class| class.class == Class::Dlopen);
+        let needed = worst.needed.into_iter().map(|entry| {
+            let found = !not_found.contains(&entry.0);
+            Needed { misses: Offender::of(entry), found }
+        });
+        Self {
+            missed: class.map(|class| class.missed).unwrap_or_default(),
+            hits: class.map_or(0, |class| class.hits),
+            found_misses,
+            directories: Offender::all(worst.directories),
+            needed: needed.collect(),
+            objects: Offender::all(worst.objects),
+            probes,
+            dropped,
+        }
+    }
+}
+
+/// The observation of the loader of an image.
+#[derive(Debug)]
+pub(super) struct Loader {
+    /// Its probes, attributed.
+    pub probes: Vec<Probe>,
+    /// Their counts.
+    pub storm: SearchCost,
+    /// Time of its misses.
+    pub storm_ns: u64,
+    /// The causes of the misses.
+    pub worst: Offenders,
+    /// Its search after the entry point.
+    pub dlopens: Dlopens,
+    /// Prediction beside observation.
+    pub beside: Option<Beside>,
+}
+
+impl Seen {
+    /// Joins what was observed of an image with what the model says of it.
+    pub(super) fn of(
+        image: Image,
+        path: BString,
+        program: Result<Program, NoPrediction>,
+        loader: Loader,
+    ) -> Self {
+        let (checked, no_prediction) = match program {
+            Ok(program) => (Some(Box::new(program)), None),
+            Err(why) => (None, Some(why.to_string())),
+        };
+        let of_check = checked.as_deref();
+        let classes: Vec<_> = image.classes.into_iter().map(ClassLookups::of).collect();
+        let shares = [image.loader, image.program].map(Share::from);
+        let syscalls = whole([&shares[0], &shares[1]]);
+        let [of_loader, of_program] = shares;
+        let text = |text: &BString| text.to_str_lossy().into_owned();
+        let variables = image.environment.iter();
+        Self {
+            path,
+            file: image.path,
+            exec_path: image.exec_path,
+            pid: image.pid,
+            forked: image.forked,
+            interpreter: image.interpreter,
+            machine: of_check.map(|program| program.machine.to_owned()),
+            libc: of_check.and_then(|program| program.libc).map(|libc| libc.to_string()),
+            secure: image.secure,
+            immutable: of_check.map(|program| program.immutable),
+            reached_entry: image.reached_entry,
+            storm: loader.storm,
+            storm_ns: loader.storm_ns,
+            loader: of_loader,
+            program: of_program,
+            syscalls,
+            dlopen: Dlopen::of(loader.dlopens, &classes, image.dlopens_dropped),
+            classes,
+            worst: loader.worst.into(),
+            calmed_by: of_check.and_then(|program| program.calmed_by.clone()),
+            indexed_bindings: of_check.and_then(|program| program.bindings),
+            prediction: loader.beside,
+            no_prediction,
+            initialisers: image.initialisers,
+            dropped: image.dropped,
+            environment: variables.map(|(name, value)| (text(name), text(value))).collect(),
+            probes: loader.probes,
+            checked,
+        }
+    }
+}
