@@ -1,4 +1,4 @@
-//! The C reader of the loader patch (`crates/lib/patches/glibc/common/elf/dl-resolution.c`).
+//! The C reader of the loader patch (`crates/lib/patches/glibc/common/0001/elf/dl-resolution.c`).
 //!
 //! Any segments: no byte outside of them is read, which the sanitizer sees. A note
 //! that is whole: the reader believes it exactly where becalm's own reader has no
@@ -18,11 +18,10 @@ use libfuzzer_sys::fuzz_target;
 struct Note {
     pairs: *const c_char,
     size: u32,
-    looked_for: u8,
-    sorted: u8,
+    sorted: bool,
 }
 
-/// `struct dl_resolution_answer`.
+/// `struct dl_resolution_element`.
 #[repr(C)]
 struct Element {
     kind: c_char,
@@ -52,7 +51,12 @@ unsafe extern "C" {
     fn _dl_resolution_find(note: *mut Note, phdr: *const Phdr, phnum: usize, base: u64);
     fn _dl_resolution_lookup(note: *const Note, name: *const c_char) -> *const c_char;
     fn _dl_resolution_next(list: *mut *const c_char, element: *mut Element) -> bool;
-    fn _dl_resolution_root(path: *const c_char, directory: bool, prefixes: *const c_char) -> usize;
+    fn _dl_resolution_root(
+        path: *const c_char,
+        length: usize,
+        directory: bool,
+        prefixes: *const c_char,
+    ) -> usize;
 }
 
 #[derive(Arbitrary, Debug)]
@@ -114,10 +118,9 @@ fn find(image: &[u8], notes: &[Phdr]) -> Note {
     };
     let mut phdr = vec![load];
     phdr.extend_from_slice(notes);
-    let mut note = Note { pairs: std::ptr::null(), size: 0, looked_for: 0, sorted: 0 };
+    let mut note = Note { pairs: std::ptr::null(), size: 0, sorted: false };
     // SAFETY: the one PT_LOAD tells the truth about `image`, which outlives the note.
     unsafe { _dl_resolution_find(&raw mut note, phdr.as_ptr(), phdr.len(), start) };
-    assert_eq!(note.looked_for, 1);
     note
 }
 
@@ -259,7 +262,10 @@ fuzz_target!(|input: Input| {
         Input::Root { path, directory, prefixes } => {
             let (path, prefixes) = (string(&path), string(&prefixes));
             // SAFETY: both are strings that end.
-            let length = unsafe { _dl_resolution_root(path.as_ptr(), directory, prefixes.as_ptr()) };
+            let length = unsafe {
+                let size = path.as_bytes().len();
+                _dl_resolution_root(path.as_ptr(), size, directory, prefixes.as_ptr())
+            };
             assert_eq!(length, root(path.to_bytes(), directory, prefixes.to_bytes()));
         }
     }

@@ -1,8 +1,9 @@
 //! `cargo xtask check-patches`: checks that each loader patch still applies without fuzz.
 //!
-//! Only the files that the patch changes are copied from a source tree, so the tree stays as it is.
+//! Only the files that the patches change are copied from a source tree, so the tree stays as it is.
 //! A release without a tree is skipped with a message, and fails if `BECALM_REQUIRE_ALL=1` is set.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::patches::{self, RELEASES, folder};
+use crate::patches::{self, RELEASES};
 
 /// Options of the chore.
 #[derive(Args)]
@@ -20,7 +21,7 @@ pub struct Options {
     trees: Vec<(String, PathBuf)>,
 }
 
-/// Applies each patch to a copy of the files that it changes.
+/// Applies the patches of each release to a copy of the files that they change.
 ///
 /// # Errors
 ///
@@ -29,7 +30,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|value| value == "1");
     let mut fine = true;
     for release in &RELEASES {
-        let patch = folder().join(release.version).join("resolution.patch");
+        let series = patches::series(release.version);
         let mut trees =
             options.trees.iter().filter(|(version, _)| version == release.version).peekable();
         if trees.peek().is_none() {
@@ -37,10 +38,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             fine &= !required;
         }
         for (version, tree) in trees {
-            match apply(&patch, tree)? {
-                Ok(said) => println!("{version}: applies to {}{said}", tree.display()),
+            match apply(&series, tree)? {
+                Ok(said) => println!("{version}: apply to {}{said}", tree.display()),
                 Err(said) => {
-                    println!("{version}: does not apply to {}\n{said}", tree.display());
+                    println!("{version}: do not apply to {}\n{said}", tree.display());
                     fine = false;
                 }
             }
@@ -49,25 +50,36 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns the output of `patch`, as an error if the patch did not apply.
-fn apply(patch: &Path, tree: &Path) -> Result<Result<String, String>> {
-    let text = fs::read_to_string(patch).with_context(|| patch.display().to_string())?;
+/// Returns the output of `patch`, as an error if a patch did not apply.
+fn apply(series: &[PathBuf], tree: &Path) -> Result<Result<String, String>> {
+    let mut names = BTreeSet::new();
+    for patch in series {
+        let text = fs::read_to_string(patch).with_context(|| patch.display().to_string())?;
+        names.extend(touched(&text).map(str::to_owned));
+    }
     let copy = tempfile::tempdir()?;
-    for name in touched(&text) {
+    for name in &names {
         let (from, to) = (tree.join(name), copy.path().join(name));
-        fs::create_dir_all(to.parent().context("a name in a folder")?)?;
-        fs::copy(&from, &to).with_context(|| from.display().to_string())?;
+        if from.exists() {
+            fs::create_dir_all(to.parent().context("a name in a folder")?)?;
+            fs::copy(&from, &to).with_context(|| from.display().to_string())?;
+        }
     }
-    let done = patches::apply(patch, copy.path())?.output().context("patch")?;
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    if !done.status.success() {
-        return Ok(Err(said));
+    let mut moved = 0;
+    for patch in series {
+        let done = patches::apply(patch, copy.path())?.output().context("patch")?;
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        if !done.status.success() {
+            return Ok(Err(said));
+        }
+        if said.contains("fuzz") {
+            bail!("patch used fuzz in spite of --fuzz=0: {said}");
+        }
+        moved += said.matches("offset").count();
     }
-    if said.contains("fuzz") {
-        bail!("patch used fuzz in spite of --fuzz=0: {said}");
-    }
-    let moved = said.matches("offset").count();
-    Ok(Ok(if moved == 0 { String::new() } else { format!(" ({moved} hunks at an offset)") }))
+    let manual = if tree.join("manual/tunables.texi").exists() { "" } else { ", without manual/" };
+    let moved = if moved == 0 { String::new() } else { format!(" ({moved} hunks at an offset)") };
+    Ok(Ok(moved + manual))
 }
 
 /// Returns the existing files that a patch changes.
@@ -94,8 +106,8 @@ mod tests {
             format!("--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n {context}\n-two\n+2\n three\n")
         };
         fs::write(&patch, hunk("one")).unwrap();
-        assert!(apply(&patch, tree.path()).unwrap().is_ok());
+        assert!(apply(std::slice::from_ref(&patch), tree.path()).unwrap().is_ok());
         fs::write(&patch, hunk("eins")).unwrap();
-        assert!(apply(&patch, tree.path()).unwrap().is_err());
+        assert!(apply(std::slice::from_ref(&patch), tree.path()).unwrap().is_err());
     }
 }

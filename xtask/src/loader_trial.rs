@@ -38,13 +38,16 @@ pub struct Options {
 ///
 /// Returns an error if a release is unknown or a build fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let known = |version: &String| RELEASES.iter().any(|release| release.version == version);
+    let known = |version: &String| {
+        RELEASES.iter().any(|release| release.version == version && release.suite.is_some())
+    };
     if let Some(version) = options.releases.iter().find(|version| !known(version)) {
-        bail!("{version}: there is no patch for it");
+        bail!("{version}: there is no patch for it, or no source in Debian");
     }
     let folder = folder(options.folder.as_deref())?;
     let mut fine = true;
-    for release in &RELEASES {
+    // Other releases are in no Debian suite.
+    for release in RELEASES.iter().filter(|release| release.suite.is_some()) {
         let version = release.version;
         if options.releases.is_empty() || options.releases.iter().any(|wanted| wanted == version) {
             let loader = build(options, &folder, version)?;

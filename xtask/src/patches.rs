@@ -1,33 +1,49 @@
-//! `cargo xtask patches`: generates the loader patch of each glibc release from the shared reader
-//! and the release's own hooks.
+//! `cargo xtask patches`: generates the loader patches of each glibc release from the shared files
+//! and the release's own changes.
 //!
-//! `crates/lib/patches/glibc/common/` has the files that are new in every release, and
-//! `crates/lib/patches/glibc/VERSION/hooks.diff` the changed lines of one. Together they are
-//! `VERSION/resolution.patch`; `README.in` becomes `VERSION/README.md`. The generated files are
-//! committed, because users take them from the repository; `--check` reports those that are out of
-//! date.
+//! Each release has two patches: the reader of notes (0001), and on top of it the reader of package
+//! caches (0002). `crates/lib/patches/glibc/common/000N/` has the files that a patch adds to every
+//! release, `000N.message` its commit message, and `VERSION/000N-hooks.diff` the changed lines of a
+//! release. `README.in` becomes `VERSION/README.md`. The generated files are committed, because
+//! users take them from the repository; `--check` reports those that are out of date.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Seek, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-/// A release with a patch.
+use self::manual::without_manual;
+
+// The library embeds the generated patches, so it cannot be a dependency of what generates them.
+/// The manual of glibc.
+#[path = "../../crates/lib/src/loader/manual.rs"]
+pub mod manual;
+
+/// A release with patches.
 pub struct Release {
     /// glibc's version.
     pub version: &'static str,
     /// The Debian suite with its `glibc-source`.
-    pub suite: &'static str,
+    pub suite: Option<&'static str>,
 }
 
 /// All releases, oldest first.
-pub const RELEASES: [Release; 3] = [
-    Release { version: "2.36", suite: "bookworm" },
-    Release { version: "2.41", suite: "trixie" },
-    Release { version: "2.43", suite: "sid" },
+pub const RELEASES: [Release; 5] = [
+    Release { version: "2.36", suite: Some("bookworm") },
+    Release { version: "2.41", suite: Some("trixie") },
+    Release { version: "2.42", suite: None },
+    Release { version: "2.43", suite: Some("sid") },
+    Release { version: "2.44", suite: Some("experimental") },
+];
+
+/// The patches of a release in their order: number and name.
+const SERIES: [(&str, &str); 2] = [
+    ("0001", "0001-elf-Read-resolution-notes.patch"),
+    ("0002", "0002-elf-Read-loader-caches-of-packages.patch"),
 ];
 
 /// Options of the chore.
@@ -57,17 +73,27 @@ pub fn source(text: &str) -> Result<(String, PathBuf), String> {
     Err(format!("{version}: there is no patch for it"))
 }
 
-/// Returns the command that applies a release's patch to `tree`, without fuzz and without
-/// questions.
+/// Returns the patches of a release, in their order.
+pub fn series(version: &str) -> [PathBuf; 2] {
+    SERIES.map(|(_, name)| folder().join(version).join(name))
+}
+
+/// Returns the command that applies `patch` to `tree`, without fuzz and without questions. Changes
+/// of the manual are left out if the tree has none, like Debian's source.
 ///
 /// # Errors
 ///
-/// Returns an error if there is no such patch.
+/// Returns an error if the patch cannot be read.
 pub fn apply(patch: &Path, tree: &Path) -> Result<Command> {
+    let mut text = read(patch)?;
+    if !tree.join("manual/tunables.texi").exists() {
+        text = without_manual(&text);
+    }
+    let mut input: File = tempfile::tempfile()?;
+    input.write_all(text.as_bytes())?;
+    input.rewind()?;
     let mut command = Command::new("patch");
-    command.args(["-p1", "--fuzz=0", "--force", "--input"]);
-    command.arg(fs::canonicalize(patch).with_context(|| patch.display().to_string())?);
-    command.current_dir(tree);
+    command.args(["-p1", "--fuzz=0", "--force"]).stdin(input).current_dir(tree);
     Ok(command)
 }
 
@@ -102,17 +128,32 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 /// Returns an error if a part cannot be read.
 pub fn generated(folder: &Path, release: &Release) -> Result<Vec<(PathBuf, String)>> {
     let own = folder.join(release.version);
-    let mut patch = read(&own.join("hooks.diff"))?;
-    let touched = patch.lines().filter(|line| is_change(line)).count();
-    let files = new_files(&folder.join("common"))?;
-    for (name, text) in &files {
-        patch.push_str(&addition(name, text)?);
-    }
-    let readme = read(&folder.join("README.in"))?
+    let mut readme = read(&folder.join("README.in"))?
         .replace("@VERSION@", release.version)
-        .replace("@SUITE@", release.suite)
-        .replace("@TOUCHED@", &touched.to_string());
-    Ok(vec![(own.join("resolution.patch"), patch), (own.join("README.md"), readme)])
+        .replace("@SOURCE@", &source_of(release));
+    let mut generated = Vec::new();
+    for (number, name) in SERIES {
+        let hooks = read(&own.join(format!("{number}-hooks.diff")))?;
+        let mut patch = read(&folder.join(format!("{number}.message")))?;
+        patch.push_str("---\n");
+        patch.push_str(&hooks);
+        for (name, text) in new_files(&folder.join("common").join(number))? {
+            patch.push_str(&addition(&name, &text)?);
+        }
+        let touched = hooks.lines().filter(|line| is_change(line)).count();
+        readme = readme.replace(&format!("@TOUCHED-{number}@"), &touched.to_string());
+        generated.push((own.join(name), patch));
+    }
+    generated.push((own.join("README.md"), readme));
+    Ok(generated)
+}
+
+/// Returns where the source of a release is found.
+fn source_of(release: &Release) -> String {
+    release.suite.map_or_else(
+        || "in no Debian suite".into(),
+        |suite| format!("Debian: `glibc-source` of {suite}"),
+    )
 }
 
 /// Returns true if a line of a unified diff adds or removes a line.

@@ -23,7 +23,7 @@ const NAMES: &str = "becalm-names: ; @echo $(sort $(tests) $(tests-internal) $(t
 pub(crate) enum Kind {
     /// Debian's source.
     Plain,
-    /// With the loader patch.
+    /// With the loader patches.
     Patched,
     /// Debian's source, with the tests' programs linked so that they start without naming the
     /// loader.
@@ -49,6 +49,15 @@ pub(crate) struct Tree {
     kind: Kind,
 }
 
+/// Returns the text of all patches.
+fn series_text(series: &[PathBuf]) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    for patch in series {
+        text.extend(fs::read(patch).with_context(|| patch.display().to_string())?);
+    }
+    Ok(text)
+}
+
 /// A run of tests.
 pub(crate) struct Run<'a> {
     /// Prefixes of the tests' names.
@@ -68,16 +77,18 @@ impl Tree {
             fs::create_dir_all(&folder)?;
             return Ok(Self { folder, source: from.to_owned(), objects, kind });
         }
-        let patch = patches::folder().join(version).join("resolution.patch");
-        let text = fs::read(&patch).with_context(|| patch.display().to_string())?;
-        let (source, fingerprint) = (folder.join("source"), folder.join("resolution.patch"));
+        let series = patches::series(version);
+        let text = series_text(&series)?;
+        let (source, fingerprint) = (folder.join("source"), folder.join("series.patch"));
         if fs::read(&fingerprint).ok().as_ref() != Some(&text) {
             if folder.exists() {
                 fs::remove_dir_all(&folder)?;
             }
             fs::create_dir_all(&folder)?;
             succeed(Command::new("cp").arg("-a").arg(from).arg(&source))?;
-            succeed(patches::apply(&patch, &source)?.arg("--silent"))?;
+            for patch in &series {
+                succeed(patches::apply(patch, &source)?.arg("--silent"))?;
+            }
             // Written last, because it marks the tree as complete.
             fs::write(&fingerprint, text)?;
         }
@@ -95,7 +106,8 @@ impl Tree {
                 configure.arg("--enable-hardcoded-path-in-tests");
             }
             if self.kind == Kind::Patched {
-                configure.arg("--with-store-prefixes=/nix/store:/gnu/store");
+                let parameters = self.objects.join("configparms");
+                fs::write(parameters, "store-prefixes = /nix/store:/gnu/store\n")?;
             }
             self.logged(configure.current_dir(&self.objects), "configure.log")?;
         }
@@ -117,6 +129,8 @@ impl Tree {
         let mut make = Command::new("make");
         make.arg("-r").arg("-C").arg(&self.source);
         make.arg(format!("objdir={}", self.objects.display()));
+        // Debian's source has no manual to install.
+        make.arg("MAKEINFO=:");
         make.arg(self.objects.join("testroot.pristine/install.stamp"));
         self.logged(&mut make, "testroot.log")
     }
@@ -263,13 +277,13 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let version = patches::RELEASES[0].version;
         let folder = base.path().join(format!("{version}-patched"));
-        let patch = patches::folder().join(version).join("resolution.patch");
         fs::create_dir_all(folder.join("objects")).unwrap();
-        fs::copy(&patch, folder.join("resolution.patch")).unwrap();
+        let text = series_text(&patches::series(version)).unwrap();
+        fs::write(folder.join("series.patch"), text).unwrap();
         let none = base.path().join("none");
         assert!(Tree::prepare(base.path(), version, &none, Kind::Patched).is_ok());
         assert!(folder.join("objects").exists());
-        fs::write(folder.join("resolution.patch"), "another").unwrap();
+        fs::write(folder.join("series.patch"), "another").unwrap();
         assert!(Tree::prepare(base.path(), version, &none, Kind::Patched).is_err());
         assert!(!folder.join("objects").exists());
     }

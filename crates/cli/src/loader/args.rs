@@ -13,7 +13,7 @@ pub(crate) enum LoaderArgs {
     ///
     /// Fetches Debian's glibc-source of the release through apt, with lists and a cache
     /// of its own and the mirror that this machine's apt is set up with; applies becalm's
-    /// patch; builds; installs into the prefix and nowhere else. What was fetched and what
+    /// patches; builds; installs into the prefix and nowhere else. What was fetched and what
     /// is to be installed stays in the cache folder ($XDG_CACHE_HOME/becalm/loader), so that
     /// a second run only copies.
     Build(BuildArgs),
@@ -28,7 +28,7 @@ pub(crate) enum LoaderArgs {
 /// The flags of `becalm loader build`.
 #[derive(Debug, Args)]
 pub(crate) struct BuildArgs {
-    /// The release: 2.36, 2.41 or 2.43
+    /// The release: 2.36, 2.41, 2.43 or 2.44
     #[arg(long, value_name = "VERSION")]
     pub glibc: Release,
 

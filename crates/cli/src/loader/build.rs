@@ -73,7 +73,8 @@ fn make(steps: &Steps, args: &BuildArgs, objects: &Path, image: &Path) -> Result
         return minimal::install(objects, &image.join(args.prefix.strip_prefix("/")?));
     }
     let mut install = Command::new("make");
-    install.arg("install").arg(format!("DESTDIR={}", image.display()));
+    // Debian's source has no manual to install.
+    install.args(["install", "MAKEINFO=:"]).arg(format!("DESTDIR={}", image.display()));
     steps.run(install.current_dir(objects))
 }
 
@@ -119,10 +120,13 @@ fn prepare(steps: &Steps, args: &BuildArgs, folder: &Path) -> Result<PathBuf> {
     clear(folder, args.glibc.version)?;
     let tree = source::unpack(steps, &args.glibc, &deb, folder)?;
     if !args.unpatched {
-        steps.now("applying becalm's patch");
-        let patch = folder.join("resolution.patch");
-        fs::write(&patch, args.glibc.patch)?;
-        steps.patch(&tree, &patch)?;
+        steps.now("applying becalm's patches");
+        for (number, patch) in (1..).zip(args.glibc.patches) {
+            let file = folder.join(format!("{number}.patch"));
+            // Debian's source has no manual.
+            fs::write(&file, becalm_lib::loader::without_manual(patch))?;
+            steps.patch(&tree, &file)?;
+        }
     }
     Ok(tree)
 }
@@ -130,11 +134,13 @@ fn prepare(steps: &Steps, args: &BuildArgs, folder: &Path) -> Result<PathBuf> {
 fn configure(steps: &Steps, args: &BuildArgs, tree: &Path, objects: &Path) -> Result<()> {
     steps.now("configuring");
     fs::create_dir(objects).with_context(|| objects.display().to_string())?;
+    // The patches leave out the generated `configure`, so it has no option for this.
+    fs::write(objects.join("configparms"), format!("store-prefixes = {}\n", args.store))?;
     steps.run(
         Command::new(tree.join("configure"))
             .arg(format!("--prefix={}", args.prefix.display()))
-            .arg(format!("--with-store-prefixes={}", args.store))
-            .args(["--disable-werror", "--disable-nscd"])
+            // Debug information would double the time and the size.
+            .args(["--disable-werror", "--disable-nscd", "CFLAGS=-O2"])
             .current_dir(objects),
     )
 }
@@ -153,8 +159,8 @@ fn cache_folder() -> Result<PathBuf> {
 fn key(args: &BuildArgs) -> u64 {
     let prefix = args.prefix.to_string_lossy();
     let extent = if args.minimal { "minimal" } else { "all" };
-    let patch = if args.unpatched { "" } else { args.glibc.patch };
-    let parts = [args.glibc.version, patch, &args.store, &prefix, extent];
+    let patches = if args.unpatched { [""; 2] } else { args.glibc.patches };
+    let parts = [args.glibc.version, patches[0], patches[1], &args.store, &prefix, extent];
     parts
         .iter()
         .flat_map(|part| part.bytes().chain([0]))

@@ -31,8 +31,8 @@ const BUILDING: Section = Section {
         ),
         (
             "what is fetched",
-            "The package glibc-source of bookworm (2.36), trixie (2.41) or sid (2.43), from the \
-             mirror that this machine's apt knows, verified by apt with the keys it has. Where a \
+            "The package glibc-source of bookworm (2.36), trixie (2.41), sid (2.43) or experimental \
+             (2.44), from the mirror that this machine's apt knows, verified by apt with the keys it has. Where a \
              suite has moved on to another release, --source names a package kept from before.",
         ),
         (
@@ -73,7 +73,7 @@ const LOADER_FILES: Section = Section {
         (
             "becalm/loader/VERSION-KEY/",
             "In the cache folder, a build: image (what is installed), build.log. KEY stands for \
-             the patch, the prefix, the stores and the flags. May be deleted at any time.",
+             the patches, the prefix, the stores and the flags. May be deleted at any time.",
         ),
         ("becalm/loader/glibc-source-SUITE/", "There too: the package, and apt's lists."),
     ],

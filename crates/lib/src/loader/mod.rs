@@ -2,6 +2,8 @@
 
 pub mod check;
 pub(crate) mod fixture;
+pub mod manual;
 pub mod release;
 
+pub use self::manual::without_manual;
 pub use self::release::{NoPatch, Release};

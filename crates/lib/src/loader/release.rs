@@ -2,33 +2,40 @@
 
 use std::str::FromStr;
 
-/// A glibc release, its Debian suite and its patch.
+/// A glibc release, its Debian suite and its patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// glibc's version.
     pub version: &'static str,
     /// The Debian suite whose `glibc-source` it is.
     pub suite: &'static str,
-    /// The patch (`crates/lib/patches/glibc/VERSION/resolution.patch`).
-    pub patch: &'static str,
+    /// The patches in their order (`crates/lib/patches/glibc/VERSION/000*.patch`): the reader of
+    /// notes, and the reader of package caches.
+    pub patches: [&'static str; 2],
 }
 
-const RELEASES: [Release; 3] = [
-    Release {
-        version: "2.36",
-        suite: "bookworm",
-        patch: include_str!("../../patches/glibc/2.36/resolution.patch"),
-    },
-    Release {
-        version: "2.41",
-        suite: "trixie",
-        patch: include_str!("../../patches/glibc/2.41/resolution.patch"),
-    },
-    Release {
-        version: "2.43",
-        suite: "sid",
-        patch: include_str!("../../patches/glibc/2.43/resolution.patch"),
-    },
+macro_rules! patches {
+    ($version:literal) => {
+        [
+            include_str!(concat!(
+                "../../patches/glibc/",
+                $version,
+                "/0001-elf-Read-resolution-notes.patch"
+            )),
+            include_str!(concat!(
+                "../../patches/glibc/",
+                $version,
+                "/0002-elf-Read-loader-caches-of-packages.patch"
+            )),
+        ]
+    };
+}
+
+const RELEASES: [Release; 4] = [
+    Release { version: "2.36", suite: "bookworm", patches: patches!("2.36") },
+    Release { version: "2.41", suite: "trixie", patches: patches!("2.41") },
+    Release { version: "2.43", suite: "sid", patches: patches!("2.43") },
+    Release { version: "2.44", suite: "experimental", patches: patches!("2.44") },
 ];
 
 /// A glibc release that there is no patch for.
@@ -51,6 +58,7 @@ fn known() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loader::without_manual;
 
     #[test]
     fn a_release_without_a_patch_is_refused_with_those_that_have_one() {
@@ -58,7 +66,16 @@ mod tests {
         assert!(
             "2.40"
                 .parse::<Release>()
-                .is_err_and(|error| error.to_string().contains("2.36, 2.41, 2.43"))
+                .is_err_and(|error| error.to_string().contains("2.36, 2.41, 2.43, 2.44"))
         );
+    }
+
+    #[test]
+    fn every_patch_changes_the_manual_and_nothing_generated() {
+        for (release, patch) in RELEASES.iter().flat_map(|r| r.patches.map(|patch| (r, patch))) {
+            assert!(patch.contains("\n--- a/manual/tunables.texi\n"), "{}", release.version);
+            assert!(!without_manual(patch).contains("manual/"), "{}", release.version);
+            assert!(!patch.contains("\n--- a/configure\n"), "{}", release.version);
+        }
     }
 }

@@ -280,7 +280,7 @@ impl Process<'_> {
 }
 
 /// The position in an object's run path that a note's list has reached (`resolution_is_in_turn` of
-/// `crates/lib/patches/glibc/common/elf/dl-resolution-open.h`).
+/// `crates/lib/patches/glibc/common/0001/elf/dl-resolution-open.h`).
 ///
 /// patchelf leaves each directory out of a list that lacks the library when it writes the note,
 /// whether the directory is in a store or not. A library that is added to such a directory later
