@@ -32,6 +32,17 @@ pub enum Edit {
     Interpreter(BString),
     /// Sets `DT_SONAME`.
     Soname(BString),
+    /// Sets the operating system of the ELF header (`EI_OSABI`).
+    OsAbi(u8),
+    /// Requests an executable stack, or does not (the flags of `PT_GNU_STACK`).
+    ExecutableStack(bool),
+    /// Sets `DF_1_NODEFLIB`: the loader searches neither its cache nor the system directories for
+    /// what the object needs.
+    NoDefaultLibraries,
+    /// Adds `DT_DEBUG`, in which the loader of a program stores an address for debuggers.
+    DebugTag,
+    /// Removes the version from each dynamic symbol of this name.
+    ClearSymbolVersion(BString),
 }
 
 impl Edit {

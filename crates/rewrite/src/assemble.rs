@@ -10,13 +10,15 @@ use object::elf::{
 };
 
 use crate::dynamic::{self, Entry};
+use crate::fields::Fields;
 use crate::format::Segment;
-use crate::goal::{Goal, Names, is_static_pie};
-use crate::image::{Image, bytes_at};
+use crate::goal::{Goal, Names};
+use crate::image::{Image, bytes_at, is_static_pie};
 use crate::layout::{self, Layout, TABLE_TAGS};
+use crate::notes::NOTE_NAME;
 use crate::overlay::Overlay;
 use crate::record::{Content, LEADER_SIZE};
-use crate::sections::{self, NOTE_NAME, News, Place, VOID_NAME};
+use crate::sections::{self, News, Place, VOID_NAME};
 use crate::segment::{Appended, HEAD_SIZE};
 use crate::strings::Strings;
 use crate::{RewriteError, Warning, notes, symbols, versions};
@@ -54,10 +56,11 @@ pub(crate) fn assemble<'data, R: ReadRef<'data>>(
     goal: &Goal,
     append_at: u64,
 ) -> Result<Draft, RewriteError> {
+    let image = &goal.fields.changed(image);
     let parts = Parts::of(image, data, goal)?;
     let after = append_at + LEADER_SIZE;
     if !parts.needs_segment() {
-        return parts.in_place(image, append_at);
+        return parts.in_place(image, &goal.fields, append_at);
     }
     let layout = parts.layout(image, data);
     let mut builder = Builder {
@@ -81,10 +84,14 @@ impl<'data> Parts<'data> {
         let mut changes = Vec::new();
         let old = goal.names.as_ref().map(|_| Names::of(image, data)).transpose()?;
         let names = old.as_ref().zip(goal.names.as_ref());
-        let entries = match &image.dynamic {
+        let mut entries = match &image.dynamic {
             Some(_) => Some(dynamic::entries(image, data, names, &mut strings)?),
             None => None,
         };
+        if let Some(entries) = &mut entries {
+            dynamic::set_fields(entries, &goal.fields);
+        }
+        changes.extend(goal.fields.versions(image, data)?);
         if let Some((old, new)) = names {
             changes.extend(versions::follow(image, data, old, new, &mut strings)?);
         }
@@ -118,8 +125,14 @@ impl<'data> Parts<'data> {
     }
 
     /// Builds the image without a new segment: all changes fit in place.
-    fn in_place(self, image: &Image, append_at: u64) -> Result<Draft, RewriteError> {
+    fn in_place(
+        self,
+        image: &Image,
+        fields: &Fields,
+        append_at: u64,
+    ) -> Result<Draft, RewriteError> {
         let mut writes = self.changes;
+        writes.extend(fields.headers(image)?);
         if let (Some(entries), Some(dynamic)) = (&self.entries, &image.dynamic) {
             let bytes = dynamic::bytes(image, entries, dynamic.vaddr, dynamic.capacity)?;
             writes.push(Write { offset: dynamic.offset, bytes });

@@ -3,9 +3,13 @@
 
 use bstr::BString;
 use object::ReadRef;
-use object::elf::{DT_AUDIT, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DynamicTag};
+use object::elf::{
+    DF_1_NODEFLIB, DT_AUDIT, DT_DEBUG, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME,
+    DynamicTag,
+};
 
 use crate::RewriteError;
+use crate::fields::Fields;
 use crate::format::Dyn;
 use crate::goal::Names;
 use crate::image::Image;
@@ -111,6 +115,22 @@ fn set(entries: &mut Vec<Entry>, tag: DynamicTag, value: Option<u64>) {
         index += 1;
         keep || last.is_none()
     });
+}
+
+/// Sets `DT_FLAGS_1` and `DT_DEBUG`.
+pub(crate) fn set_fields(entries: &mut Vec<Entry>, fields: &Fields) {
+    if fields.debug_tag {
+        entries.push(Entry { entry: Dyn { tag: DT_DEBUG, value: 0 }, from: None });
+    }
+    if fields.no_default_libraries {
+        match entries.iter_mut().rfind(|entry| entry.entry.tag == DT_FLAGS_1) {
+            Some(entry) => entry.entry.value |= DF_1_NODEFLIB.0,
+            None => {
+                let entry = Dyn { tag: DT_FLAGS_1, value: DF_1_NODEFLIB.0 };
+                entries.push(Entry { entry, from: None });
+            }
+        }
+    }
 }
 
 /// Writes the section for the address `vaddr`, with `DT_NULL`s up to `capacity` entries.

@@ -4,17 +4,16 @@
 //! and a repeated edit changes nothing.
 
 use becalm_core::edit::{Edit, RunPathKind};
-use bstr::{BStr, BString, ByteSlice};
+use bstr::BString;
 use object::ReadRef;
 use object::elf::DynamicTag;
-use object::elf::{DT_AUDIT, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB};
+use object::elf::{DT_AUDIT, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME};
 
 use crate::RewriteError;
-use crate::image::{ET_DYN, Image, bytes_at};
-use crate::notes;
+use crate::fields::Fields;
+use crate::image::{ET_DYN, Image, STRING_MAX, bytes_at, is_static_pie, string_at};
+use crate::notes::{self, NOTE_NAME};
 
-/// The limit on a dynamic string. A run path of some thousand directories is shorter.
-const STRING_MAX: u64 = 1 << 20;
 /// The limit on the dynamic strings of one file. The entries of a hostile file could all name the same
 /// long string.
 const STRINGS_MAX: usize = 16 << 20;
@@ -26,6 +25,7 @@ pub(crate) struct Goal {
     pub(crate) note: Option<Option<Vec<u8>>>,
     pub(crate) interpreter: Option<BString>,
     pub(crate) names: Option<Names>,
+    pub(crate) fields: Fields,
 }
 
 /// The strings of the dynamic section that edits can change.
@@ -44,30 +44,6 @@ pub(crate) struct Needed {
     /// The index among the original's `DT_NEEDED`. `None` for an added one.
     pub(crate) from: Option<usize>,
     pub(crate) name: BString,
-}
-
-/// Reads the dynamic string at `offset` of the string table.
-pub(crate) fn string_at<'data, R: ReadRef<'data>>(
-    image: &Image,
-    data: R,
-    offset: u64,
-) -> Result<&'data BStr, RewriteError> {
-    let broken = RewriteError::Malformed("a dynamic string is outside the string table");
-    let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
-    let (Some(table), Some(size)) = (dynamic.value(DT_STRTAB), dynamic.value(DT_STRSZ)) else {
-        return Err(broken);
-    };
-    let room = size.checked_sub(offset).ok_or(broken.clone())?.min(STRING_MAX);
-    let start = table.checked_add(offset).ok_or(broken.clone())?;
-    let at = image.file_offset(start, room).ok_or(broken.clone())?;
-    // Most strings are short. A small first read keeps a cache of ranges from reading the whole table.
-    for length in [room.min(256), room] {
-        let bytes = bytes_at(data, at, length).ok_or(broken.clone())?;
-        if let Some(end) = bytes.find_byte(0) {
-            return Ok(bytes[..end].as_bstr());
-        }
-    }
-    Err(broken)
 }
 
 impl Names {
@@ -123,15 +99,14 @@ impl Names {
                 }
             }
             // A repeated edit must not add the name twice.
-            Edit::AddNeeded(name) => {
-                if self.needed.iter().all(|needed| needed.name != *name) {
-                    self.needed.insert(0, Needed { from: None, name: name.clone() });
-                }
+            Edit::AddNeeded(name) if self.needed.iter().all(|needed| needed.name != *name) => {
+                self.needed.insert(0, Needed { from: None, name: name.clone() });
             }
             Edit::RemoveNeeded(name) => self.needed.retain(|needed| needed.name != *name),
             Edit::Audit(value) => self.audit.clone_from(value),
             Edit::Soname(name) => self.soname = Some(name.clone()),
-            Edit::ResolutionNote(_) | Edit::Interpreter(_) => {}
+            // The others change no string of the dynamic section.
+            _ => {}
         }
     }
 }
@@ -153,8 +128,18 @@ impl Goal {
         data: R,
     ) -> Result<(), RewriteError> {
         check_strings(edit)?;
+        if self.fields.apply(edit, image)? {
+            return Ok(());
+        }
         match edit {
-            Edit::ResolutionNote(descriptor) => self.note = Some(descriptor.clone()),
+            Edit::ResolutionNote(descriptor) => {
+                let is_named = |section| image.section_name(section) == NOTE_NAME;
+                if image.sections.iter().any(is_named) && notes::resolution(image, data).is_empty()
+                {
+                    return Err(RewriteError::UnreadableNote);
+                }
+                self.note = Some(descriptor.clone());
+            }
             Edit::Interpreter(path) => {
                 if image.interpreter().is_none() {
                     return Err(RewriteError::NoInterpreter);
@@ -208,7 +193,7 @@ impl Goal {
         if self.names.is_some() && self.names == Some(Names::of(image, data)?) {
             self.names = None;
         }
-        Ok(())
+        self.fields.settle(image, data)
     }
 }
 
@@ -220,6 +205,12 @@ fn check_strings(edit: &Edit) -> Result<(), RewriteError> {
         // The file may have an empty needed string, which can be replaced and removed.
         Edit::ReplaceNeeded { to, .. } => (vec![to], false),
         Edit::RemoveNeeded(_) => return Ok(()),
+        // These write no string.
+        Edit::OsAbi(_)
+        | Edit::ExecutableStack(_)
+        | Edit::NoDefaultLibraries
+        | Edit::DebugTag
+        | Edit::ClearSymbolVersion(_) => return Ok(()),
         Edit::AddNeeded(name) | Edit::Interpreter(name) | Edit::Soname(name) => (vec![name], false),
     };
     for string in strings {
@@ -237,17 +228,6 @@ fn check_strings(edit: &Edit) -> Result<(), RewriteError> {
         return Err(RewriteError::BadString("the kernel rejects an interpreter of 4096 bytes"));
     }
     Ok(())
-}
-
-/// Returns true for a program that relocates itself. Its code expects the dynamic section that it was
-/// linked with.
-pub(crate) fn is_static_pie(image: &Image) -> bool {
-    let Some(dynamic) = &image.dynamic else { return false };
-    let says_pie = dynamic
-        .value(object::elf::DT_FLAGS_1)
-        .is_some_and(|flags| flags & becalm_core::elf::DF_1_PIE != 0);
-    let alone = image.interpreter().is_none();
-    alone && (image.kind != ET_DYN || says_pie)
 }
 
 /// Returns true for a dynamic loader.

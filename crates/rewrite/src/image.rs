@@ -1,10 +1,11 @@
 //! The parsed tables of an ELF file: header, segments, sections and dynamic entries, widened to 64
 //! bits. Only these ranges are read, so that memory does not grow with the file.
 
+use bstr::{BStr, ByteSlice};
 use object::Endianness;
 use object::elf::{
-    DT_NULL, DynamicTag, FileHeader32, FileHeader64, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD,
-    SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_NULL,
+    DT_FLAGS_1, DT_NULL, DT_STRSZ, DT_STRTAB, DynamicTag, FileHeader32, FileHeader64, PN_XNUM,
+    PT_DYNAMIC, PT_INTERP, PT_LOAD, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_NULL,
 };
 use object::pod;
 use object::read::ReadRef;
@@ -21,6 +22,8 @@ const PADDING: u64 = 4096;
 const PAGE: u64 = 4096;
 /// The limit on the number of sections in `e_shnum` (gABI, `SHN_LORESERVE`).
 const SECTIONS_MAX: usize = 0xff00;
+/// The limit on a dynamic string. A run path of some thousand directories is shorter.
+pub(crate) const STRING_MAX: u64 = 1 << 20;
 /// The limit on the table of section names.
 const NAMES_MAX: u64 = 16 << 20;
 
@@ -76,6 +79,40 @@ pub(crate) fn bytes_at<'data, R: ReadRef<'data>>(
     let length = data.len().ok()?;
     offset.checked_add(size).filter(|&end| end <= length)?;
     data.read_bytes_at(offset, size).ok()
+}
+
+/// Reads the dynamic string at `offset` of the string table.
+pub(crate) fn string_at<'data, R: ReadRef<'data>>(
+    image: &Image,
+    data: R,
+    offset: u64,
+) -> Result<&'data BStr, RewriteError> {
+    let broken = RewriteError::Malformed("a dynamic string is outside the string table");
+    let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
+    let (Some(table), Some(size)) = (dynamic.value(DT_STRTAB), dynamic.value(DT_STRSZ)) else {
+        return Err(broken);
+    };
+    let room = size.checked_sub(offset).ok_or(broken.clone())?.min(STRING_MAX);
+    let start = table.checked_add(offset).ok_or(broken.clone())?;
+    let at = image.file_offset(start, room).ok_or(broken.clone())?;
+    // Most strings are short. A small first read keeps a cache of ranges from reading the whole table.
+    for length in [room.min(256), room] {
+        let bytes = bytes_at(data, at, length).ok_or(broken.clone())?;
+        if let Some(end) = bytes.find_byte(0) {
+            return Ok(bytes[..end].as_bstr());
+        }
+    }
+    Err(broken)
+}
+
+/// Returns true for a program that relocates itself. Its code expects the dynamic section that it was
+/// linked with.
+pub(crate) fn is_static_pie(image: &Image) -> bool {
+    let Some(dynamic) = &image.dynamic else { return false };
+    let says_pie =
+        dynamic.value(DT_FLAGS_1).is_some_and(|flags| flags & becalm_core::elf::DF_1_PIE != 0);
+    let alone = image.interpreter().is_none();
+    alone && (image.kind != ET_DYN || says_pie)
 }
 
 impl Image {

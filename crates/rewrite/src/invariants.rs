@@ -68,7 +68,7 @@ fn check_rules<'data, R: ReadRef<'data>>(
     let after = Image::read(data).map_err(|_| broken("its headers can be read"))?;
     let view = elf::parse(data).ok();
     let finished = Finished { before, after, data, content, goal, view };
-    let rules: [Rule<R>; 11] = [
+    let rules: [Rule<R>; 12] = [
         ("every old segment is as it was", old_segments_stay),
         ("segments ascend and do not overlap", segments_ascend),
         ("a segment's offset and address agree within a page", pages_agree),
@@ -80,6 +80,7 @@ fn check_rules<'data, R: ReadRef<'data>>(
         ("the addresses and offsets of sections agree with the segments", sections_agree),
         ("the resolution note is the wanted one, and the only one", one_note),
         ("the interpreter is the wanted one", interpreter_is_right),
+        ("the changed fields are the wanted ones", fields_are_right),
     ];
     if let Some((name, _)) = rules.iter().find(|(_, holds)| !holds(&finished)) {
         return Err(broken(name));
@@ -214,6 +215,10 @@ fn interpreter_is_right<'data, D: ReadRef<'data>>(it: &Finished<D>) -> bool {
         Some(path) => bytes(&it.after).and_then(|bytes| bytes.strip_suffix(b"\0")) == Some(path),
         None => it.before.interpreter().is_none() == it.after.interpreter().is_none(),
     }
+}
+
+fn fields_are_right<'data, D: ReadRef<'data>>(it: &Finished<D>) -> bool {
+    it.goal.fields.hold(&it.after, it.data)
 }
 
 /// Returns true if both this crate and the core's parser read the wanted strings.

@@ -39,6 +39,7 @@
 
 mod assemble;
 mod dynamic;
+mod fields;
 mod format;
 mod goal;
 mod image;
@@ -149,6 +150,12 @@ pub enum RewriteError {
     /// The file has no `PT_INTERP` to change.
     #[error("it names no interpreter")]
     NoInterpreter,
+    /// The file has a section of resolution notes without a note that a loader finds.
+    #[error("a section .note.nixos.ldcache is already present, without a note that a loader reads")]
+    UnreadableNote,
+    /// The file has no `PT_GNU_STACK`, so its machine decides about the stack.
+    #[error("it has no header for the stack (PT_GNU_STACK)")]
+    NoStackHeader,
     /// Neither the program header table nor a copy of it has room for a further header.
     #[error("no room for a further program header")]
     NoRoom,
@@ -171,6 +178,21 @@ pub enum RewriteError {
     /// The finished image breaks a rule. It was not written.
     #[error("the finished file would break a rule: {0}")]
     Invariant(&'static str),
+}
+
+/// Returns true if a program or library requests an executable stack. `None` if it has no
+/// `PT_GNU_STACK`.
+///
+/// # Errors
+/// Returns [`RewriteError`] if the file is neither, or if its structures are invalid.
+pub fn executable_stack<'data, R: ReadRef<'data>>(data: R) -> Result<Option<bool>, RewriteError> {
+    Ok(fields::stack(&Image::read(data)?))
+}
+
+/// Returns the largest page size of a machine (`e_machine`), to which appended segments are aligned.
+#[must_use]
+pub fn page_size(machine: u16) -> u64 {
+    segment::largest_page(machine)
 }
 
 /// Computes the patch that makes `edits`, in order, in the file `data`. A further edit of an edited

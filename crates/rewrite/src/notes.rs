@@ -8,6 +8,8 @@ use crate::RewriteError;
 use crate::format::Format;
 use crate::image::{Image, bytes_at};
 
+/// The name of the resolution note's section.
+pub(crate) const NOTE_NAME: &[u8] = b".note.nixos.ldcache";
 /// The owner of the resolution note, NUL included.
 const OWNER: &[u8] = b"NixOS\0";
 /// The type of the resolution note.

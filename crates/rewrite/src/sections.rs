@@ -9,10 +9,9 @@ use object::elf::{
 use crate::RewriteError;
 use crate::format::Section;
 use crate::image::Image;
+use crate::notes::NOTE_NAME;
 use crate::segment::{Appended, HEAD_SIZE};
 
-/// The name of the resolution note's section.
-pub(crate) const NOTE_NAME: &[u8] = b".note.nixos.ldcache";
 /// The new name of the section of a hidden note. It has the same length.
 pub(crate) const VOID_NAME: &[u8] = b".note.becalm.voided";
 /// The name of the section with the head of the new segment.

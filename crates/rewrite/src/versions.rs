@@ -13,8 +13,8 @@ use object::ReadRef;
 use object::elf::{DT_VERNEED, DT_VERNEEDNUM};
 
 use crate::RewriteError;
-use crate::goal::{Names, string_at};
-use crate::image::{Image, bytes_at};
+use crate::goal::Names;
+use crate::image::{Image, bytes_at, string_at};
 use crate::strings::Strings;
 
 /// The size of `Verneed` and of `Vernaux`, in both classes.

@@ -3,6 +3,7 @@
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::elf;
 use bstr::ByteSlice;
+use object::elf::DF_1_NODEFLIB;
 
 /// A name and its edits.
 pub(super) struct Kind {
@@ -32,6 +33,10 @@ pub(super) fn missing(view: &elf::ObjectView, edits: &[Edit]) -> Option<String> 
             Edit::Audit(value) => dynamic.is_some_and(|dynamic| dynamic.audit == *value),
             Edit::Interpreter(path) => view.interpreter.as_ref() == Some(path),
             Edit::Soname(name) => dynamic.is_some_and(|it| it.soname.as_ref() == Some(name)),
+            Edit::OsAbi(abi) => view.ident.os_abi == *abi,
+            Edit::NoDefaultLibraries => dynamic.is_some_and(|it| it.flags_1 & DF_1_NODEFLIB.0 != 0),
+            // The view has neither of them.
+            Edit::ExecutableStack(_) | Edit::DebugTag | Edit::ClearSymbolVersion(_) => true,
         };
         (!has_result).then(|| format!("{edit:?}"))
     })

@@ -48,6 +48,9 @@ pub(super) fn of(original: &[u8], bench: Option<&Bench>) -> Vec<Kind> {
     }
     kinds.push(kind("audit", vec![Edit::Audit(Some("/becalm/trial/audit.so".into()))]));
     kinds.push(kind("soname", vec![Edit::Soname("libbecalm-trial.so.0".into())]));
+    // Both numbers are valid: System V and Linux.
+    let os_abi = if view.ident.os_abi == 0 { 3 } else { 0 };
+    kinds.push(kind("fields", vec![Edit::OsAbi(os_abi), Edit::DebugTag]));
     if let Some(interpreter) = &view.interpreter {
         let mut longer: BString = "/becalm-trial/..".into();
         longer.extend(interpreter.iter());

@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::closure::Subject;
+use crate::elf::ObjectView;
 use crate::fs::{FileKind, FileSystem};
 
 /// Makes the descriptor. Returns `None` if patchelf writes no note.
 #[must_use]
-pub fn descriptor(fs: &dyn FileSystem, subject: &Subject) -> Option<Vec<u8>> {
-    let dynamic = subject.view.dynamic.as_ref()?;
+pub fn descriptor(fs: &dyn FileSystem, view: &ObjectView) -> Option<Vec<u8>> {
+    let dynamic = view.dynamic.as_ref()?;
     let path = dynamic.runpath.as_ref().or(dynamic.rpath.as_ref())?;
     if path.is_empty() {
         return None;
     }
-    let needed: Vec<&BStr> = subject.view.needed().filter(|needed| is_recorded(needed)).collect();
+    let needed: Vec<&BStr> = view.needed().filter(|needed| is_recorded(needed)).collect();
     let mut records: BTreeMap<&BStr, BString> = BTreeMap::new();
     for dir in path.split(|&byte| byte == b':') {
         let is_hint = is_hint(fs, dir);

@@ -157,7 +157,8 @@ fn apply(view: &mut ObjectView, edit: &Edit) {
         }
         Edit::Audit(list) => dynamic.audit.clone_from(list),
         Edit::Soname(name) => dynamic.soname = Some(name.clone()),
-        Edit::ResolutionNote(_) | Edit::Interpreter(_) => {}
+        // No strategy makes the other edits.
+        _ => {}
     }
 }
 

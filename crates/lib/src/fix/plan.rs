@@ -403,7 +403,7 @@ fn is_in(path: &BStr, folder: &BString) -> bool {
 fn as_patchelf(fs: &dyn FileSystem, closure: &Closure) -> Plan {
     let subject = &closure.subject;
     let path = fs.canonicalize(subject.path.as_ref()).unwrap_or_else(|_| subject.path.clone());
-    let Some(descriptor) = patchelf::descriptor(fs, subject) else {
+    let Some(descriptor) = patchelf::descriptor(fs, &subject.view) else {
         let what = FindingKind::NoRunPath;
         return Plan { findings: vec![Finding { path, needed: None, what }], ..Plan::default() };
     };

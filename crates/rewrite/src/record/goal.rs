@@ -4,6 +4,7 @@
 use bstr::BString;
 
 use super::codec::{In, Out};
+use crate::fields::Fields;
 use crate::goal::{Goal, Names, Needed};
 
 const UNCHANGED: u8 = 0;
@@ -23,10 +24,18 @@ pub(super) fn encode(goal: &Goal, note: Option<(u64, u64)>) -> Vec<u8> {
         (Some(_), _) => out.0.push(ABSENT),
     }
     optional(&mut out, goal.interpreter.as_ref());
-    let Some(names) = &goal.names else {
-        out.0.push(UNCHANGED);
-        return out.0;
-    };
+    match &goal.names {
+        None => out.0.push(UNCHANGED),
+        Some(names) => encode_names(&mut out, names),
+    }
+    // A record without changed fields is as it was before there were such edits.
+    if goal.fields != Fields::default() {
+        encode_fields(&mut out, &goal.fields);
+    }
+    out.0
+}
+
+fn encode_names(out: &mut Out, names: &Names) {
     out.0.push(PRESENT);
     out.u64(names.needed.len() as u64);
     for needed in &names.needed {
@@ -35,9 +44,23 @@ pub(super) fn encode(goal: &Goal, note: Option<(u64, u64)>) -> Vec<u8> {
         out.bytes(&needed.name);
     }
     for string in [&names.rpath, &names.runpath, &names.audit, &names.soname] {
-        optional(&mut out, string.as_ref());
+        optional(out, string.as_ref());
     }
-    out.0
+}
+
+fn encode_fields(out: &mut Out, fields: &Fields) {
+    for byte in [fields.os_abi, fields.executable_stack.map(u8::from)] {
+        match byte {
+            None => out.0.push(UNCHANGED),
+            Some(byte) => out.0.extend([PRESENT, byte]),
+        }
+    }
+    out.0.push(u8::from(fields.no_default_libraries));
+    out.0.push(u8::from(fields.debug_tag));
+    out.u64(fields.unversioned.len() as u64);
+    for name in &fields.unversioned {
+        out.bytes(name);
+    }
 }
 
 fn optional(out: &mut Out, string: Option<&BString>) {
@@ -65,7 +88,23 @@ pub(super) fn decode(bytes: &[u8], read: impl Fn(u64, u64) -> Option<Vec<u8>>) -
         PRESENT => Some(names(&mut from)?),
         _ => return None,
     };
-    from.0.is_empty().then_some(Goal { note, interpreter, names })
+    let fields = if from.0.is_empty() { Fields::default() } else { fields(&mut from)? };
+    from.0.is_empty().then_some(Goal { note, interpreter, names, fields })
+}
+
+fn fields(from: &mut In) -> Option<Fields> {
+    let mut byte = || match from.u8()? {
+        UNCHANGED => Some(None),
+        PRESENT => Some(Some(from.u8()?)),
+        _ => None,
+    };
+    let (os_abi, executable_stack) = (byte()?, byte()?.map(|byte| byte != 0));
+    let (no_default_libraries, debug_tag) = (from.u8()? != 0, from.u8()? != 0);
+    let mut unversioned = Vec::new();
+    for _ in 0..from.u64()? {
+        unversioned.push(from.bytes()?.into());
+    }
+    Some(Fields { os_abi, executable_stack, no_default_libraries, debug_tag, unversioned })
 }
 
 fn string(from: &mut In) -> Option<Option<BString>> {

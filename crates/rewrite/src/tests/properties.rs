@@ -37,6 +37,9 @@ fn step() -> impl Strategy<Value = Edit> {
         proptest::option::of(string()).prop_map(|it| Edit::Audit(it.map(Into::into))),
         string().prop_map(|path| Edit::Interpreter(path.into())),
         string().prop_map(|name| Edit::Soname(name.into())),
+        any::<u8>().prop_map(Edit::OsAbi),
+        Just(Edit::NoDefaultLibraries),
+        Just(Edit::DebugTag),
     ]
 }
 
@@ -76,6 +79,11 @@ fn slot(step: &Edit) -> u8 {
         Edit::Audit(_) => 3,
         Edit::Interpreter(_) => 4,
         Edit::Soname(_) => 5,
+        Edit::OsAbi(_) => 6,
+        Edit::ExecutableStack(_) => 7,
+        Edit::NoDefaultLibraries => 8,
+        Edit::DebugTag => 9,
+        Edit::ClearSymbolVersion(_) => 10,
     }
 }
 

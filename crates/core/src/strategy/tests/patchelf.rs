@@ -26,7 +26,7 @@ fn fs() -> MemFs {
 fn descriptor(object: ObjectBuilder) -> Option<String> {
     let fs = fs().object("/p", object);
     let subject = Subject::open(&fs, "/p".into()).expect("the fixture's program");
-    let bytes = patchelf::descriptor(&fs, &subject)?;
+    let bytes = patchelf::descriptor(&fs, &subject.view)?;
     Some(BString::from(bytes).to_string().replace('\0', "|"))
 }
 

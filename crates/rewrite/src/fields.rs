@@ -1,0 +1,266 @@
+//! Edits of single fields: `EI_OSABI`, the flags of `PT_GNU_STACK`, `DT_FLAGS_1`, `DT_DEBUG`, and the
+//! versions of dynamic symbols (`.gnu.version`).
+
+use becalm_core::edit::Edit;
+use becalm_core::patch::Write;
+use bstr::{BString, ByteSlice};
+use object::ReadRef;
+use object::elf::{
+    DF_1_NODEFLIB, DT_DEBUG, DT_FLAGS_1, DT_SYMTAB, DT_VERSYM, PF_X, PT_GNU_STACK, SHT_DYNSYM,
+    VER_NDX_GLOBAL,
+};
+
+use crate::RewriteError;
+use crate::format::Section;
+use crate::image::{Image, bytes_at, is_static_pie, string_at};
+
+/// The index of `EI_OSABI` in the ELF header.
+const OS_ABI: usize = 7;
+/// The limit on dynamic symbols. The largest real libraries have fewer than a million.
+const SYMBOLS_MAX: u64 = 1 << 24;
+
+/// The wanted fields. The default keeps all of the original's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields {
+    pub(crate) os_abi: Option<u8>,
+    pub(crate) executable_stack: Option<bool>,
+    pub(crate) no_default_libraries: bool,
+    pub(crate) debug_tag: bool,
+    /// The names of the symbols that lose their version, sorted.
+    pub(crate) unversioned: Vec<BString>,
+}
+
+impl Fields {
+    /// Applies one edit. Returns false if it is not an edit of a field.
+    ///
+    /// # Errors
+    /// Returns [`RewriteError`] if the edit is not possible in this file.
+    pub(crate) fn apply(&mut self, edit: &Edit, image: &Image) -> Result<bool, RewriteError> {
+        match edit {
+            Edit::OsAbi(abi) => self.os_abi = Some(*abi),
+            Edit::ExecutableStack(wanted) => {
+                if stack(image).is_none() {
+                    return Err(RewriteError::NoStackHeader);
+                }
+                self.executable_stack = Some(*wanted);
+            }
+            Edit::NoDefaultLibraries | Edit::DebugTag | Edit::ClearSymbolVersion(_) => {
+                if image.dynamic.is_none() {
+                    return Err(RewriteError::NotDynamic);
+                }
+                if is_static_pie(image) {
+                    return Err(RewriteError::StaticPie);
+                }
+                match edit {
+                    Edit::NoDefaultLibraries => self.no_default_libraries = true,
+                    Edit::ClearSymbolVersion(name) => {
+                        if let Err(at) = self.unversioned.binary_search(name) {
+                            self.unversioned.insert(at, name.clone());
+                        }
+                    }
+                    _ => self.debug_tag = true,
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Removes what the original has already.
+    ///
+    /// # Errors
+    /// Returns [`RewriteError`] if the original cannot be read.
+    pub(crate) fn settle<'data, R: ReadRef<'data>>(
+        &mut self,
+        image: &Image,
+        data: R,
+    ) -> Result<(), RewriteError> {
+        self.os_abi = self.os_abi.filter(|abi| image.header.get(OS_ABI) != Some(abi));
+        self.executable_stack =
+            self.executable_stack.filter(|&wanted| stack(image) != Some(wanted));
+        self.no_default_libraries &= !has_no_default_libraries(image);
+        self.debug_tag &= !has_debug_tag(image);
+        let mut names = std::mem::take(&mut self.unversioned);
+        if !names.is_empty() {
+            let versioned: Vec<BString> =
+                versioned(image, data, &names)?.into_iter().map(|(_, name)| name).collect();
+            names.retain(|name| versioned.contains(name));
+        }
+        self.unversioned = names;
+        Ok(())
+    }
+
+    /// Returns the tables of the original with the wanted header and flags.
+    pub(crate) fn changed(&self, image: &Image) -> Image {
+        let mut image = image.clone();
+        if let (Some(abi), Some(place)) = (self.os_abi, image.header.get_mut(OS_ABI)) {
+            *place = abi;
+        }
+        if let Some(wanted) = self.executable_stack {
+            for segment in image.segments.iter_mut().filter(|it| it.kind == PT_GNU_STACK) {
+                segment.flags.0 =
+                    if wanted { segment.flags.0 | PF_X.0 } else { segment.flags.0 & !PF_X.0 };
+            }
+        }
+        image
+    }
+
+    /// Returns the header and the stack's program header as they are written if nothing is appended.
+    /// `image` has the wanted fields.
+    ///
+    /// # Errors
+    /// Returns [`RewriteError`] if a number exceeds 32 bits in a 32-bit file.
+    pub(crate) fn headers(&self, image: &Image) -> Result<Vec<Write>, RewriteError> {
+        let mut writes = Vec::new();
+        if let Some(abi) = self.os_abi {
+            writes.push(Write { offset: OS_ABI as u64, bytes: vec![abi] });
+        }
+        if self.executable_stack.is_some() {
+            for (index, segment) in image.segments.iter().enumerate() {
+                if segment.kind == PT_GNU_STACK {
+                    let offset = image.table_offset + index as u64 * image.format.segment_size();
+                    writes.push(Write { offset, bytes: image.format.segment(segment)? });
+                }
+            }
+        }
+        Ok(writes)
+    }
+
+    /// Returns the changes of `.gnu.version`.
+    ///
+    /// # Errors
+    /// Returns [`RewriteError`] if the symbols cannot be read.
+    pub(crate) fn versions<'data, R: ReadRef<'data>>(
+        &self,
+        image: &Image,
+        data: R,
+    ) -> Result<Vec<Write>, RewriteError> {
+        if self.unversioned.is_empty() {
+            return Ok(Vec::new());
+        }
+        let global = image.format.u16(VER_NDX_GLOBAL.0).to_vec();
+        let found = versioned(image, data, &self.unversioned)?;
+        Ok(found.into_iter().map(|(offset, _)| Write { offset, bytes: global.clone() }).collect())
+    }
+
+    /// Returns true if a finished file has the wanted fields.
+    pub(crate) fn hold<'data, R: ReadRef<'data>>(&self, after: &Image, data: R) -> bool {
+        self.os_abi.is_none_or(|abi| after.header.get(OS_ABI) == Some(&abi))
+            && self.executable_stack.is_none_or(|wanted| stack(after) == Some(wanted))
+            && (!self.no_default_libraries || has_no_default_libraries(after))
+            && (!self.debug_tag || has_debug_tag(after))
+            && (self.unversioned.is_empty()
+                || versioned(after, data, &self.unversioned).is_ok_and(|left| left.is_empty()))
+    }
+}
+
+/// Returns whether the file requests an executable stack. `None` if it has no `PT_GNU_STACK`.
+pub(crate) fn stack(image: &Image) -> Option<bool> {
+    let segment = image.segments.iter().find(|segment| segment.kind == PT_GNU_STACK)?;
+    Some(segment.flags.0 & PF_X.0 != 0)
+}
+
+fn has_no_default_libraries(image: &Image) -> bool {
+    let flags = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(DT_FLAGS_1));
+    flags.is_some_and(|flags| flags & DF_1_NODEFLIB.0 != 0)
+}
+
+fn has_debug_tag(image: &Image) -> bool {
+    image.dynamic.as_ref().is_some_and(|dynamic| dynamic.value(DT_DEBUG).is_some())
+}
+
+/// Returns the file offsets of the versions of the symbols with one of the `names`, with the name.
+/// Symbols without a version are left out.
+fn versioned<'data, R: ReadRef<'data>>(
+    image: &Image,
+    data: R,
+    names: &[BString],
+) -> Result<Vec<(u64, BString)>, RewriteError> {
+    let broken = || RewriteError::Malformed("its dynamic symbols cannot be read");
+    let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
+    let Some(versions) = dynamic.value(DT_VERSYM) else { return Ok(Vec::new()) };
+    let symbols = dynamic.value(DT_SYMTAB).ok_or_else(broken)?;
+    // The dynamic section does not have the number of symbols.
+    let is_table = |section: &&Section| section.kind == SHT_DYNSYM && section.addr == symbols;
+    let section = image.sections.iter().find(is_table).ok_or_else(broken)?;
+    let size = if image.format.wide { 24 } else { 16 };
+    let count = section.size / size;
+    if count > SYMBOLS_MAX {
+        return Err(broken());
+    }
+    let table = image.file_offset(symbols, count * size).ok_or_else(broken)?;
+    let table = bytes_at(data, table, count * size).ok_or_else(broken)?;
+    let start = image.file_offset(versions, count * 2).ok_or_else(broken)?;
+    let versions = bytes_at(data, start, count * 2).ok_or_else(broken)?;
+    let mut found = Vec::new();
+    for (at, symbol) in table.chunks_exact(size as usize).enumerate() {
+        let version = image.format.read_u16(versions, at * 2).ok_or_else(broken)?;
+        let name = image.format.read_u32(symbol, 0).ok_or_else(broken)?;
+        if version <= VER_NDX_GLOBAL.0 || name == 0 {
+            continue;
+        }
+        let name = string_at(image, data, u64::from(name))?;
+        if names.iter().any(|wanted| wanted.as_bstr() == name) {
+            found.push((start + at as u64 * 2, name.to_owned()));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Builder, FORMATS};
+    use crate::tests::{edited, undone, view};
+
+    /// Makes a program whose last program header is a `PT_GNU_STACK`, instead of a note.
+    fn with_stack(builder: &Builder) -> Vec<u8> {
+        let mut data = builder.build();
+        let image = Image::read(data.as_slice()).unwrap();
+        let at = image.segments.iter().rposition(|it| it.kind == object::elf::PT_NOTE).unwrap();
+        let at = (image.table_offset + at as u64 * image.format.segment_size()) as usize;
+        data[at..at + 4].copy_from_slice(&image.format.u32(PT_GNU_STACK.0));
+        data
+    }
+
+    #[test]
+    fn fields_change_alone_and_with_other_edits_and_are_undone() {
+        let edits = [
+            Edit::OsAbi(9),
+            Edit::ExecutableStack(true),
+            Edit::NoDefaultLibraries,
+            Edit::DebugTag,
+            Edit::Soname("libself.so.2".into()),
+        ];
+        for format in FORMATS {
+            for spare in [0, 4] {
+                let original = with_stack(&Builder { spare, ..Builder::library(format) });
+                for edit in &edits {
+                    let image = edited(&original, std::slice::from_ref(edit));
+                    assert_eq!(undone(&image), original, "{edit:?}");
+                    let again = crate::edit(image.as_slice(), std::slice::from_ref(edit));
+                    assert_eq!(again.map(|it| it.patch), Ok(None), "{edit:?}");
+                }
+                let mut step = original.clone();
+                for edit in &edits {
+                    step = edited(&step, std::slice::from_ref(edit));
+                }
+                assert_eq!(step, edited(&original, &edits));
+                assert_eq!(view(&step).ident.os_abi, 9);
+                let image = Image::read(step.as_slice()).unwrap();
+                assert_eq!(stack(&image), Some(true));
+                assert!(has_no_default_libraries(&image) && has_debug_tag(&image));
+                let back = edited(&step, &[Edit::ExecutableStack(false)]);
+                assert_eq!(stack(&Image::read(back.as_slice()).unwrap()), Some(false));
+                assert_eq!(undone(&back), original);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_stack_header_keeps_its_stack() {
+        let original = Builder::program(FORMATS[0]).build();
+        let refused = crate::edit(original.as_slice(), &[Edit::ExecutableStack(true)]);
+        assert_eq!(refused, Err(RewriteError::NoStackHeader));
+    }
+}
