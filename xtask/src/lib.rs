@@ -8,7 +8,8 @@
 //! how-to pages. [`edit_trial`] edits many real files and compares each with its original.
 //! [`files_differential`] compares the files of starts with those that `strace` sees.
 //! [`environment_trial`] compares starts in random environments with the model. [`glibc_sources`]
-//! names the trees of glibc that are built. [`foreign_trial`] edits roots of other machines and starts
+//! names the trees of glibc that are built. [`order_trial`] makes edits in many orders, with other
+//! tools between them. [`foreign_trial`] edits roots of other machines and starts
 //! their programs. [`trace_differential`] compares the tracer with `strace` and the model.
 //! [`wheel_trial`] counts the misses of imports of wheels.
 
@@ -28,6 +29,7 @@ pub mod glibc_sources;
 pub mod glibc_tests;
 pub mod loader_tests;
 pub mod loader_trial;
+pub mod order_trial;
 pub mod patches;
 pub mod paths_trial;
 pub mod picture;

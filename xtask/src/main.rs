@@ -21,6 +21,7 @@ use xtask::foreign_trial;
 use xtask::glibc_tests;
 use xtask::loader_tests;
 use xtask::loader_trial;
+use xtask::order_trial;
 use xtask::patches;
 use xtask::paths_trial;
 use xtask::picture;
@@ -45,6 +46,8 @@ enum Chore {
     Documents(documents::Options),
     /// Edit many real files in every way and compare each with its original.
     EditTrial(edit_trial::Options),
+    /// Edits real files in many orders, with strip, objcopy, eu-strip and patchelf between the edits.
+    OrderTrial(order_trial::Options),
     /// Start programs in random environments and compare with the model.
     EnvironmentTrial(environment_trial::Options),
     /// Compare becalm trace with strace, with the model, and with untraced starts.
@@ -95,6 +98,7 @@ fn main() -> Result<ExitCode> {
         Chore::Documents(options) => documents::run(&options),
         Chore::FilesDifferential(options) => files_differential::run(&options),
         Chore::EditTrial(options) => edit_trial::run(&options),
+        Chore::OrderTrial(options) => order_trial::run(&options),
         Chore::EnvironmentTrial(options) => environment_trial::run(&options),
         Chore::ForeignTrial(options) => foreign_trial::run(&options),
         Chore::TraceDifferential(options) => trace_differential::run(&options),

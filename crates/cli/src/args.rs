@@ -11,6 +11,7 @@ use crate::check::args::CheckArgs;
 use crate::compare::args::CompareArgs;
 use crate::demo::args::DemoArgs;
 use crate::doctor::args::DoctorArgs;
+use crate::elf::args::ElfArgs;
 use crate::env::args::EnvArgs;
 use crate::fix::args::FixArgs;
 use crate::generate::args::GenerateArgs;
@@ -149,6 +150,11 @@ pub(crate) enum Command {
     /// index calms it. Nothing of the machine is changed, and nothing remains.
     #[command(override_usage = "becalm demo [OPTIONS] [PROGRAM] [-- ARGS...]")]
     Demo(DemoArgs),
+    /// Print and edit the dynamic section of ELF files, with the flags of patchelf
+    ///
+    /// Run path, needed strings, soname, interpreter, resolution note and single flags. `becalm undo`
+    /// restores the bytes before the first edit.
+    Elf(Box<ElfArgs>),
     /// Build and try loaders that read notes and package caches
     #[command(subcommand)]
     Loader(LoaderArgs),
@@ -226,6 +232,7 @@ pub(crate) fn manual_of(command: &str) -> &'static [&'static manual::Section] {
         "compare" => crate::compare::manual::COMPARE,
         "demo" => crate::demo::manual::DEMO,
         "doctor" => crate::doctor::manual::DOCTOR,
+        "elf" => crate::elf::manual::ELF,
         "env" => crate::env::manual::ENV,
         "fix" => crate::fix::manual::FIX,
         "index" => crate::index::manual::INDEX,

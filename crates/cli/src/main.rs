@@ -13,6 +13,7 @@ pub(crate) mod common_args;
 pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod elf;
 pub(crate) mod env;
 pub(crate) mod exit_code;
 pub(crate) mod fix;
@@ -60,6 +61,7 @@ fn dispatch(flags: &Cli) -> Result<ExitStatus> {
         Command::Bench(args) => bench::run::run(args, flags.color),
         Command::Compare(args) => compare::run::run(args, flags.color),
         Command::Demo(args) => demo::run::run(args, flags.color),
+        Command::Elf(args) => elf::run::run(args),
         Command::Report(args) => report::run::run(args),
         Command::Loader(args) => loader::run::run(args),
         Command::Index(args) => index::run::run(args, flags.color),

@@ -58,6 +58,7 @@ pub mod beside;
 pub mod check;
 pub mod compare;
 pub mod doctor;
+pub mod elf_edits;
 pub mod escape;
 pub mod files;
 pub mod fix;

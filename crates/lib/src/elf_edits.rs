@@ -1,0 +1,258 @@
+//! Single edits of an object, as `patchelf` names them: the changes a user asks for → the edits of
+//! `becalm-rewrite`.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use becalm_core::edit::{Edit, RunPathKind};
+use becalm_core::elf::{self, Dependency, DependencyKind, ET_DYN, ElfError, ObjectView};
+use becalm_core::fs::{Errno, FileSystem};
+use becalm_core::strategy::patchelf;
+use becalm_host::OsFs;
+use becalm_host::write::WriteOptions;
+use bstr::{BStr, BString, ByteSlice};
+
+use crate::path::path_bytes;
+use crate::progress::Progress;
+use crate::words::errno_words;
+use crate::writing::{Changed, Editor};
+
+/// The changes of one object. They are made in the order of the fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The operating system of the header (`EI_OSABI`).
+    pub os_abi: Option<u8>,
+    /// The interpreter.
+    pub interpreter: Option<BString>,
+    /// The soname; of a library only.
+    pub soname: Option<BString>,
+    /// Keep only the directories of the run path that have a needed library.
+    pub shrink_run_path: bool,
+    /// Directories of the run path that a shrunk one keeps begin with one of these; with none, any.
+    pub allowed_prefixes: Vec<BString>,
+    /// Remove the run path.
+    pub remove_run_path: bool,
+    /// The run path.
+    pub run_path: Option<BString>,
+    /// Directories to add at the end of the run path.
+    pub added_run_path: Option<BString>,
+    /// Write `DT_RPATH` instead of `DT_RUNPATH`.
+    pub force_rpath: bool,
+    /// Needed strings to remove.
+    pub removed_needed: Vec<BString>,
+    /// Needed strings to replace: the old and the new one.
+    pub replaced_needed: Vec<(BString, BString)>,
+    /// Needed strings to add.
+    pub added_needed: Vec<BString>,
+    /// Search neither the loader's cache nor the system directories (`DF_1_NODEFLIB`).
+    pub no_default_libraries: bool,
+    /// Add `DT_DEBUG`.
+    pub debug_tag: bool,
+    /// Dynamic symbols to remove the version of.
+    pub cleared_versions: Vec<BString>,
+    /// Request an executable stack, or do not.
+    pub executable_stack: Option<bool>,
+    /// Write the resolution note that `patchelf --build-resolution-cache` would write.
+    pub resolution_note: bool,
+}
+
+/// The edits of one object, and remarks for the user.
+#[derive(Clone, Debug, Default)]
+struct Edits {
+    edits: Vec<Edit>,
+    remarks: Vec<String>,
+}
+
+impl Changes {
+    /// Returns the edits that make the changes in an object.
+    ///
+    /// A note that the object has is removed if the changes may make its answers wrong.
+    fn edits(&self, fs: &dyn FileSystem, view: &ObjectView) -> Edits {
+        let mut edits: Vec<Edit> = self.os_abi.map(Edit::OsAbi).into_iter().collect();
+        edits.extend(self.interpreter.clone().map(Edit::Interpreter));
+        let soname = self.soname.clone().filter(|_| view.ident.e_type == ET_DYN);
+        edits.extend(soname.map(Edit::Soname));
+        let (search, after) = self.search_edits(view);
+        edits.extend(search);
+        edits.extend(self.no_default_libraries.then_some(Edit::NoDefaultLibraries));
+        edits.extend(self.debug_tag.then_some(Edit::DebugTag));
+        edits.extend(self.cleared_versions.iter().cloned().map(Edit::ClearSymbolVersion));
+        edits.extend(self.executable_stack.map(Edit::ExecutableStack));
+
+        let mut remarks = Vec::new();
+        if self.resolution_note {
+            let note = patchelf::descriptor(fs, &after);
+            if after.needed().next().is_none() || run_path(&after).is_none() {
+                remarks.push("no DT_NEEDED entries or run path, so it gets no note".into());
+            }
+            edits.push(Edit::ResolutionNote(note));
+        } else if after != *view && view.notes.resolution.is_some() {
+            edits.push(Edit::ResolutionNote(None));
+        }
+        Edits { edits, remarks }
+    }
+
+    /// Returns the edits of the run path and the needed strings, and the object after them.
+    fn search_edits(&self, view: &ObjectView) -> (Vec<Edit>, ObjectView) {
+        let mut after = view.clone();
+        let Some(dynamic) = after.dynamic.as_mut() else { return (Vec::new(), after) };
+        let needed = DependencyKind::Needed;
+        let mut edits = Vec::new();
+        if self.changes_run_path() {
+            let value = self.wanted_run_path(view);
+            // A run path that is absent cannot be converted.
+            if value.is_some() || run_path(view).is_some() {
+                let kind = if self.force_rpath { RunPathKind::Rpath } else { RunPathKind::Runpath };
+                (dynamic.rpath, dynamic.runpath) = match kind {
+                    RunPathKind::Rpath => (value.clone(), None),
+                    _ => (None, value.clone()),
+                };
+                edits.push(Edit::RunPath { kind, value });
+            }
+        }
+        for name in &self.removed_needed {
+            dynamic.dependencies.retain(|it| it.kind != needed || it.name != *name);
+            edits.push(Edit::RemoveNeeded(name.clone()));
+        }
+        for (from, to) in &self.replaced_needed {
+            let replaced = |it: &&mut Dependency| it.kind == needed && it.name == *from;
+            for dependency in dynamic.dependencies.iter_mut().filter(replaced) {
+                dependency.name.clone_from(to);
+            }
+            edits.push(Edit::ReplaceNeeded { from: from.clone(), to: to.clone() });
+        }
+        for name in &self.added_needed {
+            if dynamic.dependencies.iter().all(|it| it.kind != needed || it.name != *name) {
+                dynamic.dependencies.insert(0, Dependency { kind: needed, name: name.clone() });
+            }
+            edits.push(Edit::AddNeeded(name.clone()));
+        }
+        (edits, after)
+    }
+
+    fn changes_run_path(&self) -> bool {
+        self.shrink_run_path
+            || self.remove_run_path
+            || self.run_path.is_some()
+            || self.added_run_path.is_some()
+            || self.force_rpath
+    }
+
+    /// Returns the run path after the changes.
+    fn wanted_run_path(&self, view: &ObjectView) -> Option<BString> {
+        let mut value = run_path(view).map(BStr::to_owned);
+        if self.shrink_run_path {
+            value = value.map(|list| self.shrunk(view, list.as_ref()));
+        }
+        if self.remove_run_path {
+            value = None;
+        }
+        if let Some(list) = &self.run_path {
+            value = Some(list.clone());
+        }
+        // The loader ignores an empty run path.
+        value = value.filter(|list| !list.is_empty());
+        if let Some(added) = &self.added_run_path {
+            value = Some(match value {
+                Some(list) => [list.as_slice(), b":", added].concat().into(),
+                None => added.clone(),
+            });
+        }
+        value
+    }
+
+    /// Returns the directories that have a needed library that no earlier one has. Relative ones
+    /// stay.
+    fn shrunk(&self, view: &ObjectView, list: &BStr) -> BString {
+        let mut missing: Vec<&BStr> = view.needed().collect();
+        let mut kept: Vec<&[u8]> = Vec::new();
+        for dir in list.split_str(":") {
+            let is_kept = if dir.first() == Some(&b'/') {
+                let is_allowed = self.allowed_prefixes.is_empty()
+                    || self.allowed_prefixes.iter().any(|prefix| dir.starts_with(prefix));
+                let before = missing.len();
+                if is_allowed {
+                    missing.retain(|name| !has_library(dir, name, view.ident.machine));
+                }
+                missing.len() < before
+            } else {
+                true
+            };
+            if is_kept {
+                kept.push(dir);
+            }
+        }
+        kept.join(&b":"[..]).into()
+    }
+}
+
+/// Returned if a file cannot be read as an object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The file cannot be opened.
+    #[error("{}", errno_words(*.0))]
+    Open(Errno),
+    /// The file is not a valid ELF file.
+    #[error(transparent)]
+    Elf(#[from] ElfError),
+}
+
+/// Reads an object.
+///
+/// # Errors
+/// Returns [`OpenError`] if the file cannot be opened or is not a valid ELF file.
+pub fn open(fs: &OsFs, file: &Path) -> Result<Arc<ObjectView>, OpenError> {
+    let path = fs.inside(file);
+    let opened = fs.session().open(path.as_ref()).map_err(OpenError::Open)?;
+    Ok(opened.object.clone()?)
+}
+
+/// Makes the changes in the files, whose objects are in the same order. What is wrong with a single
+/// file is in its result.
+#[must_use]
+pub fn apply(
+    changes: &Changes,
+    (files, objects): (&[PathBuf], &[Arc<ObjectView>]),
+    fs: &OsFs,
+    writing: WriteOptions,
+    progress: &dyn Progress,
+) -> Vec<Changed> {
+    let editor = Editor::new(writing, progress);
+    let done = editor.change(files, |at, reader| {
+        let Some(view) = objects.get(at) else { return Ok((None, Vec::new())) };
+        let Edits { edits, mut remarks } = changes.edits(&fs.session(), view);
+        let edited = if writing.in_place {
+            becalm_rewrite::edit_in_place(reader, &edits)?
+        } else {
+            becalm_rewrite::edit(reader, &edits)?
+        };
+        remarks.extend(edited.warnings.iter().map(ToString::to_string));
+        Ok((edited.patch, remarks))
+    });
+    let changed = files.iter().zip(done).map(|(file, done)| Changed {
+        path: path_bytes(file),
+        outcome: done.outcome,
+        warnings: done.warnings,
+    });
+    changed.collect()
+}
+
+/// Returns true if `dir` has a file `name` for `machine`.
+fn has_library(dir: &[u8], name: &BStr, machine: u16) -> bool {
+    let path = [dir, b"/", name.as_bytes()].concat();
+    let mut head = [0; 64];
+    let read = File::open(Path::new(std::ffi::OsStr::from_bytes(&path)))
+        .and_then(|mut file| file.read(&mut head));
+    let head = head.get(..read.unwrap_or_default()).unwrap_or_default();
+    elf::ident(head).is_some_and(|ident| ident.machine == machine)
+}
+
+/// Returns the run path of an object.
+#[must_use]
+pub fn run_path(view: &ObjectView) -> Option<&BStr> {
+    let dynamic = view.dynamic.as_ref()?;
+    dynamic.runpath.as_ref().or(dynamic.rpath.as_ref()).map(|list| list.as_ref())
+}

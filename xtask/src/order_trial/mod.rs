@@ -1,0 +1,209 @@
+//! `cargo xtask order-trial`: edits files in many orders with other tools between becalm's edits.
+//!
+//! Each order is a list of steps on a copy of a file: becalm's edits, `strip`, `objcopy`, `eu-strip` and
+//! `patchelf`. The loader lists the copy, and the list must stay that of the original. A step may refuse
+//! the file, and then must leave it unchanged. At the end `becalm undo` must restore the bytes that the
+//! last step of another tool left, or refuse.
+//!
+//! Files of a root of `scripts/sysroots` are listed by the root's own loader under qemu-user.
+
+mod machine;
+mod step;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, ensure};
+use becalm_core::elf;
+use becalm_host::{WalkOptions, find_objects};
+use clap::Args;
+use rayon::prelude::*;
+
+use self::machine::Machine;
+use self::step::{Step, Tools};
+
+use self::step::Step::{
+    EuStrip, Note, Objcopy, Patchelf, PatchelfShrink, RunPath, Shrink, SplitDebug, Strip,
+};
+
+/// Options of the trial.
+#[derive(Args)]
+pub struct Options {
+    /// The becalm that edits
+    #[arg(long, value_name = "FILE")]
+    becalm: PathBuf,
+    /// The patchelf that edits; orders with it are left out without one
+    #[arg(long, value_name = "FILE")]
+    patchelf: Option<PathBuf>,
+    /// Folders with programs and libraries
+    #[arg(value_name = "DIR", default_values = ["/usr/bin", "/usr/lib/x86_64-linux-gnu"])]
+    folders: Vec<PathBuf>,
+    /// A root of scripts/sysroots, whose /usr is tried instead
+    #[arg(long, value_name = "ROOT", conflicts_with = "folders")]
+    sysroot: Option<PathBuf>,
+    /// Number of files, spread evenly
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    files: usize,
+    /// Number of orders for each file, by turns; all by default
+    #[arg(long, value_name = "N", default_value_t = ORDERS.len())]
+    orders: usize,
+    /// Start each file without arguments as well, and compare output and exit status
+    #[arg(long)]
+    start: bool,
+}
+
+/// The orders. In the last three steps of a build patchelf and strip come before becalm or after it.
+const ORDERS: [&[Step]; 10] = [
+    &[RunPath, Note, Strip, RunPath, Strip],
+    &[Strip, RunPath, Note],
+    &[RunPath, Patchelf, Note],
+    &[Note, Patchelf, Strip, Note],
+    &[RunPath, PatchelfShrink, RunPath],
+    &[RunPath, Shrink, Note],
+    &[Note, Objcopy, Note],
+    &[Note, EuStrip, Note],
+    &[Note, SplitDebug, RunPath],
+    &[Patchelf, Strip, RunPath, Patchelf, Strip, Note],
+];
+
+/// Tries the orders on all files. The exit code is 1 if a file is damaged.
+///
+/// # Errors
+///
+/// Returns an error if there are no files, or a tool cannot be run.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let files = files(options);
+    ensure!(!files.is_empty(), "no files with needed strings");
+    let scratch = tempfile::tempdir()?;
+    let counts: Mutex<BTreeMap<String, usize>> = Mutex::default();
+    let damaged: Mutex<Vec<String>> = Mutex::default();
+    files.par_iter().enumerate().try_for_each(|(number, file)| -> Result<()> {
+        for turn in 0..options.orders.min(ORDERS.len()) {
+            let order = ORDERS[(number * options.orders + turn) % ORDERS.len()];
+            if options.patchelf.is_none() && order.iter().any(|step| step.is_patchelf()) {
+                continue;
+            }
+            let copy = scratch.path().join(format!("{number}-{turn}"));
+            let outcome = Trial::new(options, file, &copy)?.run(order)?;
+            let kind = outcome.unwrap_or_else(|what| {
+                lock(&damaged).push(format!("{} {order:?}: {what}", file.display()));
+                "damaged".to_owned()
+            });
+            *lock(&counts).entry(kind).or_default() += 1;
+            let _ = fs::remove_file(copy);
+        }
+        Ok(())
+    })?;
+    let counts = lock(&counts);
+    println!("{} files, {} orders tried", files.len(), counts.values().sum::<usize>());
+    for (kind, count) in counts.iter() {
+        println!("{count:6}  {kind}");
+    }
+    let damaged = lock(&damaged);
+    for what in damaged.iter().take(40) {
+        println!("{what}");
+    }
+    Ok(if damaged.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns files below the folders that need a library: one of each group of neighbours.
+fn files(options: &Options) -> Vec<PathBuf> {
+    let folders = match &options.sysroot {
+        Some(root) => vec![root.join("usr")],
+        None => options.folders.clone(),
+    };
+    let found = find_objects(&folders, WalkOptions::default()).objects;
+    let needs = |path: &PathBuf| {
+        let Ok(bytes) = fs::read(path) else { return false };
+        elf::parse(bytes.as_slice()).is_ok_and(|view| view.needed().next().is_some())
+    };
+    let every = found.len().div_ceil(options.files.max(1)).max(1);
+    let groups = found.chunks(every);
+    let chosen =
+        groups.filter_map(|group| group.iter().map(|it| &it.path).find(|path| needs(path)));
+    chosen.take(options.files).cloned().collect()
+}
+
+/// The steps on one copy.
+struct Trial<'a> {
+    options: &'a Options,
+    copy: &'a Path,
+    machine: Option<Machine>,
+    tools: Tools<'a>,
+}
+
+/// The loader's list, and what a start printed.
+type Seen = (Vec<String>, Option<(Option<i32>, Vec<u8>)>);
+
+impl<'a> Trial<'a> {
+    fn new(options: &'a Options, file: &Path, copy: &'a Path) -> Result<Self> {
+        fs::copy(file, copy).with_context(|| file.display().to_string())?;
+        fs::set_permissions(copy, fs::Permissions::from_mode(0o755))?;
+        let bytes = fs::read(copy)?;
+        let view = elf::parse(bytes.as_slice()).ok().context("it parsed before")?;
+        let machine = Machine::of(&view, options.sysroot.as_deref())?;
+        let prefix = machine::binutils(&view);
+        let tools = Tools {
+            becalm: &options.becalm,
+            patchelf: options.patchelf.as_deref(),
+            strip: prefix.tool("strip"),
+            objcopy: prefix.tool("objcopy"),
+        };
+        Ok(Self { options, copy, machine, tools })
+    }
+
+    /// Makes the steps. Returns what the undo did, or what is damaged.
+    fn run(&self, order: &[Step]) -> Result<Result<String, String>> {
+        let Some(expected) = self.see() else { return Ok(Ok("not listed by the loader".into())) };
+        let mut before_becalm = fs::read(self.copy)?;
+        let mut refused = false;
+        for (number, &step) in order.iter().enumerate() {
+            let before = fs::read(self.copy)?;
+            let done = self.tools.make(step, self.copy)?;
+            if !done && fs::read(self.copy)? != before {
+                return Ok(Err(format!("{step:?} failed and changed the file")));
+            }
+            refused |= !done && step.is_becalm();
+            // A tool that changes nothing leaves becalm's record in place.
+            let after = fs::read(self.copy)?;
+            if done && !step.is_becalm() && after != before {
+                before_becalm = after;
+            }
+            // An emulated loader is slow: it lists the file after the last step only.
+            let is_seen = self.options.sysroot.is_none() || number + 1 == order.len();
+            if is_seen && self.see().as_ref() != Some(&expected) {
+                return Ok(Err(format!("another list or output after {step:?}")));
+            }
+        }
+        let undo = Command::new(&self.options.becalm).arg("undo").arg(self.copy).output()?;
+        let after = fs::read(self.copy)?;
+        if self.see().as_ref() != Some(&expected) {
+            return Ok(Err("another list or output after the undo".into()));
+        }
+        let refusal = if refused { ", an edit refused" } else { "" };
+        Ok(match (undo.status.success(), after == before_becalm) {
+            (true, true) => Ok(format!("undo is exact{refusal}")),
+            (true, false) => Err("undo succeeded and is not exact".into()),
+            (false, _) => Ok(format!("undo refused{refusal}")),
+        })
+    }
+
+    /// Returns what the loader lists, and what a start prints if starts are compared.
+    fn see(&self) -> Option<Seen> {
+        let listed = self.machine.as_ref()?.list(self.copy)?;
+        let started = self.options.start.then(|| {
+            let mut program = Command::new("timeout");
+            let done = program.arg("20").arg(self.copy).stdin(std::process::Stdio::null()).output();
+            done.map(|done| (done.status.code(), done.stdout)).unwrap_or_default()
+        });
+        Some((listed, started))
+    }
+}

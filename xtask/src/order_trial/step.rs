@@ -1,0 +1,100 @@
+//! One step of an order: an edit of becalm or a run of another tool.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+/// One step of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// becalm writes a run path.
+    RunPath,
+    /// becalm adds a directory to the run path and writes a note.
+    Note,
+    /// becalm shrinks the run path.
+    Shrink,
+    /// `strip`.
+    Strip,
+    /// `objcopy --strip-debug`.
+    Objcopy,
+    /// `objcopy --only-keep-debug`, `--strip-all` and `--add-gnu-debuglink`.
+    SplitDebug,
+    /// `eu-strip`.
+    EuStrip,
+    /// `patchelf --add-rpath`.
+    Patchelf,
+    /// `patchelf --shrink-rpath`.
+    PatchelfShrink,
+}
+
+impl Step {
+    pub(super) fn is_becalm(self) -> bool {
+        matches!(self, Self::RunPath | Self::Note | Self::Shrink)
+    }
+
+    pub(super) fn is_patchelf(self) -> bool {
+        matches!(self, Self::Patchelf | Self::PatchelfShrink)
+    }
+}
+
+/// The tools of the machine of a file.
+pub(super) struct Tools<'a> {
+    pub(super) becalm: &'a Path,
+    pub(super) patchelf: Option<&'a Path>,
+    pub(super) strip: String,
+    pub(super) objcopy: String,
+}
+
+impl Tools<'_> {
+    /// Makes a step. Returns false if the tool refused the file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the tool cannot be run.
+    pub(super) fn make(&self, step: Step, copy: &Path) -> Result<bool> {
+        let becalm: &[&str] = &["elf", "--no-sync"];
+        let command = |program: &Path, arguments: &[&[&str]]| {
+            let mut command = Command::new(program);
+            command.args(arguments.concat());
+            command
+        };
+        let (strip, objcopy) = (Path::new(&self.strip), Path::new(&self.objcopy));
+        let patchelf = self.patchelf.unwrap_or(Path::new("false"));
+        let mut command = match step {
+            Step::RunPath => {
+                command(self.becalm, &[becalm, &["--add-rpath", "/becalm/one:/becalm/two"]])
+            }
+            // Most files have no run path, and a note only with one.
+            Step::Note => command(
+                self.becalm,
+                &[becalm, &["--add-rpath", "/becalm/lib", "--build-resolution-cache"]],
+            ),
+            Step::Shrink => command(self.becalm, &[becalm, &["--shrink-rpath"]]),
+            Step::Strip => command(strip, &[]),
+            Step::Objcopy => command(objcopy, &[&["--strip-debug"]]),
+            Step::SplitDebug => return self.split_debug(copy),
+            Step::EuStrip => command(Path::new("eu-strip"), &[]),
+            Step::Patchelf => command(patchelf, &[&["--add-rpath", "/patchelf"]]),
+            Step::PatchelfShrink => command(patchelf, &[&["--shrink-rpath"]]),
+        };
+        succeeds(command.arg(copy))
+    }
+
+    fn split_debug(&self, copy: &Path) -> Result<bool> {
+        let debug: PathBuf = copy.with_extension("debug");
+        let mut keep = Command::new(&self.objcopy);
+        keep.arg("--only-keep-debug").arg(copy).arg(&debug);
+        let mut split = Command::new(&self.objcopy);
+        split.arg("--strip-all");
+        split.arg(format!("--add-gnu-debuglink={}", debug.display())).arg(copy);
+        let done = succeeds(&mut keep)? && succeeds(&mut split)?;
+        let _ = std::fs::remove_file(debug);
+        Ok(done)
+    }
+}
+
+fn succeeds(command: &mut Command) -> Result<bool> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    Ok(command.output().with_context(|| name)?.status.success())
+}
