@@ -6,11 +6,23 @@ import json
 import os
 import subprocess
 import tempfile
-from typing import Any, Iterable, List, Optional, Sequence, Type, TypeVar, Union
+from typing import Any, Iterable, Iterator, List, Optional, Sequence, Type, TypeVar, Union
 
 from ._binary import BecalmError, find_binary, output_of
 from ._decode import decode
-from ._reports import Bench, Check, Compare, Fix, Index, Trace, Undo, Verify
+from ._reports import (
+    Advise,
+    Bench,
+    Check,
+    Compare,
+    Doctor,
+    Fix,
+    Index,
+    SurveyLine,
+    Trace,
+    Undo,
+    Verify,
+)
 
 Path = Union[str, "os.PathLike[str]"]
 Paths = Union[Path, Iterable[Path]]
@@ -51,6 +63,44 @@ def check(
         bindings=bindings,
     )
     return _report(Check, ["check", "--json", *flags, *args, "--", *_texts(paths)])
+
+
+def survey(
+    *paths: Path,
+    store: Optional[Paths] = None,
+    shard: Optional[str] = None,
+    args: Sequence[str] = (),
+) -> Iterator[SurveyLine]:
+    """Checks very many files and yields one line for each, in no order, while becalm runs.
+
+    ``shard`` is this machine's share, such as ``"1/8"``. Raises BecalmError at the end if becalm failed
+    without a line.
+    """
+    flags = _flags(store=_list(store), shard=shard)
+    command = [find_binary(), "check", "--ndjson", *flags, *args, "--", *_texts(paths)]
+    has_lines = False
+    with tempfile.TemporaryFile() as errors:
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
+        ) as running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                has_lines = True
+                yield decode(SurveyLine, json.loads(line.decode("utf-8", "replace")))
+        if running.returncode not in (0, 1) and not has_lines:
+            errors.seek(0)
+            message = errors.read().decode("utf-8", "replace").strip()
+            raise BecalmError(command, running.returncode, message)
+
+
+def advise(program: Path, *, store: Optional[Paths] = None, args: Sequence[str] = ()) -> Advise:
+    """Predicts what each strategy would leave of a program's misses."""
+    return _report(Advise, ["advise", "--json", *_flags(store=_list(store)), *args, _text(program)])
+
+
+def doctor(*, index: Optional[Path] = None, args: Sequence[str] = ()) -> Doctor:
+    """Examines this session: whether it uses an index, which, and what is wrong with it."""
+    return _report(Doctor, ["doctor", "--json", *_flags(index=index), *args])
 
 
 def trace(

@@ -704,3 +704,123 @@ class Compare(Record):
     exit_status: int = field(default=0, metadata={"json": ""})
 
 
+@dataclass
+class AdviceOption(Record):
+    """A strategy, what it would leave of a start's misses, and the command that applies it."""
+
+    strategy: str
+    scope: str
+    needs_reader: bool
+    command: str
+    misses: Optional[int] = None
+    refused: Optional[str] = None
+
+
+@dataclass
+class Advise(Record):
+    """What each strategy would leave of a program's misses."""
+
+    schema: str
+    path: str
+    storm: Storm
+    before: int
+    options: List[AdviceOption]
+    calmed_by: Optional[str] = None
+    assumed_store: Optional[str] = None
+    best: Optional[int] = None
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class AuditElement(Record):
+    """An element of ``LD_AUDIT``."""
+
+    element: str
+    path: str
+    is_: str = field(metadata={"json": "is"})
+
+
+@dataclass
+class LeftOut(Record):
+    """A program that an index does not answer for in every lookup, or that may not start with it."""
+
+    path: str
+    reason: str
+    lookups: int
+
+
+@dataclass
+class IndexState(Record):
+    """The index of a session."""
+
+    path: str
+    usable: bool
+    bytes: int
+    stores: List[str]
+    objects: int
+    programs: int
+    bound_programs: int
+    static_tls: int
+    left_out: List[LeftOut]
+    machine: Optional[str] = None
+    compared: Optional[int] = None
+    fresh: Optional[bool] = None
+
+
+@dataclass
+class LoaderState(Record):
+    """The loader of ``/bin/sh``."""
+
+    path: str
+    libc: str
+    takes_index: bool
+    takes_bindings: bool
+    reads_notes: bool
+    reads_package_caches: bool
+    hwcaps: List[str] = field(default_factory=list)
+
+
+@dataclass
+class SessionFinding(Record):
+    """What keeps a session from being calmed, and what to do about it."""
+
+    kind: str
+    what: str
+    remedy: str
+
+
+@dataclass
+class Doctor(Record):
+    """Whether the session uses an index, which, and what is wrong with it."""
+
+    schema: str
+    calmed: bool
+    modules: List[AuditElement]
+    switches: List[str]
+    findings: List[SessionFinding]
+    static_tls: Optional[int] = None
+    index: Optional[IndexState] = None
+    loader: Optional[LoaderState] = None
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class SurveyLine(Record):
+    """One file of a survey. ``error`` says why a file could not be checked: only ``path`` is with it."""
+
+    path: str
+    schema: Optional[str] = None
+    error: Optional[str] = None
+    kind: Optional[str] = None
+    machine: Optional[str] = None
+    libc: Optional[str] = None
+    interpreter: Optional[str] = None
+    secure: Optional[bool] = None
+    immutable: Optional[bool] = None
+    storm: Optional[Storm] = None
+    unresolved: List[str] = field(default_factory=list)
+    stop: Optional[str] = None
+    package: Optional[str] = None
+    uid: Optional[int] = None
+    owner: Optional[str] = None
+    bytes: Optional[int] = None

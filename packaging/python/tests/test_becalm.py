@@ -85,6 +85,35 @@ class Reports(unittest.TestCase):
         self.assertEqual(raised.exception.status, 2)
         self.assertIn("--no-such-flag", raised.exception.message)
 
+    def test_advise(self):
+        report = becalm.advise(PROGRAM)
+        self.assertEqual(unknown(report), [])
+        self.assertEqual(report.path, PROGRAM)
+        self.assertTrue(all(option.command.startswith("becalm ") for option in report.options))
+
+    def test_doctor_without_and_with_an_index(self):
+        report = becalm.doctor(index=self.folder / "none.so")
+        self.assertEqual((report.calmed, report.exit_status), (False, 1))
+        self.assertTrue(report.findings)
+        made = self.folder / "index.so"
+        becalm.index(output=made, programs=[PROGRAM])
+        report = becalm.doctor(index=made)
+        self.assertEqual(unknown(report), [])
+        self.assertTrue(report.index.usable)
+        self.assertGreaterEqual(report.index.programs, 1)
+
+    def test_survey(self):
+        text = self.folder / "text"
+        text.write_text("no program")
+        shutil.copy(PROGRAM, self.folder / "one")
+        lines = {line.path: line for line in becalm.survey(self.folder, self.folder / "none")}
+        self.assertEqual([unknown(line) for line in lines.values()], [[]] * len(lines))
+        storm = becalm.check(PROGRAM).programs[0].storm
+        self.assertEqual(lines[str(self.folder / "one")].storm.objects, storm.objects)
+        self.assertTrue(lines[str(self.folder / "none")].error)
+        with self.assertRaises(becalm.BecalmError):
+            list(becalm.survey(self.folder, args=["--no-such-flag"]))
+
     def test_trace(self):
         report = self.known(
             becalm.trace([PROGRAM, "--version"], syscalls=True, stdout=subprocess.DEVNULL)
