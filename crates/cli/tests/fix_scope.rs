@@ -327,3 +327,41 @@ fn a_store_named_through_a_link_is_the_same_store() {
         assert!(new < old, "{strategy:?}: {old} -> {new}");
     }
 }
+
+#[test]
+fn a_program_of_a_folder_that_can_have_no_audit_entry_is_named_with_the_reason() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let package = store.root().join("ddd-big");
+    let (lib, bin) = (package.join("lib"), package.join("bin"));
+    fs::create_dir_all(&lib).expect("made");
+    fs::create_dir_all(&bin).expect("made");
+    // More static TLS than is left under an audit module.
+    let source = store.dir.path().join("big.c");
+    let text = "static __thread char big[4096] __attribute__((tls_model(\"initial-exec\")));\n\
+                char *one(void) { return big; }\n";
+    fs::write(&source, text).expect("written");
+    let main = store.dir.path().join("big-main.c");
+    fs::write(&main, "char *one(void); int main(void) { return !one(); }\n").expect("written");
+    let library = lib.join("libbig.so");
+    let program = bin.join("big");
+    let [source, main, library, program] =
+        [&source, &main, &library, &program].map(|path| path.to_str().expect("UTF-8"));
+    cc(store.dir.path(), &["-shared", "-fPIC", source, "-o", library]);
+    let run_path = format!("-Wl,-rpath,{}", lib.display());
+    cc(store.dir.path(), &[main, "-o", program, library, &run_path]);
+    let before = store.content();
+    let ran = store.on(&fix(&["audit"], &[]), &package);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let line = ran.stdout.lines().find(|line| line.starts_with("passed over")).unwrap_or_default();
+    assert!(
+        line.contains("bin/big: no DT_AUDIT entry: ") && line.contains("static TLS"),
+        "{ran:?}"
+    );
+    assert_eq!(changed(&before, &store.content()), Vec::<PathBuf>::new());
+    // Named by itself, it is an error.
+    let named = store.on(&fix(&["audit"], &[]), Path::new(program));
+    assert_eq!(named.code, Some(2), "{named:?}");
+}

@@ -174,6 +174,9 @@ pub enum FindingKind {
     /// The loader chooses one of several files by the CPU.
     #[error("{0} is one of several variants, and the CPU decides which is loaded")]
     Variant(BString),
+    /// The program cannot name an audit module, for this reason.
+    #[error("no DT_AUDIT entry: {0}")]
+    NoAuditEntry(String),
     /// Two objects find different files for one needed string.
     #[error("{one} and {other} both answer it")]
     TwoAnswers {
@@ -214,7 +217,7 @@ impl FindingKind {
         use FindingKind::*;
         match self {
             StaticProgram | Loader | Libc | NothingNeeded | NoRunPath | NothingToSkip
-            | OtherByteOrder => Severity::Skipped,
+            | OtherByteOrder | NoAuditEntry(_) => Severity::Skipped,
             Missing
             | NotByRunPath
             | Kept

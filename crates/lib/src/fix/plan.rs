@@ -381,18 +381,26 @@ impl<'a> Planner<'a> {
                 let stores = self.options.assume.store.paths();
                 match crate::fix::audit::plan_audit(&self.assumed.fs, closure, &stores) {
                     Ok(plan) => plan,
-                    Err(reason) => {
-                        if target.named {
-                            problems.push(Problem { path: target.shown.clone(), reason });
-                        }
+                    Err(reason) if target.named => {
+                        problems.push(Problem { path: target.shown.clone(), reason });
                         Plan::default()
                     }
+                    Err(reason) => passed_over(closure, reason),
                 }
             }
             // A package's objects are planned together.
             Strategy::Ldcache => Plan::default(),
         }
     }
+}
+
+/// The plan of a program of a folder that can have no audit entry. The libraries there never have one.
+fn passed_over(closure: &Closure, reason: String) -> Plan {
+    if !matches!(closure.subject.kind, SubjectKind::Program { .. }) {
+        return Plan::default();
+    }
+    let (path, what) = (closure.subject.path.clone(), FindingKind::NoAuditEntry(reason));
+    Plan { findings: vec![Finding { path, needed: None, what }], ..Plan::default() }
 }
 
 fn is_in(path: &BStr, folder: &BString) -> bool {
