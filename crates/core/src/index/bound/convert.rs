@@ -127,7 +127,7 @@ fn has_other_lazies(machine: KnownMachine, symbols: &ObjectSymbols) -> bool {
 
 /// The releases of glibc whose loader the module leads (`cargo xtask binding-trial`).
 pub const RELEASES: (GlibcVersion, GlibcVersion) =
-    (GlibcVersion { major: 2, minor: 31 }, GlibcVersion { major: 2, minor: 43 });
+    (GlibcVersion { major: 2, minor: 31 }, GlibcVersion { major: 2, minor: 44 });
 
 /// True if the dynamic section has the entries that the loader is led by.
 fn has_table(symbols: &ObjectSymbols) -> bool {
