@@ -8,6 +8,8 @@ notes: none, patchelf (--build-resolution-cache) and becalm (fix --with note). E
 each program (ld.so --list) under strace, and under callgrind with --instructions. The libraries and
 their order must be those that the plain loader lists in the store without notes.
 
+A loader's libc.so.6 is in the folder of the loader.
+
 After that each loader starts small programs with notes: a library that comes to a directory later, a
 missing file, the current directory, an empty note, a note of another alignment. The output must be that
 of the plain loader. Root is needed.
@@ -35,7 +37,9 @@ def listed(loader, program):
              "-e", "trace=open,openat,stat,newfstatat,access", loader, "--list", program],
             env={"PATH": os.environ["PATH"], "LC_ALL": "C"}, capture_output=True, text=True)
         missed = sum(call[2] for call in calls_of(log.read()))
-    return [line.split(" (0x")[0].strip() for line in done.stdout.splitlines()], missed
+    lines = [line.split(" (0x")[0].strip() for line in done.stdout.splitlines()]
+    # Each loader lists itself by its own path.
+    return [line for line in lines if "ld-linux" not in line], missed
 
 
 def instructions(loader, program):
@@ -76,8 +80,11 @@ def inside(options):
     return 0
 
 
-def cases(maker, folder):
-    """Programs with notes: a name, the program, and its environment and working directory."""
+def cases(maker, folder, outside):
+    """Programs with notes: a name, the program, and its environment and working directory.
+
+    `folder` is a package of the store, `outside` is not in the store.
+    """
     one, two = (os.path.join(folder, name) for name in ("one", "two"))
     for directory in (one, two):
         os.makedirs(directory)
@@ -89,7 +96,7 @@ def cases(maker, folder):
         more.setdefault("pairs", pairs)
         return maker.program(os.path.join(folder, "bin", name), ["a"], **more)
 
-    late = os.path.join(folder, "late")
+    late = os.path.join(outside, "late")
     os.makedirs(late)
     mutable = program("mutable", runpath=f"{late}:{two}")
     maker.library(f"{late}/liba.so")
@@ -106,24 +113,28 @@ def cases(maker, folder):
     shifted = program("aligned")
     fixture.patch_note_header(shifted, align=8)
     yield "another p_align", shifted, {}
-    current = os.path.join(folder, "current")
+    current = os.path.join(outside, "current")
     os.makedirs(current)
     maker.library(f"{current}/liba.so")
     yield "the current directory", program(
         "current", runpath=f":{two}", pairs=[("liba.so", f"?:={two}/liba.so")]), {"cwd": current}
-    yield "LD_LIBRARY_PATH", program("environment"), {"env": {"LD_LIBRARY_PATH": current}}
+    yield "LD_LIBRARY_PATH", program("environment"), {"first": current}
 
 
 def compare_cases(options):
     """Start the programs of the cases with each loader."""
     named = [loader.split("=", 1) for loader in options.loader]
     plain = fixture.Loader(named[0][1], options.store)
-    with tempfile.TemporaryDirectory() as folder:
-        for name, program, more in cases(fixture.Maker(plain), folder):
-            outcomes = []
+    with (tempfile.TemporaryDirectory(dir=options.store) as folder,
+          tempfile.TemporaryDirectory() as outside):
+        for name, program, more in cases(fixture.Maker(plain), folder, outside):
+            outcomes, first = [], more.pop("first", None)
             for _, path in named:
+                # The C library of the loader is beside it.
+                paths = ([first] if first else []) + [os.path.dirname(path)]
+                env = {"LD_LIBRARY_PATH": ":".join(paths)}
                 try:
-                    outcomes.append(fixture.Loader(path, folder).run(program, None, **more)[:2])
+                    outcomes.append(fixture.Loader(path, folder).run(program, None, env=env, **more)[:2])
                 except subprocess.TimeoutExpired:
                     outcomes.append("no end")
             words = ["same" if outcome == outcomes[0] else f"differs: {outcome}"
