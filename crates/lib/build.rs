@@ -25,6 +25,8 @@ const MACHINES: [(&str, &str); 7] = [
     ("s390x", "s390x-linux-gnu"),
 ];
 
+/// Atomic operations without calls into libgcc, for AArch64.
+const OWN_ATOMICS: &str = "-mno-outline-atomics";
 /// The flag of `module.flags` that clang refuses.
 const GCC_ALONE: &str = "-fno-tree-loop-distribute-patterns";
 
@@ -55,7 +57,8 @@ fn main() {
             Err(_) => vec![cross],
         };
         let module = out.join(format!("becalm-audit-{machine}.so"));
-        match compile_by_any(&sources, &compilers, &module) {
+        let flags = if machine == "aarch64" { &[OWN_ATOMICS][..] } else { &[] };
+        match compile_by_any(&sources, &compilers, flags, &module) {
             Ok(()) => writeln!(list, "    ({machine:?}, include_bytes!({module:?})),").unwrap(),
             Err(reason) if machine == own => panic!(
                 "the audit module cannot be compiled: {reason}\n\
@@ -99,10 +102,15 @@ fn clang(prefix: &str) -> [String; 2] {
 }
 
 /// Compiles with the first compiler that can; the reasons of all if none can.
-fn compile_by_any(sources: &Path, compilers: &[String], module: &Path) -> Result<(), String> {
+fn compile_by_any(
+    sources: &Path,
+    compilers: &[String],
+    of_machine: &[&str],
+    module: &Path,
+) -> Result<(), String> {
     let mut reasons = Vec::new();
     for compiler in compilers {
-        match compile(sources, compiler, module) {
+        match compile(sources, compiler, of_machine, module) {
             Ok(()) => return Ok(()),
             Err(reason) => reasons.push(reason),
         }
@@ -110,7 +118,12 @@ fn compile_by_any(sources: &Path, compilers: &[String], module: &Path) -> Result
     Err(reasons.join("\n"))
 }
 
-fn compile(sources: &Path, compiler: &str, module: &Path) -> Result<(), String> {
+fn compile(
+    sources: &Path,
+    compiler: &str,
+    of_machine: &[&str],
+    module: &Path,
+) -> Result<(), String> {
     let flags = std::fs::read_to_string(sources.join("module.flags"))
         .map_err(|error| format!("module.flags: {error}"))?;
     // A compiler may be named with arguments.
@@ -122,6 +135,7 @@ fn compile(sources: &Path, compiler: &str, module: &Path) -> Result<(), String> 
         .args(words)
         .current_dir(sources)
         .args(flags)
+        .args(of_machine)
         .arg("-o")
         .arg(module)
         .output()

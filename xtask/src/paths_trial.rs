@@ -3,7 +3,8 @@
 //! Meanwhile packages are added, removed, replaced by a repaired one or by a link, and mounted over. An
 //! answer that differs from the kernel's for more than two seconds is wrong (docs/paths.md).
 //!
-//! After each round the index is brought up to date and compared with the files.
+//! After each round the index is brought up to date and compared with the files. With `--machine` the
+//! program and the module are those of another machine, under an emulator.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,6 +16,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
+use crate::audit_trial::make;
+use crate::root;
 use crate::user::is_root;
 
 /// Set in the process that has a mount namespace of its own.
@@ -42,6 +45,14 @@ pub struct Options {
     /// Seed of the questions
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The machine: this one's, or aarch64 under an emulator, with its cross compiler and C library
+    /// (Debian: gcc-aarch64-linux-gnu)
+    #[arg(long, default_value = std::env::consts::ARCH)]
+    machine: String,
+    /// The emulator, instead of qemu-user's. One without a vDSO (QEMU before 8.2) gets a module that
+    /// takes its time from the kernel.
+    #[arg(long)]
+    emulator: Option<PathBuf>,
 }
 
 /// The counts that the program printed.
@@ -66,7 +77,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let becalm = options.becalm.canonicalize().context("--becalm")?;
     let scratch = tempfile::Builder::new().prefix("paths-trial").tempdir()?;
-    let trial = Trial { becalm, folder: scratch.path().canonicalize()? };
+    let folder = scratch.path().canonicalize()?;
+    let foreign = Foreign::of(options, &folder)?;
+    let trial = Trial { becalm, folder, foreign };
     let mut all = Counts::default();
     trial.prepare()?;
     for round in 0..options.rounds {
@@ -90,6 +103,36 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 struct Trial {
     becalm: PathBuf,
     folder: PathBuf,
+    foreign: Option<Foreign>,
+}
+
+/// Another machine.
+struct Foreign {
+    name: String,
+    emulator: PathBuf,
+    module: PathBuf,
+}
+
+impl Foreign {
+    /// The machine of the options; `None` for this one.
+    fn of(options: &Options, folder: &Path) -> Result<Option<Self>> {
+        let name = options.machine.clone();
+        if name == std::env::consts::ARCH {
+            return Ok(None);
+        }
+        let emulator = options.emulator.clone().map_or_else(|| root::emulator(&name), Ok)?;
+        let compiler = format!("{name}-linux-gnu-gcc -DCLOCK_BY_CALL");
+        let module = make::module_by(&compiler, folder)?;
+        Ok(Some(Self { name, emulator, module }))
+    }
+
+    /// The arguments by which a program of the machine starts here, with the libraries of the cross
+    /// compiler.
+    fn linked(&self) -> [String; 2] {
+        let lib = format!("/usr/{}-linux-gnu/lib", self.name);
+        let loader = format!("-Wl,--dynamic-linker={lib}/ld-linux-{}.so.1", self.name);
+        [loader, format!("-Wl,-rpath,{lib}")]
+    }
 }
 
 impl Trial {
@@ -104,8 +147,11 @@ impl Trial {
     /// The program, the store, and the first index.
     fn prepare(&self) -> Result<()> {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/lib/audit/tests/paths.c");
-        let mut cc = Command::new("cc");
-        succeed(cc.args(["-O1", "-pthread", "-o"]).arg(self.folder.join("ask")).arg(source))?;
+        let own = || "cc".to_owned();
+        let of_machine = |foreign: &Foreign| format!("{}-linux-gnu-gcc", foreign.name);
+        let mut cc = Command::new(self.foreign.as_ref().map_or_else(own, of_machine));
+        cc.args(["-O1", "-pthread", "-o"]).arg(self.folder.join("ask")).arg(source);
+        succeed(cc.args(self.foreign.iter().flat_map(Foreign::linked)))?;
         for number in 0..PACKAGES {
             self.make(&self.package(number), number)?;
         }
@@ -120,6 +166,9 @@ impl Trial {
     fn index(&self, arguments: &[&str]) -> Result<()> {
         let mut index = Command::new(&self.becalm);
         index.arg("index").args(arguments).args(["-o", &self.text("index.so")]);
+        if let Some(foreign) = &self.foreign {
+            index.arg("--module").arg(&foreign.module);
+        }
         succeed(&mut index)
     }
 
@@ -201,12 +250,24 @@ impl Trial {
         let log = self.folder.join("log");
         let _ = fs::remove_file(&log);
         let questions = options.questions / options.rounds.max(1);
-        let mut run = Command::new(&self.becalm);
-        run.args(["run", "--strict", "--paths", "--index", &self.text("index.so"), "--"]);
+        let switches = format!("log:{}", log.display());
+        let mut run = match &self.foreign {
+            None => {
+                let mut run = Command::new(&self.becalm);
+                run.args(["run", "--strict", "--paths", "--index", &self.text("index.so"), "--"]);
+                run.env("BECALM", switches);
+                run
+            }
+            Some(foreign) => {
+                let mut run = Command::new(&foreign.emulator);
+                run.env("LD_AUDIT", self.text("index.so"));
+                run.env("BECALM", format!("paths,{switches}"));
+                run
+            }
+        };
         run.args([self.text("ask"), self.text("store"), self.text("list")]);
         run.args([options.threads as u64, questions, options.seed + round].map(|n| n.to_string()));
-        run.env("BECALM", format!("log:{}", log.display())).stdout(Stdio::piped());
-        run.spawn().context("becalm run")
+        run.stdout(Stdio::piped()).spawn().context("becalm run")
     }
 
     /// Changes one package; returns what was mounted.

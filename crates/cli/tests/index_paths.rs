@@ -3,10 +3,13 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use support::store::{Store, let_the_clock_pass, nothing_to_test_with, text};
 use support::{cc, run};
 
+/// Whether the module of this machine answers file lookups.
+const HAS_STUBS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 const PACKAGE: &str = "packages/0123456789abcdfghijklmnpqrsvwxyz-p";
 
 /// A program outside the store that asks for a file of a package, and a store of one package.
@@ -33,7 +36,7 @@ fn outcome(store: &Store, arguments: &[&str]) -> String {
 
 #[test]
 fn paths_are_indexed_used_verified_and_brought_up_to_date() {
-    if nothing_to_test_with() || !cfg!(target_arch = "x86_64") {
+    if nothing_to_test_with() || !HAS_STUBS {
         return;
     }
     let store = scene();
@@ -74,7 +77,7 @@ fn paths_are_indexed_used_verified_and_brought_up_to_date() {
 
 #[test]
 fn a_program_that_the_index_does_not_know_gets_an_index_with_the_same_paths() {
-    if nothing_to_test_with() || !cfg!(target_arch = "x86_64") {
+    if nothing_to_test_with() || !HAS_STUBS {
         return;
     }
     let store = scene();
@@ -95,4 +98,108 @@ fn a_program_that_the_index_does_not_know_gets_an_index_with_the_same_paths() {
         run(&mut store.becalm(&["run", "--strict", "--paths", "--index", index, "--", ask]));
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("the index has no paths"), "{refused:?}");
+}
+
+/// The programs of a traced run and the packages that they searched are indexed, and nothing else.
+#[test]
+fn what_a_traced_run_searched_is_indexed() {
+    if nothing_to_test_with() || !HAS_STUBS {
+        return;
+    }
+    let store = scene();
+    fs::create_dir_all(store.path("packages/9123456789abcdfghijklmnpqrsvwxyz-q/lib")).unwrap();
+    let_the_clock_pass();
+    let (ask, index, record) = (store.path("ask"), store.path("i.so"), store.path("run.json"));
+    let (ask, index, record) = (text(&ask), text(&index), text(&record));
+    let traced = run(&mut store.becalm(&["trace", "--json", "-o", record, "--", ask]));
+    assert_eq!(traced.code, Some(0), "{traced:?}");
+    let line = ["index", "--json", "--paths-from", record, "-o", index];
+    let made = run(&mut store.becalm(&line));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let json: serde_json::Value = serde_json::from_str(&made.stdout).unwrap();
+    assert_eq!((&json["paths"]["packages"], &json["bindings"]["programs"]), (&1.into(), &1.into()));
+    let served = outcome(&store, &["run", "--paths", "--index", index, "--", ask]);
+    assert!(served.starts_with("served\t"), "{served}");
+    // An update adds no package of the store, and keeps those that are there.
+    fs::create_dir_all(store.path("packages/8123456789abcdfghijklmnpqrsvwxyz-r/lib")).unwrap();
+    let_the_clock_pass();
+    let again = run(&mut store.becalm(&["index", "--json", "--update", "-o", index]));
+    let json: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(json["paths"]["packages"], 1, "{again:?}");
+    // Something else than a record is refused.
+    fs::write(store.path("other.json"), "{}").unwrap();
+    let other = store.path("other.json");
+    let line = ["index", "--paths-from", text(&other), "-o", index];
+    assert_eq!(run(&mut store.becalm(&line)).code, Some(2));
+}
+
+#[test]
+fn directories_that_change_are_indexed_by_themselves_and_brought_up_to_date() {
+    if nothing_to_test_with() || !HAS_STUBS {
+        return;
+    }
+    let store = scene();
+    let (dir, ask, index) = (store.path("packages"), store.path("ask"), store.path("i.so"));
+    let (dir, ask, index) = (text(&dir), text(&ask), text(&index));
+    let line = ["index", "--json", "--path-dirs", dir, "--program", ask, "-o", index];
+    let made = run(&mut store.becalm(&line));
+    let json: serde_json::Value = serde_json::from_str(&made.stdout).unwrap();
+    // Six directories and a file, which is in the table of its directory.
+    assert_eq!((&json["paths"]["packages"], &json["paths"]["paths"]), (&6.into(), &12.into()));
+    let served = outcome(&store, &["run", "--paths", "--index", index, "--", ask]);
+    assert!(served.starts_with("served\t"), "{served}");
+    assert_eq!(run(&mut store.becalm(&["verify", index])).code, Some(0));
+    let update = ["index", "--json", "--update", "-o", index];
+    assert!(run(&mut store.becalm(&update)).stdout.contains("\"written\":false"));
+    fs::create_dir_all(store.path(PACKAGE).join("lib/python/more")).unwrap();
+    let_the_clock_pass();
+    let again = run(&mut store.becalm(&update));
+    let json: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(json["paths"]["packages"], 7, "{again:?}");
+}
+
+#[test]
+fn every_program_of_a_folder_is_indexed() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = scene();
+    fs::create_dir(store.path("bin")).unwrap();
+    for name in ["one", "two"] {
+        fs::copy(store.path("ask"), store.path("bin").join(name)).unwrap();
+    }
+    fs::write(store.path("bin/script"), "#!/bin/sh\n").unwrap();
+    let_the_clock_pass();
+    let (bin, index) = (store.path("bin"), store.path("i.so"));
+    let line = ["index", "--json", "--program", text(&bin), "-o", text(&index)];
+    let made = run(&mut store.becalm(&line));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let json: serde_json::Value = serde_json::from_str(&made.stdout).unwrap();
+    assert_eq!(json["bindings"]["programs"], 2, "{json}");
+}
+
+/// The interpreter of a script that the index does not know is added, and what the script starts is
+/// served as before.
+#[test]
+fn a_scripts_interpreter_is_added_to_the_programs_of_the_index() {
+    if nothing_to_test_with() || !HAS_STUBS {
+        return;
+    }
+    let store = scene();
+    let (packages, ask, index) = (store.path("packages"), store.path("ask"), store.path("i.so"));
+    let (packages, ask, index) = (text(&packages), text(&ask), text(&index));
+    let line = ["index", "--paths", packages, "--program", ask, "-o", index];
+    assert_eq!(run(&mut store.becalm(&line)).code, Some(0));
+    store.source("script", &format!("#!/bin/sh\n{ask}\n:\n"));
+    let script = store.path("script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let log = store.path("log");
+    let line = ["run", "--strict", "--paths", "--index", index, "--", text(&script)];
+    let mut command = store.becalm(&line);
+    command.env("BECALM", format!("log:{}", log.display()));
+    let ran = run(&mut command);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "-1 2\n"), "{ran:?}");
+    let said = fs::read_to_string(&log).unwrap();
+    let served = said.lines().filter(|line| line.contains("\tpaths\t0\tserved\t")).count();
+    assert_eq!(served, 2, "{said}");
 }

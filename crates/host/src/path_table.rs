@@ -5,30 +5,33 @@
 //! clock's grain, the package is left out and the kernel is asked about it.
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::index::build::is_in_package;
 use becalm_core::index::paths::{
-    Kind, Link, MOST_ROOTS, Package, PackageBuilder, Paths, Root, is_odd, root_state, step,
+    Extent, Kind, Link, MOST_ROOTS, Package, PackageBuilder, Paths, Root, is_odd, root_state, step,
 };
 use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Statx};
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Bytes of directory entries that are read at once.
-const BUFFER: usize = 8 * 1024;
+use self::reading::{
+    check_case, facts, fingerprint, fingerprint_at, mount_of, names_in, now, open_dir, resolved,
+    statx_at,
+};
+
 /// Permission for everybody to search a directory.
 const SEARCH_FOR_ALL: u16 = 0o111;
 /// Longest path of a store; the module copies it.
 const LONGEST_ROOT: usize = 200;
+/// Longest path of a directory below one that changes in place; the module copies it.
+const LONGEST_RELATIVE: usize = 1023;
 /// A package that changed so many seconds before is read again by an update.
 const YOUNG: i64 = 3600;
 
@@ -94,13 +97,36 @@ pub struct PathTable {
     pub left_out: Vec<(BString, LeftOut)>,
 }
 
-/// A store to list.
+/// A store to list, or a directory that changes in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathStore {
     /// The store; links are resolved.
     pub path: PathBuf,
-    /// Every directory in it is a package. Otherwise only those named `<hash>-<name>` are.
-    pub any_name: bool,
+    /// Its packages.
+    pub packages: Packages,
+}
+
+/// The packages of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Packages {
+    /// The directories named `<hash>-<name>`.
+    Hashed,
+    /// Every directory.
+    Any,
+    /// The directories with these names.
+    Chosen(Vec<BString>),
+    /// It is no store: it and each directory below it change in place.
+    Changing,
+}
+
+impl Packages {
+    fn extent(&self) -> Extent {
+        match self {
+            Self::Hashed | Self::Any => Extent::All,
+            Self::Chosen(_) => Extent::Chosen,
+            Self::Changing => Extent::Changing,
+        }
+    }
 }
 
 /// Lists stores. Packages of `old` that are as they were are not read again.
@@ -115,9 +141,20 @@ pub fn path_table(stores: &[PathStore], old: Option<&Paths>) -> Result<PathTable
             roots.push(store);
         }
     }
+    // A directory that changes in place belongs to the first one above it.
+    let changing: Vec<BString> =
+        roots.iter().filter(|r| r.changes()).map(|r| r.path.clone()).collect();
+    let is_below = |path: &BString, above: &BString| {
+        path.strip_prefix(above.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
+    };
+    roots.retain(|root| {
+        !(root.changes() && changing.iter().any(|above| is_below(&root.path, above)))
+    });
     if roots.len() > MOST_ROOTS {
         return Err(PathTableError::TooMany);
     }
+    // The first one that a path is below counts.
+    roots.sort_by_key(|root| std::cmp::Reverse(root.path.len()));
     let none = Paths::default();
     let before: FxHashMap<u64, &Package> =
         old.unwrap_or(&none).packages.iter().map(|package| (package.state, package)).collect();
@@ -125,6 +162,10 @@ pub fn path_table(stores: &[PathStore], old: Option<&Paths>) -> Result<PathTable
     let mut table = PathTable::default();
     let mut packages = Vec::new();
     for (root, store) in roots.iter().enumerate() {
+        if store.changes() {
+            packages.extend(changing::packages(&walk, store, root as u32, &mut table));
+            continue;
+        }
         let names = store.packages.par_iter();
         let read: Vec<_> = names.map(|name| walk.package(root, name, &before)).collect();
         for (name, read) in store.packages.iter().zip(read) {
@@ -151,13 +192,26 @@ pub fn path_table(stores: &[PathStore], old: Option<&Paths>) -> Result<PathTable
 /// Returns true if a table says what [`path_table`] would say, by fingerprints alone.
 #[must_use]
 pub fn path_table_is_current(paths: &Paths) -> bool {
-    let is_same_root = |root: &Root| {
-        fingerprint_at(root.path.as_ref()).is_ok_and(|now| {
-            let Fingerprint { ino, mtime, ctime, .. } = root.fingerprint;
-            (now.ino, now.mtime, now.ctime) == (ino, mtime, ctime)
-        })
+    let is_same = |path: &BStr, known: Fingerprint| {
+        let Fingerprint { ino, mtime, ctime, .. } = known;
+        fingerprint_at(path).is_ok_and(|now| (now.ino, now.mtime, now.ctime) == (ino, mtime, ctime))
     };
-    paths.roots.iter().all(is_same_root) && !paths.packages.iter().any(|package| package.young)
+    let is_same_package = |package: &Package| match paths.roots.get(package.root as usize) {
+        Some(root) if root.extent != Extent::All => {
+            is_same(path_in(&root.path, &package.name).as_ref(), package.fingerprint)
+        }
+        _ => true,
+    };
+    let is_same_root =
+        |root: &Root| root.extent != Extent::All || is_same(root.path.as_ref(), root.fingerprint);
+    paths.roots.iter().all(is_same_root)
+        && !paths.packages.iter().any(|package| package.young)
+        && paths.packages.iter().all(is_same_package)
+}
+
+/// The path of a package; the name of a directory that changes in place may be empty.
+fn path_in(root: &BString, name: &BString) -> BString {
+    if name.is_empty() { root.clone() } else { [root.as_slice(), b"/", name].concat().into() }
 }
 
 /// Why a package has no table.
@@ -169,6 +223,7 @@ enum Stop {
 /// A store that is listed.
 struct Store {
     path: BString,
+    extent: Extent,
     dir: OwnedFd,
     before: Statx,
     /// Names that may be packages.
@@ -176,6 +231,10 @@ struct Store {
 }
 
 impl Store {
+    fn changes(&self) -> bool {
+        self.extent == Extent::Changing
+    }
+
     fn open(store: &PathStore) -> Result<Self, PathTableError> {
         let failed = |source: io::Error| PathTableError::Read { path: store.path.clone(), source };
         let real = store.path.canonicalize().map_err(failed)?;
@@ -193,20 +252,26 @@ impl Store {
         }
         let names = names_in(&dir).map_err(failed)?;
         let known: FxHashSet<&[u8]> = names.iter().map(|(name, _)| name.as_slice()).collect();
+        let is_named = |name: &BString| match &store.packages {
+            Packages::Hashed => is_in_package(&[name.as_slice(), b"/"].concat()),
+            Packages::Any => true,
+            Packages::Chosen(chosen) => chosen.contains(name),
+            Packages::Changing => false,
+        };
         let is_built = |name: &[u8]| !known.contains(&[name, b".lock"].concat()[..]);
         let is_package = |(name, kind): &&(BString, FileType)| {
             matches!(kind, FileType::Directory | FileType::Unknown)
-                && (store.any_name || is_in_package(&[name.as_slice(), b"/"].concat()))
+                && is_named(name)
                 && !name.starts_with(b".")
                 && !is_odd_name(name)
                 && is_built(name)
         };
         let packages = names.iter().filter(is_package).map(|(name, _)| name.clone()).collect();
-        Ok(Self { path, dir, before, packages })
+        Ok(Self { path, extent: store.packages.extent(), dir, before, packages })
     }
 
     fn path_of(&self, name: &BString) -> BString {
-        [self.path.as_slice(), b"/", name].concat().into()
+        path_in(&self.path, name)
     }
 
     /// A store that changed while it was read has a fingerprint that nothing matches.
@@ -219,7 +284,8 @@ impl Store {
         } else {
             Fingerprint { mtime: none, ctime: none, ..before }
         };
-        Root { path: self.path.clone(), fingerprint: Fingerprint { size: 0, ..fingerprint } }
+        let fingerprint = Fingerprint { size: 0, ..fingerprint };
+        Root { path: self.path.clone(), extent: self.extent, fingerprint }
     }
 }
 
@@ -363,7 +429,8 @@ impl One<'_> {
     fn target(&self, dir: &OwnedFd, name: &BString, path: &BString) -> Option<(u64, u64)> {
         let text = rustix::fs::readlinkat(dir, name.as_bytes(), Vec::new()).ok()?;
         let target = resolved(path.as_ref(), text.as_bytes());
-        let root = self.walk.roots.iter().find(|store| {
+        let stores = self.walk.roots.iter().filter(|store| !store.changes());
+        let root = { stores }.find(|store| {
             let rest = target.strip_prefix(store.path.as_slice());
             rest.is_some_and(|rest| rest.len() > 1 && rest[0] == b'/')
         })?;
@@ -380,107 +447,7 @@ impl One<'_> {
     }
 }
 
-/// The path that the text of a link at `path` leads to, by its letters.
-fn resolved(path: &BStr, text: &[u8]) -> BString {
-    let mut parts: Vec<&[u8]> = Vec::new();
-    if !text.starts_with(b"/") {
-        let above = path.rfind_byte(b'/').unwrap_or(0);
-        parts.extend(path[..above].split(|&byte| byte == b'/').filter(|name| !name.is_empty()));
-    }
-    for name in text.split(|&byte| byte == b'/') {
-        match name {
-            b"" | b"." => {}
-            b".." => {
-                parts.pop();
-            }
-            name => parts.push(name),
-        }
-    }
-    let mut whole = BString::default();
-    for part in parts {
-        whole.push(b'/');
-        whole.extend_from_slice(part);
-    }
-    whole
-}
-
-/// Fails for a directory whose names are found in another case too.
-fn check_case(dir: &OwnedFd, names: &[(BString, FileType)]) -> Result<(), LeftOut> {
-    let known = |name: &[u8]| names.iter().any(|(other, _)| other.as_slice() == name);
-    let other_case = |name: &BString| -> Option<BString> {
-        let turn = |byte: &u8| {
-            if byte.is_ascii_lowercase() {
-                byte.to_ascii_uppercase()
-            } else {
-                byte.to_ascii_lowercase()
-            }
-        };
-        let other: BString = name.iter().map(turn).collect::<Vec<u8>>().into();
-        (other != *name && name.is_ascii() && !known(&other)).then_some(other)
-    };
-    let Some(other) = names.iter().find_map(|(name, _)| other_case(name)) else { return Ok(()) };
-    match rustix::fs::statat(dir, other.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::NOENT) => Ok(()),
-        _ => Err(LeftOut::Casefold),
-    }
-}
-
-fn open_dir(at: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(at, name, flags, Mode::empty())
-}
-
-/// Names and kinds of what is in a directory.
-fn names_in(dir: &OwnedFd) -> Result<Vec<(BString, FileType)>, Errno> {
-    let mut names = Vec::new();
-    let mut buffer = [MaybeUninit::uninit(); BUFFER];
-    let mut entries = RawDir::new(dir, &mut buffer);
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push((name.into(), entry.file_type()));
-        }
-    }
-    Ok(names)
-}
-
-const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::MNT_ID);
-
-fn facts(dir: &OwnedFd) -> Result<Statx, Errno> {
-    rustix::fs::statx(dir, "", AtFlags::EMPTY_PATH, WANTED)
-}
-
-fn statx_at(dir: &OwnedFd, name: &BString) -> Result<Statx, Errno> {
-    rustix::fs::statx(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW, WANTED)
-}
-
-/// The mount that a file is on, 0 if the kernel does not say (before 5.8).
-fn mount_of(found: &Statx) -> u64 {
-    if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 { found.stx_mnt_id } else { 0 }
-}
-
-fn fingerprint(found: &Statx) -> Fingerprint {
-    let time = |time: rustix::fs::StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
-    Fingerprint {
-        dev: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
-        ino: found.stx_ino,
-        size: 0,
-        mtime: time(found.stx_mtime),
-        ctime: time(found.stx_ctime),
-    }
-}
-
-fn fingerprint_at(path: &BStr) -> Result<Fingerprint, Errno> {
-    let found = rustix::fs::statx(CWD, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW, WANTED)?;
-    Ok(fingerprint(&found))
-}
-
-fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    Time { sec, nsec: since.subsec_nanos() }
-}
-
+mod changing;
+mod reading;
 #[cfg(test)]
 mod tests;

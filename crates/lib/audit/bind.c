@@ -188,22 +188,13 @@ disarm (void)
       place_restore (&start.places[i]);
 }
 
-/* The kernel's own object is in no scope. */
-static int
-is_vdso (const struct link_map *map)
-{
-  return process_vdso () != 0 && map->addr == process_vdso ();
-}
-
 void
 bind_open (const struct link_map *map)
 {
   const char *path;
-  if (is_vdso (map))
-    {
-      stubs_see_vdso (map);
-      return;
-    }
+  /* The kernel's own object is in no scope. */
+  if (process_is_vdso (map))
+    return;
   if (state == IDLE || state == DECLINED)
     return;
   if (state == ARMED)

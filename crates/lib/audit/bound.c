@@ -9,21 +9,6 @@ _Static_assert (sizeof (struct table_member) == 16, "as becalm writes it");
 _Static_assert (sizeof (struct table_block) == 16, "as becalm writes it");
 _Static_assert (sizeof (struct residual) == 16, "as becalm writes it");
 
-static uint32_t
-lower_bound (const struct table_bound_program *all, uint32_t count, uint32_t wanted)
-{
-  uint32_t low = 0, high = count;
-  while (low < high)
-    {
-      uint32_t middle = low + (high - low) / 2;
-      if (all[middle].path_hash < wanted)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  return low;
-}
-
 static int
 program_holds (const struct table_bound_program *program, const char *path, size_t length)
 {
@@ -50,7 +35,7 @@ bound_program (const char *path)
     return NULL;
   size_t length = strlen (path);
   uint32_t wanted = hash_low (0, path, length);
-  for (uint32_t i = lower_bound (all, count, wanted);
+  for (uint32_t i = table_first_of (all, count, sizeof *all, 4, wanted);
        i < count && all[i].path_hash == wanted; i++)
     if (program_holds (&all[i], path, length))
       return &all[i];

@@ -200,7 +200,7 @@ put_object (unsigned number, const struct link_map *map)
 static int
 is_relocated (const struct link_map *map)
 {
-  return map->dynamic != NULL && (process_vdso () == 0 || map->addr != process_vdso ());
+  return map->dynamic != NULL && !process_is_vdso (map);
 }
 
 void

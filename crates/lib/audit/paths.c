@@ -5,6 +5,9 @@
    package is, while its store is (the store's own directory changes with every package that
    comes or goes) and nothing is mounted below. That is looked at every two seconds at the most.
 
+   A directory that changes in place is known by itself, as each directory below it is: each is looked
+   at as often as it is asked about, every two seconds at the most.
+
    No lock and no lazy set-up: what is remembered is one atomic word each, and who is late looks
    again. */
 #include "paths.h"
@@ -20,6 +23,8 @@ _Static_assert (sizeof (struct table_path_link) == 32, "as becalm writes it");
 #define LOOK_COUNTS 1900u
 #define LONGEST_ROOT 200u
 #define LONGEST_NAME 255u
+/* Of a directory below one that changes in place. */
+#define LONGEST_RELATIVE 1023u
 #define LONGEST_PATH 4095u
 
 /* A look: what was found in the lower two bits, until when that counts (milliseconds) in the
@@ -40,13 +45,15 @@ static struct root
 {
   const char *path;
   size_t length;
+  /* Its directories change in place: each is looked at by itself. */
+  int changes;
   uint64_t state;
   uint64_t look;
   /* When its path was last found to have no links, and until when that counts. */
   uint64_t real;
   /* Of the directory as it is mounted now, written before `look`. */
   uint64_t dev, mount;
-} roots[PATH_MOST_ROOTS] STATE = { { NULL, 0, 0, 0, 0, 0, 0 } };
+} roots[PATH_MOST_ROOTS] STATE = { { NULL, 0, 0, 0, 0, 0, 0, 0 } };
 static uint32_t root_count STATE = 0, package_count STATE = 0, link_count STATE = 0;
 static uint32_t slot_count STATE = 0;
 static const struct table_path_package *packages STATE = NULL;
@@ -58,6 +65,10 @@ static uint64_t *looks STATE = NULL;
 static unsigned char *checked_blocks STATE = NULL;
 static int (*read_clock) (int, int64_t[2]) STATE = NULL;
 static unsigned char is_off STATE = 0;
+/* A child may have changed directories that change in place: earlier looks at them do not count. */
+static unsigned char child_waited STATE = 0;
+/* Looks at such directories count if they do so until then, or longer. */
+static uint64_t least STATE = 0;
 
 /* Directories whose stat is remembered. */
 #define MEMOS 1024u
@@ -94,6 +105,7 @@ root_is_sound (const struct table_path_root *record, struct root *root)
   if (root->path == NULL || length < 2 || length > LONGEST_ROOT)
     return 0;
   root->length = length;
+  root->changes = (record->flags & PATH_ROOT_CHANGES) != 0;
   root->state = hash_bytes (0, root->path, length);
   return record->check
          == hash_low (root->state, record, offsetof (struct table_path_root, check));
@@ -160,20 +172,12 @@ mount_of (const struct statx *found)
   return found->mask & 0x1000 ? found->spare[0] : 0;
 }
 
-/* The record whose package is the first component of what follows a root. */
+/* The package with a state, UINT32_MAX if there is none. */
 static uint32_t
 find_package (uint64_t state)
 {
-  uint32_t low = 0, high = package_count;
-  while (low < high)
-    {
-      uint32_t middle = low + (high - low) / 2;
-      if (packages[middle].state < state)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  return low < package_count && packages[low].state == state ? low : UINT32_MAX;
+  uint32_t at = table_first_of (packages, package_count, sizeof *packages, 8, state);
+  return at < package_count && packages[at].state == state ? at : UINT32_MAX;
 }
 
 /* The length of the component at NAME. */
@@ -205,21 +209,24 @@ root_of (const char *path, const char **rest)
   return NULL;
 }
 
+static void
+turn_package_off (uint64_t state)
+{
+  uint32_t package = find_package (state);
+  if (package != UINT32_MAX)
+    STORE (looks[package], FAILS);
+}
+
 /* Nothing is answered of the package that a path is in, which has neither "." nor "..". */
 static void
 turn_off (const char *path)
 {
   const char *rest;
   struct root *root = root_of (path, &rest);
-  if (root == NULL)
-    return;
-  uint32_t package = find_package (hash_bytes (root->state, rest, name_length (rest)));
-  if (package != UINT32_MAX)
-    STORE (looks[package], FAILS);
+  if (root != NULL)
+    turn_package_off (root->changes ? root->state
+                                    : hash_bytes (root->state, rest, name_length (rest)));
 }
-
-#define NR_getcwd 79
-#define NR_faccessat2 439
 
 /* Mount points, as /proc/self/mountinfo has them: the fifth field of each line. */
 struct mounts
@@ -315,14 +322,18 @@ root_now (struct root *root, uint64_t time)
 static unsigned
 look_at_package (const struct root *root, const struct table_path_package *package)
 {
-  char path[LONGEST_ROOT + LONGEST_NAME + 2];
+  char path[LONGEST_ROOT + LONGEST_RELATIVE + 2];
   uint32_t length;
   const char *name = table_string (package->name, &length);
-  if (name == NULL || length > LONGEST_NAME)
+  if (name == NULL || length > LONGEST_RELATIVE)
     return FAILS;
-  memcpy (path, root->path, root->length);
-  path[root->length] = '/';
-  memcpy (path + root->length + 1, name, length + 1);
+  memcpy (path, root->path, root->length + 1);
+  /* The root itself has no name. */
+  if (length > 0)
+    {
+      path[root->length] = '/';
+      memcpy (path + root->length + 1, name, length + 1);
+    }
   struct statx found;
   if (look_at (path, &found) != 0 || found.ino != package->ino
       || found.mtime.sec != package->mtime_sec || found.mtime.nsec != package->mtime_nsec
@@ -342,6 +353,17 @@ package_is_sound (const struct table_path_package *package)
          && (words <= PATH_BLOCK || words % PATH_BLOCK == 0)
          && (uint64_t) package->slots + words <= slot_count
          && (uint64_t) package->links + package->link_count <= link_count;
+}
+
+/* After a child was waited for, no look counts that was not begun later than TIME: the clock may stand
+   still for a while. */
+static void
+forget_before (uint64_t time)
+{
+  if (!LOAD (child_waited))
+    return;
+  STORE (child_waited, 0);
+  STORE (least, time + LOOK_COUNTS + 1);
 }
 
 /* True while a package is as it was indexed. */
@@ -365,7 +387,9 @@ package_holds (uint32_t index, uint64_t time)
     {
     case SAME:
       /* A mount in it may just have been found. */
-      return (LOAD (looks[index]) & 3) != FAILS;
+      if (!root->changes)
+        return (LOAD (looks[index]) & 3) != FAILS;
+      break;
     case CHANGED:
       break;
     default:
@@ -374,7 +398,9 @@ package_holds (uint32_t index, uint64_t time)
   look = LOAD (looks[index]);
   if ((look & 3) == FAILS)
     return 0;
-  if (look >> 2 > time)
+  if (root->changes)
+    forget_before (time);
+  if (look >> 2 > time && (!root->changes || look >> 2 >= LOAD (least)))
     return 1;
   unsigned outcome = look_at_package (root, package);
   uint64_t next = outcome == HOLDS ? (time + LOOK_COUNTS) << 2 | HOLDS : FAILS;
@@ -430,17 +456,10 @@ static const struct table_path_link *
 find_link (const struct table_path_package *package, uint64_t state)
 {
   const struct table_path_link *of_package = links + package->links;
-  uint32_t low = 0, high = package->link_count;
-  while (low < high)
-    {
-      uint32_t middle = low + (high - low) / 2;
-      if (of_package[middle].state < state)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  const struct table_path_link *found = &of_package[low];
-  if (low == package->link_count || found->state != state
+  uint32_t count = package->link_count;
+  uint32_t at = table_first_of (of_package, count, sizeof *of_package, 8, state);
+  const struct table_path_link *found = &of_package[at];
+  if (at == count || found->state != state
       || found->check != hash_low (0, found, offsetof (struct table_path_link, check)))
     return NULL;
   return found;
@@ -493,6 +512,18 @@ absent (const char *path, const char *at)
   return (size_t) (at - path) <= LONGEST_PATH && at[-1] != '/' ? PATHS_ABSENT : PATHS_UNKNOWN;
 }
 
+/* The state of the package that a path is in, or of the directory that changes in place: what is below
+   follows at *AT. 0 if there is none. */
+static uint64_t
+first_package (const struct root *root, const char **at)
+{
+  size_t length;
+  if (root->changes)
+    return root->state;
+  const char *name = next_name (at, &length);
+  return name != NULL && length <= LONGEST_NAME ? hash_bytes (root->state, name, length) : 0;
+}
+
 enum path_answer
 paths_ask (const char *path)
 {
@@ -501,15 +532,16 @@ paths_ask (const char *path)
   if (path == NULL || path[0] != '/' || LOAD (is_off))
     return PATHS_UNKNOWN;
   struct root *root = root_of (path, &at);
-  if (root == NULL || (name = next_name (&at, &length)) == NULL || length > LONGEST_NAME)
+  if (root == NULL)
     return PATHS_UNKNOWN;
-  uint64_t state = hash_bytes (root->state, name, length), time;
+  uint64_t state = first_package (root, &at), time;
   uint32_t index = find_package (state);
   if (index == UINT32_MAX || *at == '\0' || (time = now ()) == 0 || !package_holds (index, time))
     return PATHS_UNKNOWN;
   const struct table_path_package *package = packages + index;
   unsigned kind = PATH_DIRECTORY;
-  int is_linked = 0, is_below = 0;
+  /* Of what exists below a link, or changes in place, the kernel is asked. */
+  int is_indirect = root->changes, is_below = 0;
   while ((name = next_name (&at, &length)) != NULL)
     {
       is_below = 1;
@@ -520,21 +552,29 @@ paths_ask (const char *path)
       kind = find (package, state);
       if (kind == 0)
         return absent (path, at);
+      if (kind == PATH_DIRECTORY && root->changes)
+        {
+          if (*at == '\0')
+            return PATHS_UNKNOWN;
+          if ((index = find_package (state)) == UINT32_MAX || !package_holds (index, time))
+            return PATHS_UNKNOWN;
+          package = packages + index;
+        }
       if (kind != PATH_LINK)
         continue;
       const struct table_path_link *link = find_link (package, state);
       if (link == NULL || (index = find_package (link->package)) == UINT32_MAX
-          || !package_holds (index, time))
+          || !package_holds (index, time) || roots[packages[index].root].changes)
         return PATHS_UNKNOWN;
       package = packages + index;
       state = link->target;
       if (state != link->package && find (package, state) != PATH_DIRECTORY)
         return PATHS_UNKNOWN;
-      is_linked = 1;
+      is_indirect = 1;
       kind = PATH_DIRECTORY;
     }
   /* Whether a package is there is the kernel's to say. */
-  if (is_linked || !is_below || at[-1] == '/' || (size_t) (at - path) > LONGEST_PATH)
+  if (is_indirect || !is_below || at[-1] == '/' || (size_t) (at - path) > LONGEST_PATH)
     return PATHS_UNKNOWN;
   return kind == PATH_DIRECTORY ? PATHS_DIRECTORY : kind == PATH_FILE ? PATHS_FILE : PATHS_UNKNOWN;
 }
@@ -689,6 +729,27 @@ normalize (char *path)
   *to = '\0';
 }
 
+/* Of a directory that changes in place, only the one that PATH is in. */
+static void
+turn_off_parent (const struct root *root, const char *rest)
+{
+  const char *name;
+  size_t length;
+  uint64_t state = root->state, parent = state;
+  while ((name = next_name (&rest, &length)) != NULL)
+    {
+      parent = state;
+      state = hash_bytes (state, name, length);
+    }
+  turn_package_off (parent);
+}
+
+void
+paths_waited (void)
+{
+  STORE (child_waited, 1);
+}
+
 void
 paths_written (int directory, const char *path)
 {
@@ -706,7 +767,12 @@ paths_written (int directory, const char *path)
     }
   memcpy (whole + used, path, length + 1);
   normalize (whole);
-  if (root_of (whole, &rest) != NULL && may_write_beside (whole))
+  const struct root *root = root_of (whole, &rest);
+  if (root == NULL || !may_write_beside (whole))
+    return;
+  if (root->changes)
+    turn_off_parent (root, rest);
+  else
     turn_off (whole);
 }
 

@@ -6,8 +6,8 @@
 #include "system.h"
 #include "table.h"
 
-/* Of x86-64, where starts are bound. */
-#if defined __x86_64__
+/* For machines on which starts are bound and whose stubs are written (stub/). */
+#if defined __x86_64__ || defined __aarch64__
 # define HAS_PATHS 1
 #else
 # define HAS_PATHS 0
@@ -23,7 +23,7 @@ enum path_answer
   PATHS_FILE,
 };
 
-/* Makes room; 0 if the table has no paths, or there is no memory. CLOCK is __vdso_clock_gettime. */
+/* Makes room; 0 if the table has no paths, or there is no memory. CLOCK is clock_gettime of the vDSO. */
 int paths_init (void *clock);
 
 /* What a path is. */
@@ -39,6 +39,9 @@ int paths_stat (const char *path, struct statx *result);
 /* The process is about to make, or to rename or remove, something: PATH is relative to DIRECTORY
    (AT_FDCWD), as in openat. */
 void paths_written (int directory, const char *path);
+
+/* The process is about to wait for a child, which may have changed something. */
+void paths_waited (void);
 
 /* Nothing is answered any more. */
 void paths_off (void);

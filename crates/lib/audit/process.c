@@ -313,8 +313,10 @@ process_auditors (const struct link_map *map)
          + count_elements (dynamic_depaudit (map));
 }
 
-elf_word
-process_vdso (void)
+int
+process_is_vdso (const struct link_map *map)
 {
-  return vdso;
+  const elf_word largest = 0x10000;
+  return vdso != 0
+         && (map->addr == vdso || (map->addr == 0 && (elf_word) map->dynamic - vdso < largest));
 }

@@ -54,7 +54,8 @@ int process_bind_now (void);
 /* How many audit modules the environment and the program MAP name. */
 unsigned process_auditors (const struct link_map *map);
 
-/* AT_SYSINFO_EHDR: where the vDSO is, 0 if there is none. */
-elf_word process_vdso (void);
+/* True for the vDSO (AT_SYSINFO_EHDR). An emulator (QEMU since 8.2) adds the load address to what is in
+   it by itself, so that the loader's is 0. */
+int process_is_vdso (const struct link_map *map);
 
 #endif

@@ -16,6 +16,12 @@ static const char *why_declined STATE = NULL;
 
 #if HAS_PATHS
 
+# if defined __x86_64__
+#  include "stub/x86_64.h"
+# else
+#  include "stub/aarch64.h"
+# endif
+
 /* What a call does, and with which arguments. */
 enum does
 {
@@ -30,13 +36,17 @@ enum does
   WRITES_0, WRITES_AT_1, WRITES_AT_2, WRITES_1, WRITES_2, WRITES_0_1, WRITES_AT_1_3, WRITES_AT_3,
   WRITES_AT_1_2,
   REOPEN, BIND,
+  /* A child may have changed directories. */
+  WAITS,
   /* Changes what paths mean. */
   MOVES, CLONE, CONTROL,
   /* Of the kernel: as OPEN and OPENAT, without cancellation. */
   KERNEL_OPEN, KERNEL_OPENAT, KERNEL_OPENAT2, KERNEL_CLONE3,
 };
 
-#define CALLS 96u
+#define CALLS 112
+#define TEXT(macro) TEXT_OF (macro)
+#define TEXT_OF(token) #token
 static const struct
 {
   char name[23];
@@ -74,6 +84,8 @@ static const struct
   { "umount2", MOVES }, { "unshare", MOVES }, { "setns", MOVES }, { "clone", CLONE },
   { "prctl", CONTROL }, { "fsmount", MOVES }, { "move_mount", MOVES }, { "open_tree", MOVES },
   { "mount_setattr", MOVES },
+  { "wait", WAITS }, { "waitpid", WAITS }, { "wait3", WAITS }, { "wait4", WAITS },
+  { "waitid", WAITS }, { "system", WAITS }, { "pclose", WAITS },
 };
 #define CALL_COUNT (sizeof calls / sizeof *calls)
 _Static_assert (CALL_COUNT <= CALLS, "room for all");
@@ -87,7 +99,7 @@ static struct
   elf_word address;
   uint32_t call;
 } places[PLACES] STATE = { { 0, 0 } };
-static const struct link_map *libc STATE = NULL, *libpthread STATE = NULL, *vdso STATE = NULL;
+static const struct link_map *libc STATE = NULL, *libpthread STATE = NULL;
 static int *(*error_number) (void) STATE = NULL;
 /* Not zero while there is one thread. */
 static const char *single_threaded STATE = NULL;
@@ -95,38 +107,8 @@ static elf_word duplicate STATE = 0;
 static unsigned char is_armed STATE = 0;
 static const char no_path[] = "";
 
-/* The stubs: 16 bytes each, in the order of the calls. The number of the call is above the return
-   address, and below it the arguments that are in registers, the first lowest; al is the number of
-   vector registers that a function with variable arguments is given. */
-__asm__ (".pushsection .text\n"
-         ".p2align 4\n"
-         "becalm_stubs:\n"
-         ".set number, 0\n"
-         ".rept 96\n"
-         " .p2align 4\n"
-         " endbr64\n"
-         " pushq $number\n"
-         " jmp becalm_stub\n"
-         " .set number, number + 1\n"
-         ".endr\n"
-         ".p2align 4\n"
-         "becalm_stub:\n"
-         " pushq %rax\n pushq %r9\n pushq %r8\n pushq %rcx\n pushq %rdx\n pushq %rsi\n pushq %rdi\n"
-         " movq %rsp, %rsi\n"
-         " movq 56(%rsp), %rdi\n"
-         " subq $8, %rsp\n"
-         " call becalm_stub_called\n"
-         " addq $8, %rsp\n"
-         " testq %rax, %rax\n"
-         " je 1f\n"
-         " movq %rax, %r11\n"
-         " popq %rdi\n popq %rsi\n popq %rdx\n popq %rcx\n popq %r8\n popq %r9\n popq %rax\n"
-         " leaq 8(%rsp), %rsp\n"
-         " jmp *%r11\n"
-         "1: popq %rax\n"
-         " addq $56, %rsp\n"
-         " ret\n"
-         ".popsection\n");
+/* 16 bytes each, in the order of the calls. */
+STUBS (TEXT (CALLS));
 extern const unsigned char becalm_stubs[] __attribute__ ((visibility ("hidden")));
 
 #define NO_CREAT 0100
@@ -200,16 +182,6 @@ open_file (elf_word *args)
   return is_absent (args[0]) ? fail_or_cancel (args, 0, 0) : PASSES;
 }
 
-/* struct stat of x86-64, as the kernel fills it. */
-struct kernel_stat
-{
-  uint64_t dev, ino, nlink;
-  uint32_t mode, uid, gid, pad;
-  uint64_t rdev;
-  int64_t size, blksize, blocks, atime[2], mtime[2], ctime[2], unused[3];
-};
-_Static_assert (sizeof (struct kernel_stat) == 144, "as the kernel has it");
-
 static uint64_t
 device (uint32_t major, uint32_t minor)
 {
@@ -229,7 +201,7 @@ fill (struct kernel_stat *to, const struct statx *from)
           .gid = from->gid,
           .rdev = device (from->rdev_major, from->rdev_minor),
           .size = (int64_t) from->size,
-          .blksize = from->blksize,
+          .blksize = (int32_t) from->blksize,
           .blocks = (int64_t) from->blocks,
           .atime = { from->atime.sec, from->atime.nsec },
           .mtime = { from->mtime.sec, from->mtime.nsec },
@@ -379,29 +351,34 @@ does_of_number (elf_word number)
 {
   switch (number)
     {
-    case 2: return KERNEL_OPEN;
-    case 4: case 6: return STAT_KERNEL;
-    case 21: return ACCESS;
-    case 56: return MOVES; /* clone */
-    case 82: return WRITES_0_1;
-    case 83: case 84: case 85: case 133: return WRITES_0;
-    case 86: case 88: return WRITES_1;
-    case 89: return READ_LINK;
-    case 155: case 161: case 165: case 166: return MOVES;
-    case 157: return CONTROL;
-    case 257: return KERNEL_OPENAT;
-    case 258: case 259: case 263: return WRITES_AT_1;
-    case 262: return STAT_AT;
-    case 264: case 316: return WRITES_AT_1_3;
-    case 265: return WRITES_AT_3;
-    case 266: return WRITES_AT_1_2;
-    case 267: return READ_LINK_AT;
-    case 269: return ACCESS; /* Without flags, one further on. */
-    case 272: case 308: case 317: case 428: case 429: case 432: case 442: return MOVES;
-    case 332: return STATX;
-    case 435: return KERNEL_CLONE3;
-    case 437: return KERNEL_OPENAT2;
-    case 439: return ACCESS_AT;
+# ifdef NR_open
+    case NR_open: return KERNEL_OPEN;
+    case NR_stat: case NR_lstat: return STAT_KERNEL;
+    case NR_access: return ACCESS;
+    case NR_rename: return WRITES_0_1;
+    case NR_mkdir: case NR_rmdir: case NR_creat: case NR_mknod: return WRITES_0;
+    case NR_link: case NR_symlink: return WRITES_1;
+    case NR_readlink: return READ_LINK;
+# endif
+    case NR_openat: return KERNEL_OPENAT;
+    case NR_openat2: return KERNEL_OPENAT2;
+    case NR_newfstatat: return STAT_AT;
+    case NR_statx: return STATX;
+    case NR_faccessat: return ACCESS; /* Without flags, one further on. */
+    case NR_faccessat2: return ACCESS_AT;
+    case NR_readlinkat: return READ_LINK_AT;
+    case NR_mkdirat: case NR_mknodat: case NR_unlinkat: return WRITES_AT_1;
+    case NR_symlinkat: return WRITES_AT_1_2;
+    case NR_linkat: return WRITES_AT_3;
+    case NR_renameat: case NR_renameat2: return WRITES_AT_1_3;
+    case NR_wait4: case NR_waitid: return WAITS;
+    case NR_clone: return MOVES;
+    case NR_clone3: return KERNEL_CLONE3;
+    case NR_prctl: return CONTROL;
+    case NR_chroot: case NR_pivot_root: case NR_mount: case NR_umount2: case NR_unshare:
+    case NR_setns: case NR_seccomp: case NR_open_tree: case NR_move_mount: case NR_fsmount:
+    case NR_mount_setattr:
+      return MOVES;
     default: return NOTHING;
     }
 }
@@ -452,6 +429,7 @@ perform (enum does does, elf_word *args, elf_word *of)
         paths_written (AT_FDCWD, (const char *) of[0]);
       return PASSES;
     case BIND: binds (of); return PASSES;
+    case WAITS: paths_waited (); return PASSES;
     case MOVES: paths_off (); return PASSES;
     case CLONE:
       if (of[2] & NEW_MOUNTS)
@@ -475,12 +453,11 @@ static enum outcome
 system_call_by_number (elf_word *args)
 {
   enum does does = does_of_number (args[0]);
-  const elf_word faccessat = 269, plain_clone = 56;
   if (does == NOTHING)
     return PASSES;
-  if (args[0] == faccessat)
+  if (args[0] == NR_faccessat)
     return perform (ACCESS, args, args + 2);
-  if (args[0] == plain_clone && !(args[1] & NEW_MOUNTS))
+  if (args[0] == NR_clone && !(args[1] & NEW_MOUNTS))
     return PASSES;
   return perform (does, args, args + 1);
 }
@@ -505,12 +482,6 @@ stubs_see (const struct link_map *map)
     libc = map;
   else if (soname != NULL && text_equal (soname, "libpthread.so.0"))
     libpthread = map;
-}
-
-void
-stubs_see_vdso (const struct link_map *map)
-{
-  vdso = map;
 }
 
 static uint32_t
@@ -553,6 +524,40 @@ find_functions (void)
   return found;
 }
 
+#ifdef CLOCK_BY_CALL
+/* For tests under emulators without a vDSO. */
+static int
+clock_by_call (int clock, int64_t time[2])
+{
+  return (int) system_call (NR_clock_gettime, clock, (long) time, 0, 0, 0);
+}
+#endif
+
+/* The vDSO among the objects of the start: glibc 2.31 does not announce it. */
+static const struct link_map *
+find_vdso (void)
+{
+  const struct link_map *map = libc;
+  while (map->prev != NULL)
+    map = map->prev;
+  while (map != NULL && !process_is_vdso (map))
+    map = map->next;
+  return map;
+}
+
+static void *
+vdso_clock (void)
+{
+  const struct link_map *vdso = find_vdso ();
+  void *clock = vdso != NULL ? dynamic_symbol (vdso, VDSO_CLOCK) : NULL;
+#ifdef CLOCK_BY_CALL
+  int (*by_call) (int, int64_t[2]) = clock_by_call;
+  if (clock == NULL)
+    memcpy (&clock, &by_call, sizeof clock);
+#endif
+  return clock;
+}
+
 static const char *
 arm (void)
 {
@@ -562,9 +567,7 @@ arm (void)
   if (errno_place == 0)
     return "no-libc";
   memcpy (&error_number, &errno_place, sizeof errno_place);
-  if (vdso == NULL)
-    return "no-clock";
-  void *clock = dynamic_symbol (vdso, "__vdso_clock_gettime");
+  void *clock = vdso_clock ();
   if (clock == NULL)
     return "no-clock";
   if (!paths_init (clock))
@@ -620,7 +623,6 @@ stubs_finish (void)
 #else
 
 void stubs_see (const struct link_map *map) { (void) map; }
-void stubs_see_vdso (const struct link_map *map) { (void) map; }
 void stubs_arm (void) { stubs_decline ("machine"); }
 void stubs_finish (void) {}
 int stubs_serve (elf_word address, elf_word definer) { return address == 0 && definer == 0; }

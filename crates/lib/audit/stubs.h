@@ -5,9 +5,8 @@
 
 #include "base.h"
 
-/* An object of the start, and the kernel's own. */
+/* An object of the start. */
 void stubs_see (const struct link_map *map);
-void stubs_see_vdso (const struct link_map *map);
 
 /* Every object of the start is as expected: finds what is to be redirected. */
 void stubs_arm (void);

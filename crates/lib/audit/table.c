@@ -174,24 +174,6 @@ table_find_object (const char *path)
   return NO_OBJECT;
 }
 
-/* Of COUNT records of SIZE bytes, sorted by their first word, the first whose word is at
-   least WANTED. */
-static uint32_t
-first_of (const void *records, uint32_t count, size_t size, uint32_t wanted)
-{
-  uint32_t low = 0, high = count;
-  while (low < high)
-    {
-      uint32_t middle = low + (high - low) / 2;
-      const unsigned char *record = (const unsigned char *) records + middle * size;
-      if (*(const uint32_t *) record < wanted)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  return low;
-}
-
 static int
 ends_in_name (const char *path, uint32_t length, const char *needed, size_t needed_length)
 {
@@ -206,7 +188,7 @@ table_find_edge (const struct table_object *object, const char *needed, const ch
       = (const struct table_edge *) sections[SECTION_EDGES].records + object->edges;
   size_t needed_length = strlen (needed);
   uint32_t wanted = hash_low (0, needed, needed_length);
-  uint32_t low = first_of (edges, object->edge_count, sizeof *edges, wanted);
+  uint32_t low = table_first_of (edges, object->edge_count, sizeof *edges, 4, wanted);
   for (; low < object->edge_count && edges[low].name_hash == wanted; low++)
     {
       uint32_t length;
@@ -283,7 +265,7 @@ table_find_directory (const char *path, size_t length)
 {
   const struct table_directory *all = sections[SECTION_DIRECTORIES].records;
   uint32_t count = sections[SECTION_DIRECTORIES].count, wanted = hash_low (0, path, length);
-  uint32_t low = first_of (all, count, sizeof *all, wanted);
+  uint32_t low = table_first_of (all, count, sizeof *all, 4, wanted);
   for (; low < count && all[low].path_hash == wanted; low++)
     if (directory_holds (&all[low], path, length))
       return &all[low];

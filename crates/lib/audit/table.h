@@ -184,7 +184,7 @@ struct table_block
   uint64_t hash;
 };
 
-/* A store whose packages' paths are known. */
+/* A store whose packages' paths are known, or a directory that changes in place. */
 struct table_path_root
 {
   uint32_t path, flags;
@@ -194,6 +194,10 @@ struct table_path_root
   uint32_t spare[3];
   uint32_t check;
 };
+
+/* It changes in place: it and each directory below it is a package by itself, named by its path below
+   the root. */
+#define PATH_ROOT_CHANGES 2u
 
 /* A package: an entry of a store, sorted by its state. */
 struct table_path_package
@@ -213,7 +217,7 @@ struct table_path_package
 
 /* A block: the check of what follows, then slots. */
 #define PATH_BLOCK 512u
-#define PATH_MOST_ROOTS 16u
+#define PATH_MOST_ROOTS 64u
 
 struct table_path_link
 {
@@ -229,6 +233,25 @@ enum path_kind
   PATH_LINK = 3,
   PATH_OTHER = 4,
 };
+
+/* Of COUNT records of SIZE bytes, sorted by the number of WIDTH bytes (4 or 8) that each begins with,
+   the first whose number is at least WANTED; COUNT if there is none. */
+static inline uint32_t
+table_first_of (const void *records, uint32_t count, size_t size, size_t width, uint64_t wanted)
+{
+  uint32_t low = 0, high = count;
+  while (low < high)
+    {
+      uint32_t middle = low + (high - low) / 2;
+      const unsigned char *record = (const unsigned char *) records + middle * size;
+      uint64_t number = width == 4 ? *(const uint32_t *) record : *(const uint64_t *) record;
+      if (number < wanted)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return low;
+}
 
 /* The table's address, and how many bytes from there on the loader mapped. */
 const unsigned char *table_place (uint64_t *length);

@@ -36,7 +36,11 @@ pub fn module_of(machine: &str, folder: &Path) -> Result<PathBuf> {
     module_by(&named.unwrap_or(usual), folder)
 }
 
-fn module_by(compiler: &str, folder: &Path) -> Result<PathBuf> {
+/// Builds the module with a compiler, which may have arguments, into `folder`.
+///
+/// # Errors
+/// Returns the errors of [`module`].
+pub fn module_by(compiler: &str, folder: &Path) -> Result<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/audit");
     let out = folder.join("becalm-audit.so");
     let made = Command::new("make")

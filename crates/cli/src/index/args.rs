@@ -18,14 +18,15 @@ pub(crate) struct IndexArgs {
     /// Stores: folders below which nothing changes once it is there
     ///
     /// With --update the stores of the index, unless others are named.
-    #[arg(value_name = "STORE", required_unless_present_any = ["update", "program"], value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "STORE", required_unless_present_any = ["update", "program", "paths_from"], value_hint = ValueHint::DirPath)]
     pub stores: Vec<PathBuf>,
 
-    /// A program to index, with the libraries of its start and its symbol bindings; may be
-    /// repeated
+    /// A program to index, with the libraries of its start and its symbol bindings, or a folder of
+    /// programs; may be repeated
     ///
-    /// Its files need not be in a store: each is recognised by its build ID, size and times.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = "What is indexed")]
+    /// Its files need not be in a store: each is recognised by its build ID, size and times. Of a
+    /// folder every executable with an interpreter is indexed that starts with the caller's rights.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "What is indexed")]
     pub program: Vec<PathBuf>,
 
     /// Relocations above which the symbol bindings of a program are indexed: so many with a
@@ -40,6 +41,20 @@ pub(crate) struct IndexArgs {
     /// directories of a store that --store names. With it every program has its symbol bindings.
     #[arg(long, help_heading = "What is indexed")]
     pub paths: bool,
+
+    /// Index the programs of a traced run, and the paths of the packages that they searched
+    ///
+    /// FILE is a record of becalm trace --json. An update adds no other packages of these stores.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "What is indexed")]
+    pub paths_from: Option<PathBuf>,
+
+    /// Directories that change in place, whose paths are indexed too, as separate arguments or as a
+    /// list; may be repeated
+    ///
+    /// For virtual environments and the like. Each directory below them counts as it was indexed while
+    /// its inode and times are the same, which a process looks at again after at most two seconds.
+    #[arg(long, value_name = "A:B", help_heading = "What is indexed")]
+    pub path_dirs: Vec<OsString>,
 
     /// Directories that LD_LIBRARY_PATH names, as separate arguments or as a list; may be
     /// repeated
@@ -105,6 +120,8 @@ impl IndexArgs {
             update: self.update,
             module: self.module.clone(),
             paths: self.paths,
+            paths_from: self.paths_from.clone(),
+            path_dirs: dirs_of(&self.path_dirs),
             prefixes_are_named: *self.store.prefixes().0 != *StorePrefixes::default().0,
         }
     }

@@ -68,7 +68,8 @@ const INDEX_TRUTH: Section = Section {
             "With --paths, what exists below the packages of the stores. In programs started with \
              becalm run --paths or in a session of becalm env --paths the module says what does not \
              exist without a system call. A package that cannot be read as a whole, or changed a \
-             moment ago, is left out. On x86_64.",
+             moment ago, is left out. --paths-from takes the packages that a traced run searched, \
+             --path-dirs adds directories that change in place. On x86_64 and aarch64.",
         ),
         (
             "BECALM",
@@ -95,8 +96,8 @@ const INDEX_JSON: Section = Section {
         "One object: schema, index, written, machine, stores, objects, edges, bytes, \
              table_bytes, directories (watched, snapshotted, not_snapshotted), left (reason, \
              questions), static_tls (path, optional_static_tls or null), bindings (programs, \
-             relocations, bound, bytes, not_bound), paths (packages, paths, links, read, left_out; with \
-             --paths), other_machines, errors.",
+             relocations, bound, bytes, not_bound), paths (packages, paths, links, read, left_out, \
+             outside; if paths are indexed), other_machines, errors.",
     )],
 };
 
@@ -107,6 +108,10 @@ const INDEX_EXAMPLES: Section = Section {
         (
             "becalm index --program /usr/bin/inkscape -o inkscape.so",
             "One program with its symbol bindings, wherever its files are.",
+        ),
+        (
+            "becalm trace --json -o run.json -- python3 app.py; becalm index --paths-from run.json",
+            "What a program and the programs that it starts searched themselves.",
         ),
         ("becalm index --update", "Bring it up to date: after a rebuild, by a hook or a timer."),
         (

@@ -86,6 +86,17 @@ fn paths(out: &mut impl Write, look: Look, paths: Option<&PathTable>) -> io::Res
     if paths.left_out.len() > NAMED {
         writeln!(out, "           and {} more; --json has all", paths.left_out.len() - NAMED)?;
     }
+    if let Some(first) = paths.outside.first() {
+        let (dirs, first) = (
+            counted(paths.outside.len() as u64, "directory", "directories"),
+            shown(first.as_ref()),
+        );
+        let note = look.costly("note");
+        writeln!(
+            out,
+            "  {note} {dirs} of the run in no package, most misses in {first}: --path-dirs"
+        )?;
+    }
     Ok(())
 }
 

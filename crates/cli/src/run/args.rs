@@ -40,8 +40,9 @@ pub(crate) struct RunArgs {
 
     /// Have file lookups in indexed packages answered from the index (BECALM=paths)
     ///
-    /// The index must have paths (becalm index --paths). If it does not know the program, an index
-    /// with its bindings and the same paths is made for it and kept in the cache directory.
+    /// The index must have paths (becalm index --paths). If it does not know the program, or the
+    /// interpreter of a script, an index with its bindings, those of the index's programs (if these are
+    /// fewer than 64) and the same paths is made and kept in the cache directory.
     #[arg(long, conflicts_with = "no_bind")]
     pub paths: bool,
 

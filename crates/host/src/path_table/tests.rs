@@ -26,7 +26,8 @@ fn store() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn stores(path: &Path, any_name: bool) -> [PathStore; 1] {
-    [PathStore { path: path.to_owned(), any_name }]
+    let packages = if any_name { Packages::Any } else { Packages::Hashed };
+    [PathStore { path: path.to_owned(), packages }]
 }
 
 #[test]
@@ -84,6 +85,52 @@ fn an_update_reads_changed_packages_only() {
         paths.packages.iter().map(|package| package.table.clone()).collect::<Vec<_>>()
     };
     assert_eq!(tables(&new.paths), tables(&whole.paths));
+}
+
+#[test]
+fn some_packages_of_a_store_can_be_chosen_and_an_update_adds_none() {
+    let (_temp, store) = store();
+    let chosen = ["0123456789abcdfghijklmnpqrsvwxyz-a".into(), "none".into()];
+    let chosen = Packages::Chosen(chosen.to_vec());
+    let stores = [PathStore { path: store.clone(), packages: chosen }];
+    let table = path_table(&stores, None).expect("a table").paths;
+    assert_eq!(table.packages.len(), 1);
+    assert_eq!(table.roots[0].extent, Extent::Chosen);
+    let mut old = table.clone();
+    old.packages[0].young = false;
+    fs::create_dir(store.join("3123456789abcdfghijklmnpqrsvwxyz-d")).expect("made");
+    assert!(path_table_is_current(&old));
+    fs::create_dir(store.join("0123456789abcdfghijklmnpqrsvwxyz-a/new")).expect("made");
+    assert!(!path_table_is_current(&old));
+}
+
+#[test]
+fn of_a_directory_that_changes_each_directory_below_is_known_by_itself() {
+    let (_temp, store) = store();
+    let a = "0123456789abcdfghijklmnpqrsvwxyz-a";
+    let changing = |path: PathBuf| PathStore { path, packages: Packages::Changing };
+    // What is below another one is part of that.
+    let stores = [changing(store.join(a).join("lib")), changing(store.join(a))];
+    let table = path_table(&stores, None).expect("a table");
+    assert_eq!(table.paths.roots.len(), 1);
+    assert!(table.left_out.is_empty(), "{:?}", table.left_out);
+    let names: Vec<&BString> = table.paths.packages.iter().map(|package| &package.name).collect();
+    assert!(names.contains(&&"".into()) && names.contains(&&"lib/python".into()), "{names:?}");
+    let ask = |path: &str| table.paths.ask(store.join(a).join(path).as_os_str().as_bytes());
+    for absent in ["no", "lib/no", "lib/python/no.py", "no/x"] {
+        assert_eq!(ask(absent), Answer::Absent, "{absent}");
+    }
+    for unknown in ["", "lib", "lib/python/one.py", "lib/link/no", "lib/dangling"] {
+        assert_eq!(ask(unknown), Answer::Unknown, "{unknown}");
+    }
+    assert!(path_table_is_current(&table.paths));
+    fs::write(store.join(a).join("lib/python/new.py"), "").expect("made");
+    assert!(!path_table_is_current(&table.paths));
+    // It has just changed: the kernel is asked about it, and about nothing else.
+    let table = path_table(&stores, None).expect("a table");
+    let ask = |path: &str| table.paths.ask(store.join(a).join(path).as_os_str().as_bytes());
+    assert_eq!(table.left_out.len(), 1);
+    assert_eq!((ask("lib/python/no.py"), ask("lib/no")), (Answer::Unknown, Answer::Absent));
 }
 
 #[test]

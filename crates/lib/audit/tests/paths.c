@@ -19,6 +19,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#if defined __x86_64__
+# include "../syscall/x86_64.h"
+#elif defined __aarch64__
+# include "../syscall/aarch64.h"
+#else
+# error "no stubs for this machine"
+#endif
+
 #define LONGEST 6000
 static const char *store;
 static char **paths;
@@ -26,23 +34,6 @@ static size_t path_count;
 static long questions;
 static unsigned long seed;
 static long asked, absents, late, wrong;
-
-static long
-raw (long nr, long a, long b, long c, long d, long e)
-{
-#if defined __x86_64__
-  long result;
-  register long r10 __asm__ ("r10") = d;
-  register long r8 __asm__ ("r8") = e;
-  __asm__ volatile ("syscall"
-                    : "=a" (result)
-                    : "a" (nr), "D" (a), "S" (b), "d" (c), "r" (r10), "r" (r8)
-                    : "rcx", "r11", "memory");
-  return result;
-#else
-# error "only x86-64 has stubs"
-#endif
-}
 
 static unsigned
 draw (unsigned long *state)
@@ -97,7 +88,7 @@ of_fd (long fd, int by_kernel)
   if (fd < 0)
     return (struct answer) { fd, 0 };
   if (by_kernel)
-    raw (SYS_close, fd, 0, 0, 0, 0);
+    system_call (SYS_close, fd, 0, 0, 0, 0);
   else
     close ((int) fd);
   return (struct answer) { 0, 0 };
@@ -171,28 +162,28 @@ by_kernel (unsigned kind, const char *path)
   long at = AT_FDCWD, p = (long) path;
   switch (kind)
     {
-    case 0: return of_stat (raw (SYS_newfstatat, at, p, (long) &found, 0, 0), &found);
+    case 0: return of_stat (system_call (SYS_newfstatat, at, p, (long) &found, 0, 0), &found);
     case 1: case 2:
-      return of_stat (raw (SYS_newfstatat, at, p, (long) &found, AT_SYMLINK_NOFOLLOW, 0), &found);
+      return of_stat (system_call (SYS_newfstatat, at, p, (long) &found, AT_SYMLINK_NOFOLLOW, 0), &found);
     case 3: case 4:
-      return of_statx (raw (SYS_statx, at, p, 0, STATX_BASIC_STATS, (long) &found_x), &found_x);
-    case 7: return (struct answer) { raw (SYS_faccessat, at, p, R_OK, 0, 0), 0 };
-    case 8: return (struct answer) { raw (SYS_faccessat, at, p, F_OK, 0, 0), 0 };
-    case 9: case 10: return of_text (raw (SYS_readlinkat, at, p, (long) text, sizeof text, 0), text);
-    case 11: return of_fd (raw (SYS_openat, at, p, O_RDONLY, 0, 0), 1);
-    case 12: return of_fd (raw (SYS_openat, at, p, O_RDONLY | O_NONBLOCK | O_DIRECTORY, 0, 0), 1);
+      return of_statx (system_call (SYS_statx, at, p, 0, STATX_BASIC_STATS, (long) &found_x), &found_x);
+    case 7: return (struct answer) { system_call (SYS_faccessat, at, p, R_OK, 0, 0), 0 };
+    case 8: return (struct answer) { system_call (SYS_faccessat, at, p, F_OK, 0, 0), 0 };
+    case 9: case 10: return of_text (system_call (SYS_readlinkat, at, p, (long) text, sizeof text, 0), text);
+    case 11: return of_fd (system_call (SYS_openat, at, p, O_RDONLY, 0, 0), 1);
+    case 12: return of_fd (system_call (SYS_openat, at, p, O_RDONLY | O_NONBLOCK | O_DIRECTORY, 0, 0), 1);
     case 13:
       {
-        long fd = raw (SYS_openat, at, p, O_PATH, 0, 0), length;
+        long fd = system_call (SYS_openat, at, p, O_PATH, 0, 0), length;
         char link[40];
         if (fd < 0)
           return (struct answer) { fd, 0 };
         snprintf (link, sizeof link, "/proc/self/fd/%ld", fd);
-        length = raw (SYS_readlinkat, at, (long) link, (long) text, sizeof text, 0);
-        raw (SYS_close, fd, 0, 0, 0, 0);
+        length = system_call (SYS_readlinkat, at, (long) link, (long) text, sizeof text, 0);
+        system_call (SYS_close, fd, 0, 0, 0, 0);
         return of_text (length, text);
       }
-    default: return of_fd (raw (SYS_openat, at, p, O_RDONLY | O_NONBLOCK, 0, 0), 1);
+    default: return of_fd (system_call (SYS_openat, at, p, O_RDONLY | O_NONBLOCK, 0, 0), 1);
     }
 }
 

@@ -56,6 +56,9 @@ pub enum IndexError {
     /// A store is not a folder.
     #[error("{}: not a folder", .0.display())]
     NoFolder(PathBuf),
+    /// A file is no record of a run.
+    #[error("{}: no record of becalm trace --json", .0.display())]
+    NotARecord(PathBuf),
     /// The index that is to be brought up to date is not there.
     #[error("nothing to update: name the stores")]
     NoStores,

@@ -14,7 +14,7 @@ use becalm_host::index_store::{
     BindThreshold, Binding, IndexOptions, Indexed, MachineIndex, index_stores, python_of,
     update_stores,
 };
-use becalm_host::path_table::PathStore;
+use becalm_host::path_table::{Packages, PathStore};
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::BString;
 
@@ -22,18 +22,20 @@ use crate::index::error::IndexError;
 use crate::index::file::{self, Whole};
 use crate::index::module::Modules;
 use crate::index::report::Report;
-use crate::index::{current, paths, places};
+use crate::index::traced::Traced;
+use crate::index::{current, paths, places, programs};
 use crate::path::{path_bytes, path_of};
 use crate::problem::Problem;
 use crate::progress::Progress;
-use crate::words::words_of_host;
+use crate::words::{words_of_chain, words_of_host};
 
 /// The files to index, and the path of the index.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Stores: folders below which nothing changes once it is there.
     pub stores: Vec<PathBuf>,
-    /// Programs that are indexed with the libraries of their starts and their symbol bindings.
+    /// Programs that are indexed with the libraries of their starts and their symbol bindings, and
+    /// folders of such.
     pub programs: Vec<PathBuf>,
     /// Relocations above which the symbol bindings of a program are indexed; none for the usual
     /// numbers.
@@ -53,6 +55,11 @@ pub struct Options {
     /// Whether the paths below the packages of the stores are indexed, and the bindings of every
     /// program.
     pub paths: bool,
+    /// A record of `becalm trace --json`: its programs are indexed, and the paths of the packages that
+    /// it searched.
+    pub paths_from: Option<PathBuf>,
+    /// Directories that change in place, whose paths are indexed too.
+    pub path_dirs: Vec<PathBuf>,
     /// Whether the user named the prefixes: every directory in one of them that is indexed is a
     /// package, whatever its name.
     pub prefixes_are_named: bool,
@@ -68,7 +75,8 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     let path = options.place()?;
     let modules = Modules::new(options.module.as_deref())?;
     let old = options.old(&path, progress)?;
-    let programs = options.programs(old.as_ref())?;
+    let traced = options.traced()?;
+    let mut programs = options.programs(old.as_ref(), &traced)?;
     if let Some(old) = &old
         && options.is_satisfied_by(old, &programs, &modules)
     {
@@ -76,8 +84,27 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     }
     let (mut stores, dirs) = options.what(old.as_ref().map(|old| &old.index), &programs)?;
     let mut files = add_pythons(&mut stores);
-    for program in &programs {
-        files.extend(libraries_of(program)?);
+    let mut failed = None;
+    let named: Vec<PathBuf> =
+        options.programs.iter().flat_map(|path| path.canonicalize()).collect();
+    programs.retain(|program| match libraries_of(program) {
+        Ok(libraries) => {
+            files.extend(libraries);
+            true
+        }
+        // One of many is left out.
+        Err(error) if !named.contains(program) => {
+            let reason = format!("not indexed: {}", words_of_chain(&error));
+            progress.remark(&Problem { path: path_bytes(program), reason });
+            false
+        }
+        Err(error) => {
+            failed.get_or_insert(error);
+            false
+        }
+    });
+    if let Some(error) = failed {
+        return Err(error);
     }
     // Those that were immutable for it and hold answers.
     let known: Vec<PathBuf> = old
@@ -87,7 +114,7 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     let all = [options.prefixes.clone(), known.clone()].concat();
     let (stores, files) = (&stores, &files);
     let is_alone = stores.is_empty();
-    let path_stores = options.path_stores(stores, old.as_ref().map(|old| &old.index));
+    let path_stores = options.path_stores(stores, old.as_ref().map(|old| &old.index), &traced);
     let binds_all = is_alone || path_stores.is_some();
     let usual = if binds_all { BindThreshold::ALL } else { BindThreshold::default() };
     let threshold = options.bind_threshold.unwrap_or(usual);
@@ -102,33 +129,62 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
         IndexOptions { stores, files, prefixes, dirs, bind, image, ..IndexOptions::default() };
     progress.begin_work();
     let old = old.as_ref().map(|old| (old, &known[..]));
-    make(&path, &modules, old, host, path_stores.as_deref(), progress)
+    let mut report = make(&path, &modules, old, host, path_stores.as_deref(), progress)?;
+    if let Some(paths) = report.content.as_mut().and_then(|content| content.paths.as_mut()) {
+        paths.outside = traced.outside;
+    }
+    Ok(report)
 }
 
 impl Options {
-    /// The stores whose paths are indexed: if that is wanted, or the index that is brought up to date
-    /// has paths.
-    fn path_stores(&self, stores: &[PathBuf], old: Option<&Index>) -> Option<Vec<PathStore>> {
-        let of_old = old.and_then(|old| old.paths.as_ref()).map(paths::stores_of);
-        let is_named = self.paths || (of_old.is_some() && !self.stores.is_empty());
-        if !is_named || stores.is_empty() {
-            return of_old;
-        }
+    /// The traced run; an empty one if none is named.
+    fn traced(&self) -> Result<Traced, IndexError> {
         let named = if self.prefixes_are_named { &self.prefixes[..] } else { &[] };
-        let mut all = paths::stores(stores, named);
-        // What was indexed with any name stays so.
-        for store in &mut all {
-            let known = PathStore { any_name: true, ..store.clone() };
-            store.any_name |= of_old.iter().flatten().any(|old| *old == known);
-        }
-        Some(all)
+        let read = |path: &PathBuf| Traced::read(path, named);
+        Ok(self.paths_from.as_ref().map(read).transpose()?.unwrap_or_default())
     }
 
-    /// The programs that are named, by their real paths; of an index that is brought up to date,
-    /// those outside its stores that it binds.
-    fn programs(&self, old: Option<&Whole>) -> Result<Vec<PathBuf>, IndexError> {
-        let real = |program: &PathBuf| program.canonicalize().map_err(IndexError::io(program));
-        if self.programs.is_empty() && self.stores.is_empty() {
+    /// The stores whose paths are indexed, and the directories that change in place: those that are
+    /// wanted, and those of the index that is brought up to date.
+    fn path_stores(
+        &self,
+        stores: &[PathBuf],
+        old: Option<&Index>,
+        traced: &Traced,
+    ) -> Option<Vec<PathStore>> {
+        let of_old = old.and_then(|old| old.paths.as_ref()).map(paths::stores_of);
+        let is_named = self.paths || (of_old.is_some() && !self.stores.is_empty());
+        let of_old = of_old.unwrap_or_default();
+        let is_changing = |store: &PathStore| store.packages == Packages::Changing;
+        let (changing, of_old): (Vec<_>, Vec<_>) = of_old.into_iter().partition(is_changing);
+        let mut all = if is_named && !stores.is_empty() {
+            let named = if self.prefixes_are_named { &self.prefixes[..] } else { &[] };
+            let mut all = paths::stores(stores, named);
+            // What was indexed with any name stays so.
+            for store in &mut all {
+                let known = PathStore { packages: Packages::Any, ..store.clone() };
+                if of_old.contains(&known) {
+                    *store = known;
+                }
+            }
+            all
+        } else {
+            of_old
+        };
+        for store in &traced.stores {
+            paths::choose(&mut all, store);
+        }
+        all.extend(match &self.path_dirs[..] {
+            [] => changing,
+            dirs => paths::changing(dirs),
+        });
+        (!all.is_empty()).then_some(all)
+    }
+
+    /// The programs that are named, by their real paths, and those of a traced run; of an index that
+    /// is brought up to date, those outside its stores that it binds.
+    fn programs(&self, old: Option<&Whole>, traced: &Traced) -> Result<Vec<PathBuf>, IndexError> {
+        if self.names_nothing() {
             let stores = old.map(|old| current::stores(&old.index)).unwrap_or_default();
             let bound = old.iter().flat_map(|old| &old.index.bound.programs);
             let bound = bound.map(|program| path_of(program.path.as_ref()));
@@ -136,9 +192,31 @@ impl Options {
                 |program: &PathBuf| !stores.iter().any(|store| program.starts_with(store));
             return Ok(bound.filter(is_outside).collect());
         }
-        let programs: Vec<PathBuf> = self.programs.iter().map(real).collect::<Result<_, _>>()?;
-        check_one_machine(&programs)?;
-        Ok(programs)
+        let (mut named, mut others) = (Vec::new(), Vec::new());
+        for program in &self.programs {
+            let real = program.canonicalize().map_err(IndexError::io(program))?;
+            if real.is_dir() {
+                others.extend(programs::in_folder(&real)?)
+            } else {
+                named.push(real)
+            }
+        }
+        check_one_machine(&named)?;
+        others.extend(traced.programs.iter().flat_map(|program| program.canonicalize()));
+        // Of the others those that fit: an index is for one machine.
+        let mut of_all = named.first().map(|program| machine(program)).transpose()?;
+        for program in others {
+            let Ok(of_this) = machine(&program) else { continue };
+            if *of_all.get_or_insert(of_this) == of_this && !named.contains(&program) {
+                named.push(program);
+            }
+        }
+        Ok(named)
+    }
+
+    /// Returns true if the stores and programs are those of the index that is brought up to date.
+    fn names_nothing(&self) -> bool {
+        self.programs.is_empty() && self.stores.is_empty() && self.paths_from.is_none()
     }
 
     /// Returns true if the index that is there is what making it again would give.
@@ -147,6 +225,8 @@ impl Options {
             && self.stores.is_empty()
             && !self.image
             && (old.index.paths.is_some() || !self.paths)
+            && self.paths_from.is_none()
+            && self.path_dirs.is_empty()
             && self.has_dirs_of(old)
             && programs.iter().all(|program| binds(&old.index, program))
             && modules.has_sealed(old.target, &old.table, &old.bytes)
@@ -205,7 +285,7 @@ impl Options {
     ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), IndexError> {
         let (mut stores, mut dirs) = (self.stores.clone(), self.dirs.clone());
         if let Some(old) = old {
-            if stores.is_empty() && self.programs.is_empty() {
+            if self.names_nothing() {
                 stores.extend(current::stores(old));
             }
             if dirs.is_empty() {

@@ -11,8 +11,10 @@ pub mod opened;
 pub mod paths;
 pub mod places;
 pub mod platforms;
+pub mod programs;
 pub mod report;
 pub mod static_tls;
+pub mod traced;
 pub mod trust;
 pub mod variables;
 

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use becalm_core::index::build::is_in_package;
-use becalm_core::index::paths::{Package, Paths};
+use becalm_core::index::paths::{Extent, Package, Paths, Root};
 use becalm_host::index_store::Indexed;
 use becalm_host::path_table::{
-    LeftOut, PathStore, PathTable, PathTableError, path_table, path_table_is_current,
+    LeftOut, Packages, PathStore, PathTable, PathTableError, path_table, path_table_is_current,
 };
 use bstr::BString;
 use rustc_hash::FxHashMap;
@@ -18,20 +18,49 @@ use crate::path::path_of;
 /// the user named the store as one.
 #[must_use]
 pub fn stores(stores: &[PathBuf], named: &[PathBuf]) -> Vec<PathStore> {
-    let store = |path: &PathBuf| PathStore { path: path.clone(), any_name: named.contains(path) };
+    let packages =
+        |path: &PathBuf| if named.contains(path) { Packages::Any } else { Packages::Hashed };
+    let store = |path: &PathBuf| PathStore { path: path.clone(), packages: packages(path) };
     stores.iter().map(store).collect()
+}
+
+/// Directories that change in place.
+#[must_use]
+pub fn changing(dirs: &[PathBuf]) -> Vec<PathStore> {
+    let store = |path: &PathBuf| PathStore { path: path.clone(), packages: Packages::Changing };
+    dirs.iter().map(store).collect()
+}
+
+/// Adds chosen packages of a store to the stores whose paths are indexed.
+pub fn choose(stores: &mut Vec<PathStore>, chosen: &PathStore) {
+    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let path = real(&chosen.path);
+    match stores.iter_mut().find(|store| real(&store.path) == path) {
+        None => stores.push(chosen.clone()),
+        Some(PathStore { packages: Packages::Chosen(known), .. }) => {
+            let Packages::Chosen(more) = &chosen.packages else { return };
+            known.extend(
+                more.iter().filter(|name| !known.contains(name)).cloned().collect::<Vec<_>>(),
+            );
+        }
+        // All of its packages are there.
+        Some(_) => {}
+    }
 }
 
 /// The stores of a table.
 #[must_use]
 pub fn stores_of(paths: &Paths) -> Vec<PathStore> {
-    let is_other = |package: &Package| !is_in_package(&[&package.name[..], b"/"].concat());
-    let store = |(number, root): (usize, &becalm_core::index::paths::Root)| PathStore {
-        path: path_of(root.path.as_ref()),
-        any_name: paths
-            .packages
-            .iter()
-            .any(|package| package.root as usize == number && is_other(package)),
+    let is_other = |package: &&Package| !is_in_package(&[&package.name[..], b"/"].concat());
+    let store = |(number, root): (usize, &Root)| {
+        let mut of_root = paths.packages.iter().filter(|p| p.root as usize == number);
+        let packages = match root.extent {
+            Extent::All if of_root.any(|package| is_other(&package)) => Packages::Any,
+            Extent::All => Packages::Hashed,
+            Extent::Chosen => Packages::Chosen(of_root.map(|p| p.name.clone()).collect()),
+            Extent::Changing => Packages::Changing,
+        };
+        PathStore { path: path_of(root.path.as_ref()), packages }
     };
     paths.roots.iter().enumerate().map(store).collect()
 }
@@ -54,6 +83,7 @@ pub fn add(
         links: paths.packages.iter().map(|package| package.table.links().len()).sum(),
         read,
         left_out: left_out.into_iter().map(left).collect(),
+        outside: Vec::new(),
     };
     for machine in &mut indexed.machines {
         machine.index.paths = Some(paths.clone());

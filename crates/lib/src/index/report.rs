@@ -139,6 +139,10 @@ pub struct PathTable {
     pub read: usize,
     /// Packages whose paths are not indexed.
     pub left_out: Vec<LeftOutPackage>,
+    /// Directories that the traced run searched and that are in no package, those with the most misses
+    /// first; empty without `--paths-from`.
+    #[serde(serialize_with = "lossy_list")]
+    pub outside: Vec<BString>,
 }
 
 /// A package whose paths are not indexed.

@@ -26,6 +26,10 @@ use crate::run::kept::Place;
 use crate::run::program::Program;
 use crate::words::words_of_chain;
 
+/// Programs of an index with paths that are bound in the index of another program too. Of an index with
+/// more none is.
+const MOST_PROGRAMS: usize = 64;
+
 /// The start that an index is made for. Paths are bytes because they need not be UTF-8.
 #[derive(Debug, Serialize, Deserialize)]
 struct Request {
@@ -144,16 +148,25 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<(), RunErro
 fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     let os = OsFs::new();
     let program = path_of(request.program.as_bstr());
-    let closure = closure(&os, &program, request)?;
-    let objects = closure.load.objects.iter();
-    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
-    let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
+    let mut files = files_of(&closure(&os, &program, request)?);
+    let from = request.paths_from.as_ref().map(|path| path_of(path.as_bstr()));
+    let from = from.map(|path| file::read_trusted(&path)).transpose()?;
+    let mut only = vec![program];
+    // What it starts may be in the index with the paths.
+    let bound = from.iter().flat_map(|from| &from.index.bound.programs);
+    let others: Vec<PathBuf> = bound.map(|program| path_of(program.path.as_ref())).collect();
+    let others = if others.len() < MOST_PROGRAMS { others } else { Vec::new() };
+    for other in others {
+        if let Ok(closure) = closure(&os, &other, request) {
+            files.extend(files_of(&closure));
+            only.push(other);
+        }
+    }
     let stores: Vec<PathBuf> = request.stores.iter().map(|path| path_of(path.as_bstr())).collect();
     let trees: Vec<PathBuf> = request.trees.iter().map(|path| path_of(path.as_bstr())).collect();
     let dirs = request.dirs();
     let (stores, trees, files) = (&stores, &trees, &files);
-    let (only, environment) = ([program], request.environment());
-    let from = request.paths_from.as_ref().map(|path| path_of(path.as_bstr()));
+    let environment = request.environment();
     // Calls go through stubs by the bindings.
     let threshold = if from.is_some() { BindThreshold::ALL } else { BindThreshold::default() };
     let bind = Binding { threshold, only: Some(&only), environment: Some(&environment) };
@@ -168,13 +181,19 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     };
     let mut indexed = index_files(&os, options);
     if let Some(from) = from {
-        let paths = file::read_trusted(&from)?.index.paths;
         for machine in &mut indexed.machines {
-            machine.index.paths.clone_from(&paths);
+            machine.index.paths.clone_from(&from.index.paths);
         }
     }
     let sealed = Modules::new(None)?.seal(indexed)?;
     Ok(file::write(&place.path(), &sealed)?)
+}
+
+/// Returns the program and libraries of a start.
+fn files_of(closure: &Closure) -> Vec<PathBuf> {
+    let objects = closure.load.objects.iter();
+    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
+    objects.map(|object| path_of(object.path.as_ref())).collect()
 }
 
 /// Returns the closure of the program of a request.

@@ -200,8 +200,9 @@ pub struct ClassLookups {
     /// Lookups that failed.
     #[serde(default)]
     pub missed: Misses,
-    /// The misses by directory, the worst 50.
-    #[serde(default, serialize_with = "first")]
+    /// The misses by directory, the worst 1,024: an index is made of them
+    /// (`becalm index --paths-from`).
+    #[serde(default)]
     pub dirs: Vec<MissedPath>,
     /// The misses by file name, the worst 50.
     #[serde(default, serialize_with = "first")]
@@ -240,8 +241,7 @@ pub struct Repeated {
     pub count: u64,
     /// Their time in nanoseconds.
     pub ns: u64,
-    /// The paths, the worst 50.
-    #[serde(serialize_with = "first")]
+    /// The paths, the worst 1,024.
     pub paths: Vec<RepeatedPath>,
 }
 

@@ -2,23 +2,25 @@
 //! not there costs no system call.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use becalm_core::index::paths::Paths;
 use becalm_host::OsFs;
 use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files};
-use becalm_host::path_table::{PathStore, path_table};
+use becalm_host::path_table::{Packages, PathStore, path_table};
 
 use crate::support::{Ran, Scene, skip, skip_for, start};
 
 const A: &str = "store/0123456789abcdfghijklmnpqrsvwxyz-a";
 const B: &str = "store/1123456789abcdfghijklmnpqrsvwxyz-b";
 
-/// Stubs are there where starts are bound.
+/// Machines with stubs.
 fn skip_here() -> bool {
-    skip() || (cfg!(not(target_arch = "x86_64")) && skip_for("stubs are for x86-64"))
+    let has_stubs = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    skip() || (!has_stubs && skip_for("stubs are for x86-64 and AArch64"))
 }
 
 /// Two packages, and a program that asks what its arguments say.
@@ -41,13 +43,17 @@ fn scene() -> Scene {
 impl Scene {
     /// Makes `index.so`, with the bindings of programs and the paths of the store.
     fn index_paths(&self, programs: &[&str]) -> Paths {
+        let packages = Packages::Hashed;
+        self.index_paths_of(programs, &[PathStore { path: self.store(), packages }])
+    }
+
+    fn index_paths_of(&self, programs: &[&str], stores: &[PathStore]) -> Paths {
         std::thread::sleep(std::time::Duration::from_millis(250));
         let files: Vec<PathBuf> = programs.iter().map(|program| self.path(program)).collect();
         let bind = Binding { threshold: BindThreshold::ALL, only: None, environment: None };
         let options = IndexOptions { files: &files, bind: Some(bind), ..IndexOptions::default() };
         let mut machine = index_files(&OsFs::new(), options).machines.remove(0);
-        let stores = [PathStore { path: self.store(), any_name: false }];
-        let table = path_table(&stores, None).unwrap();
+        let table = path_table(stores, None).unwrap();
         assert!(table.left_out.is_empty(), "{:?}", table.left_out);
         machine.index.paths = Some(table.paths.clone());
         self.write_index(&machine.index, machine.target);
@@ -261,22 +267,37 @@ fn a_package_that_is_replaced_or_removed_is_the_kernels_within_two_seconds() {
            puts(lstat(in("lib/new"), &s) ? "absent" : "there"); }"#,
     );
     scene.index_paths(&["ask"]);
-    let mut child = Command::new(scene.path("ask"))
-        .env_clear()
-        .envs([("P", scene.text(A)), ("LD_AUDIT", scene.text("index.so"))])
-        .env("BECALM", "paths")
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut first = [0; 7];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
-    assert_eq!(&first, b"absent\n");
+    let mut child = scene.asking();
     fs::rename(scene.path(A), scene.path("old")).unwrap();
     fs::create_dir_all(scene.path(A).join("lib/new")).unwrap();
-    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"x").unwrap();
-    let rest = child.wait_with_output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&rest.stdout), "there\n");
+    assert_eq!(finish(&mut child), "there\n");
+}
+
+impl Scene {
+    /// Starts the program, which has said that something is absent and waits for a line.
+    fn asking(&self) -> Child {
+        let mut child = Command::new(self.path("ask"))
+            .env_clear()
+            .envs([("P", self.text(A)), ("LD_AUDIT", self.text("index.so"))])
+            .env("BECALM", "paths")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = [0; 7];
+        child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"absent\n");
+        child
+    }
+}
+
+/// Lets the program go on; what it says then.
+fn finish(child: &mut Child) -> String {
+    child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    let mut rest = String::new();
+    child.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
+    child.wait().unwrap();
+    rest
 }
 
 #[test]
@@ -339,8 +360,11 @@ fn many_questions_in_threads_are_answered_as_by_the_kernel() {
         return;
     }
     let scene = scene();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("audit/tests/paths.c");
-    scene.cc("ask", &fs::read_to_string(source).unwrap(), &["-pthread"]);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("audit/tests");
+    let source = fs::read_to_string(folder.join("paths.c")).unwrap();
+    // It includes a header of the module.
+    let include = format!("-I{}", folder.display());
+    scene.cc("ask", &source, &["-pthread", &include]);
     let paths = scene.index_paths(&["ask"]);
     let mut list = String::new();
     for package in [A, B] {
@@ -360,4 +384,88 @@ fn many_questions_in_threads_are_answered_as_by_the_kernel() {
     assert!(said.starts_with("served\t"), "{said}");
     assert_eq!(ran.code, 0, "{}", ran.stdout);
     assert!(ran.stdout.ends_with("late 0 wrong 0\n"), "{}", ran.stdout);
+}
+
+/// Directories that change in place: what is not there costs no call while they are as they were.
+fn changing(scene: &Scene, source: &str) {
+    scene.asks("ask", source);
+    let changing = PathStore { path: scene.path(A), packages: Packages::Changing };
+    scene.index_paths_of(&["ask"], &[changing]);
+}
+
+#[test]
+fn of_a_directory_that_changes_what_is_not_there_costs_no_system_call() {
+    if skip_here() {
+        return;
+    }
+    let scene = scene();
+    changing(
+        &scene,
+        r#"int main(void) { struct stat s; const char *all[] = { "no", "lib/no", "lib/python/no.py", "no/x",
+          "lib", "lib/python/pkg", "lib/python/pkg/m1.py", "lib/link/no", "lib/file", "lib/.." };
+          for (int n = 0; n < 5; n++) for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+            { errno = 0; int r = stat(in(all[i]), &s); printf("%s %d %d\n", all[i], r, errno); } }"#,
+    );
+    let (ran, said) = scene.same_paths("ask", &[]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(said.starts_with("served\t"), "{said}");
+    let Some((plain, answered)) = scene.calls("ask") else { return };
+    let absent = |calls: &[String]| calls.iter().filter(|call| call.contains("ENOENT")).count();
+    // Of ten questions five are answered; the one behind a link is the kernel's.
+    assert_eq!((absent(&plain), absent(&answered)), (25, 5), "{answered:#?}");
+}
+
+/// A child that was waited for may have added a file, as an installer does.
+#[test]
+fn what_a_child_adds_to_a_directory_that_changes_is_seen_once_it_was_waited_for() {
+    if skip_here() {
+        return;
+    }
+    let scene = scene();
+    changing(
+        &scene,
+        r#"#include <sys/wait.h>
+           static int ask(void) { struct stat s; return stat(in("lib/python/new.py"), &s); }
+           int main(void) { int before = ask(), pid = fork();
+             if (pid == 0) { syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, in("lib/python/new.py"), 0101, 0644)); _exit(0); }
+             waitpid(pid, 0, 0); printf("%d %d\n", before, ask()); }"#,
+    );
+    let (ran, said) = scene.with_paths(&[scene.text("ask")]);
+    assert!(said.starts_with("served\t"), "{said}");
+    assert_eq!(ran.stdout, "-1 0\n");
+}
+
+#[test]
+fn what_the_process_itself_makes_in_a_directory_that_changes_is_seen_at_once() {
+    if skip_here() {
+        return;
+    }
+    let scene = scene();
+    changing(
+        &scene,
+        r#"int main(void) { struct stat s; int before = stat(in("lib/python/new"), &s);
+             mkdir(in("lib/python/new"), 0755);
+             printf("%d %d %d\n", before, stat(in("lib/python/new"), &s), stat(in("lib/python/new/no"), &s)); }"#,
+    );
+    let (ran, said) = scene.with_paths(&[scene.text("ask")]);
+    assert!(said.starts_with("served\t"), "{said}");
+    assert_eq!(ran.stdout, "-1 0 -1\n");
+}
+
+#[test]
+fn what_another_process_changes_in_a_directory_is_seen_within_two_seconds() {
+    if skip_here() {
+        return;
+    }
+    let scene = scene();
+    changing(
+        &scene,
+        r#"int main(void) { struct stat s; char line[10]; int before = stat(in("lib/python/new"), &s);
+           puts(before ? "absent" : "there"); fflush(stdout); read(0, line, 1);
+           for (int i = 0; i < 1000 && stat(in("lib/python/new"), &s) != 0; i++) usleep(10000);
+           puts(stat(in("lib/python/new"), &s) ? "absent" : "there"); }"#,
+    );
+    let mut child = scene.asking();
+    fs::write(scene.path(A).join("lib/python/new"), "").unwrap();
+    assert_eq!(finish(&mut child), "there\n");
 }

@@ -18,8 +18,8 @@ use super::{Fingerprint, hash};
 
 pub(super) use records::{Sections, read};
 
-/// Roots that an index can have, more than any machine has stores.
-pub const MOST_ROOTS: usize = 16;
+/// Roots that an index can have.
+pub const MOST_ROOTS: usize = 64;
 /// Words of a block: its check, then slots.
 const BLOCK: usize = 512;
 /// Paths of a package that has one block, and the mean of a block if it has more.
@@ -40,23 +40,38 @@ pub struct Paths {
     pub packages: Vec<Package>,
 }
 
-/// A store.
+/// A store, or a directory that changes in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// Its real path.
     pub path: BString,
+    /// Which packages it has.
+    pub extent: Extent,
     /// Its fingerprint; the length is zero.
     pub fingerprint: Fingerprint,
 }
 
-/// An entry of a store, with everything below it.
+/// The packages of a root.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// All that the store has.
+    #[default]
+    All,
+    /// Some of them; an update adds none.
+    Chosen,
+    /// The root changes in place: it and each directory below it is a package of its own, whose table
+    /// has the names in it. Only what is not there is answered.
+    Changing,
+}
+
+/// An entry of a store, with everything below it, or a directory of a root that changes in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
     /// Position in [`Paths::roots`].
     pub root: u32,
-    /// Its name in the store.
+    /// Its name in the store; of a directory that changes its path below the root, empty for the root.
     pub name: BString,
-    /// [`step`] from [`root_state`] with its name.
+    /// [`package_state`] of its root and name.
     pub state: u64,
     /// Its fingerprint; device and length are zero (the device is the root's).
     pub fingerprint: Fingerprint,
@@ -134,6 +149,13 @@ pub fn root_state(path: &BStr) -> u64 {
 #[must_use]
 pub fn step(directory: u64, name: &[u8]) -> u64 {
     hash::bytes(directory, name)
+}
+
+/// The state of a package by its name: of a directory that changes in place its path below the root.
+#[must_use]
+pub fn package_state(root: &BStr, name: &[u8]) -> u64 {
+    let names = name.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
+    names.fold(root_state(root), step)
 }
 
 /// True for a name that a store may be asked for although it never lists it: snapshot directories
@@ -333,11 +355,13 @@ impl Paths {
             let rest = path.strip_prefix(&root.path[..])?;
             rest.starts_with(b"/").then_some((root, rest))
         })?;
+        let changes = root.extent == Extent::Changing;
         let names = rest.split(|&byte| byte == b'/');
         let mut names = names.filter(|name| !name.is_empty() && *name != b".");
-        let first = names.next()?;
-        let mut package = self.package(step(root_state(root.path.as_ref()), first))?;
-        let (mut state, mut kind, mut is_linked) = (package.state, Kind::Directory, false);
+        let of_root = root_state(root.path.as_ref());
+        let first = if changes { of_root } else { step(of_root, names.next()?) };
+        let mut package = self.package(first)?;
+        let (mut state, mut kind, mut is_indirect) = (package.state, Kind::Directory, changes);
         for name in names {
             if kind != Kind::Directory || name == b".." || name.len() > LONGEST_NAME || is_odd(name)
             {
@@ -346,16 +370,20 @@ impl Paths {
             state = step(state, name);
             kind = match package.table.kind(state) {
                 None => return Some(Answer::Absent),
+                Some(Kind::Directory) if changes => {
+                    package = self.package(state)?;
+                    Kind::Directory
+                }
                 Some(Kind::Link) => {
                     (package, state) = self.follow(package, state)?;
-                    is_linked = true;
+                    is_indirect = true;
                     Kind::Directory
                 }
                 Some(kind) => kind,
             };
         }
         match kind {
-            _ if is_linked => None,
+            _ if is_indirect => None,
             Kind::Directory => Some(Answer::Directory),
             Kind::File => Some(Answer::File),
             Kind::Link | Kind::Other => None,
@@ -367,6 +395,9 @@ impl Paths {
         let links = &package.table.links;
         let link = links[links.binary_search_by_key(&state, |link| link.state).ok()?];
         let target = self.package(link.package)?;
+        if self.roots.get(target.root as usize)?.extent == Extent::Changing {
+            return None;
+        }
         let is_directory =
             link.target == link.package || target.table.kind(link.target) == Some(Kind::Directory);
         is_directory.then_some((target, link.target))

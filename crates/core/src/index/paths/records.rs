@@ -2,7 +2,9 @@
 
 use bstr::BString;
 
-use super::{BLOCK, Link, MOST_ROOTS, Package, PackageTable, Paths, Root, root_state, step};
+use super::{
+    BLOCK, Extent, Link, MOST_ROOTS, Package, PackageTable, Paths, Root, package_state, root_state,
+};
 use crate::elf::Endian;
 use crate::index::bound::Source;
 use crate::index::layout::{self, Writer, kind};
@@ -10,6 +12,9 @@ use crate::index::{EncodeError, Fingerprint, TableError, Time, hash};
 
 /// The package changed shortly before it was read.
 const YOUNG: u32 = 1;
+/// Flags of a root: an update adds no package; it changes in place.
+const CHOSEN: u32 = 1;
+const CHANGING: u32 = 2;
 
 /// The sections of paths; without roots there are none.
 pub(in crate::index) struct Sections {
@@ -66,7 +71,11 @@ impl Sections {
         let start = records.bytes.len();
         let Fingerprint { dev, ino, mtime, ctime, .. } = root.fingerprint;
         records.word(path);
-        records.word(0);
+        records.word(match root.extent {
+            Extent::All => 0,
+            Extent::Chosen => CHOSEN,
+            Extent::Changing => CHANGING,
+        });
         records.long(dev);
         records.long(ino);
         records.long(mtime.sec.cast_unsigned());
@@ -162,7 +171,13 @@ fn root(source: &dyn Source, at: usize) -> Result<Root, TableError> {
     source.check(at, layout::PATH_ROOT, root_state(path.as_ref()))?;
     let (mtime, ctime) = times(source, at + 24)?;
     let (dev, ino) = (long(source, at + 8)?, long(source, at + 16)?);
-    Ok(Root { path, fingerprint: Fingerprint { dev, ino, size: 0, mtime, ctime } })
+    let extent = match word(source, at + 4)? {
+        0 => Extent::All,
+        CHOSEN => Extent::Chosen,
+        CHANGING => Extent::Changing,
+        _ => return Err(TableError::Damaged("a store of an unknown kind")),
+    };
+    Ok(Root { path, extent, fingerprint: Fingerprint { dev, ino, size: 0, mtime, ctime } })
 }
 
 fn package(source: &dyn Source, at: usize, roots: &[Root]) -> Result<Package, TableError> {
@@ -171,7 +186,9 @@ fn package(source: &dyn Source, at: usize, roots: &[Root]) -> Result<Package, Ta
     let (mtime, ctime) = times(source, at + 16)?;
     let root = word(source, at + 60)?;
     let name = source.string(word(source, at + 64)?)?.to_owned();
-    let is_of = |root: &Root| step(root_state(root.path.as_ref()), &name) == state;
+    let is_name =
+        |root: &Root| root.extent == Extent::Changing || !name.is_empty() && !name.contains(&b'/');
+    let is_of = |root: &Root| is_name(root) && package_state(root.path.as_ref(), &name) == state;
     if !roots.get(root as usize).is_some_and(is_of) {
         return Err(TableError::Damaged("a package is of another store"));
     }

@@ -51,7 +51,7 @@ fn paths_of(packages: &BTreeMap<String, BTreeMap<String, Node>>) -> Paths {
             table: builder.finish(),
         }
     };
-    let root = Root { path: STORE.into(), fingerprint: fingerprint(99) };
+    let root = Root { path: STORE.into(), extent: Extent::All, fingerprint: fingerprint(99) };
     Paths::new(vec![root], packages.iter().enumerate().map(package).collect())
 }
 
@@ -104,6 +104,52 @@ fn only_the_first_absent_name_below_real_directories_is_absent() {
     assert_eq!(paths.ask(b"/s/storeroom/a-x/no"), Answer::Unknown);
     let long = format!("{STORE}/a-x/{}", "n".repeat(256));
     assert_eq!(paths.ask(long.as_bytes()), Answer::Unknown);
+}
+
+/// `/s/venv` with `lib/pkg/m.py`, and `data`, of which nothing is known.
+fn changing() -> Paths {
+    let root =
+        Root { path: "/s/venv".into(), extent: Extent::Changing, fingerprint: fingerprint(1) };
+    let package = |name: &str, entries: &[(&str, Kind)]| {
+        let state = package_state(root.path.as_ref(), name.as_bytes());
+        let mut builder = PackageBuilder::default();
+        entries.iter().for_each(|(name, kind)| builder.add(step(state, name.as_bytes()), *kind));
+        let (name, table) = (name.into(), builder.finish());
+        Package { root: 0, name, state, fingerprint: fingerprint(2), young: false, table }
+    };
+    let packages = vec![
+        package("", &[("lib", Kind::Directory), ("data", Kind::Other)]),
+        package("lib", &[("pkg", Kind::Directory)]),
+        package("lib/pkg", &[("m.py", Kind::Other)]),
+    ];
+    Paths::new(vec![root.clone()], packages)
+}
+
+#[test]
+fn of_a_directory_that_changes_only_what_is_not_there_is_answered() {
+    let paths = changing();
+    let ask = |path: &str| paths.ask(format!("/s/venv{path}").as_bytes());
+    for absent in ["/no", "/no/x", "/lib/no", "/lib/pkg/no.py", "/lib//pkg/./n/o"] {
+        assert_eq!(ask(absent), Answer::Absent, "{absent}");
+    }
+    for unknown in
+        ["", "/", "/.", "/lib", "/lib/pkg", "/lib/pkg/m.py", "/lib/pkg/m.py/x", "/data/x"]
+    {
+        assert_eq!(ask(unknown), Answer::Unknown, "{unknown}");
+    }
+}
+
+#[test]
+fn roots_of_every_kind_are_written_and_read() {
+    let mut paths = changing();
+    let chosen = Root { path: "/s/a".into(), extent: Extent::Chosen, fingerprint: fingerprint(3) };
+    paths.roots.push(chosen);
+    let index = Index { paths: Some(paths.clone()), ..Index::default() };
+    for target in targets() {
+        let bytes = encode(&index, target).expect("a table");
+        let read = Table::read(&bytes).expect("a table").index().expect("an index").paths;
+        assert_eq!(read, Some(paths.clone()));
+    }
 }
 
 #[test]

@@ -1,0 +1,117 @@
+//! Reads directories, their names and fingerprints, by system calls relative to open directories.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use becalm_core::index::{Fingerprint, Time};
+use bstr::{BStr, BString, ByteSlice};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxFlags};
+use rustix::io::Errno;
+
+use super::LeftOut;
+
+/// Bytes of directory entries that are read at once.
+const BUFFER: usize = 8 * 1024;
+
+/// The path that the text of a link at `path` leads to, by its letters.
+pub(super) fn resolved(path: &BStr, text: &[u8]) -> BString {
+    let mut parts: Vec<&[u8]> = Vec::new();
+    if !text.starts_with(b"/") {
+        let above = path.rfind_byte(b'/').unwrap_or(0);
+        parts.extend(path[..above].split(|&byte| byte == b'/').filter(|name| !name.is_empty()));
+    }
+    for name in text.split(|&byte| byte == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." => {
+                parts.pop();
+            }
+            name => parts.push(name),
+        }
+    }
+    let mut whole = BString::default();
+    for part in parts {
+        whole.push(b'/');
+        whole.extend_from_slice(part);
+    }
+    whole
+}
+
+/// Fails for a directory whose names are found in another case too.
+pub(super) fn check_case(dir: &OwnedFd, names: &[(BString, FileType)]) -> Result<(), LeftOut> {
+    let known = |name: &[u8]| names.iter().any(|(other, _)| other.as_slice() == name);
+    let other_case = |name: &BString| -> Option<BString> {
+        let turn = |byte: &u8| {
+            if byte.is_ascii_lowercase() {
+                byte.to_ascii_uppercase()
+            } else {
+                byte.to_ascii_lowercase()
+            }
+        };
+        let other: BString = name.iter().map(turn).collect::<Vec<u8>>().into();
+        (other != *name && name.is_ascii() && !known(&other)).then_some(other)
+    };
+    let Some(other) = names.iter().find_map(|(name, _)| other_case(name)) else { return Ok(()) };
+    match rustix::fs::statat(dir, other.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(()),
+        _ => Err(LeftOut::Casefold),
+    }
+}
+
+pub(super) fn open_dir(at: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(at, name, flags, Mode::empty())
+}
+
+/// Names and kinds of what is in a directory.
+pub(super) fn names_in(dir: &OwnedFd) -> Result<Vec<(BString, FileType)>, Errno> {
+    let mut names = Vec::new();
+    let mut buffer = [MaybeUninit::uninit(); BUFFER];
+    let mut entries = RawDir::new(dir, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push((name.into(), entry.file_type()));
+        }
+    }
+    Ok(names)
+}
+
+pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::MNT_ID);
+
+pub(super) fn facts(dir: &OwnedFd) -> Result<Statx, Errno> {
+    rustix::fs::statx(dir, "", AtFlags::EMPTY_PATH, WANTED)
+}
+
+pub(super) fn statx_at(dir: &OwnedFd, name: &BString) -> Result<Statx, Errno> {
+    rustix::fs::statx(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW, WANTED)
+}
+
+/// The mount that a file is on, 0 if the kernel does not say (before 5.8).
+pub(super) fn mount_of(found: &Statx) -> u64 {
+    if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 { found.stx_mnt_id } else { 0 }
+}
+
+pub(super) fn fingerprint(found: &Statx) -> Fingerprint {
+    let time = |time: rustix::fs::StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
+    Fingerprint {
+        dev: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
+        ino: found.stx_ino,
+        size: 0,
+        mtime: time(found.stx_mtime),
+        ctime: time(found.stx_ctime),
+    }
+}
+
+pub(super) fn fingerprint_at(path: &BStr) -> Result<Fingerprint, Errno> {
+    let found = rustix::fs::statx(CWD, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW, WANTED)?;
+    Ok(fingerprint(&found))
+}
+
+pub(super) fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Time { sec, nsec: since.subsec_nanos() }
+}

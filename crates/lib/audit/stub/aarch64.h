@@ -1,0 +1,54 @@
+/* Of AArch64: the code of the stubs, and struct stat as the kernel fills it. */
+
+/* Each stub has 16 bytes. No function has arguments in vector registers. A stub leaves by x16, as a
+   PLT entry does. */
+#define STUBS(COUNT)                                                                               \
+  __asm__ (".pushsection .text\n"                                                                  \
+           ".p2align 4\n"                                                                          \
+           "becalm_stubs:\n"                                                                       \
+           ".set number, 0\n"                                                                      \
+           ".rept " COUNT "\n"                                                                     \
+           " .p2align 4\n"                                                                         \
+           " hint #34\n"                                                                           \
+           " mov w16, #number\n"                                                                   \
+           " b becalm_stub\n"                                                                      \
+           " .set number, number + 1\n"                                                            \
+           ".endr\n"                                                                               \
+           ".p2align 4\n"                                                                          \
+           "becalm_stub:\n"                                                                        \
+           " stp x29, x30, [sp, #-96]!\n"                                                          \
+           " mov x29, sp\n"                                                                        \
+           " stp x0, x1, [sp, #16]\n"                                                              \
+           " stp x2, x3, [sp, #32]\n"                                                              \
+           " stp x4, x5, [sp, #48]\n"                                                              \
+           " stp x6, x7, [sp, #64]\n"                                                              \
+           " str x8, [sp, #80]\n"                                                                  \
+           " mov w0, w16\n"                                                                        \
+           " add x1, sp, #16\n"                                                                    \
+           " bl becalm_stub_called\n"                                                              \
+           " mov x16, x0\n"                                                                        \
+           " ldp x0, x1, [sp, #16]\n"                                                              \
+           " ldp x2, x3, [sp, #32]\n"                                                              \
+           " ldp x4, x5, [sp, #48]\n"                                                              \
+           " ldp x6, x7, [sp, #64]\n"                                                              \
+           " ldr x8, [sp, #80]\n"                                                                  \
+           " ldp x29, x30, [sp], #96\n"                                                            \
+           " cbz x16, 1f\n"                                                                        \
+           " br x16\n"                                                                             \
+           "1: ret\n"                                                                              \
+           ".popsection\n")
+
+#define VDSO_CLOCK "__kernel_clock_gettime"
+
+/* include/uapi/asm-generic/stat.h */
+struct kernel_stat
+{
+  uint64_t dev, ino;
+  uint32_t mode, nlink, uid, gid;
+  uint64_t rdev, pad1;
+  int64_t size;
+  int32_t blksize, pad2;
+  int64_t blocks, atime[2], mtime[2], ctime[2];
+  uint32_t unused[2];
+};
+_Static_assert (sizeof (struct kernel_stat) == 128, "as the kernel has it");

@@ -1,0 +1,49 @@
+/* Of x86-64: the code of the stubs, and struct stat as the kernel fills it. */
+
+/* Each stub has 16 bytes. The number of the call is above the return address, and below it the
+   arguments that are in registers, the first lowest; al is the number of vector registers that a
+   function with variable arguments is given. */
+#define STUBS(COUNT)                                                                               \
+  __asm__ (".pushsection .text\n"                                                                  \
+           ".p2align 4\n"                                                                          \
+           "becalm_stubs:\n"                                                                       \
+           ".set number, 0\n"                                                                      \
+           ".rept " COUNT "\n"                                                                     \
+           " .p2align 4\n"                                                                         \
+           " endbr64\n"                                                                            \
+           " pushq $number\n"                                                                      \
+           " jmp becalm_stub\n"                                                                    \
+           " .set number, number + 1\n"                                                            \
+           ".endr\n"                                                                               \
+           ".p2align 4\n"                                                                          \
+           "becalm_stub:\n"                                                                        \
+           " pushq %rax\n pushq %r9\n pushq %r8\n pushq %rcx\n"                                    \
+           " pushq %rdx\n pushq %rsi\n pushq %rdi\n"                                               \
+           " movq %rsp, %rsi\n"                                                                    \
+           " movq 56(%rsp), %rdi\n"                                                                \
+           " subq $8, %rsp\n"                                                                      \
+           " call becalm_stub_called\n"                                                            \
+           " addq $8, %rsp\n"                                                                      \
+           " testq %rax, %rax\n"                                                                   \
+           " je 1f\n"                                                                              \
+           " movq %rax, %r11\n"                                                                    \
+           " popq %rdi\n popq %rsi\n popq %rdx\n popq %rcx\n"                                      \
+           " popq %r8\n popq %r9\n popq %rax\n"                                                    \
+           " leaq 8(%rsp), %rsp\n"                                                                 \
+           " jmp *%r11\n"                                                                          \
+           "1: popq %rax\n"                                                                        \
+           " addq $56, %rsp\n"                                                                     \
+           " ret\n"                                                                                \
+           ".popsection\n")
+
+#define VDSO_CLOCK "__vdso_clock_gettime"
+
+/* arch/x86/include/uapi/asm/stat.h */
+struct kernel_stat
+{
+  uint64_t dev, ino, nlink;
+  uint32_t mode, uid, gid, pad;
+  uint64_t rdev;
+  int64_t size, blksize, blocks, atime[2], mtime[2], ctime[2], unused[3];
+};
+_Static_assert (sizeof (struct kernel_stat) == 144, "as the kernel has it");
