@@ -16,7 +16,7 @@ use crate::escape::shown;
 use crate::json;
 use crate::report::ReportError;
 use crate::report::start::{Answered, Child, Node, NotObserved, Observed, Snapshot, Try};
-use crate::trace::report::{Report, Seen};
+use crate::trace::report::{ClassLookups, Report, Seen};
 
 /// True where a file begins like an object of JSON.
 pub fn is_one(path: &Path) -> bool {
@@ -76,18 +76,24 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
         program_ns: image.program.net_ns,
         storm: image.storm,
         as_predicted: image.prediction.as_ref().map(|prediction| prediction.equal),
-        classes: classes(image),
+        classes: classes(image, |class| class.missed.total(), 1),
+        repeated: classes(image, |class| class.repeated.count, REPEATED),
         dlopen_ns: image.dlopen.missed.ns.min(image.program.net_ns),
         dlopens: image.dlopen.probes.iter().map(dlopen_try).collect(),
         notes: report.notes.iter().map(note).collect(),
     })
 }
 
-/// The classes with misses, the loader's left out.
-fn classes(image: &Seen) -> Vec<(String, u64)> {
+/// Repeated lookups of a class, from which on they are shown: some are normal.
+const REPEATED: u64 = 100;
+
+/// The classes with so many lookups of a kind, the loader's left out, the most first.
+fn classes(image: &Seen, count: fn(&ClassLookups) -> u64, least: u64) -> Vec<(String, u64)> {
     let others = image.classes.iter().filter(|class| class.class != Class::Dlopen);
-    let misses = others.map(|class| (json::name(&class.class), class.missed.total()));
-    misses.filter(|(_, misses)| *misses > 0).collect()
+    let counts = others.map(|class| (json::name(&class.class), count(class)));
+    let mut counts: Vec<(String, u64)> = counts.filter(|(_, count)| *count >= least).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
 }
 
 fn a_try(probe: &Probe) -> Try {
@@ -207,5 +213,25 @@ mod tests {
         assert_eq!(nodes.len(), 2);
         assert_eq!(nodes[0].children[0].misses, 2);
         assert_eq!(nodes[0].children[0].answer, Answered::Loaded(1, SearchSource::Runpath));
+    }
+
+    #[test]
+    fn classes_are_shown_with_their_misses_and_with_many_repeated_lookups() {
+        let class = |name: &str, misses: u64, repeated: u64| {
+            format!(
+                r#"{{"class": "{name}", "missed": {{"opens": {misses}, "stats": 0, "others": 0, "ns": 0}},
+                "repeated": {{"count": {repeated}, "ns": 0, "paths": []}}}}"#
+            )
+        };
+        let all = [class("perl", 3, 99), class("python", 0, 5868), class("dlopen", 9, 900)];
+        let text = format!(r#"{{"classes": [{}, {}]}}"#, all.join(","), class("node", 7, 100));
+        let image: Seen = serde_json::from_str(&text).expect("an image");
+        let named = |list: &[(&str, u64)]| -> Vec<(String, u64)> {
+            list.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+        };
+        let misses = classes(&image, |class| class.missed.total(), 1);
+        assert_eq!(misses, named(&[("node", 7), ("perl", 3)]));
+        let repeated = classes(&image, |class| class.repeated.count, REPEATED);
+        assert_eq!(repeated, named(&[("python", 5868), ("node", 100)]));
     }
 }

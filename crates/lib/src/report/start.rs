@@ -138,6 +138,8 @@ pub struct Observed {
     pub as_predicted: Option<bool>,
     /// Misses after the entry point, those of the loader excluded: class of search and count.
     pub classes: Vec<(String, u64)>,
+    /// Lookups after the entry point that succeed and repeat an earlier one: class of search and count.
+    pub repeated: Vec<(String, u64)>,
     /// Of `program_ns`, the failed opens and stats of `dlopen`.
     pub dlopen_ns: u64,
     /// The probes of `dlopen`, in the loader's order.

@@ -143,6 +143,7 @@ fn hostile() -> (Report, Comparison) {
     let observed = Observed {
         command: HOSTILE.to_owned(),
         classes: vec![(HOSTILE.to_owned(), 1)],
+        repeated: vec![(HOSTILE.to_owned(), 100)],
         notes: vec![HOSTILE.to_owned()],
         ..Observed::default()
     };

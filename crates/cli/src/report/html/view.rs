@@ -68,6 +68,7 @@ struct Lane {
     total: String,
     parts: Vec<Part>,
     classes: Vec<(String, String)>,
+    repeated: Vec<(String, String)>,
     notes: Vec<String>,
 }
 
@@ -251,7 +252,8 @@ impl Lane {
             command: seen.command.clone(),
             total: milliseconds(seen.loader_ns.saturating_add(seen.program_ns) as f64),
             parts: parts.collect(),
-            classes: seen.classes.iter().map(|(name, n)| (name.clone(), grouped(*n))).collect(),
+            classes: counts(&seen.classes),
+            repeated: counts(&seen.repeated),
             notes,
         }
     }
@@ -265,9 +267,14 @@ impl Lane {
             total: String::new(),
             parts: Vec::new(),
             classes: Vec::new(),
+            repeated: Vec::new(),
             notes: Vec::new(),
         }
     }
+}
+
+fn counts(classes: &[(String, u64)]) -> Vec<(String, String)> {
+    classes.iter().map(|(name, count)| (name.clone(), grouped(*count))).collect()
 }
 
 impl Table {
