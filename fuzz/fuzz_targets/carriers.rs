@@ -1,5 +1,6 @@
-//! Any bytes as the note, the run path and the needed strings of an object: judging and
-//! planning end, a walk that reads the note ends, and what is planned is then judged true.
+//! Parses any bytes as the note, the run path and the needed strings of an object. Checks and plans
+//! must end, and so must a walk that reads the note. The check must then accept the planned
+//! answers.
 
 #![no_main]
 

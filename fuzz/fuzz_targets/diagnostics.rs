@@ -1,5 +1,5 @@
-//! Any text as what `ld.so --list-diagnostics` prints: no panic, and facts that a model
-//! can be run with.
+//! Parses any text as the output of `ld.so --list-diagnostics`, without a panic. A model must run
+//! with the resulting facts.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! Any string as a path with dynamic string tokens, any values for them: no panic, a
-//! string without a token stays as it is, and what secure-execution mode lets through
-//! is what the plain rules make of it.
+//! Expands any string as a path with dynamic string tokens, with any values, without a panic. A
+//! string without a token must stay unchanged. A path that secure-execution mode accepts must be
+//! equal to the result of the plain rules.
 
 #![no_main]
 

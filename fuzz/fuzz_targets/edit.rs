@@ -1,5 +1,5 @@
-//! Any edits of any bytes: refused, or a file that parses, says what was asked, is left
-//! alone by a second edit and comes back byte for byte.
+//! Makes any edits of any bytes. The edit must be refused, or the new file must parse and have the
+//! edited values. A second edit must leave it unchanged, and undo must restore every byte.
 
 #![no_main]
 
@@ -33,7 +33,7 @@ fn step(from: &mut Unstructured) -> Result<Edit> {
 }
 
 fuzz_target!(|input: &[u8]| {
-    // The last bytes say what to do, so that a corpus of plain ELF files is of use.
+    // The last bytes choose the edits, so that a corpus of plain ELF files is useful.
     let (data, tail) = input.split_at(input.len().saturating_sub(64));
     let mut from = Unstructured::new(tail);
     let mut steps = Vec::new();

@@ -1,9 +1,10 @@
-//! The C reader of the loader patch (`crates/lib/patches/glibc/common/0001/elf/dl-resolution.c`).
+//! Tests the C reader of the loader patch
+//! (`crates/lib/patches/glibc/common/0001/elf/dl-resolution.c`).
 //!
-//! Any segments: no byte outside of them is read, which the sanitizer sees. A note
-//! that is whole: the reader believes it exactly where becalm's own reader has no
-//! error in it, and finds for each name what a walk from the front finds. Any path:
-//! its package root is the one its components give.
+//! For any segments, it must read no byte outside of them, which the sanitizer checks. For a
+//! complete note, it must accept the note exactly if becalm's own reader finds no error, and its
+//! lookup of a name must give the same result as a walk from the front. For any path, the package
+//! root must be the one that its components give.
 
 #![no_main]
 
@@ -61,17 +62,17 @@ unsafe extern "C" {
 
 #[derive(Arbitrary, Debug)]
 enum Input {
-    /// What a segment holds, and headers that say so more or less truly.
+    /// The content of a segment, and headers that may be wrong about it.
     Segments { image: Vec<u8>, notes: Vec<(NoteHeader, u64)>, name: Vec<u8> },
-    /// A descriptor in a note that is as it should be.
+    /// A descriptor in a well-formed note.
     Descriptor { descriptor: Vec<u8>, name: Vec<u8> },
-    /// A descriptor made of pairs, so that long ones are met.
+    /// A descriptor made of pairs, so that long ones occur.
     Pairs { pairs: Vec<(Vec<u8>, Vec<u8>)>, sort: bool, name: Vec<u8> },
-    /// A path and where stores are.
+    /// A path and the prefixes of stores.
     Root { path: Vec<u8>, directory: bool, prefixes: Vec<u8> },
 }
 
-/// A `PT_NOTE` whose values are small numbers about as often as not.
+/// A `PT_NOTE` with small numbers in about half of its values.
 #[derive(Arbitrary, Debug)]
 struct NoteHeader {
     vaddr: Value,
@@ -101,7 +102,7 @@ fn string(bytes: &[u8]) -> CString {
     CString::new(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).unwrap_or_default()
 }
 
-/// Looks for the note of an object that has been loaded as `image`.
+/// Searches for the note of an object that is loaded as `image`.
 fn find(image: &[u8], notes: &[Phdr]) -> Note {
     let size = image.len() as u64;
     // Loaded at an address whose lower half is in the headers, as in a real object.
@@ -119,14 +120,14 @@ fn find(image: &[u8], notes: &[Phdr]) -> Note {
     let mut phdr = vec![load];
     phdr.extend_from_slice(notes);
     let mut note = Note { pairs: std::ptr::null(), size: 0, sorted: false };
-    // SAFETY: the one PT_LOAD tells the truth about `image`, which outlives the note.
+    // SAFETY: the one PT_LOAD has the size of `image`, which outlives the note.
     unsafe { _dl_resolution_find(&raw mut note, phdr.as_ptr(), phdr.len(), start) };
     note
 }
 
-/// The elements that the reader has for `name`.
+/// Returns the elements that the reader finds for `name`.
 fn lookup(note: &Note, name: &CStr) -> Option<Vec<(u8, Vec<u8>)>> {
-    // SAFETY: `note` is what `find` made, and its image is still there.
+    // SAFETY: `find` made `note`, and its image still exists.
     unsafe {
         let mut list = _dl_resolution_lookup(note, name.as_ptr());
         if list.is_null() {
@@ -164,7 +165,7 @@ fn elements(record: &Record) -> Vec<(u8, Vec<u8>)> {
         .collect()
 }
 
-/// Holds the reader against becalm's own on a note that is whole.
+/// Compares the reader with becalm's own on a complete note.
 fn compare(descriptor: &[u8], name: &[u8]) {
     let image = image_with(descriptor);
     let size = image.len() as u64;

@@ -1,5 +1,5 @@
-//! Any bytes as the descriptor of a resolution note: no panic, an error ends it,
-//! and what was read, written again, is what was read from.
+//! Parses any bytes as the descriptor of a resolution note, without a panic. An error must end it.
+//! The parsed records, when written again, must give the parsed bytes.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Edited files that were tampered with: no panic, and what is undone is no longer than
-//! the file and lies inside it.
+//! Reverts edited files that were tampered with, without a panic. The result must be no longer than
+//! the file and inside it.
 
 #![no_main]
 

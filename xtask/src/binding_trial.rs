@@ -1,9 +1,8 @@
-//! Programs with bindings from an index and without: the same slots, the same output, the same
-//! exit code.
+//! Compares programs with and without bindings from an index: they must have the same slots, the
+//! same output and the same exit code.
 //!
-//! Of each program an index is made that holds its bindings. The slots are those that the module
-//! itself writes down at the end of the start (`BECALM=dump:FILE`), of starts with `LD_BIND_NOW`
-//! in an address space that is not randomised.
+//! For each program an index with its bindings is made. The module writes the slots at the end of
+//! the start (`BECALM=dump:FILE`), with `LD_BIND_NOW` in an address space that is not randomised.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -51,7 +50,7 @@ pub struct Options {
 /// The result for one program.
 #[derive(Default)]
 struct Verdict {
-    /// Why it was not bound, as far as the index or the module says so.
+    /// The reason why it was not bound, if the index or the module gives one.
     not_bound: Option<String>,
     slots: usize,
     bindings: u32,
@@ -175,7 +174,7 @@ fn try_one(trial: &Trial, machine: &Machine) -> Result<Verdict> {
     Ok(verdict)
 }
 
-/// A reason without the name in it.
+/// Returns a reason without the name in it.
 fn kind_of(why: &becalm_core::index::bound::NotBound) -> String {
     use becalm_core::index::bound::NotBound as Why;
     match why {
@@ -213,7 +212,7 @@ impl Starts<'_> {
         all
     }
 
-    /// The slots of a start that the module wrote down.
+    /// Returns the slots of a start that the module wrote.
     fn slots(&self, name: &str, switches: &str) -> Result<Option<String>> {
         let file = self.folder.join(name);
         let switches = format!("{switches},dump:{}", file.display());
@@ -226,7 +225,8 @@ impl Starts<'_> {
     fn compare_slots(&self, verdict: &mut Verdict) -> Result<()> {
         let log = self.folder.join("log");
         let switches = format!("log:{}", log.display());
-        // As long as the other: the stack, which some slots lead to, lies where it leaves room.
+        // Both texts have the same length, because some slots point to the stack, whose position
+        // depends on it.
         let bare = format!("nobind,{}", "-".repeat(switches.len() - "nobind,".len()));
         let plain = self.slots("plain", &bare)?;
         let bound = self.slots("bound", &switches)?;
@@ -252,7 +252,7 @@ impl Starts<'_> {
         verdict.slots = plain.lines().filter(|line| line.starts_with("slot")).count();
         if plain != bound {
             let mut object = "";
-            // Such as the copy of a stack guard, which is random.
+            // An example is the copy of a stack guard, which is random.
             let again = self.slots("again", &bare)?.unwrap_or_default();
             let counts = [&plain, &bound, &again].map(|slots| slots.lines().count());
             if counts.iter().any(|count| *count != counts[0]) {

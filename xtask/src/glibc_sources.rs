@@ -33,7 +33,7 @@ impl GlibcSources {
     /// Makes the folder and returns its real path.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// Returns an error if it cannot be made.
     pub(crate) fn folder(&self) -> Result<PathBuf> {
         let shown = || self.folder.display().to_string();
         fs::create_dir_all(&self.folder).with_context(shown)?;
@@ -50,7 +50,7 @@ impl GlibcSources {
     }
 }
 
-/// Fails if the tree is not of that release, or is patched.
+/// Returns an error if the tree has another release, or is patched.
 fn check(version: &str, dir: &Path) -> Result<()> {
     let path = dir.join("version.h");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;

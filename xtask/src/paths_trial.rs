@@ -1,7 +1,7 @@
-//! `cargo xtask paths-trial`: asks millions of questions about the paths of a store, each by a function
-//! of the C library in a program whose lookups are answered from an index, and by a system call.
-//! Meanwhile packages are added, removed, replaced by a repaired one or by a link, and mounted over. An
-//! answer that differs from the kernel's for more than two seconds is wrong (docs/paths.md).
+//! `cargo xtask paths-trial`: makes millions of lookups of paths of a store. Each is made by a
+//! function of the C library in a program with an index, and by a system call. Meanwhile packages
+//! are added, removed, replaced by a repaired one or by a link, and mounted over. An answer that
+//! differs from the kernel's for more than two seconds is wrong (docs/paths.md).
 //!
 //! After each round the index is brought up to date and compared with the files. With `--machine` the
 //! program and the module are those of another machine, under an emulator.
@@ -144,7 +144,7 @@ impl Trial {
         self.store().join(format!("{number:08}abcdfghijklmnpqrsvwxyz01-p{number}"))
     }
 
-    /// The program, the store, and the first index.
+    /// Makes the program, the store, and the first index.
     fn prepare(&self) -> Result<()> {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/lib/audit/tests/paths.c");
         let own = || "cc".to_owned();
@@ -190,7 +190,7 @@ impl Trial {
         Ok(())
     }
 
-    /// The paths that are asked for, some of which are not there yet, or never.
+    /// Writes the list of paths to look up. Some of them do not exist yet, or never do.
     fn list(&self) -> Result<()> {
         let mut list = String::new();
         for number in 0..PACKAGES + CHANGED {
@@ -270,18 +270,18 @@ impl Trial {
         run.stdout(Stdio::piped()).spawn().context("becalm run")
     }
 
-    /// Changes one package; returns what was mounted.
+    /// Changes one package. Returns the mount point, if something was mounted.
     fn change(&self, number: usize) -> Result<Option<PathBuf>> {
         let package = self.package(number % CHANGED);
         let aside = self.folder.join(format!("aside-{number}"));
         let new = self.folder.join(format!("new-{number}"));
         match number % 7 {
-            // A package comes.
+            // A package is added.
             0 | 4 => {
                 self.make(&new, number)?;
                 fs::rename(&new, self.package(PACKAGES + number % CHANGED))?;
             }
-            // A package goes.
+            // A package is removed.
             1 => fs::rename(&package, &aside)?,
             // A package is repaired: another directory with more in it.
             2 => {
@@ -310,7 +310,7 @@ impl Trial {
         Ok(None)
     }
 
-    /// Makes every package as at first, where it is not, and the index of them.
+    /// Restores every changed package, and the index.
     fn restore(&self) -> Result<()> {
         for number in 0..PACKAGES + CHANGED {
             let package = self.package(number);
@@ -329,12 +329,12 @@ impl Trial {
     }
 }
 
-/// Older than the clock's grain, or nothing is trusted.
+/// Waits until all files are older than the clock's grain, because younger ones are not trusted.
 fn settle() {
     std::thread::sleep(Duration::from_millis(300));
 }
 
-/// `asked N absent N late N wrong N`.
+/// Parses `asked N absent N late N wrong N`.
 fn counts(text: &str) -> Option<Counts> {
     let line = text.lines().find(|line| line.starts_with("asked "))?;
     let mut numbers = line.split(' ').skip(1).step_by(2).map_while(|number| number.parse().ok());

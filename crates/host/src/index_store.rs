@@ -64,10 +64,10 @@ pub struct IndexOptions<'a> {
     pub prefixes: &'a [PathBuf],
     /// Directories that `LD_LIBRARY_PATH` names.
     pub dirs: &'a [PathBuf],
-    /// Which programs are bound; `None` for none.
+    /// The programs to bind. `None` binds no program.
     pub bind: Option<Binding<'a>>,
-    /// The files are those of an image of which there are copies: root's are recognised by their
-    /// length and time of modification ([`Condition::of_image`]).
+    /// True if the files are those of an image that is copied. Files of root are then recognised by
+    /// length and modification time ([`Condition::of_image`]).
     pub image: bool,
     /// The user's choices about the loader.
     pub facts: Option<&'a FactChoice>,
@@ -247,7 +247,7 @@ impl Work<'_> {
     /// the name that it found, such as that of the loader cache.
     fn named_by_links(&self, known: &mut FxHashSet<BString>) -> Vec<BString> {
         let files = self.options.files.iter().filter(|path| path.is_absolute());
-        // What is not of this machine is not known by its real path either.
+        // An object of another machine is not known by its real path either.
         let of_machine = files.filter(|path| known.contains(&bytes_of(&real(path))));
         let paths: Vec<BString> = of_machine.map(|path| bytes_of(path)).collect();
         paths.into_iter().filter(|path| known.insert(path.clone())).collect()

@@ -6,9 +6,9 @@
 //! copies over originals. This crate is the only one that touches the machine, and it depends on
 //! `becalm-core` alone.
 //!
-//! Only [`mod@write`] changes files, and only those that it is given. Without being told to, this
-//! crate starts only loaders that pass the checks of [`ask`]; [`oracle`], [`trace`] and [`bench`]
-//! start the programs that they are given.
+//! Only [`mod@write`] changes files, and only those that it is given. Without an explicit command,
+//! this crate starts only loaders that pass the checks of [`ask`]. [`oracle`], [`trace`] and
+//! [`bench`] start the programs that they are given.
 //!
 //! # Example
 //!

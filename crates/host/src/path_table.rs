@@ -1,8 +1,8 @@
 //! Lists everything below the packages of stores, for the table of paths of an index.
 //!
-//! A path that is left out of a table is taken for absent, so a package counts as a whole or not at
-//! all: if a directory of it cannot be read, changes while it is read, or has changed within the
-//! clock's grain, the package is left out and the kernel is asked about it.
+//! A path that a table lacks counts as absent, so a package is in the table as a whole or not at
+//! all. If a directory of it cannot be read, changes while it is read, or has changed within the
+//! clock's grain, the package is left out and the kernel resolves its paths.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -72,7 +72,7 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    /// Returns the reason in words.
+    /// Returns the reason as text for the user.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl LeftOut {
     }
 }
 
-/// A table and what was done for it.
+/// A table, and counts of the work for it.
 #[derive(Debug, Default)]
 pub struct PathTable {
     /// The table.
@@ -177,19 +177,20 @@ pub fn path_table(stores: &[PathStore], old: Option<&Paths>) -> Result<PathTable
                 Err(Stop::LeftOut(why)) => {
                     table.left_out.push((store.path_of(name), why));
                 }
-                // A link or a file is no package, and one that went meanwhile is none any more.
+                // A link or a file is not a package, and a removed package is none either.
                 Err(Stop::NoPackage) => {}
             }
         }
     }
-    // After everything was read: what came meanwhile is noticed by the module.
+    // The roots are compared after all packages were read. If a store changed meanwhile, the
+    // fingerprint of its root never matches.
     let of_roots = roots.iter().map(|store| store.root(walk.now)).collect();
     table.paths = Paths::new(of_roots, packages);
     table.count = table.paths.len();
     Ok(table)
 }
 
-/// Returns true if a table says what [`path_table`] would say, by fingerprints alone.
+/// Returns true if [`path_table`] would return the same table, judged by fingerprints alone.
 #[must_use]
 pub fn path_table_is_current(paths: &Paths) -> bool {
     let is_same = |path: &BStr, known: Fingerprint| {
@@ -405,8 +406,8 @@ impl One<'_> {
         Ok(())
     }
 
-    /// A directory in a directory. One that is mounted, or that not everybody may search, is of
-    /// unknown kind.
+    /// Adds a directory in a directory. A directory that is mounted, or that not every user may
+    /// search, gets the unknown kind.
     fn inner(
         &mut self,
         dir: &OwnedFd,

@@ -1,8 +1,8 @@
-//! A start made of any bytes: a file system of a few objects, an environment and the
-//! facts of a loader, and what must hold of every walk through them.
+//! A start made of any bytes: a file system of a few objects, an environment and the facts of a
+//! loader. The checks of this module apply to every walk through them.
 //!
-//! Strings are put together from a vocabulary of names that exist in the file system,
-//! so that searches meet something, with raw bytes between them.
+//! Strings consist of names that exist in the file system, so that searches find something, and of
+//! raw bytes between them.
 
 use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::cost::{Offenders, SearchCost};
@@ -19,7 +19,7 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 const MAX_OBJECTS: usize = 12;
 const MAX_STRINGS: usize = 64;
 
-/// What a string is made of besides raw bytes.
+/// The pieces of strings besides raw bytes.
 const WORDS: [&str; 32] = [
     "liba.so",
     "libb.so",
@@ -55,7 +55,7 @@ const WORDS: [&str; 32] = [
     "/bin/app",
 ];
 
-/// Where the objects lie.
+/// The paths of the objects.
 const PATHS: [&str; MAX_OBJECTS] = [
     "/a/liba.so",
     "/a/libb.so",
@@ -276,7 +276,7 @@ fn counts_add_up(closure: &Closure) {
 
 fn answers_name_objects(closure: &Closure) {
     let load = &closure.load;
-    // The program and the loader are loaded by no question.
+    // No lookup loads the program and the loader.
     let mut loaded = 2;
     for resolution in &load.resolutions {
         assert!(resolution.needed_by < load.objects.len());
@@ -295,8 +295,8 @@ fn answers_name_objects(closure: &Closure) {
     }
 }
 
-/// Each probe is made for a question already asked, in order, and its outcome is what
-/// the file system answers to its path.
+/// Checks that each probe is part of a lookup made before it, in order, and that its outcome is
+/// that of the file system.
 fn probes_are_what_the_files_say(closure: &Closure, fs: &MemFs) {
     let mut last = 0;
     for probe in closure.load.probes.iter() {
@@ -304,7 +304,7 @@ fn probes_are_what_the_files_say(closure: &Closure, fs: &MemFs) {
         last = probe.resolution;
         assert!(probe.path.starts_with(probe.dir));
         let failed = match probe.call {
-            // The file itself is read, not opened alone.
+            // The loader reads this file itself, and does not only open it.
             Call::Open if probe.source == SearchSource::LoaderCache => continue,
             Call::Open => fs.open(probe.path).err(),
             Call::Stat => fs.stat(probe.path).err(),

@@ -73,7 +73,7 @@ fn make(args: &Common, program: &Path, is_stored: bool, index: &Path) -> Result<
     child::succeed(make).map(drop)
 }
 
-/// An audit module that asks for nothing.
+/// Builds an audit module that requests no events.
 fn idle_module(folder: &Path) -> Result<PathBuf> {
     let (source, module) = (folder.join("idle.c"), folder.join("idle.so"));
     fs::write(&source, "unsigned la_version (unsigned version) { return version; }\n")?;

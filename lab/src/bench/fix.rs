@@ -53,9 +53,9 @@ pub(crate) struct FixBench {
 #[derive(Serialize)]
 struct Variant {
     name: &'static str,
-    /// Arguments of becalm before the store; none for patchelf.
+    /// Arguments of becalm before the store. Empty for patchelf.
     becalm: &'static [&'static str],
-    /// Arguments of xargs before patchelf; none for becalm.
+    /// Arguments of xargs before patchelf. Empty for becalm.
     xargs: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! A start's memory against the predicted bindings, slot by slot.
+//! Compares a start's memory with the predicted bindings, slot by slot.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ fn truncated(words: Words, value: u64) -> u64 {
     if words.size() == 4 { value & 0xffff_ffff } else { value }
 }
 
-/// Values that depend on the process: equal wherever they should be.
+/// Values that depend on the process. They must agree between slots.
 #[derive(Default)]
 struct Seen {
     resolvers: BTreeMap<(usize, u64), u64>,
@@ -226,7 +226,7 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// The bytes of a copy against those they were copied from.
+    /// Compares the bytes of a copy with those of its source.
     fn copied(
         &mut self,
         index: usize,

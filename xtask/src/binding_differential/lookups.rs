@@ -1,5 +1,5 @@
-//! The lookups that `LD_DEBUG=bindings` reports against the predicted bindings: who defines what,
-//! of TLS, copied and IFUNC symbols as well, whose slots alone do not show it.
+//! Compares the lookups that `LD_DEBUG=bindings` reports with the predicted bindings. This covers
+//! the definers of TLS, copied and IFUNC symbols, which slots alone do not show.
 
 use std::collections::BTreeSet;
 

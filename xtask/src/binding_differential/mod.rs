@@ -1,10 +1,10 @@
-//! The predicted bindings against real starts: every relocated slot of each program.
+//! Compares the predicted bindings with real starts, for every relocated slot of each program.
 //!
 //! Candidates are the dynamic programs of this machine, of lab stores and of foreign sysroots
 //! (those of [`crate::differential`]). Each is started with a [`recorder`] as audit module and
-//! `LD_BIND_NOW=1`; the recorder serves the memory of the relocated process and ends it before a
-//! constructor or `main` runs. [`compare`] compares each slot with the model's, [`lookups`] what
-//! `LD_DEBUG=bindings` says of each lookup.
+//! `LD_BIND_NOW=1`. The recorder serves the memory of the relocated process and ends it before a
+//! constructor or `main` runs. [`compare`] compares each slot with the model's, and [`lookups`]
+//! each lookup with the output of `LD_DEBUG=bindings`.
 
 mod compare;
 mod lookups;

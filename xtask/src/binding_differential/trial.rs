@@ -26,8 +26,8 @@ use crate::differential::candidates::{Object, Place};
 use crate::predict::Request;
 use crate::user::{NOBODY, is_root};
 
-/// The environment of each start, beside `LD_AUDIT`. An audit module takes from the static TLS that
-/// libraries may have beyond what they ask for, so it is made larger.
+/// The environment of each start, besides `LD_AUDIT`. An audit module takes some of the surplus of
+/// static TLS from the libraries, so the surplus is increased.
 const ENVIRONMENT: [(&str, &str); 3] = [
     ("LD_BIND_NOW", "1"),
     ("LD_DEBUG", "bindings"),
@@ -59,7 +59,7 @@ pub(crate) enum Verdict {
     Recorded { libc: String, compared: Compared, differences: Vec<String> },
     /// The start was predicted to fail, and did.
     Failed { libc: String },
-    /// There is nothing to compare, by this reason.
+    /// The start was not compared, for this reason.
     NotRun(String),
 }
 
@@ -74,7 +74,7 @@ impl Prediction {
         Words { class: ident.class, endian: ident.endian }
     }
 
-    /// True if the loader is predicted to end the start: a library, a version or a symbol is
+    /// Returns true if the start is predicted to fail, because a library, a version or a symbol is
     /// missing.
     fn fails(&self) -> bool {
         let missing_version = self.bindings.missing_versions.iter().any(|missing| !missing.weak);
@@ -86,13 +86,13 @@ impl Prediction {
 }
 
 impl Trial<'_> {
-    /// Predicts, starts, compares.
+    /// Predicts and starts the program, and compares.
     pub(super) fn run(&self) -> Verdict {
         let verdict = self.predict().and_then(|prediction| self.verdict(&prediction));
         verdict.unwrap_or_else(|error| Verdict::NotRun(format!("{error:#}")))
     }
 
-    /// The bindings of a start that binds everything at once.
+    /// Predicts the bindings of a start that binds everything at once.
     pub(crate) fn predict(&self) -> Result<Prediction> {
         let closure = self.closure()?;
         let libc = closure.facts.as_ref().map(|facts| facts.libc).context("a static program")?;
@@ -161,7 +161,7 @@ impl Trial<'_> {
         Ok(resolve(&session, subject, loader, facts, &request.environment())?)
     }
 
-    /// Starts the program; what the loader says goes to `said`.
+    /// Starts the program. The output of the loader is written to `said`.
     fn start(&self, channel: UnixStream, said: File) -> Result<Child> {
         let mut command = match &self.place.root {
             None => self.direct(),
@@ -186,7 +186,7 @@ impl Trial<'_> {
         command
     }
 
-    /// In a mount namespace of its own, in which the recorder lies inside the root.
+    /// Returns the command for a mount namespace in which the recorder is inside the root.
     fn inside(&self, root: &Path) -> Result<Command> {
         let name = self.recorder.file_name().context("the recorder has no name")?;
         let folder = self.recorder.parent().context("the recorder has no folder")?;

@@ -1,10 +1,11 @@
 //! Comparison of the output in a document with the output of its command.
 
-/// The lines that differ, with `-` for the document's and `+` for the command's; `None` if none does.
+/// Returns the lines that differ, with `-` for the document's and `+` for the command's, or `None`
+/// if all lines match.
 ///
-/// A line that is `…` stands for any number of lines, an `…` in a line for any text. A path below `store` counts by its last
-/// component: the rest has hash and version of a package. If `figures_vary`, every number and every
-/// bar is the same as any other.
+/// A line `…` matches any number of lines, and an `…` in a line any text. Only the last component
+/// of a path below `store` counts, because the rest has hash and version of a package. If
+/// `figures_vary` is true, numbers and bars match any others.
 pub(super) fn differences(
     said: &str,
     printed: &str,
@@ -28,10 +29,11 @@ pub(super) fn differences(
     Some(if text.is_empty() { "  the same lines in another order\n".to_owned() } else { text })
 }
 
-/// Stands for any number of lines.
+/// The line that matches any number of lines.
 const ANYTHING: &str = "…";
 
-/// True if the lines are the same, or those between two [`ANYTHING`] follow each other in order.
+/// Returns true if the lines are the same, or those between two [`ANYTHING`] follow each other in
+/// order.
 fn matches(said: &[String], printed: &[String]) -> bool {
     let mut parts = said.split(|line| line == ANYTHING);
     let first = parts.next().unwrap_or_default();
@@ -53,7 +55,7 @@ fn matches(said: &[String], printed: &[String]) -> bool {
     rest.len() >= last.len() && begin(&rest[rest.len() - last.len()..], last)
 }
 
-/// True if two lines are the same but for what either leaves out.
+/// Returns true if two lines are the same apart from their omissions.
 fn is_same(one: &str, other: &str) -> bool {
     let fits = |short: &str, long: &str| match (short.split_once('…'), short.rsplit_once('…')) {
         (Some((start, _)), Some((_, end))) => {

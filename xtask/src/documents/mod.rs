@@ -1,11 +1,11 @@
-//! `cargo xtask documents`: runs the commands of README.md and the how-to pages as a newcomer would,
-//! and compares what they print.
+//! `cargo xtask documents`: runs the commands of README.md and the how-to pages as a newcomer
+//! would, and compares their output with the documents.
 //!
-//! [`parse`] reads the blocks and their markers, [`compare`] says what differs. The commands of one
-//! document run one after the other in one shell, in a scratch directory that has the checkout's
-//! files by links, with a home of its own. README.md speaks of a store at `/opt/store`: one is made
-//! there, in a mount namespace in which `/opt` is another directory, so that nothing of the machine
-//! is changed.
+//! [`parse`] reads the blocks and their markers, and [`compare`] finds the differences. The
+//! commands of one document run one after the other in one shell, with a home of its own. They run
+//! in a scratch directory that has the checkout's files by links. README.md uses a store at
+//! `/opt/store`. It is made in a mount namespace in which `/opt` is another directory, so the
+//! machine is not changed.
 
 mod compare;
 mod parse;
@@ -22,7 +22,7 @@ use crate::user::is_root;
 
 /// Path of the store in the documents.
 const STORE: &str = "/opt/store";
-/// Longer than the blocks that are run take, in seconds.
+/// The time limit of the blocks of a document, in seconds.
 const PATIENCE: &str = "1800";
 /// Begins the line that the driver prints after each command, with its number and exit status.
 const END: char = '\u{1}';
@@ -41,11 +41,11 @@ pub struct Options {
     documents: Vec<PathBuf>,
 }
 
-/// Runs the documents; exit code 1 if a command prints something else than its document says, or
-/// fails.
+/// Runs the documents. The exit code is 1 if a command fails, or if its output differs from its
+/// document.
 ///
 /// # Errors
-/// If a document cannot be read, or the store cannot be made.
+/// Returns an error if a document cannot be read, or the store cannot be made.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
     let scratch = tempfile::tempdir()?;
@@ -95,7 +95,7 @@ struct Namespace {
 }
 
 impl Namespace {
-    /// Runs the blocks of a document and prints what differs; true if nothing does.
+    /// Runs the blocks of a document and prints the differences. Returns true if there are none.
     fn run(&self, root: &Path, shown: &str, blocks: &[Block]) -> Result<bool> {
         let (skipped, wanted): (Vec<&Block>, Vec<&Block>) =
             blocks.iter().partition(|block| block.not_run.is_some());
@@ -219,8 +219,8 @@ fn ends(text: &str) -> Vec<End> {
     ends
 }
 
-/// Returns the fault of a command; `None` if there is none. The exit status counts if the document
-/// gives no output.
+/// Returns the fault of a command, if it has one. The exit status counts if the document gives no
+/// output.
 fn judge(block: &Block, said: Option<&str>, end: &End) -> Option<String> {
     match said {
         Some(said) => compare::differences(said, &end.printed, STORE, block.figures_vary.is_some()),

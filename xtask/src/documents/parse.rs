@@ -4,7 +4,7 @@
 //!
 //! - `<!-- not run: REASON -->`: the block is listed and not run;
 //! - `<!-- figures vary: REASON -->`: numbers are not compared;
-//! - `<!-- before: COMMANDS -->`: what a reader has done already, run first.
+//! - `<!-- before: COMMANDS -->`: commands that a reader has run already; they run first.
 
 /// A block with commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) struct Block {
     pub(super) before: Option<String>,
 }
 
-/// A command, and what it prints.
+/// A command and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) text: String,
@@ -68,8 +68,8 @@ fn marker(line: &str) -> Option<(&str, &str)> {
     Some((name.trim(), text.trim()))
 }
 
-/// Each line after `$ ` is a command; what follows is printed by it. A line that ends with a
-/// backslash is continued by the next.
+/// Parses commands: each line after `$ ` is a command, and the following lines are its output. A
+/// line that ends with a backslash continues on the next one.
 fn of_console(lines: &[&str]) -> Vec<Command> {
     let mut commands: Vec<Command> = Vec::new();
     let mut is_continued = false;

@@ -1,4 +1,4 @@
-//! A kind of edit, and whether a file says what the edits say.
+//! A kind of edit, and the check that a file has the result of its edits.
 
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::elf;

@@ -139,7 +139,7 @@ fn resolve(files: &BTreeMap<Names, File>, path: &[String], patience: usize) -> N
     found.find(defines).map_or(module, |(at, _)| at)
 }
 
-/// The first circle of a level, in words.
+/// Describes the first circle of a level.
 fn circle(level: &Level) -> Option<String> {
     fn walk<'a>(
         level: &'a Level,
@@ -261,7 +261,7 @@ impl Reader<'_> {
         self.file.named.insert(path);
     }
 
-    /// The paths in what a macro is given.
+    /// Returns the paths in the argument of a macro.
     fn read_tokens(&mut self, tokens: TokenStream) {
         let mut path = Names::new();
         for token in tokens {

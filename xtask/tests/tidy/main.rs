@@ -1,5 +1,5 @@
-//! Guards the architecture: which crate may import which, what core may not touch, in
-//! which direction its modules look, and that every file says what it is for.
+//! Guards the architecture: the imports that each crate may have, the modules that core must not
+//! use, the direction of imports inside a crate, and the description of every file.
 
 mod circles;
 
@@ -176,8 +176,8 @@ fn nothing_committed_names_a_registry_host_or_a_machine_path() {
     }
 }
 
-/// The first lines of the doc comments of a file that begin with a word by which a reader cannot
-/// search: a doc comment names its item, or says what the item does.
+/// Returns the first lines of doc comments that begin with a word by which a reader cannot search.
+/// A doc comment names its item, or begins with the verb of its action.
 fn vague_comments(text: &str) -> Vec<&str> {
     let mut before = "";
     let mut found = Vec::new();

@@ -1,5 +1,6 @@
-//! The answers that the audit module gives in one start, so that a calmed start can be
-//! predicted: the decisions of `crates/lib/audit/audit.c`, `crates/lib/audit/chain.c` and `crates/lib/audit/library_path.c`.
+//! Predicts the answers that the audit module gives in one start, and thus a start with an index.
+//! It follows `crates/lib/audit/audit.c`, `crates/lib/audit/chain.c` and
+//! `crates/lib/audit/library_path.c`.
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
@@ -13,11 +14,11 @@ use crate::fs::{Errno, FileSystem};
 use crate::loader::load::{LoadedObject, Role};
 use crate::search::hwcaps::arch::Arch;
 
-/// Predicts the answers to the questions of a start, from that start as it is without the
-/// index. `holds` says whether a condition holds now.
+/// Predicts the answers to the lookups of a start. `plain` is that start without the index, and
+/// `holds` returns whether a condition holds now.
 ///
-/// Two kinds of answers are left out: by resolution notes of objects that are not in the
-/// index, and those that rest on a loader cache which was written anew and says the same.
+/// The answers exclude those of resolution notes of objects that are not in the index, and those
+/// that depend on a loader cache that was rewritten with the same content.
 #[must_use]
 pub fn answers(
     index: &Index,
@@ -53,14 +54,14 @@ struct Module<'a> {
     holds: &'a dyn Fn(&Condition) -> bool,
 }
 
-/// A run path as the module reads it; an empty one is none.
+/// A run path as the module reads it. An empty run path is ignored.
 struct RunPath<'v> {
     value: &'v BStr,
     is_rpath: bool,
 }
 
 impl<'a> Module<'a> {
-    /// `answer`: the path for a needed string, if the module has one.
+    /// `answer`: returns the path for a needed string, if the module has one.
     fn answer(&self, asking: &'a LoadedObject, needed: &BStr) -> Option<BString> {
         if needed.contains(&b'/') || self.is_loader(needed) {
             return None;
@@ -126,7 +127,7 @@ impl<'a> Module<'a> {
         may.then(|| self.after_library_path(needed, &edge.path))?
     }
 
-    /// The objects whose `DT_RPATH` is searched for what an object asks for, in order.
+    /// Returns the objects whose `DT_RPATH` is searched for a requester, in order.
     fn chain(&self, asking: &'a LoadedObject) -> Vec<&'a LoadedObject> {
         let has_runpath =
             |view: &ObjectView| view.dynamic.as_ref().is_some_and(|d| d.runpath.is_some());
@@ -153,7 +154,7 @@ impl<'a> Module<'a> {
         })
     }
 
-    /// `identify`: the object of the index that answers for one of the process.
+    /// `identify`: returns the object of the index that matches an object of the process.
     fn identify(&self, asking: &LoadedObject) -> Option<&'a Object> {
         let no_default = flags_1(&asking.view) & DF_1_NODEFLIB != 0;
         let RunPath { value, is_rpath } = run_path(&asking.view)?;
@@ -186,7 +187,7 @@ impl<'a> Module<'a> {
         !look && self.hold(&self.index.roots) || self.fs.open(path.as_ref()).is_ok()
     }
 
-    /// `after_library_path`: what `LD_LIBRARY_PATH` has, else `path`.
+    /// `after_library_path`: returns the file in `LD_LIBRARY_PATH`, or else `path`.
     fn after_library_path(&self, needed: &BStr, path: &BString) -> Option<BString> {
         let elements = self
             .library_path
@@ -202,7 +203,7 @@ impl<'a> Module<'a> {
         Some(path.clone())
     }
 
-    /// `look_at` and `ask_element`: one directory of `LD_LIBRARY_PATH`.
+    /// `look_at` and `ask_element`: searches one directory of `LD_LIBRARY_PATH`.
     fn ask_element(&self, written: &BStr, needed: &BStr) -> Element {
         let end = written.iter().rposition(|&byte| byte != b'/').map_or(1, |last| last + 1);
         let dir = &written.as_bytes()[..end.min(written.len())];
@@ -234,7 +235,7 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// The names of a directory that is in the index and as it was.
+    /// Returns the names of a directory if it is in the index and unchanged.
     fn snapshot(&self, dir: &BStr) -> Option<&[NameHash]> {
         let known = |directory: &&Directory| directory.path == dir;
         let directory = self.index.directories.iter().find(known)?;
@@ -275,7 +276,7 @@ mod tests {
 
     const LD_SO: &str = "/lib/ld.so";
 
-    /// A program that needs `liba.so` of `/s/a` and `libb.so` of `/s/b`, along both.
+    /// A program that needs `liba.so` of `/s/a` and `libb.so` of `/s/b`, with both in its run path.
     fn tree() -> MemFs {
         let program = ObjectBuilder::program().interpreter(LD_SO).runpath("/s/a:/s/b");
         MemFs::new()
@@ -324,7 +325,7 @@ mod tests {
         Index { objects, conditions, ..Index::default() }
     }
 
-    /// The needed strings of the program that are answered.
+    /// Returns the needed strings of the program that have an answer.
     fn answered(fs: &MemFs, index: &Index, environment: &Environment, holds: bool) -> Vec<String> {
         let subject = Subject::open(fs, "/bin/prog".into()).expect("a program");
         let plain =

@@ -1,10 +1,9 @@
-//! Module and table as one shared object.
+//! Joins the module and a table into one shared object.
 //!
-//! The module's linker script makes code and constants its last segment and ends the
-//! segment with the table's place, so putting a table in means: append it, make that
-//! segment longer. The section headers, which would lie behind, are left out. Before the
-//! table stands a check of the module itself, by which it declines where it is damaged
-//! (`crates/lib/audit/whole.c`).
+//! In the module's linker script the last segment has the code and constants, and the table's place
+//! is at its end. To add a table, [`embed`] appends it and extends that segment. The section
+//! headers, which would follow, are removed. Before the table there is a checksum of the module, so
+//! that a damaged module gives no answers (`crates/lib/audit/whole.c`).
 
 use bstr::ByteSlice;
 use thiserror::Error;
@@ -16,18 +15,18 @@ use crate::elf::{Class, Endian, ident};
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
-/// How far before the table the module's check stands.
+/// Bytes from the module's check to the table.
 const CHECK: usize = 64;
-/// Offset after the check of the flag that the table has bindings. The module of a program without
-/// any other lookup reads the table only if this flag is set.
+/// Offset from the check to the flag that the table has bindings. The module of a program without
+/// other lookups reads the table only if this flag is set.
 const HAS_BINDINGS: usize = 8;
 /// Seed of the check's hash.
 const CHECK_SEED: u64 = 1;
 
-/// Why a file is no audit module to put a table into, or holds none.
+/// Why a file cannot take a table, or has none.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EmbedError {
-    /// Its segments are not laid out as the module's linker script does.
+    /// Its segments differ from those of the module's linker script.
     #[error("not an audit module: {0}")]
     NotAModule(&'static str),
     /// Module and table are for two machines.
@@ -38,10 +37,11 @@ pub enum EmbedError {
     NoTable,
 }
 
-/// The module with the table in it. `module` may carry a table already, which goes.
+/// Returns the module with the table in it. A table that `module` has already is replaced.
 ///
 /// # Errors
-/// [`EmbedError`] where `module` is none, or for another machine than `table`.
+/// Returns [`EmbedError`] if `module` is not an audit module, or is for another machine than
+/// `table`.
 pub fn embed(module: &[u8], table: &[u8]) -> Result<Vec<u8>, EmbedError> {
     let place = place(module)?;
     let order = Reader { endian: place.target.endian, bytes: table };
@@ -59,10 +59,10 @@ pub fn embed(module: &[u8], table: &[u8]) -> Result<Vec<u8>, EmbedError> {
     Ok(file)
 }
 
-/// The module without a table, and the table of a file that [`embed`] made.
+/// Returns the module without a table, and the table, of a file that [`embed`] made.
 ///
 /// # Errors
-/// [`EmbedError`] where it is none.
+/// Returns [`EmbedError`] if [`embed`] did not make the file.
 pub fn split(file: &[u8]) -> Result<(Vec<u8>, &[u8]), EmbedError> {
     let place = place(file)?;
     let bare = without_table(file, &place);
@@ -76,10 +76,10 @@ pub fn split(file: &[u8]) -> Result<(Vec<u8>, &[u8]), EmbedError> {
     Ok((module, table))
 }
 
-/// True where the module of a file that [`embed`] made is as it was made.
+/// Returns true if the module in a file that [`embed`] made is unchanged.
 ///
 /// # Errors
-/// [`EmbedError`] where it is none.
+/// Returns [`EmbedError`] if the file is not an audit module.
 pub fn module_is_whole(file: &[u8]) -> Result<bool, EmbedError> {
     let place = place(file)?;
     let at = without_table(file, &place).len() - CHECK;
@@ -94,12 +94,12 @@ struct Place {
     header: usize,
     offset: u64,
     end: usize,
-    /// Offset of the dynamic section, the first that the loader writes to.
+    /// Offset of the dynamic section. The loader writes nothing before it.
     dynamic: usize,
 }
 
 impl Place {
-    /// Writes the segment's length, and takes the section headers away.
+    /// Writes the segment's length and removes the section headers.
     fn set_length(&self, file: &mut [u8], length: u64) {
         let mut put = |at: usize, size: usize, value: u64| {
             let mut number = Writer::new(self.target.endian);
@@ -121,8 +121,8 @@ impl Place {
         put(shnum + 2, 2, 0);
     }
 
-    /// The hash of what stands before the dynamic section, then of the last segment up to the
-    /// check at `at`.
+    /// Hashes the bytes before the dynamic section, then those of the last segment before the check
+    /// at `at`.
     fn check(&self, file: &[u8], at: usize) -> u64 {
         let head = hash::bytes(CHECK_SEED, &file[..self.dynamic]);
         hash::bytes(head, &file[self.offset as usize..at])
@@ -135,8 +135,8 @@ impl Place {
     }
 }
 
-/// The range of the last segment of a file of `length` bytes whose headers are in `head`, and its
-/// byte order.
+/// Returns the range of the last segment of a file, and its byte order. The file has `length`
+/// bytes, and its headers are in `head`.
 pub(super) fn segment(
     head: &[u8],
     length: usize,
@@ -145,9 +145,9 @@ pub(super) fn segment(
     Ok((place.offset as usize..place.end, place.target.endian))
 }
 
-/// How much of a file of `length` bytes decides whether it is an index, by its first bytes: all
-/// up to the end of its last segment. `None` if it is not an index: it has section headers,
-/// which [`embed`] removes.
+/// Returns the number of bytes of an index: all up to the end of its last segment. `head` is the
+/// start of a file of `length` bytes. Returns `None` if the file has section headers, which
+/// [`embed`] removes, and is thus not an index.
 #[must_use]
 pub fn extent(head: &[u8], length: usize) -> Option<usize> {
     let place = last_segment(head, length).ok()?;

@@ -1,4 +1,4 @@
-//! [`Index`] → the bytes of a table.
+//! Encodes an [`Index`] as the bytes of a table.
 
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
@@ -11,10 +11,10 @@ use super::{
 };
 use super::{bound, paths};
 
-/// The bytes of the table of an index, in the byte order of `target`.
+/// Returns the bytes of the table of an index, in the byte order of `target`.
 ///
 /// # Errors
-/// [`EncodeError`] where the index does not fit the format or contradicts itself.
+/// Returns [`EncodeError`] if the index does not fit the format or contradicts itself.
 pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let mut encoder = Encoder::new(target);
     let (objects, buckets) = encoder.objects(index)?;
@@ -35,7 +35,8 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
         paths::Sections::encode(of_paths, target.endian, &mut |string| encoder.string(string))?;
     let Encoder { edges, pool, orders, strings, .. } = encoder;
     let mut sections = vec![
-        // First, so that of an index of one program they are read with the header.
+        // These come first, so that one read has the header and the sections of an index of one
+        // program.
         (kind::PROGRAMS, layout::PROGRAM, programs),
         (kind::PROGRAM_BUCKETS, 4, program_buckets),
         (kind::LOADER, layout::LOADER, loader),
@@ -63,7 +64,8 @@ fn first_root(index: &Index) -> &BStr {
     if path.len() < layout::TRAILER { path } else { BStr::new("/") }
 }
 
-/// Header with `words` (roots, settings, static TLS), directory, sections, trailer.
+/// Writes the header with `words` (roots, settings, static TLS), the section directory, the
+/// sections and the trailer.
 fn assemble(
     target: Target,
     sections: &[(u32, usize, Writer)],
@@ -88,8 +90,8 @@ fn assemble(
     body.word(0);
     body.word(length);
     let trailer_at = body.bytes.len();
-    // Slashes in front change no path: it ends where the table does, so that who reads the path
-    // has seen the last byte.
+    // Leading slashes do not change a path. The trailer ends at the end of the table, so that a
+    // reader of the path has seen the last byte.
     body.bytes.resize(trailer_at + layout::TRAILER - 1 - trailer.len(), b'/');
     body.bytes.extend_from_slice(trailer);
     body.bytes.push(0);
@@ -143,7 +145,7 @@ impl Encoder {
         }
     }
 
-    /// Offset of a string in the string section: its length, its bytes, a NUL.
+    /// Adds a string to the string section (its length, its bytes, a NUL) and returns its offset.
     fn string(&mut self, string: &BString) -> Result<u32, EncodeError> {
         if let Some(&place) = self.string_places.get(string) {
             return Ok(place);
@@ -159,7 +161,7 @@ impl Encoder {
         Ok(place)
     }
 
-    /// Place of a set of guards in the pool: count, numbers, check.
+    /// Adds a set of conditions to the pool (count, numbers, check) and returns its place.
     fn set(&mut self, conditions: &[u32], known: usize) -> Result<u32, EncodeError> {
         if let Some(&condition) = conditions.iter().find(|&&condition| condition as usize >= known)
         {
@@ -197,7 +199,7 @@ impl Encoder {
         Ok(origins.finish())
     }
 
-    /// The object records, by bucket, and the buckets: where each ends.
+    /// Writes the object records, sorted by bucket, and the buckets with their ends.
     fn objects(&mut self, index: &Index) -> Result<(Writer, Writer), EncodeError> {
         let paths = paths_of(&index.objects);
         let mut records = Writer::new(self.target.endian);
@@ -211,7 +213,7 @@ impl Encoder {
         Ok((records, self.buckets(&paths)))
     }
 
-    /// For each bucket the number of the record behind its last.
+    /// Writes the end of each bucket: one more than the position of its last record.
     fn buckets(&self, paths: &[&BString]) -> Writer {
         let count = paths.len().max(1);
         let mut ends = vec![0_u32; count];
@@ -252,7 +254,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Place of an object's edges, which objects with the same answers share.
+    /// Writes an object's edges and returns their place. Objects with the same answers share them.
     fn edge_list(&mut self, object: &Object, conditions: usize) -> Result<u32, EncodeError> {
         let mut sorted: Vec<(u32, &Edge)> =
             object.edges.iter().map(|edge| (hash::low(0, edge.needed()), edge)).collect();
@@ -305,7 +307,7 @@ impl Encoder {
         Ok(records)
     }
 
-    /// The program records, by bucket, and the buckets.
+    /// Writes the program records, sorted by bucket, and the buckets.
     fn programs(&mut self, programs: &[Program]) -> Result<(Writer, Writer), EncodeError> {
         let paths: Vec<&BString> = programs.iter().map(|program| &program.path).collect();
         let mut records = Writer::new(self.target.endian);
@@ -329,7 +331,7 @@ impl Encoder {
         Ok((records, self.buckets(&paths)))
     }
 
-    /// Word index of a load order, which programs with the same one share.
+    /// Writes a load order and returns its word index. Programs with the same order share it.
     fn load_order(&mut self, program: &Program) -> Result<u32, EncodeError> {
         let mut list = Writer::new(self.target.endian);
         for object in &program.load_order {
@@ -420,7 +422,7 @@ impl Encoder {
         dirs: &[SearchDir],
         conditions: usize,
     ) -> Result<Writer, EncodeError> {
-        // Sets have to be near the beginning of the pool, names need not.
+        // The place of a set must fit into fewer bits than that of names, so sets come first.
         let mut sets = Vec::with_capacity(dirs.len());
         for dir in dirs {
             sets.push(self.set(&dir.conditions, conditions)?);
@@ -439,7 +441,8 @@ impl Encoder {
         Ok(records)
     }
 
-    /// Place, count and check of the names of a directory: two words each, the upper first.
+    /// Writes the names of a directory, two words each with the upper one first. Returns place,
+    /// count and check.
     fn names(&mut self, names: &[hash::NameHash]) -> Result<(u32, u32, u32), EncodeError> {
         let mut names = names.to_vec();
         names.sort_unstable();
@@ -455,7 +458,7 @@ impl Encoder {
     }
 }
 
-/// The bucket of a path. No division: 32-bit machines have none of 64 bits.
+/// Returns the bucket of a path, without a division because 32-bit machines have none for 64 bits.
 pub(super) fn bucket_of(path: &[u8], buckets: usize) -> usize {
     (((hash::bytes(0, path) >> 32) * buckets as u64) >> 32) as usize
 }
@@ -464,7 +467,7 @@ fn paths_of(objects: &[Object]) -> Vec<&BString> {
     objects.iter().map(|object| &object.path).collect()
 }
 
-/// Positions of paths in the order of the table.
+/// Returns the positions of paths in the order of the table.
 fn in_buckets(paths: &[&BString]) -> Vec<usize> {
     let count = paths.len().max(1);
     let mut order: Vec<usize> = (0..paths.len()).collect();

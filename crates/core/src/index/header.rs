@@ -1,13 +1,13 @@
 //! The header of a table and its section directory, of version 2 and of version 1.
 //!
-//! Version 1 had a fixed place for each of its sections. Both give the same [`Section`]s, so that
-//! what reads records need not know the version.
+//! Version 1 had a fixed place for each of its sections. Both versions give the same [`Section`]s,
+//! so that the readers of records need not know the version.
 
 use super::layout::{self, Reader, kind};
 use super::{TableError, Target, hash};
 use crate::elf::Endian;
 
-/// A section: offset of its first record, count and size of its records.
+/// A section: the offset of its first record, and the count and size of its records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Section {
     pub(super) kind: u32,
@@ -36,14 +36,14 @@ pub(super) struct Header {
     pub(super) length: usize,
     pub(super) roots: u32,
     pub(super) settings: u32,
-    /// The largest need of a program; version 1 does not say.
+    /// The largest need of a program. Version 1 does not have it.
     pub(super) static_tls: Option<u32>,
-    /// Offset of the hash of the whole, and the bytes from there on that it takes for zero.
+    /// Offset of the checksum of the table, and the number of bytes there that count as zero in it.
     pub(super) checksum: (usize, usize),
     sections: Vec<Section>,
 }
 
-/// Sections of version 1: kind, where the header has offset and count, size of a record.
+/// Sections of version 1: kind, place of offset and count in the header, size of a record.
 const SECTIONS_OF_1: [(u32, usize, usize); 8] = [
     (kind::OBJECTS, 24, layout::OBJECT),
     (kind::BUCKETS, 32, 4),
@@ -60,8 +60,8 @@ const HEADER_OF_1: usize = 120;
 pub(super) const LONGEST: usize = layout::HEADER + layout::MAX_SECTIONS * layout::SECTION;
 
 impl Header {
-    /// Reads the header of a table that has `length` bytes, of which `bytes` are the first: all,
-    /// or at least [`LONGEST`].
+    /// Reads the header of a table of `length` bytes. `bytes` has all of them, or at least the
+    /// first [`LONGEST`].
     pub(super) fn read(bytes: &[u8], length: usize) -> Result<Self, TableError> {
         if !bytes.starts_with(layout::MAGIC) || bytes.len() < layout::HEADER {
             return Err(TableError::NotATable);
@@ -150,18 +150,18 @@ impl Header {
         })
     }
 
-    /// True if it has bindings of any program.
+    /// Returns true if the table has bindings.
     pub(super) fn has_bindings(&self) -> bool {
         let is_of_bindings = |section: &Section| section.kind == kind::BOUND_PROGRAMS;
         self.sections.iter().any(|section| is_of_bindings(section) && section.count > 0)
     }
 
-    /// True if it has paths of any store.
+    /// Returns true if the table has paths.
     pub(super) fn has_paths(&self) -> bool {
         self.sections.iter().any(|section| section.kind == kind::PATH_ROOTS && section.count > 0)
     }
 
-    /// The section of a kind; an empty one if there is none.
+    /// Returns the section of a kind. A missing section is returned as an empty one.
     pub(super) fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
         match self.sections.iter().find(|section| section.kind == kind) {
             None => Ok(Section { kind, at: 0, count: 0, size }),

@@ -17,7 +17,7 @@ pub(super) const STATIC_TLS: usize = 36;
 pub(super) const HEADER_CHECKSUM: usize = 40;
 pub(super) const HEADER_CHECK: usize = 60;
 pub(super) const SECTION: usize = 16;
-/// More sections than this are a damaged header.
+/// The limit on sections. A header with more is damaged.
 pub(super) const MAX_SECTIONS: usize = 64;
 pub(super) const OBJECT: usize = 32;
 pub(super) const EDGE: usize = 16;
@@ -34,10 +34,10 @@ pub(super) const PATH_ROOT: usize = 64;
 pub(super) const PATH_PACKAGE: usize = 80;
 pub(super) const PATH_LINK: usize = 32;
 pub(super) const TRAILER: usize = 256;
-/// Before the trailer: zero, and the table's length once more.
+/// Bytes before the trailer: a zero and the table's length again.
 pub(super) const BACKWARD: usize = 8;
 
-/// The sections: kind, and the size of a record.
+/// The kinds of sections.
 pub(super) mod kind {
     pub(in super::super) const OBJECTS: u32 = 1;
     pub(in super::super) const BUCKETS: u32 = 2;
@@ -87,7 +87,7 @@ pub(super) const CONDITION_ABSENT_PACKAGE: u32 = 5;
 pub(super) const CONDITION_IMAGE_DIRECTORY: u32 = 6;
 pub(super) const CONDITION_IMAGE_FILE: u32 = 7;
 
-/// The machine word of the header.
+/// Returns the machine word of the header.
 pub(super) fn machine_word(target: Target) -> u32 {
     let class = match target.class {
         Class::Elf32 => 1,
@@ -100,7 +100,7 @@ pub(super) fn machine_word(target: Target) -> u32 {
     u32::from(target.machine) | class << 16 | data << 24
 }
 
-/// The machine that a machine word names; `None` for one that names none.
+/// Returns the machine of a machine word, or `None` if the word is invalid.
 pub(super) fn target_of(word: u32) -> Option<Target> {
     let class = match word >> 16 & 0xff {
         1 => Class::Elf32,
@@ -144,7 +144,7 @@ impl Writer {
         });
     }
 
-    /// Zeros up to the next multiple of eight.
+    /// Adds zeros up to the next multiple of eight.
     pub(super) fn align(&mut self) {
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
     }

@@ -1,9 +1,9 @@
-//! The index: for each object of a store, its needed strings and the paths the loader
-//! would find, as one table that the audit module reads.
+//! The index: for each object of a store, its needed strings and the paths at which the loader
+//! finds them. The audit module reads it as one table.
 //!
-//! [`build`] answers the questions, [`encode`] writes the table, [`embed`] puts it into
-//! the module, [`Table`] reads it again for `verify` and `--update`. The format is in
-//! `docs/index-format.md`; the module's own reader is `crates/lib/audit/table.c`.
+//! [`build`] finds the answers, [`encode`] writes the table and [`embed`] puts it into the module.
+//! [`Table`] reads it again for `verify` and `--update`. The format is in `docs/index-format.md`,
+//! and the module's own reader is `crates/lib/audit/table.c`.
 
 pub mod answers;
 pub mod bound;
@@ -34,15 +34,15 @@ pub use encode::encode;
 pub use ranged::{Ranged, RangedError, ReadAt, Start};
 pub use table::Table;
 
-/// All that a table says.
+/// The content of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index {
-    /// The objects, in no order that matters; each path once.
+    /// The objects in any order, each path once.
     pub objects: Vec<Object>,
     /// The conditions of answers; edges, roots and directories name them by position.
     pub conditions: Vec<Condition>,
-    /// The guards of the stores' own directories: while they hold, no package has come or
-    /// gone, and the module does not look whether an answer is there.
+    /// The conditions of the stores' own directories. While they hold, no package was added or
+    /// removed, and the module does not check whether the file of an answer exists.
     pub roots: Vec<u32>,
     /// Directories, each path once.
     pub directories: Vec<Directory>,
@@ -50,8 +50,8 @@ pub struct Index {
     pub search_dirs: Vec<SearchDir>,
     /// The folders that `--update` compares with the stores, each path once.
     pub folders: Vec<Folder>,
-    /// Digest of the conditions beside files: the facts of the loader, the stores, becalm itself.
-    /// If another index would have another digest, nothing of this one is kept.
+    /// Digest of the conditions besides files: the facts of the loader, the stores, becalm itself.
+    /// `--update` keeps no part of an index whose digest differs.
     pub settings: u32,
     /// The loader that the answers are for; `None` in an index of version 1.
     pub loader: Option<Loader>,
@@ -63,10 +63,10 @@ pub struct Index {
     pub paths: Option<paths::Paths>,
 }
 
-/// The facts of the loader that answers rest on, as [`crate::facts::LoaderFacts`] has them.
+/// The facts of the loader that the answers depend on, as in [`crate::facts::LoaderFacts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loader {
-    /// The interpreters with these facts, `:` between them.
+    /// The interpreters with these facts, separated by `:`.
     pub paths: BString,
     /// Its release.
     pub release: GlibcVersion,
@@ -74,7 +74,7 @@ pub struct Loader {
     pub cache_path: Option<BString>,
     /// Its search directories.
     pub system_dirs: Vec<BString>,
-    /// Its hwcaps subdirectories on the machine that indexed.
+    /// Its hwcaps subdirectories on the machine where the index was made.
     pub hwcaps: Vec<BString>,
     /// `$PLATFORM` on that machine.
     pub platform: Option<BString>,
@@ -89,56 +89,57 @@ pub struct Program {
     pub path: BString,
     /// `PT_INTERP`.
     pub interpreter: BString,
-    /// The value of `glibc.rtld.optional_static_tls` that its start needs; 0: the default is
+    /// The value of `glibc.rtld.optional_static_tls` that its start needs, or 0 if the default is
     /// enough. See [`tls`].
     pub static_tls: u32,
-    /// It does not start under any audit module ([`tls::StaticTls::impossible`]).
+    /// True if it does not start under any audit module ([`tls::StaticTls::impossible`]).
     pub no_start: bool,
-    /// The objects that its start loads in an empty environment, as the loader names them, in the
-    /// order of the link map: the libraries, the loader among them.
+    /// The objects of its start in an empty environment, as the loader names them: the libraries
+    /// and the loader, in the order of the link map.
     pub load_order: Vec<BString>,
-    /// [`Fingerprint::digest`] of the file when it was read; 0 if that is not known.
+    /// [`Fingerprint::digest`] of the file when it was read, or 0 if unknown.
     pub seen: u32,
 }
 
-/// An object that asks, under one path it is loaded by.
+/// A requester, under one of the paths by which it is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// The path, as the loader names it; empty for the common object, which stands for
+    /// The path, as the loader names it. It is empty for the common object, whose answers are for
     /// every object without a run path.
     pub path: BString,
-    /// No component of the path is a link.
+    /// True if no component of the path is a link.
     pub canonical: bool,
-    /// Its whole run path is immutable and was searched, no other object's `DT_RPATH` has a
-    /// say, and the loader cache and the system directories follow.
+    /// True if its whole run path is immutable and was searched, no other object's `DT_RPATH`
+    /// applies, and the loader cache and the system directories follow.
     pub closed: bool,
-    /// The run path that the answers rest on, as [`hash::run_path_digest`] gives it.
+    /// [`hash::run_path_digest`] of the run path that the answers depend on.
     pub run_path: u32,
-    /// It names an interpreter.
+    /// True if it names an interpreter.
     pub is_program: bool,
-    /// [`Fingerprint::digest`] of the file when it was read; 0 where that is not known.
+    /// [`Fingerprint::digest`] of the file when it was read, or 0 if unknown.
     pub seen: u32,
-    /// Positions in [`Index::folders`]: the run path, in order.
+    /// Positions in [`Index::folders`] of the run path, in order.
     pub searched: Vec<u32>,
     /// Positions in [`Index::search_dirs`]: the directories of its `DT_RPATH`, in order. `None` if
     /// it has none, or not all of them are known.
     pub rpath: Option<Vec<u32>>,
-    /// Questions left to the loader, by [`build::Deferred`]; 255 stands for that many and more.
+    /// Counts of the lookups that are left to the loader, by [`build::Deferred`]. 255 means 255 or
+    /// more.
     pub deferred: [u8; 8],
     /// The answers.
     pub edges: Vec<Edge>,
 }
 
-/// One answer. The needed string is what follows the last slash of the path.
+/// One answer. The needed string is the part of the path after the last slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// The path: search directory, slash, needed string.
     pub path: BString,
-    /// Found along `DT_RPATH`, which comes before `LD_LIBRARY_PATH`.
+    /// True if found along `DT_RPATH`, which comes before `LD_LIBRARY_PATH`.
     pub before_library_path: bool,
-    /// Of the common object: no directory of any indexed run path has the name.
+    /// True if no directory of any indexed run path has the name. For the common object only.
     pub outside: bool,
-    /// The file lies where it may go away: the module looks before it answers.
+    /// True if the file may be removed while the conditions hold. The module checks that it exists.
     pub look: bool,
     /// Positions in [`Index::conditions`], ascending; all must hold.
     pub conditions: Vec<u32>,
@@ -153,30 +154,29 @@ impl Edge {
     }
 }
 
-/// A condition of an answer beside the immutable stores.
+/// A condition of an answer, besides the immutable stores.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Condition {
-    /// The directory is as it was.
+    /// The directory is unchanged.
     Directory(BString, Fingerprint),
-    /// `stat` of the path gives `ENOENT`.
+    /// `stat` of the path fails with `ENOENT`.
     Absent(BString),
-    /// The file is as it was.
+    /// The file is unchanged.
     File(BString, Fingerprint),
-    /// The process's loader goes by one of these paths, `:` between them.
+    /// The path of the process's loader is one of these, separated by `:`.
     Loader(BString),
-    /// A directory of a package that is not in its store: it cannot be there while the roots
-    /// hold, and is looked for otherwise.
+    /// A directory of a package that is not in its store. It cannot exist while the conditions of
+    /// the roots hold; otherwise the module checks.
     AbsentPackage(BString),
-    /// A directory of an image: it belongs to root, nobody else may write it, and its time of
-    /// modification is as it was. Device, inode and time of status change are another with each copy
-    /// of the image.
+    /// A directory of an image: root owns it, no other user may write to it, and its modification
+    /// time is unchanged. Device, inode and status change time differ in each copy of the image.
     ImageDirectory(BString, Fingerprint),
-    /// As [`Condition::ImageDirectory`], a file; its length is as it was too.
+    /// As [`Condition::ImageDirectory`] for a file, whose length is unchanged too.
     ImageFile(BString, Fingerprint),
 }
 
 impl Condition {
-    /// The path it is about.
+    /// Returns the path that the condition checks.
     #[must_use]
     pub fn path(&self) -> &BStr {
         match self {
@@ -190,8 +190,8 @@ impl Condition {
         }
     }
 
-    /// The condition as that of an image. Others than those on fingerprints stay, and so does a
-    /// fingerprint that never holds.
+    /// Returns the condition as that of an image. Conditions without a fingerprint, or with one
+    /// that never holds, are returned unchanged.
     #[must_use]
     pub fn of_image(self) -> Self {
         match self {
@@ -203,7 +203,7 @@ impl Condition {
         }
     }
 
-    /// True for a condition of an image.
+    /// Returns true for a condition of an image.
     #[must_use]
     pub fn is_of_image(&self) -> bool {
         matches!(self, Condition::ImageDirectory(..) | Condition::ImageFile(..))
@@ -217,7 +217,7 @@ pub struct Fingerprint {
     pub dev: u64,
     /// Inode number.
     pub ino: u64,
-    /// Length in bytes; of a directory not compared.
+    /// Length in bytes. It is not compared for a directory.
     pub size: u64,
     /// Time of the last modification.
     pub mtime: Time,
@@ -235,7 +235,7 @@ pub struct Time {
 }
 
 impl Fingerprint {
-    /// A number that tells one state of a file from another; above [`Folder::ABSENT`].
+    /// Returns a number that identifies this state of the file, above [`Folder::ABSENT`].
     #[must_use]
     pub fn digest(&self) -> u32 {
         let Self { dev, ino, size, mtime, ctime } = self;
@@ -252,10 +252,10 @@ impl Fingerprint {
         Self { size: self.size, mtime: self.mtime, ..Self::default() }
     }
 
-    /// False where a later change could leave the same stamp: the last one lies within the
-    /// grain of the clock before `now`. That is a tenth of a second where the file system
-    /// keeps fractions (the kernel's own clock ticks every 10 ms at most), two seconds where
-    /// it seems to keep none.
+    /// Returns false if a later change could leave the same fingerprint, because the last change is
+    /// within the grain of the clock before `now`. The grain is a tenth of a second if the file
+    /// system stores fractions (the kernel's clock ticks at least every 10 ms), and two seconds if
+    /// it seems to store none.
     #[must_use]
     pub fn is_settled(&self, now: Time) -> bool {
         let settled = |time: Time| {
@@ -274,46 +274,47 @@ impl Fingerprint {
 pub struct Directory {
     /// The path, as `LD_LIBRARY_PATH` names it, without a trailing slash.
     pub path: BString,
-    /// Position of its guard ([`Condition::Directory`]) in [`Index::conditions`].
+    /// Position of its condition ([`Condition::Directory`]) in [`Index::conditions`].
     pub condition: u32,
-    /// The names in it, where it may stand in `LD_LIBRARY_PATH`; ascending. `None` where
-    /// there are none to go by.
+    /// The names in it, ascending, if `LD_LIBRARY_PATH` may contain the directory. `None` if its
+    /// names are not stored.
     pub names: Option<Vec<hash::NameHash>>,
 }
 
-/// A directory that a `DT_RPATH` names, with all its names: what it answers to any object that is
-/// loaded below the one that has the `DT_RPATH`.
+/// A directory of a `DT_RPATH`, with all its names. It gives answers for every object that is
+/// loaded below the object with the `DT_RPATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchDir {
     /// The path, as the run path names it, without a trailing slash.
     pub path: BString,
     /// Positions in [`Index::conditions`]; all must hold.
     pub conditions: Vec<u32>,
-    /// Its files may go away while the directory stays as it is: the module looks first.
+    /// True if its files may be removed while the directory is unchanged. The module checks the
+    /// file first.
     pub look: bool,
-    /// The names, ascending. Certain is one that answers whoever asks for it.
+    /// The names, ascending. A certain name is an answer for every requester.
     pub names: Vec<hash::NameHash>,
 }
 
-/// A directory that was listed for objects, or that the search of one may look into.
+/// A directory that was listed for objects, or that the search of an object may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// The path, as the run path or the walk names it, without a trailing slash.
+    /// The path in the run path or the listing, without a trailing slash.
     pub path: BString,
-    /// [`Fingerprint::digest`] with no length; [`Self::ABSENT`], or [`Self::UNKNOWN`].
+    /// [`Fingerprint::digest`] without the length, [`Self::ABSENT`] or [`Self::UNKNOWN`].
     pub digest: u32,
-    /// It was listed for objects.
+    /// True if it was listed for objects.
     pub walked: bool,
 }
 
 impl Folder {
-    /// It changed while it was read: what it was like cannot be told.
+    /// The folder changed while it was read, so its state is unknown.
     pub const UNKNOWN: u32 = 0;
-    /// It was not there.
+    /// The folder did not exist.
     pub const ABSENT: u32 = 1;
 }
 
-/// The machine a table is for: it is written in that machine's byte order.
+/// The machine of a table, which also decides the byte order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     /// `e_machine`.
@@ -325,7 +326,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The machine of an object.
+    /// Returns the machine of an object.
     #[must_use]
     pub fn of(ident: &Ident) -> Self {
         Self { machine: ident.machine, class: ident.class, endian: ident.endian }
@@ -335,16 +336,16 @@ impl Target {
 /// Why an index cannot be written as a table.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EncodeError {
-    /// More than the format's 32-bit offsets (24-bit for sets of guards) reach.
+    /// The format's 32-bit offsets (24-bit for sets of conditions) are too small for the index.
     #[error("the index is too large: {0}")]
     TooLarge(&'static str),
     /// A path longer than 65,535 bytes.
     #[error("{0}...: path too long for an index")]
     PathTooLong(BString),
-    /// An edge, root or directory names a guard that is not there.
+    /// An edge, root or directory names a condition that does not exist.
     #[error("the index names guard {0}, which it does not have")]
     NoSuchGuard(u32),
-    /// An object names a folder that is not there.
+    /// An object names a folder that does not exist.
     #[error("the index names folder {0}, which it does not have")]
     NoSuchFolder(u32),
 }

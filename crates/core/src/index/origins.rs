@@ -1,10 +1,11 @@
 //! Sources of an index's answers: `--update` compares these folders with the stores to find the
 //! objects to read again. The module never reads this section.
 //!
-//! A count of folders, then three words for each: the folder it is in, with the upper bit set if it
-//! was listed; its name; its fingerprint. The first is the one all paths begin with. Then four
-//! words an object, in the order of the object records: [`Object::seen`], a list,
-//! [`Object::deferred`]. Then the lists: a count, that many folders.
+//! The section has a count of folders, then three words for each: the folder that contains it, with
+//! the upper bit set if it was listed; its name; its fingerprint. The first folder is the root of
+//! all paths. The next part has four words for each object, in the order of the object records:
+//! [`Object::seen`], a list, [`Object::deferred`]. The lists follow, each a count and that many
+//! folders.
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
@@ -17,12 +18,12 @@ use crate::elf::Endian;
 const RECORD: usize = 4;
 /// Words of a folder.
 const NODE: usize = 3;
-/// It was listed.
+/// Set if the folder was listed.
 const WALKED: u32 = 1 << 31;
-/// No path is longer (`PATH_MAX`).
+/// The limit on the length of a path (`PATH_MAX`).
 const LONGEST: usize = 4096;
 
-/// The folders by their names in one another: paths share what they begin with.
+/// The folders as a tree of names, so that paths share their common beginnings.
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
     /// The node of each folder.
@@ -52,7 +53,7 @@ impl Tree {
         tree
     }
 
-    /// The node of a path; those it lies in are made as well, before it.
+    /// Returns the node of a path. Missing parents are added before it.
     fn place<'p>(&mut self, path: &'p BString, known: &mut FxHashMap<&'p [u8], u32>) -> u32 {
         let mut missing: Vec<&'p [u8]> = Vec::new();
         let mut at: &[u8] = path;
@@ -74,7 +75,7 @@ impl Tree {
     }
 }
 
-/// Writes the section.
+/// Writes the section of sources.
 pub(super) struct Origins<'a> {
     records: Writer,
     lists: Writer,
@@ -128,14 +129,14 @@ impl<'a> Origins<'a> {
     }
 }
 
-/// The section's record of one object; folders by their positions.
+/// The section's record of one object, with folders as positions.
 pub(super) struct Origin {
     pub(super) seen: u32,
     pub(super) searched: Vec<u32>,
     pub(super) deferred: [u8; 8],
 }
 
-/// Reads the section.
+/// Reads the section of sources.
 pub(super) struct OriginsReader<'a> {
     table: Reader<'a>,
     at: usize,
@@ -146,7 +147,7 @@ pub(super) struct OriginsReader<'a> {
 const OUTSIDE: TableError = TableError::Damaged("its origins leave it");
 
 impl<'a> OriginsReader<'a> {
-    /// `at` and `count`: the section, in words.
+    /// Checks the header of the section. `at` is its offset and `count` its length in words.
     pub(super) fn read(
         table: Reader<'a>,
         at: usize,
@@ -169,7 +170,8 @@ impl<'a> OriginsReader<'a> {
         inside.and_then(|place| self.table.word(place)).ok_or(OUTSIDE)
     }
 
-    /// The folders, those that only others lie in included; `string` reads a string.
+    /// Returns the folders, and the parents that are only in the paths of others. `string` reads a
+    /// string.
     pub(super) fn folders<'s>(
         &self,
         string: impl Fn(u32) -> Result<&'s BStr, TableError>,
@@ -193,7 +195,7 @@ impl<'a> OriginsReader<'a> {
         Ok(folders)
     }
 
-    /// The origin of the object at a position of the table.
+    /// Returns the origin of the object at a position of the table.
     pub(super) fn object(&self, object: usize) -> Result<Origin, TableError> {
         let record = 1 + self.nodes * NODE + object * RECORD;
         let list = self.word(record + 1)? as usize;

@@ -1,7 +1,7 @@
-//! Reads of an index file what the start of a program needs, in a few ranges of it.
+//! Reads the parts of an index file that the start of a program needs, in a few ranges.
 //!
-//! Header and section directory are checked, and each record that is read; the hash of the whole
-//! is left to [`super::Table::read`].
+//! The header, the section directory and each record read are checked. The checksum of the whole
+//! table is checked by [`super::Table::read`] only.
 
 use bstr::{BStr, BString, ByteSlice};
 use thiserror::Error;
@@ -14,7 +14,8 @@ use crate::elf::Endian;
 
 /// Bytes of a file at an offset.
 pub trait ReadAt {
-    /// Fills `into` from the bytes at `at`; `None` if the file has fewer or cannot be read.
+    /// Fills `into` from the bytes at `at`. Returns `None` if the file has fewer bytes or cannot be
+    /// read.
     fn read_at(&self, at: u64, into: &mut [u8]) -> Option<()>;
 }
 
@@ -26,13 +27,13 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Why a file is no index to start programs with.
+/// Why a file cannot be used as an index for starting programs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RangedError {
     /// A range of it cannot be read.
     #[error("it cannot be read, or is shorter than it says")]
     Read,
-    /// It is no module with a table.
+    /// It is not a module with a table.
     #[error(transparent)]
     NoModule(#[from] EmbedError),
     /// Its table is damaged or of an unknown version.
@@ -40,7 +41,7 @@ pub enum RangedError {
     Table(#[from] TableError),
 }
 
-/// An index file whose header fits.
+/// An index file with a valid header.
 #[derive(Debug)]
 pub struct Ranged<R> {
     source: R,
@@ -51,7 +52,7 @@ pub struct Ranged<R> {
     first: Vec<u8>,
 }
 
-/// The needs of a program's start that an index has on record.
+/// The stored needs of a program's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Start {
     /// As in [`super::Program::static_tls`].
@@ -60,14 +61,14 @@ pub struct Start {
     pub no_start: bool,
 }
 
-/// The largest module before a table of version 1, whose place has to be searched for.
+/// The size limit on a module before a table of version 1, whose place has to be searched for.
 const LARGEST_MODULE: u64 = 1 << 20;
 
 impl<R: ReadAt> Ranged<R> {
     /// Reads the header of an index file of `length` bytes.
     ///
     /// # Errors
-    /// [`RangedError`] if it has none.
+    /// Returns [`RangedError`] if the file has no valid header.
     pub fn open(source: R, length: u64) -> Result<Self, RangedError> {
         // becalm writes files that end with the table; its place is read from there.
         let behind = (layout::TRAILER + layout::BACKWARD) as u64;
@@ -90,28 +91,28 @@ impl<R: ReadAt> Ranged<R> {
         Ok(Self { source, table, header, first })
     }
 
-    /// Its machine.
+    /// Returns the machine of the index.
     #[must_use]
     pub fn target(&self) -> Target {
         self.header.target
     }
 
-    /// True for an index of the version that is written today.
+    /// Returns true for an index of the current version.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.header.version == layout::VERSION
     }
 
-    /// True if it has the paths below packages ([`super::Index::paths`]).
+    /// Returns true if the index has the paths below packages ([`super::Index::paths`]).
     #[must_use]
     pub fn has_paths(&self) -> bool {
         self.header.has_paths()
     }
 
-    /// True if it has the bindings of the program at a real path.
+    /// Returns true if the index has the bindings of the program at a real path.
     ///
     /// # Errors
-    /// [`RangedError`] if the file is damaged.
+    /// Returns [`RangedError`] if the file is damaged.
     pub fn binds(&self, path: &BStr) -> Result<bool, RangedError> {
         let section = self.header.section(kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM)?;
         let wanted = Some(hash::low(0, path));
@@ -128,10 +129,10 @@ impl<R: ReadAt> Ranged<R> {
         Ok(false)
     }
 
-    /// The largest [`super::Program::static_tls`] of its programs.
+    /// Returns the largest [`super::Program::static_tls`] of the programs.
     ///
     /// # Errors
-    /// [`RangedError`] if the file is damaged.
+    /// Returns [`RangedError`] if the file is damaged.
     pub fn static_tls(&self) -> Result<u32, RangedError> {
         if let Some(static_tls) = self.header.static_tls {
             return Ok(static_tls);
@@ -141,10 +142,10 @@ impl<R: ReadAt> Ranged<R> {
         Ok(needs.filter_map(|record| self.word(record, 20)).max().unwrap_or(0))
     }
 
-    /// The needs of static TLS of its programs ([`super::Program::static_tls`]).
+    /// Returns the needs of static TLS of the programs ([`super::Program::static_tls`]).
     ///
     /// # Errors
-    /// [`RangedError`] if the file is damaged.
+    /// Returns [`RangedError`] if the file is damaged.
     pub fn static_tls_of_all(&self) -> Result<Vec<(BString, u32)>, RangedError> {
         let (section, at) = if self.is_current() {
             (self.header.section(kind::PROGRAMS, layout::PROGRAM)?, 8)
@@ -159,10 +160,10 @@ impl<R: ReadAt> Ranged<R> {
         needs.collect()
     }
 
-    /// Its programs that do not start under any audit module.
+    /// Returns the programs that do not start under any audit module.
     ///
     /// # Errors
-    /// [`RangedError`] if the file is damaged.
+    /// Returns [`RangedError`] if the file is damaged.
     pub fn no_start(&self) -> Result<Vec<BString>, RangedError> {
         let (section, at, flag) = if self.is_current() {
             let programs = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
@@ -177,10 +178,10 @@ impl<R: ReadAt> Ranged<R> {
         marked.map(|record| self.string(self.word(record, 0).unwrap_or(u32::MAX))).collect()
     }
 
-    /// Paths of the stores' own directories.
+    /// Returns the paths of the stores' own directories.
     ///
     /// # Errors
-    /// [`RangedError`] if the file is damaged.
+    /// Returns [`RangedError`] if the file is damaged.
     pub fn roots(&self) -> Result<Vec<BString>, RangedError> {
         const OUTSIDE: TableError = TableError::Damaged("its roots leave it");
         let pool = self.header.section(kind::POOL, 4)?;
@@ -229,7 +230,7 @@ impl<R: ReadAt> Ranged<R> {
         let records =
             self.bytes(programs.at + from * layout::PROGRAM, (to - from) * layout::PROGRAM)?;
         for record in records.chunks_exact(layout::PROGRAM) {
-            // The path is part of what the check is made of.
+            // The path is part of the input of the check.
             let (known, check) = record.split_at(layout::PROGRAM - 4);
             if self.word(check, 0) != Some(hash::low(hash::bytes(0, path), known)) {
                 continue;
@@ -247,7 +248,7 @@ impl<R: ReadAt> Ranged<R> {
         (Reader { endian: self.header.target.endian, bytes: of }).word(at)
     }
 
-    /// A range of the table.
+    /// Reads a range of the table.
     fn bytes(&self, at: usize, length: usize) -> Result<Vec<u8>, RangedError> {
         if at.checked_add(length).is_none_or(|end| end > self.header.length) {
             return Err(TableError::Damaged("a record leaves it").into());
@@ -263,7 +264,7 @@ impl<R: ReadAt> Ranged<R> {
     }
 
     fn string(&self, place: u32) -> Result<BString, RangedError> {
-        /// Most strings end before this.
+        /// Most strings are shorter than this.
         const USUAL: usize = 256;
         let strings = self.header.section(kind::STRINGS, 1)?;
         let outside = || TableError::Damaged("a string leaves it");
@@ -288,8 +289,8 @@ fn bytes(source: &impl ReadAt, at: u64, length: usize) -> Result<Vec<u8>, Ranged
     Ok(bytes)
 }
 
-/// The header of the table at an offset of the file, which ends at another, and the bytes that were
-/// read for it.
+/// Reads the header of the table from `table` to `end` of the file. Returns it with the bytes read
+/// for it.
 fn header(source: &impl ReadAt, table: u64, end: u64) -> Result<(Header, Vec<u8>), RangedError> {
     const PAGE: usize = 4096;
     const { assert!(LONGEST <= PAGE) };
@@ -298,8 +299,7 @@ fn header(source: &impl ReadAt, table: u64, end: u64) -> Result<(Header, Vec<u8>
     Ok((Header::read(&first, length)?, first))
 }
 
-/// Searches for the start of the table, from the start of its segment on: version 1 does not give
-/// it.
+/// Searches for the start of the table in its segment, because version 1 does not store it.
 fn search(source: &impl ReadAt, start: u64, end: u64, endian: Endian) -> Result<u64, RangedError> {
     let segment = bytes(source, start, (end - start).min(LARGEST_MODULE) as usize)?;
     let is_header = |at: usize| {

@@ -1,7 +1,7 @@
-//! The bytes of a table → [`Index`], for `verify` and `--update`.
+//! Reads the bytes of a table as an [`Index`], for `verify` and `--update`.
 //!
-//! Stricter than the module's reader: there a damaged record is one that gives no answer,
-//! here it is an error, for who verifies an index wants to know.
+//! This reader is stricter than the module's. The module ignores a damaged record, and this reader
+//! returns an error for it.
 
 use super::table_error::TableError;
 use bstr::{BStr, BString, ByteSlice};
@@ -16,7 +16,7 @@ use super::{
 use super::{bound, paths};
 use crate::facts::GlibcVersion;
 
-/// A table whose header and checksum hold.
+/// A table with a valid header and checksum.
 #[derive(Clone, Debug)]
 pub struct Table<'a> {
     reader: Reader<'a>,
@@ -42,17 +42,17 @@ impl bound::Source for Table<'_> {
 }
 
 impl<'a> Table<'a> {
-    /// Takes bytes for a table.
+    /// Reads the header of a table and checks its checksum.
     ///
     /// # Errors
-    /// [`TableError`] where they are none, or not whole.
+    /// Returns [`TableError`] if the bytes are not a table, or if it is damaged.
     pub fn read(bytes: &'a [u8]) -> Result<Self, TableError> {
         let table = Self::header(bytes)?;
         table.check_whole()?;
         Ok(table)
     }
 
-    /// A table whose header holds, whatever the rest.
+    /// Reads the header of a table and ignores its checksum.
     #[cfg(test)]
     pub(super) fn unchecked(bytes: &'a [u8]) -> Option<Self> {
         Self::header(bytes).ok()
@@ -64,13 +64,13 @@ impl<'a> Table<'a> {
         Ok(Self { reader, header })
     }
 
-    /// True for a table of the version that is written today.
+    /// Returns true for a table of the current version.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.header.version == layout::VERSION
     }
 
-    /// The machine it is for.
+    /// Returns the machine of the table.
     #[must_use]
     pub fn target(&self) -> Target {
         self.header.target
@@ -87,10 +87,11 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// All that it says.
+    /// Reads the content of the table.
     ///
     /// # Errors
-    /// [`TableError::Damaged`] where a record leaves the table or its check does not fit.
+    /// Returns [`TableError::Damaged`] if a record is outside the table or its check does not
+    /// match.
     pub fn index(&self) -> Result<Index, TableError> {
         let objects = self.section(kind::OBJECTS, layout::OBJECT)?;
         let conditions = self.section(kind::CONDITIONS, layout::CONDITION)?;
@@ -151,7 +152,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Fails where the last word of a record is not the check of the others.
+    /// Returns an error if the last word of a record is not the check of the others.
     fn check(&self, at: usize, size: usize, seed: u64) -> Result<(), TableError> {
         let record = &self.reader.bytes[at..at + size - 4];
         if self.word(at + size - 4)? == hash::low(seed, record) {
@@ -185,7 +186,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Version 1 had the need of static TLS there.
+    /// Reads the `DT_RPATH` of an object. Version 1 had the need of static TLS in this place.
     fn rpath(&self, at: usize) -> Result<Option<Vec<u32>>, TableError> {
         let place = if self.is_current() { self.word(at + 20)? } else { 0 };
         let dirs = place.checked_sub(1).map(|place| self.set(place)).transpose()?;
@@ -275,7 +276,7 @@ impl<'a> Table<'a> {
         Ok(Directory { path: path.to_owned(), condition: self.word(at + 8)?, names })
     }
 
-    /// The names whose place, count and check are there.
+    /// Reads the names. Their place, count and check are at `at`.
     fn names(&self, at: usize) -> Result<Vec<hash::NameHash>, TableError> {
         let pool = self.section(kind::POOL, 4)?;
         let (first, count) = (self.word(at)? as usize, self.word(at + 4)? as usize);
@@ -346,7 +347,8 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Version 1 kept the need of a program in the record of its object.
+    /// Reads the programs of version 1, which kept the needs of a program in the record of its
+    /// object.
     fn programs_of_1(&self) -> Result<Vec<Program>, TableError> {
         const NO_START: u32 = 4;
         let wanted = layout::OBJECT_PROGRAM | layout::OBJECT_CANONICAL;

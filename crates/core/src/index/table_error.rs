@@ -1,22 +1,22 @@
-//! Why bytes are not a table.
+//! The error of a table reader.
 
 use thiserror::Error;
 
 use super::layout;
 
-/// Why bytes are no table.
+/// Why bytes are not a valid table.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TableError {
-    /// They do not start as a table does.
+    /// The bytes do not start like a table.
     #[error("not an index")]
     NotATable,
-    /// Of a format version that is not known here.
+    /// The format version is unknown.
     #[error("an index of format version {0}; known are 1 and {v}", v = layout::VERSION)]
     OtherVersion(u32),
-    /// Shorter or longer than the header says.
+    /// The table is shorter or longer than its header says.
     #[error("the index is cut short or has bytes too many")]
     WrongLength,
-    /// A checksum does not fit, or a place leaves the table.
+    /// A checksum does not match, or a place is outside the table.
     #[error("the index is damaged: {0}")]
     Damaged(&'static str),
 }

@@ -1,4 +1,4 @@
-//! The table: what is written is read again, and no damage goes unnoticed.
+//! Tests that a written table is read again, and that damage is detected.
 
 mod version_1;
 
@@ -173,7 +173,7 @@ fn sorted(mut index: Index) -> Index {
     }
     index.objects.sort_by(|a, b| a.path.cmp(&b.path));
     index.programs.sort_by(|a, b| a.path.cmp(&b.path));
-    // By path, since those that others only lie in come as well.
+    // Sorted by path, because the parents of folders are returned as well.
     let folders = std::mem::take(&mut index.folders);
     let mut order: Vec<usize> = (0..folders.len()).filter(|&at| folders[at].digest > 0).collect();
     order.sort_by_key(|&at| &folders[at].path);
@@ -245,7 +245,7 @@ proptest! {
             let place = from + at * 37 % (table.len() - from);
             table[place] = *byte;
         }
-        // Past the checksum, so that each record's own check is what is tried.
+        // The checksum is made valid again, so that each record's own check is tested.
         if let Some(table) = Table::unchecked(&table) {
             let _ = table.index();
         }

@@ -1,25 +1,25 @@
 //! Static TLS under an audit module.
 //!
-//! With an audit module glibc sizes the static TLS area before it has mapped the program's
-//! libraries (2.36 `elf/rtld.c` `dl_main`, `init_tls`): program and loader have their place,
-//! every library's initial-exec TLS must fit the surplus, as if it came by `dlopen`
-//! (`elf/dl-reloc.c` `_dl_try_allocate_static_tls`). The surplus is 1,664 bytes by default,
-//! more where the tunable `glibc.rtld.optional_static_tls`, 512 by default, is raised
+//! With an audit module, glibc sizes the static TLS area before it has mapped the program's
+//! libraries (2.36 `elf/rtld.c` `dl_main`, `init_tls`). The program and the loader have their place
+//! in it. The initial-exec TLS of every library must fit into the surplus, as after `dlopen`
+//! (`elf/dl-reloc.c` `_dl_try_allocate_static_tls`). The surplus is 1,664 bytes by default. A value
+//! of the tunable `glibc.rtld.optional_static_tls` above its default of 512 adds to it
 //! (`elf/dl-tls.c` `_dl_tls_static_surplus_init`; 2.33 and later, and Debian's 2.31).
 
 use crate::closure::Closure;
 use crate::elf::{DF_STATIC_TLS, ObjectView, Tls};
 use crate::loader::load::Role;
 
-/// Surplus without tunables: `TLS_STATIC_SURPLUS` of old, kept as a floor ever since.
+/// Surplus without tunables: the former `TLS_STATIC_SURPLUS`, which is still the minimum.
 pub const DEFAULT_SURPLUS: u64 = 1664;
 /// Growth of the surplus for an audit module (`LIBC_IE_TLS` and `OTHER_IE_TLS`).
 const OF_ONE_MODULE: u64 = 288;
 /// Default of `glibc.rtld.optional_static_tls`.
 pub const DEFAULT_OPTIONAL: u64 = 512;
-/// Alignment of the static TLS area where the program asks for no more: that of
-/// `struct pthread`, 64 on x86 and 16 or 32 elsewhere, at least as the releases before 2.35
-/// have it (`TCB_ALIGNMENT` of `nptl/descr.h` and `pthreaddef.h`).
+/// Returns the alignment of the static TLS area if the program needs no more: that of `struct
+/// pthread`, which is 64 on x86 and 16 or 32 elsewhere. The values are those of the releases before
+/// 2.35, which are the smallest (`TCB_ALIGNMENT` of `nptl/descr.h` and `pthreaddef.h`).
 fn area_align(machine: u16) -> u64 {
     const I386: u16 = 3;
     const X86_64: u16 = 62;
@@ -29,20 +29,20 @@ fn area_align(machine: u16) -> u64 {
 /// The part of the surplus that the start of a program needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticTls {
-    /// Bytes of the libraries marked `DF_STATIC_TLS`, at their worst alignment: without them
-    /// the start is sure to fail.
+    /// Bytes of the libraries marked `DF_STATIC_TLS`, at their worst alignment. The start fails for
+    /// certain if the surplus is smaller.
     pub required: u64,
-    /// Bytes of all libraries' TLS. A program or library may use another's by the
-    /// initial-exec model without either being marked, and libraries that would do without
-    /// (TLS descriptors) may take their part before.
+    /// Bytes of all libraries' TLS. A program or library may use another's TLS by the initial-exec
+    /// model although neither is marked. Libraries that do not need static TLS (TLS descriptors)
+    /// may take some of the surplus first.
     pub all: u64,
-    /// A marked library asks for a stricter alignment than the area has: no tunable helps,
-    /// and the start under an audit module fails.
+    /// True if a marked library needs a stricter alignment than that of the area. No tunable helps
+    /// then, and the start under an audit module fails.
     pub impossible: bool,
 }
 
 impl StaticTls {
-    /// Returns the need that an index keeps: [`Self::tunable`], 0 for none, and
+    /// Returns the need that an index stores: [`Self::tunable`], with 0 for none, and
     /// [`Self::impossible`].
     #[must_use]
     pub fn kept(tunable: u32, impossible: bool) -> Self {
@@ -50,23 +50,23 @@ impl StaticTls {
         Self { required: 0, all, impossible }
     }
 
-    /// True where the start is sure to fail without the tunable, or whatever it is.
+    /// Returns true if the start fails for certain with the default of the tunable.
     #[must_use]
     pub fn fails_by_default(&self) -> bool {
         self.impossible || self.required > DEFAULT_SURPLUS + OF_ONE_MODULE
     }
 
-    /// The value for `glibc.rtld.optional_static_tls` with which the program starts; `None`
-    /// where the default does for certain.
+    /// Returns the value of `glibc.rtld.optional_static_tls` with which the program starts. Returns
+    /// `None` if the default is certainly enough.
     #[must_use]
     pub fn tunable(&self) -> Option<u64> {
-        // The optional part may be used up before, so it does not count as room.
+        // Others may use up the optional part, so it does not count.
         let room = DEFAULT_SURPLUS - DEFAULT_OPTIONAL;
         (self.all > room).then(|| DEFAULT_OPTIONAL + self.all.next_multiple_of(64))
     }
 }
 
-/// The need of one start.
+/// Returns the need of one start.
 #[must_use]
 pub fn of_closure(closure: &Closure) -> StaticTls {
     let mut objects = closure.load.objects.iter().filter(|object| object.namespace == 0);
@@ -78,7 +78,8 @@ pub fn of_closure(closure: &Closure) -> StaticTls {
     of_libraries(program_align, libraries.map(|object| object.view.as_ref()))
 }
 
-/// The need of libraries under a program whose own TLS has that alignment (0: it has none).
+/// Returns the need of libraries under a program. `program_align` is the alignment of the program's
+/// own TLS, or 0 without one.
 pub fn of_libraries<'a>(
     program_align: u64,
     libraries: impl Iterator<Item = &'a ObjectView>,

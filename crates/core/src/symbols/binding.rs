@@ -1,4 +1,4 @@
-//! Result of [`super::bind`].
+//! The result of [`super::bind`].
 
 use super::symbol_type::Group;
 pub use super::symbol_type::{Relative, RelocationKind, SymbolClass, SymbolType};
@@ -10,20 +10,20 @@ use super::versions::MissingVersion;
 /// Every binding of one start. Indices of objects are those of `Load::objects`.
 #[derive(Clone, Debug)]
 pub struct Bindings {
-    /// One entry for each object of the load set; empty for objects of audit modules.
+    /// One element for each object of the load set. It is empty for an object of an audit module.
     pub objects: Vec<ObjectBindings>,
     /// The objects that a lookup walks, in order (`Load::scope`).
     pub scope: Vec<usize>,
     /// The objects in the order in which the loader relocates them.
     pub relocation_order: Vec<usize>,
-    /// Versions that an object needs and the library it names does not define.
+    /// Versions that an object needs and that the named library does not define.
     pub missing_versions: Vec<MissingVersion>,
 }
 
 impl Bindings {
-    /// The object and binding of every strong reference that nothing defines, in load order. A
-    /// start with such a reference ends with "symbol lookup error", at once or, if the binding
-    /// is lazy, at the first call.
+    /// Returns the object and binding of every strong reference without a definition, in load
+    /// order. A start with such a reference ends with "symbol lookup error", at once or, if the
+    /// binding is lazy, at the first call.
     pub fn undefined(&self) -> impl Iterator<Item = (usize, &Binding)> {
         let objects = self.objects.iter().enumerate();
         objects.flat_map(|(index, object)| {
@@ -39,38 +39,38 @@ impl Bindings {
 /// The relocations of one object.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectBindings {
-    /// The symbol tables; none for an object of an audit module.
+    /// The symbol tables. `None` for an object of an audit module.
     pub symbols: Option<Arc<ObjectSymbols>>,
-    /// All relocations but the relative ones ([`ObjectSymbols::relative`],
-    /// [`ObjectSymbols::relr`]), in the order in which the loader applies them: those of
-    /// `DT_REL`, `DT_RELA`, then `DT_JMPREL`; within each table `IRELATIVE` comes last.
+    /// All relocations except the relative ones ([`ObjectSymbols::relative`],
+    /// [`ObjectSymbols::relr`]), in the order in which the loader applies them: those of `DT_REL`,
+    /// `DT_RELA`, then `DT_JMPREL`. Within each table `IRELATIVE` is last.
     pub bindings: Vec<Binding>,
-    /// True if `JUMP_SLOT` relocations are bound at the first call of each function.
+    /// True if the loader binds `JUMP_SLOT` relocations at the first call of each function.
     pub lazy: bool,
 }
 
 impl ObjectBindings {
-    /// The bindings of symbols: everything that is neither TLS nor a copy nor `IRELATIVE`.
+    /// Returns the bindings of symbols: all except TLS, copy and `IRELATIVE` relocations.
     pub fn symbolic(&self) -> impl Iterator<Item = &Binding> {
         self.bindings.iter().filter(|binding| binding.kind.group() == Group::Symbolic)
     }
 
-    /// The TLS relocations.
+    /// Returns the TLS relocations.
     pub fn tls(&self) -> impl Iterator<Item = &Binding> {
         self.bindings.iter().filter(|binding| binding.kind.group() == Group::Tls)
     }
 
-    /// The `COPY` relocations.
+    /// Returns the `COPY` relocations.
     pub fn copies(&self) -> impl Iterator<Item = &Binding> {
         self.bindings.iter().filter(|binding| binding.kind == RelocationKind::Copy)
     }
 
-    /// The `IRELATIVE` relocations.
+    /// Returns the `IRELATIVE` relocations.
     pub fn irelative(&self) -> impl Iterator<Item = &Binding> {
         self.bindings.iter().filter(|binding| binding.kind == RelocationKind::Irelative)
     }
 
-    /// True if the binding is made at the first call, not at the start.
+    /// Returns true if the binding is made at the first call, not at the start.
     #[must_use]
     pub fn is_lazy(&self, binding: &Binding) -> bool {
         self.lazy && binding.lazy_table && binding.kind == RelocationKind::JumpSlot
@@ -84,21 +84,22 @@ pub struct Binding {
     pub offset: u64,
     /// The kind of value that the relocation stores.
     pub kind: RelocationKind,
-    /// True for a relocation of `DT_JMPREL`, which a lazily bound object postpones.
+    /// True for a relocation of `DT_JMPREL`, which the loader postpones in a lazily bound object.
     pub lazy_table: bool,
-    /// Index of the referenced symbol in the object's own table; 0 for none. Its name and
-    /// version are [`ObjectSymbols::symbol_name`] and [`ObjectSymbols::symbol_version`].
+    /// Index of the referenced symbol in the object's own table, or 0 without a symbol.
+    /// [`ObjectSymbols::symbol_name`] and [`ObjectSymbols::symbol_version`] return its name and
+    /// version.
     pub symbol: u32,
     /// The object that defines the symbol.
     pub definer: Definer,
-    /// Index of the definition in the symbol table of the definer; 0 if there is none.
+    /// Index of the definition in the symbol table of the definer, or 0 without a definition.
     pub definition: u32,
-    /// `st_value` of the definition, before the load address is added; 0 if there is none. On
+    /// `st_value` of the definition before the load address is added, or 0 without a definition. On
     /// ppc64 the local entry offset is added for a call within one object.
     pub value: u64,
-    /// Addend of the value; 0 if the machine ignores the addend of this type.
+    /// Addend of the value. It is 0 if the machine ignores the addend of this type.
     pub addend: i64,
-    /// Type of the definition; of the reference if there is no definition.
+    /// Type of the definition, or of the reference if there is no definition.
     pub symbol_type: SymbolType,
     /// True if the definition is `STB_GNU_UNIQUE`.
     pub unique: bool,
@@ -111,14 +112,14 @@ pub enum Definer {
     Object(u32),
     /// The object of this index, by an `SHN_ABS` symbol: the load address is not added (glibc).
     Absolute(u32),
-    /// None, and the reference is weak: the slot gets the addend alone.
+    /// No object defines it, and the reference is weak. The slot gets the addend alone.
     Undefined,
-    /// None, and the reference is strong: the start ends with an error.
+    /// No object defines it, and the reference is strong. The start ends with an error.
     Missing,
 }
 
 impl Definer {
-    /// Index of the defining object.
+    /// Returns the index of the defining object.
     #[must_use]
     pub fn object(self) -> Option<usize> {
         match self {
@@ -135,7 +136,7 @@ pub enum Slot {
     Address(At),
     /// As [`Slot::Address`], less the address of the slot itself.
     Distance(At),
-    /// A number that no load address is added to.
+    /// A number to which no load address is added.
     Constant(u64),
     /// The result of the resolver, which depends on the processor, plus the addend.
     Resolver {
@@ -149,24 +150,24 @@ pub enum Slot {
         /// Index of the object.
         object: usize,
     },
-    /// The place of a thread-local variable, which the loader makes an offset from the thread
-    /// pointer, or such an offset negated.
+    /// The place of a thread-local variable. The loader stores its offset from the thread pointer,
+    /// or the negated offset.
     TlsOffset {
         /// Index of the object and offset in its TLS block.
         variable: At,
-        /// True for the negated one.
+        /// True for the negated offset.
         negated: bool,
     },
-    /// A TLS descriptor, two words, for a thread-local variable.
+    /// A TLS descriptor (two words) for a thread-local variable.
     TlsDescriptor(Option<At>),
     /// Bytes of another object, copied when that object was relocated.
     Copied {
-        /// Their source.
+        /// The source of the bytes.
         from: At,
-        /// How many.
+        /// The number of bytes.
         size: u64,
     },
-    /// The slot stays as it is in the file.
+    /// The slot keeps its value of the file.
     Unchanged,
 }
 
@@ -175,13 +176,13 @@ pub enum Slot {
 pub struct At {
     /// Index of the object.
     pub object: usize,
-    /// Address in it, before its load address is added; wraps around.
+    /// Address in the object before its load address is added. It wraps around.
     pub address: u64,
 }
 
 impl Bindings {
-    /// Returns the value that the loader stores for a binding of the object at `index`; `None` if
-    /// that object has no symbol tables.
+    /// Returns the value that the loader stores for a binding of the object at `index`, or `None`
+    /// if that object has no symbol tables.
     #[must_use]
     pub fn slot(&self, index: usize, binding: &Binding) -> Option<Slot> {
         let symbols = self.objects.get(index)?.symbols.as_ref()?;

@@ -2,7 +2,7 @@
 
 use object::elf::{self, DynamicTag};
 
-/// Addresses, sizes and flags. Of a tag that occurs twice, the last counts, as in glibc
+/// Addresses, sizes and flags. If a tag occurs twice, the last entry counts, as in glibc
 /// `elf_get_dynamic_info`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tags {
@@ -78,8 +78,7 @@ impl Tags {
         }
     }
 
-    /// glibc's `elf_get_dynamic_info` gives an object with one of these flags the entry that the
-    /// flag stands for.
+    /// Adds the entry that a flag replaces, as glibc's `elf_get_dynamic_info` does.
     fn take_flags(&mut self, flags: u64) {
         let has = |flag: elf::DynamicFlags| flags & flag.0 != 0;
         self.symbolic |= has(elf::DF_SYMBOLIC);

@@ -1,4 +1,4 @@
-//! glibc's symbol lookup (`elf/dl-lookup.c`) and what relocation makes of it (`elf/dl-reloc.c`,
+//! glibc's symbol lookup (`elf/dl-lookup.c`) and its use in relocation (`elf/dl-reloc.c`,
 //! `sysdeps/*/dl-machine.h`), 2.31 to 2.43.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{BindError, BindOptions, order, versions};
 use crate::facts::GlibcVersion;
 use crate::loader::load::Load;
 
-/// Symbols compared and objects looked at for one start at most. The largest real programs take
+/// The limit on symbols compared and objects searched for one start. The largest real programs take
 /// some tens of millions.
 const MAX_STEPS: u64 = 1 << 31;
 
@@ -63,7 +63,7 @@ struct Scopes<'a> {
     /// `_ns_unique_sym_table`: name to definition.
     unique: FxHashMap<&'a [u8], Found>,
     steps: u64,
-    /// Before 2.36 a protected datum may be bound to the program's copy.
+    /// True before 2.36, where a protected datum may be bound to the program's copy.
     extern_protected_data: bool,
     dynamic_weak: bool,
 }
@@ -76,7 +76,7 @@ struct Found {
     symbol: Symbol,
 }
 
-/// A symbol that is looked for.
+/// A reference to a symbol.
 struct Reference<'a> {
     /// The object that refers to it (`undef_map`), and its symbol (`ref`).
     from: Found,
@@ -95,11 +95,11 @@ struct Wanted<'a> {
     name: &'a [u8],
 }
 
-/// The lookups take too many steps: [`BindError::TooManySteps`].
+/// `None` if the lookups take too many steps: [`BindError::TooManySteps`].
 type Limited<T> = Option<T>;
 
 impl<'a> Scopes<'a> {
-    /// `_dl_relocate_object`: the bindings of one object.
+    /// `_dl_relocate_object`: makes the bindings of one object.
     fn relocate(&mut self, index: usize, symbols: &'a ObjectSymbols) -> Limited<Vec<Binding>> {
         let Some(machine) = symbols.machine() else { return Some(Vec::new()) };
         let mut known: FxHashMap<(u32, SymbolClass), Option<Found>> = FxHashMap::default();
@@ -118,7 +118,7 @@ impl<'a> Scopes<'a> {
         Some(bindings)
     }
 
-    /// `resolve_map` of `elf/dl-reloc.c`: a local or hidden symbol binds to itself.
+    /// `resolve_map` of `elf/dl-reloc.c`: binds a local or hidden symbol to itself.
     fn resolve_map(
         &mut self,
         object: usize,
@@ -162,9 +162,9 @@ impl<'a> Scopes<'a> {
         if from.symbol.visibility() != elf::STV_PROTECTED.0 {
             return Some(Some(found));
         }
-        // A protected reference: another object's definition does not count. For data, glibc
-        // asks again as for a PLT entry, so that the address of a function stays the program's
-        // PLT entry only if the object itself would define it.
+        // A protected reference: the definition of another object does not count. For data, glibc
+        // repeats the lookup as for a PLT entry. The address of a function is then the program's
+        // PLT entry, unless another object would define it.
         if reference.class == SymbolClass::Plt {
             return Some(Some(if found.object == from.object { found } else { from }));
         }
@@ -191,8 +191,8 @@ impl<'a> Scopes<'a> {
         skips_copies: bool,
     ) -> Limited<Option<Found>> {
         let own = [reference.from.object];
-        // Only _dl_map_object_from_fd sets l_symbolic_searchlist, so neither the program (unless
-        // the loader was told to load it) nor the loader has one; the program comes first anyway.
+        // Only _dl_map_object_from_fd sets l_symbolic_searchlist. The loader has none, and neither
+        // has a program that the kernel mapped. The program comes first anyway.
         if symbols.is_symbolic()
             && self.global.contains(&reference.from.object)
             && let Some(found) = self.do_lookup(reference, &own, class, skips_copies)?
@@ -203,7 +203,7 @@ impl<'a> Scopes<'a> {
         if global.contains(&reference.from.object) {
             return self.do_lookup(reference, global, class, skips_copies);
         }
-        // A loader that nothing needs keeps the bindings that it gave itself.
+        // A loader that no object needs keeps its own bindings.
         self.do_lookup(reference, &own, class, skips_copies)
     }
 
@@ -218,7 +218,7 @@ impl<'a> Scopes<'a> {
         let objects = self.objects;
         let mut weak = None;
         for &object in scope {
-            // A COPY relocation is not to find the program's own symbol.
+            // A COPY relocation must not find the program's own symbol.
             let is_program = object == 0;
             if class == SymbolClass::Copy && is_program {
                 continue;
@@ -249,7 +249,7 @@ impl<'a> Scopes<'a> {
         Some(weak)
     }
 
-    /// `do_lookup_unique`: the first definition found of a name serves every later lookup.
+    /// `do_lookup_unique`: the first definition found for a name is used for every later lookup.
     fn lookup_unique(
         &mut self,
         reference: &Reference<'a>,
@@ -261,7 +261,7 @@ impl<'a> Scopes<'a> {
             Some(_) if is_copy => found,
             Some(known) => *known,
             None => {
-                // The program's copy becomes the one that all use.
+                // All objects then use the program's copy.
                 let entry = if is_copy { reference.from } else { found };
                 self.unique.insert(reference.name, entry);
                 found
@@ -269,8 +269,8 @@ impl<'a> Scopes<'a> {
         }
     }
 
-    /// The candidates of one object's hash table, each tried by `check_match`; then the only
-    /// versioned definition, if the reference has no version.
+    /// Tries the candidates of one object's hash table with `check_match`. For a reference without
+    /// a version, a single versioned definition is the last choice.
     fn match_in(
         &mut self,
         reference: &Reference<'a>,
@@ -297,7 +297,7 @@ fn has_extern_protected_data(machine: KnownMachine) -> bool {
     matches!(machine, X86_64 | I386 | Aarch64 | Arm)
 }
 
-/// The default versions seen while a reference without a version is looked for.
+/// The default versions seen while a reference without a version is looked up.
 #[derive(Default)]
 struct Versioned {
     count: u32,
@@ -314,16 +314,16 @@ fn check_match(
 ) -> Option<(u32, Symbol)> {
     let symbol = symbols.symbol(index)?;
     let symbol_type = symbol.symbol_type();
-    // No value: not a definition, unless it is absolute or thread-local.
+    // A symbol without a value is not a definition, unless it is absolute or thread-local.
     if symbol.value == 0 && !symbol.is_absolute() && symbol_type != SymbolType::Tls {
         return None;
     }
-    // An undefined symbol with a value is the program's PLT entry for a function of another
-    // object: it is the function's address, but no call goes there.
+    // An undefined symbol with a value is the program's PLT entry for a function of another object.
+    // It is the function's address, but never the target of a call.
     if class == SymbolClass::Plt && symbol.is_undefined() {
         return None;
     }
-    // Neither code nor data.
+    // The symbol is neither code nor data.
     if symbol_type == SymbolType::Other {
         return None;
     }
@@ -332,18 +332,18 @@ fn check_match(
     }
     let Some(entry) = symbols.versions.entry(index).filter(|_| symbols.versions.has_symbols())
     else {
-        // The object has no versions: any definition serves.
+        // The object has no versions, so any definition counts.
         return Some((index, symbol));
     };
     let hidden = entry & 0x8000 != 0;
     if let Some(wanted) = reference.version {
         let version = symbols.versions.get(entry);
         let same = version.hash == wanted.entry.hash && symbols.string(version.name) == wanted.name;
-        // The base version serves as well, if neither side is hidden.
+        // The base version counts as well, if neither side is hidden.
         let base = !wanted.entry.hidden && version.hash == 0 && !hidden;
         return (same || base).then_some((index, symbol));
     }
-    // An old program without versions gets the base version (1), or the oldest one (2).
+    // An old program without versions gets the base version (1) or the oldest one (2).
     if entry & 0x7fff >= 3 {
         if !hidden {
             versioned.count += 1;
@@ -354,7 +354,7 @@ fn check_match(
     Some((index, symbol))
 }
 
-/// `elf_machine_rela`: what a relocation makes of the definition.
+/// `elf_machine_rela`: makes the binding of a relocation from the definition.
 fn binding(
     object: usize,
     symbols: &ObjectSymbols,
@@ -399,14 +399,14 @@ fn binding(
     bound.value = definition.value;
     bound.unique = definition.binding == elf::STB_GNU_UNIQUE.0;
     bound.symbol_type = match definition.symbol_type() {
-        // The program's PLT entry of an IFUNC is a function like any other.
+        // The program's PLT entry of an IFUNC counts as a plain function.
         SymbolType::Ifunc if definition.is_undefined() => SymbolType::Function,
         other => other,
     };
     if machine == KnownMachine::Ppc64le && found.object == object {
         bound.value = bound.value.wrapping_add(local_entry_offset(symbols, &bound, &definition));
     }
-    // glibc's elf_machine_rel of arm has either the symbol's value or the argument.
+    // glibc's elf_machine_rel of arm uses either the symbol's value or the argument.
     if machine == KnownMachine::Arm && kind == RelocationKind::TlsDescriptor && symbol != 0 {
         bound.addend = 0;
     }

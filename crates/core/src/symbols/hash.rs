@@ -4,14 +4,14 @@
 use crate::elf::{Class, ElfError, Image, Words};
 use object::read::ReadRef;
 
-/// The hash table that a loader searches an object by.
+/// The hash table in which a loader searches an object.
 #[derive(Clone, Debug)]
 pub(super) enum HashTable {
     /// `DT_GNU_HASH`.
     Gnu(GnuHash),
     /// `DT_HASH`.
     Sysv(SysvHash),
-    /// None: nothing is found in the object.
+    /// No table: no symbol is found in the object.
     None,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct GnuHash {
     bloom_mask: u32,
     shift: u32,
     buckets: Vec<u32>,
-    /// Index of the first symbol that the chains have.
+    /// Index of the first symbol in the chains.
     first: u32,
     chains: Vec<u32>,
 }
@@ -35,12 +35,12 @@ pub(super) struct SysvHash {
     chains: Vec<u32>,
 }
 
-/// The hash of `DT_GNU_HASH` (glibc `_dl_new_hash`).
+/// Returns the hash of `DT_GNU_HASH` (glibc `_dl_new_hash`).
 pub(super) fn gnu_hash(name: &[u8]) -> u32 {
     name.iter().fold(5381, |hash: u32, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
 }
 
-/// The hash of `DT_HASH` and of versions (gABI; glibc `_dl_elf_hash`).
+/// Returns the hash of `DT_HASH` and of versions (gABI; glibc `_dl_elf_hash`).
 pub(super) fn sysv_hash(name: &[u8]) -> u32 {
     name.iter().fold(0, |hash: u32, &byte| {
         let hash = (hash << 4).wrapping_add(byte.into());
@@ -78,12 +78,13 @@ impl GnuHash {
         Ok(Self { words, bloom, bloom_mask, shift, buckets, first, chains })
     }
 
-    /// How many symbols the table proves to be there.
+    /// Returns the number of symbols that the table proves to exist.
     pub(super) fn symbol_count(&self) -> u64 {
         u64::from(self.first) + self.chains.len() as u64
     }
 
-    /// The symbols whose hash is `hash`, but for its lowest bit, in the order of their chain.
+    /// Returns the symbols whose hash equals `hash` apart from the lowest bit, in the order of
+    /// their chain.
     pub(super) fn candidates(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
         let start = if self.may_have(hash) { self.bucket(hash) } else { None };
         let mut next = start;
@@ -99,7 +100,7 @@ impl GnuHash {
         })
     }
 
-    /// The Bloom filter: false if no symbol has the hash.
+    /// Checks the Bloom filter. Returns false if no symbol has the hash.
     fn may_have(&self, hash: u32) -> bool {
         let bits = match self.words.class {
             Class::Elf32 => 32,
@@ -117,7 +118,7 @@ impl GnuHash {
     }
 }
 
-/// How many entries the chains have, if the last chain starts at entry `last`.
+/// Returns the number of entries of the chains, if the last chain starts at entry `last`.
 fn chain_end<'data, R: ReadRef<'data>>(
     image: &Image<'data, R>,
     chains_at: u64,
@@ -135,7 +136,7 @@ fn chain_end<'data, R: ReadRef<'data>>(
 }
 
 impl SysvHash {
-    /// Reads the table at `address`, whose entries have `entry` bytes.
+    /// Reads the table at `address`. Its entries have `entry` bytes.
     pub(super) fn read<'data, R: ReadRef<'data>>(
         image: &Image<'data, R>,
         address: u64,
@@ -157,13 +158,13 @@ impl SysvHash {
         Ok(Self { buckets, chains })
     }
 
-    /// How many symbols the table proves to be there.
+    /// Returns the number of symbols that the table proves to exist.
     pub(super) fn symbol_count(&self) -> u64 {
         self.chains.len() as u64
     }
 
-    /// The symbols in the bucket of a hash. A chain that is longer than the table is a circle and
-    /// ends there.
+    /// Returns the symbols in the bucket of a hash. A chain that is longer than the table is a
+    /// circle and ends there.
     pub(super) fn candidates(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
         let count = u32::try_from(self.buckets.len()).unwrap_or(u32::MAX);
         let bucket = hash.checked_rem(count).unwrap_or(0) as usize;
@@ -177,7 +178,7 @@ fn numbers(words: Words, bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).filter_map(|chunk| words.word(chunk, 0)).collect()
 }
 
-/// Entries of 4 or 8 bytes; one beyond 32 bits names no symbol.
+/// Reads entries of 4 or 8 bytes. An entry beyond 32 bits names no symbol.
 fn entries(words: Words, bytes: &[u8], entry: u64) -> Vec<u32> {
     if entry == 4 {
         return numbers(words, bytes);

@@ -1,5 +1,5 @@
-//! Values that each relocation type of each machine stores: glibc's `elf_machine_rela`,
-//! `elf_machine_rel` and `elf_machine_type_class` of `sysdeps/*/dl-machine.h`, musl's
+//! The value that each relocation type of each machine stores: glibc's `elf_machine_rela`,
+//! `elf_machine_rel` and `elf_machine_type_class` of `sysdeps/*/dl-machine.h`, and musl's
 //! `arch/*/reloc.h`.
 
 use object::elf::{self, Machine, RelocationType};
@@ -10,11 +10,11 @@ use crate::elf::{Class, Endian, Ident};
 /// The meaning of a relocation type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeOf {
-    /// Nothing is stored.
+    /// The loader stores nothing.
     Nothing,
     /// Load address plus addend.
     Relative,
-    /// Anything else.
+    /// Any other value.
     Symbolic(RelocationKind),
 }
 
@@ -43,7 +43,7 @@ pub const PPC64_OPT_TLS: u64 = 1;
 pub const PPC64_OPT_MULTI_TOC: u64 = 2;
 
 impl KnownMachine {
-    /// The machine of an object; `None` if its relocation types are not known.
+    /// Returns the machine of an object, or `None` if its relocation types are unknown.
     #[must_use]
     pub fn of(ident: &Ident) -> Option<Self> {
         Some(match (Machine(ident.machine), ident.class, ident.endian) {
@@ -58,13 +58,13 @@ impl KnownMachine {
         })
     }
 
-    /// True if the loader of the machine reads `DT_REL` (`ELF_MACHINE_NO_REL`).
+    /// Returns true if the loader of the machine reads `DT_REL` (`ELF_MACHINE_NO_REL`).
     #[must_use]
     pub fn reads_rel(self) -> bool {
         matches!(self, Self::I386 | Self::Arm)
     }
 
-    /// Bytes of an entry of `DT_HASH`: glibc's `Elf_Symndx` has 8 on s390x.
+    /// Returns the bytes of an entry of `DT_HASH`. glibc's `Elf_Symndx` has 8 on s390x.
     #[must_use]
     pub fn hash_entry(self) -> u64 {
         if self == Self::S390x { 8 } else { 4 }
@@ -85,7 +85,7 @@ impl KnownMachine {
         kind.unwrap_or(TypeOf::Symbolic(RelocationKind::Other(raw)))
     }
 
-    /// `elf_machine_type_class`: the same on all of these machines.
+    /// `elf_machine_type_class`, which is the same on all of these machines.
     #[must_use]
     pub fn class_of(self, kind: RelocationKind) -> SymbolClass {
         match kind {
@@ -100,7 +100,7 @@ impl KnownMachine {
         }
     }
 
-    /// True if the loader adds the addend of a relocation; `has_addend` for one of `RELA`.
+    /// Returns true if the loader adds the addend of a relocation. `has_addend` is true for `RELA`.
     #[must_use]
     pub fn adds(self, kind: RelocationKind, has_addend: bool) -> bool {
         use RelocationKind::{Copy, GlobDat, JumpSlot, TlsBlockOffset, TlsModule};
@@ -113,13 +113,13 @@ impl KnownMachine {
         }
     }
 
-    /// True if an undefined weak reference leaves the addend out (riscv64).
+    /// Returns true if an undefined weak reference omits the addend (riscv64).
     #[must_use]
     pub fn drops_addend_of_undefined(self) -> bool {
         self == Self::Riscv64
     }
 
-    /// `TLS_DTV_OFFSET`: what a block offset is lowered by.
+    /// `TLS_DTV_OFFSET`, which the loader subtracts from an offset in a TLS block.
     #[must_use]
     pub fn block_offset_bias(self) -> u64 {
         match self {

@@ -1,21 +1,21 @@
-//! Symbol lookup: which definition each relocation of a start binds to, predicted from the files.
+//! Predicts from the files to which definition each relocation of a start binds.
 //!
 //! [`bind`] takes a [`Load`] and the symbol tables of its objects ([`SymbolFiles`]) and returns
 //! [`Bindings`]: for each object its relocations, each with the definition that the loader's
 //! lookup finds and the value that the loader stores.
 //!
 //! - [`object`] reads the tables of one file: symbols, hashes, versions, relocations.
-//! - [`glibc`] and [`musl`] are the lookups; [`machine`] says what each relocation type is.
-//! - [`versions`] is the check of needed versions, [`order`] the order of relocation.
-//! - [`report`] adds the bindings up for output.
+//! - [`glibc`] and [`musl`] make the lookups. [`machine`] has the meaning of relocation types.
+//! - [`versions`] checks needed versions. [`order`] finds the order of relocation.
+//! - [`report`] summarises the bindings for output.
 //!
 //! # Not predicted
 //!
 //! - Values that depend on the processor: a relocation by an IFUNC has the resolver, not its
 //!   result ([`Slot::Resolver`]).
 //! - Load addresses, TLS module numbers and TLS offsets: a value is relative to its object.
-//! - What musl 1.2.4 answers for a name that ends in `64` is taken for every release, and only if
-//!   nothing else defines the name.
+//! - Differences between musl releases for a name that ends in `64`. The rule of 1.2.4 is used for
+//!   all of them, and only if no object defines the name.
 //! - Definitions of the vDSO, for a program that names it in a `DT_NEEDED`.
 
 mod binding;
@@ -52,8 +52,8 @@ pub use object::{ObjectSymbols, Symbol};
 pub use report::SymbolReport;
 pub use versions::MissingVersion;
 
-/// A source of the symbol tables of loaded objects. A host reads files and may keep the tables;
-/// `bind` calls it once for each object of the base namespace.
+/// A source of the symbol tables of loaded objects. An implementation may cache the tables.
+/// [`bind`] reads each object of the base namespace once.
 pub trait SymbolFiles {
     /// Reads the tables of an object ([`ObjectSymbols::read`]).
     ///
@@ -68,7 +68,7 @@ pub enum SymbolFileError {
     /// The file cannot be opened or read.
     #[error("cannot be read (errno {})", .0.0)]
     Unreadable(Errno),
-    /// A table lies outside the file or contradicts another.
+    /// A table is outside the file or contradicts another.
     #[error(transparent)]
     Elf(#[from] ElfError),
 }
@@ -90,10 +90,10 @@ pub enum BindError {
     Object {
         /// The object.
         path: BString,
-        /// Why.
+        /// The error.
         source: SymbolFileError,
     },
-    /// The object is for a machine whose relocation types are not known here.
+    /// The object is for a machine with unknown relocation types.
     #[error("{path}: relocations of {machine} are not known")]
     Machine {
         /// The object.
@@ -101,19 +101,19 @@ pub enum BindError {
         /// Name of its machine.
         machine: &'static str,
     },
-    /// The lookups take more steps than any real program's: the tables are made to be slow.
+    /// The lookups take more steps than in any real program, so the tables are hostile.
     #[error("{path}: its symbol lookups take too many steps")]
     TooManySteps {
-        /// The object whose lookups were being made.
+        /// The object whose lookups exceeded the limit.
         path: BString,
     },
 }
 
 /// Predicts every binding of a start.
 ///
-/// Objects keep their indices of [`Load::objects`]. Audit modules, which have a namespace and a
-/// scope of their own, get an empty [`ObjectBindings`]. A library that is missing is not in the
-/// scope, as in `ldd -r`: what it would define is reported as undefined.
+/// Objects keep their indices of [`Load::objects`]. Audit modules have a namespace and a scope of
+/// their own, and get an empty [`ObjectBindings`]. A missing library is not in the scope, as in
+/// `ldd -r`. A reference to one of its symbols is therefore undefined.
 ///
 /// # Errors
 /// Returns [`BindError`] if the tables of an object cannot be read, if its machine is unknown, or
@@ -134,7 +134,7 @@ pub fn bind(
     }
 }
 
-/// The tables of an object; none for an object of an audit module.
+/// Reads the tables of the objects. An object of an audit module has `None`.
 fn read(
     object: &LoadedObject,
     files: &dyn SymbolFiles,

@@ -12,11 +12,11 @@ use super::relocations::Relocation;
 use super::{BindError, versions};
 use crate::loader::load::{Load, Role};
 
-/// As for glibc: no real program comes near.
+/// The limit on steps, as for glibc. No real program reaches it.
 const MAX_STEPS: u64 = 1 << 31;
 
-/// Binds every object of a start. musl knows neither needed versions, nor `DT_SYMBOLIC`, nor lazy
-/// binding at the start; it relocates the list of objects from the second on, then the program.
+/// Binds every object of a start. musl checks no needed versions, and ignores `DT_SYMBOLIC` and
+/// lazy binding. It relocates the list of objects from the second on, then the program.
 pub(super) fn bind(
     load: &Load,
     objects: Vec<Option<Arc<ObjectSymbols>>>,
@@ -67,7 +67,7 @@ impl Names<'_> {
         Some(bindings)
     }
 
-    /// A relocation without a symbol is the object's own, as one of a local symbol is.
+    /// A relocation without a symbol, or with a local one, binds to its own object.
     fn resolve(
         &mut self,
         object: usize,
@@ -88,7 +88,7 @@ impl Names<'_> {
         if found.is_some() {
             return Some(found);
         }
-        // get_lfs64 (1.2.4): the interfaces of 64-bit offsets are the plain ones.
+        // get_lfs64 (1.2.4): a name with the suffix 64 is another name of the plain function.
         match (self.loader, name.strip_suffix(b"64")) {
             (Some(loader), Some(plain)) => self.find_sym(&[loader], plain, Search::Defined),
             _ => Some(None),
@@ -106,7 +106,7 @@ impl Names<'_> {
                 let hidden = symbols.versions.entry(*index).is_some_and(|entry| entry >= 0x8000);
                 !hidden && symbol.is_some_and(|symbol| symbols.string_is(symbol.name, name))
             };
-            // The first of the name counts, whatever it is.
+            // The first symbol of this name counts, even if it is not usable.
             let first = match &symbols.hash {
                 HashTable::Gnu(table) => table.candidates(gnu).find(named),
                 HashTable::Sysv(table) => table.candidates(sysv).find(named),
@@ -125,14 +125,14 @@ impl Names<'_> {
     }
 }
 
-/// Which symbols serve a relocation.
+/// The symbols that a relocation may bind to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Search {
-    /// Any.
+    /// Any symbol.
     Any,
-    /// `need_def`, for PLT relocations: no PLT entry of a program.
+    /// `need_def`, for PLT relocations: not a PLT entry of a program.
     Defined,
-    /// For `COPY`: none of the program.
+    /// For `COPY`: not a symbol of the program.
     BehindProgram,
 }
 
@@ -164,7 +164,7 @@ fn serves(symbol: &Symbol, search: Search) -> bool {
 fn binding(symbols: &ObjectSymbols, relocation: &Relocation, found: Option<Found>) -> Binding {
     use RelocationKind::{Copy, GlobDat, JumpSlot};
     let Relocation { offset, kind, symbol, lazy_table, .. } = *relocation;
-    // Of REL relocations, neither GOT nor PLT nor COPY has an addend.
+    // In REL tables, GOT, PLT and COPY relocations have no addend.
     let adds = relocation.has_addend || !matches!(kind, GlobDat | JumpSlot | Copy);
     let addend = if adds { relocation.addend } else { 0 };
     let reference = symbols.symbol(symbol);
@@ -177,7 +177,7 @@ fn binding(symbols: &ObjectSymbols, relocation: &Relocation, found: Option<Found
         None if is_weak => (Definer::Undefined, 0, 0, SymbolType::NoType),
         None => (Definer::Missing, 0, 0, SymbolType::NoType),
     };
-    // musl finds any definition of a unique symbol: the first in the list, as of any other.
+    // musl treats unique symbols like any other: the first definition in the list counts.
     Binding {
         offset,
         kind,

@@ -61,7 +61,7 @@ impl Symbol {
         matches!(self.visibility(), v if v == elf::STV_HIDDEN.0 || v == elf::STV_INTERNAL.0)
     }
 
-    /// True if a lookup of another object may find it: neither local nor hidden.
+    /// Returns true if a lookup from another object may find it: it is neither local nor hidden.
     #[must_use]
     pub fn is_exported(&self) -> bool {
         let binding = elf::SymbolBind(self.binding);
@@ -75,13 +75,13 @@ impl Symbol {
         self.section == elf::SHN_UNDEF.0
     }
 
-    /// True if `st_shndx` is `SHN_ABS`: the value is no address of the object.
+    /// Returns true if `st_shndx` is `SHN_ABS`, so that the value is not an address of the object.
     #[must_use]
     pub fn is_absolute(&self) -> bool {
         self.section == elf::SHN_ABS.0
     }
 
-    /// The type, as far as a loader distinguishes.
+    /// Returns the type, as far as a loader distinguishes types.
     #[must_use]
     pub fn symbol_type(&self) -> SymbolType {
         match elf::SymbolType(self.raw_type) {
@@ -96,11 +96,11 @@ impl Symbol {
 }
 
 impl ObjectSymbols {
-    /// Reads the tables that `PT_DYNAMIC` names, as a loader would find them: at their addresses
-    /// in the segments. Of an object whose machine is not known, only the header is read.
+    /// Reads the tables that `PT_DYNAMIC` names, at their addresses in the segments, as a loader
+    /// does. If the object's machine is unknown, only the header is read.
     ///
     /// # Errors
-    /// Returns [`ElfError`] if a table lies outside the segments, if a relocation names a symbol
+    /// Returns [`ElfError`] if a table is outside the segments, if a relocation names a symbol
     /// beyond them, or if there are more than 16,777,216 relative relocations.
     pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<Self, ElfError> {
         let image = Image::new(data)?;
@@ -139,7 +139,7 @@ impl ObjectSymbols {
         let tags = self.tags;
         self.relocations = Relocations::read(image, &tags, machine)?;
         let Some(symbols_at) = tags.symbols else { return Ok(()) };
-        // glibc's _dl_setup_hash takes the GNU table if there is one.
+        // glibc's _dl_setup_hash uses the GNU table if there is one.
         let (hash, count) = match (tags.gnu_hash, tags.sysv_hash) {
             (Some(at), _) => {
                 let table = GnuHash::read(image, at)?;
@@ -154,7 +154,7 @@ impl ObjectSymbols {
             (None, None) => (HashTable::None, 0),
         };
         self.hash = hash;
-        // A GNU table counts defined symbols alone; relocations name the others.
+        // A GNU table has defined symbols only. Relocations name the undefined ones.
         let count = count.max(u64::from(self.relocations.last_symbol()) + 1);
         let size = count * self.entry_size() as u64;
         let malformed = ElfError::Malformed("its symbol table lies outside its segments");
@@ -199,7 +199,7 @@ impl ObjectSymbols {
         &self.relocations.relative
     }
 
-    /// The relocations of `DT_RELR`, in order; all of them are relative, and applied first.
+    /// Returns the relocations of `DT_RELR` in order. All of them are relative and applied first.
     #[must_use]
     pub fn relr(&self) -> &[Relative] {
         &self.relocations.relr
@@ -240,14 +240,14 @@ impl ObjectSymbols {
         self.dynamic_address
     }
 
-    /// The bytes of `PT_DYNAMIC` in the file, up to and with the first `DT_NULL`; a loader changes
-    /// some of them in memory.
+    /// Returns the bytes of `PT_DYNAMIC` in the file, up to the first `DT_NULL` inclusive. A loader
+    /// changes some of them in memory.
     #[must_use]
     pub fn dynamic_bytes(&self) -> &[u8] {
         &self.dynamic
     }
 
-    /// Bytes of memory that the tables take, about.
+    /// Returns the approximate size of the tables in memory, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         let Relocations { relr, relative, symbolic } = &self.relocations;
@@ -256,13 +256,13 @@ impl ObjectSymbols {
         self.symbols.len() * 2 + self.strings.len() + relatives + rest
     }
 
-    /// How many symbols the table has, as far as hash table and relocations tell.
+    /// Returns the number of symbols, as far as the hash table and the relocations show it.
     #[must_use]
     pub fn symbol_count(&self) -> u32 {
         u32::try_from(self.symbols.len() / self.entry_size()).unwrap_or(u32::MAX)
     }
 
-    /// The symbol of an index; `None` beyond the table.
+    /// Returns the symbol at an index, or `None` beyond the table.
     #[must_use]
     pub fn symbol(&self, index: u32) -> Option<Symbol> {
         let size = self.entry_size();
@@ -290,7 +290,7 @@ impl ObjectSymbols {
         Some(Symbol { name, binding, raw_type, other, section, value, size })
     }
 
-    /// The name of a symbol; empty if it has none.
+    /// Returns the name of a symbol, or an empty string if it has no name.
     #[must_use]
     pub fn symbol_name(&self, index: u32) -> &[u8] {
         self.symbol(index).map_or(b"", |symbol| self.string(symbol.name.into()))

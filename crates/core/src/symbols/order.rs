@@ -1,5 +1,5 @@
-//! The order in which glibc relocates objects: `dl_main` goes backwards through the list that
-//! `_dl_sort_maps` (`elf/dl-sort-maps.c`) made of the scope, the loader last.
+//! The order in which glibc relocates objects: `dl_main` walks backwards through the scope as
+//! sorted by `_dl_sort_maps` (`elf/dl-sort-maps.c`), with the loader last.
 
 use crate::facts::GlibcVersion;
 use crate::loader::load::{Load, Reason, Role};
@@ -9,7 +9,7 @@ const DEPTH_FIRST: GlibcVersion = GlibcVersion { major: 2, minor: 35 };
 /// The release that relocates `libc.so` first (bug 31083).
 const LIBC_FIRST: GlibcVersion = GlibcVersion { major: 2, minor: 39 };
 
-/// The objects of the base namespace in the order of relocation.
+/// Returns the objects of the base namespace in the order of relocation.
 pub(super) fn of(load: &Load, version: GlibcVersion) -> Vec<usize> {
     let needs = needs(load);
     let sorted = match version >= DEPTH_FIRST {
@@ -35,7 +35,7 @@ fn is_libc(load: &Load, object: usize) -> bool {
     dynamic.and_then(|dynamic| dynamic.soname.as_ref()).is_some_and(|name| name == "libc.so.6")
 }
 
-/// `l_initfini` before the sort: what each object names, in order.
+/// Returns `l_initfini` before the sort: the dependencies of each object, in order.
 fn needs(load: &Load) -> Vec<Vec<usize>> {
     let mut needs = vec![Vec::new(); load.objects.len()];
     for asked in &load.resolutions {
@@ -43,14 +43,14 @@ fn needs(load: &Load) -> Vec<Vec<usize>> {
             needs[asked.needed_by].push(object);
         }
     }
-    // The list of the program is still to be made.
+    // The program's list is not made yet at this point.
     if let Some(program) = needs.first_mut() {
         program.clear();
     }
     needs
 }
 
-/// `_dl_sort_maps_dfs`: a reverse postorder, each walk started from the end of the list.
+/// `_dl_sort_maps_dfs`: a reverse postorder. Each walk starts from the end of the list.
 fn depth_first(scope: &[usize], needs: &[Vec<usize>]) -> Vec<usize> {
     let mut visited = vec![false; needs.len()];
     let mut postorder = Vec::with_capacity(scope.len());
@@ -76,7 +76,7 @@ fn depth_first(scope: &[usize], needs: &[Vec<usize>]) -> Vec<usize> {
         }
     }
     postorder.reverse();
-    // The program goes back to the front.
+    // The program moves back to the front.
     if let (Some(first), Some(at)) =
         (scope.first(), postorder.iter().position(|object| Some(object) == scope.first()))
     {
@@ -86,8 +86,8 @@ fn depth_first(scope: &[usize], needs: &[Vec<usize>]) -> Vec<usize> {
     postorder
 }
 
-/// `_dl_sort_maps_original`: an object moves behind the last one that needs it, as long as that
-/// is no circle. The first object stays.
+/// `_dl_sort_maps_original`: an object moves behind the last one that needs it, unless they need
+/// each other. The first object stays.
 fn original(scope: &[usize], needs: &[Vec<usize>]) -> Vec<usize> {
     let mut maps = scope.to_vec();
     let Some(rest) = maps.get_mut(1..).filter(|rest| rest.len() > 1) else { return maps };
@@ -100,7 +100,7 @@ fn original(scope: &[usize], needs: &[Vec<usize>]) -> Vec<usize> {
         let last_user = (at + 1..count).rev().find(|&k| needs[rest[k]].contains(&this));
         if let Some(k) = last_user {
             rest[at..=k].rotate_left(1);
-            // Too many rounds: the objects need each other.
+            // After too many rounds, the objects must need each other.
             if seen[at + 1] > count - at {
                 at += 1;
                 seen[at..].fill(0);

@@ -8,18 +8,18 @@ use super::machine::{KnownMachine, TypeOf};
 use super::symbol_type::{Relative, RelocationKind};
 use crate::elf::{Class, ElfError, Image};
 
-/// Relocations read of one object at most: chromium has less than a million, and a bitmap of
-/// `DT_RELR` names 63 with one word.
+/// The limit on relocations of one object. Chromium has less than a million. A hostile `DT_RELR`
+/// can name 63 with one word.
 const MAX_RELOCATIONS: usize = 1 << 24;
 
-/// Every relocation of an object, sorted by what the loader does with it.
+/// Every relocation of an object, sorted by the treatment of the loader.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Relocations {
     /// `DT_RELR`.
     pub(super) relr: Vec<Relative>,
-    /// The relative ones of the other tables.
+    /// The relative relocations of the other tables.
     pub(super) relative: Vec<Relative>,
-    /// All others; within each table, `IRELATIVE` comes last.
+    /// All other relocations. Within each table `IRELATIVE` is last.
     pub(super) symbolic: Vec<Relocation>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Relocation {
     pub(super) offset: u64,
     pub(super) kind: RelocationKind,
     pub(super) symbol: u32,
-    /// The addend of the entry, or what the slot holds in the file for `REL`.
+    /// The addend of the entry. For `REL` it is the slot's value in the file.
     pub(super) addend: i64,
     /// True for an entry of `RELA`.
     pub(super) has_addend: bool,
@@ -69,7 +69,7 @@ impl Relocations {
         Ok(reader.found)
     }
 
-    /// The largest index of a symbol that a relocation names.
+    /// Returns the largest symbol index in a relocation.
     pub(super) fn last_symbol(&self) -> u32 {
         self.symbolic.iter().map(|relocation| relocation.symbol).max().unwrap_or(0)
     }
@@ -145,7 +145,7 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
         };
         let addend = match entry.addend {
             Some(addend) => addend,
-            // The argument of a descriptor is its second word.
+            // A descriptor's argument is its second word.
             None if kind == RelocationKind::TlsDescriptor => {
                 self.in_place_number(entry.offset.wrapping_add(4))
             }
@@ -163,7 +163,7 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
         Ok(())
     }
 
-    /// The word that the file has at an address, before relocation; 0 beyond the file.
+    /// Returns the word of the file at an address, before relocation, or 0 beyond the file.
     fn in_place(&self, address: u64) -> u64 {
         let words = self.image.words();
         let bytes = self.image.bytes(address, words.size() as u64);
@@ -177,7 +177,8 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
         }
     }
 
-    /// `ELF_DYNAMIC_DO_RELR`: an even word is an address, an odd one a bitmap of the words behind.
+    /// `ELF_DYNAMIC_DO_RELR`: an even word is an address, an odd word a bitmap of the following
+    /// words.
     fn relr(&mut self, table: Table) -> Result<(), ElfError> {
         if table.size == 0 {
             return Ok(());

@@ -10,8 +10,8 @@ use super::binding::{Binding, Bindings, Definer, RelocationKind, SymbolType};
 use super::object::ObjectSymbols;
 use crate::loader::load::Load;
 
-/// Undefined and interposed symbols, missing versions, who defines what, and how many relocations
-/// there are. Bytes of names and paths that are no UTF-8 become U+FFFD.
+/// Undefined and interposed symbols, missing versions, the definers of symbols, and counts of
+/// relocations. Bytes of names and paths that are not UTF-8 become U+FFFD.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SymbolReport {
     /// Strong references that nothing defines, each once for an object.
@@ -24,7 +24,7 @@ pub struct SymbolReport {
     pub definers: Vec<DefinerCount>,
     /// How many relocations of each kind there are.
     pub relocations: RelocationCounts,
-    /// Every binding, in load order; only if asked for.
+    /// Every binding in load order. Missing unless the caller wants the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<Vec<BindingReport>>,
 }
@@ -130,7 +130,7 @@ pub struct BindingReport {
     pub symbol: Option<String>,
     /// The version of the reference.
     pub version: Option<String>,
-    /// The object that defines it; null if none does.
+    /// The object that defines it, or null.
     pub definer: Option<String>,
     /// `st_value` of the definition; 0 if there is none.
     pub value: u64,
@@ -144,7 +144,7 @@ pub struct BindingReport {
 }
 
 impl SymbolReport {
-    /// Adds up the bindings of a start; lists each one only if asked for.
+    /// Summarises the bindings of a start, and lists every binding if `with_bindings` is true.
     #[must_use]
     pub fn of(load: &Load, bindings: &Bindings, with_bindings: bool) -> Self {
         let reader = Reader { load, bindings };
@@ -158,8 +158,8 @@ impl SymbolReport {
         }
     }
 
-    /// True if a strong symbol or version is missing: the start ends with an error, or a later
-    /// call does.
+    /// Returns true if a strong symbol or version is missing. The start then fails, or a later
+    /// call.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
         !self.undefined.is_empty() || self.missing_versions.iter().any(|missing| !missing.weak)
@@ -247,14 +247,14 @@ impl<'a> Reader<'a> {
         for (_, symbols, binding) in self.all() {
             let Some(definer) = binding.definer.object() else { continue };
             let is_looked_up = symbols.symbol(binding.symbol).is_some_and(|s| s.is_exported());
-            // A copy is made of a definition; what is used then is the copy.
+            // After a definition was copied, the copy is used.
             let is_copy = binding.kind == RelocationKind::Copy;
             if binding.symbol != 0 && is_looked_up && !is_copy {
                 let entry = used.entry((definer, binding.definition)).or_default();
                 entry.0 += 1;
             }
         }
-        // A copy is used in place of the datum it was made from.
+        // A copy is used in place of its source.
         for (index, _, binding) in self.all() {
             if binding.kind == RelocationKind::Copy {
                 let entry = used.entry((index, binding.symbol)).or_default();

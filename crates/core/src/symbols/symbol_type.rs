@@ -27,8 +27,7 @@ pub enum RelocationKind {
     TlsOffsetNegated,
     /// A TLS descriptor: two words, a function and its argument.
     TlsDescriptor,
-    /// A type that is not known here, by its number. A loader that does not know it either ends
-    /// the start.
+    /// An unknown type, by its number. A loader that does not know it ends the start.
     Other(u32),
 }
 
@@ -51,7 +50,7 @@ impl RelocationKind {
         }
     }
 
-    /// The name used in output: `glob_dat`, `jump_slot`, `absolute`, …
+    /// Returns the name used in output: `glob_dat`, `jump_slot`, `absolute`, …
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,15 +71,15 @@ impl RelocationKind {
     }
 }
 
-/// Which symbols a relocation may bind to (glibc `elf_machine_type_class`).
+/// The symbols that a relocation may bind to (glibc `elf_machine_type_class`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SymbolClass {
-    /// Any.
+    /// Any symbol.
     Any,
-    /// No undefined symbol with a value, which is a PLT entry of a program
+    /// All but undefined symbols with a value, which are PLT entries of a program
     /// (`ELF_RTYPE_CLASS_PLT`).
     Plt,
-    /// None of the program itself (`ELF_RTYPE_CLASS_COPY`).
+    /// All but symbols of the program itself (`ELF_RTYPE_CLASS_COPY`).
     Copy,
 }
 
@@ -102,7 +101,7 @@ pub enum SymbolType {
 }
 
 impl SymbolType {
-    /// The name used in output.
+    /// Returns the name used in output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -124,12 +123,12 @@ pub(super) enum Group {
     Irelative,
 }
 
-/// A relative relocation: the slot gets load address plus addend.
+/// A relative relocation. The slot gets the load address plus a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relative {
     /// Address of the slot, before the load address is added.
     pub offset: u64,
-    /// Address that the slot points to, before the load address is added. Of `REL` and `RELR`
-    /// relocations this is what the slot holds in the file.
+    /// Address that the slot points to, before the load address is added. For `REL` and `RELR`
+    /// relocations it is the slot's value in the file.
     pub addend: u64,
 }

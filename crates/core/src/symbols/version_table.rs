@@ -6,26 +6,27 @@ use object::read::ReadRef;
 use super::dynamic::Tags;
 use crate::elf::{ElfError, Image, Words};
 
-/// Entries read of `DT_VERNEED` and `DT_VERDEF` each; a version index has 15 bits.
+/// The limit on entries of `DT_VERNEED` and of `DT_VERDEF`. A version index has 15 bits.
 const MAX_ENTRIES: usize = 1 << 15;
 /// The bit of a version index that hides a version from references without one.
 const HIDDEN: u16 = 0x8000;
 
-/// The versions that glibc's `_dl_check_map_versions` keeps of an object (`l_versyms`,
+/// The versions of an object that glibc's `_dl_check_map_versions` stores (`l_versyms`,
 /// `l_versions`).
 #[derive(Clone, Debug, Default)]
 pub(super) struct VersionTable {
     /// Version index of each symbol; `None` if the object has no versions.
     symbols: Option<Vec<u16>>,
-    /// By version index.
+    /// The versions by index.
     versions: Vec<Version>,
     /// `DT_VERNEED`.
     pub(super) needs: Vec<VersionNeed>,
-    /// `DT_VERDEF`, the base version included; `None` if there is no such table.
+    /// `DT_VERDEF`, including the base version. `None` if the object has no such table.
     pub(super) definitions: Option<Vec<VersionName>>,
 }
 
-/// One version by its index; all zeros for an index that no table names, or the base version.
+/// One version by its index. All fields are zero for the base version, and for an index without an
+/// entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Version {
     pub(super) hash: u32,
@@ -35,7 +36,7 @@ pub(super) struct Version {
     pub(super) hidden: bool,
 }
 
-/// The versions that an object needs of one library.
+/// The versions of one library that an object needs.
 #[derive(Clone, Debug)]
 pub(super) struct VersionNeed {
     /// Offset of the library's name in the string table.
@@ -49,12 +50,12 @@ pub(super) struct VersionName {
     pub(super) hash: u32,
     /// Offset of the name in the string table.
     pub(super) name: u64,
-    /// `VER_FLG_WEAK`: a loader does not end the start if it is missing.
+    /// `VER_FLG_WEAK`: the start continues if the version is missing.
     pub(super) weak: bool,
 }
 
 impl VersionTable {
-    /// Reads the tables; `symbol_count` is that of the symbol table.
+    /// Reads the tables. `symbol_count` is the size of the symbol table.
     pub(super) fn read<'data, R: ReadRef<'data>>(
         image: &Image<'data, R>,
         tags: &Tags,
@@ -153,17 +154,17 @@ impl VersionTable {
         self.versions[index] = version;
     }
 
-    /// True if symbols have versions (`l_versyms`).
+    /// Returns true if symbols have versions (`l_versyms`).
     pub(super) fn has_symbols(&self) -> bool {
         self.symbols.is_some()
     }
 
-    /// The entry of `DT_VERSYM` of a symbol, hidden bit included.
+    /// Returns the entry of a symbol in `DT_VERSYM`, including the hidden bit.
     pub(super) fn entry(&self, symbol: u32) -> Option<u16> {
         self.symbols.as_ref()?.get(symbol as usize).copied()
     }
 
-    /// The version of an index; all zeros for one beyond the table.
+    /// Returns the version with an index. All fields are zero beyond the table.
     pub(super) fn get(&self, index: u16) -> Version {
         self.versions.get(usize::from(index & !HIDDEN)).copied().unwrap_or_default()
     }

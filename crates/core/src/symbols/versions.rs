@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::object::ObjectSymbols;
 use crate::loader::load::Load;
 
-/// A version that an object needs of a library which has versions, but not this one. glibc does
+/// A version that an object needs and that the library lacks, although it has versions. glibc does
 /// not start a program with one, unless it is weak.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingVersion {
@@ -22,7 +22,7 @@ pub struct MissingVersion {
     pub weak: bool,
 }
 
-/// Checks each object in load order. A library that was not found is passed over, as in
+/// Checks each object in load order. A missing library is skipped, as with
 /// `LD_TRACE_LOADED_OBJECTS`.
 pub(super) fn check(load: &Load, objects: &[Option<Arc<ObjectSymbols>>]) -> Vec<MissingVersion> {
     let names = names(load);
@@ -45,14 +45,14 @@ pub(super) fn check(load: &Load, objects: &[Option<Arc<ObjectSymbols>>]) -> Vec<
     missing
 }
 
-/// `match_symbol`: a library without `DT_VERDEF` passes.
+/// `match_symbol`: accepts a library without `DT_VERDEF`.
 fn has_version(definer: &ObjectSymbols, hash: u32, name: &[u8]) -> bool {
     let Some(definitions) = &definer.versions.definitions else { return true };
     definitions.iter().any(|version| version.hash == hash && definer.string(version.name) == name)
 }
 
-/// `find_needed`: the first object of the base namespace that has a name, be it a soname or a
-/// string that was answered with it.
+/// `find_needed`: the first object of the base namespace with this name, which is a soname or a
+/// needed string.
 fn names(load: &Load) -> FxHashMap<&[u8], usize> {
     let mut names: FxHashMap<&[u8], usize> = FxHashMap::default();
     let mut add = |name, object: usize| {

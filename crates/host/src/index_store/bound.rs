@@ -1,5 +1,5 @@
-//! The bindings of programs: their starts followed, every relocation predicted, each file
-//! described so that the module recognises it.
+//! Predicts the bindings of programs. For each start it predicts every relocation, and records the
+//! fields by which the module recognises each file.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -35,13 +35,13 @@ const MOST_KEPT: usize = 2048;
 /// (glibc bug 15533).
 const CALLS_DIRECTLY: GlibcVersion = GlibcVersion { major: 2, minor: 35 };
 
-/// Which programs are bound: those whose load set has this many relocations, of one kind or the
-/// other.
+/// The threshold for binding a program: its load set has at least this many relocations, of either
+/// kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindThreshold {
-    /// With a symbol.
+    /// Relocations with a symbol.
     pub symbolic: usize,
-    /// Relative ones.
+    /// Relative relocations.
     pub relative: usize,
 }
 
@@ -52,10 +52,10 @@ impl Default for BindThreshold {
 }
 
 impl BindThreshold {
-    /// Every program that has anything to bind.
+    /// The threshold for every program that has anything to bind.
     pub const ALL: Self = Self { symbolic: 0, relative: 0 };
 
-    /// Before [`CALLS_DIRECTLY`] every program is worth it.
+    /// Before [`CALLS_DIRECTLY`] every program gains from bindings.
     fn is_reached(self, libc: Libc, symbolic: usize, relative: usize) -> bool {
         let calls_directly = !matches!(libc, Libc::Glibc(version) if version < CALLS_DIRECTLY);
         !calls_directly || symbolic >= self.symbolic || relative >= self.relative
@@ -65,11 +65,11 @@ impl BindThreshold {
 /// How programs are bound.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Binding<'a> {
-    /// Which programs.
+    /// The programs to bind.
     pub threshold: BindThreshold,
-    /// These alone, by their real paths; `None` for every program of the index.
+    /// The only programs to bind, by their real paths. `None` means every program of the index.
     pub only: Option<&'a [PathBuf]>,
-    /// The environment that they are started in: libraries to preload, directories to search.
+    /// The environment of their starts: libraries to preload, directories to search.
     pub environment: Option<&'a Environment>,
 }
 
@@ -124,17 +124,17 @@ impl SymbolFiles for Files {
     }
 }
 
-/// Programs whose start is as in an earlier index.
+/// The programs whose start is the same as in an earlier index.
 pub(super) struct KeptPrograms<'a> {
     pub(super) old: &'a Index,
     pub(super) endian: Endian,
-    /// By condition, whether it holds.
+    /// For each condition, true if it holds.
     pub(super) holds: &'a [bool],
     pub(super) paths: FxHashSet<BString>,
 }
 
 impl KeptPrograms<'_> {
-    /// Takes the bindings of a program, if it has any; false if its bindings have to be predicted.
+    /// Takes the bindings of a program, if it has any. Returns false if they must be predicted.
     fn keep(
         &self,
         path: &BString,
@@ -161,7 +161,7 @@ impl KeptPrograms<'_> {
     }
 }
 
-/// Index of `Load::objects`, path, file, and what is written into an object of a start.
+/// Index of `Load::objects`, path, file, and the words to write into an object of a start.
 type PredictedObject = (usize, BString, Arc<ObjectFile>, Option<Written>);
 
 /// A program's start, predicted.
@@ -174,8 +174,8 @@ struct Predicted {
 }
 
 impl Work<'_> {
-    /// The bindings of the programs at these paths, and why others have none. `flat` are the
-    /// stores whose own directory tells that nothing has come or gone.
+    /// Returns the bindings of the programs at these paths, and why other programs have none.
+    /// `flat` has the stores whose own directory changes whenever a package is added or removed.
     pub(super) fn bound(
         &self,
         gatherer: &mut Gatherer,
@@ -273,7 +273,7 @@ fn counts(bindings: &Bindings) -> (usize, usize) {
     (symbolic, relative)
 }
 
-/// Whether a function is undefined that is bound at its first call.
+/// Returns true if an undefined function is bound at its first call.
 fn undefined(bindings: &Bindings) -> Result<bool, NotBound> {
     let mut is_any = false;
     for (index, binding) in bindings.undefined() {

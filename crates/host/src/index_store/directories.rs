@@ -16,8 +16,8 @@ use super::{Work, bytes_of, is_changed_in_place, real, without_slashes};
 use becalm_core::search::store::below;
 
 impl<'a> Work<'a> {
-    /// Adds them to the index. Returns the stores whose own directory changes whenever a package
-    /// comes or goes.
+    /// Adds them to the index. Returns the stores whose own directory changes whenever a package is
+    /// added or removed.
     pub(super) fn directories(
         &self,
         gatherer: &mut Gatherer,
@@ -60,8 +60,8 @@ impl<'a> Work<'a> {
     }
 
     /// Adds the stores' own directories. A fingerprint that a later state may share is not
-    /// recorded, and so never matches. The same applies to a store whose packages come and go
-    /// deeper down.
+    /// recorded, and so never matches. The same applies to a store whose packages are added and
+    /// removed deeper down.
     fn roots(&self, gatherer: &mut Gatherer, resolved: &[ResolvedObject]) -> Vec<&'a BStr> {
         let answers =
             resolved.iter().flat_map(|resolved| &resolved.object.edges).map(|edge| &edge.path);

@@ -13,14 +13,14 @@ use super::path_of;
 /// Bytes from the beginning of a file that hold its ELF header and program headers.
 const HEAD: u64 = 4096;
 
-/// True if the file is an index, damaged or not.
+/// Returns true if the file is an index, damaged or not.
 #[must_use]
 pub fn is_index(path: &Path) -> bool {
     path.is_file() && read_as_index(path).is_some_and(|bytes| split(&bytes).is_ok())
 }
 
-/// The bytes of a file up to the end of its last segment, if by its first bytes it may be an
-/// index. Others are not read, however long they are.
+/// Reads the bytes of a file up to the end of its last segment, if by its first bytes it may be an
+/// index. Other files are not read, however long they are.
 fn read_as_index(path: &Path) -> Option<Vec<u8>> {
     let mut file = File::open(path).ok()?;
     let mut bytes = Vec::new();
@@ -31,16 +31,16 @@ fn read_as_index(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// True if a file or directory belongs to root and nobody else may write it (`same_in_image` of
-/// `crates/lib/audit/condition.c`).
+/// Returns true if a file or directory belongs to root and no other user may write to it
+/// (`same_in_image` of `crates/lib/audit/condition.c`).
 pub(super) fn is_of_root(path: &BStr) -> bool {
     const OTHERS_WRITE: u32 = 0o022;
     let facts = path_of(path).metadata();
     facts.is_ok_and(|facts| facts.uid() == 0 && facts.mode() & OTHERS_WRITE == 0)
 }
 
-/// True for a file in the directory `INDEX.d` beside an index: a module for another machine, which
-/// is no object of the tree.
+/// Returns true for a file in the directory `INDEX.d` beside an index: a module for another
+/// machine, which is not an object of the tree.
 pub(super) fn is_beside_index(path: &Path) -> bool {
     let dir = path.parent();
     let index = dir.filter(|dir| dir.extension().is_some_and(|end| end == "d"));

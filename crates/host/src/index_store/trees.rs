@@ -28,7 +28,7 @@ fn python_dirs(prefix: &Path) -> Vec<PathBuf> {
     let is_python = |entry: &DirEntry| {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        // The entry says what it is: only a link has to be looked at.
+        // The entry has its kind, so only a link needs a `stat`.
         let is_dir = || match entry.file_type() {
             Ok(kind) if !kind.is_symlink() => kind.is_dir(),
             _ => entry.path().is_dir(),

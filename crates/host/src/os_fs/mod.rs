@@ -99,8 +99,8 @@ impl OsFs {
         }
     }
 
-    /// Limits how many directories and how many objects are remembered beyond a session, so that
-    /// memory does not grow with the number of files. What is forgotten is read again.
+    /// Limits how many directories and objects are remembered beyond a session, so that memory does
+    /// not grow with the number of files. Forgotten entries are read again.
     pub fn limit_memory(&mut self, entries: usize) {
         self.dirs.limit(entries);
         self.files.limit(entries);
@@ -129,7 +129,7 @@ impl OsFs {
             return rest;
         }
         // The root may have been opened through a link to a directory below. Only the parent is
-        // resolved, because a link in the last component is to be resolved inside the root.
+        // resolved here, because a link in the last component must be resolved inside the root.
         if let (Some(parent), Some(name)) = (host_path.parent(), host_path.file_name()) {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             if let Ok(real) = parent.canonicalize()

@@ -107,7 +107,7 @@ impl Root {
             Self::Inside { .. } => {
                 let fd = self.open(path, OFlags::PATH | OFlags::NOFOLLOW)?;
                 match rustix::fs::readlinkat(&fd, "", Vec::new()) {
-                    // The kernel says so of a descriptor that is no link.
+                    // The kernel returns this errno for a descriptor that is not a link.
                     Err(OsErrno::NOENT) => Err(OsErrno::INVAL),
                     target => target,
                 }

@@ -59,7 +59,8 @@ fn what_is_not_as_it_should_be_is_left_out_as_a_whole() {
     let path: BString = a.as_os_str().as_bytes().into();
     assert_eq!(table.left_out, [(path, LeftOut::Changing)]);
     assert_eq!(table.paths.ask(a.join("no").as_os_str().as_bytes()), Answer::Unknown);
-    // A lock says that it is being built; a store whose own listing is young is never the same.
+    // A lock shows that the package is being built. A store whose own listing is young is never the
+    // same.
     fs::write(store.join("1123456789abcdfghijklmnpqrsvwxyz-b.lock"), "").expect("made");
     let table = path_table(&stores(&store, false), None).expect("a table");
     assert!(table.paths.is_empty());

@@ -32,8 +32,8 @@ use super::in_place::InPlace;
 use super::release::Release;
 use super::sys::{self, Sys};
 
-/// Up to this number of files, each file is synced alone. `syncfs` would also wait for what other
-/// programs have written to the file system.
+/// Up to this number of files, each file is synced alone. `syncfs` would also wait for writes of
+/// other programs to the file system.
 const FEW: usize = 8;
 
 /// A file whose new content is ready, in a temporary file or beyond its end. Dropping it without a

@@ -37,7 +37,7 @@ pub enum WriteError {
         /// The file.
         path: PathBuf,
     },
-    /// The file has several names, and the options do not say what to do with them.
+    /// The file has several names, and the options do not choose how to treat them.
     #[error(
         "{}: has {links} hard links; say whether to break or to keep them (--hardlinks)",
         path.display()

@@ -169,7 +169,7 @@ impl Writer {
 
     /// Removes leftovers of killed runs from a directory, unless another becalm is using it.
     /// Returns the number of removed files and directories. [`Self::prepare`] does this for its
-    /// directory; call this for directories in which no file is to be written.
+    /// directory. Call this for directories in which no file will be written.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be opened.
@@ -181,8 +181,8 @@ impl Writer {
         self.options.durability == Durability::Synced
     }
 
-    /// Returns true if the file is to be written in place, or an error if the options do not allow
-    /// to write it.
+    /// Returns true if the file must be written in place, or an error if the options forbid to
+    /// write it.
     fn is_in_place(&self, file: &FileUnderEdit) -> Result<bool, WriteError> {
         let (options, facts, path) = (&self.options, &file.facts, || file.path.clone());
         let flags = [

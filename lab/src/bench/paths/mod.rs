@@ -1,10 +1,10 @@
-//! Counts, and with `--slow` measures, what programs search themselves: with all packages merged into
-//! one directory (the ideal), with one directory per package, and the same answered from an index
-//! (docs/paths.md).
+//! Counts the lookups that programs make themselves, and with `--slow` measures them: with all
+//! packages merged into one directory (the ideal), with one directory per package, and the same
+//! with an index (docs/paths.md).
 //!
-//! The store is made from Debian packages: the interpreters and compilers are this machine's, and what
-//! they search comes from the packages that `apt-get download` gives, one directory each. A variant that
-//! prints something else than the first one is an error.
+//! The store is made from Debian packages. The interpreters and compilers are this machine's, and
+//! the packages that they search come from `apt-get download`, one directory each. A variant with
+//! another output than the first one is an error.
 
 mod works;
 
@@ -194,7 +194,7 @@ impl Bench {
             let place = self.folder.join("merged").join(format!("{}-{variable}", work.name));
             if !place.exists() {
                 fs::create_dir_all(&place)?;
-                // The first entry that has a file is the one that is found.
+                // The first entry that has a file is the result.
                 for entry in &entries {
                     let mut copy = Command::new("cp");
                     copy.args(["-a", "-n", "--"]).arg(entry.join(".")).arg(&place);
@@ -288,7 +288,7 @@ impl Bench {
         for (name, variables) in &variants {
             let (count, said) = self.count(&line, variables)?;
             let expected: &String = first.get_or_insert_with(|| said.clone());
-            // What is found may be said with its place.
+            // The output may contain the place of the file.
             let same = *expected == said || work.name == "pkg-config" && *name != "answered";
             ensure!(same, "{} {name} said {said:?}, and merged {expected:?}", work.name);
             counts.insert(*name, count);
@@ -381,7 +381,7 @@ impl Bench {
         command
     }
 
-    /// Counts by strace, of the program and what it starts.
+    /// Counts by strace the calls of the program and its children.
     fn count(&self, line: &[String], variables: &Variables) -> Result<(Counts, String)> {
         let log = self.folder.join("strace.log");
         let mut strace = self.plain("strace");
@@ -423,7 +423,7 @@ fn counted(text: &str) -> Counts {
     counts
 }
 
-/// The packages of a work: its seeds, and what these depend on by name.
+/// Returns the packages of a work: its seeds and their dependencies with matching names.
 fn closure(work: &Work) -> Result<BTreeSet<String>> {
     if work.seeds.is_empty() {
         return Ok(BTreeSet::new());

@@ -1,9 +1,9 @@
 //! Programs that are measured: interpreters and compilers with their search paths.
 
-/// A program and what it searches.
+/// A program and its search paths.
 pub(super) struct Work {
     pub(super) name: &'static str,
-    /// Packages that are taken with what they depend on.
+    /// Packages that are taken with their dependencies.
     pub(super) seeds: &'static [&'static str],
     /// The first and last parts of the names of the dependencies that count.
     pub(super) names: &'static [(&'static str, &'static str)],
@@ -15,7 +15,7 @@ pub(super) struct Work {
     pub(super) after: &'static str,
     pub(super) program: &'static str,
     pub(super) arguments: &'static [&'static str],
-    /// A file that `@` among the arguments stands for.
+    /// The content of the file that replaces `@` among the arguments.
     pub(super) source: &'static str,
     /// Programs that it starts, which are indexed too.
     pub(super) children: &'static [&'static [&'static str]],

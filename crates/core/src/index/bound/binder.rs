@@ -1,4 +1,4 @@
-//! Programs → their blocks, shared between programs where they are the same.
+//! Encodes the bindings of programs in blocks. Programs with equal blocks share them.
 
 use bstr::BString;
 use rustc_hash::FxHashMap;
@@ -7,7 +7,8 @@ use super::block::{Block, Definer, Indirect, SlotBinding};
 use super::{Bound, BoundObject, BoundProgram, Member, StartVariables, Writes, Written};
 use crate::elf::Endian;
 
-/// Sets of bindings of one object that others may be changes of.
+/// The limit on the sets of bindings of one object that are kept for comparison. A similar set is
+/// written as changes to one of them.
 const MOST_BASES: usize = 4;
 
 /// Gathers the bindings of programs.
@@ -16,7 +17,7 @@ pub struct Binder {
     bound: Bound,
     objects: FxHashMap<BString, u32>,
     blocks: FxHashMap<Vec<u8>, u32>,
-    /// By object, the sets that were written whole.
+    /// The sets of each object that were written as a whole, with their blocks.
     bases: FxHashMap<u32, Vec<(Written, u32)>>,
 }
 
@@ -24,8 +25,8 @@ pub struct Binder {
 pub struct NewProgram {
     /// Its real path.
     pub path: BString,
-    /// Every object of the start's namespace, with its index of `Load::objects`, in the order in
-    /// which the loader announces them; `None` for one that is left to the loader.
+    /// Every object of the program's namespace in the order of `la_objopen`, with its index in
+    /// `Load::objects`. `None` if the module leaves the object to the loader.
     pub members: Vec<(usize, BoundObject, Option<Written>)>,
     /// As in [`BoundProgram`].
     pub undefined_function: bool,
@@ -36,7 +37,7 @@ pub struct NewProgram {
 }
 
 impl Binder {
-    /// For a machine of this byte order.
+    /// Makes an empty binder for a machine of this byte order.
     #[must_use]
     pub fn new(endian: Endian) -> Self {
         Self {
@@ -77,7 +78,7 @@ impl Binder {
         });
     }
 
-    /// The bindings of all programs.
+    /// Returns the bindings of all programs.
     #[must_use]
     pub fn finish(self) -> Bound {
         self.bound
@@ -134,9 +135,9 @@ fn renumber(written: &mut Written, numbers: &FxHashMap<usize, u32>) {
     written.indirects.iter_mut().for_each(|indirect| renumbered(&mut indirect.definer));
 }
 
-/// Returns the words to write after `base` to have `own`; `None` if that is not possible, or if
-/// they are not less than half of it. The module writes slots, then changed slots, and only then
-/// resolvers are called.
+/// Returns the words to write after `base` to get `own`. Returns `None` if that is impossible, or
+/// if they are not fewer than half of `own`. The module writes slots, then changed slots, and calls
+/// resolvers after both.
 fn changes(base: &Written, own: &Written) -> Option<(Vec<SlotBinding>, Vec<Indirect>)> {
     if base.residuals != own.residuals || base.lazies != own.lazies {
         return None;

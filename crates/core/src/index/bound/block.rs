@@ -14,7 +14,7 @@ pub enum Block {
     Bindings {
         /// Ascending by offset.
         slots: Vec<SlotBinding>,
-        /// Slots that a resolver decides.
+        /// Slots whose value an IFUNC resolver returns.
         indirects: Vec<Indirect>,
         /// Relocations that the loader does itself.
         residuals: Vec<Residual>,
@@ -61,7 +61,7 @@ impl Definer {
     }
 }
 
-/// The word at an offset gets what the resolver at a target returns.
+/// The word at an offset gets the return value of the resolver at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Indirect {
     /// Offset of the word that gets the result.
@@ -177,7 +177,7 @@ impl Words<'_> {
         Some(number)
     }
 
-    /// As many of what `read` reads as there are bytes for.
+    /// Reads `count` items with `read`, but no more than the remaining bytes can hold.
     fn many<T>(&mut self, count: u32, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         (0..count).map(|_| read(self)).collect()
     }
@@ -268,7 +268,8 @@ impl Targets {
     }
 }
 
-/// Writes ascending offsets as runs: how many words to pass over, how many follow one another.
+/// Writes ascending offsets as runs: the number of words to skip, then the number of words in the
+/// run.
 fn runs(words: &mut Writer, offsets: impl Iterator<Item = u32>) {
     let mut end = 0;
     let mut run = (0, 0);

@@ -1,4 +1,4 @@
-//! Whether two tables bind a program alike, however they share blocks.
+//! Compares the bindings of programs in two tables, however the tables share blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ enum Word<'a> {
 }
 
 impl Bound {
-    /// The programs that another table binds otherwise, or does not have.
+    /// Returns the programs that another table binds differently or does not have.
     #[must_use]
     pub fn differences(&self, other: &Self, endian: Endian) -> Vec<BString> {
         let others: BTreeMap<&BString, &BoundProgram> =
@@ -47,7 +47,7 @@ impl Bound {
             })
     }
 
-    /// By what an object is recognised.
+    /// Returns the fields by which the module recognises an object.
     fn recognised(&self, member: &Member) -> Option<impl PartialEq + use<'_>> {
         let object = self.objects.get(member.object as usize)?;
         Some((&object.path, object.dynamic, object.dynamic_hash, object.build_id))

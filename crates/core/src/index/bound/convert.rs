@@ -1,4 +1,4 @@
-//! Predicted bindings of one object → what is written into it.
+//! Converts the predicted bindings of one object into the words to write.
 
 use bstr::BString;
 use thiserror::Error;
@@ -61,11 +61,13 @@ pub struct Written {
     pub lazies: Vec<u32>,
 }
 
-/// Returns the words to write into the object of an index; `None` if it is left to the loader.
+/// Returns the words to write into the object at an index, or `None` if the object is left to the
+/// loader.
 ///
-/// An object is left to the loader as a whole if a relocation has no place in the format, if its
-/// dynamic section has no relocation table or cannot be written, or if a function is chosen by a
-/// resolver whose object is relocated later: the loader calls that resolver at the first call.
+/// An object is left to the loader as a whole if a relocation has no place in the format, or if its
+/// dynamic section has no relocation table or cannot be written. The same applies if a resolver
+/// chooses a function and the resolver's object is relocated later, because the loader calls that
+/// resolver at the first call.
 #[must_use]
 pub fn written(load: &Load, bindings: &Bindings, index: usize, facts: Facts) -> Option<Written> {
     let symbols = bindings.objects[index].symbols.as_deref()?;
@@ -91,13 +93,15 @@ pub fn written(load: &Load, bindings: &Bindings, index: usize, facts: Facts) -> 
     writer.finish()
 }
 
-/// True for the machines whose module applies bindings (`apply_is_possible` of `audit/apply.c`).
+/// Returns true for a machine whose module applies bindings (`apply_is_possible` of
+/// `audit/apply.c`).
 #[must_use]
 pub fn is_applied(ident: &Ident) -> bool {
     KnownMachine::of(ident).is_some_and(applies)
 }
 
-/// The others have `DT_REL`, whose entries have no room for what the loader is given instead.
+/// Returns false for machines with `DT_REL`. Its entries have no room for the addends that the
+/// module gives the loader.
 fn applies(machine: KnownMachine) -> bool {
     match machine {
         KnownMachine::X86_64
@@ -109,9 +113,9 @@ fn applies(machine: KnownMachine) -> bool {
     }
 }
 
-/// True if the slot of an undefined function cannot be set up by the module as
-/// `elf_machine_lazy_rel` of glibc does it. On ppc64 `elf_machine_runtime_setup` writes the slots of
-/// all functions, by `DT_PLTRELSZ`. Where functions have a calling convention of their own
+/// Returns true if the module cannot set up the slot of an undefined function as
+/// `elf_machine_lazy_rel` of glibc does. On ppc64 `elf_machine_runtime_setup` writes the slots of
+/// all functions, by `DT_PLTRELSZ`. If functions have a calling convention of their own
 /// (`DT_AARCH64_VARIANT_PCS`, `DT_RISCV_VARIANT_CC`), the loader binds some at the start.
 fn has_other_lazies(machine: KnownMachine, symbols: &ObjectSymbols) -> bool {
     const DT_AARCH64_VARIANT_PCS: u64 = 0x7000_0005;
@@ -125,11 +129,11 @@ fn has_other_lazies(machine: KnownMachine, symbols: &ObjectSymbols) -> bool {
     }
 }
 
-/// The releases of glibc whose loader the module leads (`cargo xtask binding-trial`).
+/// The glibc releases in whose loader the module applies bindings (`cargo xtask binding-trial`).
 pub const RELEASES: (GlibcVersion, GlibcVersion) =
     (GlibcVersion { major: 2, minor: 31 }, GlibcVersion { major: 2, minor: 44 });
 
-/// True if the dynamic section has the entries that the loader is led by.
+/// Returns true if the dynamic section has the entries that the module replaces for the loader.
 fn has_table(symbols: &ObjectSymbols) -> bool {
     const DT_RELA: u64 = 7;
     const DT_RELASZ: u64 = 8;
@@ -197,13 +201,13 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// True for the reference by which the loader is to learn of a unique symbol
-    /// (`do_lookup_unique` of glibc `elf/dl-lookup.c`), so that plugins find the same one.
+    /// Returns true for a reference that registers a unique symbol with the loader
+    /// (`do_lookup_unique` of glibc `elf/dl-lookup.c`), so that plugins find the same symbol.
     fn registers(&self, binding: &symbols::Binding) -> bool {
         binding.unique
     }
 
-    /// True if the loader has relocated an object before it comes to this one, or this is it.
+    /// Returns true if the loader relocates `definer` before this object, or if it is this object.
     fn is_relocated_before(&self, definer: usize) -> bool {
         let order = &self.bindings.relocation_order;
         let place = |object| order.iter().position(|&at| at == object);
@@ -223,13 +227,13 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// The machine's number of a kind of relocation; `None` stands for a relative one.
+    /// Returns the machine's number of a kind of relocation. `None` is a relative relocation.
     fn number(&self, kind: Option<RelocationKind>) -> Option<u32> {
         let wanted = kind.map_or(TypeOf::Relative, TypeOf::Symbolic);
         (1..2048).find(|&raw| self.machine.type_of(raw) == wanted)
     }
 
-    /// Everything in order, each slot once.
+    /// Sorts everything. Returns `None` if a slot is written twice, or if there is nothing to bind.
     fn finish(mut self) -> Option<Written> {
         let written = &mut self.written;
         written.relatives.sort_unstable();

@@ -1,4 +1,4 @@
-//! Headers of an object by which it is recognised in memory.
+//! Reads the headers by which the module recognises an object in memory.
 
 use object::Endianness;
 use object::elf::{self, FileHeader64};
@@ -19,7 +19,8 @@ pub struct ImageFacts {
 }
 
 impl ImageFacts {
-    /// Reads them; `None` if the file is no 64-bit object or its headers lie outside it.
+    /// Reads the facts. Returns `None` if the file is not a 64-bit object or its headers are
+    /// outside the file.
     pub fn read<'data, R: ReadRef<'data>>(data: R) -> Option<Self> {
         let header = FileHeader64::<Endianness>::parse(data).ok()?;
         let endian = header.endian().ok()?;

@@ -1,4 +1,4 @@
-//! The bindings of a program taken from one table to be put into another.
+//! Takes the bindings of a program from one table, for another table.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use super::{Bound, BoundObject, BoundProgram, NewProgram, Writes, Written};
 use crate::elf::Endian;
 
 impl Bound {
-    /// A program as [`super::Binder::add`] takes it; `object` gives its objects their conditions in the
-    /// other table. `None` if the table is damaged.
+    /// Returns a program for [`super::Binder::add`]. `object` returns an object with its condition
+    /// in the other table. Returns `None` if the table is damaged.
     #[must_use]
     pub fn taken(
         &self,
@@ -23,7 +23,7 @@ impl Bound {
                 Some(writes) => Some(self.written(writes, endian)?),
                 None => None,
             };
-            // Definers are named by their positions in this table.
+            // Definers are positions in this table.
             members.push((member.object as usize, known, written));
         }
         Some(NewProgram {

@@ -1,8 +1,9 @@
-//! Bindings in an index: what the module writes into the objects of a start instead of the loader.
+//! The bindings in an index, which the module writes into the objects of a start instead of the
+//! loader.
 //!
-//! [`Binder`] takes the predicted bindings of one program after the other and shares between them
-//! what is the same; [`block`] encodes what is written into one object, [`records`] the records of
-//! programs and objects (`docs/index-format.md`). The module's readers are `audit/bound.c` and
+//! [`Binder`] takes the predicted bindings of one program after the other and shares equal parts
+//! between them. [`block`] encodes the words of one object, and [`records`] the records of programs
+//! and objects (`docs/index-format.md`). The module's readers are `audit/bound.c` and
 //! `audit/apply.c`.
 
 mod binder;
@@ -42,7 +43,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Bytes that the bindings take in a table, without strings and conditions.
+    /// Returns the bytes that the bindings take in a table, without strings and conditions.
     #[must_use]
     pub fn encoded_size(&self) -> usize {
         let members: usize = self.programs.iter().map(|program| program.members.len()).sum();
@@ -59,14 +60,14 @@ impl Bound {
 pub struct BoundProgram {
     /// Its real path.
     pub path: BString,
-    /// The objects of its start, in the order in which the loader announces them (`la_objopen`):
-    /// the program, the loader, then as they are mapped.
+    /// The objects of its start in the order of `la_objopen`: the program, the loader, then the
+    /// others as the loader maps them.
     pub members: Vec<Member>,
-    /// A function is undefined, so that the program dies with `LD_BIND_NOW`.
+    /// True if a function is undefined, so that the program fails with `LD_BIND_NOW`.
     pub undefined_function: bool,
     /// Relocations with a symbol.
     pub relocations: u32,
-    /// Those of them whose result is in the blocks.
+    /// The number of those whose result is in the blocks.
     pub bindings: u32,
     /// The environment that the start was predicted for.
     pub variables: StartVariables,
@@ -92,12 +93,13 @@ pub struct Writes {
     pub changes: Option<u32>,
 }
 
-/// An object, and how it is recognised in memory.
+/// An object, and the fields by which the module recognises it in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundObject {
     /// The path, as the loader names it; the real path of a program.
     pub path: BString,
-    /// It is below an immutable prefix: while the roots hold it is the same file.
+    /// True if it is below an immutable prefix. It is the same file while the conditions of the
+    /// roots hold.
     pub is_rooted: bool,
     /// Address of the dynamic section, before the load address is added.
     pub dynamic: u64,
@@ -105,7 +107,7 @@ pub struct BoundObject {
     pub dynamic_hash: u64,
     /// The build ID.
     pub build_id: Option<BuildId>,
-    /// Position in [`super::Index::conditions`]: the file is as it was.
+    /// Position in [`super::Index::conditions`] of the condition that the file is unchanged.
     pub condition: u32,
 }
 
@@ -134,8 +136,8 @@ pub fn dynamic_of(symbols: &ObjectSymbols) -> (u64, u64) {
     (symbols.dynamic_address(), hash)
 }
 
-/// Hash of the entries of a dynamic section of 64-bit objects up to `DT_NULL`, in the byte order of
-/// the machine, as `hash_dynamic` of `audit/bind.c` works it out from memory: the value of
+/// Hashes the entries of a dynamic section of a 64-bit object up to `DT_NULL`, in the byte order of
+/// the machine. `hash_dynamic` of `audit/bind.c` computes the same from memory. The value of
 /// `DT_DEBUG`, which the loader writes, counts as zero.
 #[must_use]
 pub fn hash_dynamic(entries: impl Iterator<Item = (u64, u64)>, endian: crate::elf::Endian) -> u64 {

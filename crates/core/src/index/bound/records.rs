@@ -1,4 +1,4 @@
-//! The records of programs and objects whose bindings are known.
+//! Writes and reads the records of programs and objects with bindings.
 
 use bstr::{BStr, BString};
 
@@ -10,7 +10,7 @@ use crate::index::{EncodeError, TableError, hash};
 
 const NO_BLOCK: u32 = u32::MAX;
 
-/// The sections of bindings; without programs there are none.
+/// The sections of bindings. An index without bound programs has none of them.
 pub(in crate::index) struct Sections {
     programs: Writer,
     objects: Writer,
@@ -20,7 +20,7 @@ pub(in crate::index) struct Sections {
 }
 
 impl Sections {
-    /// Encodes; `string` gives the place of a string.
+    /// Encodes the bindings. `string` returns the place of a string.
     pub(in crate::index) fn encode(
         bound: &Bound,
         endian: Endian,
@@ -54,7 +54,7 @@ impl Sections {
         Ok(sections)
     }
 
-    /// Kind, size of a record and records of each.
+    /// Returns the kind, record size and records of each section.
     pub(in crate::index) fn list(self) -> Vec<(u32, usize, Writer)> {
         if self.programs.bytes.is_empty() {
             return Vec::new();
@@ -119,13 +119,13 @@ impl Sections {
     }
 }
 
-/// A source of strings and sections for the reader.
+/// The strings and sections that [`read`] needs.
 pub(in crate::index) trait Source {
-    /// The string at a place.
+    /// Returns the string at a place.
     fn string(&self, place: u32) -> Result<&BStr, TableError>;
-    /// The section of a kind.
+    /// Returns the section of a kind.
     fn section(&self, kind: u32, size: usize) -> Result<Section, TableError>;
-    /// All bytes of the table.
+    /// Returns all bytes of the table.
     fn reader(&self) -> Reader<'_>;
     /// Fails if the last word of a record is not the check of the others.
     fn check(&self, at: usize, size: usize, seed: u64) -> Result<(), TableError>;

@@ -1,4 +1,4 @@
-//! A block says what was written; programs that bind alike share their blocks.
+//! Tests that a block has the written words, and that programs with equal bindings share blocks.
 
 use std::collections::BTreeMap;
 
@@ -55,8 +55,8 @@ proptest! {
         let _ = Block::decode_bindings(&bytes, Endian::Little);
     }
 
-    /// Written one over the other, as the module does, base and changes give what the program
-    /// binds; slots of the base that are a resolver's now are written by the loader afterwards.
+    /// Base and changes, written in this order as the module does, give the bindings of the
+    /// program. The loader later writes the slots of the base that now have a resolver.
     #[test]
     fn changes_after_the_base_give_the_program(
         first in btree_map(0_u32..60, (0_u32..3, 0_i32..4), 1..60),

@@ -9,11 +9,11 @@ use crate::index::hash::NameHash;
 use crate::loader::glibc::dirname;
 use crate::search::hwcaps::arch::Arch;
 
-/// A name of a directory that may stand in `LD_LIBRARY_PATH`. `None` where it is a hwcaps
-/// subdirectory, whose contents the directory's stamp does not cover.
+/// Returns the hash of a name in a directory that `LD_LIBRARY_PATH` may contain. Returns `None` for
+/// a hwcaps subdirectory, because the directory's fingerprint does not cover its contents.
 ///
-/// The name is certain to answer where it is a readable object of the machine that goes by that
-/// name, and no link that leads out of the directory.
+/// The name is certain if it is the name of a readable library for the machine, and not a link out
+/// of the directory.
 #[must_use]
 pub fn name_in(fs: &dyn FileSystem, dir: &BStr, name: &BStr, ident: &Ident) -> Option<NameHash> {
     let is_word = name == "glibc-hwcaps" || Arch::of(ident).legacy_names().any(|word| name == word);

@@ -1,11 +1,9 @@
-//! Objects → their answers: what the search gives, as far as that can be said without
-//! knowing the process.
+//! Finds the answers for objects: the results of the search that are the same in every process.
 //!
-//! [`Resolver::object`] takes one object and asks each of its needed strings as the loader
-//! would for the first object of a process that needs it. An answer is kept where it rests
-//! on immutable directories, or on things a guard can watch; where the search depends on
-//! more (the CPU, an ancestor's `DT_RPATH`, the current directory), the question is left to
-//! the loader.
+//! [`Resolver::object`] searches for each needed string of one object as the loader does for the
+//! first object of a process that needs it. An answer is kept if it depends on immutable
+//! directories, or on files that a condition can check. A lookup that depends on more (the CPU, an
+//! ancestor's `DT_RPATH`, the current directory) is left to the loader.
 
 mod listed;
 mod search;
@@ -30,19 +28,19 @@ use crate::search::Stores;
 pub use listed::name_in;
 pub use search::Resolver;
 
-/// `statx`, which [`FileSystem`] has no need of.
+/// Calls to `statx`, which [`FileSystem`] does not need.
 pub trait Fingerprints {
-    /// The stamp of what the path names, links followed.
+    /// Returns the fingerprint of the file at a path, links followed.
     ///
     /// # Errors
-    /// The errno of `statx`.
+    /// Returns the errno of `statx`.
     fn fingerprint(&self, path: &BStr) -> Result<Fingerprint, Errno>;
 
-    /// True if every user may open the file or directory at a path, links followed: it may be read, and
-    /// each directory on the way searched, by all.
+    /// Returns true if every user may open the file or directory at a path, links followed: all may
+    /// read it and search each directory on the way.
     fn is_for_all(&self, path: &BStr) -> bool;
 
-    /// The time to hold stamps against: the clock when the indexing began.
+    /// Returns the time when indexing began. Fingerprints just before it are not settled.
     fn now(&self) -> Time;
 }
 
@@ -51,30 +49,30 @@ pub trait Fingerprints {
 pub struct Sources<'a> {
     /// The files.
     pub fs: &'a dyn FileSystem,
-    /// Their stamps.
+    /// Their fingerprints.
     pub fingerprints: &'a dyn Fingerprints,
-    /// The facts of the loader whose cache and system directories count.
+    /// The facts of the loader, with its cache and system directories.
     pub facts: &'a LoaderFacts,
-    /// That loader, as programs name it (`PT_INTERP`), and others whose facts are the same,
-    /// `:` between them.
+    /// The path of that loader, as in `PT_INTERP`, and of others with the same facts, separated by
+    /// `:`.
     pub loader: &'a BStr,
-    /// A header of the machine that is indexed for, its program's.
+    /// A header of the indexed machine, from the program.
     pub ident: &'a Ident,
     /// The immutable directories.
     pub stores: &'a Stores,
 }
 
-/// An object with its answers, guards still by value.
+/// An object with its answers. Their conditions are not in an index yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedObject {
     /// The object; its edges' `conditions` are empty.
     pub object: Object,
-    /// The guards of each edge.
+    /// The conditions of each edge.
     pub conditions: Vec<Vec<Condition>>,
     /// The directories of its run path, without trailing slashes; [`Object::searched`] is
     /// empty.
     pub searched: Vec<Arc<BString>>,
-    /// These are all the directories of its `DT_RPATH`.
+    /// True if these are all the directories of its `DT_RPATH`.
     pub has_rpath: bool,
 }
 
@@ -85,30 +83,30 @@ pub struct Listed {
     pub conditions: Vec<Condition>,
     /// As in [`SearchDir::look`].
     pub look: bool,
-    /// Its names; true for one that answers for certain.
+    /// The names. The flag is true if the directory answers a lookup of the name for certain.
     pub names: Vec<(BString, bool)>,
 }
 
-/// Why a question is left to the loader.
+/// Why a lookup is left to the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Deferred {
-    /// Nothing answers it.
+    /// The search does not find the file.
     NotFound,
-    /// The run path holds an element that depends on the process: the current directory,
-    /// `$PLATFORM`, `$LIB`.
+    /// The run path has an element that depends on the process: the current directory, `$PLATFORM`
+    /// or `$LIB`.
     OpenElement,
-    /// A hwcaps subdirectory has the name: the answer is the CPU's.
+    /// A hwcaps subdirectory has the name, so the answer depends on the CPU.
     Hwcaps,
-    /// A `DT_RPATH` of who loads the object may answer first.
+    /// The `DT_RPATH` of an object above the requester may come first.
     Ancestors,
-    /// A candidate that the loader refuses, or cannot open for a reason that may pass.
+    /// The loader rejects a candidate, or cannot open it for a reason that may go away.
     Candidate,
-    /// A directory or the loader cache changed too recently to be watched.
+    /// A directory or the loader cache changed too recently for a condition.
     Unsettled,
-    /// The needed string is a path, or has tokens in it.
+    /// The needed string is a path or contains a DST.
     NoPlainName,
-    /// The file is another name of an object that calls itself differently.
+    /// The object's own name differs from the file name.
     OtherName,
 }
 
@@ -125,7 +123,7 @@ impl Deferred {
         Deferred::OtherName,
     ];
 
-    /// How many questions [`Object::deferred`] says were left for this reason.
+    /// Returns the number of lookups in [`Object::deferred`] with this reason.
     #[must_use]
     pub fn count(self, deferred: &[u8; 8]) -> usize {
         usize::from(deferred[self as usize])
@@ -137,9 +135,9 @@ impl Deferred {
     }
 }
 
-/// True where a path inside a store begins with `<hash>-<name>/`, the hash being 32 letters
-/// and digits (nixpkgs and Guix both take base 32 of 160 bits): what comes and goes in such a
-/// store is an entry of the store itself.
+/// Returns true if a path inside a store begins with `<hash>-<name>/`, where the hash has 32
+/// letters and digits (both nixpkgs and Guix write 160 bits in base 32). Only whole entries are
+/// added to and removed from such a store.
 #[must_use]
 pub fn is_in_package(path: &[u8]) -> bool {
     const HASH: usize = 32;
@@ -174,7 +172,7 @@ impl Gatherer {
         self.index.objects.push(object);
     }
 
-    /// Adds a directory of a `DT_RPATH`; before the objects that have it.
+    /// Adds a directory of a `DT_RPATH`. Call this before adding the objects that have it.
     pub fn search_dir(&mut self, path: &BString, listed: Listed) {
         let Listed { conditions, look, names } = listed;
         let mut conditions: Vec<u32> =
@@ -199,14 +197,14 @@ impl Gatherer {
         self.index.directories.push(Directory { path, condition, names: Some(names) });
     }
 
-    /// Says what a folder was like; [`Folder::digest`].
+    /// Sets the state of a folder ([`Folder::digest`]).
     pub fn folder(&mut self, path: &BString, digest: u32, walked: bool) {
         let at = self.folder_at(path) as usize;
         let folder = &mut self.index.folders[at];
         (folder.digest, folder.walked) = (digest, walked);
     }
 
-    /// The position of a folder, of which nothing else is known yet where it is new.
+    /// Returns the position of a folder. A new folder is added with an unknown state.
     fn folder_at(&mut self, path: &BString) -> u32 {
         if let Some(&at) = self.folders.get(path) {
             return at;
@@ -218,7 +216,7 @@ impl Gatherer {
         at
     }
 
-    /// Adds a store's own directory, whose stamp says whether packages came or went.
+    /// Adds a store's own directory, whose fingerprint changes if packages are added or removed.
     pub fn root(&mut self, path: BString, fingerprint: Fingerprint) {
         let condition = self.condition(Condition::Directory(path, fingerprint));
         self.index.roots.push(condition);
@@ -229,7 +227,7 @@ impl Gatherer {
         self.index.programs.push(program);
     }
 
-    /// The index, given [`Index::settings`] and the facts of the loaders at `paths`.
+    /// Returns the index, given [`Index::settings`] and the facts of the loaders at `paths`.
     #[must_use]
     pub fn finish(mut self, settings: u32, paths: &BStr, facts: &LoaderFacts) -> Index {
         self.index.settings = settings;
@@ -242,7 +240,7 @@ impl Gatherer {
         self.index
     }
 
-    /// Adds a guard, once; gives its position.
+    /// Adds a condition unless it is known, and returns its position.
     pub fn condition(&mut self, condition: Condition) -> u32 {
         let next = self.index.conditions.len() as u32;
         let conditions = &mut self.index.conditions;
@@ -253,7 +251,7 @@ impl Gatherer {
     }
 }
 
-/// [`Object::run_path`] of a run path.
+/// Returns [`Object::run_path`] of a run path.
 fn digest(run_path: &RunPath<'_>) -> u32 {
     hash::run_path_digest(run_path.value, run_path.is_rpath, run_path.no_default_dirs)
 }
@@ -270,7 +268,7 @@ fn lookups(view: &ObjectView) -> Vec<BString> {
     names
 }
 
-/// An edge without its guards.
+/// Makes an edge without conditions.
 fn edge(path: BString) -> Edge {
     Edge { path, before_library_path: false, outside: false, look: false, conditions: Vec::new() }
 }

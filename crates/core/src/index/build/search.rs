@@ -1,5 +1,5 @@
-//! The search itself, in the order of `_dl_map_object` (glibc 2.36 `elf/dl-load.c`), each
-//! step noting what its outcome rests on.
+//! The search itself, in the order of `_dl_map_object` (glibc 2.36 `elf/dl-load.c`). Each step
+//! records the conditions of its outcome.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,14 +21,14 @@ use crate::search::hwcaps::variants::Variants;
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
 use crate::search::store::below;
 
-/// Answers the questions of objects; remembers directories from one to the next.
+/// Finds the answers for objects. Directories are remembered between objects.
 pub struct Resolver<'a> {
     sources: Sources<'a>,
     cache: Option<Cache>,
     dirs: RefCell<FxHashMap<BString, Rc<Dir>>>,
 }
 
-/// The loader cache, and what watches it.
+/// The loader cache and its condition.
 struct Cache {
     cache: Option<LoaderCache>,
     query: CacheQuery,
@@ -49,7 +49,7 @@ struct Dir {
 }
 
 impl Dir {
-    /// Nothing in it depends on the time or the CPU.
+    /// Returns true if nothing in the directory depends on the time or the CPU.
     fn is_closed(&self) -> bool {
         let is_settled = matches!(self.presence, Presence::There(None) | Presence::Absent(None));
         self.immutable && is_settled && !self.variants.any()
@@ -57,17 +57,17 @@ impl Dir {
 }
 
 enum Presence {
-    /// Watched by the guard, where it is mutable.
+    /// The directory exists. A mutable one has a condition.
     There(Option<Condition>),
-    /// Watched by the guard, where it may come.
+    /// The directory does not exist. If it may appear, this has a condition.
     Absent(Option<Condition>),
-    /// Nothing can be built on it.
+    /// No answer can depend on the directory.
     Unclear(Deferred),
 }
 
 /// The result of a part of the search.
 enum Step {
-    /// Found; `look` where the file may go away.
+    /// Found. `look` is true if the file may be removed later.
     Found {
         path: BString,
         look: bool,
@@ -76,7 +76,7 @@ enum Step {
     Deferred(Deferred),
 }
 
-/// Ends the search of one question with a reason.
+/// Returns from the search if the step found the file or is deferred.
 macro_rules! found_or_left {
     ($step:expr) => {
         match $step {
@@ -94,11 +94,11 @@ impl<'a> Resolver<'a> {
         Self { sources, cache, dirs: RefCell::default() }
     }
 
-    /// The answers for an object under one of its paths. `None` for one that has no run path,
-    /// whose questions depend on who loads it alone.
+    /// Returns the answers for an object under one of its paths. Returns `None` for an object
+    /// without a run path, whose lookups depend only on the objects that loaded it.
     ///
-    /// `canonical`: no component of the path is a link, so that the kernel gives a program
-    /// this path.
+    /// `canonical` is true if no component of the path is a link. The kernel then starts a program
+    /// under this path.
     #[must_use]
     pub fn object(
         &self,
@@ -112,8 +112,8 @@ impl<'a> Resolver<'a> {
         resolved.object.canonical = canonical;
         resolved.object.run_path = digest(&run_path);
         resolved.object.is_program = view.interpreter.is_some();
-        // Its own DT_RPATH is all that a program searches before LD_LIBRARY_PATH; a
-        // library's goes on to those of who loaded it.
+        // A program's own DT_RPATH is all that it searches before LD_LIBRARY_PATH. A library also
+        // searches the DT_RPATH of the objects above it.
         let leads = !run_path.is_rpath || view.interpreter.is_some();
         let dirs = self.directories(path, &run_path);
         resolved.object.closed = leads
@@ -157,7 +157,7 @@ impl<'a> Resolver<'a> {
             }
             Presence::There(condition) => listed.conditions.extend(condition.clone()),
         }
-        // What comes into a subdirectory leaves the stamp of a mutable directory as it is.
+        // A new file in a subdirectory does not change the fingerprint of a mutable directory.
         if !dir.immutable && dir.variants.any() {
             return None;
         }
@@ -176,10 +176,10 @@ impl<'a> Resolver<'a> {
         Some(listed)
     }
 
-    /// Whether a name that is in a directory answers for certain; `None` if the loader passes it
-    /// over.
+    /// Returns true if a name in a directory is an answer for certain. Returns `None` if the loader
+    /// skips the file.
     fn is_answer(&self, dir: &Dir, name: &BStr) -> Option<bool> {
-        // No other file is needed; it costs an open to see what the loader makes of it.
+        // No other file can be needed, and the check has to open the file.
         if !name.contains_str(".so") {
             return Some(false);
         }
@@ -196,21 +196,22 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// True if whoever starts a program may open what is at a path. Otherwise the module looks before
-    /// it answers: the loader passes over what it may not open, and an answer ends its search.
+    /// Returns true if every user may open the file at a path. Otherwise the module checks the file
+    /// before it answers, because the loader skips a file that it may not open, but an answer ends
+    /// its search.
     fn is_for_all(&self, path: &BStr) -> bool {
         self.sources.fingerprints.is_for_all(path)
     }
 
-    /// The search directories met so far, without trailing slashes.
+    /// Returns the search directories met so far, without trailing slashes.
     #[must_use]
     pub fn directories_met(&self) -> Vec<BString> {
         self.dirs.borrow().keys().map(|name| without_slash(name).to_owned()).collect()
     }
 
-    /// The common object: what the loader cache answers to those without a run path, each
-    /// name of the cache once. `is_outside` says of a name that no directory of any object's
-    /// run path has it.
+    /// Returns the common object, with the answers of the loader cache for objects without a run
+    /// path. Each name of the cache occurs once. `is_outside` returns true if no directory of any
+    /// object's run path has a name.
     #[must_use]
     pub fn common(&self, is_outside: impl Fn(&BStr) -> bool) -> ResolvedObject {
         let mut resolved = ResolvedObject::of(BString::default());
@@ -230,13 +231,13 @@ impl<'a> Resolver<'a> {
         resolved
     }
 
-    /// The directories of a run path, up to the first element that depends on the process
-    /// (then an error stands for it).
+    /// Returns the directories of a run path. `None` in place of the first element that depends on
+    /// the process ends the list.
     fn directories(&self, path: &BStr, run_path: &RunPath<'_>) -> Vec<Option<Rc<Dir>>> {
         let origin = dirname(path);
         let mut dirs: Vec<Option<Rc<Dir>>> = Vec::new();
         for element in run_path.value.split_str(":").map(BStr::new) {
-            // An answer with a dollar sign would be expanded again.
+            // The loader would expand an answer with a dollar sign again.
             let name = fixed_dir(element, origin.as_ref()).filter(|name| !name.contains(&b'$'));
             let Some(name) = name else {
                 dirs.push(None);
@@ -270,7 +271,7 @@ impl<'a> Resolver<'a> {
                 _ => Presence::Unclear(Deferred::Unsettled),
             },
             Err(Errno::NOENT) => Presence::Absent(self.may_come(plain, immutable)),
-            // No directory; in a store that cannot change.
+            // It is not a directory, and in a store this cannot change.
             Ok(_) | Err(Errno::NOTDIR | Errno::LOOP) if immutable => {
                 Presence::Absent(self.may_come(plain, immutable))
             }
@@ -293,7 +294,7 @@ impl<'a> Resolver<'a> {
         }
         let has_package = |store: &BStr| {
             let Some(below) = below(dir, store) else { return false };
-            // A trailing slash makes the package itself a directory in it.
+            // With a trailing slash, [`is_in_package`] accepts the package itself.
             let package = below.split_once_str("/").map_or(below, |(package, _)| package);
             is_in_package(&[package, b"/"].concat())
                 && self.sources.fs.stat(join(store, package).as_ref()) == Ok(FileKind::Directory)
@@ -328,7 +329,7 @@ impl Cache {
     }
 }
 
-/// One question on its way.
+/// One lookup and the conditions of its answer.
 struct Lookup<'q, 'a> {
     resolver: &'q Resolver<'a>,
     name: &'q BStr,
@@ -375,7 +376,7 @@ impl Lookup<'_, '_> {
             }
             Presence::There(condition) => self.conditions.extend(condition.clone()),
         }
-        // What comes into a subdirectory leaves the stamp of a mutable directory as it is.
+        // A new file in a subdirectory does not change the fingerprint of a mutable directory.
         let may_come = !dir.immutable && dir.variants.any();
         if may_come || dir.variants.may_have(self.resolver.sources.fs, self.name) {
             return Step::Deferred(Deferred::Hwcaps);
@@ -383,8 +384,8 @@ impl Lookup<'_, '_> {
         self.judge(dir.name.as_ref(), dir.immutable)
     }
 
-    /// One candidate. What is absent or another machine's stays so in a store; what this user may
-    /// not open another may.
+    /// Judges one candidate. In a store, a file for another machine stays one. A file that this
+    /// user may not open is deferred, because another user may open it.
     fn judge(&self, dir: &BStr, immutable: bool) -> Step {
         let sources = &self.resolver.sources;
         let file = match look(sources.fs, dir, self.name, sources.ident, None) {
@@ -404,7 +405,7 @@ impl Lookup<'_, '_> {
         Step::Found { path, look }
     }
 
-    /// True where the file is a link to something outside the stores.
+    /// Returns true if the file is a link to a file outside the stores.
     fn leads_out(&self, path: &BString) -> bool {
         let sources = &self.resolver.sources;
         !sources.stores.contain_file(sources.fs, path.as_ref())
@@ -429,7 +430,7 @@ impl Lookup<'_, '_> {
         if no_default_dirs && in_system(path) {
             return Step::NotHere;
         }
-        // The module takes the needed string for the last component of the answer.
+        // The module takes the last component of an answer as the needed string.
         let dir = path.strip_suffix(self.name.as_bytes()).filter(|dir| dir.ends_with(b"/"));
         let Some(dir) = dir.filter(|_| !path.contains(&b'$')) else {
             return Step::Deferred(Deferred::Candidate);
@@ -450,7 +451,7 @@ impl Lookup<'_, '_> {
 }
 
 impl ResolvedObject {
-    /// An object without questions.
+    /// Makes an object without answers.
     fn of(path: BString) -> Self {
         let object = Object {
             path,
@@ -472,7 +473,7 @@ fn join(dir: &BStr, name: &[u8]) -> BString {
     [dir.as_bytes(), b"/", name].concat().into()
 }
 
-/// The loader takes it and maps it, for whoever starts the program.
+/// Returns true if the loader accepts and maps the file for every user, under this name.
 pub(super) fn is_library(
     fs: &dyn FileSystem,
     file: &Arc<OpenedFile>,
@@ -483,12 +484,13 @@ pub(super) fn is_library(
     is_good && goes_by(fs, file, path) && is_loadable(file)
 }
 
-/// True where the object is known by the last component of this path however it is loaded: by
-/// its soname or, where it has none, by the file's only name.
+/// Returns true if the object always has the last component of this path as its name: from its
+/// soname or, without one, from the file's only name.
 ///
-/// Of an object that is there already under another name the loader keeps the needed string
-/// where it searched, and only the path where an audit module answered (`elf/dl-load.c`
-/// `_dl_map_object_from_fd`): who asks for that string next, and could not find it alone, would
+/// If the object is already loaded under another name, the loader adds a name to it
+/// (`elf/dl-load.c` `_dl_map_object_from_fd`). After a search that is the needed string, but after
+/// an answer of an audit module only the path. A later requester of the needed string that cannot
+/// find the file itself would then fail.
 /// be refused.
 fn goes_by(fs: &dyn FileSystem, file: &Arc<OpenedFile>, path: &BStr) -> bool {
     let name = |path: &[u8]| path.rsplit(|&byte| byte == b'/').next().map(BString::from);
@@ -499,7 +501,7 @@ fn goes_by(fs: &dyn FileSystem, file: &Arc<OpenedFile>, path: &BStr) -> bool {
     }
 }
 
-/// The loader maps it, for whoever starts the program.
+/// Returns true if the loader maps the file for every user.
 fn is_loadable(file: &Arc<OpenedFile>) -> bool {
     const READABLE_BY_ALL: u32 = 0o004;
     let view = file.object.as_ref();

@@ -10,7 +10,7 @@ use crate::index::{Fingerprint, Time};
 use crate::loader::facts::plain_glibc;
 use crate::search::Stores;
 
-/// One stamp for everything, taken long ago or just now.
+/// One fingerprint for every file, from long ago or just now.
 struct OneFingerprint {
     now: Time,
 }
@@ -105,7 +105,7 @@ fn a_directory_outside_of_the_stores_is_guarded_and_its_files_are_looked_at() {
     assert_eq!(found.conditions, [Condition::Directory("/usr/lib".into(), STAMP)]);
     assert!(found.look);
     assert_eq!(found.names, [name("liba.so", true)]);
-    // A name that comes in the same tick of the clock would leave the same stamp.
+    // A name added in the same tick of the clock would leave the same fingerprint.
     assert_eq!(listed(&fs, "/usr/lib", &["liba.so"], 100), None);
 }
 
@@ -118,7 +118,7 @@ fn an_absent_directory_answers_nothing_while_it_is_absent() {
         found.conditions
     };
     assert_eq!(conditions("/usr/none"), [Condition::Absent("/usr/none".into())]);
-    // A package that is there keeps what it has.
+    // An existing package keeps its content.
     let package = "/s/0123456789abcdefghijklmnopqrstuv-p";
     let fs = MemFs::new().dir(package);
     let dir = format!("{package}/lib");

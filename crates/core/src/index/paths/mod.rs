@@ -1,12 +1,12 @@
-//! The paths that exist below the packages of stores, for the module to answer "not there".
+//! The paths that exist below the packages of stores, so that the module can answer "not found".
 //!
-//! Each package has a hash table of its own: what a path is, by a fingerprint of 29 bits. A path
-//! that exists is always found in it; one that does not is found by chance once in some hundred
-//! million. So "not found" is certain, and "found" only means that the kernel is asked. Tables of
-//! packages are independent: an update copies those of unchanged packages.
+//! Each package has a hash table with the kind of each path, by a fingerprint of 29 bits. A path
+//! that exists is always in the table. A path that does not exist is found by chance once in some
+//! hundred million. So "not found" is certain, and after "found" the kernel still does the call.
+//! The tables of packages are independent: an update copies those of unchanged packages.
 //!
-//! [`PackageBuilder`] makes a table, [`Paths::ask`] reads it as `crates/lib/audit/paths.c` does,
-//! [`records`] writes and reads the sections of the index (`docs/index-format.md`).
+//! [`PackageBuilder`] makes a table, and [`Paths::ask`] reads it as `crates/lib/audit/paths.c`
+//! does. [`records`] writes and reads the sections of the index (`docs/index-format.md`).
 
 mod records;
 #[cfg(test)]
@@ -22,13 +22,13 @@ pub(super) use records::{Sections, read};
 pub const MOST_ROOTS: usize = 64;
 /// Words of a block: its check, then slots.
 const BLOCK: usize = 512;
-/// Paths of a package that has one block, and the mean of a block if it has more.
+/// The limit on paths of a package with one block, and the mean of a block if there are more.
 const PER_BLOCK: usize = 338;
-/// Slots of a full block, one word being its check.
+/// Slots of a full block. One word is its check.
 const SLOTS: usize = BLOCK - 1;
-/// Paths that a block has at the most, so that every search in it ends soon.
+/// The limit on paths of a block, so that every search in it ends soon.
 const FULLEST: usize = 470;
-/// The bits of a slot that are the kind; the others are the fingerprint.
+/// The bits of a slot with the kind. The others are the fingerprint.
 const KIND: u32 = 7;
 
 /// All paths below the packages of some stores.
@@ -73,9 +73,9 @@ pub struct Package {
     pub name: BString,
     /// [`package_state`] of its root and name.
     pub state: u64,
-    /// Its fingerprint; device and length are zero (the device is the root's).
+    /// Its fingerprint. Device and length are zero (the device is the root's).
     pub fingerprint: Fingerprint,
-    /// It had changed shortly before it was read: an update reads it again.
+    /// True if it changed shortly before it was read. An update reads it again.
     pub young: bool,
     /// The paths below it.
     pub table: PackageTable,
@@ -105,13 +105,13 @@ pub struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
-    /// A directory that everybody may search, on the store's own device.
+    /// A directory on the store's own device that every user may search.
     Directory = 1,
     /// A regular file.
     File = 2,
     /// A link, in one step, to such a directory of an indexed package.
     Link = 3,
-    /// Anything else: the kernel is asked.
+    /// Any other path. The kernel must resolve it.
     Other = 4,
 }
 
@@ -129,7 +129,7 @@ impl Kind {
 /// The table's answer for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The kernel must be asked.
+    /// The kernel must resolve the path.
     Unknown,
     /// It does not exist.
     Absent,
@@ -139,13 +139,13 @@ pub enum Answer {
     File,
 }
 
-/// The state of a store: what the states of its packages begin with.
+/// Returns the state of a store, from which [`step`] derives the states of its packages.
 #[must_use]
 pub fn root_state(path: &BStr) -> u64 {
     hash::bytes(0, path)
 }
 
-/// The state of an entry of a directory.
+/// Returns the state of an entry of a directory.
 #[must_use]
 pub fn step(directory: u64, name: &[u8]) -> u64 {
     hash::bytes(directory, name)
@@ -158,22 +158,23 @@ pub fn package_state(root: &BStr, name: &[u8]) -> u64 {
     names.fold(root_state(root), step)
 }
 
-/// True for a name that a store may be asked for although it never lists it: snapshot directories
-/// of NFS, ZFS and GPFS, and names outside ASCII, of which some file systems know two spellings.
+/// Returns true for a name that can exist in a store although `readdir` does not return it:
+/// snapshot directories of NFS, ZFS and GPFS, and names outside ASCII, for which some file systems
+/// accept two spellings.
 #[must_use]
 pub fn is_odd(name: &[u8]) -> bool {
     matches!(name, b".zfs" | b".snapshot" | b".snapshots" | b".lustre" | b"~snapshot")
         || !name.is_ascii()
 }
 
-/// Block and slot that the search for a state begins with.
+/// Returns the block and slot where the search for a state begins.
 fn place(state: u64, blocks: usize, slots: usize) -> (usize, usize) {
     let wide = (state >> 32) * blocks as u64;
     let slot = ((wide & 0xffff_ffff) * slots as u64) >> 32;
     ((wide >> 32) as usize, slot as usize)
 }
 
-/// The fingerprint of a state.
+/// Returns the fingerprint of a state.
 fn print(state: u64) -> u32 {
     state as u32 & !KIND
 }
@@ -214,7 +215,7 @@ impl PackageBuilder {
     pub fn finish(self) -> PackageTable {
         let Self { entries, mut links } = self;
         links.sort_unstable();
-        // Of two links with one state neither is followed: the slot stays, the kernel is asked.
+        // If two links have one state, neither is followed. The slot stays, and the kernel decides.
         let twice: Vec<u64> = links
             .windows(2)
             .filter(|pair| pair[0].state == pair[1].state && pair[0] != pair[1])
@@ -245,8 +246,8 @@ impl PackageBuilder {
     }
 }
 
-/// Puts a path where the search for it begins, or behind. A path with the same fingerprint makes it
-/// one of unknown kind, unless both are of the same.
+/// Puts a path into the slot where its search begins, or the next free one. If a path with the same
+/// fingerprint has another kind, the kind becomes unknown.
 fn insert(blocks: &mut [Vec<u32>], (state, kind): (u64, Kind)) {
     let (block, mut at) = place(state, blocks.len(), blocks[0].len());
     let slots = &mut blocks[block];
@@ -282,7 +283,7 @@ impl PackageTable {
         }
     }
 
-    /// The number of paths, less those that share a slot.
+    /// Returns the number of paths. Paths that share a slot count once.
     #[must_use]
     pub fn len(&self) -> usize {
         self.blocks.iter().flatten().filter(|&&slot| slot != 0).count()
@@ -294,7 +295,7 @@ impl PackageTable {
         self.len() == 0
     }
 
-    /// The links to directories.
+    /// Returns the links to directories.
     #[must_use]
     pub fn links(&self) -> &[Link] {
         &self.links
@@ -302,7 +303,7 @@ impl PackageTable {
 }
 
 impl Paths {
-    /// Puts packages in order. Of several with one state none stays.
+    /// Sorts packages by state. If several have one state, all of them are removed.
     #[must_use]
     pub fn new(roots: Vec<Root>, mut packages: Vec<Package>) -> Self {
         packages.sort_by_key(|package| package.state);
@@ -318,14 +319,14 @@ impl Paths {
         Self { roots, packages }
     }
 
-    /// The package with a state.
+    /// Returns the package with a state.
     #[must_use]
     pub fn package(&self, state: u64) -> Option<&Package> {
         let at = self.packages.binary_search_by_key(&state, |package| package.state).ok()?;
         self.packages.get(at)
     }
 
-    /// The number of paths.
+    /// Returns the number of paths.
     #[must_use]
     pub fn len(&self) -> usize {
         self.packages.iter().map(|package| 1 + package.table.len()).sum()
@@ -337,14 +338,14 @@ impl Paths {
         self.packages.is_empty()
     }
 
-    /// Returns the table's answer for a path, if every package is as it was. The same as
-    /// `paths_ask` of `crates/lib/audit/paths.c`.
+    /// Returns the table's answer for a path if every package is unchanged, as `paths_ask` of
+    /// `crates/lib/audit/paths.c` does.
     #[must_use]
     pub fn ask(&self, path: &[u8]) -> Answer {
         self.look(path).unwrap_or(Answer::Unknown)
     }
 
-    /// `None` for a path that the kernel must be asked for.
+    /// Returns `None` for a path that the kernel must resolve.
     fn look(&self, path: &[u8]) -> Option<Answer> {
         const LONGEST_NAME: usize = 255;
         const LONGEST_PATH: usize = 4095;
@@ -390,7 +391,7 @@ impl Paths {
         }
     }
 
-    /// The directory that a link leads to.
+    /// Returns the directory that a link leads to.
     fn follow(&self, package: &Package, state: u64) -> Option<(&Package, u64)> {
         let links = &package.table.links;
         let link = links[links.binary_search_by_key(&state, |link| link.state).ok()?];

@@ -1,4 +1,4 @@
-//! The sections of an index that have paths.
+//! Writes and reads the sections of paths.
 
 use bstr::BString;
 
@@ -10,13 +10,13 @@ use crate::index::bound::Source;
 use crate::index::layout::{self, Writer, kind};
 use crate::index::{EncodeError, Fingerprint, TableError, Time, hash};
 
-/// The package changed shortly before it was read.
+/// Flag of a package that changed shortly before it was read.
 const YOUNG: u32 = 1;
 /// Flags of a root: an update adds no package; it changes in place.
 const CHOSEN: u32 = 1;
 const CHANGING: u32 = 2;
 
-/// The sections of paths; without roots there are none.
+/// The sections of paths. An index without roots has none of them.
 pub(in crate::index) struct Sections {
     roots: Writer,
     packages: Writer,
@@ -27,7 +27,7 @@ pub(in crate::index) struct Sections {
 }
 
 impl Sections {
-    /// Encodes; `string` gives the place of a string.
+    /// Encodes the paths. `string` returns the place of a string.
     pub(in crate::index) fn encode(
         paths: &Paths,
         endian: Endian,
@@ -53,7 +53,7 @@ impl Sections {
         Ok(sections)
     }
 
-    /// Kind, size of a record and records of each.
+    /// Returns the kind, record size and records of each section.
     pub(in crate::index) fn list(self) -> Vec<(u32, usize, Writer)> {
         if self.roots.bytes.is_empty() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! A path that exists is never taken for one that does not.
+//! Tests that an existing path is never reported as absent.
 
 use std::collections::BTreeMap;
 
@@ -225,7 +225,7 @@ fn a_table_says_what_was_written_and_a_changed_bit_is_damage() {
         let bytes = encode(&index, target).expect("a table");
         let table = Table::read(&bytes).expect("a table");
         assert_eq!(table.index().expect("an index").paths, Some(paths.clone()));
-        // What is there is never absent, whatever bit is wrong.
+        // An existing path is never absent, whichever bit is wrong.
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
@@ -246,7 +246,7 @@ fn tree() -> impl Strategy<Value = BTreeMap<String, Node>> {
     proptest::collection::vec((path, 0..3_u8), 0..60).prop_map(|list| {
         let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
         for (names, kind) in list {
-            // What is above it becomes a directory, unless it is something else.
+            // The part above it becomes a directory, unless it has another kind.
             let above: Vec<String> = (1..names.len()).map(|n| names[..n].join("/")).collect();
             let is_other = |path: &String| !matches!(nodes.get(path), None | Some(Node::Directory));
             let path = names.join("/");
@@ -321,7 +321,7 @@ proptest! {
     }
 }
 
-/// A name that no builder was given may only be `Absent` where none has its state.
+/// A name that was given to no builder may only be `Absent` if no path has its state.
 #[test]
 fn names_are_bytes() {
     let name = BString::from(b"a\xffb".to_vec());

@@ -74,7 +74,7 @@ impl Process<'_> {
         let Answer::Loaded(module, _) = answer else { return Ok(()) };
         let stop = self.map_object_deps(&[module]);
         match (stop, &self.load.stop) {
-            // `_dl_catch_error` around `dlmopen_doit` catches what would end a program.
+            // `_dl_catch_error` around `dlmopen_doit` catches the errors that end a program.
             (Err(Ended), Some(Stop::Refused(_))) => self.load.stop = None,
             (stop, _) => return stop,
         }
