@@ -128,3 +128,17 @@ fn trace_prints_what_the_page_lists() {
     let line = ran.stdout.lines().last().expect("a line");
     assert_documented(line, "crates/lib/src/trace/report.rs Report");
 }
+
+#[test]
+fn check_prints_what_the_page_lists() {
+    if no_compiler() {
+        return;
+    }
+    let store = chain::Store::new();
+    let app = store.app();
+    for flag in ["--probes", "--files", "--symbols", "--bindings"] {
+        let mut check = support::becalm();
+        let ran = support::run(check.args(["check", "--json", flag]).arg(&app));
+        assert_documented(&ran.stdout, "crates/lib/src/check.rs Report");
+    }
+}

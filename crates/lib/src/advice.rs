@@ -156,7 +156,7 @@ impl Forecast<'_> {
         let left = audit::left_by_index(&self.assumed.fs, self.closure, by);
         let (misses, refused) = match left {
             Ok(storm) => (Some(storm.misses()), None),
-            Err(reason) => (None, Some(reason)),
+            Err(error) => (None, Some(error.to_string())),
         };
         Choice { strategy: "index", scope: Scope::Nothing, needs_reader: false, misses, refused }
     }

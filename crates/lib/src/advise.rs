@@ -67,7 +67,7 @@ pub fn advise(
             return Err(problem("a library: strategies are for the programs that load it"));
         }
         Kind::Static => return Err(problem("a static program: no loader is involved")),
-        Kind::Program | Kind::MachO(_) => {}
+        Kind::Program | Kind::MachO => {}
     }
     let advice = Advice::of(options, assumed, target, &closure);
     let (before, assumed_store, choices) = match advice {

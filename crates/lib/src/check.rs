@@ -1,20 +1,26 @@
 //! One file: is it something that starts, and what would starting it take?
 
+use std::io::{self, Write};
+
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::SearchCost;
 use becalm_core::loader::load::{Answer, Refusal, Role, Stop};
 use becalm_core::loader::{GlibcVersion, Libc};
-use becalm_core::macho::MachO;
+use becalm_core::macho::{self, MachO, NameClass};
+use becalm_core::probe::Probe;
 use becalm_core::search::hwcaps::FIRST_WITHOUT_LEGACY;
 use becalm_core::symbols::SymbolReport;
 use becalm_host::Session;
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashSet;
+use serde::{Serialize, Serializer};
 
 use crate::advice::Advice;
 use crate::assume::Assumptions;
+use crate::beside::Beside;
 use crate::files::StartFile;
 use crate::follow::{Followed, follow, follow_by_release};
+use crate::json::{self, as_json, displayed, displayed_option, lossy, lossy_list, lossy_option};
 use crate::loaded_index::{IndexedBindings, IndexedStart, bindings, by_index};
 use crate::targets::{Problem, Target};
 
@@ -29,67 +35,113 @@ pub enum Verdict {
     Problem(Problem),
 }
 
-/// The findings about one file, without the walk they come from.
-#[derive(Debug)]
+/// The start of one file, without the walk it came from.
+#[derive(Debug, Serialize)]
 pub struct Program {
-    /// The file, as told to the user.
+    /// The file, as it was named or found.
+    #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// The kind of file.
+    /// Its kind.
     pub kind: Kind,
     /// Its machine, as `uname -m` has it.
     pub machine: &'static str,
-    /// The C library whose rules were followed.
+    /// The C library whose rules were followed, as `glibc-2.36`; null if no loader is involved.
+    #[serde(serialize_with = "displayed_option")]
     pub libc: Option<Libc>,
-    /// The loader.
+    /// The loader; null if there is none.
+    #[serde(serialize_with = "lossy_option")]
     pub interpreter: Option<BString>,
-    /// True where it would start in secure-execution mode.
+    /// Whether it would start in secure-execution mode.
     pub secure: bool,
-    /// True where it lies below a store prefix.
+    /// Whether it lies below a store prefix.
     pub immutable: bool,
     /// The index that answers as an audit module of its start.
+    #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
     pub calmed_by: Option<BString>,
-    /// The symbol bindings that it applies.
+    /// The symbol bindings that this index applies.
+    #[serde(rename = "indexed_bindings", skip_serializing_if = "Option::is_none")]
     pub bindings: Option<IndexedBindings>,
-    /// The answers and bindings of that index in detail, if they were asked for.
+    /// The details of what the index of `--index` does.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub indexed: Option<IndexedStart>,
     /// The cost of the search.
     pub storm: SearchCost,
     /// Objects beside the program and the loader.
+    #[serde(skip)]
     pub libraries: usize,
     /// Directories that hold those.
+    #[serde(skip)]
     pub library_dirs: usize,
-    /// Needed strings that nothing answers.
-    pub unresolved: Vec<Gap>,
-    /// Why the loader would give up before the program is reached.
-    pub stop: Option<String>,
-    /// True where the walk was cut short.
-    pub incomplete: bool,
-    /// Whether its misses are over the budget, where there is one.
-    pub over_budget: Option<bool>,
-    /// The storm of the same start by the first glibc without legacy hwcaps subdirectories,
-    /// where that differs and was asked for.
+    /// The same start by the first glibc without legacy hwcaps subdirectories, predicted with the
+    /// same files, environment and CPU; absent if the program's own glibc is as new, or no miss is in
+    /// a hwcaps subdirectory.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub newer_glibc: Option<Newer>,
-    /// The misses that each strategy would leave, if they were asked for.
+    /// The misses that each strategy would leave; absent if several files are checked, for a
+    /// library, and if there are no misses in an empty environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
-    /// Its symbols, where they were asked for.
-    pub symbols: Option<SymbolReport>,
+    /// Needed strings that nothing answers.
+    #[serde(serialize_with = "needed_strings")]
+    pub unresolved: Vec<Gap>,
+    /// The reason why the loader would give up before the program is reached, or null.
+    pub stop: Option<String>,
+    /// Whether the walk was cut short.
+    #[serde(skip)]
+    pub incomplete: bool,
+    /// Whether its misses are over the budget (`--max-misses`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_budget: Option<bool>,
     /// The scripts that lead to it, outermost first.
+    #[serde(serialize_with = "lossy_list", skip_serializing_if = "Vec::is_empty")]
     pub scripts: Vec<BString>,
-    /// The files that its start needs, where they were asked for.
+    /// The files that its start needs (`--files`), each once, links before their targets.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<StartFile>>,
+    /// The probes in the loader's order (`--probes`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Vec<Probe>>,
+    /// The definitions that its symbols bind to (`--symbols`, `--bindings`), [below](#symbols); absent
+    /// for a static program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub symbols: Option<SymbolReport>,
+    /// The prediction beside a record (`--against`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub against: Option<Beside>,
+    /// The slices of a Mach-O file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slices: Option<Vec<Slice>>,
+}
+
+/// The checked files: the JSON document of `becalm check`, which [`Document`] writes in parts.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// One for each file.
+    pub programs: Vec<Program>,
+    /// The storms added up.
+    pub total: SearchCost,
+    /// Files that could not be checked.
+    #[serde(rename = "errors")]
+    pub problems: Vec<Problem>,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/check/1";
 }
 
 /// The same start by another release of glibc.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Newer {
-    /// The release.
+    /// The release, as `glibc-2.37`.
+    #[serde(serialize_with = "displayed")]
     pub libc: Libc,
-    /// The predicted cost of the search.
+    /// The cost of the search.
     pub storm: SearchCost,
 }
 
-/// The kinds of files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The kind of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A program with an interpreter.
     Program,
@@ -98,7 +150,73 @@ pub enum Kind {
     /// A program without one.
     Static,
     /// A file of macOS.
-    MachO(MachO),
+    #[serde(rename = "mach-o")]
+    MachO,
+}
+
+/// Counts of the load commands of one slice of a Mach-O file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Slice {
+    /// The CPU.
+    pub cpu: &'static str,
+    /// The number of dylibs.
+    pub dylibs: usize,
+    /// Dylibs with an absolute name.
+    pub absolute: usize,
+    /// Dylibs that are searched along the run paths.
+    pub rpath_dylibs: usize,
+    /// The number of run paths (`LC_RPATH`).
+    pub rpaths: usize,
+    /// Paths that dyld may try at most.
+    pub dyld_candidates: usize,
+}
+
+impl Slice {
+    fn of(slice: &macho::Slice) -> Self {
+        let count = |class| slice.dylibs.iter().filter(|dylib| dylib.class() == class).count();
+        Self {
+            cpu: slice.cpu,
+            dylibs: slice.dylibs.len(),
+            absolute: count(NameClass::Absolute),
+            rpath_dylibs: count(NameClass::Rpath),
+            rpaths: slice.rpaths.len(),
+            dyld_candidates: slice.dyld_candidates(),
+        }
+    }
+}
+
+/// The document of [`Report`], written as the programs come, one a line: the probes of a folder are
+/// never all in memory.
+#[derive(Debug)]
+pub struct Document;
+
+impl Document {
+    /// Writes the beginning, up to the first program. Commas between programs are the caller's.
+    ///
+    /// # Errors
+    /// Returns an error if the output cannot be written.
+    pub fn begin(out: &mut impl Write) -> io::Result<()> {
+        let schema = <Report as json::Report>::SCHEMA;
+        writeln!(out, "{{\"schema\":\"{schema}\",\"programs\":[")
+    }
+
+    /// Writes the end: the total, and what could not be checked.
+    ///
+    /// # Errors
+    /// Returns an error if the output cannot be written.
+    pub fn end(out: &mut impl Write, programs: &[Program], problems: &[Problem]) -> io::Result<()> {
+        let mut total = SearchCost::default();
+        programs.iter().for_each(|program| total.add(&program.storm));
+        out.write_all(b"\n],\"total\":")?;
+        out.write_all(&as_json(&total))?;
+        out.write_all(b",\"errors\":")?;
+        out.write_all(&as_json(&problems))?;
+        out.write_all(b"}\n")
+    }
+}
+
+fn needed_strings<S: Serializer>(gaps: &[Gap], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(gaps.iter().map(|gap| gap.needed.to_str_lossy()))
 }
 
 /// A needed string that nothing answers.
@@ -130,10 +248,13 @@ pub fn check(
             (Verdict::Checked(Box::new(program)), Some(*closure))
         }
         Ok(Followed::MachO(file)) => {
-            (Verdict::Checked(Box::new(Program::of_mac(assumed, target, file))), None)
+            (Verdict::Checked(Box::new(Program::of_mac(assumed, target, &file))), None)
         }
         Ok(Followed::Nothing) => (Verdict::Skipped, None),
-        Err(reason) => (Verdict::Problem(Problem { path: target.shown.clone(), reason }), None),
+        Err(error) => {
+            let (path, reason) = (target.shown.clone(), error.to_string());
+            (Verdict::Problem(Problem { path, reason }), None)
+        }
     }
 }
 
@@ -208,10 +329,13 @@ impl Program {
             symbols: None,
             scripts: Vec::new(),
             files: None,
+            probes: None,
+            against: None,
+            slices: None,
         }
     }
 
-    fn of_mac(assumed: &Assumptions, target: &Target, file: MachO) -> Self {
+    fn of_mac(assumed: &Assumptions, target: &Target, file: &MachO) -> Self {
         let machine = match file.slices.as_slice() {
             [] => "unknown",
             [only] => only.cpu,
@@ -219,7 +343,7 @@ impl Program {
         };
         Self {
             path: target.shown.clone(),
-            kind: Kind::MachO(file),
+            kind: Kind::MachO,
             machine,
             libc: None,
             interpreter: None,
@@ -240,6 +364,9 @@ impl Program {
             symbols: None,
             scripts: Vec::new(),
             files: None,
+            probes: None,
+            against: None,
+            slices: Some(file.slices.iter().map(Slice::of).collect()),
         }
     }
 }

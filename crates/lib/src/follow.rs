@@ -2,16 +2,18 @@
 //! predicts shares.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
 use becalm_core::closure::{self, Closure, ClosureError, Subject, SubjectKind};
 use becalm_core::elf::ElfError;
-use becalm_core::fs::FileSystem;
+use becalm_core::fs::{Errno, FileSystem};
 use becalm_core::loader::{Environment, Libc, LoaderFacts};
-use becalm_core::macho::{self, MachO};
-use becalm_host::FactChoice;
+use becalm_core::macho::{self, MachO, MachOError};
+use becalm_host::{FactChoice, HostError};
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
+use thiserror::Error;
 
 use crate::assume::{Assumptions, Secure};
 use crate::secure::is_started_secure;
@@ -21,6 +23,54 @@ use crate::words::{errno_words, words, words_of_host};
 /// `EM_NONE`: data in the form of an ELF file (Guile's compiled modules are), which
 /// no loader takes.
 const EM_NONE: u16 = 0;
+
+/// Why the start of a file cannot be followed. The caller adds the path of the file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FollowError {
+    /// The file cannot be read.
+    #[error("{}", errno_words(*.0))]
+    Unreadable(Errno),
+    /// The file cannot be opened.
+    #[error("{}", words(.0))]
+    Open(io::Error),
+    /// The file or its interpreter is not as it should be.
+    #[error("{}", words_of_closure(.0))]
+    Closure(#[from] ClosureError),
+    /// No loader is known for a library.
+    #[error("no loader known for a library of this machine ({0}); name it with --loader")]
+    NoLoader(&'static str),
+    /// The interpreter cannot be used.
+    #[error("{}", words_of_interpreter(.0))]
+    Interpreter(HostError),
+    /// The file is a script.
+    #[error("a script, which no loader starts; the program is {0}")]
+    Script(String),
+    /// The file is of neither system.
+    #[error("neither an ELF nor a Mach-O file")]
+    OtherFormat,
+    /// The Mach-O file is damaged.
+    #[error(transparent)]
+    MachO(#[from] MachOError),
+}
+
+fn words_of_interpreter(error: &HostError) -> String {
+    let (path, reason) = words_of_host(error);
+    format!("interpreter {}: {reason}", crate::escape::shown(path.as_bstr()))
+}
+
+/// The words of an error, without the path of the file.
+fn words_of_closure(error: &ClosureError) -> String {
+    match error {
+        ClosureError::Open { errno, .. } => errno_words(*errno),
+        ClosureError::Elf { source: ElfError::Unreadable(errno), .. } => errno_words(Errno(*errno)),
+        ClosureError::Elf { source, .. } => source.to_string(),
+        ClosureError::NotLoadable { .. } => "neither a program nor a shared library".to_owned(),
+        ClosureError::Interpreter { interpreter, reason, .. } => {
+            format!("interpreter {}: {reason}", crate::escape::shown(interpreter.as_ref()))
+        }
+    }
+}
 
 /// The result of following one file's start.
 #[derive(Debug)]
@@ -43,7 +93,7 @@ pub fn follow(
     fs: &dyn FileSystem,
     target: &Target,
     environment: &Environment,
-) -> Result<Followed, String> {
+) -> Result<Followed, FollowError> {
     follow_where(assumed, fs, target, environment, |_| true)
 }
 
@@ -88,14 +138,14 @@ pub fn follow_where(
     target: &Target,
     environment: &Environment,
     walks: impl FnOnce(&SubjectKind) -> bool,
-) -> Result<Followed, String> {
+) -> Result<Followed, FollowError> {
     let subject = match Subject::open(fs, target.inside.as_ref()) {
         Ok(subject) => subject,
         Err(ClosureError::NotLoadable { .. }) if !target.named => return Ok(Followed::Nothing),
         Err(ClosureError::Elf { source: ElfError::NotElf, .. }) => {
             return not_elf(fs, target);
         }
-        Err(error) => return Err(words_of_closure(&error)),
+        Err(error) => return Err(error.into()),
     };
     if subject.view.ident.machine == EM_NONE && !target.named {
         return Ok(Followed::Nothing);
@@ -112,56 +162,36 @@ pub fn follow_where(
         Secure::Auto => is_program && is_started_secure(&target.host, subject.file.mode),
     };
     let environment = environment_of(assumed, environment, &facts, secure);
-    let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment)
-        .map_err(|error| words_of_closure(&error))?;
+    let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment)?;
     Ok(Followed::Elf(Box::new(closure), secure))
 }
 
-fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString, String> {
+fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString, FollowError> {
     let own = || subject.interpreter().map(BStr::to_owned);
-    assumed.loader.clone().or_else(own).ok_or_else(|| {
-        let machine = subject.view.ident.machine_name();
-        format!("no loader known for a library of this machine ({machine}); name it with --loader")
-    })
+    let machine = || subject.view.ident.machine_name();
+    assumed.loader.clone().or_else(own).ok_or_else(|| FollowError::NoLoader(machine()))
 }
 
-fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<Arc<LoaderFacts>, String> {
-    becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice).map_err(|error| {
-        let (path, reason) = words_of_host(&error);
-        format!("interpreter {}: {reason}", crate::escape::shown(path.as_bstr()))
-    })
+fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<Arc<LoaderFacts>, FollowError> {
+    becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice)
+        .map_err(FollowError::Interpreter)
 }
 
 /// A file that is no ELF file: one of macOS, or a mistake.
-fn not_elf(fs: &dyn FileSystem, target: &Target) -> Result<Followed, String> {
-    let opened = fs.open(target.inside.as_ref()).map_err(errno_words)?;
-    let head = opened.head.as_ref().map_err(|errno| errno_words(*errno))?;
+fn not_elf(fs: &dyn FileSystem, target: &Target) -> Result<Followed, FollowError> {
+    let opened = fs.open(target.inside.as_ref()).map_err(FollowError::Unreadable)?;
+    let head = opened.head.as_ref().map_err(|errno| FollowError::Unreadable(*errno))?;
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.lines().next().unwrap_or_default();
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let by = words.next().map(|name| crate::escape::shown(name.as_bstr()));
         let by = by.unwrap_or_else(|| "its interpreter".to_owned());
-        return Err(format!("a script, which no loader starts; the program is {by}"));
+        return Err(FollowError::Script(by));
     }
     if !macho::is_macho(head) {
-        return Err("neither an ELF nor a Mach-O file".to_owned());
+        return Err(FollowError::OtherFormat);
     }
-    let file = File::open(&target.host).map_err(|error| words(&error))?;
-    let file = macho::parse(&ReadCache::new(file)).map_err(|error| error.to_string())?;
+    let file = File::open(&target.host).map_err(FollowError::Open)?;
+    let file = macho::parse(&ReadCache::new(file))?;
     Ok(Followed::MachO(file))
-}
-
-/// Describes the error, without the path of the file.
-fn words_of_closure(error: &ClosureError) -> String {
-    match error {
-        ClosureError::Open { errno, .. } => errno_words(*errno),
-        ClosureError::Elf { source: ElfError::Unreadable(errno), .. } => {
-            errno_words(becalm_core::fs::Errno(*errno))
-        }
-        ClosureError::Elf { source, .. } => source.to_string(),
-        ClosureError::NotLoadable { .. } => "neither a program nor a shared library".to_owned(),
-        ClosureError::Interpreter { interpreter, reason, .. } => {
-            format!("interpreter {}: {reason}", crate::escape::shown(interpreter.as_ref()))
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! JSON documents: a report with its schema's name, byte strings as text.
 
+use std::fmt::Display;
+
 use bstr::{BString, ByteSlice};
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeSeq;
@@ -79,6 +81,22 @@ pub fn lossy<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
 pub fn lossy_option<S: Serializer>(value: &Option<BString>, to: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => lossy(value, to),
+        None => to.serialize_none(),
+    }
+}
+
+/// A value by its display.
+pub fn displayed<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+/// A value that may be absent, by its display or as null.
+pub fn displayed_option<T: Display, S: Serializer>(
+    value: &Option<T>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => displayed(value, to),
         None => to.serialize_none(),
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
+use thiserror::Error;
 
 use becalm_host::trace::Command;
 use becalm_host::{WalkOptions, find_objects};
@@ -10,6 +11,7 @@ use bstr::{BString, ByteSlice};
 
 use crate::assume::Assumptions;
 use crate::path::path_bytes;
+use crate::problem::NoPlace;
 pub use crate::problem::Problem;
 use crate::words::{words, words_of_host};
 
@@ -47,8 +49,9 @@ pub struct Targets {
 pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
     let mut targets = Targets::default();
     for path in paths {
-        if let Err(reason) = add(assumed, path, &mut targets) {
-            targets.problems.push(Problem { path: path_bytes(path), reason });
+        if let Err(error) = add(assumed, path, &mut targets) {
+            let (path, reason) = (path_bytes(path), error.to_string());
+            targets.problems.push(Problem { path, reason });
         }
     }
     let folders = paths.len() != 1 || !targets.files.iter().all(|file| file.named);
@@ -58,30 +61,49 @@ pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
     targets
 }
 
-fn add(assumed: &Assumptions, path: &Path, targets: &mut Targets) -> Result<(), String> {
+/// Why a path is no target. The caller adds the path.
+#[derive(Debug, Error)]
+enum NoTarget {
+    /// The assumed root has no such place.
+    #[error(transparent)]
+    NoPlace(#[from] NoPlace),
+    /// The path cannot be looked at.
+    #[error("{}", words(.0))]
+    NotThere(io::Error),
+    /// The path is a bare name of a program.
+    #[error("{}; PATH has {}", words(.error), crate::escape::shown(path_bytes(.known).as_bstr()))]
+    InPath {
+        /// The error of the system.
+        error: io::Error,
+        /// The program of that name.
+        known: PathBuf,
+    },
+    /// The path is a device or the like.
+    #[error("not a regular file")]
+    NotRegular,
+}
+
+fn add(assumed: &Assumptions, path: &Path, targets: &mut Targets) -> Result<(), NoTarget> {
     let inside = assumed.fs.inside(path);
-    let host = assumed.fs.host_path(inside.as_bstr()).map_err(|e| words_of_host(&e).1)?;
-    let found = host.metadata().map_err(|error| not_there(assumed, path, &error))?;
+    let host = assumed.fs.host_path(inside.as_bstr()).map_err(NoPlace::from)?;
+    let found = host.metadata().map_err(|error| not_there(assumed, path, error))?;
     if found.is_dir() {
         add_folder(assumed, path, &host, targets);
     } else if is_regular(&found) {
         targets.files.push(Target { shown: path_bytes(path), inside, host, named: true });
     } else {
-        return Err("not a regular file".to_owned());
+        return Err(NoTarget::NotRegular);
     }
     Ok(())
 }
 
 /// Why a path cannot be looked at; of a bare name, where `PATH` has it.
-fn not_there(assumed: &Assumptions, path: &Path, error: &io::Error) -> String {
+fn not_there(assumed: &Assumptions, path: &Path, error: io::Error) -> NoTarget {
     let is_name = path.components().count() == 1 && error.kind() == io::ErrorKind::NotFound;
     let known = Command::new(path, []).file().ok().filter(|_| is_name && assumed.fs.is_real_root());
     match known {
-        Some(known) => {
-            let known = crate::escape::shown(path_bytes(&known).as_bstr());
-            format!("{}; PATH has {known}", words(error))
-        }
-        None => words(error),
+        Some(known) => NoTarget::InPath { error, known },
+        None => NoTarget::NotThere(error),
     }
 }
 

@@ -11,9 +11,9 @@ use becalm_core::probe::{Call, Outcome, Probe};
 use becalm_lib::assume::Assumptions;
 use becalm_lib::beside::{Beside, Scope};
 use becalm_lib::check;
-use becalm_lib::check::Verdict;
+use becalm_lib::check::{Document, Verdict};
 use becalm_lib::escape::shown;
-use becalm_lib::json::{self as document, ReadError};
+use becalm_lib::json::{ReadError, as_json, read as read_document};
 use becalm_lib::path::path_bytes;
 use becalm_lib::targets::{Target, Targets};
 use becalm_lib::trace::report::{Report, Seen};
@@ -21,7 +21,6 @@ use bstr::BString;
 
 use crate::beside;
 use crate::check::args::CheckArgs;
-use crate::check::json;
 use crate::exit_code::ExitStatus;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout};
@@ -46,7 +45,7 @@ pub(crate) fn run(
         bail!("--against: one program is compared with one record");
     };
     let (verdict, closure) = check::check(assumed, &assumed.fs.session(), target);
-    let (program, closure) = match (verdict, closure) {
+    let (mut program, closure) = match (verdict, closure) {
         (Verdict::Checked(program), Some(closure)) => (program, closure),
         (Verdict::Problem(problem), _) => {
             terminal::note(problem.path.as_ref(), &problem.reason);
@@ -62,9 +61,10 @@ pub(crate) fn run(
     let beside = Beside::of(&attribute(&lookups, &closure), &closure, scope);
     let mut out = Stdout::new();
     if args.json {
-        json::begin(&mut out)?;
-        out.write_all(&json::program_beside(&program, Some(&closure), false, Some(&beside)))?;
-        json::end(&mut out, &[*program], &[])?;
+        Document::begin(&mut out)?;
+        program.against = Some(beside.clone());
+        out.write_all(&as_json(&program))?;
+        Document::end(&mut out, &[*program], &[])?;
     } else {
         let look = Look::of_stdout(color);
         let path = look.strong(&shown(target.shown.as_ref()));
@@ -76,7 +76,7 @@ pub(crate) fn run(
 }
 
 fn read(record: &Path) -> Result<Report> {
-    document::read(&fs::read(record)?).map_err(|error| match error {
+    read_document(&fs::read(record)?).map_err(|error| match error {
         ReadError::Json(error) => anyhow!("not what becalm trace --json writes: {error}"),
         error => error.into(),
     })

@@ -3,7 +3,6 @@
 pub(crate) mod against;
 pub(crate) mod args;
 pub(crate) mod files;
-pub(crate) mod json;
 pub(crate) mod manual;
 pub(crate) mod ndjson;
 pub(crate) mod run;

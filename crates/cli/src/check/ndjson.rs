@@ -8,39 +8,14 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 use becalm_lib::assume::Assumptions;
-use becalm_lib::json::{as_json, lossy, lossy_option};
-use becalm_lib::survey::{self, SCHEMA, Surveyed};
+use becalm_lib::json::document;
+use becalm_lib::survey::{self, Surveyed, Unchecked};
 use becalm_lib::targets::Problem;
-use bstr::BString;
-use serde::Serialize;
 
 use crate::check::args::CheckArgs;
-use crate::check::json::ProgramJson;
 use crate::exit_code::ExitStatus;
 use crate::terminal;
 use crate::terminal::progress::Bar;
-
-/// A line about a program.
-#[derive(Serialize)]
-struct Line<'a> {
-    schema: &'static str,
-    #[serde(flatten)]
-    program: ProgramJson<'a>,
-    #[serde(serialize_with = "lossy_option")]
-    package: &'a Option<BString>,
-    uid: u32,
-    owner: &'a Option<String>,
-    bytes: u64,
-}
-
-/// A line about a file that could not be checked.
-#[derive(Serialize)]
-struct ErrorLine<'a> {
-    schema: &'static str,
-    #[serde(serialize_with = "lossy")]
-    path: &'a BString,
-    error: &'a str,
-}
 
 /// State shared by the threads.
 struct Output {
@@ -87,13 +62,13 @@ pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStat
 
 /// The line of one file, and what it means for the exit status.
 fn written(result: Result<Surveyed, Problem>, budget: Option<u64>) -> (Vec<u8>, ExitStatus) {
-    let (mut line, status) = match result {
+    match result {
         Err(Problem { path, reason }) => {
             terminal::note(path.as_ref(), &reason);
-            let line = ErrorLine { schema: SCHEMA, path: &path, error: &reason };
-            (as_json(&line), ExitStatus::Failure)
+            (document(&Unchecked { path: &path, error: &reason }), ExitStatus::Failure)
         }
-        Ok(Surveyed { mut program, package, uid, owner, bytes }) => {
+        Ok(mut surveyed) => {
+            let program = &mut surveyed.program;
             program.over_budget = budget.map(|most| program.storm.misses() > most);
             let is_broken = !program.unresolved.is_empty() || program.stop.is_some();
             let status = match (program.incomplete, is_broken || program.over_budget == Some(true))
@@ -102,12 +77,7 @@ fn written(result: Result<Surveyed, Problem>, budget: Option<u64>) -> (Vec<u8>, 
                 (false, true) => ExitStatus::Finding,
                 (false, false) => ExitStatus::Fine,
             };
-            let program = ProgramJson::of(&program);
-            let (package, owner) = (&package, &owner);
-            let line = Line { schema: SCHEMA, program, package, uid, owner, bytes };
-            (as_json(&line), status)
+            (document(&surveyed), status)
         }
-    };
-    line.push(b'\n');
-    (line, status)
+    }
 }

@@ -14,8 +14,9 @@ use becalm_lib::advice::Advice;
 use becalm_lib::assume;
 use becalm_lib::assume::Assumptions;
 use becalm_lib::check;
-use becalm_lib::check::{Program, Verdict};
+use becalm_lib::check::{Document, Program, Verdict};
 use becalm_lib::files::{self, StartFile};
+use becalm_lib::json::as_json;
 use becalm_lib::launch::{self, Finding, Launch};
 use becalm_lib::loaded_index;
 use becalm_lib::symbols::{self, SymbolOptions};
@@ -28,7 +29,7 @@ use crate::check::args::CheckArgs;
 use crate::check::files::args::Format;
 use crate::check::files::text as files_view;
 use crate::check::files::text::Written;
-use crate::check::{against, json, ndjson, symbols as symbols_view, table, text, tree};
+use crate::check::{against, ndjson, symbols as symbols_view, table, text, tree};
 use crate::exit_code::ExitStatus;
 use crate::jobs;
 use crate::terminal::progress::Bar;
@@ -200,8 +201,14 @@ impl Follower {
             View::Tree => tree::of(self.look, program, closure),
             View::Probes => probes::lines(self.look, closure),
             View::Symbols => symbols_view::text::screen(self.look, program),
-            View::Json { probes } => json::program(program, closure, probes),
+            View::Json { probes } => {
+                program.probes = closure.filter(|_| probes).map(|it| it.probes().collect());
+                // A static program has none.
+                program.probes = program.probes.take().or_else(|| probes.then(Vec::new));
+                as_json(program)
+            }
         };
+        program.probes = None;
         (verdict, written)
     }
 }
@@ -262,14 +269,14 @@ impl Run {
         self.tell_of_scripts();
         let view = self.follower.view;
         if let View::Json { .. } = view {
-            json::begin(&mut self.out)?;
+            Document::begin(&mut self.out)?;
         }
         self.check_files(&targets.files)?;
         match view {
             View::Table => {
                 table::write(&mut self.out, self.follower.look, std::mem::take(&mut self.programs))?
             }
-            View::Json { .. } => json::end(&mut self.out, &self.programs, &self.errors)?,
+            View::Json { .. } => Document::end(&mut self.out, &self.programs, &self.errors)?,
             View::Screen | View::Tree | View::Probes | View::Symbols | View::Files(_) => {}
         }
         Ok(())

@@ -83,7 +83,7 @@ fn aligned(cells: &Cells, widths: &[usize; 5]) -> String {
 /// Remarks on a row beyond its numbers.
 fn remark(program: &Program) -> String {
     let mut remarks = Vec::new();
-    if matches!(program.kind, Kind::MachO(_)) {
+    if program.kind == Kind::MachO {
         remarks.push("Mach-O".to_owned());
     }
     if !program.unresolved.is_empty() {

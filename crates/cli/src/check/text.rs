@@ -5,15 +5,13 @@ use std::fmt::Write;
 
 use becalm_core::closure::Closure;
 use becalm_core::cost::{Misses, Offenders, SearchCost};
-use becalm_core::macho::{MachO, NameClass};
 use becalm_lib::advice::Scope;
-use becalm_lib::check::{Gap, Kind, Program};
+use becalm_lib::check::{Gap, Kind, Program, Slice};
 use becalm_lib::escape::shown;
 use becalm_lib::loaded_index::IndexedBindings;
 use becalm_lib::words::{counted, grouped};
 use bstr::BString;
 
-use crate::check::json::count;
 use crate::terminal::style::Look;
 
 /// Directories, and needed strings, that are named.
@@ -29,9 +27,9 @@ pub(crate) const BAR: u64 = 12;
 #[must_use]
 pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
     let mut text = heading(look, program);
-    match &program.kind {
+    match program.kind {
         Kind::Static => text.push_str("  no loader is involved: nothing is searched\n"),
-        Kind::MachO(file) => slices(&mut text, file),
+        Kind::MachO => slices(&mut text, program.slices.as_deref().unwrap_or_default()),
         Kind::Program | Kind::Library => {
             costs(&mut text, look, program);
             if let Some(closure) = closure.filter(|_| program.storm.misses() > 0) {
@@ -59,7 +57,7 @@ pub(crate) fn heading(look: Look, program: &Program) -> String {
         Kind::Program => "program",
         Kind::Library => "library",
         Kind::Static => "static program",
-        Kind::MachO(_) => "Mach-O file",
+        Kind::MachO => "Mach-O file",
     };
     let _ = write!(text, "  {} {kind}", program.machine);
     if let Some(libc) = program.libc {
@@ -244,14 +242,14 @@ fn gap_in_words(gap: &Gap) -> String {
 }
 
 /// Writes the paths that dyld tries for a Mach-O file's load commands.
-pub(crate) fn slices(text: &mut String, file: &MachO) {
+pub(crate) fn slices(text: &mut String, slices: &[Slice]) {
     text.push('\n');
-    for slice in file.slices.iter().take(SLICES) {
-        let absolute = counted(count(slice, NameClass::Absolute) as u64, "absolute", "absolute");
-        let rpath = grouped(count(slice, NameClass::Rpath) as u64);
-        let rpaths = counted(slice.rpaths.len() as u64, "LC_RPATH", "LC_RPATHs");
-        let dylibs = counted(slice.dylibs.len() as u64, "dylib", "dylibs");
-        let candidates = counted(slice.dyld_candidates() as u64, "path", "paths");
+    for slice in slices.iter().take(SLICES) {
+        let absolute = counted(slice.absolute as u64, "absolute", "absolute");
+        let rpath = grouped(slice.rpath_dylibs as u64);
+        let rpaths = counted(slice.rpaths as u64, "LC_RPATH", "LC_RPATHs");
+        let dylibs = counted(slice.dylibs as u64, "dylib", "dylibs");
+        let candidates = counted(slice.dyld_candidates as u64, "path", "paths");
         let _ = writeln!(
             text,
             "  {}: {dylibs}, {absolute}, {rpath} by @rpath over {rpaths}: dyld may try {candidates}",

@@ -23,8 +23,10 @@ const DEEPEST: usize = 48;
 #[must_use]
 pub(crate) fn of(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
     let mut text = text::heading(look, program);
-    match (&program.kind, closure) {
-        (Kind::MachO(file), _) => text::slices(&mut text, file),
+    match (program.kind, closure) {
+        (Kind::MachO, _) => {
+            text::slices(&mut text, program.slices.as_deref().unwrap_or_default());
+        }
         (_, Some(closure)) => Tree::new(look, &closure.load).draw(&mut text),
         _ => {}
     }

@@ -3,6 +3,7 @@
 
 pub(crate) mod writing;
 
+use anyhow::{Result, anyhow, bail};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -107,13 +108,13 @@ pub(crate) enum Until {
 }
 
 /// A number of seconds, with or without a fraction; at the most a day.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration> {
     const DAY: f64 = 86_400.0;
-    let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let number: f64 = text.parse().map_err(|_| anyhow!("not a number of seconds"))?;
     if !(number > 0.0 && number <= DAY) {
-        return Err("not between 0 and a day".to_owned());
+        bail!("not between 0 and a day");
     }
-    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
+    Ok(Duration::try_from_secs_f64(number)?)
 }
 
 impl AssumeArgs {

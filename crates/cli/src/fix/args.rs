@@ -87,8 +87,9 @@ pub(crate) struct FixArgs {
     pub jobs: Option<NonZeroUsize>,
 }
 
-fn prefix_map(text: &str) -> Result<Mapping, String> {
-    Mapping::parse(text.into()).ok_or_else(|| "not BUILD=FINAL, both absolute paths".to_owned())
+fn prefix_map(text: &str) -> anyhow::Result<Mapping> {
+    Mapping::parse(text.into())
+        .ok_or_else(|| anyhow::anyhow!("not BUILD=FINAL, both absolute paths"))
 }
 
 impl FixArgs {

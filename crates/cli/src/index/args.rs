@@ -98,11 +98,11 @@ pub(crate) struct IndexArgs {
 }
 
 /// Two numbers with a comma between them.
-fn threshold(text: &str) -> Result<BindThreshold, String> {
+fn threshold(text: &str) -> anyhow::Result<BindThreshold> {
     let numbers = text.split_once(',').and_then(|(symbolic, relative)| {
         Some(BindThreshold { symbolic: symbolic.parse().ok()?, relative: relative.parse().ok()? })
     });
-    numbers.ok_or_else(|| "two numbers with a comma, such as 2000,50000".to_owned())
+    numbers.ok_or_else(|| anyhow::anyhow!("two numbers with a comma, such as 2000,50000"))
 }
 
 impl IndexArgs {

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use crate::fix::plan::Planner;
-use crate::problem::Problem;
+use crate::problem::{NoPlace, Problem};
 use crate::progress::Progress;
 use crate::targets::Target;
 use crate::writing::removing::Remover;
@@ -114,7 +114,7 @@ impl Applied {
     fn edited<'p>(
         &mut self,
         plan: &'p Plan,
-        host: impl Fn(&BStr) -> Result<PathBuf, String>,
+        host: impl Fn(&BStr) -> Result<PathBuf, NoPlace>,
     ) -> (Vec<&'p FilePlan>, Vec<PathBuf>) {
         let failed = self.made.iter().filter(|made| made.outcome.is_missing());
         let failed: FxHashSet<&BStr> = failed.map(|made| made.path.as_ref()).collect();
@@ -131,7 +131,10 @@ impl Applied {
                     edited.push(file);
                     paths.push(path);
                 }
-                Err(reason) => self.problems.push(Problem { path: file.path.clone(), reason }),
+                Err(error) => {
+                    let (path, reason) = (file.path.clone(), error.to_string());
+                    self.problems.push(Problem { path, reason });
+                }
             }
         }
         (edited, paths)
@@ -144,7 +147,7 @@ impl Applied {
         editor: &Editor<'_>,
         plan: &Plan,
         there: &FxHashSet<BString>,
-        host: impl Fn(&BStr) -> Result<PathBuf, String>,
+        host: impl Fn(&BStr) -> Result<PathBuf, NoPlace>,
     ) {
         let not_done = self.files.iter().filter(|file| file.outcome.is_missing());
         let left: FxHashSet<&BStr> = not_done.map(|file| file.path.as_ref()).collect();
@@ -180,7 +183,7 @@ impl Applied {
 /// Returns the creations that exist already; a link counts as its directory.
 fn there_before(
     creations: &[Creation],
-    host: impl Fn(&BStr) -> Result<PathBuf, String>,
+    host: impl Fn(&BStr) -> Result<PathBuf, NoPlace>,
 ) -> FxHashSet<BString> {
     let places = creations.iter().map(|creation| making::place_of(creation).to_owned());
     let is_there = |path: &BString| host(path.as_ref()).is_ok_and(|here| here.exists());

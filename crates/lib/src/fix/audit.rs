@@ -5,8 +5,12 @@
 //! the loader's own directory, so the path is absolute. Nothing can set a tunable for the
 //! program, so one whose libraries need more static TLS than there is by default is refused.
 
+use crate::index::error::IndexError;
+use crate::words::{words, words_of_chain};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thiserror::Error;
 
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::{SearchCost, is_of_hwcaps};
@@ -31,6 +35,42 @@ const FIRST_GLIBC: GlibcVersion = GlibcVersion { major: 2, minor: 32 };
 /// Suffix of the name of a program's index beside it.
 const SUFFIX: &[u8] = b".becalm.so";
 
+/// Why a program cannot have an index of its own. The caller adds its path.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AuditError {
+    /// The program is not there.
+    #[error("{}", words(.0))]
+    Io(io::Error),
+    /// `DT_AUDIT` cannot name the index.
+    #[error("its path has a colon or a dollar sign, which DT_AUDIT cannot name")]
+    NoName,
+    /// The index cannot be made.
+    #[error("{}", words_of_chain(.0))]
+    Index(IndexError),
+    /// No loader under an audit module can start the program.
+    #[error("its libraries need more static TLS than an audited start can have")]
+    NoStart,
+    /// The files are below another root.
+    #[error("an index is made on the machine it is for, not with --sysroot")]
+    OtherRoot,
+    /// The file is a library.
+    #[error("no program: the loader reads DT_AUDIT of programs alone")]
+    NoProgram,
+    /// The program's C library is too old or another.
+    #[error("{0} knows no DT_AUDIT; it takes glibc-2.32")]
+    Old(Libc),
+    /// The program is static.
+    #[error("it has no loader")]
+    NoLoader,
+    /// The program needs a tunable.
+    #[error(
+        "its libraries need {0} bytes of static TLS, more than there are under an audit module; \
+         becalm run can raise that, DT_AUDIT cannot"
+    )]
+    StaticTls(u64),
+}
+
 /// The place of the index of a program.
 #[must_use]
 pub fn index_beside(program: &Path) -> PathBuf {
@@ -42,15 +82,15 @@ pub fn index_beside(program: &Path) -> PathBuf {
 /// Plans the entry and the index of a program. `prefixes` are immutable.
 ///
 /// # Errors
-/// Why the program is refused, in words.
-pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<Plan, String> {
+/// Returns the reason why the program is refused.
+pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<Plan, AuditError> {
     check(os, closure)?;
     let program = path_of(closure.subject.path.as_ref());
-    let program = program.canonicalize().map_err(|error| crate::words::words(&error))?;
+    let program = program.canonicalize().map_err(AuditError::Io)?;
     let place = index_beside(&program);
     let element = path_bytes(&place);
     if element.find_byteset(b":$").is_some() {
-        return Err("its path has a colon or a dollar sign, which DT_AUDIT cannot name".to_owned());
+        return Err(AuditError::NoName);
     }
     let edits = edits(closure, element.as_ref());
     // Bindings hold for the file as it is. Once it has its entry it is planned again.
@@ -88,28 +128,28 @@ pub fn let_settle(files: &[PathBuf]) {
 }
 
 /// The index of all objects of a start.
-fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Sealed, String> {
+fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Sealed, AuditError> {
     let objects = closure.load.objects.iter();
     let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
     let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
     let options = IndexOptions { files: &files, ..options };
     let sealed = Modules::new(None).and_then(|modules| modules.seal(index_files(os, options)));
-    sealed.map_err(|error| crate::words::words_of_chain(&error))
+    sealed.map_err(AuditError::Index)
 }
 
 /// Returns the search cost that an index of the start's own objects would leave. Nothing is
 /// written.
 ///
 /// # Errors
-/// Returns the reason in words if there can be no such index.
+/// Returns an error if there can be no such index.
 pub fn left_by_index(
     os: &OsFs,
     closure: &Closure,
     (prefixes, facts): (&[PathBuf], &FactChoice),
-) -> Result<SearchCost, String> {
+) -> Result<SearchCost, AuditError> {
     check_root(os)?;
     if tls::of_closure(closure).impossible {
-        return Err("its libraries need more static TLS than an audited start can have".to_owned());
+        return Err(AuditError::NoStart);
     }
     let options = IndexOptions { prefixes, facts: Some(facts), ..IndexOptions::default() };
     let sealed = seal(os, closure, options)?;
@@ -118,30 +158,26 @@ pub fn left_by_index(
     Ok(Answered::of(&plan).storm_left(closure))
 }
 
-fn check_root(os: &OsFs) -> Result<(), String> {
+fn check_root(os: &OsFs) -> Result<(), AuditError> {
     match os.is_real_root() {
         true => Ok(()),
-        false => Err("an index is made on the machine it is for, not with --sysroot".to_owned()),
+        false => Err(AuditError::OtherRoot),
     }
 }
 
-fn check(os: &OsFs, closure: &Closure) -> Result<(), String> {
+fn check(os: &OsFs, closure: &Closure) -> Result<(), AuditError> {
     check_root(os)?;
     if !matches!(closure.subject.kind, SubjectKind::Program { .. }) {
-        return Err("no program: the loader reads DT_AUDIT of programs alone".to_owned());
+        return Err(AuditError::NoProgram);
     }
     match closure.facts.as_ref().map(|facts| facts.libc) {
         Some(Libc::Glibc(version)) if version >= FIRST_GLIBC => {}
-        Some(libc) => return Err(format!("{libc} knows no DT_AUDIT; it takes glibc-2.32")),
-        None => return Err("it has no loader".to_owned()),
+        Some(libc) => return Err(AuditError::Old(libc)),
+        None => return Err(AuditError::NoLoader),
     }
     let need = tls::of_closure(closure);
     if need.impossible || need.tunable().is_some() {
-        return Err(format!(
-            "its libraries need {} bytes of static TLS, more than there are under an audit module; \
-             becalm run can raise that, DT_AUDIT cannot",
-            need.all
-        ));
+        return Err(AuditError::StaticTls(need.all));
     }
     Ok(())
 }

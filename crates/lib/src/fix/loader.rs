@@ -8,28 +8,45 @@ use std::path::PathBuf;
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::loader::load::Role;
 use becalm_core::strategy::absolute::LoaderAnswer;
-use becalm_host::oracle::{self, Launch, Start};
+use becalm_host::oracle::{self, Launch, OracleError, Start};
 use bstr::BStr;
+use thiserror::Error;
 
 use crate::targets::Target;
 use crate::words::words_of_chain;
 
+/// Why a loader gives no answers. The caller adds the path of the file.
+#[derive(Debug, Error)]
+pub enum NoAnswers {
+    /// The object has no loader.
+    #[error("no loader to ask")]
+    NoLoader,
+    /// The loader cannot be run.
+    #[error("--resolve loader: {}", words_of_chain(.0))]
+    NotRun(OracleError),
+    /// The loader ends the start.
+    #[error("--resolve loader: the loader gives up: {0}")]
+    Stops(String),
+    /// The loader is not glibc's.
+    #[error("--resolve loader: its loader keeps no record (LD_DEBUG)")]
+    NoRecord,
+}
+
 /// The loader's answers, with an empty environment.
 ///
 /// # Errors
-/// Why the loader cannot be asked, in words.
-pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>, String> {
+/// Returns an error if the loader cannot be asked.
+pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>, NoAnswers> {
     let way = match closure.subject.kind {
         SubjectKind::Program { .. } => Launch::Trace,
         SubjectKind::Library { .. } | SubjectKind::Static => {
-            let loader = loader(closure).ok_or("no loader to ask")?;
+            let loader = loader(closure).ok_or(NoAnswers::NoLoader)?;
             Launch::TraceBy { loader: path(loader) }
         }
     };
-    let record = oracle::ld_debug(&Start::new(&target.host, way))
-        .map_err(|error| format!("--resolve loader: {}", words_of_chain(&error)))?;
+    let record = oracle::ld_debug(&Start::new(&target.host, way)).map_err(NoAnswers::NotRun)?;
     if let Some(fatal) = record.fatal {
-        return Err(format!("--resolve loader: the loader gives up: {fatal}"));
+        return Err(NoAnswers::Stops(fatal.to_string()));
     }
     let searches = record.searches.into_iter();
     let mapped = searches.filter(|search| search.mapped && !search.at_run_time);
@@ -45,7 +62,7 @@ pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>, 
         .collect();
     let asks = closure.subject.view.needed().next().is_some();
     if told.is_empty() && asks {
-        return Err("--resolve loader: its loader keeps no record (LD_DEBUG)".to_owned());
+        return Err(NoAnswers::NoRecord);
     }
     Ok(told)
 }

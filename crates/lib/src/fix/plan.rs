@@ -1,5 +1,6 @@
 //! The files asked for → what the strategy proposes for them, in parallel.
 
+use crate::problem::NoPlace;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -26,7 +27,6 @@ use crate::follow::{Followed, follow_where};
 use crate::path::bytes;
 use crate::progress::Progress;
 use crate::targets::{Problem, Target};
-use crate::words::words_of_host;
 
 /// Files planned with one look at the directories they share.
 const IN_A_SESSION: usize = 64;
@@ -142,7 +142,7 @@ impl<'a> Planner<'a> {
     ///
     /// # Errors
     /// Why the root that is assumed has no such place, in words.
-    pub fn host_path(&self, path: &BStr) -> Result<PathBuf, String> {
+    pub fn host_path(&self, path: &BStr) -> Result<PathBuf, NoPlace> {
         let session = self.assumed.fs.session();
         let here = self.mapped(&session).real(path);
         let os = &self.assumed.fs;
@@ -152,7 +152,7 @@ impl<'a> Planner<'a> {
             let dir = os.host_path(here[..at.max(1)].as_bstr())?;
             Ok(dir.join(OsStr::from_bytes(&here[at + 1..])))
         });
-        place.map_err(|error: HostError| words_of_host(&error).1)
+        place.map_err(|error: HostError| error.into())
     }
 
     /// Plans all files; one that several paths lead to once.
@@ -271,7 +271,8 @@ impl<'a> Planner<'a> {
                 return planned.problems.push(Problem { path: target.shown, reason });
             }
             Ok(Followed::MachO(_) | Followed::Nothing) => return,
-            Err(reason) => {
+            Err(error) => {
+                let reason = error.to_string();
                 return planned.problems.push(Problem { path: target.shown, reason });
             }
         };
@@ -366,7 +367,8 @@ impl<'a> Planner<'a> {
                     Resolve::Static => None,
                     Resolve::Loader => match crate::fix::loader::answers(target, closure) {
                         Ok(told) => Some(told),
-                        Err(reason) => {
+                        Err(error) => {
+                            let reason = error.to_string();
                             problems.push(Problem { path: target.shown.clone(), reason });
                             return Plan::default();
                         }
@@ -381,11 +383,12 @@ impl<'a> Planner<'a> {
                 let stores = self.options.assume.store.paths();
                 match crate::fix::audit::plan_audit(&self.assumed.fs, closure, &stores) {
                     Ok(plan) => plan,
-                    Err(reason) if target.named => {
-                        problems.push(Problem { path: target.shown.clone(), reason });
+                    Err(error) if target.named => {
+                        let (path, reason) = (target.shown.clone(), error.to_string());
+                        problems.push(Problem { path, reason });
                         Plan::default()
                     }
-                    Err(reason) => passed_over(closure, reason),
+                    Err(error) => passed_over(closure, error.to_string()),
                 }
             }
             // A package's objects are planned together.

@@ -1,5 +1,6 @@
 //! The files that a run may change: those that were named, and those below the folders named.
 
+use crate::problem::NoPlace;
 use std::path::{Path, PathBuf};
 
 use becalm_core::strategy::{FilePlan, Finding, FindingKind, Plan};
@@ -32,7 +33,7 @@ impl Scope {
         &self,
         plan: &mut Plan,
         allowed: bool,
-        host: impl Fn(&BStr) -> Result<PathBuf, String>,
+        host: impl Fn(&BStr) -> Result<PathBuf, NoPlace>,
     ) -> Vec<BString> {
         let Plan { files, findings, .. } = plan;
         let is_outside = |file: &&mut FilePlan| {

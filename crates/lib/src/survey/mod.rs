@@ -15,33 +15,53 @@ use becalm_core::fs::{FileId, FileSystem};
 use becalm_host::{Found, WalkOptions, find_objects};
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashSet;
+use serde::Serialize;
 
 use crate::assume::Assumptions;
 use crate::check::{Program, Verdict, check};
+use crate::json::{self, lossy, lossy_option};
 use crate::path::path_bytes;
 use crate::survey::owners::Owners;
 use crate::survey::shard::Shard;
 use crate::targets::{Problem, Target};
 use crate::words::{words, words_of_host};
 
-/// The schema of a line.
-pub const SCHEMA: &str = "becalm/survey/1";
 /// Directories and objects that are remembered from one file to the next.
 const REMEMBERED: usize = 16_384;
 
-/// A program of a survey.
-#[derive(Debug)]
+/// A program of a survey: the line of `becalm check --ndjson`.
+#[derive(Debug, Serialize)]
 pub struct Surveyed {
-    /// The program, with the cost of its start.
+    /// The cost of its start.
+    #[serde(flatten)]
     pub program: Box<Program>,
-    /// The package that the file is in: the first component below a store prefix.
+    /// The package that the file is in: the first component below a store prefix; or null.
+    #[serde(serialize_with = "lossy_option")]
     pub package: Option<BString>,
     /// The user who owns the file.
     pub uid: u32,
-    /// The name of that user here.
+    /// The name of that user here, or null.
     pub owner: Option<String>,
     /// The length of the file in bytes.
     pub bytes: u64,
+}
+
+impl json::Report for Surveyed {
+    const SCHEMA: &'static str = "becalm/survey/1";
+}
+
+/// A file that could not be checked, as a line of a survey.
+#[derive(Debug, Serialize)]
+pub struct Unchecked<'a> {
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub path: &'a BString,
+    /// The reason.
+    pub error: &'a str,
+}
+
+impl json::Report for Unchecked<'_> {
+    const SCHEMA: &'static str = <Surveyed as json::Report>::SCHEMA;
 }
 
 /// Takes what was found of some files; false to end the survey.

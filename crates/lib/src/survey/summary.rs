@@ -7,7 +7,8 @@ use becalm_core::cost::SearchCost;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::survey::SCHEMA;
+use crate::json::Report;
+use crate::survey::Surveyed;
 
 /// Programs that are named.
 const WORST: usize = 50;
@@ -28,7 +29,7 @@ pub enum SummaryError {
         source: serde_json::Error,
     },
     /// A line of another schema.
-    #[error("line {line} is of schema {schema}, not {SCHEMA}")]
+    #[error("line {line} is of schema {schema}, not {}", Surveyed::SCHEMA)]
     Schema {
         /// The number of the line, from 1 on.
         line: u64,
@@ -114,7 +115,7 @@ pub fn summary(lines: impl BufRead) -> Result<Summary, SummaryError> {
         }
         let line: Line = serde_json::from_slice(&line)
             .map_err(|source| SummaryError::Line { line: number, source })?;
-        if line.schema != SCHEMA {
+        if line.schema != Surveyed::SCHEMA {
             return Err(SummaryError::Schema { line: number, schema: line.schema });
         }
         counting.add(line);

@@ -7,19 +7,22 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use becalm_core::closure::{self, Closure, Subject};
+use becalm_core::closure::{self, Closure, ClosureError, Subject};
 use becalm_core::elf;
 use becalm_core::facts::Environment;
 use becalm_core::fs::{FileId, FileSystem, Overlay};
 use becalm_core::loader::load::Role;
-use becalm_host::oracle::{self, Launch, Start};
+use becalm_host::oracle::{self, Launch, OracleError, Start};
+use becalm_rewrite::RewriteError;
 use bstr::{BStr, BString};
 use object::ReadCache;
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::assume::Assumptions;
 use crate::json::{lossy, lossy_list};
@@ -46,21 +49,46 @@ pub struct Loads {
     pub reordered: bool,
 }
 
+/// Why the load sets of a program cannot be compared. The caller adds its path.
+#[derive(Debug, Error)]
+pub(crate) enum LoadError {
+    /// The program is below another root.
+    #[error("--load: nothing of another root is run")]
+    OtherRoot,
+    /// The loader cannot be run.
+    #[error("--load: {}", words_of_chain(.0))]
+    NotRun(OracleError),
+    /// The start without the strategies cannot be predicted.
+    #[error(transparent)]
+    Closure(#[from] ClosureError),
+    /// A file cannot be opened.
+    #[error("{}", words(.0))]
+    Io(io::Error),
+    /// The original bytes of an object cannot be read.
+    #[error("{path}: {error}")]
+    Original {
+        /// The object.
+        path: BString,
+        /// The reason.
+        error: RewriteError,
+    },
+}
+
 /// Runs the loader and compares.
 ///
 /// # Errors
-/// Why the two cannot be had, in words.
+/// Returns an error if one of the two cannot be had.
 pub(crate) fn compare(
     fs: &dyn FileSystem,
     assumed: &Assumptions,
     target: &Target,
     closure: &Closure,
-) -> Result<Loads, String> {
+) -> Result<Loads, LoadError> {
     if !assumed.fs.is_real_root() {
-        return Err("--load: nothing of another root is run".to_owned());
+        return Err(LoadError::OtherRoot);
     }
-    let record = oracle::ld_debug(&Start::new(&target.host, Launch::Trace))
-        .map_err(|error| format!("--load: {}", words_of_chain(&error)))?;
+    let record =
+        oracle::ld_debug(&Start::new(&target.host, Launch::Trace)).map_err(LoadError::NotRun)?;
     // The loader's own list, for an audit module answers searches that LD_DEBUG then does not show.
     let objects = closure.load.objects.iter();
     let mut loaders = objects.filter(|object| object.role == Role::Loader);
@@ -87,30 +115,28 @@ fn identified(path: BString) -> Option<(FileId, BString)> {
 }
 
 /// The libraries of the start with each edit taken back, in load order.
-fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>, String> {
+fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>, LoadError> {
     let mut overlay = Overlay::new(fs);
     for object in &now.load.objects {
         if let Some(view) = original(object.path.as_ref())? {
             overlay.set_object(object.id, view);
         }
     }
-    let words = |error: closure::ClosureError| error.to_string();
-    let subject = Subject::open(&overlay, now.subject.path.as_ref()).map_err(words)?;
+    let subject = Subject::open(&overlay, now.subject.path.as_ref())?;
     let loader = now.load.objects.iter().find(|object| object.role == Role::Loader);
     let (Some(loader), Some(facts)) = (loader, &now.facts) else { return Ok(Vec::new()) };
     let environment = Environment::default();
     let interpreter = loader.path.as_ref();
     let facts = std::sync::Arc::clone(facts);
-    let closure =
-        closure::resolve(&overlay, subject, interpreter, facts, &environment).map_err(words)?;
+    let closure = closure::resolve(&overlay, subject, interpreter, facts, &environment)?;
     let objects = closure.load.objects.into_iter();
     let libraries = objects.filter(|object| object.role == Role::Library);
     Ok(libraries.map(|object| (object.id, object.path)).collect())
 }
 
 /// The object as it was before becalm edited it; `None` where it never did.
-fn original(path: &BStr) -> Result<Option<elf::ObjectView>, String> {
-    let file = File::open(Path::new(OsStr::from_bytes(path))).map_err(|error| words(&error))?;
-    let about = |error: becalm_rewrite::RewriteError| format!("{path}: {error}");
-    becalm_rewrite::original(&ReadCache::new(file)).map_err(about)
+fn original(path: &BStr) -> Result<Option<elf::ObjectView>, LoadError> {
+    let file = File::open(Path::new(OsStr::from_bytes(path))).map_err(LoadError::Io)?;
+    becalm_rewrite::original(&ReadCache::new(file))
+        .map_err(|error| LoadError::Original { path: path.to_owned(), error })
 }

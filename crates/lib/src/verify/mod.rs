@@ -9,6 +9,7 @@ mod load;
 pub mod slots;
 
 use std::path::PathBuf;
+use thiserror::Error;
 
 use becalm_core::closure::SubjectKind;
 use becalm_core::facts::Environment;
@@ -19,7 +20,7 @@ use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 
 use crate::assume::{self, AssumeError, Assumptions};
-use crate::follow::{Followed, follow_where};
+use crate::follow::{FollowError, Followed, follow_where};
 use crate::json::{self, lossy, lossy_option};
 use crate::problem::Problem;
 use crate::progress::Progress;
@@ -147,7 +148,8 @@ impl Verifier {
         let some = |files: &[Target]| {
             let mut report = Report::default();
             for target in files {
-                if let Err(reason) = self.one(target, &mut report) {
+                if let Err(error) = self.one(target, &mut report) {
+                    let reason = error.to_string();
                     report.problems.push(Problem { path: target.shown.clone(), reason });
                 }
                 phase.tick();
@@ -166,7 +168,7 @@ impl Verifier {
         all
     }
 
-    fn one(&self, target: &Target, report: &mut Report) -> Result<(), String> {
+    fn one(&self, target: &Target, report: &mut Report) -> Result<(), NotVerified> {
         let session = self.assumed.fs.session();
         let environment = Environment::default();
         // Answers are judged by the object alone; only a program that is loaded needs its loader.
@@ -187,6 +189,16 @@ impl Verifier {
         }
         Ok(())
     }
+}
+
+/// Why a file is not verified. The caller adds its path.
+#[derive(Debug, Error)]
+#[error(transparent)]
+enum NotVerified {
+    /// Its start cannot be followed.
+    Follow(#[from] FollowError),
+    /// Its load sets cannot be compared.
+    Load(#[from] load::LoadError),
 }
 
 impl Report {

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use thiserror::Error;
 
 use becalm_core::facts::Environment;
 use becalm_host::child::status_within;
@@ -53,13 +54,27 @@ pub struct Slots {
     pub not_applied: Option<String>,
 }
 
+/// Why a program has no slots to compare. The caller adds its path.
+#[derive(Debug, Error)]
+pub enum SlotError {
+    /// A file cannot be made, or the program not be started.
+    #[error("{}", words(.0))]
+    Io(io::Error),
+    /// The program did not reach its first instruction in time.
+    #[error("did not start within {} s", LIMIT.as_secs())]
+    TooLong,
+    /// The module wrote nothing.
+    #[error("its loader did not load the index")]
+    NotLoaded,
+}
+
 /// Starts a program three times and compares.
 ///
 /// # Errors
-/// Returns an error in words if a start fails, or if it has no slots: its loader does not load the
+/// Returns an error if a start fails, or if it has no slots: its loader does not load the
 /// index.
-pub fn compare(trial: &SlotTrial<'_>) -> Result<Slots, String> {
-    let folder = Scratch::new().map_err(|error| words(&error))?;
+pub fn compare(trial: &SlotTrial<'_>) -> Result<Slots, SlotError> {
+    let folder = Scratch::new().map_err(SlotError::Io)?;
     let plain = trial.slots(&folder, "nobind")?;
     let again = trial.slots(&folder, "nobind")?;
     let log = folder.0.join("log");
@@ -72,7 +87,7 @@ pub fn compare(trial: &SlotTrial<'_>) -> Result<Slots, String> {
 
 impl SlotTrial<'_> {
     /// The lines that the module dumps.
-    fn slots(&self, folder: &Scratch, switches: &str) -> Result<Vec<u8>, String> {
+    fn slots(&self, folder: &Scratch, switches: &str) -> Result<Vec<u8>, SlotError> {
         let dump = folder.0.join("dump");
         let _ = fs::remove_file(&dump);
         let mut command = Command::new(self.program);
@@ -87,12 +102,12 @@ impl SlotTrial<'_> {
                 command.env(name, path_of(value.as_bstr()));
             }
         }
-        let mut child = command.spawn().map_err(|error| words(&error))?;
-        match status_within(&mut child, LIMIT).map_err(|error| words(&error))? {
+        let mut child = command.spawn().map_err(SlotError::Io)?;
+        match status_within(&mut child, LIMIT).map_err(SlotError::Io)? {
             Some(_) => {}
-            None => return Err(format!("did not start within {} s", LIMIT.as_secs())),
+            None => return Err(SlotError::TooLong),
         }
-        fs::read(&dump).map_err(|_| "its loader did not load the index".to_owned())
+        fs::read(&dump).map_err(|_| SlotError::NotLoaded)
     }
 }
 

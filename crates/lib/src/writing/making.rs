@@ -1,11 +1,14 @@
 //! Creations of a plan: directories of links, loader caches, and the directories that contain them.
 
+use crate::problem::NoPlace;
+use becalm_host::write::WriteError;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thiserror::Error;
 
 use becalm_core::strategy::{Creation, farm, ldcache};
 use becalm_host::write::Existing;
@@ -16,6 +19,22 @@ use crate::writing::{Changed, Editor, Outcome, reason};
 /// Mode of a file that is made: for everyone to read.
 const MODE: u32 = 0o644;
 
+/// Why a file or directory is not made. The caller adds its path.
+#[derive(Debug, Error)]
+enum NotMade {
+    /// The assumed root has no such place.
+    #[error(transparent)]
+    NoPlace(#[from] NoPlace),
+    /// The file or directory cannot be written.
+    #[error("{}", reason(.error, .path))]
+    Write {
+        /// The error of the writer.
+        error: WriteError,
+        /// The path on this machine.
+        path: PathBuf,
+    },
+}
+
 /// The links to make, by their directory.
 type Farms<'a> = BTreeMap<&'a BStr, Vec<(OsString, PathBuf)>>;
 
@@ -24,7 +43,7 @@ type Farms<'a> = BTreeMap<&'a BStr, Vec<(OsString, PathBuf)>>;
 pub(crate) fn make(
     editor: &Editor<'_>,
     creations: &[Creation],
-    host: impl Fn(&BStr) -> Result<PathBuf, String>,
+    host: impl Fn(&BStr) -> Result<PathBuf, NoPlace>,
 ) -> Vec<Changed> {
     let mut farms = farms(creations);
     let mut all = Vec::new();
@@ -39,7 +58,7 @@ pub(crate) fn make(
             all.push(changed(path, Outcome::NotReached));
             continue;
         }
-        let result = host(path).and_then(|here| {
+        let result = host(path).map_err(NotMade::from).and_then(|here| {
             let made = one(editor, creation, &here, links)?;
             if !matches!(creation, Creation::Directory(_)) {
                 // Also what a killed run had made.
@@ -50,7 +69,7 @@ pub(crate) fn make(
         let outcome = match result {
             Ok((true, length)) => Outcome::Written { old_length: 0, new_length: length as u64 },
             Ok((false, _)) => Outcome::Unchanged,
-            Err(why) => Outcome::refused(why),
+            Err(error) => Outcome::refused(error.to_string()),
         };
         all.push(changed(path, outcome));
     }
@@ -91,7 +110,7 @@ fn one(
     creation: &Creation,
     here: &Path,
     links: Option<Vec<(OsString, PathBuf)>>,
-) -> Result<(bool, usize), String> {
+) -> Result<(bool, usize), NotMade> {
     let writer = editor.writer();
     let made = match (creation, links) {
         (Creation::File { bytes, .. }, _) => {
@@ -105,7 +124,7 @@ fn one(
             writer.make_links(here, &links, ours).map(|made| (made, 0))
         }
     };
-    made.map_err(|error| reason(&error, here))
+    made.map_err(|error| NotMade::Write { error, path: here.to_owned() })
 }
 
 fn farms(creations: &[Creation]) -> Farms<'_> {

@@ -7,6 +7,7 @@ pub(crate) mod removing;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use thiserror::Error;
 
 use becalm_core::fs::FileId;
 use becalm_core::patch::Patch;
@@ -182,7 +183,7 @@ impl<'a> Editor<'a> {
                 Err(error) => return Done::refused(reason(&error, path)),
             };
             match proposal(&file, |reader| propose(number, reader)) {
-                Err(why) => Done::refused(why),
+                Err(error) => Done::refused(error.to_string()),
                 Ok((None, warnings)) => Done { outcome: Outcome::Unchanged, warnings },
                 Ok((Some(patch), warnings)) => {
                     let old_length = file.fingerprint().size;
@@ -218,7 +219,7 @@ impl<'a> Editor<'a> {
     ) -> Ready {
         let (patch, warnings) = match proposal(&file, propose) {
             Ok(proposal) => proposal,
-            Err(why) => return Ready::Done(Done::refused(why)),
+            Err(error) => return Ready::Done(Done::refused(error.to_string())),
         };
         let Some(patch) = patch else {
             return Ready::Done(Done { outcome: Outcome::Unchanged, warnings });
@@ -259,15 +260,26 @@ impl<'a> Editor<'a> {
     }
 }
 
+/// Why no change of a file is proposed. The caller adds its path.
+#[derive(Debug, Error)]
+enum NoProposal {
+    /// The file could not be read in full.
+    #[error("{0}")]
+    Read(String),
+    /// The file cannot be edited.
+    #[error(transparent)]
+    Rewrite(#[from] RewriteError),
+}
+
 /// Returns the proposed change of a file, unless the file could not be read in full.
 fn proposal(
     file: &FileUnderEdit,
     propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
-) -> Result<Proposal, String> {
+) -> Result<Proposal, NoProposal> {
     let proposal = propose(file.reader());
     match file.reader().error() {
-        Some(error) => Err(words(error)),
-        None => proposal.map_err(|error| error.to_string()),
+        Some(error) => Err(NoProposal::Read(words(error))),
+        None => Ok(proposal?),
     }
 }
 
