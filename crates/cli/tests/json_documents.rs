@@ -45,7 +45,8 @@ fn assert_documented(text: &str, table: &str) {
     // Storms and probes have a part of the page; the end and the environment have no fixed fields.
     let is_apart = |place: &String| {
         let (above, name) = place.rsplit_once('.').unwrap_or_default();
-        let apart = ["before", "after", "storm", "predicted", "observed", "probe", "probes"];
+        let apart =
+            ["before", "after", "storm", "total", "predicted", "observed", "probe", "probes"];
         let apart = apart.iter().chain(&["exit", "environment"]);
         let above = above.rsplit('.').next().unwrap_or_default();
         apart.into_iter().any(|part| *part == above) && !name.is_empty()
