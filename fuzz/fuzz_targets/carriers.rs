@@ -58,7 +58,7 @@ fuzz_target!(|input: (&[u8], &[u8], &[u8])| {
     let settings = Settings { stores: Stores::parse("/s".into()), ..Settings::default() };
     let subject = Subject::open(&fs, "/s/p/bin/prog".into()).expect("the program");
     let _ = verify::object(&fs, &subject, &settings);
-    if let Some(descriptor) = patchelf::descriptor(&fs, &subject) {
+    if let Some(descriptor) = patchelf::descriptor(&fs, &subject.view) {
         assert!(records(&descriptor).all(|record| record.is_ok()));
     }
 
