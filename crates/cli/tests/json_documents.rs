@@ -89,7 +89,7 @@ fn index_and_its_verification_print_what_the_page_lists() {
     let (file, mut verify) = (store.index(), store.becalm(&["verify", "--json"]));
     let verified = support::run(verify.arg(text(&file)));
     assert!(verified.stdout.contains("\"differences\":[{"), "{verified:?}");
-    assert_documented(&verified.stdout, "crates/lib/src/verify/index.rs Report");
+    assert_documented(&verified.stdout, "crates/lib/src/verify/mod.rs Report");
 }
 
 #[test]

@@ -202,3 +202,147 @@ fn undo_on_a_full_disk_advises_to_write_in_place() {
     assert_eq!(store.on(&["undo", "--in-place"], &store.app()).code, Some(0));
     assert_eq!(store.content(), before);
 }
+
+fn document(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}
+
+/// A store whose index is stale: one more `libone.so` is found first now.
+fn with_stale_index() -> IndexedStore {
+    let store = IndexedStore::new();
+    store.make_index(&[]);
+    fs::copy(store.one("libone.so"), store.two("libone.so")).expect("copied");
+    store
+}
+
+#[test]
+fn a_stale_index_beside_other_paths_is_a_finding() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = with_stale_index();
+    let (index, app, folder) = (store.index(), store.app(), store.path("folder"));
+    fs::create_dir(&folder).expect("made");
+    fs::copy(&index, folder.join("in-folder.so")).expect("copied");
+    let alone = document(&run(&mut store.becalm(&["verify", "--json", text(&index)])));
+    let found = &alone["indexes"][0]["differences"];
+    assert!(!found.as_array().expect("differences").is_empty(), "{alone}");
+    let beside = [
+        vec![text(&index), text(&index)],
+        vec![text(&index), text(&app)],
+        vec![text(&app), text(&index)],
+        vec![text(&folder)],
+    ];
+    for paths in beside {
+        let ran = run(&mut store.becalm(&[&["verify", "--json"], &paths[..]].concat()));
+        let report = document(&ran);
+        assert_eq!(ran.code, Some(1), "{paths:?}: {ran:?}");
+        assert_eq!(report["indexes"].as_array().map(Vec::len), Some(1), "{paths:?}: {report}");
+        assert_eq!(&report["indexes"][0]["differences"], found, "{paths:?}");
+        let ran = run(&mut store.becalm(&[&["verify"], &paths[..]].concat()));
+        assert_eq!((ran.code, ran.stdout.contains("all true")), (Some(1), false), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_index_of_a_program_with_dt_audit_is_compared() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let ran = store.on(&["fix", "--with", "audit"], &store.app());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let index = store.app().with_file_name("app.becalm.so");
+    let fresh = document(&verify(&store, &["--json"], &store.app()));
+    assert_eq!(fresh["indexes"][0]["path"], text(&index), "{fresh}");
+    assert_eq!(fresh["indexes"][0]["differences"].as_array().map(Vec::len), Some(0), "{fresh}");
+    fs::copy(store.one(), store.root().join("bbb-two/lib/libone.so")).expect("copied");
+    for path in [store.app(), store.root()] {
+        let ran = verify(&store, &["--json"], &path);
+        let report = document(&ran);
+        assert_eq!((ran.code, report["indexes"].as_array().map(Vec::len)), (Some(1), Some(1)));
+        let found = report["indexes"][0]["differences"].as_array().expect("differences");
+        assert!(found.iter().any(|found| found["kind"] == "answer"), "{report}");
+    }
+    fs::remove_file(&index).expect("removed");
+    let ran = verify(&store, &[], &store.app());
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("app.becalm.so: index, of "), "{ran:?}");
+    assert!(ran.stdout.contains("damaged: not there"), "{ran:?}");
+}
+
+#[test]
+fn a_truncated_index_is_named_as_damaged() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = IndexedStore::new();
+    store.make_index(&[]);
+    let (index, other) = (store.index(), store.path("other.so"));
+    let whole = fs::read(&index).expect("readable");
+    let random = (0..20_usize).map(|at| (at * 7919 + 65) % whole.len());
+    for cut in [0, 3, 17, 64, 100, 5000, whole.len() - 1].into_iter().chain(random) {
+        fs::write(&index, &whole[..cut]).expect("written");
+        let ran = run(&mut store.becalm(&["verify", text(&index)]));
+        let words = (ran.stdout.contains("damaged"), ran.stdout.contains("all true"));
+        assert_eq!((ran.code, words), (Some(1), (true, false)), "{cut}: {ran:?}");
+        let ran = run(&mut store.becalm(&["verify", "--json", text(&index)]));
+        let report = document(&ran);
+        assert_eq!(report["damaged"][0]["path"], text(&index), "{cut}: {ran:?}");
+        // By its content alone.
+        if cut >= 64 {
+            fs::write(&other, &whole[..cut]).expect("written");
+            let ran = run(&mut store.becalm(&["verify", text(&other)]));
+            assert_eq!((ran.code, ran.stdout.contains("damaged")), (Some(1), true), "{cut}");
+        }
+    }
+    let middle = whole.len() - 4000;
+    let mut changed = whole.clone();
+    changed[middle..middle + 16].fill(0xA5);
+    fs::write(&index, &changed).expect("written");
+    let ran = run(&mut store.becalm(&["verify", text(&index)]));
+    assert_eq!((ran.code, ran.stdout.contains("damaged")), (Some(1), true), "{ran:?}");
+    // The advice of `becalm doctor` works.
+    fs::write(&index, &whole[..5000]).expect("written");
+    store.make_index(&[]);
+    let ran = run(&mut store.becalm(&["verify", text(&index)]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn a_farm_or_cache_without_its_store_is_not_called_true() {
+    if no_compiler() {
+        return;
+    }
+    for strategy in ["farm", "ldcache"] {
+        let store = Store::new();
+        let ran = store.becalm(&["fix", "--with", strategy]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let root = store.root();
+        let judged = run(becalm().args(["verify", "--store", text(&root), text(&root)]));
+        assert_eq!((judged.code, judged.stdout.contains("all true")), (Some(0), true));
+        let ran = run(becalm().args(["verify", text(&root)]));
+        assert_eq!((ran.code, ran.stdout.contains("all true")), (Some(1), false), "{ran:?}");
+        let hint = format!("--store {}\n", text(&root));
+        assert!(ran.stdout.contains(strategy) && ran.stdout.contains(&hint), "{ran:?}");
+        let report = document(&run(becalm().args(["verify", "--json", text(&root)])));
+        let unjudged = &report["unjudged"][0];
+        assert_eq!(
+            (&unjudged["carrier"], &unjudged["store"]),
+            (&strategy.into(), &text(&root).into())
+        );
+    }
+}
+
+#[test]
+fn nothing_to_compare_is_said_so() {
+    let ran = run(becalm().args(["verify", "/bin/sh"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.starts_with("nothing to compare: no note, "), "{ran:?}");
+    let text = tempfile::NamedTempFile::new().expect("made");
+    fs::write(text.path(), "root:x:0:0\n").expect("written");
+    let ran = run(becalm().arg("verify").arg(text.path()));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), "nothing was compared\n"), "{ran:?}");
+    let help = run(becalm().args(["verify", "--help"]));
+    assert!(help.stdout.contains("Indexes, objects with a note"), "{help:?}");
+}

@@ -490,6 +490,12 @@ class IndexDifference(Record):
 
 
 @dataclass
+class StartedSlots(Record):
+    programs: int
+    slots: int
+
+
+@dataclass
 class VerifiedIndex(Record):
     path: str
     machine: str
@@ -497,6 +503,21 @@ class VerifiedIndex(Record):
     edges: int
     stores_changed: bool
     differences: List[IndexDifference]
+    slots: Optional[StartedSlots] = None
+
+
+@dataclass
+class DamagedIndex(Record):
+    path: str
+    reason: str
+    program: Optional[str] = None
+
+
+@dataclass
+class Unjudged(Record):
+    path: str
+    carrier: str
+    store: str
 
 
 @dataclass
@@ -526,7 +547,7 @@ class Loads(Record):
 
 @dataclass
 class Verify(Record):
-    """What ``becalm verify`` found, of an index (``indexes``) or of files (the other fields)."""
+    """What ``becalm verify`` found, of indexes (``indexes``) and of files (``objects``)."""
 
     schema: str
     errors: List[Failed]
@@ -534,6 +555,8 @@ class Verify(Record):
     looked_at: int = 0
     objects: List[VerifiedObject] = field(default_factory=list)
     loads: List[Loads] = field(default_factory=list)
+    damaged: List[DamagedIndex] = field(default_factory=list)
+    unjudged: List[Unjudged] = field(default_factory=list)
     exit_status: int = field(default=0, metadata={"json": ""})
 
 

@@ -116,7 +116,8 @@ pub(crate) const FIX_JSON: Section = Section {
             "schema becalm/verify/1",
             "One object: schema, looked_at, objects (path, answers: strategy, needed, verdict: \
              true, skips, stale, missing, superfluous, malformed; says, is), loads (path, equal, \
-             objects, lost, gained, reordered; with --load), errors.",
+             objects, lost, gained, reordered; with --load), indexes (path, differences), damaged \
+             (path, program, reason), unjudged (path, strategy, store), errors.",
         ),
     ],
 };

@@ -10,8 +10,8 @@ use crate::common_args::AssumeArgs;
 /// The flags of `becalm verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// Objects with a note, absolute needed strings, a farm or a loader cache, or folders of
-    /// them
+    /// Indexes, objects with a note, absolute needed strings, a farm or a loader cache, programs
+    /// with an index of their own (DT_AUDIT), or folders of them
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 

@@ -1,9 +1,9 @@
-//! Text output of `becalm verify` for an index: one line a difference.
+//! Text output of `becalm verify` for indexes: one line a difference.
 
 use std::io::{self, Write};
 
 use becalm_lib::escape::shown;
-use becalm_lib::verify::index::{Difference, DifferenceKind, Report, StartedSlots};
+use becalm_lib::verify::index::{Damaged, Difference, DifferenceKind, StartedSlots, Verified};
 use becalm_lib::words::counted;
 use bstr::BString;
 
@@ -13,8 +13,7 @@ use crate::terminal::style::Look;
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
-    let [verified] = &report.indexes;
+pub(crate) fn text(out: &mut impl Write, look: Look, verified: &Verified) -> io::Result<()> {
     for difference in &verified.differences {
         let path = shown(difference.path.as_ref());
         let path = if path.is_empty() { "the loader cache".to_owned() } else { path };
@@ -40,6 +39,18 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
         )?;
     }
     Ok(())
+}
+
+/// A damaged or missing index, on one line.
+///
+/// # Errors
+/// Where the output cannot be written.
+pub(crate) fn damaged(out: &mut impl Write, look: Look, damaged: &Damaged) -> io::Result<()> {
+    let Damaged { path, program, reason } = damaged;
+    let program = program.as_ref();
+    let by = program.map_or_else(String::new, |by| format!(", of {}", shown(by.as_ref())));
+    let name = look.strong(&shown(path.as_ref()));
+    writeln!(out, "{name}: index{by}, {}: {reason}", look.bad("damaged"))
 }
 
 fn words(difference: &Difference) -> String {

@@ -1,5 +1,6 @@
 //! Text output of `becalm verify`, a line a finding.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use becalm_lib::escape::shown;
@@ -8,6 +9,7 @@ use becalm_lib::words::{counted, grouped};
 use bstr::BString;
 
 use crate::terminal::style::Look;
+use crate::verify::index_text;
 
 /// The findings and remarks, a line each, and the sums.
 ///
@@ -28,6 +30,32 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
     for loads in &report.loads {
         write_loads(out, look, loads)?;
     }
+    for verified in &report.indexes {
+        index_text::text(out, look, verified)?;
+    }
+    for damaged in &report.damaged {
+        index_text::damaged(out, look, damaged)?;
+    }
+    write_unjudged(out, look, report)?;
+    let looked_at = counted(report.looked_at as u64, "object", "objects");
+    if answers == 0 {
+        let has_index = !report.indexes.is_empty() || !report.damaged.is_empty();
+        return match (report.looked_at, has_index || !report.unjudged.is_empty()) {
+            (0, true) => Ok(()),
+            (0, false) => writeln!(out, "nothing was compared"),
+            (_, true) => {
+                writeln!(
+                    out,
+                    "{looked_at} looked at: no note, absolute path, farm or cache to compare"
+                )
+            }
+            (_, false) => writeln!(
+                out,
+                "nothing to compare: no note, absolute path, farm, cache or index here ({looked_at} \
+                 looked at)"
+            ),
+        };
+    }
     let objects = counted(report.objects.len() as u64, "object", "objects");
     let line = format!(
         "{} in {objects} (of {} looked at): {}",
@@ -39,6 +67,25 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
         }
     );
     writeln!(out, "{line}")
+}
+
+/// A line for each store whose farms and caches were not compared.
+fn write_unjudged(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
+    let mut stores: BTreeMap<(&BString, &str), u64> = BTreeMap::new();
+    for unjudged in &report.unjudged {
+        *stores.entry((&unjudged.store, name(unjudged.strategy))).or_default() += 1;
+    }
+    for ((store, strategy), number) in stores {
+        let objects = counted(number, "object", "objects");
+        let verb = if number == 1 { "has" } else { "have" };
+        writeln!(
+            out,
+            "{objects} {verb} a {strategy} that was {}: name the store with --store {}",
+            look.bad("not compared"),
+            shown(store.as_ref())
+        )?;
+    }
+    Ok(())
 }
 
 /// Text on one answer; `None` if nothing is to report.

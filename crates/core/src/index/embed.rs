@@ -145,6 +145,34 @@ pub(super) fn segment(
     Ok((place.offset as usize..place.end, place.target.endian))
 }
 
+/// Returns true if a file with these first bytes has the headers of an index, even if the rest of it
+/// is damaged or missing: no section headers, and the segments of the module's linker script
+/// (`module.lds`) as far as `head` has them.
+#[must_use]
+pub fn begins_as_index(head: &[u8]) -> bool {
+    const ET_DYN: u16 = 3;
+    const PT_GNU_STACK: u32 = 0x6474_e551;
+    /// `p_type` and `p_flags`.
+    const SEGMENTS: [(u32, u32); 4] =
+        [(PT_LOAD, 6), (PT_LOAD, 5), (PT_DYNAMIC, 6), (PT_GNU_STACK, 6)];
+    let Some(ident) = ident(head) else { return false };
+    let reader = Reader { endian: ident.endian, bytes: head };
+    let (shoff, counts, headers, size, flags) = match ident.class {
+        Class::Elf64 => (reader.long(40), 56, 64, 56, 4),
+        Class::Elf32 => (reader.word(32).map(u64::from), 44, 52, 32, 24),
+    };
+    let count = |at: usize| reader.half(counts + at).map(usize::from);
+    let is_segment = |(number, wanted): (usize, (u32, u32))| {
+        let at = headers + number * size;
+        let found = (reader.word(at), reader.word(at + flags));
+        found.0.is_none_or(|kind| kind == wanted.0) && found.1.is_none_or(|bits| bits == wanted.1)
+    };
+    ident.e_type == ET_DYN
+        && shoff == Some(0)
+        && (count(0), count(4)) == (Some(SEGMENTS.len()), Some(0))
+        && SEGMENTS.into_iter().enumerate().all(is_segment)
+}
+
 /// Returns the number of bytes of an index: all up to the end of its last segment. `head` is the
 /// start of a file of `length` bytes. Returns `None` if the file has section headers, which
 /// [`embed`] removes, and is thus not an index.
@@ -199,7 +227,7 @@ fn last_segment(module: &[u8], length: usize) -> Result<Place, EmbedError> {
         .checked_add(filesz)
         .and_then(|end| usize::try_from(end).ok())
         .filter(|&end| end <= length)
-        .ok_or(broken)?;
+        .ok_or(EmbedError::NotAModule("the file is shorter than its segments"))?;
     Ok(Place { target, header, offset, end, dynamic })
 }
 

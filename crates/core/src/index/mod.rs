@@ -29,7 +29,7 @@ use crate::elf::{Class, Endian, Ident};
 use crate::facts::GlibcVersion;
 
 pub use self::table_error::TableError;
-pub use embed::{EmbedError, embed, extent, module_is_whole, split};
+pub use embed::{EmbedError, begins_as_index, embed, extent, module_is_whole, split};
 pub use encode::encode;
 pub use ranged::{Ranged, RangedError, ReadAt, Start};
 pub use table::Table;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::farm::{self, is_farm};
+use super::farm::{self, FARMS, is_farm};
 use super::ldcache;
 use super::note;
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
@@ -73,6 +73,44 @@ pub struct Checked {
     pub needed: BString,
     /// The verdict.
     pub verdict: Verdict,
+}
+
+/// A farm or a cache of an object that is outside the named stores. [`object`] does not check it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unchecked {
+    /// The strategy.
+    pub strategy: Strategy,
+    /// The store that has to be named: the directory of the package.
+    pub store: BString,
+}
+
+/// Returns the farm and the cache of an object that [`object`] does not check, because
+/// `settings` lacks their store.
+#[must_use]
+pub fn unchecked(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Vec<Unchecked> {
+    let path = super::real_path(fs, subject.path.as_ref());
+    let own = OwnPath::new(fs, path.as_ref(), subject, settings);
+    let farms = own.dirs.iter().filter_map(|dir| dir.name.as_ref());
+    let farms = farms.filter(|name| !settings.stores.contain(name));
+    let farms = farms.filter_map(|name| {
+        let package = &name[..name.find(["/", FARMS, "/"].concat())?];
+        Some((Strategy::Farm, package))
+    });
+    let mut found: Vec<(Strategy, &[u8])> = farms.take(1).collect();
+    if own::has_run_path_entry(&subject.view) && !settings.stores.contain(&path) {
+        let ends = path.rfind_iter("/").filter(|&end| end > 0);
+        let is_cached = |package: &&[u8]| {
+            let cache = fs.read(ldcache::path_in(package.as_bstr()).as_ref());
+            cache.is_ok_and(ldcache::is_ours)
+        };
+        let package = ends.map(|end| &path[..end]).find(is_cached);
+        found.extend(package.map(|package| (Strategy::PackageCache, package)));
+    }
+    let store = |(strategy, package): (Strategy, &[u8])| {
+        let end = package.rfind_byte(b'/').filter(|&end| end > 0)?;
+        Some(Unchecked { strategy, store: package[..end].into() })
+    };
+    found.into_iter().filter_map(store).collect()
 }
 
 /// Checks every applied answer of an object.

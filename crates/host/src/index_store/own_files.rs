@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use becalm_core::index::{extent, split};
+use becalm_core::index::{begins_as_index, extent, split};
 use bstr::BStr;
 
 use super::path_of;
@@ -13,22 +13,26 @@ use super::path_of;
 /// Bytes from the beginning of a file that hold its ELF header and program headers.
 const HEAD: u64 = 4096;
 
-/// Returns true if the file is an index, damaged or not.
+/// Returns true if the file is an index, damaged or not; also if only its first part is left, with
+/// the ELF header.
 #[must_use]
 pub fn is_index(path: &Path) -> bool {
-    path.is_file() && read_as_index(path).is_some_and(|bytes| split(&bytes).is_ok())
+    path.is_file() && read_as_index(path).unwrap_or(false)
 }
 
 /// Reads the bytes of a file up to the end of its last segment, if by its first bytes it may be an
-/// index. Other files are not read, however long they are.
-fn read_as_index(path: &Path) -> Option<Vec<u8>> {
+/// index, and returns whether it is one. Other files are not read, however long they are.
+fn read_as_index(path: &Path) -> Option<bool> {
     let mut file = File::open(path).ok()?;
     let mut bytes = Vec::new();
     Read::by_ref(&mut file).take(HEAD).read_to_end(&mut bytes).ok()?;
+    if begins_as_index(&bytes) {
+        return Some(true);
+    }
     let length = usize::try_from(file.metadata().ok()?.len()).ok()?;
     let rest = extent(&bytes, length)?.saturating_sub(bytes.len()) as u64;
     file.take(rest).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    Some(split(&bytes).is_ok())
 }
 
 /// Returns true if a file or directory belongs to root and no other user may write to it

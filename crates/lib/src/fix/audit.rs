@@ -33,7 +33,7 @@ use crate::path::{path_bytes, path_of};
 const FIRST_GLIBC: GlibcVersion = GlibcVersion { major: 2, minor: 32 };
 
 /// Suffix of the name of a program's index beside it.
-const SUFFIX: &[u8] = b".becalm.so";
+pub(crate) const SUFFIX: &[u8] = b".becalm.so";
 
 /// Why a program cannot have an index of its own. The caller adds its path.
 #[derive(Debug, Error)]

@@ -59,6 +59,14 @@ pub fn dir_of(index: &Path) -> PathBuf {
     index.with_file_name(name)
 }
 
+/// Returns true if the directory beside a file is one that [`make`] made for it.
+pub fn is_beside(index: &Path) -> bool {
+    let dir = dir_of(index);
+    let goal = Path::new("..").join(index.file_name().unwrap_or_default());
+    let mut own = [X86_64.own, AARCH64.own].into_iter().flatten();
+    own.any(|name| fs::read_link(dir.join(name)).is_ok_and(|there| there == goal))
+}
+
 /// Makes the directory, or completes one; nothing for a machine whose 32-bit sibling is not
 /// run beside it. What else lies in it stays.
 ///

@@ -1,5 +1,5 @@
-//! `becalm verify INDEX`: asks every question of an index again and lists what the search
-//! would answer otherwise now.
+//! An index for `becalm verify`: asks every question of it again and lists what the search would
+//! answer otherwise now.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,22 +15,12 @@ use serde::Serialize;
 use crate::index::current::roots;
 use crate::index::error::IndexError;
 use crate::index::{file, paths};
-use crate::json::{self, lossy, lossy_option};
+use crate::json::{lossy, lossy_option};
 use crate::path::{path_bytes, path_of};
 use crate::problem::Problem;
 use crate::secure::is_started_secure;
 use crate::verify::slots::{self, SlotTrial};
 use crate::words::words_of_host;
-
-/// An index beside the search: the JSON document of `becalm verify` for an index.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// The index.
-    pub indexes: [Verified; 1],
-    /// Files and folders that could not be read.
-    #[serde(rename = "errors")]
-    pub problems: Vec<Problem>,
-}
 
 /// One index beside the search.
 #[derive(Clone, Debug, Serialize)]
@@ -115,14 +105,30 @@ pub enum DifferenceKind {
     Changed,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/verify/1";
-}
-
 impl Difference {
     fn new(path: &BString, kind: DifferenceKind) -> Self {
         Self { path: path.clone(), kind, needed: None, was: None, now: None }
     }
+}
+
+/// A file that should be an index and is none. The module or the loader ignores it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Damaged {
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The program whose `DT_AUDIT` names it, if it was not named itself.
+    #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
+    pub program: Option<BString>,
+    /// The damage, in words.
+    pub reason: String,
+}
+
+/// The result for one index: its state, and what could not be read on the way.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) verified: Verified,
+    pub(super) problems: Vec<Problem>,
 }
 
 /// Asks all questions of an index again; with `load` its programs are also started, with and without
@@ -130,7 +136,7 @@ impl Difference {
 ///
 /// # Errors
 /// Returns an error if the index cannot be read or is damaged.
-pub fn verify(path: &Path, load: bool) -> Result<Report, IndexError> {
+pub(super) fn verify(path: &Path, load: bool) -> Result<Outcome, IndexError> {
     let file::Whole { target, index: old, .. } = file::read(path)?;
     let stores: Vec<PathBuf> = roots(&old).map(|condition| path_of(condition.path())).collect();
     let named = old.directories.iter().filter(|directory| directory.names.is_some());
@@ -183,18 +189,18 @@ pub fn verify(path: &Path, load: bool) -> Result<Report, IndexError> {
         differences,
     };
     let problems = problems.map(|(path, reason)| Problem { path, reason }).collect();
-    let mut report = Report { indexes: [verified], problems };
+    let mut outcome = Outcome { verified, problems };
     if load {
-        report.compare_slots(path, &old);
+        outcome.compare_slots(path, &old);
     }
-    Ok(report)
+    Ok(outcome)
 }
 
-impl Report {
+impl Outcome {
     /// Compares the slots of real starts of all bound programs.
     fn compare_slots(&mut self, path: &Path, index: &Index) {
         let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let [verified] = &mut self.indexes;
+        let verified = &mut self.verified;
         let mut all = StartedSlots::default();
         for bound in &index.bound.programs {
             let program = path_of(bound.path.as_ref());

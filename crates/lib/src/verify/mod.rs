@@ -8,24 +8,34 @@ pub mod index;
 mod load;
 pub mod slots;
 
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use thiserror::Error;
 
 use becalm_core::closure::SubjectKind;
 use becalm_core::facts::Environment;
 use becalm_core::strategy::Settings;
-use becalm_core::strategy::verify::{self, Checked};
-use bstr::BString;
+use becalm_core::strategy::verify::{self, Checked, Unchecked};
+use bstr::{BStr, BString};
 use rayon::prelude::*;
+use rustc_hash::FxHashSet;
 use serde::{Serialize, Serializer};
 
 use crate::assume::{self, AssumeError, Assumptions};
+use crate::fix::audit::SUFFIX as OF_PROGRAM;
 use crate::follow::{FollowError, Followed, follow_where};
+use crate::index::error::IndexError;
+use crate::index::{file, platforms};
 use crate::json::{self, lossy, lossy_option};
+use crate::path::path_bytes;
 use crate::problem::Problem;
 use crate::progress::Progress;
 use crate::targets::{self, Target};
+use crate::words::words_of_chain;
 
+pub use self::index::{Damaged, Verified};
 pub use self::load::Loads;
 pub use becalm_core::strategy::verify::Strategy;
 
@@ -43,18 +53,41 @@ pub struct Options {
     pub assume: assume::Options,
 }
 
-/// The answers of strategies beside those of the search: the JSON document of `becalm verify`.
+/// The answers of strategies and indexes beside those of the search: the JSON document of
+/// `becalm verify`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// The number of objects that were looked at.
+    /// The number of objects that were looked at, indexes not among them.
     pub looked_at: usize,
     /// Those that have a strategy, in order of path.
     pub objects: Vec<Object>,
     /// The load sets of the programs, with and without their strategies (`--load`).
     pub loads: Vec<Loads>,
+    /// The indexes that are named, are in a named folder, or are in the `DT_AUDIT` of a program
+    /// there; each once.
+    pub indexes: Vec<Verified>,
+    /// Files that should be indexes and are damaged or missing.
+    pub damaged: Vec<Damaged>,
+    /// Objects with a farm or a loader cache that was not compared, because its store is not named
+    /// (`--store`).
+    pub unjudged: Vec<Unjudged>,
     /// Files and folders that could not be examined.
     #[serde(rename = "errors")]
     pub problems: Vec<Problem>,
+}
+
+/// An object with a farm or a loader cache that was not compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unjudged {
+    /// The object.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The strategy.
+    #[serde(rename = "carrier", serialize_with = "strategy")]
+    pub strategy: Strategy,
+    /// The store to name.
+    #[serde(serialize_with = "lossy")]
+    pub store: BString,
 }
 
 /// One object that has a strategy.
@@ -142,33 +175,58 @@ struct Verifier {
     settings: Settings,
 }
 
+/// The result for some of the files.
+#[derive(Default)]
+struct Part {
+    report: Report,
+    /// Indexes to compare once all files are known.
+    indexes: Vec<FoundIndex>,
+}
+
+/// An index among the files, or one that a program names.
+struct FoundIndex {
+    shown: BString,
+    host: PathBuf,
+    /// The program whose `DT_AUDIT` names it.
+    program: Option<BString>,
+}
+
 impl Verifier {
     fn all(&self, files: &[Target], progress: &dyn Progress) -> Report {
         let phase = progress.phase(files.len());
         let some = |files: &[Target]| {
-            let mut report = Report::default();
+            let mut part = Part::default();
             for target in files {
-                if let Err(error) = self.one(target, &mut report) {
+                if let Err(error) = self.one(target, &mut part) {
                     let reason = error.to_string();
-                    report.problems.push(Problem { path: target.shown.clone(), reason });
+                    part.report.problems.push(Problem { path: target.shown.clone(), reason });
                 }
                 phase.tick();
             }
-            report
+            part
         };
-        let parts: Vec<Report> = files.par_chunks(IN_A_SESSION).map(some).collect();
+        let parts: Vec<Part> = files.par_chunks(IN_A_SESSION).map(some).collect();
         drop(phase);
         let mut all = Report::default();
-        for part in parts {
-            all.looked_at += part.looked_at;
-            all.objects.extend(part.objects);
-            all.loads.extend(part.loads);
-            all.problems.extend(part.problems);
+        let mut indexes = Vec::new();
+        for Part { report, indexes: found } in parts {
+            all.looked_at += report.looked_at;
+            all.objects.extend(report.objects);
+            all.loads.extend(report.loads);
+            all.unjudged.extend(report.unjudged);
+            all.problems.extend(report.problems);
+            indexes.extend(found);
         }
+        self.indexes(indexes, &mut all);
         all
     }
 
-    fn one(&self, target: &Target, report: &mut Report) -> Result<(), NotVerified> {
+    fn one(&self, target: &Target, part: &mut Part) -> Result<(), NotVerified> {
+        if should_be_index(target) {
+            let (shown, host) = (target.shown.clone(), target.host.clone());
+            part.indexes.push(FoundIndex { shown, host, program: None });
+            return Ok(());
+        }
         let session = self.assumed.fs.session();
         let environment = Environment::default();
         // Answers are judged by the object alone; only a program that is loaded needs its loader.
@@ -178,16 +236,88 @@ impl Verifier {
             Followed::Elf(closure, _) => closure,
             Followed::MachO(_) | Followed::Nothing => return Ok(()),
         };
+        let report = &mut part.report;
         report.looked_at += 1;
         let answers = verify::object(&session, &closure.subject, &self.settings);
         if !answers.is_empty() {
             let answers = answers.into_iter().map(Answer::from).collect();
             report.objects.push(Object { path: target.shown.clone(), answers });
         }
+        let unchecked = verify::unchecked(&session, &closure.subject, &self.settings).into_iter();
+        report.unjudged.extend(unchecked.map(|Unchecked { strategy, store }| Unjudged {
+            path: target.shown.clone(),
+            strategy,
+            store,
+        }));
+        let audit = closure.subject.view.dynamic.as_ref().and_then(|d| d.audit.as_ref());
+        if let Some(list) = audit.filter(|_| self.assumed.fs.is_real_root()) {
+            part.indexes.extend(named_indexes(target, list.as_ref()));
+        }
         if self.load && matches!(closure.subject.kind, SubjectKind::Program { .. }) {
             report.loads.push(load::compare(&session, &self.assumed, target, &closure)?);
         }
         Ok(())
+    }
+
+    /// Compares the indexes, each once.
+    fn indexes(&self, found: Vec<FoundIndex>, report: &mut Report) {
+        let mut seen = FxHashSet::default();
+        for FoundIndex { shown, host, program } in found {
+            let place = host.canonicalize().unwrap_or_else(|_| host.clone());
+            if !seen.insert(place) {
+                continue;
+            }
+            match index::verify(&host, self.load) {
+                Ok(index::Outcome { mut verified, problems }) => {
+                    verified.path = shown;
+                    report.indexes.push(verified);
+                    report.problems.extend(problems);
+                }
+                Err(error) => match damage(&error, program.is_some()) {
+                    Some(reason) => report.damaged.push(Damaged { path: shown, program, reason }),
+                    None => {
+                        let reason = words_of_chain(&error);
+                        report.problems.push(Problem { path: shown, reason });
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// Returns true for an index, damaged or not. Of a file that is named its place counts as well: so
+/// little may be left of an index that only the place shows it.
+fn should_be_index(target: &Target) -> bool {
+    let path = &target.host;
+    let is_place =
+        || path.as_os_str().as_bytes().ends_with(OF_PROGRAM) || platforms::is_beside(path);
+    file::is_index(path) || (target.named && is_place())
+}
+
+/// The indexes that a program's `DT_AUDIT` names, and the missing one of `becalm fix --with audit`.
+fn named_indexes(target: &Target, list: &BStr) -> Vec<FoundIndex> {
+    let elements = list.split(|&byte| byte == b':').filter(|element| !element.is_empty());
+    let found = elements.filter_map(|element| {
+        let host = platforms::index_of(OsStr::from_bytes(element));
+        let is_own = element.ends_with(OF_PROGRAM);
+        (is_own || file::is_index(&host)).then(|| FoundIndex {
+            shown: path_bytes(&host),
+            host,
+            program: Some(target.shown.clone()),
+        })
+    });
+    found.collect()
+}
+
+/// Returns what is wrong with a damaged index; `None` for an index that cannot be read.
+fn damage(error: &IndexError, is_needed: bool) -> Option<String> {
+    match error {
+        IndexError::Damaged { source, .. } => Some(words_of_chain(source.as_ref())),
+        IndexError::Module => Some(error.to_string()),
+        IndexError::Io { source, .. } if is_needed && source.kind() == ErrorKind::NotFound => {
+            Some("not there".to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -202,11 +332,20 @@ enum NotVerified {
 }
 
 impl Report {
-    /// Returns true if an answer is wrong or a program loads other objects.
+    /// Returns true if an answer is wrong, a program loads other objects, or a farm or a loader cache
+    /// was not compared.
     #[must_use]
     pub fn has_finding(&self) -> bool {
         let mut answers = self.objects.iter().flat_map(|object| &object.answers);
-        answers.any(|answer| answer.verdict.is_finding()) || self.loads.iter().any(|l| !l.equal)
+        answers.any(|answer| answer.verdict.is_finding())
+            || self.loads.iter().any(|loads| !loads.equal)
+            || !self.unjudged.is_empty()
+    }
+
+    /// Returns true if an index is stale, damaged or missing.
+    #[must_use]
+    pub fn has_bad_index(&self) -> bool {
+        !self.damaged.is_empty() || self.indexes.iter().any(|index| !index.differences.is_empty())
     }
 }
 
