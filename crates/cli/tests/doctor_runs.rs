@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use support::store::{FLAT, Store, json, let_the_clock_pass, nothing_to_test_with, text};
-use support::{Ran, run};
+use support::{Ran, cc_library, run};
 
 /// A store with an index, made when the clock is past the last change.
 fn indexed() -> Store {
@@ -101,6 +101,58 @@ fn a_session_without_an_index_and_one_that_does_not_use_its_index_are_told_apart
     fs::write(&index, "damaged").expect("written");
     let found = report(&doctor(&["--index", text(&index)]), 1);
     assert!(kinds(&found).contains(&"unusable"), "{found}");
+}
+
+#[test]
+fn a_broken_index_is_made_again_and_not_offered_to_a_session() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    store.make_index(&[]);
+    let index = store.index();
+    let whole = fs::read(&index).expect("readable");
+    fs::write(&index, &whole[..5000]).expect("written");
+    let doctor = ["doctor", "--json", "--index", text(&index)];
+    let found = report(&run(&mut store.becalm(&doctor)), 1);
+    assert_eq!(kinds(&found), ["unusable"], "{found}");
+    let remedy = found["findings"][0]["remedy"].as_str().expect("a command");
+    assert_eq!(remedy, format!("becalm index STORE... -o {} makes it anew", text(&index)));
+    store.make_index(&[]);
+    let found = report(&run(&mut store.becalm(&doctor)), 1);
+    assert_eq!(kinds(&found), ["not-calmed"], "{found}");
+    let screen = run(&mut store.becalm(&["doctor", "--index", text(&index)]));
+    assert!(screen.stdout.contains("a file added inside one is not seen"), "{screen:?}");
+}
+
+#[test]
+fn a_library_with_an_interpreter_is_no_program_of_an_index() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let bytes = fs::read(store.app()).expect("read");
+    let view = becalm_core::elf::parse(bytes.as_slice()).expect("an object");
+    let loader = view.interpreter.expect("a loader").to_string();
+    store.source(
+        "libc.c",
+        &format!(
+            "const char loader[] __attribute__((section(\".interp\"))) = \"{loader}\";\n\
+             const char *three(void) {{ return \"three\"; }}\n"
+        ),
+    );
+    let library = store.one("libthree.so.6");
+    let flags = ["-Wl,-soname,libthree.so.6", "-Wl,-rpath,/nonexistent"];
+    cc_library(store.dir.path(), "libc.c", text(&library), &flags);
+    let bytes = fs::read(&library).expect("read");
+    let view = becalm_core::elf::parse(bytes.as_slice()).expect("an object");
+    assert!(view.interpreter.is_some() && view.is_library());
+    store.make_index(&[]);
+    let index = store.index();
+    let found = report(&run(&mut store.becalm(&["doctor", "--json", "--index", text(&index)])), 1);
+    assert_eq!(found["index"]["programs"], 1, "{found}");
+    let left = found["index"]["left_out"].as_array().expect("a list");
+    assert!(left.iter().all(|left| left["path"] != text(&library)), "{found}");
 }
 
 #[test]

@@ -80,6 +80,14 @@ fn of_index(text: &mut String, look: Look, index: &IndexState) {
         stores => stores.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "),
     };
     row(text, look, "", &format!("{fresh}; of {stores}{more}"));
+    if !index.stores.is_empty() {
+        row(
+            text,
+            look,
+            "",
+            "packages of a store are immutable: a file added inside one is not seen",
+        );
+    }
     left_out(text, look, index);
 }
 

@@ -39,6 +39,10 @@ impl Work<'_> {
         let seen = self.settled(path).map_or(0, |fingerprint| fingerprint.digest());
         let subject = Subject::open(fs, path).ok()?;
         let SubjectKind::Program { interpreter } = &subject.kind else { return None };
+        // A library may name a loader as well (`libc.so.6`).
+        if subject.view.is_library() {
+            return None;
+        }
         let interpreter = interpreter.clone();
         let environment = Environment::default();
         let closure =

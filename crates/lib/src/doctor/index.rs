@@ -6,11 +6,12 @@ use std::time::UNIX_EPOCH;
 use becalm_core::elf::machine_name;
 use becalm_core::index::Index;
 use becalm_core::index::build::Deferred;
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::doctor::{Finding, FindingKind};
 use crate::escape::shown;
+use crate::fix::audit;
 use crate::index::report::reason_word;
 use crate::index::static_tls::SESSION_STATIC_TLS;
 use crate::index::{current, file};
@@ -81,7 +82,7 @@ impl IndexState {
                 findings.push(Finding {
                     kind: FindingKind::Unusable,
                     what: format!("the index is not used: {error:#}"),
-                    remedy: "becalm index STORE... makes it anew".to_owned(),
+                    remedy: format!("{} makes it anew", command_anew(path)),
                 });
                 return state;
             }
@@ -153,6 +154,15 @@ impl IndexState {
             });
         }
         findings
+    }
+}
+
+/// The command that makes the index at a path again.
+fn command_anew(path: &Path) -> String {
+    let bytes = path_bytes(path);
+    match bytes.strip_suffix(audit::SUFFIX) {
+        Some(program) => format!("becalm fix --with audit {}", shown(program.as_bstr())),
+        None => format!("becalm index STORE... -o {}", shown(bytes.as_ref())),
     }
 }
 

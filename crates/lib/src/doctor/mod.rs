@@ -202,7 +202,8 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
             what: "there is no index".to_owned(),
             remedy: "becalm index STORE... makes one".to_owned(),
         }),
-        Some(index) if !is_used => findings.push(Finding {
+        // Nothing can use a damaged index: its own finding has the remedy.
+        Some(index) if !is_used && index.usable => findings.push(Finding {
             kind: FindingKind::NotCalmed,
             what: "LD_AUDIT does not name the index: programs started here are not calmed"
                 .to_owned(),

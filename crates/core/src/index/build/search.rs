@@ -111,7 +111,7 @@ impl<'a> Resolver<'a> {
         let mut resolved = ResolvedObject::of(path.to_owned());
         resolved.object.canonical = canonical;
         resolved.object.run_path = digest(&run_path);
-        resolved.object.is_program = view.interpreter.is_some();
+        resolved.object.is_program = view.interpreter.is_some() && !view.is_library();
         // A program's own DT_RPATH is all that it searches before LD_LIBRARY_PATH. A library also
         // searches the DT_RPATH of the objects above it.
         let leads = !run_path.is_rpath || view.interpreter.is_some();
