@@ -216,3 +216,35 @@ fn no_note_is_added_to_a_file_with_a_section_of_notes_that_no_loader_reads() {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.code() == Some(2) && said.contains("already present"), "{said}");
 }
+
+#[test]
+fn undo_of_a_file_without_its_record_is_refused() {
+    let Some(scratch) = Scratch::new() else { return };
+    scratch.print(&["--set-rpath", "/nowhere", "program"]);
+    let mut strip = Command::new("strip");
+    match strip.arg("program").current_dir(scratch.folder.path()).status() {
+        Ok(status) => assert!(status.success(), "{status}"),
+        Err(error) => {
+            println!("skipped: no strip: {error}");
+            let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|set| set == "1");
+            assert!(!required, "BECALM_REQUIRE_ALL=1, but: no strip");
+            return;
+        }
+    }
+    let before = std::fs::read(scratch.path("program")).expect("read");
+    for path in ["program", "."] {
+        let mut undo = Command::new(env!("CARGO_BIN_EXE_becalm"));
+        let done = undo.args(["undo", path]).current_dir(scratch.folder.path()).output();
+        let done = done.expect("becalm");
+        let error = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(2), "{path}: {error}");
+        assert!(error.contains("something else has changed the file since"), "{path}: {error}");
+    }
+    assert_eq!(std::fs::read(scratch.path("program")).expect("read"), before);
+    // A further edit begins with the stripped file, and its undo ends there.
+    scratch.print(&["--set-rpath", "/elsewhere", "program"]);
+    let mut undo = Command::new(env!("CARGO_BIN_EXE_becalm"));
+    let done = undo.args(["undo", "program"]).current_dir(scratch.folder.path()).output();
+    assert_eq!(done.expect("becalm").status.code(), Some(0));
+    assert_eq!(std::fs::read(scratch.path("program")).expect("read"), before);
+}

@@ -316,9 +316,14 @@ pub fn state<'data, R: ReadRef<'data>>(data: R) -> Result<State, RewriteError> {
 ///
 /// # Errors
 /// Returns [`RewriteError::NothingToUndo`] if becalm has not edited the file, and
-/// [`RewriteError::ChangedSince`] if something else has changed it since.
+/// [`RewriteError::ChangedSince`] if something else has changed it since, or has removed the record.
 pub fn undo<'data, R: ReadRef<'data>>(data: R) -> Result<Patch, RewriteError> {
-    let history = record::find(data).ok_or(RewriteError::NothingToUndo)?;
+    let Some(history) = record::find(data) else {
+        return Err(match record::is_removed(data) {
+            true => RewriteError::ChangedSince,
+            false => RewriteError::NothingToUndo,
+        });
+    };
     if history.status == Status::Changed {
         return Err(RewriteError::ChangedSince);
     }

@@ -12,7 +12,7 @@ use thiserror::Error;
 use becalm_core::fs::FileId;
 use becalm_core::patch::Patch;
 use becalm_host::write::{FileUnderEdit, Prepared, Reader, WriteError, WriteOptions, Writer};
-use becalm_rewrite::{RewriteError, State};
+use becalm_rewrite::RewriteError;
 use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -303,11 +303,11 @@ impl Done {
 
 /// The patch that gives a file its old bytes; none where becalm has not changed it.
 pub(crate) fn revert(reader: &Reader) -> Result<Proposal, RewriteError> {
-    let patch = match becalm_rewrite::state(reader)? {
-        State::Untouched => None,
-        _ => Some(becalm_rewrite::undo(reader)?),
-    };
-    Ok((patch, Vec::new()))
+    becalm_rewrite::state(reader)?;
+    match becalm_rewrite::undo(reader) {
+        Err(RewriteError::NothingToUndo) => Ok((None, Vec::new())),
+        patch => Ok((Some(patch?), Vec::new())),
+    }
 }
 
 /// True if the disk has no room, or the user no more of it.

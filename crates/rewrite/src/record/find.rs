@@ -80,6 +80,13 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
     Some(history)
 }
 
+/// Returns true if a file without a record has the segment of an edit: a tool such as `strip` has
+/// removed the record.
+pub(crate) fn is_removed<'data, R: ReadRef<'data>>(data: R) -> bool {
+    let leader = data.len().ok().and_then(|length| leader_of(data, length));
+    leader.is_some_and(|(_, in_use)| in_use)
+}
+
 /// Returns the history of a file with an incomplete record after a complete one.
 fn further<'data, R: ReadRef<'data>>(data: R, trailer: Trailer, end: u64) -> History {
     let mut history = complete(data, trailer, end);

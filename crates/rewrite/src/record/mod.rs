@@ -18,7 +18,7 @@ mod find;
 mod goal;
 mod write;
 
-pub(crate) use find::{History, Status, find};
+pub(crate) use find::{History, Status, find, is_removed};
 pub(crate) use write::{Content, finish};
 
 use object::ReadRef;
