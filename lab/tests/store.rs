@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use becalm_testing::skip;
 use serde_json::Value;
 
 fn lab(arguments: &[&str]) -> Output {
@@ -13,12 +14,6 @@ fn lab(arguments: &[&str]) -> Output {
 
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Prints the reason why a test cannot run here. Fails if all tests are required.
-fn skip(reason: &str) {
-    assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none(), "cannot run: {reason}");
-    eprintln!("skipped: {reason}");
 }
 
 /// Imports bash into `store`. Returns `None` if this machine cannot do that.

@@ -63,7 +63,7 @@ fn a_root_of_the_listed_files_alone_starts_the_program() {
         return;
     }
     if !rustix::process::geteuid().is_root() {
-        support::skip("only root can change the root");
+        becalm_testing::skip("only root can change the root");
         return;
     }
     let store = Store::of(FLAT);

@@ -5,11 +5,10 @@ mod support;
 
 use std::process::Stdio;
 
+use becalm_testing::skip;
 use serde_json::Value;
 use support::store::{FLAT, Store, json, nothing_to_test_with, text};
-use support::{
-    Fixture, assert_golden, becalm, becalm_as_user, check, finish, no_compiler, run, skip,
-};
+use support::{Fixture, assert_golden, becalm, becalm_as_user, check, finish, no_compiler, run};
 
 fn golden(name: &str, flags: &[&str]) {
     if no_compiler() {

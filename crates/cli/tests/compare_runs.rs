@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use becalm_testing::skipped;
 use serde_json::Value;
 use support::store::{Store, assert_refused, nothing_to_test_with, text};
-use support::{Ran, cc, run, skip};
+use support::{Ran, cc, run};
 
 /// A store, and a place of its own for temporary files, which must be empty afterwards.
 struct Scene {
@@ -54,7 +55,7 @@ fn no_mount_namespaces() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     let arguments = if is_root { &user[..0] } else { &user[..] };
     let made = Command::new("unshare").args(arguments).args(["--mount", "true"]).output();
-    !made.is_ok_and(|made| made.status.success()) && skip("no mount namespaces here")
+    !made.is_ok_and(|made| made.status.success()) && skipped("no mount namespaces here")
 }
 
 fn nothing_to_compare_with() -> bool {

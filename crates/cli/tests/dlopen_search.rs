@@ -6,8 +6,9 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use becalm_testing::skip;
 use serde_json::Value;
-use support::{Ran, becalm, cc, cc_library, no_compiler, run, skip};
+use support::{Ran, becalm, cc, cc_library, no_compiler, run};
 
 /// A program that opens `ext.so` by its path. That needs `libfar.so`, in the third directory of
 /// its run path, and `ext.so`'s other name needs a library that is nowhere.

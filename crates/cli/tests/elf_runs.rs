@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use becalm_testing::skip;
+
 struct Scratch {
     folder: tempfile::TempDir,
 }
@@ -31,9 +33,7 @@ impl Scratch {
         match cc.status() {
             Ok(status) => assert!(status.success(), "{status}"),
             Err(error) => {
-                println!("skipped: no C compiler: {error}");
-                let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|set| set == "1");
-                assert!(!required, "BECALM_REQUIRE_ALL=1, but: no C compiler");
+                skip(&format!("no C compiler: {error}"));
                 return None;
             }
         }

@@ -7,8 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use becalm_testing::{skip, skipped};
+
 use support::store::{FLAT, Store, let_the_clock_pass, nothing_to_test_with, text};
-use support::{Ran, run, skip};
+use support::{Ran, run};
 
 /// A store with an index whose path has a character that shells give a meaning.
 fn indexed() -> Store {
@@ -41,7 +43,7 @@ fn command(store: &Store, program: &str, arguments: &[&str]) -> Command {
 fn is_missing(program: &str, package: &str) -> bool {
     let is_there = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()));
-    !is_there && skip(&format!("no {program} (Debian: {package})"))
+    !is_there && skipped(&format!("no {program} (Debian: {package})"))
 }
 
 /// Asserts that the session had the variables as a POSIX shell gets them, and lost them again.

@@ -86,7 +86,7 @@ fn fix_with_audit_binds_the_program_as_it_is_with_its_entry() {
     let fix = ["fix", "--with", "audit", "--json", text(&program)];
     let fixed = run(&mut store.becalm(&fix));
     if fixed.code == Some(2) && fixed.stderr.contains("glibc-2.32") {
-        support::skip("a glibc before 2.32");
+        becalm_testing::skip("a glibc before 2.32");
         return;
     }
     assert_eq!(fixed.code, Some(0), "{fixed:?}");
@@ -161,7 +161,7 @@ fn an_index_of_an_image_binds_another_copy_of_its_files_and_no_other_files() {
     let (program, index) = (text(&program), text(&index));
     let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(program).expect("there"));
     if owner != 0 {
-        support::skip("files of an image are root's; not run as root");
+        becalm_testing::skip("files of an image are root's; not run as root");
         return;
     }
     let path = store.path("place/lib/libplain.so");

@@ -10,9 +10,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use becalm_testing::skip;
 use serde_json::Value;
 use support::store::{Store, assert_refused, nothing_to_test_with, text};
-use support::{cc, run, skip};
+use support::{cc, run};
 
 /// A store whose program names a loader of the release `says`.
 fn with_loader(says: &str) -> Store {

@@ -8,11 +8,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use becalm_testing::skip;
 use serde_json::Value;
 use support::store::{
     FLAT, NESTED, Store, assert_refused, json, let_the_clock_pass, nothing_to_test_with, text,
 };
-use support::{becalm, cc, run, skip};
+use support::{becalm, cc, run};
 
 #[test]
 fn an_indexed_program_opens_nothing_in_vain() {

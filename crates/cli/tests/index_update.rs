@@ -7,9 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use becalm_testing::skip;
 use serde_json::Value;
+use support::run;
 use support::store::{FLAT, NESTED, Store, json, let_the_clock_pass, nothing_to_test_with, text};
-use support::{run, skip};
 
 fn update(store: &Store) -> Value {
     let index = store.index();

@@ -5,8 +5,10 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use becalm_testing::skip;
+
 use support::store::Store;
-use support::{Ran, becalm, no_compiler, run, skip};
+use support::{Ran, becalm, no_compiler, run};
 
 /// A file of the project.
 fn integration(name: &str) -> PathBuf {

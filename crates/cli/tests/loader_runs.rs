@@ -6,8 +6,9 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use becalm_testing::skip;
 use serde_json::Value;
-use support::{Ran, becalm, run, skip};
+use support::{Ran, becalm, run};
 
 fn loader(arguments: &[&str]) -> Ran {
     run(becalm().arg("loader").args(arguments))

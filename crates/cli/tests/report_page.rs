@@ -9,8 +9,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use becalm_testing::skip;
 use serde_json::{Value, json};
-use support::{Fixture, Ran, becalm, check, finish, no_compiler, run, skip};
+use support::{Fixture, Ran, becalm, check, finish, no_compiler, run};
 
 fn report(arguments: &[&str]) -> Ran {
     run(becalm().arg("report").args(arguments))

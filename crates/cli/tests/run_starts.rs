@@ -11,8 +11,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use becalm_core::index::hash;
+use becalm_testing::skip;
 use support::store::{Store, assert_refused, nothing_to_test_with, text};
-use support::{cc, finish, run, skip};
+use support::{cc, finish, run};
 
 /// Waits for something that another process does.
 fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {

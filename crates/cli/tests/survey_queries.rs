@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use becalm_testing::skip;
 use serde_json::Value;
 use support::store::{FLAT, Store, nothing_to_test_with, text};
-use support::{becalm, run, skip};
+use support::{becalm, run};
 
 /// Runs the statements on standard input and prints each result as a JSON list of objects.
 const RUNNER: &str = r#"

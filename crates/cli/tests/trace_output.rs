@@ -5,8 +5,9 @@ mod support;
 use std::fs;
 use std::process::Command;
 
+use becalm_testing::skip;
 use serde_json::Value;
-use support::{Fixture, Ran, becalm, no_compiler, run, skip};
+use support::{Fixture, Ran, becalm, no_compiler, run};
 
 /// A trace with the report in a file.
 fn traced(set_up: impl FnOnce(&mut Command), arguments: &[&str]) -> (Ran, Value) {

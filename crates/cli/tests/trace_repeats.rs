@@ -33,7 +33,7 @@ fn lookups_that_had_succeeded_before_are_counted_by_path() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let report: Value = serde_json::from_slice(&fs::read(&out).expect("a report")).expect("JSON");
     if report["opens_alone"] == true {
-        support::skip("no tracing here");
+        becalm_testing::skip("no tracing here");
         return;
     }
     let image = report["images"].as_array().and_then(|images| images.last()).expect("an image");

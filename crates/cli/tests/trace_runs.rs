@@ -8,8 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use becalm_testing::skip;
 use serde_json::Value;
-use support::{Ran, becalm, cc, no_compiler, run, skip};
+use support::{Ran, becalm, cc, no_compiler, run};
 
 fn trace(arguments: &[&str]) -> Ran {
     run(becalm().arg("trace").args(arguments))

@@ -7,10 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
+use becalm_testing::skip;
 use serde_json::Value;
 use support::chain::Store;
 use support::store::{Store as IndexedStore, nothing_to_test_with, text};
-use support::{Ran, becalm, cc, no_compiler, run, skip};
+use support::{Ran, becalm, cc, no_compiler, run};
 
 /// `e_machine`, and the machine of Alpha there (gABI, chapter 4).
 const ALPHA: (usize, [u8; 2]) = (18, [0x26, 0x90]);

@@ -56,6 +56,7 @@ pub mod loader;
 pub mod macho;
 pub mod observe;
 pub mod patch;
+pub mod path;
 pub mod probe;
 pub mod record;
 pub mod search;

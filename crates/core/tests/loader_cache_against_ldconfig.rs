@@ -11,8 +11,9 @@ use std::process::Command;
 use becalm_core::elf::{Class, Endian, Ident};
 use becalm_core::search::loader_cache::write::entry_flags;
 use becalm_core::search::loader_cache::{CacheEntry, CacheQuery, LoaderCache, NewEntry, write};
+use becalm_testing::skip;
 use bstr::{BStr, ByteSlice};
-use real::{debug_lines, facts_of_this_machine, skip};
+use real::{debug_lines, facts_of_this_machine};
 
 const SONAME: &str = "libbecalm-cache.so.1";
 /// Libraries in [`cache_of_many_libraries`].

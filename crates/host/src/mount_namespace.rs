@@ -209,7 +209,7 @@ mod tests {
             (Err(error), _) | (_, Err(error)) => {
                 // As a user, creating them would change the whole process and so all other tests.
                 if geteuid().is_root() {
-                    crate::test_user::skip(&error.to_string());
+                    becalm_testing::skip(&error.to_string());
                 }
                 return eprintln!("skipped: {error}");
             }

@@ -1,17 +1,9 @@
-//! Helpers of tests: skipping, and running a test again as an ordinary user, to whom file modes
-//! apply.
+//! Runs a test again as an ordinary user, to whom file modes apply.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-
-/// Prints the reason why a test is skipped. Fails the test if `BECALM_REQUIRE_ALL` is 1.
-pub(crate) fn skip(reason: &str) {
-    let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|v| v == "1");
-    assert!(!required, "skipped: {reason}");
-    eprintln!("skipped: {reason}");
-}
 
 /// Runs the named test as another user, with `BECALM_TEST_TREE` set to `tree`, which that user can
 /// search. If this process is not root's, the test runs as the same user.
@@ -34,7 +26,7 @@ pub(crate) fn run_again(test: &str, tree: &Path) {
         .current_dir("/")
         .output();
     match run {
-        Err(error) => skip(&format!("cannot run as another user: {error}")),
+        Err(error) => becalm_testing::skip(&format!("cannot run as another user: {error}")),
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout);
             let errors = String::from_utf8_lossy(&output.stderr);

@@ -439,7 +439,7 @@ impl<'a> Header<'a> {
     fn segments(&mut self, count: usize, offset: u64) -> Result<(), RewriteError> {
         let count = u16::try_from(count).ok().filter(|&count| count < object::elf::PN_XNUM);
         let count = count.ok_or(RewriteError::NoRoom)?;
-        let (number_at, offset_at) = if self.image.format.wide { (56, 32) } else { (44, 28) };
+        let (number_at, offset_at) = if self.image.format.is_64() { (56, 32) } else { (44, 28) };
         self.put(number_at, &self.image.format.u16(count));
         self.put(offset_at, &self.image.format.word(offset)?);
         Ok(())
@@ -448,7 +448,7 @@ impl<'a> Header<'a> {
     /// Sets `e_shoff` and `e_shnum`.
     fn sections(&mut self, count: usize, offset: u64) -> Result<(), RewriteError> {
         let count = u16::try_from(count).map_err(|_| RewriteError::TooManySections)?;
-        let (number_at, offset_at) = if self.image.format.wide { (60, 40) } else { (48, 32) };
+        let (number_at, offset_at) = if self.image.format.is_64() { (60, 40) } else { (48, 32) };
         self.put(number_at, &self.image.format.u16(count));
         self.put(offset_at, &self.image.format.word(offset)?);
         Ok(())

@@ -153,7 +153,7 @@ pub(crate) fn bytes(
             let before = dynamic.vaddr.wrapping_add(from as u64 * size);
             let after = vaddr.wrapping_add(index as u64 * size);
             value.value = value.value.wrapping_add(before).wrapping_sub(after);
-            if !image.format.wide {
+            if !image.format.is_64() {
                 value.value &= 0xffff_ffff;
             }
         }

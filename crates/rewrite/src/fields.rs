@@ -183,7 +183,7 @@ fn versioned<'data, R: ReadRef<'data>>(
     // The dynamic section does not have the number of symbols.
     let is_table = |section: &&Section| section.kind == SHT_DYNSYM && section.addr == symbols;
     let section = image.sections.iter().find(is_table).ok_or_else(broken)?;
-    let size = if image.format.wide { 24 } else { 16 };
+    let size = if image.format.is_64() { 24 } else { 16 };
     let count = section.size / size;
     if count > SYMBOLS_MAX {
         return Err(broken());

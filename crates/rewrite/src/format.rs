@@ -1,6 +1,7 @@
 //! Numbers and table entries of one ELF file, by its class and byte order (gABI, "ELF Header",
 //! "Program Header", "Sections").
 
+use becalm_core::elf::{Class, Endian};
 use object::elf::{DynamicTag, ProgramFlags, ProgramType, SectionFlags, SectionType};
 
 use crate::RewriteError;
@@ -8,10 +9,8 @@ use crate::RewriteError;
 /// Class and byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
-    /// `ELFCLASS64`.
-    pub(crate) wide: bool,
-    /// `ELFDATA2MSB`.
-    pub(crate) big: bool,
+    pub(crate) class: Class,
+    pub(crate) endian: Endian,
 }
 
 /// One program header, widened to 64 bits.
@@ -62,60 +61,68 @@ impl Segment {
 }
 
 impl Format {
+    /// Returns true for `ELFCLASS64`.
+    pub(crate) fn is_64(self) -> bool {
+        self.class == Class::Elf64
+    }
+
     /// Returns the size of the ELF header.
     pub(crate) fn header_size(self) -> u64 {
-        if self.wide { 64 } else { 52 }
+        if self.is_64() { 64 } else { 52 }
     }
 
     /// Returns the size of a program header.
     pub(crate) fn segment_size(self) -> u64 {
-        if self.wide { 56 } else { 32 }
+        if self.is_64() { 56 } else { 32 }
     }
 
     /// Returns the size of a section header.
     pub(crate) fn section_size(self) -> u64 {
-        if self.wide { 64 } else { 40 }
+        if self.is_64() { 64 } else { 40 }
     }
 
     /// Returns the size of a dynamic entry.
     pub(crate) fn dyn_size(self) -> u64 {
-        if self.wide { 16 } else { 8 }
+        if self.is_64() { 16 } else { 8 }
     }
 
     /// Returns the natural alignment of the tables.
     pub(crate) fn word_align(self) -> u64 {
-        if self.wide { 8 } else { 4 }
+        if self.is_64() { 8 } else { 4 }
     }
 
     /// Reads a 16-bit number.
     pub(crate) fn read_u16(self, bytes: &[u8], at: usize) -> Option<u16> {
-        let bytes = *bytes.get(at..)?.first_chunk::<2>()?;
-        Some(if self.big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+        self.endian.u16(bytes, at)
     }
 
     /// Reads a 32-bit number.
     pub(crate) fn read_u32(self, bytes: &[u8], at: usize) -> Option<u32> {
-        let bytes = *bytes.get(at..)?.first_chunk::<4>()?;
-        Some(if self.big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+        self.endian.u32(bytes, at)
     }
 
     /// Reads an address, offset or size.
     pub(crate) fn read_word(self, bytes: &[u8], at: usize) -> Option<u64> {
-        if !self.wide {
-            return self.read_u32(bytes, at).map(u64::from);
+        match self.class {
+            Class::Elf32 => self.endian.u32(bytes, at).map(u64::from),
+            Class::Elf64 => self.endian.u64(bytes, at),
         }
-        let bytes = *bytes.get(at..)?.first_chunk::<8>()?;
-        Some(if self.big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
     }
 
     /// Writes a 16-bit number.
     pub(crate) fn u16(self, value: u16) -> [u8; 2] {
-        if self.big { value.to_be_bytes() } else { value.to_le_bytes() }
+        match self.endian {
+            Endian::Little => value.to_le_bytes(),
+            Endian::Big => value.to_be_bytes(),
+        }
     }
 
     /// Writes a 32-bit number.
     pub(crate) fn u32(self, value: u32) -> [u8; 4] {
-        if self.big { value.to_be_bytes() } else { value.to_le_bytes() }
+        match self.endian {
+            Endian::Little => value.to_le_bytes(),
+            Endian::Big => value.to_be_bytes(),
+        }
     }
 
     /// Writes an address, offset or size.
@@ -123,8 +130,11 @@ impl Format {
     /// # Errors
     /// Returns [`RewriteError::NoAddressSpace`] if the value exceeds 32 bits in a 32-bit file.
     pub(crate) fn word(self, value: u64) -> Result<Vec<u8>, RewriteError> {
-        if self.wide {
-            let bytes = if self.big { value.to_be_bytes() } else { value.to_le_bytes() };
+        if self.is_64() {
+            let bytes = match self.endian {
+                Endian::Little => value.to_le_bytes(),
+                Endian::Big => value.to_be_bytes(),
+            };
             return Ok(bytes.to_vec());
         }
         let value = u32::try_from(value).map_err(|_| RewriteError::NoAddressSpace)?;
@@ -136,13 +146,13 @@ impl Format {
         let Segment { kind, flags, offset, vaddr, paddr, filesz, memsz, align } = *segment;
         let mut bytes = self.u32(kind.0).to_vec();
         // `p_flags` is the second field of `Elf64_Phdr`, and the last but one of `Elf32_Phdr`.
-        if self.wide {
+        if self.is_64() {
             bytes.extend(self.u32(flags.0));
         }
         for value in [offset, vaddr, paddr, filesz, memsz] {
             bytes.extend(self.word(value)?);
         }
-        if !self.wide {
+        if !self.is_64() {
             bytes.extend(self.u32(flags.0));
         }
         bytes.extend(self.word(align)?);
@@ -167,7 +177,7 @@ impl Format {
     pub(crate) fn entry(self, entry: Dyn) -> Result<Vec<u8>, RewriteError> {
         // `d_tag` is signed: a negative tag keeps its low 32 bits.
         let tag = entry.tag.0 as u64;
-        let mut bytes = self.word(if self.wide { tag } else { tag & 0xffff_ffff })?;
+        let mut bytes = self.word(if self.is_64() { tag } else { tag & 0xffff_ffff })?;
         bytes.extend(self.word(entry.value)?);
         Ok(bytes)
     }

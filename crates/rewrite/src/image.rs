@@ -1,6 +1,7 @@
 //! The parsed tables of an ELF file: header, segments, sections and dynamic entries, widened to 64
 //! bits. Only these ranges are read, so that memory does not grow with the file.
 
+use becalm_core::elf::{Class, Endian};
 use bstr::{BStr, ByteSlice};
 use object::Endianness;
 use object::elf::{
@@ -128,13 +129,10 @@ impl Image {
         if !matches!(ident.e_type, ET_EXEC | ET_DYN) || ident.machine == 0 {
             return Err(RewriteError::NotLoadable);
         }
-        let wide = ident.class == becalm_core::elf::Class::Elf64;
-        let big = ident.endian == becalm_core::elf::Endian::Big;
-        let format = Format { wide, big };
-        if wide {
-            Reader::<FileHeader64<Endianness>>::read(data, format)
-        } else {
-            Reader::<FileHeader32<Endianness>>::read(data, format)
+        let format = Format { class: ident.class, endian: ident.endian };
+        match ident.class {
+            Class::Elf64 => Reader::<FileHeader64<Endianness>>::read(data, format),
+            Class::Elf32 => Reader::<FileHeader32<Endianness>>::read(data, format),
         }
     }
 
@@ -261,7 +259,10 @@ struct Reader<Elf>(std::marker::PhantomData<Elf>);
 
 impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
     fn read<'data, R: ReadRef<'data>>(data: R, format: Format) -> Result<Image, RewriteError> {
-        let endian = if format.big { Endianness::Big } else { Endianness::Little };
+        let endian = match format.endian {
+            Endian::Little => Endianness::Little,
+            Endian::Big => Endianness::Big,
+        };
         let size = size_of::<Elf>() as u64;
         let header = bytes_at(data, 0, size).ok_or(RewriteError::Truncated)?;
         let (elf, _) = pod::from_bytes::<Elf>(header).map_err(|()| RewriteError::Truncated)?;

@@ -24,7 +24,7 @@ struct Shape {
 
 impl Shape {
     fn of(format: Format) -> Self {
-        match format.wide {
+        match format.is_64() {
             true => Self { size: 24, value: 8, index: 6 },
             false => Self { size: 16, value: 4, index: 14 },
         }

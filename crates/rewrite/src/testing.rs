@@ -1,6 +1,7 @@
 //! A builder of small ELF images for the tests of this crate. The images have all parts that edits
 //! change: interpreter, notes, hash table, strings, needed versions, dynamic section, sections.
 
+use becalm_core::elf::{Class, Endian};
 use object::elf::{
     DT_GNU_HASH, DT_NEEDED, DT_NULL, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERNEED, DT_VERNEEDNUM,
     DynamicTag, PF_R, PF_W, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, PT_PHDR, ProgramFlags,
@@ -13,10 +14,10 @@ use crate::format::{Dyn, Format, Section, Segment};
 
 /// Every class and byte order.
 pub(crate) const FORMATS: [Format; 4] = [
-    Format { wide: true, big: false },
-    Format { wide: true, big: true },
-    Format { wide: false, big: false },
-    Format { wide: false, big: true },
+    Format { class: Class::Elf64, endian: Endian::Little },
+    Format { class: Class::Elf64, endian: Endian::Big },
+    Format { class: Class::Elf32, endian: Endian::Little },
+    Format { class: Class::Elf32, endian: Endian::Big },
 ];
 
 /// The parts of an image to build.
@@ -50,7 +51,7 @@ impl Builder {
         Self {
             format,
             kind: 3,
-            machine: if format.wide { 62 } else { 3 },
+            machine: if format.is_64() { 62 } else { 3 },
             base: 0,
             interpreter: true,
             note: true,
@@ -308,8 +309,8 @@ impl<'a> Image<'a> {
 
     fn header(&self, section_table: u64) -> Vec<u8> {
         let format = self.builder.format;
-        let class = if format.wide { 2 } else { 1 };
-        let order = if format.big { 2 } else { 1 };
+        let class = if format.is_64() { 2 } else { 1 };
+        let order = if format.endian == Endian::Big { 2 } else { 1 };
         let mut head = b"\x7fELF".to_vec();
         head.extend([class, order, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         head.extend(format.u16(self.builder.kind));

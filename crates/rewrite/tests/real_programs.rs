@@ -8,6 +8,7 @@ use std::process::Command;
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::elf;
 use becalm_rewrite::{State, edit, state, undo};
+use becalm_testing::skip;
 
 fn run_path(value: &str) -> Edit {
     Edit::RunPath { kind: RunPathKind::Keep, value: Some(value.into()) }
@@ -40,13 +41,6 @@ fn a_program_of_this_machine_runs_after_each_edit_and_is_restored() {
     assert_eq!(edit(image.as_slice(), &edits).map(|it| it.patch), Ok(None));
     let back = undo(image.as_slice()).expect("it can be undone").applied_to(&image);
     assert!(back == original, "not byte for byte");
-}
-
-/// Prints why a part of a test is skipped, and fails if nothing may be skipped.
-fn skip(reason: &str) {
-    let strict = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|value| value == "1");
-    assert!(!strict, "left out: {reason}");
-    eprintln!("left out: {reason}");
 }
 
 /// Returns the options of `gcc` for a linker, or `None` if the linker is not installed.

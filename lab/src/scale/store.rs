@@ -108,8 +108,8 @@ impl ScaleFs {
 /// The header of a shared object for x86_64 with an empty program header table (gABI, "ELF
 /// Header").
 fn header() -> Vec<u8> {
-    const ET_DYN: u8 = 3;
-    const EM_X86_64: u8 = 62;
+    const ET_DYN: u8 = object::elf::ET_DYN.0 as u8;
+    const EM_X86_64: u8 = object::elf::EM_X86_64.0 as u8;
     let mut header = vec![0; 64];
     header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     // e_type, e_machine, e_version, e_phoff, e_ehsize, e_phentsize

@@ -12,9 +12,7 @@ fn skip() -> bool {
     let Some(reason) = why_not().or_else(|| (!root).then(|| "not root".to_owned())) else {
         return false;
     };
-    assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|v| v != "1"), "skipped: {reason}");
-    eprintln!("skipped: {reason}");
-    true
+    becalm_testing::skipped(&reason)
 }
 
 /// The session is dropped first, because a mount point cannot be removed.

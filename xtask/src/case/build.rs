@@ -49,7 +49,7 @@ fn retag(out: &Path, change: &Retag) -> Result<()> {
 
 /// Returns offset and size of `PT_DYNAMIC`.
 fn dynamic(bytes: &[u8]) -> Option<(usize, usize)> {
-    const PT_DYNAMIC: u64 = 2;
+    const PT_DYNAMIC: u64 = object::elf::PT_DYNAMIC.0 as u64;
     let table = usize::try_from(word(bytes, 32)?).ok()?;
     let count = u16::from_le_bytes(bytes.get(56..58)?.try_into().ok()?);
     let headers = (0..usize::from(count)).map(|index| table + index * 56);

@@ -98,23 +98,27 @@ fn core_touches_nothing_outside_itself() {
 }
 
 /// Which modules of core each module may name.
-const CORE_LAYERS: [(&str, &[&str]); 16] = [
+const CORE_LAYERS: [(&str, &[&str]); 17] = [
+    ("path", &[]),
     ("elf", &[]),
     ("macho", &[]),
     ("facts", &[]),
     ("edit", &[]),
     ("patch", &[]),
-    ("fs", &["elf"]),
+    ("fs", &["elf", "path"]),
     ("probe", &["fs"]),
-    ("search", &["elf", "facts", "fs", "probe"]),
-    ("loader", &["elf", "facts", "fs", "probe", "search"]),
+    ("search", &["elf", "facts", "fs", "probe", "path"]),
+    ("loader", &["elf", "facts", "fs", "probe", "search", "path"]),
     ("closure", &["elf", "facts", "fs", "probe", "search", "loader"]),
     ("symbols", &["elf", "facts", "fs", "loader"]),
     ("cost", &["elf", "facts", "fs", "probe", "search", "loader", "closure"]),
-    ("strategy", &["edit", "elf", "facts", "fs", "probe", "search", "loader", "closure", "cost"]),
-    ("index", &["elf", "facts", "fs", "search", "loader", "closure", "symbols"]),
+    (
+        "strategy",
+        &["edit", "elf", "facts", "fs", "probe", "search", "loader", "closure", "cost", "path"],
+    ),
+    ("index", &["elf", "facts", "fs", "search", "loader", "closure", "symbols", "path"]),
     ("record", &["fs", "probe"]),
-    ("observe", &["fs", "probe", "search", "closure", "cost", "record"]),
+    ("observe", &["fs", "probe", "search", "closure", "cost", "record", "path"]),
 ];
 
 #[test]

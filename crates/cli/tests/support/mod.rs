@@ -11,6 +11,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use becalm_testing::skipped;
+
 /// Longer than any check here takes; beyond it becalm hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -63,17 +65,10 @@ pub fn finish(child: Child) -> Output {
     waiting.join().expect("waited")
 }
 
-/// True where the test cannot be made here; says why, and fails where all tests must be.
-pub fn skip(reason: &str) -> bool {
-    assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|v| v != "1"), "skipped: {reason}");
-    eprintln!("skipped: {reason}");
-    true
-}
-
 /// True where there is no C compiler.
 pub fn no_compiler() -> bool {
     let found = Command::new("cc").arg("--version").output().is_ok_and(|o| o.status.success());
-    !found && skip("no C compiler")
+    !found && skipped("no C compiler")
 }
 
 /// Compiles with `cc`, in `dir`.

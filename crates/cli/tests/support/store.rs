@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use becalm_testing::skipped;
 use serde_json::Value;
 
-use super::{Ran, becalm, cc, cc_library, no_compiler, run, skip};
+use super::{Ran, becalm, cc, cc_library, no_compiler, run};
 
 /// A store of three packages: `app` in the first looks for `libone.so` and `libtwo.so` in
 /// those of the two others, in the wrong order, and prints what they say.
@@ -214,7 +215,7 @@ pub fn assert_refused(ran: &Ran, words: &str) {
 pub fn no_glibc() -> bool {
     let found = becalm().args(["check", "--json", "/bin/sh"]).output().expect("runs");
     let is_glibc = String::from_utf8_lossy(&found.stdout).contains("\"libc\":\"glibc-");
-    !is_glibc && skip("no glibc here")
+    !is_glibc && skipped("no glibc here")
 }
 
 pub fn nothing_to_test_with() -> bool {

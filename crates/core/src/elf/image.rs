@@ -156,31 +156,19 @@ impl Words {
     /// Reads the 16-bit number at `at`.
     #[must_use]
     pub fn half(self, bytes: &[u8], at: usize) -> Option<u16> {
-        let raw = bytes.get(at..)?.first_chunk()?;
-        Some(match self.endian {
-            Endian::Little => u16::from_le_bytes(*raw),
-            Endian::Big => u16::from_be_bytes(*raw),
-        })
+        self.endian.u16(bytes, at)
     }
 
     /// Reads the 32-bit number at `at`.
     #[must_use]
     pub fn word(self, bytes: &[u8], at: usize) -> Option<u32> {
-        let raw = bytes.get(at..)?.first_chunk()?;
-        Some(match self.endian {
-            Endian::Little => u32::from_le_bytes(*raw),
-            Endian::Big => u32::from_be_bytes(*raw),
-        })
+        self.endian.u32(bytes, at)
     }
 
     /// Reads the 64-bit number at `at`.
     #[must_use]
     pub fn double(self, bytes: &[u8], at: usize) -> Option<u64> {
-        let raw = bytes.get(at..)?.first_chunk()?;
-        Some(match self.endian {
-            Endian::Little => u64::from_le_bytes(*raw),
-            Endian::Big => u64::from_be_bytes(*raw),
-        })
+        self.endian.u64(bytes, at)
     }
 
     /// Reads the address-sized number at `at`.

@@ -131,6 +131,38 @@ pub enum Endian {
     Big,
 }
 
+impl Endian {
+    /// Reads the 16-bit number at `at`; `None` if the bytes end before.
+    #[must_use]
+    pub fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
+        let bytes = *bytes.get(at..)?.first_chunk()?;
+        Some(match self {
+            Self::Little => u16::from_le_bytes(bytes),
+            Self::Big => u16::from_be_bytes(bytes),
+        })
+    }
+
+    /// Reads the 32-bit number at `at`; `None` if the bytes end before.
+    #[must_use]
+    pub fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
+        let bytes = *bytes.get(at..)?.first_chunk()?;
+        Some(match self {
+            Self::Little => u32::from_le_bytes(bytes),
+            Self::Big => u32::from_be_bytes(bytes),
+        })
+    }
+
+    /// Reads the 64-bit number at `at`; `None` if the bytes end before.
+    #[must_use]
+    pub fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
+        let bytes = *bytes.get(at..)?.first_chunk()?;
+        Some(match self {
+            Self::Little => u64::from_le_bytes(bytes),
+            Self::Big => u64::from_be_bytes(bytes),
+        })
+    }
+}
+
 /// The entries of `PT_DYNAMIC` up to `DT_NULL`.
 ///
 /// If a tag occurs twice, the last entry counts, as in `elf_get_dynamic_info` (glibc 2.36

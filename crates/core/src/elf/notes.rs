@@ -64,23 +64,13 @@ struct Walk<'data> {
     endian: Endian,
 }
 
-impl<'data> Walk<'data> {
-    fn word(&self, at: usize) -> Option<u32> {
-        let bytes = self.bytes.get(at..)?.first_chunk::<4>()?;
-        Some(match self.endian {
-            Endian::Little => u32::from_le_bytes(*bytes),
-            Endian::Big => u32::from_be_bytes(*bytes),
-        })
-    }
-}
-
 impl<'data> Iterator for Walk<'data> {
     type Item = Note<'data>;
 
     fn next(&mut self) -> Option<Note<'data>> {
-        let owner_len = usize::try_from(self.word(0)?).ok()?;
-        let descriptor_len = usize::try_from(self.word(4)?).ok()?;
-        let kind = self.word(8)?;
+        let owner_len = usize::try_from(self.endian.u32(self.bytes, 0)?).ok()?;
+        let descriptor_len = usize::try_from(self.endian.u32(self.bytes, 4)?).ok()?;
+        let kind = self.endian.u32(self.bytes, 8)?;
         let owner = self.bytes.get(12..)?.get(..owner_len)?;
         let at = (12 + owner_len).next_multiple_of(self.align);
         let descriptor = self.bytes.get(at..)?.get(..descriptor_len)?;

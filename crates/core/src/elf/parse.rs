@@ -105,31 +105,19 @@ pub fn ident(head: &[u8]) -> Option<Ident> {
         2 => Endian::Big,
         _ => return None,
     };
-    let half = |at: usize| {
-        let bytes = [*head.get(at)?, *head.get(at + 1)?];
-        Some(match endian {
-            Endian::Little => u16::from_le_bytes(bytes),
-            Endian::Big => u16::from_be_bytes(bytes),
-        })
-    };
     // `e_flags` follows three addresses, whose size depends on the class.
     let flags_at = match class {
         Class::Elf32 => 36,
         Class::Elf64 => 48,
-    };
-    let (first, second) = (u32::from(half(flags_at)?), u32::from(half(flags_at + 2)?));
-    let flags = match endian {
-        Endian::Little => second << 16 | first,
-        Endian::Big => first << 16 | second,
     };
     Some(Ident {
         class,
         endian,
         os_abi: *head.get(7)?,
         abi_version: *head.get(8)?,
-        e_type: half(16)?,
-        machine: half(18)?,
-        flags,
+        e_type: endian.u16(head, 16)?,
+        machine: endian.u16(head, 18)?,
+        flags: endian.u32(head, flags_at)?,
     })
 }
 

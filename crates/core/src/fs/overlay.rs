@@ -9,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use crate::elf::{ElfError, ObjectView};
+use crate::path;
 
 /// The limit on links in one walk (`MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
@@ -255,9 +256,7 @@ impl FileSystem for Overlay<'_> {
 
 /// The last component of a path.
 fn last(path: &[u8]) -> &[u8] {
-    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
-    let start = path[..end].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-    &path[start..end]
+    path::name(path::without_end_slashes(path))
 }
 
 /// Returns the path that a link at `place` leads to.

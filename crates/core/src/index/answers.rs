@@ -12,6 +12,7 @@ use crate::elf::{DF_1_NODEFLIB, ObjectView};
 use crate::facts::{AuditAnswers, Environment};
 use crate::fs::{Errno, FileSystem};
 use crate::loader::load::{LoadedObject, Role};
+use crate::path;
 use crate::search::hwcaps::arch::Arch;
 
 /// Predicts the answers to the lookups of a start. `plain` is that start without the index, and
@@ -205,8 +206,7 @@ impl<'a> Module<'a> {
 
     /// `look_at` and `ask_element`: searches one directory of `LD_LIBRARY_PATH`.
     fn ask_element(&self, written: &BStr, needed: &BStr) -> Element {
-        let end = written.iter().rposition(|&byte| byte != b'/').map_or(1, |last| last + 1);
-        let dir = &written.as_bytes()[..end.min(written.len())];
+        let dir = path::without_end_slashes(written).as_bytes();
         if dir.first() != Some(&b'/') || dir.contains(&b'$') {
             return Element::Unknown;
         }

@@ -13,8 +13,8 @@ use super::layout::{Reader, Writer};
 use super::{Target, hash, layout};
 use crate::elf::{Class, Endian, ident};
 
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
+const PT_LOAD: u32 = object::elf::PT_LOAD.0;
+const PT_DYNAMIC: u32 = object::elf::PT_DYNAMIC.0;
 /// Bytes from the module's check to the table.
 const CHECK: usize = 64;
 /// Offset from the check to the flag that the table has bindings. The module of a program without

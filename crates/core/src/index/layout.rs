@@ -176,26 +176,14 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn half(&self, at: usize) -> Option<u16> {
-        let bytes = self.bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
-        Some(match self.endian {
-            Endian::Little => u16::from_le_bytes(bytes),
-            Endian::Big => u16::from_be_bytes(bytes),
-        })
+        self.endian.u16(self.bytes, at)
     }
 
     pub(super) fn word(&self, at: usize) -> Option<u32> {
-        let bytes = self.bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
-        Some(match self.endian {
-            Endian::Little => u32::from_le_bytes(bytes),
-            Endian::Big => u32::from_be_bytes(bytes),
-        })
+        self.endian.u32(self.bytes, at)
     }
 
     pub(super) fn long(&self, at: usize) -> Option<u64> {
-        let bytes = self.bytes.get(at..at.checked_add(8)?)?.try_into().ok()?;
-        Some(match self.endian {
-            Endian::Little => u64::from_le_bytes(bytes),
-            Endian::Big => u64::from_be_bytes(bytes),
-        })
+        self.endian.u64(self.bytes, at)
     }
 }

@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 use super::Lookup;
 use crate::closure::Closure;
 use crate::cost::{SearchCost, is_of_hwcaps};
+use crate::path;
 use crate::probe::{Call, LoggedProbe, Outcome, Probe, SearchSource};
 use crate::record::compare::{Difference, candidates, with_strace};
 use crate::record::strace::Attempt;
@@ -155,7 +156,7 @@ fn outcome_of(observed: Outcome, predicted: Outcome) -> Outcome {
 }
 
 fn unknown(attempt: Attempt) -> Probe {
-    let name = attempt.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().into();
+    let name = path::name(&attempt.path).into();
     Probe {
         needed_by: BString::default(),
         needed: name,

@@ -14,6 +14,7 @@ pub mod tally;
 use bstr::{BStr, BString};
 
 use crate::fs::Errno;
+use crate::path;
 use crate::probe::{Call, Outcome};
 use crate::record::strace::Attempt;
 
@@ -81,18 +82,13 @@ impl Lookup {
     /// directory, and empty for a path without a slash.
     #[must_use]
     pub fn dir(&self) -> &BStr {
-        match self.path.iter().rposition(|byte| *byte == b'/') {
-            Some(0) => BStr::new(b"/"),
-            Some(slash) => BStr::new(&self.path[..slash]),
-            None => BStr::new(b""),
-        }
+        path::dir(&self.path)
     }
 
     /// Returns the last component of the path. It is empty for a path that ends in a slash.
     #[must_use]
     pub fn name(&self) -> &BStr {
-        let start = self.path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-        BStr::new(&self.path[start..])
+        path::name(&self.path)
     }
 
     /// Returns the call as an attempt if it can be a probe. Other calls than open and stat cannot, nor

@@ -13,6 +13,7 @@ use crate::elf::{Ident, ObjectView, dlopen_entries};
 use crate::fs::{Errno, FileSystem};
 use crate::loader::glibc;
 use crate::loader::glibc::run_path::{self, RunPath, fixed_dir, fixed_path};
+use crate::path;
 use crate::search::dst;
 use crate::search::hwcaps::arch::Arch;
 use crate::search::hwcaps::variants::Variants;
@@ -174,10 +175,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn dir(&self, element: &BStr, host: &Ident) -> OwnDir {
-        let written = match element.iter().rposition(|&byte| byte != b'/') {
-            Some(last) => BString::from(&element[..=last]),
-            None => element[..element.len().min(1)].into(),
-        };
+        let written = path::without_end_slashes(element).to_owned();
         let Some(name) = fixed_dir(written.as_ref(), self.origin.as_ref()) else {
             return OwnDir { written, name: None, standing: Standing::Searched };
         };

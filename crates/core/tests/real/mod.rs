@@ -4,17 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use becalm_core::loader::{LoaderFacts, facts};
+use becalm_testing::skip;
 use bstr::ByteSlice;
 
 /// Returns the path of the loader: `BECALM_TEST_LOADER`, or that of this machine.
 pub(crate) fn loader() -> String {
     std::env::var("BECALM_TEST_LOADER").unwrap_or("/lib64/ld-linux-x86-64.so.2".to_owned())
-}
-
-/// Prints why a test is skipped, and fails with `BECALM_REQUIRE_ALL=1`.
-pub(crate) fn skip(reason: &str) {
-    assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|on| on != "1"), "skipped: {reason}");
-    eprintln!("skipped: {reason}");
 }
 
 /// Reads the loader's diagnostics. Prints the reason and returns `None` if there is no loader.

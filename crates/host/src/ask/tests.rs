@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn a_loader_runs_through_its_open_descriptor() {
     let Ok(loader) = File::open("/lib64/ld-linux-x86-64.so.2") else {
-        return crate::test_user::skip("no /lib64/ld-linux-x86-64.so.2 here");
+        return becalm_testing::skip("no /lib64/ld-linux-x86-64.so.2 here");
     };
     let text = diagnostics(&loader).expect("glibc 2.33 or later");
     assert!(text.contains_str("path.system_dirs[0x0]="));
@@ -73,12 +73,12 @@ fn the_output_of_this_machines_loader_agrees_with_its_bytes() {
     let path: &BStr = "/lib64/ld-linux-x86-64.so.2".into();
     let here = OsFs::new();
     if here.interpreter(path).is_err() {
-        return crate::test_user::skip("no /lib64/ld-linux-x86-64.so.2 here");
+        return becalm_testing::skip("no /lib64/ld-linux-x86-64.so.2 here");
     }
     let printed = loader_facts(&here, path, &FactChoice::default()).unwrap();
     assert_eq!(loader_facts(&here, path, &FactChoice::default()).unwrap(), printed, "cached");
     let Ok(inside) = OsFs::in_root(Path::new("/")) else {
-        return crate::test_user::skip("no openat2");
+        return becalm_testing::skip("no openat2");
     };
     let read = loader_facts(&inside, path, &FactChoice::default()).unwrap();
     assert_eq!(read, printed);

@@ -48,7 +48,7 @@ impl Names {
 }
 
 fn file_name(path: &BString) -> BString {
-    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default().into()
+    becalm_core::path::name(path).to_owned()
 }
 
 /// Returns the canonical path of a file if `path` is another one.

@@ -13,7 +13,7 @@ const PROGRAM: &str = "/bin/true";
 fn has_strace() -> bool {
     let found = Path::new("/usr/bin/strace").exists();
     if !found {
-        crate::test_user::skip("strace is not installed");
+        becalm_testing::skip("strace is not installed");
     }
     found
 }

@@ -44,8 +44,8 @@ const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 const AT_SECURE: u64 = 23;
 const AT_EXECFN: u64 = 31;
-const PT_LOAD: u32 = 1;
-const PT_INTERP: u32 = 3;
+const PT_LOAD: u32 = object::elf::PT_LOAD.0;
+const PT_INTERP: u32 = object::elf::PT_INTERP.0;
 /// Maximum number of program headers read from a file.
 const MAX_HEADERS: usize = 128;
 

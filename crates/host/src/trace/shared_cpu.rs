@@ -100,5 +100,5 @@ impl Drop for SharedCpu {
 /// Returns true if the path names a file called `status`. `/proc/PID/status` shows the CPU
 /// affinity, under any spelling of its directory.
 pub(super) fn names_status(path: &[u8]) -> bool {
-    path.rsplit(|byte| *byte == b'/').next() == Some(b"status")
+    becalm_core::path::name(path) == "status"
 }

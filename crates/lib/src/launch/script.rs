@@ -1,5 +1,6 @@
 //! The text of a script: its `#!` line, and the `exec` of a wrapper.
 
+use becalm_core::path;
 use bstr::{BStr, BString, ByteSlice};
 
 /// Bytes of a first line that the kernel reads (`BINPRM_BUF_SIZE`).
@@ -44,14 +45,14 @@ impl Script {
         }
         let interpreter = words.remove(0);
         let by_env =
-            if file_name(interpreter.as_ref()) == "env" { env_program(&mut words) } else { None };
+            if path::name(interpreter.as_ref()) == "env" { env_program(&mut words) } else { None };
         let rest = text.find_byte(b'\n').map_or(text.len(), |end| end + 1);
         Some(Self { interpreter, by_env, arguments: words, text: text[rest..].into() })
     }
 
     /// True if the interpreter is Python.
     pub(super) fn is_python(&self, interpreter: &BStr) -> bool {
-        let name = file_name(interpreter);
+        let name = path::name(interpreter);
         name.starts_with(b"python") || name.starts_with(b"pypy")
     }
 
@@ -67,7 +68,7 @@ impl Script {
     /// literal name: the wrappers of nixpkgs (`makeWrapper`) and Guix (`wrap-program`) are such.
     pub(super) fn wrapped(&self, interpreter: &BStr) -> Option<Wrapped> {
         const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh"];
-        let shell = file_name(interpreter);
+        let shell = path::name(interpreter);
         SHELLS.iter().find(|name| shell == **name)?;
         let lines = || self.text.lines().map(<[u8]>::trim_ascii).filter(|line| is_code(line));
         let words = shlex::split(lines().next_back()?.to_str().ok()?)?;
@@ -83,7 +84,7 @@ impl Script {
             program = words.next()?;
         }
         let (mut program, mut by_env) = (BString::from(program), None);
-        if file_name(program.as_ref()) == "env" {
+        if path::name(program.as_ref()) == "env" {
             let mut rest = words.map(BString::from).collect();
             by_env = Some(program);
             program = env_program(&mut rest)?;
@@ -112,8 +113,4 @@ fn env_program(words: &mut Vec<BString>) -> Option<BString> {
     let is_before = |word: &BString| word.starts_with(b"-") || word.contains(&b'=');
     let at = words.iter().position(|word| !is_before(word))?;
     words.drain(..=at).next_back()
-}
-
-pub(super) fn file_name(path: &BStr) -> &BStr {
-    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default().as_bstr()
 }

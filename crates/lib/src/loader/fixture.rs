@@ -5,18 +5,12 @@
 //! there is a note.
 
 use becalm_core::elf::{Class, Endian, Ident};
+use becalm_core::search::loader_cache::NEW_MAGIC;
+use object::elf::{
+    DT_NEEDED, DT_NULL, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_SYMENT, DT_SYMTAB,
+    DynamicTag, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, ProgramType,
+};
 
-const PT_LOAD: u64 = 1;
-const PT_DYNAMIC: u64 = 2;
-const PT_INTERP: u64 = 3;
-const PT_NOTE: u64 = 4;
-const DT_NEEDED: u64 = 1;
-const DT_STRTAB: u64 = 5;
-const DT_SYMTAB: u64 = 6;
-const DT_STRSZ: u64 = 10;
-const DT_SYMENT: u64 = 11;
-const DT_SONAME: u64 = 14;
-const DT_RUNPATH: u64 = 29;
 /// Larger than the pages of any machine.
 const ALIGN: u64 = 0x1_0000;
 /// The type of a resolution note.
@@ -94,15 +88,20 @@ impl Out<'_> {
         self.halves(&[size, entry, count, 0, 0, 0]);
     }
 
-    fn segment(&mut self, kind: u64, at: u64, size: u64, align: u64) {
+    fn segment(&mut self, kind: ProgramType, at: u64, size: u64, align: u64) {
         let flags = if matches!(kind, PT_NOTE | PT_INTERP) { 4 } else { 6 };
         if self.target.class == Class::Elf64 {
-            self.words(&[kind, flags]);
+            self.words(&[kind.0.into(), flags]);
             self.addresses(&[at, at, at, size, size, align]);
         } else {
-            self.words(&[kind, at, at, at, size, size, flags, align]);
+            self.words(&[kind.0.into(), at, at, at, size, size, flags, align]);
         }
     }
+}
+
+/// The number of a dynamic tag.
+fn number(tag: DynamicTag) -> u64 {
+    tag.0.cast_unsigned()
 }
 
 /// The bytes of an object for the loader that `target` identifies.
@@ -115,7 +114,7 @@ pub(crate) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
         [(DT_SONAME, object.soname), (DT_NEEDED, object.needed), (DT_RUNPATH, object.runpath)]
     {
         if let Some(text) = text {
-            entries.extend([tag, parts.bytes.len() as u64 - strings]);
+            entries.extend([number(tag), parts.bytes.len() as u64 - strings]);
             parts.strings(&[text]);
         }
     }
@@ -134,8 +133,15 @@ pub(crate) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
     parts.strings(object.interpreter.as_slice());
     let dynamic = parts.pad(8);
     let symbol_size = if target.class == Class::Elf64 { 24 } else { 16 };
-    entries.extend([DT_STRTAB, strings, DT_SYMTAB, symbols, DT_STRSZ, strings_size]);
-    entries.extend([DT_SYMENT, symbol_size, 0, 0]);
+    for (tag, value) in [
+        (DT_STRTAB, strings),
+        (DT_SYMTAB, symbols),
+        (DT_STRSZ, strings_size),
+        (DT_SYMENT, symbol_size),
+        (DT_NULL, 0),
+    ] {
+        entries.extend([number(tag), value]);
+    }
     parts.addresses(&entries);
     let size = parts.bytes.len() as u64;
 
@@ -160,7 +166,7 @@ pub(crate) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
 pub(crate) fn cache(target: &Ident, soname: &str, path: &str) -> Vec<u8> {
     const ABIS: u64 = 0x20;
     let start = 48 + 24 * ABIS;
-    let mut out = Out { target, bytes: b"glibc-ld.so.cache1.1".to_vec() };
+    let mut out = Out { target, bytes: NEW_MAGIC.to_vec() };
     out.words(&[ABIS, (soname.len() + path.len() + 2) as u64]);
     out.bytes.push(if target.endian == Endian::Little { 2 } else { 3 });
     out.bytes.resize(48, 0);

@@ -100,8 +100,7 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
 
 /// musl's loader is called `ld-musl-ARCH.so.1`, wherever it is.
 fn is_of_musl(interpreter: &[u8]) -> bool {
-    let name = interpreter.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    name.starts_with(b"ld-musl-")
+    becalm_core::path::name(interpreter).starts_with(b"ld-musl-")
 }
 
 /// The index that was named, for what a program starts.

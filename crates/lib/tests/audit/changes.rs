@@ -3,7 +3,7 @@
 
 use becalm_core::index::Condition;
 
-use crate::support::{Ran, SHOW, Scene, answered, skip, skip_for, start};
+use crate::support::{Ran, SHOW, Scene, answered, skip, start};
 
 /// Starts plainly, then calmed by an index made in between: the programs here change what an
 /// index rests on, and put it back. Gives the start and what was answered.
@@ -220,7 +220,7 @@ fn a_library_that_may_no_longer_be_read_is_passed_over() {
     // Root reads whatever its mode is.
     let line = match rustix::process::geteuid().is_root() {
         true if !std::path::Path::new("/usr/bin/setpriv").exists() => {
-            skip_for("no setpriv (Debian: util-linux)");
+            becalm_testing::skip("no setpriv (Debian: util-linux)");
             return;
         }
         true => [&as_nobody[..], &[program.as_str()]].concat(),
@@ -246,7 +246,7 @@ fn a_library_that_another_user_may_not_reach_is_passed_over() {
         return;
     }
     if !rustix::process::geteuid().is_root() {
-        skip_for("only root can index what a program's user may not read");
+        becalm_testing::skip("only root can index what a program's user may not read");
         return;
     }
     for (flags, closed, mode) in [

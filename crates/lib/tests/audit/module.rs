@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{SHOW, Scene, skip, skip_for};
+use crate::support::{SHOW, Scene, skip};
 
 #[test]
 fn it_needs_nothing_exports_three_names_and_has_no_relocations() {
@@ -26,7 +26,7 @@ fn it_adds_at_most_six_system_calls_to_a_program_it_has_no_answer_for() {
         return;
     }
     if Command::new("strace").arg("-V").output().is_err() {
-        skip_for("no strace (Debian: strace)");
+        becalm_testing::skip("no strace (Debian: strace)");
         return;
     }
     let scene = Scene::new();

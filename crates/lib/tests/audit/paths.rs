@@ -12,7 +12,7 @@ use becalm_host::OsFs;
 use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files};
 use becalm_host::path_table::{Packages, PathStore, path_table};
 
-use crate::support::{Ran, Scene, skip, skip_for, start};
+use crate::support::{Ran, Scene, skip, start};
 
 const A: &str = "store/0123456789abcdfghijklmnpqrsvwxyz-a";
 const B: &str = "store/1123456789abcdfghijklmnpqrsvwxyz-b";
@@ -20,7 +20,7 @@ const B: &str = "store/1123456789abcdfghijklmnpqrsvwxyz-b";
 /// Machines with stubs.
 fn skip_here() -> bool {
     let has_stubs = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
-    skip() || (!has_stubs && skip_for("stubs are for x86-64 and AArch64"))
+    skip() || (!has_stubs && becalm_testing::skipped("stubs are for x86-64 and AArch64"))
 }
 
 /// Two packages, and a program that asks what its arguments say.
@@ -100,7 +100,7 @@ impl Scene {
     /// The system calls of a start that name a path below the store, with and without answers.
     fn calls(&self, program: &str) -> Option<(Vec<String>, Vec<String>)> {
         if Command::new("strace").arg("-V").output().is_err() {
-            skip_for("no strace (Debian: strace)");
+            becalm_testing::skip("no strace (Debian: strace)");
             return None;
         }
         let store = self.text("store/");

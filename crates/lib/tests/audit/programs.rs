@@ -9,7 +9,7 @@ use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, index_stores};
 use rustix::fs::XattrFlags;
 
-use crate::support::{Ran, SHOW, Scene, answered, answers, skip, skip_for, start};
+use crate::support::{Ran, SHOW, Scene, answered, answers, skip, start};
 
 /// A store with a library, an index of it, and a program that needs the library.
 fn scene() -> Scene {
@@ -40,7 +40,7 @@ fn same(scene: &Scene, line: &[&str], environment: &[(&str, &str)]) -> Ran {
 fn lacks(tool: &str, package: &str) -> bool {
     let is_there =
         Command::new(tool).arg("--version").output().is_ok_and(|ran| ran.status.success());
-    !is_there && skip_for(&format!("no {tool} (Debian: {package})"))
+    !is_there && becalm_testing::skipped(&format!("no {tool} (Debian: {package})"))
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_set_uid_program_and_one_with_capabilities_ignore_the_module() {
     }
     let scene = scene();
     if !rustix::process::geteuid().is_root() {
-        skip_for("not root: nobody can be given a set-uid program of root's");
+        becalm_testing::skip("not root: nobody can be given a set-uid program of root's");
         return;
     }
     scene.index(&[]);
@@ -66,7 +66,7 @@ fn a_set_uid_program_and_one_with_capabilities_ignore_the_module() {
     let set = rustix::fs::setxattr(&capable, "security.capability", &words, XattrFlags::empty());
     match set {
         Ok(()) => programs.push(("store/p/capable", false)),
-        Err(error) => drop(skip_for(&format!("no file capabilities here: {error}"))),
+        Err(error) => becalm_testing::skip(&format!("no file capabilities here: {error}")),
     }
     let as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
     for (file, is_asked) in programs {
@@ -212,7 +212,7 @@ fn gdb_stops_in_a_library_of_a_calmed_program() {
     };
     let plain = gdb("set environment BECALM_NOTHING 1");
     if !plain.stdout.contains("exited normally") {
-        skip_for("gdb may not trace here");
+        becalm_testing::skip("gdb may not trace here");
         return;
     }
     let calmed = gdb(&format!("set environment LD_AUDIT {index}"));
@@ -250,7 +250,7 @@ fn valgrind_and_an_asan_build() {
         let (ran, answers) = scene.same("store/p/asan", &[("ASAN_OPTIONS", "detect_leaks=0")]);
         assert!(ran.stdout.ends_with("value 1\n") && answered(&answers, "libx.so.1"), "{ran:?}");
     } else {
-        skip_for("the C compiler has no address sanitizer");
+        becalm_testing::skip("the C compiler has no address sanitizer");
     }
     if !lacks("valgrind", "valgrind") {
         let program = scene.text("store/p/prog");
@@ -331,7 +331,7 @@ fn without_proc_or_with_one_that_is_read_only() {
     for mount in ["mount -t tmpfs none /proc", "mount -o remount,ro,bind /proc"] {
         let plain = run(mount, "");
         if plain.code != 0 {
-            skip_for(&format!("{mount} is not permitted: {}", plain.stderr));
+            becalm_testing::skip(&format!("{mount} is not permitted: {}", plain.stderr));
             return;
         }
         assert_eq!(run(mount, &audit), plain, "{mount}");

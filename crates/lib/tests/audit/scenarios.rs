@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::Command;
 
-use crate::support::{SHOW, Scene, answered, skip, skip_for};
+use crate::support::{SHOW, Scene, answered, skip};
 
 const RUN_PATH: &str = "-Wl,-rpath,@/store/a:@/store/b";
 
@@ -118,7 +118,7 @@ fn exceptions_thrown_across_opened_libraries() {
         return;
     }
     if Command::new("g++").arg("--version").output().is_err() {
-        skip_for("no C++ compiler (Debian: g++)");
+        becalm_testing::skip("no C++ compiler (Debian: g++)");
         return;
     }
     let scene = Scene::new();

@@ -53,14 +53,7 @@ pub(crate) fn skip() -> bool {
     } else {
         return false;
     };
-    skip_for(reason)
-}
-
-/// Says why something is not tried; fails where everything is required.
-pub(crate) fn skip_for(reason: &str) -> bool {
-    assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|v| v != "1"), "skipped: {reason}");
-    eprintln!("skipped: {reason}");
-    true
+    becalm_testing::skipped(reason)
 }
 
 impl Scene {

@@ -1,6 +1,7 @@
 //! Converts the predicted bindings of one object into the words to write.
 
 use bstr::BString;
+use object::elf;
 use thiserror::Error;
 
 use super::block::{Definer, Indirect, Relative, Residual, SlotBinding, WORD};
@@ -118,13 +119,11 @@ fn applies(machine: KnownMachine) -> bool {
 /// all functions, by `DT_PLTRELSZ`. If functions have a calling convention of their own
 /// (`DT_AARCH64_VARIANT_PCS`, `DT_RISCV_VARIANT_CC`), the loader binds some at the start.
 fn has_other_lazies(machine: KnownMachine, symbols: &ObjectSymbols) -> bool {
-    const DT_AARCH64_VARIANT_PCS: u64 = 0x7000_0005;
-    const DT_RISCV_VARIANT_CC: u64 = 0x7000_0001;
-    let has = |wanted| super::entries(symbols).any(|(tag, _)| tag == wanted);
+    let has = |wanted| has_entry(symbols, wanted);
     match machine {
         KnownMachine::Ppc64le => true,
-        KnownMachine::Aarch64 => has(DT_AARCH64_VARIANT_PCS),
-        KnownMachine::Riscv64 => has(DT_RISCV_VARIANT_CC),
+        KnownMachine::Aarch64 => has(elf::DT_AARCH64_VARIANT_PCS),
+        KnownMachine::Riscv64 => has(elf::DT_RISCV_VARIANT_CC),
         _ => false,
     }
 }
@@ -135,10 +134,11 @@ pub const RELEASES: (GlibcVersion, GlibcVersion) =
 
 /// Returns true if the dynamic section has the entries that the module replaces for the loader.
 fn has_table(symbols: &ObjectSymbols) -> bool {
-    const DT_RELA: u64 = 7;
-    const DT_RELASZ: u64 = 8;
-    let has = |wanted| super::entries(symbols).any(|(tag, _)| tag == wanted);
-    has(DT_RELA) && has(DT_RELASZ)
+    has_entry(symbols, elf::DT_RELA) && has_entry(symbols, elf::DT_RELASZ)
+}
+
+fn has_entry(symbols: &ObjectSymbols, wanted: elf::DynamicTag) -> bool {
+    super::entries(symbols).any(|(tag, _)| tag == wanted.0.cast_unsigned())
 }
 
 struct Writer<'a> {

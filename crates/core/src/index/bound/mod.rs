@@ -141,7 +141,7 @@ pub fn dynamic_of(symbols: &ObjectSymbols) -> (u64, u64) {
 /// `DT_DEBUG`, which the loader writes, counts as zero.
 #[must_use]
 pub fn hash_dynamic(entries: impl Iterator<Item = (u64, u64)>, endian: crate::elf::Endian) -> u64 {
-    const DT_DEBUG: u64 = 21;
+    const DT_DEBUG: u64 = object::elf::DT_DEBUG.0.cast_unsigned();
     entries.fold(0, |hash, (tag, value)| {
         let mut entry = super::layout::Writer::new(endian);
         entry.long(tag);

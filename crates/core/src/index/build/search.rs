@@ -17,6 +17,7 @@ use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use crate::loader::glibc::dirname;
 use crate::loader::glibc::run_path::{Look, RunPath, fixed_dir, look};
 use crate::loader::glibc::verify::{self, Verdict};
+use crate::path;
 use crate::search::hwcaps::variants::Variants;
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
 use crate::search::store::below;
@@ -491,13 +492,11 @@ pub(super) fn is_library(
 /// (`elf/dl-load.c` `_dl_map_object_from_fd`). After a search that is the needed string, but after
 /// an answer of an audit module only the path. A later requester of the needed string that cannot
 /// find the file itself would then fail.
-/// be refused.
 fn goes_by(fs: &dyn FileSystem, file: &Arc<OpenedFile>, path: &BStr) -> bool {
-    let name = |path: &[u8]| path.rsplit(|&byte| byte == b'/').next().map(BString::from);
     let soname = file.object.as_ref().ok().and_then(|view| view.dynamic.as_ref()?.soname.clone());
     match soname {
-        Some(soname) => name(path) == Some(soname),
-        None => fs.canonicalize(path).is_ok_and(|real| name(&real) == name(path)),
+        Some(soname) => path::name(path) == soname,
+        None => fs.canonicalize(path).is_ok_and(|real| path::name(&real) == path::name(path)),
     }
 }
 

@@ -267,9 +267,5 @@ impl<'a> Process<'a> {
 /// Returns the directory of a path without resolving links. Like `_dl_new_object` it cuts off the
 /// last slash and the rest, but keeps a slash that starts the path.
 pub(crate) fn dirname(path: &[u8]) -> BString {
-    match path.iter().rposition(|&byte| byte == b'/') {
-        Some(0) => "/".into(),
-        Some(at) => path[..at].into(),
-        None => BString::default(),
-    }
+    crate::path::dir(path).to_owned()
 }

@@ -19,6 +19,7 @@ use super::{CacheState, Ended, Process};
 use crate::elf::resolution_note::{self, Answer};
 use crate::fs::Errno;
 use crate::loader::load::Role;
+use crate::path;
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst;
 use crate::search::loader_cache::LoaderCache;
@@ -272,7 +273,7 @@ impl Process<'_> {
             let expanded = dst::expand(element.into(), &self.tokens(object));
             let is_immutable = element.len() < PATH_MAX
                 && expanded.is_some_and(|path| self.root_in_store(path.as_ref(), true).is_some());
-            (without_slashes(element).into(), is_immutable)
+            (path::without_end_slashes(element).into(), is_immutable)
         };
         let elements = text.into_iter().flat_map(|text| text.split_str(":")).map(element);
         RunPathCursor { elements: elements.collect(), searched: 0 }
@@ -301,23 +302,19 @@ impl RunPathCursor {
         self.searched += rest.iter().take_while(|(_, is_immutable)| *is_immutable).count();
         let Some((mutable, _)) = self.elements.get(self.searched) else { return true };
         let directory = match element {
-            Element::Hint(directory) if without_slashes(directory) == mutable.as_slice() => {
+            Element::Hint(directory)
+                if path::without_end_slashes(directory) == mutable.as_slice() =>
+            {
                 self.searched += 1;
                 return true;
             }
-            Element::Hint(directory) => without_slashes(directory),
+            Element::Hint(directory) => path::without_end_slashes(directory),
             Element::Exact(path) => {
-                without_slashes(&path[..path.rfind_byte(b'/').map_or(0, |at| at + 1)])
+                path::without_end_slashes(&path[..path.rfind_byte(b'/').map_or(0, |at| at + 1)])
             }
         };
         self.elements[..self.searched].iter().any(|(known, _)| known == directory)
     }
-}
-
-/// Removes the slashes at the end of a directory, except for `/` itself.
-fn without_slashes(directory: &[u8]) -> &[u8] {
-    let end = directory.iter().rposition(|byte| *byte != b'/').map_or(1, |at| at + 1);
-    &directory[..end.min(directory.len())]
 }
 
 /// Returns the store prefix of a path and one component below it. Returns `None` if the path is

@@ -130,19 +130,11 @@ struct Header<'a> {
 
 impl Header<'_> {
     fn half(&self, at: usize) -> u16 {
-        let bytes = [self.head[at], self.head[at + 1]];
-        match self.endian {
-            Endian::Little => u16::from_le_bytes(bytes),
-            Endian::Big => u16::from_be_bytes(bytes),
-        }
+        self.endian.u16(self.head, at).expect("the header is complete")
     }
 
     fn word(&self, at: usize) -> u32 {
-        let (low, high) = (u32::from(self.half(at)), u32::from(self.half(at + 2)));
-        match self.endian {
-            Endian::Little => low | high << 16,
-            Endian::Big => high | low << 16,
-        }
+        self.endian.u32(self.head, at).expect("the header is complete")
     }
 
     fn flags(&self) -> u32 {

@@ -72,7 +72,7 @@ fn new_part(endian: Endian, rows: &[Row], names: &[&str], base: usize) -> Vec<u8
     strings.bytes.resize(strings.bytes.len().next_multiple_of(8), 0);
     let extension = base + strings.base + strings.bytes.len();
 
-    let mut out = b"glibc-ld.so.cache1.1".to_vec();
+    let mut out = super::NEW_MAGIC.to_vec();
     out.extend(u32_bytes(endian, rows.len() as u32));
     out.extend(u32_bytes(endian, strings.bytes.len() as u32));
     out.extend([if endian == Endian::Little { 2 } else { 3 }, 0, 0, 0]);
@@ -82,7 +82,8 @@ fn new_part(endian: Endian, rows: &[Row], names: &[&str], base: usize) -> Vec<u8
     out.extend(&strings.bytes);
     if !names.is_empty() {
         let data = extension + 8 + 16;
-        for value in [0xeaa4_2174, 1, 1, 0, data as u32, 4 * indices.len() as u32] {
+        for value in [super::read::EXTENSION_MAGIC, 1, 1, 0, data as u32, 4 * indices.len() as u32]
+        {
             out.extend(u32_bytes(endian, value));
         }
         for index in indices {

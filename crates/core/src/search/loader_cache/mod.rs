@@ -8,7 +8,7 @@ pub mod read;
 pub mod write;
 
 pub use lookup::CacheQuery;
-pub use read::{CacheEntry, LoaderCache};
+pub use read::{CacheEntry, LoaderCache, NEW_MAGIC};
 pub use write::{NewEntry, write};
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use crate::elf::{Class, Endian, Ident};
 use crate::search::hwcaps::arch::machine;
 
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
-pub(super) const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+/// `CACHEMAGIC_NEW` and `CACHE_VERSION`, at the start of a cache in the new format.
+pub const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 
 /// `sizeof (struct cache_file)`: magic, padding, count.
 const OLD_HEADER: usize = 16;
@@ -115,24 +116,12 @@ struct Reader<'bytes> {
 }
 
 impl Reader<'_> {
-    fn array<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
-        self.bytes.get(offset..)?.first_chunk().copied()
-    }
-
     fn u32(&self, offset: usize) -> Option<u32> {
-        let array = self.array(offset)?;
-        Some(match self.endian {
-            Endian::Little => u32::from_le_bytes(array),
-            Endian::Big => u32::from_be_bytes(array),
-        })
+        self.endian.u32(self.bytes, offset)
     }
 
     fn u64(&self, offset: usize) -> Option<u64> {
-        let array = self.array(offset)?;
-        Some(match self.endian {
-            Endian::Little => u64::from_le_bytes(array),
-            Endian::Big => u64::from_be_bytes(array),
-        })
+        self.endian.u64(self.bytes, offset)
     }
 
     /// Returns true if a magic is at an offset.

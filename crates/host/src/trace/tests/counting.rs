@@ -8,8 +8,8 @@ use becalm_core::observe::{Class, Kind};
 
 use super::fixture::{option_sets, trace};
 use super::parent::program;
-use crate::test_user::skip;
 use crate::trace::{Command, Event, Exit, Note, Options, Phase, run, run_with};
+use becalm_testing::skip;
 
 #[test]
 fn a_million_lookups_are_counted_and_not_kept() {

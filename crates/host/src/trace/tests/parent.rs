@@ -7,8 +7,8 @@ use std::process::{Command as Host, Stdio};
 use std::time::{Duration, Instant};
 
 use super::fixture::{build, compile, option_sets, trace, trace_in};
-use crate::test_user::skip;
 use crate::trace::{Command, Exit, Note, Options, TraceError, run};
+use becalm_testing::skip;
 
 fn opens_after_entry(path: &str) -> String {
     format!("open(\"{path}\", O_RDONLY)")

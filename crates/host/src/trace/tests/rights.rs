@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::fixture::trace;
 use super::parent::program;
-use crate::test_user::skip;
 use crate::trace::{Command, Exit, Note, Options, TraceError, run};
+use becalm_testing::skip;
 
 /// Traces the program in `tree`, as a user without rights.
 fn assert_rights_are_dropped(tree: &Path) {

@@ -10,9 +10,9 @@ use bstr::{BStr, BString, ByteSlice};
 
 use super::fixture::{build, trace_in};
 use crate::oracle::{Launch, Start, strace};
-use crate::test_user::skip;
 use crate::trace::{Command, Event, Image, Options, run_with};
 use crate::{FactChoice, OsFs, loader_facts};
+use becalm_testing::skip;
 
 /// A program with libraries of its own, and environments to start it in.
 struct Storm {

@@ -11,8 +11,8 @@ use object::ReadRef;
 use rustix::fs::XattrFlags;
 
 use super::support::{anew, content, edit, in_place, write};
-use crate::test_user::skip;
 use crate::write::{WriteOptions, Writer};
+use becalm_testing::skip;
 
 fn file(dir: &Path) -> std::path::PathBuf {
     let path = dir.join("file");

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::support::{anew, applied, content, edit, in_place, recovered, snapshot, undo};
-use crate::test_user::skip;
 use crate::write::{WriteError, WriteOptions, Writer};
+use becalm_testing::skip;
 
 /// Number of kills for each method of writing.
 const ROUNDS: u64 = 60;

@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::test_user::skip;
 use crate::write::{WriteOptions, Writer};
+use becalm_testing::skip;
 
 #[test]
 fn the_usual_limit_of_open_files_does_not_make_batches_small() {

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use becalm_core::patch::{Patch, Write};
+use becalm_testing::skip;
 use object::ReadRef;
 
 use super::support::{anew, content, edit, in_place, snapshot, write};
-use crate::test_user::{run_again, skip};
+use crate::test_user::run_again;
 use crate::write::{HardLinks, WriteError, WriteOptions, Writer};
 
 fn place() -> (tempfile::TempDir, PathBuf) {

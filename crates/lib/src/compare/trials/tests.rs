@@ -87,9 +87,8 @@ struct Scene {
 
 /// `None` where nothing can be built or tried.
 fn scene() -> Option<Scene> {
-    let skip = |why: &str| {
-        assert!(std::env::var_os("BECALM_REQUIRE_ALL").is_none_or(|v| v != "1"), "skipped: {why}");
-        eprintln!("skipped: {why}");
+    let skip = |reason: &str| {
+        becalm_testing::skip(reason);
         None
     };
     if Command::new("cc").arg("--version").output().is_err() {

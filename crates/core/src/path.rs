@@ -1,0 +1,48 @@
+//! Parts of a path as it is written: no link is followed, and `..` is a name.
+
+use bstr::{BStr, ByteSlice};
+
+/// Returns the last component. It is empty for a path that ends in a slash.
+#[must_use]
+pub fn name(path: &[u8]) -> &BStr {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default().as_bstr()
+}
+
+/// Returns the directory without its last slash. It is `/` for a file in the root directory, and
+/// empty for a path without a slash.
+#[must_use]
+pub fn dir(path: &[u8]) -> &BStr {
+    match path.iter().rposition(|&byte| byte == b'/') {
+        Some(0) => BStr::new(b"/"),
+        Some(slash) => path[..slash].as_bstr(),
+        None => BStr::new(b""),
+    }
+}
+
+/// Returns the path without the slashes at its end. `/` stays.
+#[must_use]
+pub fn without_end_slashes(path: &[u8]) -> &BStr {
+    let end = path.iter().rposition(|&byte| byte != b'/').map_or(1, |last| last + 1);
+    path[..end.min(path.len())].as_bstr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_paths() {
+        for (path, of_name, of_dir, short) in [
+            ("/a/b", "b", "/a", "/a/b"),
+            ("/a", "a", "/", "/a"),
+            ("a", "a", "", "a"),
+            ("a//b//", "", "a//b/", "a//b"),
+            ("//", "", "/", "/"),
+            ("", "", "", ""),
+        ] {
+            let path = path.as_bytes();
+            let parts = [name(path), dir(path), without_end_slashes(path)];
+            assert_eq!(parts, [of_name, of_dir, short], "{}", path.as_bstr());
+        }
+    }
+}

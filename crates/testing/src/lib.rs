@@ -1,0 +1,21 @@
+//! Functions that the tests of several crates share.
+
+/// Prints why a test, or a part of one, is skipped.
+///
+/// # Panics
+/// Panics if `BECALM_REQUIRE_ALL` is 1: nothing may be skipped then.
+pub fn skip(reason: &str) {
+    let all_required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|value| value == "1");
+    assert!(!all_required, "BECALM_REQUIRE_ALL=1, but: {reason}");
+    eprintln!("skipped: {reason}");
+}
+
+/// Calls [`skip`] and returns true, as a part of a condition.
+///
+/// # Panics
+/// As [`skip`].
+#[must_use]
+pub fn skipped(reason: &str) -> bool {
+    skip(reason);
+    true
+}
