@@ -4,6 +4,8 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use support::store::{Store, let_the_clock_pass, nothing_to_test_with, text};
 use support::{cc, run};
@@ -123,7 +125,12 @@ fn what_a_traced_run_searched_is_indexed() {
     // An update adds no package of the store, and keeps those that are there.
     fs::create_dir_all(store.path("packages/8123456789abcdfghijklmnpqrsvwxyz-r/lib")).unwrap();
     let_the_clock_pass();
-    let again = run(&mut store.becalm(&["index", "--json", "--update", "-o", index]));
+    let update = ["index", "--json", "--update", "-o", index];
+    let again = run(&mut store.becalm(&update));
+    assert!(again.stdout.contains("\"written\":false"), "{again:?}");
+    fs::create_dir(store.path(PACKAGE).join("share")).unwrap();
+    let_the_clock_pass();
+    let again = run(&mut store.becalm(&update));
     let json: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!(json["paths"]["packages"], 1, "{again:?}");
     // Something else than a record is refused.
@@ -156,6 +163,75 @@ fn directories_that_change_are_indexed_by_themselves_and_brought_up_to_date() {
     let again = run(&mut store.becalm(&update));
     let json: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!(json["paths"]["packages"], 7, "{again:?}");
+}
+
+/// Sets when a directory was changed: in an hour, so that it is changing, or an hour ago.
+fn set_changing(dir: &Path, changing: bool) {
+    let hour = Duration::from_secs(3600);
+    let time = if changing { SystemTime::now() + hour } else { SystemTime::now() - hour };
+    fs::File::open(dir).unwrap().set_modified(time).unwrap();
+    let_the_clock_pass();
+}
+
+#[test]
+fn an_index_of_packages_that_were_just_installed_is_up_to_date() {
+    if nothing_to_test_with() || !HAS_STUBS {
+        return;
+    }
+    let store = scene();
+    let (packages, ask, index) = (store.path("packages"), store.path("ask"), store.path("i.so"));
+    let (packages, ask, index) = (text(&packages), text(&ask), text(&index));
+    let line = ["index", "--paths", packages, "--program", ask, "-o", index];
+    assert_eq!(run(&mut store.becalm(&line)).code, Some(0));
+    let again = run(&mut store.becalm(&["index", "--json", "--update", "-o", index]));
+    assert!(again.stdout.contains("\"written\":false"), "{again:?}");
+    // The packages are as they were by their own directories.
+    fs::write(store.path(PACKAGE).join("lib/python/late.py"), "").unwrap();
+    let_the_clock_pass();
+    let again = run(&mut store.becalm(&["index", "--json", "--update", "-o", index]));
+    let json: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!((&json["written"], &json["paths"]["paths"]), (&true.into(), &5.into()), "{json}");
+}
+
+#[test]
+fn what_changed_while_it_was_indexed_is_named_and_an_update_adds_it() {
+    if nothing_to_test_with() || !HAS_STUBS {
+        return;
+    }
+    let store = scene();
+    let (packages, ask, index) = (store.path("packages"), store.path("ask"), store.path("i.so"));
+    let (packages, ask, index) = (text(&packages), text(&ask), text(&index));
+    let (python, record) = (store.path(PACKAGE).join("lib/python"), store.path("run.json"));
+    let traced = run(&mut store.becalm(&["trace", "--json", "-o", text(&record), "--", ask]));
+    assert_eq!(traced.code, Some(0), "{traced:?}");
+    let of = |line: &[&str]| {
+        let ran = run(&mut store.becalm(&[line, &["-o", index]].concat()));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.stdout
+    };
+    let answer = || outcome(&store, &["run", "--paths", "--index", index, "--", ask]);
+    let ways: [(&[&str], &Path, usize); 3] = [
+        (&["index", "--paths", packages, "--program", ask], &store.path(PACKAGE), 1),
+        (&["index", "--paths-from", text(&record)], &store.path(PACKAGE), 1),
+        (&["index", "--path-dirs", packages, "--program", ask], &python, 6),
+    ];
+    for (line, left_out, packages) in ways {
+        set_changing(&python, true);
+        let made = of(line);
+        let named = format!("{}: its paths are not indexed (it changed", left_out.display());
+        assert!(made.contains(&named) && made.contains("index --update adds"), "{line:?}: {made}");
+        answer();
+        // It is still changing.
+        assert!(of(&["index", "--update"]).contains(&named), "{line:?}");
+        set_changing(&python, false);
+        let json: serde_json::Value =
+            serde_json::from_str(&of(&["index", "--update", "--json"])).unwrap();
+        assert_eq!(json["paths"]["packages"], packages, "{line:?}: {json}");
+        assert_eq!(json["paths"]["left_out"], serde_json::json!([]), "{line:?}: {json}");
+        assert!(answer().starts_with("served\t"), "{line:?}");
+        let again = of(&["index", "--update", "--json"]);
+        assert!(again.contains("\"written\":false"), "{line:?}: {again}");
+    }
 }
 
 #[test]

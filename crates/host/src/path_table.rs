@@ -7,11 +7,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use becalm_core::index::build::is_in_package;
 use becalm_core::index::paths::{
-    Extent, Kind, Link, MOST_ROOTS, Package, PackageBuilder, Paths, Root, is_odd, root_state, step,
+    Extent, Kind, Link, MOST_ROOTS, Package, PackageBuilder, Paths, Root, is_odd, package_state,
+    root_state, step,
 };
 use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, BString, ByteSlice};
@@ -32,7 +33,9 @@ const SEARCH_FOR_ALL: u16 = 0o111;
 const LONGEST_ROOT: usize = 200;
 /// Longest path of a directory below one that changes in place; the module copies it.
 const LONGEST_RELATIVE: usize = 1023;
-/// A package that changed so many seconds before is read again by an update.
+/// A package that changed so many seconds before may still be being installed in place. The
+/// fingerprint of its own directory does not show what is added deeper down, so that an update reads
+/// the package again.
 const YOUNG: i64 = 3600;
 
 /// Why a store has no table.
@@ -72,6 +75,12 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
+    /// Returns true if an update takes the package in once the reason is gone.
+    #[must_use]
+    pub fn is_passing(self) -> bool {
+        self == Self::Changing
+    }
+
     /// Returns the reason as text for the user.
     #[must_use]
     pub fn words(self) -> &'static str {
@@ -95,6 +104,22 @@ pub struct PathTable {
     pub count: usize,
     /// Packages that are not in the table, by path.
     pub left_out: Vec<(BString, LeftOut)>,
+}
+
+impl PathTable {
+    /// Leaves a package out. One that was changing gets a record, by which an update knows that it is
+    /// missing.
+    fn leave_out(
+        &mut self,
+        store: &Store,
+        root: u32,
+        name: &BString,
+        why: LeftOut,
+    ) -> Option<Package> {
+        self.left_out.push((store.path_of(name), why));
+        let state = package_state(store.path.as_ref(), name);
+        why.is_passing().then(|| Package::left_out(root, name.clone(), state))
+    }
 }
 
 /// A store to list, or a directory that changes in place.
@@ -168,14 +193,16 @@ pub fn path_table(stores: &[PathStore], old: Option<&Paths>) -> Result<PathTable
         }
         let names = store.packages.par_iter();
         let read: Vec<_> = names.map(|name| walk.package(root, name, &before)).collect();
-        for (name, read) in store.packages.iter().zip(read) {
+        let built = store.built.iter().map(|_| Err(Stop::LeftOut(LeftOut::Changing)));
+        let names = store.packages.iter().chain(&store.built);
+        for (name, read) in names.zip(read.into_iter().chain(built)) {
             match read {
                 Ok((package, is_new)) => {
                     table.read += usize::from(is_new);
                     packages.push(package);
                 }
                 Err(Stop::LeftOut(why)) => {
-                    table.left_out.push((store.path_of(name), why));
+                    packages.extend(table.leave_out(store, root as u32, name, why));
                 }
                 // A link or a file is not a package, and a removed package is none either.
                 Err(Stop::NoPackage) => {}
@@ -190,7 +217,8 @@ pub fn path_table(stores: &[PathStore], old: Option<&Paths>) -> Result<PathTable
     Ok(table)
 }
 
-/// Returns true if [`path_table`] would return the same table, judged by fingerprints alone.
+/// Returns true if [`path_table`] would return the same table. It is judged by fingerprints, and of
+/// packages that were young by reading them again.
 #[must_use]
 pub fn path_table_is_current(paths: &Paths) -> bool {
     let is_same = |path: &BStr, known: Fingerprint| {
@@ -205,9 +233,40 @@ pub fn path_table_is_current(paths: &Paths) -> bool {
     };
     let is_same_root =
         |root: &Root| root.extent != Extent::All || is_same(root.path.as_ref(), root.fingerprint);
-    paths.roots.iter().all(is_same_root)
-        && !paths.packages.iter().any(|package| package.young)
+    paths.packages.iter().all(Package::is_read)
+        && paths.roots.iter().all(is_same_root)
         && paths.packages.iter().all(is_same_package)
+        && young_are_as_they_were(paths)
+}
+
+/// Reads the packages that were young again, and compares them.
+fn young_are_as_they_were(paths: &Paths) -> bool {
+    let young: Vec<&Package> = paths.packages.iter().filter(|package| package.young).collect();
+    if young.is_empty() {
+        return true;
+    }
+    let open = |(number, root): (usize, &Root)| {
+        let of_root = young.iter().filter(|package| package.root as usize == number);
+        let packages = match root.extent {
+            Extent::Changing => Packages::Changing,
+            _ => Packages::Chosen(of_root.map(|package| package.name.clone()).collect()),
+        };
+        Store::open(&PathStore { path: path_of(&root.path), packages })
+    };
+    let roots: Result<Vec<Store>, _> = paths.roots.iter().enumerate().map(open).collect();
+    let Ok(roots) = roots else { return false };
+    let (walk, nothing) = (Walk { roots: &roots, now: now() }, FxHashMap::default());
+    young.par_iter().all(|known| {
+        let store = &roots[known.root as usize];
+        let read = walk.package(known.root as usize, &known.name, &nothing);
+        let is_same =
+            |now: &Package| (&now.table, now.fingerprint) == (&known.table, known.fingerprint);
+        store.packages.contains(&known.name) && read.is_ok_and(|(now, _)| is_same(&now))
+    })
+}
+
+fn path_of(path: &BString) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(path))
 }
 
 /// The path of a package; the name of a directory that changes in place may be empty.
@@ -229,6 +288,8 @@ struct Store {
     before: Statx,
     /// Names that may be packages.
     packages: Vec<BString>,
+    /// Names of packages that are being built.
+    built: Vec<BString>,
 }
 
 impl Store {
@@ -259,16 +320,16 @@ impl Store {
             Packages::Chosen(chosen) => chosen.contains(name),
             Packages::Changing => false,
         };
-        let is_built = |name: &[u8]| !known.contains(&[name, b".lock"].concat()[..]);
+        let is_built = |name: &BString| known.contains(&[name, &b".lock"[..]].concat()[..]);
         let is_package = |(name, kind): &&(BString, FileType)| {
             matches!(kind, FileType::Directory | FileType::Unknown)
                 && is_named(name)
                 && !name.starts_with(b".")
                 && !is_odd_name(name)
-                && is_built(name)
         };
-        let packages = names.iter().filter(is_package).map(|(name, _)| name.clone()).collect();
-        Ok(Self { path, extent: store.packages.extent(), dir, before, packages })
+        let all = names.iter().filter(is_package).map(|(name, _)| name.clone());
+        let (built, packages) = all.partition(is_built);
+        Ok(Self { path, extent: store.packages.extent(), dir, before, packages, built })
     }
 
     fn path_of(&self, name: &BString) -> BString {
@@ -435,7 +496,7 @@ impl One<'_> {
             let rest = target.strip_prefix(store.path.as_slice());
             rest.is_some_and(|rest| rest.len() > 1 && rest[0] == b'/')
         })?;
-        let real = Path::new(std::ffi::OsStr::from_bytes(&target));
+        let real = path_of(&target);
         if !real.metadata().is_ok_and(|found| found.is_dir())
             || real.canonicalize().is_ok_and(|canonical| canonical != real)
         {

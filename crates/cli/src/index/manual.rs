@@ -68,8 +68,9 @@ const INDEX_TRUTH: Section = Section {
             "With --paths, what exists below the packages of the stores. In programs started with \
              becalm run --paths or in a session of becalm env --paths the module says what does not \
              exist without a system call. A package that cannot be read as a whole, or changed a \
-             moment ago, is left out. --paths-from takes the packages that a traced run searched, \
-             --path-dirs adds directories that change in place. On x86_64 and aarch64.",
+             moment ago, is left out; --update adds one that changed. --paths-from takes the packages \
+             that a traced run searched, --path-dirs adds directories that change in place. On x86_64 \
+             and aarch64.",
         ),
         (
             "BECALM",

@@ -86,6 +86,9 @@ fn paths(out: &mut impl Write, look: Look, paths: Option<&PathTable>) -> io::Res
     if paths.left_out.len() > NAMED {
         writeln!(out, "           and {} more; --json has all", paths.left_out.len() - NAMED)?;
     }
+    if paths.left_out.iter().any(|left| left.passing) {
+        writeln!(out, "           becalm index --update adds what changed a moment ago")?;
+    }
     if let Some(first) = paths.outside.first() {
         let (dirs, first) = (
             counted(paths.outside.len() as u64, "directory", "directories"),

@@ -26,7 +26,7 @@ pub(super) fn packages(
     let dir = open_dir(CWD, &store.path).map_err(|_| LeftOut::Unreadable);
     let read = dir.and_then(|dir| tree.directory(dir, &BString::default(), &mut packages));
     if let Err(why) = read {
-        table.left_out.push((store.path.clone(), why));
+        packages.extend(table.leave_out(store, root, &BString::default(), why));
     }
     packages
 }
@@ -99,7 +99,7 @@ impl Tree<'_> {
         match opened.and_then(|dir| self.directory(dir, below, packages)) {
             Ok(()) => Kind::Directory,
             Err(why) => {
-                self.table.left_out.push((self.store.path_of(below), why));
+                packages.extend(self.table.leave_out(self.store, self.root, below, why));
                 Kind::Other
             }
         }

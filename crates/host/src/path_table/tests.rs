@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use becalm_core::index::paths::Answer;
 
@@ -59,11 +60,14 @@ fn what_is_not_as_it_should_be_is_left_out_as_a_whole() {
     let path: BString = a.as_os_str().as_bytes().into();
     assert_eq!(table.left_out, [(path, LeftOut::Changing)]);
     assert_eq!(table.paths.ask(a.join("no").as_os_str().as_bytes()), Answer::Unknown);
+    // An update reads it.
+    assert!(!path_table_is_current(&table.paths));
     // A lock shows that the package is being built. A store whose own listing is young is never the
     // same.
     fs::write(store.join("1123456789abcdfghijklmnpqrsvwxyz-b.lock"), "").expect("made");
     let table = path_table(&stores(&store, false), None).expect("a table");
     assert!(table.paths.is_empty());
+    assert_eq!(table.left_out.len(), 2);
     assert_eq!(table.paths.roots[0].fingerprint.mtime.sec, i64::MIN);
 }
 
@@ -71,8 +75,14 @@ fn what_is_not_as_it_should_be_is_left_out_as_a_whole() {
 fn an_update_reads_changed_packages_only() {
     let (_temp, store) = store();
     let mut old = path_table(&stores(&store, false), None).expect("a table").paths;
-    // Everything here is young.
+    // Everything here is young, and current as long as reading it again gives the same.
     assert!(old.packages.iter().all(|package| package.young));
+    assert!(path_table_is_current(&old));
+    let deep = store.join("0123456789abcdfghijklmnpqrsvwxyz-a/lib/python/late.py");
+    fs::write(&deep, "").expect("made");
+    std::thread::sleep(std::time::Duration::from_millis(250));
+    assert!(!path_table_is_current(&old));
+    old = path_table(&stores(&store, false), Some(&old)).expect("a table").paths;
     old.packages.iter_mut().for_each(|package| package.young = false);
     assert!(path_table_is_current(&old));
     fs::create_dir(store.join("1123456789abcdfghijklmnpqrsvwxyz-b/new")).expect("made");
@@ -132,6 +142,7 @@ fn of_a_directory_that_changes_each_directory_below_is_known_by_itself() {
     let ask = |path: &str| table.paths.ask(store.join(a).join(path).as_os_str().as_bytes());
     assert_eq!(table.left_out.len(), 1);
     assert_eq!((ask("lib/python/no.py"), ask("lib/no")), (Answer::Unknown, Answer::Absent));
+    assert!(!path_table_is_current(&table.paths));
 }
 
 #[test]

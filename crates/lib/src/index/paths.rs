@@ -76,9 +76,13 @@ pub fn add(
     old: Option<&Paths>,
 ) -> Result<report::PathTable, PathTableError> {
     let PathTable { paths, read, count, left_out } = path_table(stores, old)?;
-    let left = |(path, why): (BString, LeftOut)| LeftOutPackage { path, reason: why.words() };
+    let left = |(path, why): (BString, LeftOut)| LeftOutPackage {
+        path,
+        reason: why.words(),
+        passing: why.is_passing(),
+    };
     let report = report::PathTable {
-        packages: paths.packages.len(),
+        packages: paths.read().count(),
         paths: count,
         links: paths.packages.iter().map(|package| package.table.links().len()).sum(),
         read,

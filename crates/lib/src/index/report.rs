@@ -153,6 +153,8 @@ pub struct LeftOutPackage {
     pub path: BString,
     /// Why they are not.
     pub reason: &'static str,
+    /// Whether `--update` takes the package in once it has not changed for a moment.
+    pub passing: bool,
 }
 
 /// Objects for another machine.

@@ -75,16 +75,32 @@ pub struct Package {
     pub state: u64,
     /// Its fingerprint. Device and length are zero (the device is the root's).
     pub fingerprint: Fingerprint,
-    /// True if it changed shortly before it was read. An update reads it again.
+    /// True if it changed shortly before it was read: it may still be being installed. An update
+    /// reads it again.
     pub young: bool,
     /// The paths below it.
     pub table: PackageTable,
 }
 
+impl Package {
+    /// A package that was changing, so that the kernel resolves its paths until an update reads it.
+    #[must_use]
+    pub fn left_out(root: u32, name: BString, state: u64) -> Self {
+        let (fingerprint, table) = Default::default();
+        Self { root, name, state, fingerprint, young: false, table }
+    }
+
+    /// Returns false for a package that was left out.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        !self.table.blocks.is_empty()
+    }
+}
+
 /// The paths below a package.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackageTable {
-    /// Slots of each block.
+    /// Slots of each block; none if the package was left out.
     blocks: Vec<Vec<u32>>,
     /// The links to directories, ascending by state.
     links: Vec<Link>,
@@ -319,23 +335,28 @@ impl Paths {
         Self { roots, packages }
     }
 
-    /// Returns the package with a state.
+    /// Returns the package with a state, unless it was left out.
     #[must_use]
     pub fn package(&self, state: u64) -> Option<&Package> {
         let at = self.packages.binary_search_by_key(&state, |package| package.state).ok()?;
-        self.packages.get(at)
+        self.packages.get(at).filter(|package| package.is_read())
+    }
+
+    /// The packages that were not left out.
+    pub fn read(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().filter(|package| package.is_read())
     }
 
     /// Returns the number of paths.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.packages.iter().map(|package| 1 + package.table.len()).sum()
+        self.read().map(|package| 1 + package.table.len()).sum()
     }
 
-    /// Returns true if there is no package.
+    /// Returns true if no package was read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.packages.is_empty()
+        self.read().next().is_none()
     }
 
     /// Returns the table's answer for a path if every package is unchanged, as `paths_ask` of

@@ -213,6 +213,10 @@ fn blocks(
     words: u32,
 ) -> Result<Vec<Vec<u32>>, TableError> {
     let slots = source.section(kind::PATH_SLOTS, 4)?;
+    // It was left out.
+    if words == 0 {
+        return Ok(Vec::new());
+    }
     let (first, words) = (first as usize, words as usize);
     let is_there = first.checked_add(words).is_some_and(|end| end <= slots.count);
     let is_whole = words >= 3 && (words <= BLOCK || words % BLOCK == 0);
