@@ -6,10 +6,11 @@ mod support;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 use support::chain::Store;
-use support::{becalm, cc, no_compiler, run};
+use support::{becalm, cc, finish, no_compiler, run};
 
 /// The arguments of each strategy, and whether it shortens the search of the machine's own loader.
 const STRATEGIES: [(&[&str], bool); 6] = [
@@ -98,6 +99,45 @@ fn a_second_fix_has_nothing_to_do() {
         assert_eq!((ran.code, written), (Some(0), 0), "{strategy:?}: {}", ran.stdout);
         assert_eq!(store.content(), once, "{strategy:?}");
         store.becalm(&["undo"]);
+    }
+}
+
+#[test]
+fn of_twenty_at_once_one_changes_a_file_and_the_others_have_nothing_to_do() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let (before, prints) = (store.content(), store.prints());
+    for strategy in [&["absolute"][..], &["absolute", "--in-place"], &["farm"], &["ldcache"]] {
+        for target in [store.app(), store.root()] {
+            let root = store.root();
+            let line = fix(strategy, &["--json", "--store", root.to_str().expect("UTF-8")]);
+            let start = |_| {
+                let mut command = becalm();
+                command.args(&line).arg(&target);
+                command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+            };
+            let children: Vec<_> = (0..20).map(start).collect();
+            let ran: Vec<_> = children.into_iter().map(finish).collect();
+            let mut writers = 0;
+            for ran in ran {
+                let said = String::from_utf8_lossy(&ran.stderr);
+                assert_eq!((ran.status.code(), &*said), (Some(0), ""), "{strategy:?} {target:?}");
+                let json: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+                let all =
+                    ["files", "made"].iter().flat_map(|of| json[of].as_array().expect("a list"));
+                writers += usize::from({ all }.any(|done| done["status"] == "written"));
+            }
+            assert!(writers >= 1, "{strategy:?} {target:?}");
+            assert!(writers == 1 || strategy[0] != "absolute" || target != store.app());
+            assert_eq!(store.prints(), prints, "{strategy:?}");
+            let once = store.content();
+            assert_eq!(store.on(&fix(strategy, &[]), &target).code, Some(0), "{strategy:?}");
+            assert_eq!(store.content(), once, "{strategy:?} {target:?}");
+            assert_eq!(store.becalm(&["undo"]).code, Some(0), "{strategy:?}");
+            assert_eq!(store.content(), before, "{strategy:?} {target:?}");
+        }
     }
 }
 

@@ -48,10 +48,15 @@ pub(crate) fn mend(targets: &[Target], writing: WriteOptions, progress: &dyn Pro
             File::open(&target.host).map(|file| becalm_rewrite::state(&ReadCache::new(file)));
         matches!(state, Ok(Ok(State::Interrupted)))
     };
+    // Another becalm may have been writing it, and be done by now.
+    let revert_torn = |reader: &Reader| match becalm_rewrite::state(reader)? {
+        State::Interrupted => revert(reader),
+        _ => Ok((None, Vec::new())),
+    };
     let torn: Vec<PathBuf> = targets.par_iter().filter(torn).map(|t| t.host.clone()).collect();
     if !torn.is_empty() {
         // What cannot be reverted now is told when it is to be fixed.
-        Editor::new(writing, progress).change(&torn, |_, reader| revert(reader));
+        Editor::new(writing, progress).change(&torn, |_, reader| revert_torn(reader));
     }
 }
 

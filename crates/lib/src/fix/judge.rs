@@ -47,6 +47,8 @@ enum Verdict {
     Same(SearchCost),
     /// It does not, or it would search longer: the files to blame, links resolved, and why.
     Changed(FxHashSet<BString>, Finding),
+    /// The same, because a file of the start is not the one that was planned.
+    Replaced(FxHashSet<BString>, Finding),
 }
 
 /// Judges the plan by every program among the targets, and cuts it back to what harms none.
@@ -55,14 +57,16 @@ pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     let programs = all.programs.len();
     all.programs.extend(unseen);
     let mut refused: Vec<Finding> = Vec::new();
+    let mut replaced = false;
     let mut afters: Vec<Option<SearchCost>> = Vec::new();
     for attempt in 1..=ATTEMPTS {
         let mut guilty: FxHashSet<BString> = FxHashSet::default();
         afters.clear();
         for verdict in foresee(planner, &all.plan, &all.programs) {
+            replaced |= matches!(verdict, Verdict::Replaced(..));
             afters.push(match verdict {
                 Verdict::Same(storm) => Some(storm),
-                Verdict::Changed(files, finding) => {
+                Verdict::Changed(files, finding) | Verdict::Replaced(files, finding) => {
                     guilty.extend(files);
                     refused.push(finding);
                     None
@@ -81,6 +85,7 @@ pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
         }
     }
     all.plan.findings.extend(refused);
+    all.replaced = replaced;
     all.programs.truncate(programs);
     starts(&all.programs, afters)
 }
@@ -164,7 +169,14 @@ fn of_program(
         Ok(foreseen) => match foreseen.finding() {
             None => longer(planner, plan, fs, program, &foreseen)
                 .unwrap_or_else(|| Verdict::Same(SearchCost::of(&foreseen.after.load))),
-            Some(finding) => Verdict::Changed(files(fs, closure, &foreseen), finding),
+            Some(finding) => {
+                let files = files(fs, closure, &foreseen);
+                // The same path leads to another file.
+                match foreseen.lost.iter().any(|path| foreseen.gained.contains(path)) {
+                    true => Verdict::Replaced(files, finding),
+                    false => Verdict::Changed(files, finding),
+                }
+            }
         },
         Err(error) => {
             let path = target.inside.clone();

@@ -44,6 +44,9 @@ pub enum FixError {
     Plan(#[from] PlanError),
 }
 
+/// How often files are planned while another process changes them.
+const ATTEMPTS: usize = 5;
+
 /// Applies a strategy to the files that the options name; without `writing` it is only planned.
 /// What is wrong with a single file is part of the report.
 ///
@@ -55,11 +58,29 @@ pub fn fix(
     progress: &dyn Progress,
 ) -> Result<Report, FixError> {
     options.check()?;
+    let mut number = 1;
+    loop {
+        if let Some(report) = attempt(options, writing, progress, number == ATTEMPTS)? {
+            return Ok(report);
+        }
+        number += 1;
+    }
+}
+
+/// Plans once, and applies the plan. Returns `None`, and has written nothing, if another process
+/// changed a file meanwhile, unless this is the last attempt.
+fn attempt(
+    options: &Options,
+    writing: Option<WriteOptions>,
+    progress: &dyn Progress,
+    is_last: bool,
+) -> Result<Option<Report>, FixError> {
     let assumed = Assumptions::new(&options.assume)?;
     let found = targets::find(&assumed, &options.paths);
     if let Some(writing) = writing {
         apply::mend(&found.files, writing, progress);
     }
+    let states = targets::states(&found.files);
     let planner = Planner::new(options, &assumed, progress);
     let mut planned = planner.plan(&found.files)?;
     planned.problems.extend(found.problems);
@@ -67,6 +88,9 @@ pub fn fix(
     let host = |path: &_| planner.host_path(path);
     let outside = scope.limit(&mut planned.plan, options.closure, host);
     let starts = judge::judge(&planner, &mut planned);
+    if !is_last && (planned.replaced || targets::states(&found.files) != states) {
+        return Ok(None);
+    }
     let mut report = Report::of_plan(options.with, &planned.plan, outside, starts);
     report.problems = planned.problems;
     if let Some(writing) = writing {
@@ -82,7 +106,7 @@ pub fn fix(
         (report.files, report.made) = (applied.files, applied.made);
         report.problems.extend(applied.problems);
     }
-    Ok(report)
+    Ok(Some(report))
 }
 
 /// Writes the indexes of the programs that have their `DT_AUDIT` entry now once more, with symbol

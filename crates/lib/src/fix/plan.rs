@@ -67,6 +67,8 @@ pub struct Planned {
     pub programs: Vec<Program>,
     /// Files that cannot be planned, with the reason.
     pub problems: Vec<Problem>,
+    /// Whether a file that a program loads was replaced since it was planned.
+    pub replaced: bool,
     /// One for each file, before they are gathered.
     parts: Vec<Plan>,
     /// The objects, where a strategy plans them together.

@@ -14,7 +14,7 @@ use becalm_core::strategy::{Creation, farm, ldcache};
 use becalm_host::write::Existing;
 use bstr::{BStr, ByteSlice};
 
-use crate::writing::{Changed, Editor, Outcome, reason};
+use crate::writing::{Changed, Editor, Outcome, is_busy, reason};
 
 /// Mode of a file that is made: for everyone to read.
 const MODE: u32 = 0o644;
@@ -112,16 +112,19 @@ fn one(
     links: Option<Vec<(OsString, PathBuf)>>,
 ) -> Result<(bool, usize), NotMade> {
     let writer = editor.writer();
+    let is_locked = |made: &Result<bool, WriteError>| made.as_ref().is_err_and(is_busy);
     let made = match (creation, links) {
         (Creation::File { bytes, .. }, _) => {
             let ours = |existing: &Existing| is_our_cache(existing) || is_our_index(existing);
-            writer.write_new(here, bytes, MODE, ours).map(|made| (made, bytes.len()))
+            let write = || writer.write_new(here, bytes, MODE, ours);
+            editor.wait_for(write, is_locked).map(|made| (made, bytes.len()))
         }
         (_, None) => writer.make_dir(here).map(|made| (made, 0)),
         (_, Some(links)) => {
             let links = with_those_there(here, links);
             let ours = |existing: &Existing| is_our_farm(here, existing);
-            writer.make_links(here, &links, ours).map(|made| (made, 0))
+            let make = || writer.make_links(here, &links, ours);
+            editor.wait_for(make, is_locked).map(|made| (made, 0))
         }
     };
     made.map_err(|error| NotMade::Write { error, path: here.to_owned() })

@@ -6,7 +6,8 @@ pub(crate) mod removing;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 use becalm_core::fs::FileId;
@@ -93,9 +94,16 @@ pub(crate) struct Done {
 /// be.
 pub(crate) type Proposal = (Option<Patch>, Vec<String>);
 
+/// Time that a run spends on waiting for files that another becalm is writing.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Time between two looks at such a file.
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// Changes files as the user asked.
 pub(crate) struct Editor<'a> {
     writer: Writer,
+    /// When this run first met a file that another becalm is writing.
+    first_wait: OnceLock<Instant>,
     /// Advice for the user if there is no room for a new file.
     if_full: Option<&'static str>,
     progress: &'a dyn Progress,
@@ -105,7 +113,8 @@ impl<'a> Editor<'a> {
     /// Ready to write. From here on an interrupt ends the work only between two batches.
     pub(crate) fn new(options: WriteOptions, progress: &'a dyn Progress) -> Self {
         progress.begin_writing();
-        Self { writer: Writer::new(options), if_full: None, progress }
+        let (writer, first_wait) = (Writer::new(options), OnceLock::new());
+        Self { writer, first_wait, if_full: None, progress }
     }
 
     /// The same editor, which adds `advice` to what it says of a file for which the disk has no
@@ -126,6 +135,19 @@ impl<'a> Editor<'a> {
     /// The writer, for what is made anew.
     pub(crate) fn writer(&self) -> &Writer {
         &self.writer
+    }
+
+    /// Does a step again and again while another becalm is writing the same file, for a while. The
+    /// caller holds no other file: two runs that wait for each other would gain nothing.
+    pub(crate) fn wait_for<T>(&self, mut step: impl FnMut() -> T, is_busy: fn(&T) -> bool) -> T {
+        loop {
+            let done = step();
+            let is_over = || self.first_wait.get_or_init(Instant::now).elapsed() > PATIENCE;
+            if !is_busy(&done) || is_over() {
+                return done;
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Removes what killed runs left in folders.
@@ -165,7 +187,16 @@ impl<'a> Editor<'a> {
                 ready
             };
             let ready: Vec<Ready> = files.par_iter().enumerate().map(one).collect();
-            all.extend(self.commit(ready));
+            let is_busy = |ready: &Ready| matches!(ready, Ready::Busy(_));
+            let busy: Vec<bool> = ready.iter().map(is_busy).collect();
+            let mut done = self.commit(ready);
+            // The batch is written, so that nothing is locked any more.
+            for at in (0..files.len()).filter(|&at| busy[at]) {
+                let prepare =
+                    || self.prepare(&files[at], &seen, |it| propose(batch * size + at, it));
+                done.splice(at..=at, self.commit(vec![self.wait_for(prepare, is_busy)]));
+            }
+            all.extend(done);
         }
         drop(progress);
         all
@@ -203,13 +234,17 @@ impl<'a> Editor<'a> {
     ) -> Ready {
         let file = match self.writer.open(path) {
             Ok(file) => file,
-            Err(error) => return Ready::Done(Done::refused(reason(&error, path))),
+            Err(error) => return Ready::refused(&error, reason(&error, path)),
         };
-        let is_new = seen.lock().unwrap_or_else(PoisonError::into_inner).insert(file.id());
-        if !is_new {
+        let (id, seen) = (file.id(), || seen.lock().unwrap_or_else(PoisonError::into_inner));
+        if !seen().insert(id) {
             return Ready::Done(Done { outcome: Outcome::Unchanged, warnings: Vec::new() });
         }
-        self.prepare_open(file, propose)
+        let ready = self.prepare_open(file, propose);
+        if matches!(ready, Ready::Busy(_)) {
+            seen().remove(&id);
+        }
+        ready
     }
 
     fn prepare_open(
@@ -227,7 +262,7 @@ impl<'a> Editor<'a> {
         let path = file.path().to_owned();
         match self.writer.prepare(file, patch) {
             Ok(prepared) => Ready::ToCommit(path, Box::new(prepared), warnings),
-            Err(error) => Ready::Done(Done::refused(self.refused(&error, &path))),
+            Err(error) => Ready::refused(&error, self.refused(&error, &path)),
         }
     }
 
@@ -237,7 +272,7 @@ impl<'a> Editor<'a> {
         let done: Vec<Option<Done>> = ready
             .into_iter()
             .map(|ready| match ready {
-                Ready::Done(done) => Some(done),
+                Ready::Done(done) | Ready::Busy(done) => Some(done),
                 Ready::ToCommit(path, prepared, warnings) => {
                     batch.push(*prepared);
                     told.push((path, warnings));
@@ -286,8 +321,24 @@ fn proposal(
 /// A file between opening and commit.
 enum Ready {
     Done(Done),
+    /// Another becalm is writing the file.
+    Busy(Done),
     /// The file, what is to be committed, and the editor's remarks.
     ToCommit(PathBuf, Box<Prepared>, Vec<String>),
+}
+
+impl Ready {
+    fn refused(error: &WriteError, why: String) -> Self {
+        match is_busy(error) {
+            true => Self::Busy(Done::refused(why)),
+            false => Self::Done(Done::refused(why)),
+        }
+    }
+}
+
+/// True if another becalm is writing the file.
+pub(crate) fn is_busy(error: &WriteError) -> bool {
+    matches!(error, WriteError::Locked { .. })
 }
 
 impl Done {
