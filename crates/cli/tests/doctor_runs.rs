@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use support::store::{FLAT, Store, json, let_the_clock_pass, nothing_to_test_with, text};
-use support::{Ran, cc_library, run};
+use support::{Ran, becalm, cc_library, run};
 
 /// A store with an index, made when the clock is past the last change.
 fn indexed() -> Store {
@@ -205,6 +205,47 @@ fn advice_is_that_of_check_with_the_commands_that_give_it() {
     let left = storm["missed_opens"].as_u64().expect("a count")
         + storm["missed_stats"].as_u64().expect("a count");
     assert_eq!(absolute["misses"].as_u64(), Some(left), "{storm}");
+}
+
+#[test]
+fn advice_names_the_store_and_leaves_out_what_gains_nothing() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let (root, app) = (store.root(), store.app());
+    let named = ["advise", "--store", text(&root), text(&app)];
+    let advised = json(&run(&mut store.becalm(&[&["advise", "--json"], &named[1..]].concat())));
+    assert_eq!(advised["named_stores"], Value::from(vec![text(&root)]), "{advised}");
+    let flag = format!("--store {} ", text(&root));
+    let options = advised["options"].as_array().expect("options");
+    for option in options {
+        let command = option["command"].as_str().expect("a command");
+        assert!(command.contains(&flag), "{command}");
+    }
+    let before = advised["before"].as_u64().expect("a count");
+    let useless = |option: &&Value| option["misses"].as_u64().is_some_and(|left| left >= before);
+    let useless = options.iter().filter(useless).count();
+    assert!(useless > 0, "{advised}");
+    let screen = run(&mut store.becalm(&named)).stdout;
+    let line = screen.lines().find(|line| line.contains("gain nothing: ")).expect("a line");
+    assert_eq!(line.matches(" (").count(), useless, "{screen}");
+    assert!(screen.contains(&format!("becalm run {flag}-- ")), "{screen}");
+    assert!(screen.contains(&format!("becalm index {} && ", text(&root))), "{screen}");
+}
+
+#[test]
+fn a_session_without_a_home_is_told_which_option_to_give() {
+    let mut env = becalm();
+    for variable in ["HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"] {
+        env.env_remove(variable);
+    }
+    if std::path::Path::new("/var/lib/becalm/index.so").exists() {
+        return;
+    }
+    let ran = run(env.arg("env"));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("HOME is not set") && ran.stderr.contains("--index"), "{ran:?}");
 }
 
 #[test]

@@ -248,3 +248,12 @@ fn undo_of_a_file_without_its_record_is_refused() {
     assert_eq!(done.expect("becalm").status.code(), Some(0));
     assert_eq!(std::fs::read(scratch.path("program")).expect("read"), before);
 }
+
+#[test]
+fn directories_are_added_to_the_run_path_in_the_order_of_the_flags() {
+    let Some(scratch) = Scratch::new() else { return };
+    scratch.print(&["--set-rpath", "/first", "program"]);
+    scratch.print(&["--add-rpath", "/second", "--add-rpath", "/third:/fourth", "program"]);
+    let printed = scratch.print(&["--print-rpath", "program"]);
+    assert_eq!(printed.trim(), "/first:/second:/third:/fourth");
+}

@@ -73,6 +73,22 @@ fn a_wrong_flag_fails_and_help_is_a_result() {
 }
 
 #[test]
+fn flags_that_exclude_each_other_or_may_be_repeated_are_described_so() {
+    let help = |command: &str| run(becalm().args([command, "--help"])).stdout.replace('\n', " ");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let check_help = words(&help("check"));
+    assert!(check_help.contains("Not together with --ndjson"), "{check_help}");
+    assert!(check_help.contains("--against, --files, --symbols or --bindings"), "{check_help}");
+    assert!(check_help.contains("never change once made; may be repeated"), "{check_help}");
+    assert!(!words(&help("index")).contains("--max-misses"));
+    assert!(!words(&help("env")).contains("--max-misses"));
+    let twice =
+        run(becalm().args(["check", "--json", "--store", "/a", "--store", "/bin:/usr", "/bin/sh"]));
+    assert_eq!(twice.code, Some(0), "{twice:?}");
+    assert!(twice.stdout.contains("\"immutable\":true"), "{twice:?}");
+}
+
+#[test]
 fn a_sysroot_that_is_none_is_one_line() {
     let ran = check(&["--sysroot", "/no/such/root", "/bin/sh"]);
     assert_eq!(ran.code, Some(2));

@@ -242,9 +242,54 @@ fn a_plan_that_makes_a_start_longer_is_named_and_not_carried_out() {
         let all = changed(&before, &store.content());
         assert!(!all.iter().any(|path| path.starts_with(store.root().join("ccc-app"))), "{all:?}");
     }
+    // What was refused is not as it should be.
+    let ran = store.on(&fix(&["farm"], &[]), &store.app());
+    assert!(ran.stdout.contains("0 made, 0 as they should be, 1 refused; "), "{ran:?}");
+    let ran = store.on(&fix(&["farm"], &["--json"]), &store.app());
+    let plan = &json(&ran)["plan"][0];
+    assert_eq!((&plan["edits"], &plan["withdrawn"]), (&0.into(), &true.into()), "{plan}");
     let ran = store.on(&fix(&["farm"], &["--allow-more-misses"]), &store.app());
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert_ne!(store.content(), before);
+}
+
+#[test]
+fn no_figure_of_another_loader_is_printed_for_the_cache_of_a_closure() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let plain = store.on(&fix(&["ldcache"], &["--dry-run"]), &store.app());
+    assert!(plain.stdout.contains("misses with a loader that reads package caches"), "{plain:?}");
+    let whole = store.on(&fix(&["ldcache", "--closure"], &["--dry-run"]), &store.app());
+    let storm = whole.stdout.lines().find(|line| line.starts_with("storm")).expect("a line");
+    let before = format!("{} misses", store.misses());
+    assert!(storm.contains(&before), "{storm}");
+    let after = "misses -> not predicted for Guix's loader, which --closure is for";
+    assert!(storm.ends_with(after), "{storm}");
+}
+
+#[test]
+fn an_object_without_a_run_path_is_said_to_have_none_and_each_finding_is_said_once() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let bare = store.root().join("ccc-app/bin/bare");
+    fs::write(store.root().join("bare.c"), "int main(void) { return 0; }\n").expect("written");
+    cc(&store.root(), &["bare.c", "-o", "ccc-app/bin/bare"]);
+    for more in [&[][..], &["--closure"]] {
+        let ran = store.on(&fix(&["farm"], more), &bare);
+        assert!(ran.stdout.contains("no run path: its search has nothing to skip"), "{ran:?}");
+    }
+    let ran = store.on(&fix(&["farm", "--closure"], &["--dry-run"]), &store.app());
+    let is_finding = |line: &&str| line.starts_with("left") || line.starts_with("passed over");
+    let mut lines: Vec<&str> = ran.stdout.lines().filter(is_finding).collect();
+    assert!(!lines.is_empty(), "{ran:?}");
+    let all = lines.len();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), all, "{ran:?}");
 }
 
 #[test]

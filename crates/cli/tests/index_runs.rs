@@ -411,6 +411,9 @@ fn indexing_what_is_not_there_or_holds_nothing_is_refused() {
     let empty = scratch.path().join("empty");
     fs::create_dir(&empty).expect("made");
     assert_refused(&index(&[text(&empty), "-o", text(&out)]), "nothing to index");
+    fs::write(empty.join("module.py"), "import os\n").expect("written");
+    let paths = index(&["--paths", text(&empty), "-o", text(&out)]);
+    assert_refused(&paths, "--program names the program whose lookups the paths answer");
     let nowhere = scratch.path().join("nowhere/index.so");
     assert_refused(&index(&[text(&empty), "-o", text(&nowhere)]), "No such file or directory");
     fs::write(&out, "a text").expect("written");

@@ -244,3 +244,23 @@ fn an_emulator_named_on_the_command_line_is_traced_as_the_program_it_is() {
     assert!(!ran.stderr.contains("emulator"), "traced, not given up: {}", ran.stderr);
     assert!(ran.stderr.contains("tracer "), "{}", ran.stderr);
 }
+
+#[test]
+fn a_process_that_goes_on_is_said_to_be_the_programs() {
+    let ran = trace(&["--", "sh", "-c", "sleep 2 >/dev/null 2>&1 & exit 0"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("1 process that the program started still runs"), "{ran:?}");
+}
+
+#[test]
+fn a_fork_has_no_share_of_the_loader() {
+    let line = "(exit 0); x=$(:); exit 0";
+    let ran = trace(&["--follow", "--syscalls", "--", "sh", "-c", line]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let forks: Vec<&str> = ran.stderr.lines().filter(|line| line.contains(" (fork) [")).collect();
+    for fork in &forks {
+        assert!(fork.contains("]: program ") && !fork.contains("loader"), "{ran:?}");
+        assert!(!fork.contains(" 0 ms"), "{ran:?}");
+    }
+    assert!(!forks.is_empty(), "{ran:?}");
+}

@@ -248,14 +248,17 @@ fn has_dots(dir: &BStr) -> bool {
 }
 
 impl Choice {
-    /// The command that applies it, for a program and its store as a shell takes them.
+    /// The command that applies it, for a program and its stores as a shell takes them.
     #[must_use]
-    pub fn command(&self, program: &str, store: Option<&str>) -> String {
-        let named = store.map_or_else(String::new, |store| format!("--store {store} "));
+    pub fn command(&self, program: &str, stores: &[String]) -> String {
+        let named: String = stores.iter().map(|store| format!("--store {store} ")).collect();
         match self.scope {
             Scope::Nothing => format!("becalm run {named}-- {program}"),
             Scope::Closure if self.strategy != "farm" => {
-                let files = store.map_or_else(|| format!("{program} LIBRARIES…"), str::to_owned);
+                let files = match stores {
+                    [] => format!("{program} LIBRARIES…"),
+                    stores => stores.join(" "),
+                };
                 format!("becalm fix --with {} {named}{files}", self.strategy)
             }
             Scope::Program | Scope::Closure => {

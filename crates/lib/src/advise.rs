@@ -6,10 +6,11 @@ use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::advice::{Advice, Choice, Scope};
-use crate::assume::{self, Assumptions};
+use crate::assume::{self, Assumptions, StorePrefixes};
 use crate::check::{Kind, Verdict, check};
 use crate::escape::shown;
-use crate::json::{self, lossy, lossy_option};
+use crate::json::{self, lossy, lossy_list, lossy_option};
+use crate::path::path_bytes;
 use crate::targets::{Problem, Target};
 
 /// The strategies for one program: the JSON document of `becalm advise`.
@@ -30,6 +31,10 @@ pub struct Report {
     /// and below no named one.
     #[serde(serialize_with = "lossy_option")]
     pub assumed_store: Option<BString>,
+    /// The stores of `--store`, if they are not those that are named without it. They are in the
+    /// commands.
+    #[serde(serialize_with = "lossy_list")]
+    pub named_stores: Vec<BString>,
     /// One for each strategy and scope; none if there is nothing to gain.
     pub options: Vec<Choosable>,
     /// The strategy that leaves least with the program's own loader, by its position in
@@ -75,9 +80,11 @@ pub fn advise(
         None => (0, None, Vec::new()),
     };
     let best = best(&choices);
-    let (name, store) = (quoted(&program.path), assumed_store.as_ref().map(quoted));
+    let named_stores = named_stores(options);
+    let name = quoted(&program.path);
+    let stores: Vec<String> = assumed_store.iter().chain(&named_stores).map(quoted).collect();
     let command = |choice: Choice| {
-        let command = choice.command(&name, store.as_deref());
+        let command = choice.command(&name, &stores);
         Choosable { choice, command }
     };
     Ok(Report {
@@ -86,9 +93,18 @@ pub fn advise(
         storm: program.storm,
         before,
         assumed_store,
+        named_stores,
         options: choices.into_iter().map(command).collect(),
         best,
     })
+}
+
+/// The prefixes that a command needs to be told.
+fn named_stores(options: &assume::Options) -> Vec<BString> {
+    if options.store.0 == StorePrefixes::default().0 {
+        return Vec::new();
+    }
+    options.store.paths().iter().map(|path| path_bytes(path)).collect()
 }
 
 fn best(choices: &[Choice]) -> Option<usize> {
@@ -102,12 +118,14 @@ impl json::Report for Report {
 }
 
 impl Report {
-    /// The best of the options that change these files and no more.
+    /// The best of the options that change these files and no more; none if none of them leaves
+    /// fewer misses.
     #[must_use]
     pub fn best_of(&self, scope: Scope) -> Option<&Choosable> {
         let of_scope = self.options.iter().filter(|option| option.choice.scope == scope);
         let usable = of_scope.filter(|option| !option.choice.needs_reader);
         let left = usable.filter_map(|option| Some((option.choice.misses?, option)));
+        let left = left.filter(|(left, _)| *left < self.before);
         left.min_by_key(|(left, _)| *left).map(|(_, option)| option)
     }
 }

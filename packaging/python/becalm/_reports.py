@@ -573,6 +573,7 @@ class PlannedFile(Record):
     edits: int
     outside: bool
     answers: List[PlanAnswer]
+    withdrawn: bool = False
 
 
 @dataclass
@@ -625,6 +626,7 @@ class Fix(Record):
     findings: List[Finding]
     programs: List[ProgramStart]
     errors: List[Failed]
+    closure: bool = False
     exit_status: int = field(default=0, metadata={"json": ""})
 
 
@@ -750,6 +752,7 @@ class Advise(Record):
     options: List[AdviceOption]
     calmed_by: Optional[str] = None
     assumed_store: Optional[str] = None
+    named_stores: List[str] = field(default_factory=list)
     best: Optional[int] = None
     exit_status: int = field(default=0, metadata={"json": ""})
 

@@ -33,14 +33,23 @@ fn table(text: &mut String, look: Look, report: &Report) {
     let heading = format!("{:<12} {:<29} {:>8} {:>8}", "strategy", "changes", "before", "after");
     let _ = writeln!(text, "\n  {}", look.strong(&heading));
     let before = grouped(report.before);
+    let mut useless = Vec::new();
     for (at, option) in report.options.iter().enumerate() {
         let choice = &option.choice;
+        if choice.misses.is_some_and(|left| left >= report.before) {
+            useless.push(format!("{} ({})", choice.strategy, choice.scope.words()));
+            continue;
+        }
         let after = choice.misses.map_or_else(|| "-".to_owned(), grouped);
         let changes = choice.scope.words();
         let row = format!("{:<12} {changes:<29} {before:>8} {after:>8}", choice.strategy);
         let row = if report.best == Some(at) { look.good(&row) } else { row };
         let remark = remark(option);
         let _ = writeln!(text, "  {row}{}", look.faint(&look.fitted(&remark, 62)));
+    }
+    if !useless.is_empty() {
+        let _ =
+            writeln!(text, "  {}", look.faint(&format!("gain nothing: {}", useless.join(", "))));
     }
 }
 
@@ -57,8 +66,9 @@ fn conclusion(text: &mut String, look: Look, report: &Report) {
     let mut lines = Vec::new();
     if let Some(beside) = report.best_of(Scope::Nothing) {
         lines.push(("no file changes", beside.command.clone()));
-        let store = report.assumed_store.as_ref();
-        let store = store.map_or_else(|| "STORE...".to_owned(), |store| shown(store.as_ref()));
+        let stores = report.assumed_store.iter().chain(&report.named_stores);
+        let stores: Vec<String> = stores.map(|store| shown(store.as_ref())).collect();
+        let store = if stores.is_empty() { "STORE...".to_owned() } else { stores.join(" ") };
         let session = format!("becalm index {store} && eval \"$(becalm env)\"");
         lines.push(("a whole session", session));
     }

@@ -39,6 +39,7 @@ pub(crate) struct CheckArgs {
     ///
     /// For surveys of very many files: nothing is kept, so memory does not grow with their number.
     /// The lines are in no order, schema becalm/survey/1; docs/survey.md has queries over them.
+    /// Not together with --tree, --probes, --json, --against, --files, --symbols or --bindings.
     #[arg(
         long,
         conflicts_with_all = ["tree", "probes", "json", "against", "files", "symbols", "bindings"],

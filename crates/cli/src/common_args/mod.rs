@@ -4,7 +4,7 @@
 pub(crate) mod writing;
 
 use anyhow::{Result, anyhow, bail};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ pub(crate) struct ReadsArg {
 /// Which directories are immutable.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StoreArg {
-    /// Prefixes of stores: directories below one never change once made
+    /// Prefixes of stores: directories below one never change once made; may be repeated
     ///
     /// An answer may skip only such directories. What lies below one is marked as immutable
     /// in the JSON.
@@ -95,7 +95,7 @@ pub(crate) struct StoreArg {
         default_value = "/nix/store:/gnu/store",
         help_heading = "What is assumed"
     )]
-    pub store: OsString,
+    pub store: Vec<OsString>,
 }
 
 /// How long to watch.
@@ -139,6 +139,6 @@ impl StoreArg {
     /// The prefixes, as the library takes them.
     #[must_use]
     pub(crate) fn prefixes(&self) -> StorePrefixes {
-        StorePrefixes(self.store.clone())
+        StorePrefixes(self.store.join(OsStr::new(":")))
     }
 }

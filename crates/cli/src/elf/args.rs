@@ -52,9 +52,9 @@ pub(crate) struct ElfArgs {
     #[arg(long, visible_alias = "set-runpath", value_name = "DIRS")]
     pub set_rpath: Option<OsString>,
 
-    /// Add directories at the end of the run path
+    /// Add directories at the end of the run path; may be repeated
     #[arg(long, value_name = "DIRS")]
-    pub add_rpath: Option<OsString>,
+    pub add_rpath: Vec<OsString>,
 
     /// Remove the run path
     #[arg(long)]
@@ -163,6 +163,7 @@ impl ElfArgs {
         let all = |values: &[OsString]| values.iter().map(text).collect::<Result<Vec<_>>>();
         let prefixes = one(&self.allowed_rpath_prefixes)?;
         let prefixes = prefixes.iter().flat_map(|list| list.split_str(":"));
+        let added = all(&self.add_rpath)?;
         let replaced = all(&self.replace_needed)?;
         let pairs = replaced.chunks_exact(2);
         Ok(Changes {
@@ -173,7 +174,7 @@ impl ElfArgs {
             allowed_prefixes: prefixes.map(BString::from).collect(),
             remove_run_path: self.remove_rpath,
             run_path: one(&self.set_rpath)?,
-            added_run_path: one(&self.add_rpath)?,
+            added_run_path: (!added.is_empty()).then(|| bstr::join(":", added).into()),
             force_rpath: self.force_rpath,
             removed_needed: all(&self.remove_needed)?,
             replaced_needed: pairs.map(|pair| (pair[0].clone(), pair[1].clone())).collect(),

@@ -1,10 +1,18 @@
 //! `becalm env`.
 
 use crate::index::manual::INDEX_FILES;
-use crate::terminal::manual::{EXIT_STATUS, Section};
+use crate::terminal::manual::Section;
 
 /// Last sections of the help and the man page of `becalm env`.
-pub(crate) const ENV: &[&Section] = &[&EXIT_STATUS, &INDEX_FILES, &ENV_EXAMPLES];
+pub(crate) const ENV: &[&Section] = &[&ENV_STATUS, &INDEX_FILES, &ENV_EXAMPLES];
+
+const ENV_STATUS: Section = Section {
+    title: "Exit status",
+    entries: &[
+        ("0", "The lines are written."),
+        ("2", "There is no index, or it cannot be used; a wrong flag."),
+    ],
+};
 
 const ENV_EXAMPLES: Section = Section {
     title: "Examples",

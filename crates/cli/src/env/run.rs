@@ -93,7 +93,13 @@ fn wanted(args: &EnvArgs) -> Result<Wanted> {
     // What undoes is wanted most where the index is gone or damaged.
     let path = path.or_else(|| places::own().filter(|_| args.undo));
     let Some(path) = path else {
-        let own = places::own().unwrap_or_else(|| PathBuf::from("index.so"));
+        let Some(own) = places::own() else {
+            bail!(
+                "HOME is not set, so no index of this user can be found, and there is none at {}; \
+                 --index FILE names one",
+                places::SYSTEM
+            );
+        };
         bail!("no index at {}; becalm index STORE... makes one", own.display());
     };
     let needs = || match args.static_tls {

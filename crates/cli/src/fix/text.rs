@@ -1,11 +1,12 @@
 //! Text output of `becalm fix`: the plan or its result.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use becalm_lib::escape::shown;
 use becalm_lib::fix::judge::Start;
 use becalm_lib::fix::options::Strategy;
-use becalm_lib::fix::report::{CreatedKind, Finding, Report, Severity};
+use becalm_lib::fix::report::{CreatedKind, Finding, PlannedFile, Report, Severity};
 use becalm_lib::words::{counted, grouped};
 use becalm_lib::writing::Outcome;
 use bstr::BString;
@@ -81,10 +82,18 @@ fn write_outcome(out: &mut impl Write, look: Look, report: &Report) -> io::Resul
     let made = count(&report.made, Outcome::is_written);
     let all = report.files.iter().chain(&report.made);
     let added: i64 = all.map(|file| grown(&file.outcome)).sum();
-    let without_edits = report.plan.iter().filter(|file| file.edits == 0).count();
+    let refused: BTreeSet<&BString> = report.refusals().map(|finding| &finding.path).collect();
+    let without_edits = report.plan.iter().filter(|file| file.edits == 0);
+    let (refused, without_edits): (Vec<&PlannedFile>, Vec<&PlannedFile>) =
+        without_edits.partition(|file| file.withdrawn || refused.contains(&file.path));
+    let (refused, without_edits) = (refused.len() as u64, without_edits.len());
     let unchanged = count(&report.files, |o| *o == Outcome::Unchanged) + without_edits as u64;
+    let refused = match refused {
+        0 => String::new(),
+        number => format!(", {} refused", grouped(number)),
+    };
     let line = format!(
-        "{} changed, {} made, {} as they should be; {} bytes added",
+        "{} changed, {} made, {} as they should be{refused}; {} bytes added",
         counted(written, "file", "files"),
         grouped(made),
         grouped(unchanged),
@@ -142,9 +151,13 @@ fn write_starts(out: &mut impl Write, look: Look, report: &Report) -> io::Result
         Strategy::Ldcache => " with a loader that reads package caches",
         Strategy::Absolute | Strategy::Farm | Strategy::Audit => "",
     };
+    // The cache of a whole closure is for Guix's loader, which the model does not have.
+    let is_for_guix = report.strategy == Strategy::Ldcache && report.closure;
+    const NOT_PREDICTED: &str = "not predicted for Guix's loader, which --closure is for";
     for start in starts.iter().take(SHOWN) {
         let before = grouped(start.before.misses());
         let after = match start.after {
+            Some(_) if is_for_guix => NOT_PREDICTED.to_owned(),
             Some(after) => format!("{} misses{reader}", grouped(after.misses())),
             None => look.bad("refused: it would load something else"),
         };
@@ -155,7 +168,8 @@ fn write_starts(out: &mut impl Write, look: Look, report: &Report) -> io::Result
         let before = total(|start| start.before.misses());
         let after = total(|start| start.after.unwrap_or(start.before).misses());
         let programs = grouped(starts.len() as u64);
-        writeln!(out, "storm  all {programs} programs: {before} misses -> {after}{reader}")?;
+        let after = if is_for_guix { NOT_PREDICTED.to_owned() } else { after + reader };
+        writeln!(out, "storm  all {programs} programs: {before} misses -> {after}")?;
     }
     Ok(())
 }

@@ -1,10 +1,23 @@
 //! The manual's sections of `becalm index`, `run` and `env`.
 
-use crate::terminal::manual::{EXIT_STATUS, Section};
+use crate::terminal::manual::Section;
 
 /// Last sections of the help and the man page of `becalm index`.
 pub(crate) const INDEX: &[&Section] =
-    &[&EXIT_STATUS, &INDEX_TRUTH, &INDEX_FILES, &INDEX_JSON, &INDEX_EXAMPLES];
+    &[&INDEX_STATUS, &INDEX_TRUTH, &INDEX_FILES, &INDEX_JSON, &INDEX_EXAMPLES];
+
+const INDEX_STATUS: Section = Section {
+    title: "Exit status",
+    entries: &[
+        ("0", "The index is written, or up to date."),
+        (
+            "2",
+            "No index could be written, or a file could not be looked at; then the index has the \
+             rest. A wrong flag.",
+        ),
+        ("130", "Interrupted (SIGINT), as shells tell it."),
+    ],
+};
 
 pub(crate) const INDEX_FILES: Section = Section {
     title: "Files",

@@ -123,16 +123,31 @@ fn head(text: &mut String, look: Look, report: &Report, seen: &Seen) {
     let _ = writeln!(text, "  {script}process {}, {end}{entry}", seen.pid);
 }
 
+/// The time of a share. If every call stops, the tracer's part may be all that was measured.
+fn time_of(share: &Share) -> String {
+    match share.net_ns {
+        0 if share.tracer_ns > 0 => "not measurable beside the tracer".to_owned(),
+        ns => format!("{} ms", milliseconds(ns)),
+    }
+}
+
 /// Writes the images before the program: wrappers, and with --follow other processes.
 fn images(text: &mut String, look: Look, before: &[Seen]) {
     for seen in before.iter().take(IMAGES) {
-        let numbers = format!(
-            "loader {} ms, {}; program {} ms, {}",
-            milliseconds(seen.loader.net_ns),
-            counted(seen.storm.misses(), "miss", "misses"),
-            milliseconds(seen.program.net_ns),
+        let own = format!(
+            "program {}, {}",
+            time_of(&seen.program),
             counted(seen.program.missed.total(), "miss", "misses"),
         );
+        // A fork goes on with the objects that are loaded.
+        let numbers = match seen.forked {
+            true => own,
+            false => format!(
+                "loader {}, {}; {own}",
+                time_of(&seen.loader),
+                counted(seen.storm.misses(), "miss", "misses"),
+            ),
+        };
         let what = if seen.forked { " (fork)" } else { "" };
         let path = look.fitted(&shown(seen.path.as_ref()), numbers.len() + 24);
         let _ = writeln!(text, "  {} {path}{what} [{}]: {numbers}", look.faint("also"), seen.pid);

@@ -39,7 +39,7 @@ pub fn leaf(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan
     let (segments, value) = site.lay_out(&own, &links);
     // The plain search finds the files of the first directory without a miss.
     if links.found.values().all(|found| found.dir == 0) {
-        let mut plan = Plan::only(site.path.as_ref(), FindingKind::NothingToSkip);
+        let mut plan = Plan::only(site.path.as_ref(), nothing_found(own.dirs.is_empty()));
         plan.findings.extend(links.findings);
         return plan;
     }
@@ -86,6 +86,11 @@ fn run_path_edit(view: &ObjectView, value: BString) -> Option<Edit> {
         return None;
     }
     Some(Edit::RunPath { kind: RunPathKind::Keep, value: Some(value) })
+}
+
+/// The finding of an object, or of the objects of a program, without a link.
+fn nothing_found(has_no_run_path: bool) -> FindingKind {
+    if has_no_run_path { FindingKind::NoRunPath } else { FindingKind::NothingToSkip }
 }
 
 /// One object that may have a farm, and the path of the farm.
@@ -399,7 +404,8 @@ impl Graph {
         let names: BTreeMap<BString, BString> =
             names.filter_map(|(name, path)| Some((name, path.ok()?))).collect();
         if names.is_empty() {
-            plan.merge(Plan::only(site.path.as_ref(), FindingKind::NothingToSkip));
+            let is_bare = objects.iter().all(|(.., own)| own.dirs.is_empty());
+            plan.merge(Plan::only(site.path.as_ref(), nothing_found(is_bare)));
             return plan;
         }
         site.create(&site.farm, &names, &mut plan);

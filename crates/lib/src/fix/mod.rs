@@ -87,11 +87,13 @@ fn attempt(
     let scope = Scope::new(&assumed, &options.paths);
     let host = |path: &_| planner.host_path(path);
     let outside = scope.limit(&mut planned.plan, options.closure, host);
+    let edited = planned.plan.files.iter().filter(|file| !file.edits.is_empty());
+    let edited: FxHashSet<BString> = edited.map(|file| file.path.clone()).collect();
     let starts = judge::judge(&planner, &mut planned);
     if !is_last && (planned.replaced || targets::states(&found.files) != states) {
         return Ok(None);
     }
-    let mut report = Report::of_plan(options.with, &planned.plan, outside, starts);
+    let mut report = Report::of_plan(options, &planned.plan, (outside, &edited), starts);
     report.problems = planned.problems;
     if let Some(writing) = writing {
         let mut applied = apply::apply(&planner, &planned.plan, &found.littered, writing);

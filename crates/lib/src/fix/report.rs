@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 use serde::{Serialize, Serializer};
 
 use crate::fix::judge::Start;
-use crate::fix::options::Strategy;
+use crate::fix::options::{Options, Strategy};
 use crate::json::{self, lossy, lossy_list, lossy_option};
 use crate::problem::Problem;
 use crate::writing::Changed;
@@ -20,6 +20,8 @@ pub struct Report {
     /// The strategy.
     #[serde(rename = "carrier")]
     pub strategy: Strategy,
+    /// Whether it answers for all that a program loads (`--closure`).
+    pub closure: bool,
     /// Whether nothing was written because that was asked for.
     pub dry_run: bool,
     /// Whether an interrupt ended the work between two batches.
@@ -34,7 +36,8 @@ pub struct Report {
     pub made: Vec<Changed>,
     /// Answers and files that the plan leaves out.
     pub findings: Vec<Finding>,
-    /// The programs among the files.
+    /// The programs among the files. Of `ldcache` the cost after the plan is that with becalm's
+    /// loader patch, also with `--closure`: Guix's loader is not predicted.
     pub programs: Vec<Start>,
     /// Files and folders that could not be examined.
     #[serde(rename = "errors")]
@@ -51,6 +54,9 @@ pub struct PlannedFile {
     pub edits: usize,
     /// Whether it is outside the named paths and is edited all the same (`--closure`).
     pub outside: bool,
+    /// Whether its edits were taken out of the plan, because they would change what a program
+    /// loads or make its start longer.
+    pub withdrawn: bool,
     /// The answers for its needed strings.
     pub answers: Vec<Answer>,
 }
@@ -122,22 +128,33 @@ impl json::Report for Report {
 impl Report {
     /// The report of a plan that is not carried out yet.
     pub(crate) fn of_plan(
-        strategy: Strategy,
+        options: &Options,
         plan: &Plan,
-        outside: Vec<BString>,
+        (outside, edited): (Vec<BString>, &FxHashSet<BString>),
         programs: Vec<Start>,
     ) -> Self {
         let outside: FxHashSet<BString> = plan.edited_of(outside).into_iter().collect();
-        let file = |file: &FilePlan| PlannedFile::new(file, outside.contains(&file.path));
+        let file = |file: &FilePlan| {
+            let withdrawn = file.edits.is_empty() && edited.contains(&file.path);
+            PlannedFile { withdrawn, ..PlannedFile::new(file, outside.contains(&file.path)) }
+        };
+        // Each object of a program may have the same to say of another.
+        let mut seen = FxHashSet::default();
+        let mut findings: Vec<Finding> = plan.findings.iter().map(Finding::from).collect();
+        let said = |finding: &Finding| {
+            (finding.path.clone(), finding.needed.clone(), finding.what.clone())
+        };
+        findings.retain(|finding| seen.insert(said(finding)));
         Self {
-            strategy,
+            strategy: options.with,
+            closure: options.closure,
             dry_run: true,
             interrupted: false,
             plan: plan.files.iter().map(file).collect(),
             creations: plan.creations.iter().map(Created::from).collect(),
             files: Vec::new(),
             made: Vec::new(),
-            findings: plan.findings.iter().map(Finding::from).collect(),
+            findings,
             programs,
             problems: Vec::new(),
         }
@@ -160,7 +177,8 @@ impl Report {
 impl PlannedFile {
     fn new(file: &FilePlan, outside: bool) -> Self {
         let answers = file.answers.iter().map(Answer::from).collect();
-        Self { path: file.path.clone(), edits: file.edits.len(), outside, answers }
+        let (path, edits) = (file.path.clone(), file.edits.len());
+        Self { path, edits, outside, withdrawn: false, answers }
     }
 }
 

@@ -97,6 +97,12 @@ pub enum IndexError {
     /// No object has a loader.
     #[error("nothing to index: no ELF object with a loader")]
     Nothing,
+    /// The stores have no object with a loader, and are to have their paths in the index.
+    #[error(
+        "nothing to index: no ELF object with a loader in the stores; --program names the program \
+         whose lookups the paths answer, such as the interpreter of the scripts there"
+    )]
+    OnlyPaths,
     /// The module that was given is no ELF file.
     #[error("{}: no module", .0.display())]
     NotAModule(PathBuf),

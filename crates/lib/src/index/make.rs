@@ -376,6 +376,7 @@ fn make(
     progress: &dyn Progress,
 ) -> Result<Report, IndexError> {
     let IndexOptions { stores, dirs, .. } = options;
+    let has_no_files = options.files.is_empty();
     let search = progress.search();
     let tick = |files: usize| search.add(files);
     let options = IndexOptions { progress: Some(&tick), ..options };
@@ -400,7 +401,11 @@ fn make(
     let of_old = old.and_then(|(old, _)| old.index.paths.as_ref());
     let add_paths = |stores| paths::add(&mut indexed, stores, of_old);
     let paths = path_stores.map(add_paths).transpose()?;
-    let sealed = modules.seal(indexed)?;
+    let is_only_paths = paths.is_some() && has_no_files;
+    let sealed = modules.seal(indexed).map_err(|error| match error {
+        IndexError::Nothing if is_only_paths => IndexError::OnlyPaths,
+        error => error,
+    })?;
     file::write(path, &sealed)?;
     let known = &sealed.machine.index.directories;
     let snapshotted =

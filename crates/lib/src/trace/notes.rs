@@ -42,9 +42,14 @@ fn words(note: &Note, filtered: bool) -> String {
             format!("calls of another architecture ({arch:#x}) were not counted")
         }
         Note::LeftRunning { processes } => {
-            let still = counted(*processes as u64, "process still runs", "processes still run");
-            let need = " and can look for files only while this becalm lives";
-            format!("{still}{}", if filtered { need } else { "" })
+            let still = counted(
+                *processes as u64,
+                "process that the program started still runs",
+                "processes that the program started still run",
+            );
+            let need = "; a process of becalm stays until the end, without which no file could be \
+                        looked up";
+            format!("{still}, uncounted{}", if filtered { need } else { "" })
         }
         Note::NoEntry { path } => {
             format!("{}: its entry point cannot be watched; all is the program's share", name(path))

@@ -11,7 +11,8 @@ pub(crate) struct FilesArgs {
     ///
     /// One a line, each once, for sbcast, cpio, mksquashfs or an initramfs. Plugins and data that
     /// the program opens after its entry point are not among them. With --json, the files become
-    /// part of the object.
+    /// part of the object. Not together with --ndjson, --tree, --probes, --against, --symbols or
+    /// --bindings.
     #[arg(
         long,
         conflicts_with_all = ["tree", "probes", "against", "symbols", "bindings"],

@@ -62,7 +62,7 @@ impl AdviceView {
             let reason = choice.refused.as_ref()?;
             Some(format!("{} of {}: {}", choice.strategy, choice.scope.words(), reason))
         });
-        let command = |choice: &Choice| choice.command(program, named.as_deref());
+        let command = |choice: &Choice| choice.command(program, named.as_slice());
         let in_files = best[1..].iter().flatten().min_by_key(|(_, left)| *left);
         Self {
             before: grouped(advice.before),

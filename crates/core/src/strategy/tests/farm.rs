@@ -122,6 +122,9 @@ fn nothing_is_planned_if_the_first_directory_answers_or_the_object_is_in_no_stor
     let fs = packages().object("/s/p/bin/prog", prog("/s/a/lib"));
     assert!(leaf(&fs).is_empty());
     assert_eq!(leaf(&fs).findings[0].what, FindingKind::NothingToSkip);
+    let bare = ObjectBuilder::program().interpreter(LD_SO).needed("liba.so");
+    let fs = packages().object("/s/p/bin/prog", bare);
+    assert_eq!(leaf(&fs).findings[0].what, FindingKind::NoRunPath);
     let fs = packages().object("/opt/prog", prog("/s/c/lib:/s/a/lib"));
     let subject = Subject::open(&fs, "/opt/prog".into()).unwrap();
     let plan = farm::leaf(&fs, &subject, &settings());
