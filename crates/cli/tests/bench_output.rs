@@ -6,17 +6,10 @@ mod support;
 use std::fs;
 
 use serde_json::Value;
-use support::{Ran, becalm, run};
+use support::{Ran, assert_refused, becalm, run};
 
 fn bench(arguments: &[&str]) -> Ran {
     run(becalm().arg("bench").args(arguments))
-}
-
-/// Exit code 2, nothing on stdout, one line on stderr that holds the words.
-fn assert_refused(ran: &Ran, words: &str) {
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
-    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
-    assert!(ran.stderr.starts_with("becalm: ") && ran.stderr.contains(words), "{ran:?}");
 }
 
 const QUICK: [&str; 4] = ["--rounds", "6", "--run", "-c :"];

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use becalm_testing::skipped;
 use serde_json::Value;
-use support::store::{Store, assert_refused, nothing_to_test_with, text};
-use support::{Ran, cc, run};
+use support::store::{Store, nothing_to_test_with, text};
+use support::{Ran, assert_refused, cc, run};
 
 /// A store, and a place of its own for temporary files, which must be empty afterwards.
 struct Scene {

@@ -12,8 +12,8 @@ use std::process::Command;
 
 use becalm_testing::skip;
 use serde_json::Value;
-use support::store::{Store, assert_refused, nothing_to_test_with, text};
-use support::{cc, run};
+use support::store::{Store, nothing_to_test_with, text};
+use support::{assert_refused, cc, run};
 
 /// A store whose program names a loader of the release `says`.
 fn with_loader(says: &str) -> Store {

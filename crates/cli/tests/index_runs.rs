@@ -10,10 +10,8 @@ use std::process::Command;
 
 use becalm_testing::skip;
 use serde_json::Value;
-use support::store::{
-    FLAT, NESTED, Store, assert_refused, json, let_the_clock_pass, nothing_to_test_with, text,
-};
-use support::{becalm, cc, run};
+use support::store::{FLAT, NESTED, Store, json, let_the_clock_pass, nothing_to_test_with, text};
+use support::{assert_refused, becalm, cc, run};
 
 #[test]
 fn an_indexed_program_opens_nothing_in_vain() {

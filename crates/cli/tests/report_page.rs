@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use becalm_testing::skip;
 use serde_json::{Value, json};
-use support::{Fixture, Ran, becalm, check, finish, no_compiler, run};
+use support::{Fixture, Ran, assert_refused, becalm, check, finish, no_compiler, run};
 
 fn report(arguments: &[&str]) -> Ran {
     run(becalm().arg("report").args(arguments))
@@ -60,13 +60,6 @@ fn misses_of_cells(page: &str) -> u64 {
         data["cells"].as_array().expect("cells").iter().filter_map(Value::as_u64).collect();
     assert_eq!(numbers.len() % 6, 0);
     numbers.chunks(6).map(|cell| cell[2] + cell[3]).sum()
-}
-
-/// Exit code 2, nothing on stdout, one line on stderr that holds the words.
-fn assert_refused(ran: &Ran, words: &str) {
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
-    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
-    assert!(ran.stderr.starts_with("becalm: ") && ran.stderr.contains(words), "{ran:?}");
 }
 
 #[test]

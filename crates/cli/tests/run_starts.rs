@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use becalm_core::index::hash;
 use becalm_testing::skip;
-use support::store::{Store, assert_refused, nothing_to_test_with, text};
-use support::{cc, finish, run};
+use support::store::{Store, nothing_to_test_with, text};
+use support::{assert_refused, cc, finish, run};
 
 /// Waits for something that another process does.
 fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use becalm_testing::skip;
 use serde_json::Value;
-use support::{Ran, becalm, cc, no_compiler, run};
+use support::{Ran, assert_refused, becalm, cc, no_compiler, run};
 
 fn trace(arguments: &[&str]) -> Ran {
     run(becalm().arg("trace").args(arguments))
@@ -28,13 +28,6 @@ fn name(path: &Path) -> &str {
 fn file(path: &Path, text: &[u8], mode: u32) {
     fs::write(path, text).expect("written");
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("mode set");
-}
-
-/// Exit code 2, nothing on stdout, one line on stderr that holds the words.
-fn assert_refused(ran: &Ran, words: &str) {
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
-    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
-    assert!(ran.stderr.starts_with("becalm: ") && ran.stderr.contains(words), "{ran:?}");
 }
 
 #[test]

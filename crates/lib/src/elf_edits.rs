@@ -253,6 +253,5 @@ fn has_library(dir: &[u8], name: &BStr, machine: u16) -> bool {
 /// Returns the run path of an object.
 #[must_use]
 pub fn run_path(view: &ObjectView) -> Option<&BStr> {
-    let dynamic = view.dynamic.as_ref()?;
-    dynamic.runpath.as_ref().or(dynamic.rpath.as_ref()).map(|list| list.as_ref())
+    view.dynamic.as_ref()?.run_path().map(|list| list.as_ref())
 }

@@ -6,7 +6,7 @@
 //! would leave of it ([`advise`] with its commands), [`symbols`] what its symbols bind to. [`fix`]
 //! plans a strategy, judges the plan by the programs' starts and applies it, [`undo`] reverts it,
 //! [`verify`] compares what was applied with the search. [`index`] makes, reads, trusts and writes
-//! index files, [`run`] finds the index of a start, [`doctor`] examines a session with one.
+//! index files ([`traced_run`]: of what a run searched), [`run`] finds the index of a start, [`doctor`] examines a session with one.
 //! [`trace`] runs a program, watches its loader and compares that with the prediction, [`compare`]
 //! tries every strategy on a copy of a program, [`bench`] times starts, [`report`] collects the data of a page. Long work
 //! shows itself by a [`progress::Progress`]; a report that is a [`json::Report`] is the JSON document
@@ -75,6 +75,7 @@ pub mod secure;
 pub mod survey;
 pub mod symbols;
 pub mod targets;
+pub mod traced_run;
 pub mod undo;
 pub mod verify;
 pub mod words;

@@ -335,13 +335,13 @@ fn has_run_path(object: &Path) -> bool {
     let view = fs::File::open(object).ok();
     let view = view.and_then(|file| elf::parse(&object::ReadCache::new(file)).ok());
     let dynamic = view.and_then(|view| view.dynamic);
-    dynamic.is_some_and(|dynamic| dynamic.runpath.is_some() || dynamic.rpath.is_some())
+    dynamic.is_some_and(|dynamic| dynamic.run_path().is_some())
 }
 
 /// The directories of links of becalm's that an object's run path names.
 fn farms_of(dynamic: Option<elf::Dynamic>) -> Vec<PathBuf> {
-    let run_path = dynamic.and_then(|dynamic| dynamic.runpath.or(dynamic.rpath));
-    let run_path = run_path.unwrap_or_default();
-    let dirs = run_path.split_str(":").map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
+    let run_path = dynamic.as_ref().and_then(elf::Dynamic::run_path);
+    let dirs = run_path.into_iter().flat_map(|list| list.split_str(":"));
+    let dirs = dirs.map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
     dirs.filter(|dir| lies_in_farms(dir)).collect()
 }

@@ -730,15 +730,10 @@ class Compare(Record):
 
 
 @dataclass
-class AdviceOption(Record):
+class AdviceOption(Option):
     """A strategy, what it would leave of a start's misses, and the command that applies it."""
 
-    strategy: str
-    scope: str
-    needs_reader: bool
-    command: str
-    misses: Optional[int] = None
-    refused: Optional[str] = None
+    command: str = ""
 
 
 @dataclass

@@ -9,16 +9,18 @@ use anyhow::{Context, Result, ensure};
 use becalm_core::elf::ObjectView;
 use becalm_host::OsFs;
 use becalm_lib::elf_edits::{self, Changes, run_path};
+use becalm_lib::path::path_bytes;
 use becalm_lib::progress::Progress;
-use becalm_lib::writing::{Changed, Outcome};
+use becalm_lib::writing::Changed;
 use bstr::{BStr, BString};
 use tempfile::NamedTempFile;
 
 use crate::elf::args::ElfArgs;
 use crate::elf::os_abi;
 use crate::exit_code::ExitStatus;
+use crate::terminal::Stdout;
+use crate::terminal::changed::tell_trouble;
 use crate::terminal::progress::Writing;
-use crate::terminal::{self, Stdout};
 
 /// Prints and edits.
 ///
@@ -100,22 +102,12 @@ fn check_page_size(args: &ElfArgs, view: &ObjectView) -> Result<()> {
 /// Prints what was refused, with the remarks of the editor, and returns the exit status. `named` are
 /// the files as the user named them.
 fn status(changed: &[Changed], named: &[PathBuf], interrupted: bool) -> ExitStatus {
-    for (file, named) in changed.iter().zip(named) {
-        let path = becalm_lib::path::path_bytes(named);
-        for warning in &file.warnings {
-            terminal::note(path.as_ref(), warning);
-        }
-        if let Outcome::Refused { reason } = &file.outcome {
-            terminal::note(path.as_ref(), reason);
-        }
-    }
-    if interrupted {
-        ExitStatus::INTERRUPTED
-    } else if changed.iter().any(|file| file.outcome.is_missing()) {
-        ExitStatus::Failure
-    } else {
-        ExitStatus::Fine
-    }
+    let as_named =
+        |(file, named): (&Changed, &PathBuf)| Changed { path: path_bytes(named), ..file.clone() };
+    let changed: Vec<Changed> = changed.iter().zip(named).map(as_named).collect();
+    tell_trouble(changed.iter());
+    let failed = changed.iter().any(|file| file.outcome.is_missing());
+    ExitStatus::of_writing(interrupted, failed, false)
 }
 
 /// Prints what is asked for of one file.

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 
 use becalm_host::index_store::BindThreshold;
 use becalm_lib::assume::StorePrefixes;
+use becalm_lib::index::error::IndexError;
 use becalm_lib::index::make::Options;
 use becalm_lib::path::dirs_of;
+use becalm_lib::traced_run;
 use clap::{Args, ValueHint};
 
 use crate::common_args::StoreArg;
@@ -107,22 +109,28 @@ fn threshold(text: &str) -> anyhow::Result<BindThreshold> {
 
 impl IndexArgs {
     /// Returns the library's options for the index.
-    #[must_use]
-    pub(crate) fn options(&self) -> Options {
-        Options {
+    ///
+    /// # Errors
+    /// Returns an error if the record of a traced run cannot be read.
+    pub(crate) fn options(&self) -> Result<Options, IndexError> {
+        let prefixes = self.store.prefixes().paths();
+        let prefixes_are_named = *self.store.prefixes().0 != *StorePrefixes::default().0;
+        let named = if prefixes_are_named { &prefixes[..] } else { &[] };
+        let traced = self.paths_from.as_ref().map(|path| traced_run::read(path, named));
+        Ok(Options {
             stores: self.stores.clone(),
             programs: self.program.clone(),
             bind_threshold: self.bind_threshold,
             dirs: dirs_of(&self.dirs),
-            prefixes: self.store.prefixes().paths(),
+            prefixes,
             output: self.output.clone(),
             image: self.image,
             update: self.update,
             module: self.module.clone(),
             paths: self.paths,
-            paths_from: self.paths_from.clone(),
+            traced: traced.transpose()?,
             path_dirs: dirs_of(&self.path_dirs),
-            prefixes_are_named: *self.store.prefixes().0 != *StorePrefixes::default().0,
-        }
+            prefixes_are_named,
+        })
     }
 }

@@ -20,7 +20,7 @@ use crate::terminal::style::{Look, When};
 /// Where a store is not there, nothing could be indexed, or the index cannot be written.
 pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
-    let report = index(&args.options(), &Indexing)?;
+    let report = index(&args.options()?, &Indexing)?;
     terminal::note_all(&report.problems);
     terminal::write_report(args.json, &report, |out| {
         text::text(out, Look::of_stdout(color), &report)

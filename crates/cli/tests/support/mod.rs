@@ -50,6 +50,13 @@ pub fn run(command: &mut Command) -> Ran {
     }
 }
 
+/// Exit code 2, nothing on stdout, one line on stderr that holds the words.
+pub fn assert_refused(ran: &Ran, words: &str) {
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert!(ran.stderr.starts_with("becalm: ") && ran.stderr.contains(words), "{ran:?}");
+}
+
 /// Waits for a child, which is killed at the deadline.
 pub fn finish(child: Child) -> Output {
     let id = child.id().to_string();

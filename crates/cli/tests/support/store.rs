@@ -204,13 +204,6 @@ pub fn json(ran: &Ran) -> Value {
     serde_json::from_str(&ran.stdout).expect("JSON")
 }
 
-/// Exit code 2, nothing on stdout, one line on stderr that holds the words.
-pub fn assert_refused(ran: &Ran, words: &str) {
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
-    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
-    assert!(ran.stderr.starts_with("becalm: ") && ran.stderr.contains(words), "{ran:?}");
-}
-
 /// True where this machine's programs have no loader that audits.
 pub fn no_glibc() -> bool {
     let found = becalm().args(["check", "--json", "/bin/sh"]).output().expect("runs");

@@ -190,6 +190,15 @@ pub struct Dynamic {
     pub has_debug: bool,
 }
 
+impl Dynamic {
+    /// Returns the run path that counts: an object with `DT_RUNPATH` has no `DT_RPATH`
+    /// (`_dl_init_paths`, `_dl_map_object`).
+    #[must_use]
+    pub fn run_path(&self) -> Option<&BString> {
+        self.runpath.as_ref().or(self.rpath.as_ref())
+    }
+}
+
 /// One dependency entry of the dynamic section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {

@@ -258,7 +258,7 @@ fn flags_1(view: &ObjectView) -> u64 {
 fn run_path(view: &ObjectView) -> Option<RunPath<'_>> {
     let dynamic = view.dynamic.as_ref()?;
     let is_rpath = dynamic.runpath.is_none();
-    let value = dynamic.runpath.as_ref().or(dynamic.rpath.as_ref())?.as_bstr();
+    let value = dynamic.run_path()?.as_bstr();
     (!value.is_empty()).then_some(RunPath { value, is_rpath })
 }
 

@@ -15,8 +15,7 @@ use crate::fs::{FileKind, FileSystem};
 /// Makes the descriptor. Returns `None` if patchelf writes no note.
 #[must_use]
 pub fn descriptor(fs: &dyn FileSystem, view: &ObjectView) -> Option<Vec<u8>> {
-    let dynamic = view.dynamic.as_ref()?;
-    let path = dynamic.runpath.as_ref().or(dynamic.rpath.as_ref())?;
+    let path = view.dynamic.as_ref()?.run_path()?;
     if path.is_empty() {
         return None;
     }

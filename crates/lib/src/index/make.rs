@@ -55,9 +55,8 @@ pub struct Options {
     /// Whether the paths below the packages of the stores are indexed, and the bindings of every
     /// program.
     pub paths: bool,
-    /// A record of `becalm trace --json`: its programs are indexed, and the paths of the packages that
-    /// it searched.
-    pub paths_from: Option<PathBuf>,
+    /// A traced run: its programs are indexed, and the paths of the packages that it searched.
+    pub traced: Option<Traced>,
     /// Directories that change in place, whose paths are indexed too.
     pub path_dirs: Vec<PathBuf>,
     /// Whether the user named the prefixes: every directory in one of them that is indexed is a
@@ -75,36 +74,30 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     let path = options.place()?;
     let modules = Modules::new(options.module.as_deref())?;
     let old = options.old(&path, progress)?;
-    let traced = options.traced()?;
-    let mut programs = options.programs(old.as_ref(), &traced)?;
+    let wanted = options.programs(old.as_ref())?;
     if let Some(old) = &old
-        && options.is_satisfied_by(old, &programs, &modules)
+        && options.is_satisfied_by(old, &wanted, &modules)
     {
         return Ok(Report::of_current(path_bytes(&path), old));
     }
-    let (mut stores, dirs) = options.what(old.as_ref().map(|old| &old.index), &programs)?;
+    let (mut stores, dirs) = options.what(old.as_ref().map(|old| &old.index), &wanted)?;
     let mut files = add_pythons(&mut stores);
-    let mut failed = None;
     let named: Vec<PathBuf> =
         options.programs.iter().flat_map(|path| path.canonicalize()).collect();
-    programs.retain(|program| match libraries_of(program) {
-        Ok(libraries) => {
-            files.extend(libraries);
-            true
+    let mut programs = Vec::new();
+    for program in wanted {
+        match libraries_of(&program) {
+            Ok(libraries) => {
+                files.extend(libraries);
+                programs.push(program);
+            }
+            // One of many is left out.
+            Err(error) if !named.contains(&program) => {
+                let reason = format!("not indexed: {}", words_of_chain(&error));
+                progress.remark(&Problem { path: path_bytes(&program), reason });
+            }
+            Err(error) => return Err(error),
         }
-        // One of many is left out.
-        Err(error) if !named.contains(program) => {
-            let reason = format!("not indexed: {}", words_of_chain(&error));
-            progress.remark(&Problem { path: path_bytes(program), reason });
-            false
-        }
-        Err(error) => {
-            failed.get_or_insert(error);
-            false
-        }
-    });
-    if let Some(error) = failed {
-        return Err(error);
     }
     // Those that were immutable for it and hold answers.
     let known: Vec<PathBuf> = old
@@ -114,7 +107,7 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     let all = [options.prefixes.clone(), known.clone()].concat();
     let (stores, files) = (&stores, &files);
     let is_alone = stores.is_empty();
-    let path_stores = options.path_stores(stores, old.as_ref().map(|old| &old.index), &traced);
+    let path_stores = options.path_stores(stores, old.as_ref().map(|old| &old.index));
     let binds_all = is_alone || path_stores.is_some();
     let usual = if binds_all { BindThreshold::ALL } else { BindThreshold::default() };
     let threshold = options.bind_threshold.unwrap_or(usual);
@@ -131,27 +124,15 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     let old = old.as_ref().map(|old| (old, &known[..]));
     let mut report = make(&path, &modules, old, host, path_stores.as_deref(), progress)?;
     if let Some(paths) = report.content.as_mut().and_then(|content| content.paths.as_mut()) {
-        paths.outside = traced.outside;
+        paths.outside = options.traced.iter().flat_map(|traced| traced.outside.clone()).collect();
     }
     Ok(report)
 }
 
 impl Options {
-    /// The traced run; an empty one if none is named.
-    fn traced(&self) -> Result<Traced, IndexError> {
-        let named = if self.prefixes_are_named { &self.prefixes[..] } else { &[] };
-        let read = |path: &PathBuf| Traced::read(path, named);
-        Ok(self.paths_from.as_ref().map(read).transpose()?.unwrap_or_default())
-    }
-
     /// The stores whose paths are indexed, and the directories that change in place: those that are
     /// wanted, and those of the index that is brought up to date.
-    fn path_stores(
-        &self,
-        stores: &[PathBuf],
-        old: Option<&Index>,
-        traced: &Traced,
-    ) -> Option<Vec<PathStore>> {
+    fn path_stores(&self, stores: &[PathBuf], old: Option<&Index>) -> Option<Vec<PathStore>> {
         let of_old = old.and_then(|old| old.paths.as_ref()).map(paths::stores_of);
         let is_named = self.paths || (of_old.is_some() && !self.stores.is_empty());
         let of_old = of_old.unwrap_or_default();
@@ -171,7 +152,7 @@ impl Options {
         } else {
             of_old
         };
-        for store in &traced.stores {
+        for store in self.traced.iter().flat_map(|traced| &traced.stores) {
             paths::choose(&mut all, store);
         }
         all.extend(match &self.path_dirs[..] {
@@ -183,7 +164,7 @@ impl Options {
 
     /// The programs that are named, by their real paths, and those of a traced run; of an index that
     /// is brought up to date, those outside its stores that it binds.
-    fn programs(&self, old: Option<&Whole>, traced: &Traced) -> Result<Vec<PathBuf>, IndexError> {
+    fn programs(&self, old: Option<&Whole>) -> Result<Vec<PathBuf>, IndexError> {
         if self.names_nothing() {
             let stores = old.map(|old| current::stores(&old.index)).unwrap_or_default();
             let bound = old.iter().flat_map(|old| &old.index.bound.programs);
@@ -202,7 +183,8 @@ impl Options {
             }
         }
         check_one_machine(&named)?;
-        others.extend(traced.programs.iter().flat_map(|program| program.canonicalize()));
+        let traced = self.traced.iter().flat_map(|traced| &traced.programs);
+        others.extend(traced.flat_map(|program| program.canonicalize()));
         // Of the others those that fit: an index is for one machine.
         let mut of_all = named.first().map(|program| machine(program)).transpose()?;
         for program in others {
@@ -216,7 +198,7 @@ impl Options {
 
     /// Returns true if the stores and programs are those of the index that is brought up to date.
     fn names_nothing(&self) -> bool {
-        self.programs.is_empty() && self.stores.is_empty() && self.paths_from.is_none()
+        self.programs.is_empty() && self.stores.is_empty() && self.traced.is_none()
     }
 
     /// Returns true if the index that is there is what making it again would give.
@@ -225,7 +207,7 @@ impl Options {
             && self.stores.is_empty()
             && !self.image
             && (old.index.paths.is_some() || !self.paths)
-            && self.paths_from.is_none()
+            && self.traced.is_none()
             && self.path_dirs.is_empty()
             && self.has_dirs_of(old)
             && programs.iter().all(|program| binds(&old.index, program))

@@ -27,11 +27,9 @@ pub(crate) struct RunPath<'a> {
 }
 
 impl<'a> RunPath<'a> {
-    /// Returns the run path that counts. An object with `DT_RUNPATH` has no `DT_RPATH`
-    /// (`_dl_init_paths`, `_dl_map_object`), and an empty run path is ignored
-    /// (`decompose_rpath`).
+    /// Returns the run path that counts. An empty one is ignored (`decompose_rpath`).
     pub(crate) fn of(dynamic: &'a Dynamic) -> Option<Self> {
-        let value = dynamic.runpath.as_ref().or(dynamic.rpath.as_ref())?;
+        let value = dynamic.run_path()?;
         (!value.is_empty()).then(|| Self {
             value: value.as_ref(),
             is_rpath: dynamic.runpath.is_none(),

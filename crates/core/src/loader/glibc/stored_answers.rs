@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use super::map_object::Request;
 use super::open_path::{Search, Step};
 use super::{CacheState, Ended, Process};
+use crate::elf::Dynamic;
 use crate::elf::resolution_note::{self, Answer};
 use crate::fs::Errno;
 use crate::loader::load::Role;
@@ -267,8 +268,7 @@ impl Process<'_> {
     /// Returns a cursor at the start of an object's run path.
     fn run_path_cursor(&self, object: usize) -> RunPathCursor {
         let dynamic = self.load.objects[object].view.dynamic.as_ref();
-        let text = dynamic.and_then(|d| d.runpath.as_ref().or(d.rpath.as_ref()));
-        let text = text.filter(|text| !text.is_empty());
+        let text = dynamic.and_then(Dynamic::run_path).filter(|text| !text.is_empty());
         let element = |element: &[u8]| {
             let expanded = dst::expand(element.into(), &self.tokens(object));
             let is_immutable = element.len() < PATH_MAX
