@@ -326,6 +326,7 @@ fn a_farm_or_cache_without_its_store_is_not_called_true() {
         assert_eq!((ran.code, ran.stdout.contains("all true")), (Some(1), false), "{ran:?}");
         let hint = format!("--store {}\n", text(&root));
         assert!(ran.stdout.contains(strategy) && ran.stdout.contains(&hint), "{ran:?}");
+        assert!(ran.stdout.contains("\nnothing else to compare ("), "{ran:?}");
         let report = document(&run(becalm().args(["verify", "--json", text(&root)])));
         let unjudged = &report["unjudged"][0];
         assert_eq!(

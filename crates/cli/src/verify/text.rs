@@ -40,7 +40,10 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
     let looked_at = counted(report.looked_at as u64, "object", "objects");
     if answers == 0 {
         let has_index = !report.indexes.is_empty() || !report.damaged.is_empty();
-        return match (report.looked_at, has_index || !report.unjudged.is_empty()) {
+        if !report.unjudged.is_empty() {
+            return writeln!(out, "nothing else to compare ({looked_at} looked at)");
+        }
+        return match (report.looked_at, has_index) {
             (0, true) => Ok(()),
             (0, false) => writeln!(out, "nothing was compared"),
             (_, true) => {
@@ -76,6 +79,7 @@ fn write_unjudged(out: &mut impl Write, look: Look, report: &Report) -> io::Resu
         *stores.entry((&unjudged.store, name(unjudged.strategy))).or_default() += 1;
     }
     for ((store, strategy), number) in stores {
+        let strategy = if strategy == "ldcache" { "loader cache (ldcache)" } else { strategy };
         let objects = counted(number, "object", "objects");
         let verb = if number == 1 { "has" } else { "have" };
         writeln!(
