@@ -43,6 +43,13 @@ impl Scene {
         run(&mut self.becalm(&arguments))
     }
 
+    fn compare_without_store(&self, program: &Path, strategies: &str) -> Value {
+        let some = ["compare", text(program), "--json", "--no-trials", "--carriers", strategies];
+        let ran = run(&mut self.becalm(&[&some[..], &["--runs", "1", "--run", ""]].concat()));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        serde_json::from_str(&ran.stdout).expect("JSON")
+    }
+
     fn assert_clean(&self) {
         let left: Vec<_> = fs::read_dir(&self.tmp).expect("there").flatten().collect();
         assert!(left.is_empty(), "{left:?}");
@@ -158,29 +165,54 @@ fn text_and_markdown_say_the_same_and_number_their_notes() {
     scene.assert_clean();
 }
 
+/// Its copy starts as the program does, and the notes say to which files a strategy was applied.
+#[test]
+fn a_store_that_is_not_named_is_found_as_check_finds_it() {
+    if nothing_to_compare_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let app = scene.store.app();
+    let checked = run(&mut scene.becalm(&["check", "--json", text(&app)]));
+    let checked: Value = serde_json::from_str(&checked.stdout).expect("JSON");
+    let storm = &checked["programs"][0]["storm"];
+    let table = scene.compare_without_store(&app, "absolute,farm,audit,index");
+    for (row, field) in [("missed-opens", "missed_opens"), ("missed-stats", "missed_stats")] {
+        let measured = cell(&table, row, "control")["value"].as_f64();
+        assert_eq!(measured, storm[field].as_f64(), "{row}: {table}");
+    }
+    let notes = table["notes"].as_array().expect("a list");
+    let root = scene.store.root();
+    for note in [
+        "changed in the program and its libraries: absolute, farm (--closure)",
+        "changed in the program alone: audit",
+        "changed in no file: index",
+        &format!("{} is taken as the program's store; --store names another", root.display()),
+    ] {
+        assert!(notes.iter().any(|known| known == note), "{note}: {notes:?}");
+    }
+    scene.assert_clean();
+}
+
 #[test]
 fn a_program_of_no_store_is_compared_in_one_made_for_it() {
     if nothing_to_compare_with() {
         return;
     }
     let scene = Scene::new();
-    let app = scene.store.app();
-    let asked = [
-        "compare",
-        text(&app),
-        "--json",
-        "--runs",
-        "1",
-        "--no-trials",
-        "--carriers",
-        "farm,index",
-        "--run",
-        "",
-    ];
-    let ran = run(&mut scene.becalm(&asked));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let table: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    // Its libraries are in one directory, which is no store.
+    let bundle = scene.store.path("bundle");
+    fs::create_dir(&bundle).expect("made");
+    for library in [scene.store.one("libone.so"), scene.store.two("libtwo.so")] {
+        fs::copy(&library, bundle.join(library.file_name().expect("a name"))).expect("copied");
+    }
+    let (app, run_path) = (bundle.join("app"), "-Wl,-rpath,$ORIGIN");
+    let libraries = ["bundle/libone.so", "bundle/libtwo.so"];
+    cc(scene.store.dir.path(), &[&["app.c", "-o", text(&app), run_path], &libraries[..]].concat());
+    let table = scene.compare_without_store(&app, "farm,index");
     assert_eq!(table["program"], text(&app));
+    let notes = table["notes"].to_string();
+    assert!(notes.contains("whose misses are not those of the program in its place"), "{notes}");
     assert!(cell(&table, "missed-opens", "control")["value"].as_f64() > Some(0.0), "{table}");
     assert_eq!(cell(&table, "undo", "farm")["verdict"], "yes", "{table}");
     scene.assert_clean();

@@ -6,6 +6,7 @@ use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::SearchCost;
 use becalm_core::facts::Readers;
 use becalm_core::loader::load::Role;
+use becalm_core::search::Stores;
 use bstr::{BStr, BString, ByteSlice};
 use serde::Serialize;
 
@@ -85,7 +86,7 @@ impl Advice {
         if before == 0 {
             return None;
         }
-        let assumed_store = store_of(assumed, &alone);
+        let assumed_store = store_of(&assumed.stores, &alone);
         let mut assume = assume.clone();
         if let Some(store) = &assumed_store {
             assume.store.0 = store.to_os_str_lossy().into_owned();
@@ -207,7 +208,7 @@ impl Forecast<'_> {
 /// The store that a program's packages lie in, where none of the directories that it searches in
 /// vain is below a store that is named: the deepest directory that holds them all, each in a
 /// directory of its own there (`PACKAGE/lib`).
-fn store_of(assumed: &Assumptions, closure: &Closure) -> Option<BString> {
+pub(crate) fn store_of(named: &Stores, closure: &Closure) -> Option<BString> {
     let load = &closure.load;
     let missed = load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
     let mut dirs: Vec<&BStr> = missed.map(|probe| probe.dir).collect();
@@ -219,7 +220,7 @@ fn store_of(assumed: &Assumptions, closure: &Closure) -> Option<BString> {
     let is_own = |dir: &&BStr| dir.starts_with(b"/") && !is_system(dir);
     dirs.retain(is_own);
     let first = dirs.first()?;
-    if dirs.len() < 2 || dirs.iter().any(|dir| assumed.stores.contain(dir) || has_dots(dir)) {
+    if dirs.len() < 2 || dirs.iter().any(|dir| named.contain(dir) || has_dots(dir)) {
         return None;
     }
     let is_below = |dir: &BStr, store: &[u8]| {

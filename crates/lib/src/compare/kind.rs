@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::advice::Scope;
 use crate::fix::options::{Resolve, Strategy};
 
 /// A strategy as the table has it: one column each.
@@ -15,7 +16,8 @@ pub enum Compared {
     AbsoluteLoader,
     /// A directory of links an object, of what it needs itself.
     FarmLeaf,
-    /// A directory of links an object, of what its whole closure needs.
+    /// A directory of links an object, of what the program's whole closure needs (`becalm fix --with
+    /// farm --closure`).
     Farm,
     /// A note in each object.
     Note,
@@ -84,6 +86,16 @@ impl Kind {
             Compared::Index => return None,
         };
         Some((with, resolve, closure))
+    }
+
+    /// The files that a strategy changes, in the words of `becalm advise`.
+    pub(super) fn scope(self) -> Option<Scope> {
+        match self {
+            Self::Strategy(Compared::Index) => Some(Scope::Nothing),
+            Self::Strategy(Compared::Audit) => Some(Scope::Program),
+            Self::Strategy(_) => Some(Scope::Closure),
+            _ => None,
+        }
     }
 
     /// Whether the program alone is handed to `becalm fix`, not all that it loads.

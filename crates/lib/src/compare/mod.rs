@@ -90,7 +90,8 @@ pub fn compare(
         comparison.program = shown(path_bytes(&path).as_ref());
         comparison.notes.push(
             "the program lies in no store (--store): compared is a copy in a scratch store of one \
-             library to a directory"
+             library to a directory, whose misses are not those of the program in its place (becalm \
+             check)"
                 .to_owned(),
         );
     }

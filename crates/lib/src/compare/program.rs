@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::advice::store_of;
 use crate::assume::StorePrefixes;
 use crate::compare::error::{CompareError, NotCompared};
 use crate::escape::shown;
@@ -42,6 +43,8 @@ pub struct Program {
     pub packages: Vec<PathBuf>,
     /// How many of the objects lie in no package; they stay as they are.
     pub outside: usize,
+    /// The store that is assumed, because none that was named has the program.
+    pub assumed_store: Option<PathBuf>,
 }
 
 impl Program {
@@ -85,9 +88,28 @@ impl Program {
             prefixes: Vec::new(),
             packages: Vec::new(),
             outside: 0,
+            assumed_store: None,
         };
         program.place();
+        if program.packages.is_empty() {
+            program.assume_store();
+        }
         Ok(program)
+    }
+
+    /// Takes the directory as the store that `becalm check` and `advise` take for it.
+    fn assume_store(&mut self) {
+        let named = StorePrefixes(self.stores.clone()).stores(&OsFs::new().session());
+        let Some(store) = store_of(&named, &self.closure).map(|store| path_of(store.as_ref()))
+        else {
+            return;
+        };
+        if self.path.starts_with(&store) {
+            self.stores = store.clone().into_os_string();
+            self.assumed_store = Some(store);
+            self.outside = 0;
+            self.place();
+        }
     }
 
     /// Finds the packages.

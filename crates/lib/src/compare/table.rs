@@ -2,6 +2,7 @@
 
 use becalm_host::bench::{Measured, Timed};
 
+use crate::advice::Scope;
 use crate::compare::Options;
 use crate::compare::column::{Column, Stock};
 use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SAME, Verdict};
@@ -29,7 +30,7 @@ pub(super) fn made(
         program: shown(path_bytes(&program.path).as_ref()),
         columns: outcomes.iter().map(|outcome| outcome.kind.name()).collect(),
         rows,
-        notes: notes(options, program, measured),
+        notes: [scopes(outcomes), notes(options, program, measured)].concat(),
     }
 }
 
@@ -210,6 +211,25 @@ fn cheap(added: i64, of: u64) -> Cell {
     answer(verdict, Some(format!("{:.2} % of the packages' bytes", share * 100.0)))
 }
 
+/// A sentence for each scope, with the strategies that were applied to it.
+fn scopes(outcomes: &[Outcome]) -> Vec<String> {
+    let of = |scope: Scope, text: &str| {
+        let kinds = outcomes.iter().map(|outcome| outcome.kind);
+        let names = kinds.filter(|kind| kind.scope() == Some(scope)).map(|kind| match kind {
+            Kind::Strategy(Compared::Farm) => "farm (--closure)".to_owned(),
+            kind => kind.name(),
+        });
+        let names: Vec<String> = names.collect();
+        (!names.is_empty()).then(|| format!("{text}: {}", names.join(", ")))
+    };
+    let all = [
+        of(Scope::Closure, "changed in the program and its libraries"),
+        of(Scope::Program, "changed in the program alone"),
+        of(Scope::Nothing, "changed in no file"),
+    ];
+    all.into_iter().flatten().collect()
+}
+
 fn notes(options: &Options, program: &Program, measured: &Measured) -> Vec<String> {
     let mut notes = vec![
         format!("{} rounds, warm, in an order drawn anew for each", measured.rounds),
@@ -220,6 +240,10 @@ fn notes(options: &Options, program: &Program, measured: &Measured) -> Vec<Strin
             program.facts.libc
         ),
     ];
+    if let Some(store) = &program.assumed_store {
+        let store = shown(path_bytes(store).as_ref());
+        notes.push(format!("{store} is taken as the program's store; --store names another"));
+    }
     if program.outside > 0 {
         notes.push(format!(
             "{} of the objects lie in no store and were left as they are",
