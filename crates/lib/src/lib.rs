@@ -6,11 +6,12 @@
 //! would leave of it ([`advise`] with its commands), [`symbols`] what its symbols bind to. [`fix`]
 //! plans a strategy, judges the plan by the programs' starts and applies it, [`undo`] reverts it,
 //! [`verify`] compares what was applied with the search. [`index`] makes, reads, trusts and writes
-//! index files ([`traced_run`]: of what a run searched), [`run`] finds the index of a start, [`doctor`] examines a session with one.
+//! index files ([`traced_run`]: of what a run searched), [`run`] finds the index of a start,
+//! [`doctor`] examines a session with one.
 //! [`trace`] runs a program, watches its loader and compares that with the prediction, [`compare`]
-//! tries every strategy on a copy of a program, [`bench`] times starts, [`report`] collects the data of a page. Long work
-//! shows itself by a [`progress::Progress`]; a report that is a [`json::Report`] is the JSON document
-//! of its command ([`json::document`]).
+//! tries every strategy on a copy of a program, [`bench`] times starts, [`report`] collects the data
+//! of a page. Long work shows itself by a [`progress::Progress`]; a report that is a [`json::Report`]
+//! is the JSON document of its command ([`json::document`]).
 //!
 //! [`index::MODULES`] are the audit modules that an index is put into, compiled from `audit/` by
 //! the build script. [`loader::Release`] names the glibc releases that `patches/glibc/` has a

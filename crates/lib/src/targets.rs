@@ -2,14 +2,16 @@
 
 use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use thiserror::Error;
 
+use becalm_core::index::Fingerprint;
+use becalm_core::index::build::Fingerprints;
+use becalm_host::index_store::OsFingerprints;
 use becalm_host::trace::Command;
 use becalm_host::{WalkOptions, find_objects};
 use bstr::{BString, ByteSlice};
 use rayon::prelude::*;
+use thiserror::Error;
 
 use crate::assume::Assumptions;
 use crate::path::path_bytes;
@@ -63,25 +65,13 @@ pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
     targets
 }
 
-/// The identity and the times of each file, by which a change of one is noticed.
+/// The fingerprint of each file, by which a change of one is noticed; none for a file that cannot be
+/// looked at.
 #[must_use]
-pub fn states(files: &[Target]) -> Vec<Option<State>> {
-    let state = |target: &Target| {
-        let found = target.host.metadata().ok()?;
-        let (mtime, ctime) = (found.mtime(), found.ctime());
-        Some(State {
-            file: (found.dev(), found.ino(), found.len()),
-            times: [(mtime, found.mtime_nsec()), (ctime, found.ctime_nsec())],
-        })
-    };
-    files.par_iter().map(state).collect()
-}
-
-/// A file at a time: device, inode and length, and the times of the last changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
-    file: (u64, u64, u64),
-    times: [(i64, i64); 2],
+pub fn fingerprints(files: &[Target]) -> Vec<Option<Fingerprint>> {
+    let system = OsFingerprints::default();
+    let of = |target: &Target| system.fingerprint(path_bytes(&target.host).as_ref()).ok();
+    files.par_iter().map(of).collect()
 }
 
 /// Why a path is no target. The caller adds the path.

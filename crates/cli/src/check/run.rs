@@ -202,9 +202,9 @@ impl Follower {
             View::Probes => probes::lines(self.look, closure),
             View::Symbols => symbols_view::text::screen(self.look, program),
             View::Json { probes } => {
-                program.probes = closure.filter(|_| probes).map(|it| it.probes().collect());
-                // A static program has none.
-                program.probes = program.probes.take().or_else(|| probes.then(Vec::new));
+                // A static program has no closure, and no probes.
+                let all = || closure.map(|closure| closure.probes().collect()).unwrap_or_default();
+                program.probes = probes.then(all);
                 as_json(program)
             }
         };

@@ -3,11 +3,11 @@
 
 pub(crate) mod writing;
 
-use anyhow::{Result, anyhow, bail};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Result, anyhow, bail};
 use becalm_core::loader::Libc;
 use becalm_lib::assume;
 use clap::{Args, ValueEnum, ValueHint};

@@ -44,7 +44,7 @@ pub(crate) fn text(out: &mut impl Write, look: Look, verified: &Verified) -> io:
 /// A damaged or missing index, on one line.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Returns an error if the output cannot be written.
 pub(crate) fn damaged(out: &mut impl Write, look: Look, damaged: &Damaged) -> io::Result<()> {
     let Damaged { path, program, reason } = damaged;
     let program = program.as_ref();

@@ -17,12 +17,12 @@ const HEAD: u64 = 4096;
 /// the ELF header.
 #[must_use]
 pub fn is_index(path: &Path) -> bool {
-    path.is_file() && read_as_index(path).unwrap_or(false)
+    path.is_file() && begins_or_splits(path).unwrap_or(false)
 }
 
-/// Reads the bytes of a file up to the end of its last segment, if by its first bytes it may be an
-/// index, and returns whether it is one. Other files are not read, however long they are.
-fn read_as_index(path: &Path) -> Option<bool> {
+/// Returns true if the file begins as an index does, or if it is a module with a table. A file whose
+/// first bytes are neither is not read further, however long it is.
+fn begins_or_splits(path: &Path) -> Option<bool> {
     let mut file = File::open(path).ok()?;
     let mut bytes = Vec::new();
     Read::by_ref(&mut file).take(HEAD).read_to_end(&mut bytes).ok()?;

@@ -5,12 +5,9 @@
 //! the loader's own directory, so the path is absolute. Nothing can set a tunable for the
 //! program, so one whose libraries need more static TLS than there is by default is refused.
 
-use crate::index::error::IndexError;
-use crate::words::{words, words_of_chain};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thiserror::Error;
 
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::{SearchCost, is_of_hwcaps};
@@ -25,9 +22,12 @@ use becalm_host::index_store::{Binding, IndexOptions, OsFingerprints, index_file
 use becalm_host::{FactChoice, OsFs};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
+use thiserror::Error;
 
+use crate::index::error::IndexError;
 use crate::index::module::{Modules, Sealed};
 use crate::path::{path_bytes, path_of};
+use crate::words::{words, words_of_chain};
 
 /// The first release whose loader honours `DT_AUDIT` of a program.
 const FIRST_GLIBC: GlibcVersion = GlibcVersion { major: 2, minor: 32 };

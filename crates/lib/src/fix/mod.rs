@@ -80,7 +80,7 @@ fn attempt(
     if let Some(writing) = writing {
         apply::mend(&found.files, writing, progress);
     }
-    let states = targets::states(&found.files);
+    let before = targets::fingerprints(&found.files);
     let planner = Planner::new(options, &assumed, progress);
     let mut planned = planner.plan(&found.files)?;
     planned.problems.extend(found.problems);
@@ -90,7 +90,7 @@ fn attempt(
     let edited = planned.plan.files.iter().filter(|file| !file.edits.is_empty());
     let edited: FxHashSet<BString> = edited.map(|file| file.path.clone()).collect();
     let starts = judge::judge(&planner, &mut planned);
-    if !is_last && (planned.replaced || targets::states(&found.files) != states) {
+    if !is_last && (planned.replaced || targets::fingerprints(&found.files) != before) {
         return Ok(None);
     }
     let mut report = Report::of_plan(options, &planned.plan, (outside, &edited), starts);

@@ -1,6 +1,5 @@
 //! The files asked for → what the strategy proposes for them, in parallel.
 
-use crate::problem::NoPlace;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -25,6 +24,7 @@ use crate::assume::Assumptions;
 use crate::fix::options::{Compat, Options, Resolve, Strategy};
 use crate::follow::{Followed, follow_where};
 use crate::path::bytes;
+use crate::problem::NoPlace;
 use crate::progress::Progress;
 use crate::targets::{Problem, Target};
 
@@ -143,7 +143,7 @@ impl<'a> Planner<'a> {
     /// The place of a file of a plan on this machine.
     ///
     /// # Errors
-    /// Why the root that is assumed has no such place, in words.
+    /// Returns an error if the assumed root has no such place.
     pub fn host_path(&self, path: &BStr) -> Result<PathBuf, NoPlace> {
         let session = self.assumed.fs.session();
         let here = self.mapped(&session).real(path);

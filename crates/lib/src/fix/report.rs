@@ -136,7 +136,7 @@ impl Report {
         let outside: FxHashSet<BString> = plan.edited_of(outside).into_iter().collect();
         let file = |file: &FilePlan| {
             let withdrawn = file.edits.is_empty() && edited.contains(&file.path);
-            PlannedFile { withdrawn, ..PlannedFile::new(file, outside.contains(&file.path)) }
+            PlannedFile::new(file, outside.contains(&file.path), withdrawn)
         };
         // Each object of a program may have the same to say of another.
         let mut seen = FxHashSet::default();
@@ -175,10 +175,10 @@ impl Report {
 }
 
 impl PlannedFile {
-    fn new(file: &FilePlan, outside: bool) -> Self {
+    fn new(file: &FilePlan, outside: bool, withdrawn: bool) -> Self {
         let answers = file.answers.iter().map(Answer::from).collect();
         let (path, edits) = (file.path.clone(), file.edits.len());
-        Self { path, edits, outside, withdrawn: false, answers }
+        Self { path, edits, outside, withdrawn, answers }
     }
 }
 

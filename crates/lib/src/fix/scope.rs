@@ -1,12 +1,12 @@
 //! The files that a run may change: those that were named, and those below the folders named.
 
-use crate::problem::NoPlace;
 use std::path::{Path, PathBuf};
 
 use becalm_core::strategy::{FilePlan, Finding, FindingKind, Plan};
 use bstr::{BStr, BString};
 
 use crate::assume::Assumptions;
+use crate::problem::NoPlace;
 
 /// The named paths on this machine, links resolved.
 pub struct Scope(Vec<PathBuf>);
