@@ -27,9 +27,9 @@ use crate::verify::args::VerifyArgs;
 
 /// Ends the dynamic loader's stat storm
 ///
-/// A program whose libraries live one to a directory makes the dynamic loader try
-/// every directory of every run path for every library, before main. becalm predicts
-/// that storm without running the program.
+/// If each library of a program is in a directory of its own, the dynamic loader tries every
+/// directory of every run path for every library, before main. becalm predicts this search without
+/// running the program, and removes it.
 #[derive(Debug, Parser)]
 #[command(name = "becalm", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -49,105 +49,104 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Predict what the loader would try and load at program start; run nothing
     ///
-    /// For a program: its libraries, the directories searched for them, the predicted
-    /// failing opens and stats, how many of them are for hwcaps subdirectories, the
-    /// directories and needed strings that cost most, what would not be found, and what
-    /// `becalm run` and `becalm fix` would leave of its misses. Several paths or a folder give a table, the worst first.
-    /// A folder is walked for every ELF program and shared library; a library is checked
-    /// as `ld.so LIBRARY` would load it. Mach-O files are recognised and their load
-    /// commands counted.
+    /// For a program, it prints the libraries, the searched directories, the predicted failing
+    /// opens and stats, how many of these are in hwcaps subdirectories, the directories and needed
+    /// strings that cost most, missing libraries, and the misses that would remain with
+    /// `becalm run` and `becalm fix`. Several paths or a folder give a table, the worst first. A
+    /// folder is walked for every ELF program and shared library; a library is checked as
+    /// `ld.so LIBRARY` would load it. Mach-O files are recognised and their load commands counted.
     ///
-    /// Programs of any architecture can be checked. What a loader has compiled in is asked
-    /// of the loader that the program names (`ld.so --list-diagnostics`) where that can run
-    /// here, read from the loader's file where it cannot, and taken from --libc and --cpu
-    /// where given. No program that is checked is started.
+    /// Programs of any architecture can be checked. becalm asks the loader that the program names
+    /// for its compiled-in settings (`ld.so --list-diagnostics`) if that loader can run here;
+    /// otherwise it reads them from the loader's file. --libc and --cpu override them. No checked
+    /// program is started.
     Check(Box<CheckArgs>),
-    /// Say which strategy helps a program, with its misses before and after each
+    /// Compare the strategies for a program: its misses before and after each
     ///
-    /// Each strategy of `becalm fix` is planned for the program, and its start predicted with the
-    /// plan; so is an index for `becalm run`. Nothing is written or run.
+    /// becalm plans each strategy of `becalm fix` for the program and predicts the program's start
+    /// with that plan, and with an index for `becalm run`. Nothing is written or run.
     Advise(Box<AdviseArgs>),
-    /// Say whether this session is calmed, by which index, and what is wrong with it
+    /// Check whether this session uses an index, which one, and whether it works
     ///
-    /// Looks at LD_AUDIT, GLIBC_TUNABLES and BECALM, at the index and at the files that it was
-    /// made from, and at the loader of /bin/sh. Nothing is changed.
+    /// Reads LD_AUDIT, GLIBC_TUNABLES, BECALM, the index, the files that it was made from, and the
+    /// loader of /bin/sh. Nothing is changed.
     Doctor(DoctorArgs),
-    /// Run a program and watch what its loader tries
+    /// Run a program and record the file lookups of its loader
     ///
-    /// The program runs as it would without becalm: same streams, terminal, process group
-    /// and exit code. What its loader does before the entry point is told apart from what
-    /// the program does after it: how long each took, how many of the lookups failed and
-    /// what those cost, and who asked for them. Each program that a wrapper turns into is
-    /// an image of its own; the report is about the last one.
+    /// The program runs as it would without becalm: same streams, terminal, process group and exit
+    /// code. The report separates the loader's work before the entry point from the program's own:
+    /// the time of each, the failed lookups and their time, and the objects that requested them. If
+    /// a wrapper executes another program, each program is an image of its own; the report is about
+    /// the last one.
     ///
-    /// The report goes to stderr when the program has ended, so that its stdout stays what
-    /// it is.
+    /// The report is written to stderr when the program has ended, so the program's stdout is
+    /// unchanged.
     #[command(override_usage = "becalm trace [OPTIONS] -- CMD [ARGS]...")]
     Trace(Box<TraceArgs>),
-    /// Make one page about a program's start: what is missed, and what would help
+    /// Make an HTML page about a program's start: its misses, and what removes them
     ///
-    /// The page is a single file of HTML that loads nothing: the storm as a picture, the
-    /// closure as a tree, the start in time, a calmed program beside it with --after, the
-    /// strategies beside each other with --compare. The program is run once, watched, with
-    /// /dev/null as its standard streams; with --no-run it is not.
+    /// The page is a single HTML file that loads nothing else. It shows the search as a picture,
+    /// the closure as a tree and the start as a timeline; with --after, another program beside it;
+    /// with --compare, a table of the strategies. becalm runs the program once under the tracer,
+    /// with /dev/null as its standard streams; with --no-run it does not run it.
     #[command(override_usage = "becalm report [OPTIONS] PROGRAM -o FILE.html [-- ARGS...]")]
     Report(Box<ReportArgs>),
-    /// Run a program with an index, by which its loader finds libraries without a search
+    /// Run a program with an index, so that its loader finds libraries without a search
     ///
-    /// Sets LD_AUDIT, and GLIBC_TUNABLES where the program's libraries need more static TLS
-    /// than there is under an audit module, beside what the variables already hold; then
-    /// becomes the program. What the program starts is calmed as well.
+    /// becalm adds the index to LD_AUDIT, sets GLIBC_TUNABLES if the program's libraries need more
+    /// static TLS than is available under an audit module, keeps the other contents of both
+    /// variables, and executes the program. Programs that it starts use the index as well.
     #[command(override_usage = "becalm run [OPTIONS] -- CMD [ARGS]...")]
     Run(RunArgs),
-    /// Write an index of stores: one file beside them that says where libraries are
+    /// Write an index of stores: one file that says where libraries are
     ///
-    /// The stores are walked, and each object's needed strings are resolved as the loader would
-    /// resolve them. The answers go into one file, an audit module (man 7 rtld-audit) for an
-    /// unmodified glibc from 2.31 on. `becalm run` and `becalm env` have programs use it. What
-    /// the search would give is what they get: where that cannot be said beforehand, the loader
-    /// searches as always.
+    /// becalm walks the stores and resolves each object's needed strings as the loader would. The
+    /// answers are written into one file, an audit module (man 7 rtld-audit) for an unmodified
+    /// glibc from 2.31 on. `becalm run` and `becalm env` make programs use it. Its answers are
+    /// those of the loader's search; if an answer cannot be known in advance, the loader searches
+    /// as always.
     Index(IndexArgs),
-    /// Print the lines that give a whole session an index, or take it away
+    /// Print the lines that set up an index for a whole session, or remove it
     Env(EnvArgs),
-    /// Have objects say where their libraries are, so that the loader need not search
+    /// Record in ELF files where their libraries are, so that the loader need not search
     ///
-    /// The strategy says how the answers reach the loader: notes and loader caches are for a
-    /// loader that reads them, absolute paths and link farms for any. What is written is
-    /// planned first, and what would change what a program loads is left out, with the reason.
-    /// Each file is the old one or the new one whatever happens, and `becalm undo` gives back
-    /// the old bytes. A second run changes nothing.
+    /// The strategy decides how the answers reach the loader: notes and loader caches need a loader
+    /// that reads them; absolute paths and link farms work with any. becalm plans all changes
+    /// first, and skips those that would change which libraries a program loads, with the reason.
+    /// Each file has either the old or the new content at any time, and `becalm undo` restores the
+    /// old bytes. A second run changes nothing.
     Fix(Box<FixArgs>),
-    /// Take back what `becalm fix` did, byte for byte
+    /// Undo `becalm fix`: restore each file byte for byte
     ///
-    /// Files that something else has changed since are left alone, with the reason.
+    /// Files that another tool has changed since are skipped, with the reason.
     Undo(UndoArgs),
-    /// Tell whether what `becalm fix` wrote is still what the plain search gives
+    /// Check whether the answers that `becalm fix` wrote still match the plain search
     ///
-    /// For each answer of a note, an absolute needed string, a farm or a package's loader
-    /// cache, of becalm's or of another tool's: where does it lead, and where would the search?
+    /// Each answer of a note, an absolute needed string, a farm or a package's loader cache, made
+    /// by becalm or by another tool, is compared with the result of the search.
     Verify(Box<VerifyArgs>),
-    /// Try every strategy on a copy of a program's closure, side by side
+    /// Try every strategy on a copy of a program's closure and compare them
     ///
-    /// The packages of the program's closure are copied; each strategy is put on a copy of
-    /// its own, which lies in the place of the original for the programs that are started
-    /// with it and for nobody else. What is loaded and what is tried in vain is watched, the
-    /// starts are timed against each other, and each property is tried on programs built
-    /// for it. Nothing of the store is changed.
+    /// becalm copies the packages of the program's closure and applies each strategy to its own
+    /// copy. A private mount namespace puts that copy in the place of the original, so that only
+    /// the programs started in it see it. becalm records the loaded files and the misses, times the
+    /// starts against each other, and tests each property on programs built for it. The store is
+    /// not changed.
     #[command(override_usage = "becalm compare [OPTIONS] PROGRAM [-- ARGS...]")]
     Compare(Box<CompareArgs>),
-    /// Measure how long a program takes to start, beside others
+    /// Measure the startup time of a program, compared with others
     ///
-    /// Every variant is started once a round, in an order drawn anew for each, so that
-    /// whatever else the machine does meets all of them. Ratios are taken within a round
-    /// and told with an interval; the first variant takes part twice, as a control. The
-    /// programs run with /dev/null as their standard streams.
+    /// Each round starts every variant once, in a new random order, so that other load on the
+    /// machine affects all variants alike. Ratios are taken within a round and printed with an
+    /// interval; the first variant takes part twice, as a control. The programs run with /dev/null
+    /// as their standard streams.
     #[command(override_usage = "becalm bench [OPTIONS] PROGRAM [-- ARGS...]")]
     Bench(Box<BenchArgs>),
-    /// Show it all on a program of this machine, in a scratch store
+    /// Demonstrate becalm on a program of this machine, in a scratch store
     ///
-    /// The program and its libraries are copied into a scratch store, one library to a
-    /// directory; what its loader then tries is predicted and counted as it happens; an
-    /// index calms it. Nothing of the machine is changed, and nothing remains.
+    /// becalm copies the program and its libraries into a scratch store, one library to a
+    /// directory, predicts the loader's search, observes it, and removes it with an index. Nothing
+    /// else on the machine is changed, and the scratch store is removed at the end.
     #[command(override_usage = "becalm demo [OPTIONS] [PROGRAM] [-- ARGS...]")]
     Demo(DemoArgs),
     /// Print and edit the dynamic section of ELF files, with the flags of patchelf
@@ -155,15 +154,15 @@ pub(crate) enum Command {
     /// Run path, needed strings, soname, interpreter, resolution note and single flags. `becalm undo`
     /// restores the bytes before the first edit.
     Elf(Box<ElfArgs>),
-    /// Build and try loaders that read notes and package caches
+    /// Build loaders that read notes and package caches, and test what a loader reads
     #[command(subcommand)]
     Loader(LoaderArgs),
-    /// Write the manual pages or the completions of a shell
+    /// Write the manual pages, or the completions of a shell
     #[command(hide = true, subcommand)]
     Generate(GenerateArgs),
 }
 
-/// The definition, with the sections of the manual that no flag explains.
+/// Returns the definition of the command line, with the manual sections that no flag explains.
 #[must_use]
 pub(crate) fn definition() -> clap::Command {
     let with_manual = |command: clap::Command| {
@@ -194,15 +193,15 @@ impl RunOnly {
     }
 }
 
-/// The flags of this process. A wrong one, `--help` and `--version` end it.
+/// Parses the flags of this process. A wrong flag, `--help` and `--version` end the process.
 #[must_use]
 pub(crate) fn parse() -> Cli {
-    // A program's start waits for `becalm run`, and the definitions of all commands take longer
+    // The program's start waits for `becalm run`, and the definitions of all commands take longer
     // than the rest of its work.
     if let Some(run) = RunOnly::parse(std::env::args_os()) {
         return run;
     }
-    // The manual's sections are for the help alone: without them each start is quicker.
+    // Only the help needs the manual's sections; parsing is faster without them.
     let matches = Cli::command().try_get_matches();
     let matches = matches.unwrap_or_else(|_| definition().get_matches());
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())

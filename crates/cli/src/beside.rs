@@ -1,4 +1,4 @@
-//! Prediction beside observation: the counts of both, and where they part.
+//! Prediction and observation side by side: the counts of both, and their differences.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use becalm_lib::words::{counted, grouped};
 use crate::terminal::probes::{basename, name_of_call, name_of_outcome};
 use crate::terminal::style::Look;
 
-/// The counts side by side, then at most `most` differences.
+/// Returns the counts side by side, then at most `most` differences.
 #[must_use]
 pub(crate) fn table(look: Look, beside: &Beside, most: usize) -> String {
     let mut text = String::new();
@@ -37,7 +37,7 @@ pub(crate) fn table(look: Look, beside: &Beside, most: usize) -> String {
     text
 }
 
-/// How far the two agree, in a line.
+/// Says in one line how far the two agree.
 #[must_use]
 pub(crate) fn verdict(look: Look, beside: &Beside) -> String {
     let mut text = if beside.equal {

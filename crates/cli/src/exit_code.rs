@@ -5,28 +5,27 @@ use std::process::ExitCode;
 /// The exit status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
-    /// All is well.
+    /// Success.
     Fine,
-    /// The work was done and something was found: an unresolved library, a program
-    /// over its budget.
+    /// The work was done and there is a finding: an unresolved library, a program over its budget.
     Finding,
-    /// Some of the work could not be done: a missing path, a broken file.
+    /// Part of the work failed: a missing path, a broken file.
     Failure,
-    /// A signal ended the work, told as shells tell it: 128 and its number.
+    /// A signal ended the work. The code is 128 and the signal's number, as in shells.
     Signal(u8),
-    /// That of the program that was run, as a shell would tell it.
+    /// The exit code of the program that was run, as a shell reports it.
     Program(u8),
 }
 
 impl ExitStatus {
-    /// The reader of our output went away.
+    /// The reader of our output has closed it.
     pub(crate) const BROKEN_PIPE: Self = Self::Signal(13);
 
-    /// An interrupt ended work that must not be ended anywhere: between two batches. All other
-    /// work leaves SIGINT its default action, which says the same.
+    /// An interrupt ended work that stops only between two batches. Other work leaves SIGINT its
+    /// default action, which gives the same status.
     pub(crate) const INTERRUPTED: Self = Self::Signal(2);
 
-    /// The status as the number handed to the system.
+    /// Returns the exit status as the number for the system.
     #[must_use]
     pub(crate) fn code(self) -> u8 {
         match self {
@@ -38,7 +37,7 @@ impl ExitStatus {
         }
     }
 
-    /// The status of a command that writes files, from what its report says.
+    /// Returns the status of a command that writes files, from its report.
     #[must_use]
     pub(crate) fn of_writing(interrupted: bool, failed: bool, finding: bool) -> Self {
         match (interrupted, failed, finding) {
@@ -49,7 +48,7 @@ impl ExitStatus {
         }
     }
 
-    /// Two statuses as one: the graver is told.
+    /// Combines two statuses; the more serious one wins.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         if other.code() > self.code() { other } else { self }

@@ -1,8 +1,9 @@
 //! becalm: predicts, without running anything, every probe of the dynamic loader.
 //!
 //! Each command is a folder: `args` and `manual` are its arguments and their help, `run` does the
-//! work with `becalm-lib`, `becalm-host` and `becalm-core`, `text`, `json`, `csv`, `markdown` and `html`
-//! print the result. [`args`] joins the commands' arguments, [`terminal`] has what all outputs share.
+//! work with `becalm-lib`, `becalm-host` and `becalm-core`, `text`, `json`, `csv`, `markdown` and
+//! `html` print the result. [`args`] joins the commands' arguments, [`terminal`] has the code that
+//! all outputs share.
 
 pub(crate) mod advise;
 pub(crate) mod args;

@@ -1,5 +1,5 @@
-//! `becalm bench`: its forms agree with each other, and what cannot be measured is said
-//! to be so. No test looks at how long anything took.
+//! `becalm bench`: its output forms agree, and starts that cannot be measured are reported. No test
+//! checks a duration.
 
 mod support;
 

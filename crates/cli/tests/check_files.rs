@@ -41,7 +41,7 @@ fn the_files_of_a_start_are_listed_with_their_links() {
     }
     let unique: BTreeSet<&str> = listed.iter().copied().collect();
     assert_eq!(unique.len(), listed.len(), "each once");
-    // Exactly these files, and no others, make the program start in a root of their own.
+    // These files, and no others, make the program start in a root of their own.
     let json = json(&check(&["--files", "--json", text(&app)]));
     let files = json["programs"][0]["files"].as_array().expect("files");
     let paths: Vec<&str> = files.iter().map(|file| file["path"].as_str().expect("text")).collect();

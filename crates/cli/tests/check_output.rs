@@ -1,5 +1,5 @@
-//! `becalm check`: what each form of the answer looks like, on a program that gives
-//! the same answer on every machine, and on programs of this one.
+//! `becalm check`: each form of its output, on a program with the same result on every machine and
+//! on programs of this machine.
 
 mod support;
 
@@ -303,7 +303,7 @@ fn a_program_with_file_capabilities_starts_in_secure_mode_for_users() {
         skip("only root gives capabilities to files, where the file system has them");
         return;
     }
-    // Those of root gain nothing by them.
+    // Files of root gain nothing by capabilities.
     std::fs::create_dir(fixture.path("locked")).expect("made");
     let mut command = becalm_as_user(fixture.dir.path());
     let ran = run(command.args(["check", "--json", &fixture.app()]));

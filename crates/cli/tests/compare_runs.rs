@@ -14,7 +14,7 @@ use serde_json::Value;
 use support::store::{Store, nothing_to_test_with, text};
 use support::{Ran, assert_refused, cc, run};
 
-/// A store, and a place of its own for temporary files, which must be empty afterwards.
+/// A store, and its own directory for temporary files, which must be empty afterwards.
 struct Scene {
     store: Store,
     tmp: PathBuf,
@@ -56,7 +56,7 @@ impl Scene {
     }
 }
 
-/// True where no room can be made for a strategy.
+/// True if no mount namespace can be made.
 fn no_mount_namespaces() -> bool {
     let user = ["--user", "--map-current-user"];
     let is_root = rustix::process::geteuid().is_root();
@@ -116,7 +116,7 @@ fn the_table_says_what_each_strategy_does_and_the_store_stays_as_it_was() {
     }
     assert_eq!(value("missed-opens", "index"), Some(0.0));
     assert_eq!(value("files-changed", "index"), Some(0.0));
-    // Without a loader that reads them, nothing is claimed of notes and caches.
+    // Without a loader that reads them, the table has no result for notes and caches.
     for column in ["note", "ldcache"] {
         assert_eq!(value("missed-opens", column), None, "{column}");
         assert_eq!(verdict("library-path", column), "not-tried", "{column}");
@@ -200,7 +200,7 @@ fn a_program_of_no_store_is_compared_in_one_made_for_it() {
         return;
     }
     let scene = Scene::new();
-    // Its libraries are in one directory, which is no store.
+    // Its libraries are in one directory, which is not a store.
     let bundle = scene.store.path("bundle");
     fs::create_dir(&bundle).expect("made");
     for library in [scene.store.one("libone.so"), scene.store.two("libtwo.so")] {

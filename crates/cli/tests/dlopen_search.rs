@@ -10,8 +10,8 @@ use becalm_testing::skip;
 use serde_json::Value;
 use support::{Ran, becalm, cc, cc_library, no_compiler, run};
 
-/// A program that opens `ext.so` by its path. That needs `libfar.so`, in the third directory of
-/// its run path, and `ext.so`'s other name needs a library that is nowhere.
+/// A program that opens `ext.so` by its path. That library needs `libfar.so`, in the third
+/// directory of its run path; `ext.so`'s other name needs a library that does not exist.
 struct Plugins {
     dir: tempfile::TempDir,
 }
@@ -51,7 +51,7 @@ impl Plugins {
         ["app", "ext.so", "bad.so"].map(|file| name(&self.path(file)).to_owned())
     }
 
-    /// A trace's report and its last image; `None` where nothing can be traced.
+    /// Returns a trace's report and its last image; `None` if nothing can be traced.
     fn traced(&self, record: &Path) -> Option<Value> {
         let command = self.command();
         let mut trace = becalm();

@@ -1,5 +1,5 @@
-//! `becalm check`: exit codes, budgets and bad input. A file that is no program is a
-//! clear line on stderr; everything else asked for is done all the same.
+//! `becalm check`: exit codes, budgets and bad input. A file that is not a program gives a clear
+//! line on stderr, and the other paths are checked all the same.
 
 mod support;
 
@@ -113,7 +113,7 @@ fn a_fifo_and_a_device_are_named_and_not_waited_for() {
         assert_eq!(ran.stderr, format!("becalm: {path}: not a regular file\n"));
         assert_eq!(ran.code, Some(2));
     }
-    // Met in a folder it is nobody's mistake.
+    // In a folder such a file is not an error.
     assert_eq!(check(&[dir.path()]).code, Some(0));
 }
 
@@ -217,7 +217,7 @@ fn an_interrupt_ends_becalm_as_an_interrupt() {
         .stderr(Stdio::null())
         .spawn()
         .expect("starts");
-    // Nobody reads: it fills the pipe and stays there.
+    // The pipe has no reader: becalm fills it and stays there.
     let pipe = child.stdout.take();
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.expect("kill").success());

@@ -1,5 +1,5 @@
-//! Libraries whose `PT_INTERP` no kernel would take: a loader does not read it, and neither does
-//! `becalm fix`.
+//! Libraries with a `PT_INTERP` that the kernel would reject: a loader does not read it, and
+//! neither does `becalm fix`.
 
 mod support;
 

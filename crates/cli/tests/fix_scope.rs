@@ -1,6 +1,6 @@
-//! Files that `becalm fix` may change: those below the named paths, unless `--closure` is given;
-//! and nothing that would make a start longer. `becalm undo` of the same path restores the changes
-//! of one command.
+//! Files that `becalm fix` may change: those below the named paths, unless `--closure` is given. It
+//! changes nothing that would make a start longer. `becalm undo` of the same path restores the
+//! changes of one command.
 
 mod support;
 
@@ -242,7 +242,7 @@ fn a_plan_that_makes_a_start_longer_is_named_and_not_carried_out() {
         let all = changed(&before, &store.content());
         assert!(!all.iter().any(|path| path.starts_with(store.root().join("ccc-app"))), "{all:?}");
     }
-    // A refused file is not as it should be.
+    // A refused file is a failure.
     let ran = store.on(&fix(&["farm"], &[]), &store.app());
     assert!(ran.stdout.contains("0 made, 0 as they should be, 1 refused; "), "{ran:?}");
     let ran = store.on(&fix(&["farm"], &["--json"]), &store.app());

@@ -1,4 +1,4 @@
-//! Under how many names `becalm index` knows an object.
+//! The number of names under which `becalm index` has an object.
 
 mod support;
 

@@ -1,5 +1,4 @@
-//! The prediction of a start that an index calms: `becalm check` and `becalm trace` in such a
-//! session.
+//! The prediction of a start with an index: `becalm check` and `becalm trace` in such a session.
 
 mod support;
 

@@ -1,8 +1,8 @@
-//! Loaders of releases that ask no audit module, or not where it would help: what cannot be
-//! calmed is refused and says why. Machines without a loader here are left out and counted.
+//! Loaders of releases that call no audit module, or not where it would help: becalm refuses them
+//! and prints the reason. Tests skip machines for which this machine has no loader.
 //!
-//! The loader of this machine with another release in its bytes stands for an old one: by its
-//! bytes, and by what it says when asked, becalm tells what it is.
+//! A copy of this machine's loader with another release in its bytes serves as an old one: becalm
+//! finds the release in the loader's bytes and in its output.
 
 mod support;
 
@@ -49,7 +49,7 @@ fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
     (0..bytes.len() - pattern.len()).find(|&at| bytes[at..].starts_with(pattern))
 }
 
-/// `becalm run --strict` without an index at hand, then `becalm fix --with audit`.
+/// Runs `becalm run --strict` without an index, then `becalm fix --with audit`.
 fn attempts(store: &Store) -> [support::Ran; 2] {
     let (app, root) = (store.app(), store.root());
     let fix = ["fix", "--with", "audit", "--store", text(&root), text(&app)];

@@ -1,5 +1,5 @@
-//! `becalm index`, `becalm run`, `becalm env` and `becalm verify` of an index, on a small
-//! store: what is calmed, what stays the search's, and what is refused.
+//! `becalm index`, `becalm run`, `becalm env` and `becalm verify` of an index, on a small store:
+//! which lookups the index answers, which the loader searches, and what is refused.
 
 mod support;
 
@@ -59,7 +59,7 @@ fn a_program_that_starts_under_no_audit_module_is_told_of() {
     assert!(env.code == Some(0) && env.stderr.contains(text(&app)), "{env:?}");
     let ran = run(&mut store.calmed());
     assert!(ran.stdout == "one two\n" && ran.stderr.contains("thread-local"), "{ran:?}");
-    // Nothing of ours could help: a module that does nothing has the same effect.
+    // No module could help here: one that does nothing has the same effect.
     store.source("none.c", "unsigned la_version(unsigned v) { return v; }\n");
     store.library("none.c", &store.path("none.so"));
     let alone = run(Command::new(&app).env("LD_AUDIT", store.path("none.so")));
@@ -76,7 +76,7 @@ fn an_index_is_not_written_where_the_user_may_not() {
     fs::create_dir(&closed).expect("made");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).expect("closed");
     if fs::write(closed.join("probe"), "").is_ok() {
-        // Root may write anywhere; what nobody may write to is a place that is no directory.
+        // Root may write anywhere; a path below a file cannot be written by anyone.
         let inside = store.app().join("index.so");
         let ran = run(&mut store.becalm(&["index", text(&root), "-o", text(&inside)]));
         assert_refused(&ran, "Not a directory");

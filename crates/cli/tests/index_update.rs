@@ -1,5 +1,5 @@
-//! `becalm index --update`: only what changed is read again, and the result is what indexing
-//! everything would give.
+//! `becalm index --update`: only changed files are read again, and the result is the same as that
+//! of a new index.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn update(store: &Store) -> Value {
     json(&run(&mut store.becalm(&["index", "--update", "-o", text(&index), "--json"])))
 }
 
-/// Asserts that an index says what a new one would say.
+/// Asserts that an updated index equals a new one.
 fn assert_as_new(store: &Store, updated: &Value) {
     let (root, other, index) = (store.root(), store.path("other.so"), store.index());
     let all = json(&run(&mut store.becalm(&["index", text(&root), "-o", text(&other), "--json"])));
@@ -76,8 +76,8 @@ fn the_objects_of_unchanged_packages_are_not_opened() {
     }
 }
 
-/// The prefixes that count without `--store` need not be those the index was made with; where
-/// none of them is there, this passes anyhow.
+/// The prefixes that count without `--store` may differ from those the index was made with; if none
+/// of them exists, this passes anyhow.
 #[test]
 fn an_index_made_with_another_store_prefix_is_not_made_anew() {
     if nothing_to_test_with() {
@@ -110,7 +110,7 @@ fn a_file_changed_in_place_is_read_again_though_its_directory_is_as_it_was() {
     let store = indexed(FLAT);
     let dir = store.app().parent().expect("a directory").to_owned();
     let before = dir.metadata().expect("there").modified().expect("a time");
-    // The same run path but for its order: other answers where both have the name.
+    // The same run path in another order: other answers if both directories have the name.
     let bytes = fs::read(store.app()).expect("read");
     let [_, one, two] = FLAT;
     let swapped = swap(&bytes, one.as_bytes(), two.as_bytes());
@@ -124,7 +124,7 @@ fn a_file_changed_in_place_is_read_again_though_its_directory_is_as_it_was() {
     assert_eq!(update(&store)["written"], false);
 }
 
-/// Each of two strings of one length put in the other's place.
+/// Swaps two strings of the same length.
 fn swap(bytes: &[u8], a: &[u8], b: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     for at in 0..bytes.len() - a.len() {

@@ -1,4 +1,4 @@
-//! Runs of the files in `integrations/`, as their tools would run them, on a small store.
+//! Runs the files in `integrations/` as their tools would, on a small store.
 
 mod support;
 

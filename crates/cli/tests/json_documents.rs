@@ -1,4 +1,5 @@
-//! Output of `--json` has the fields that `docs/json.md` lists, each table with its document.
+//! Checks that the output of `--json` has the fields that `docs/json.md` lists, each table with its
+//! document.
 
 mod support;
 
@@ -21,7 +22,7 @@ fn documented(table: &str) -> BTreeSet<String> {
     rows.lines().filter_map(field).map(|field| field.replace("[]", "")).collect()
 }
 
-/// The places of all fields of a document.
+/// Returns the places of all fields of a document.
 fn places(value: &Value, place: &str, all: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
@@ -42,7 +43,8 @@ fn assert_documented(text: &str, table: &str) {
     places(&document, "", &mut printed);
     assert!(printed.remove("schema"), "{text}");
     let documented = documented(table);
-    // Storms and probes have a part of the page; the end and the environment have no fixed fields.
+    // Storms and probes have their own part of the page; the exit and the environment have no
+    // fixed fields.
     let is_apart = |place: &String| {
         let (above, name) = place.rsplit_once('.').unwrap_or_default();
         let apart =

@@ -1,5 +1,5 @@
-//! `becalm loader check` on the loaders of this machine, and what `becalm loader build`
-//! refuses before it does anything. A whole build is `cargo xtask loader-trial`'s.
+//! `becalm loader check` on the loaders of this machine, and what `becalm loader build` refuses
+//! before it does anything. `cargo xtask loader-trial` tests whole builds.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// The first of the loaders whose name begins like this.
+/// Returns the first of the loaders whose name begins with `prefix`.
 fn of_this_machine(prefix: &str) -> Option<PathBuf> {
     ["/lib64", "/lib"].iter().find_map(|folder| {
         let entries = fs::read_dir(folder).ok()?;
@@ -108,7 +108,7 @@ fn a_release_without_a_patch_and_a_prefix_of_the_system_are_refused() {
     assert!(ran.stderr.contains("2.36, 2.41, 2.43"), "{ran:?}");
     let ran = loader(&["build", "--glibc", "2.36", "--prefix", "/usr"]);
     assert_eq!(ran.code, Some(2));
-    assert_eq!(ran.stderr, "becalm: /usr: a prefix of its own is wanted\n");
+    assert_eq!(ran.stderr, "becalm: /usr: the prefix must be a directory for this glibc alone\n");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Strategies that loaders are taken to read: given by `--reads`, or found in the loader's own
-//! file. The tests use a copy of this machine's loader that claims to be patched. `cargo xtask
-//! loader-trial` compares the behaviour of a patched loader with the prediction.
+//! Strategies that a loader reads: given by `--reads`, or found in the loader's own file. The tests
+//! use a copy of this machine's loader that claims to be patched. `cargo xtask loader-trial`
+//! compares the behaviour of a patched loader with the prediction.
 
 mod support;
 
@@ -19,8 +19,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// With the prefixes that the loader's file names, `@` for the scene's store; `None` for a copy
-    /// as it is.
+    /// Makes a scene with the prefixes that the loader's file names, `@` for the scene's store;
+    /// `None` for a plain copy.
     fn new(prefixes: Option<&str>) -> Self {
         let store = Store::new();
         let loader = store.path("ld.so");
@@ -36,7 +36,7 @@ impl Scene {
         scene
     }
 
-    /// The app anew, started by that loader, and its note.
+    /// Links the app anew, with that loader as its interpreter, and writes its note.
     fn link(&self) {
         let (root, app) = (self.store.root(), self.store.app());
         let [_, one, two] = self.store.packages;
@@ -69,7 +69,7 @@ impl Scene {
         sources
     }
 
-    /// Whether a trace of the app, whose loader reads nothing, is what was predicted.
+    /// True if a trace of the app, whose loader reads nothing, equals the prediction.
     fn is_as_predicted(&self, more: &[&str], tunables: &str) -> bool {
         let (out, app) = (self.store.path("trace.json"), self.store.app());
         let arguments =
@@ -94,7 +94,7 @@ fn a_loader_that_names_store_prefixes_is_taken_to_read_notes_and_any_other_is_no
         return;
     }
     assert_eq!(Scene::new(Some("@")).sources(&[], ""), ["note"]);
-    // To such a loader any directory of the run path may change.
+    // For such a loader, any directory of the run path may change.
     assert_eq!(Scene::new(Some("")).sources(&[], ""), ["runpath"]);
     assert_eq!(Scene::new(Some("/gnu/store")).sources(&[], ""), ["runpath"]);
     assert_eq!(Scene::new(None).sources(&[], ""), ["runpath"]);
@@ -166,7 +166,7 @@ fn a_trace_is_held_against_what_the_loader_of_the_program_reads() {
     if nothing_to_test_with() {
         return;
     }
-    // This loader reads nothing: where it is taken to read notes, the prediction is wrong.
+    // This loader reads nothing: if it is taken to read notes, the prediction is wrong.
     let scene = Scene::new(Some("@"));
     assert!(!scene.is_as_predicted(&[], ""), "its file was not looked at");
     assert!(scene.is_as_predicted(&["--reads", "none"], ""));

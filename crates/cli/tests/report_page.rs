@@ -1,5 +1,5 @@
-//! `becalm report`: the page shows the figures that the JSON has, in a browser as well,
-//! and what cannot be shown is said to be so.
+//! `becalm report`: the page shows the figures of the JSON, also in a browser, and reports what
+//! cannot be shown.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn report(arguments: &[&str]) -> Ran {
     run(becalm().arg("report").args(arguments))
 }
 
-/// The page of a program, with nothing said.
+/// Makes the page of a program; nothing may be printed.
 fn page(dir: &Path, arguments: &[&str]) -> String {
     let file = dir.join("page.html");
     let ran = report(&[arguments, &["-o", text(&file)]].concat());
@@ -33,7 +33,7 @@ fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().expect("a scratch directory")
 }
 
-/// A figure as the page shows it, thousands put together again.
+/// Reads a figure from the page, without the separators of thousands.
 fn figure(page: &str, name: &str) -> u64 {
     let mark = format!("data-figure=\"{name}\">");
     let shown = page.split(&mark).nth(1).unwrap_or_else(|| panic!("no {name}"));
@@ -51,7 +51,7 @@ fn assert_figures(page: &str, side: &str, storm: &Value) {
     }
 }
 
-/// The misses of all cells of a picture, as the page's script has them.
+/// Returns the misses of all cells of a picture, as the page's script has them.
 fn misses_of_cells(page: &str) -> u64 {
     let data = page.split("<script type=\"application/json\">").nth(1).expect("a picture");
     let data = data.split("</script>").next().expect("its end");
@@ -185,8 +185,7 @@ fn what_cannot_be_shown_is_one_line_and_leaves_no_page() {
     assert_refused(&report(&["/bin/sh", "--no-run", "-o", "/no/such/dir/x"]), "/no/such/dir/x");
 }
 
-/// A page as a browser leaves it, its console lines apart; `None` where there is no
-/// browser.
+/// Returns a page as a browser leaves it, and its console lines; `None` if there is no browser.
 fn browsed(page: &Path) -> Option<(String, Vec<String>)> {
     let profile = scratch();
     let mut browser = Command::new("chromium");
@@ -225,8 +224,7 @@ fn with_script(page: &str, dir: &Path, script: &str) -> PathBuf {
     file
 }
 
-/// Moves to the second row and says what the page tells of it; what was clicked instead
-/// is told for the first.
+/// Moves to the second row and prints what the page shows of it. A click shows the first row.
 const KEYS: &str = "
     const frame = document.querySelector('.storm-frame');
     const press = (key) => frame.dispatchEvent(new KeyboardEvent('keydown', {key, cancelable: true}));
@@ -272,7 +270,7 @@ fn a_browsers_complaint_would_be_seen() {
         return;
     };
     assert_eq!(console.len(), 1, "{console:?}");
-    // What is not of the page itself is not fetched, were it ever named.
+    // The page fetches nothing from elsewhere.
     let fetching =
         "document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x'}));";
     let Some((_, console)) = browsed(&with_script(&page, dir.path(), fetching)) else { return };

@@ -1,4 +1,4 @@
-//! `becalm run` starts the program whatever its index is like, and costs it little.
+//! `becalm run` starts the program whatever the state of its index, at little cost.
 
 mod support;
 #[path = "../../core/src/index/tests/version_1.rs"]
@@ -35,7 +35,7 @@ fn is_settled(store: &Store) -> bool {
     !entries.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(".lock"))
 }
 
-/// The program's own output, and one line of becalm's that holds the words.
+/// Asserts that the program's output is its own, and that becalm prints one line with the words.
 fn assert_started_plainly(command: &mut Command, words: &str) {
     let ran = run(command);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "one two\n"), "{ran:?}");
@@ -163,7 +163,7 @@ fn without_a_place_for_an_index_the_program_starts() {
         command
     };
     assert_started_plainly(&mut command(&[], None), "no home directory");
-    // A place that nobody may write to, not even root.
+    // A path that nobody may write to, not even root.
     let file = store.path("app.c");
     assert_started_plainly(&mut command(&[], Some(&file)), "Not a directory");
     let quiet = run(&mut command(&["--quiet"], Some(&file)));
@@ -233,7 +233,7 @@ fn calls(command: &Command, app: &Path, out: &Path) -> Vec<String> {
     let is_start =
         |line: &&str| line.starts_with("execve(") && line.contains(support::store::text(app));
     let end = text.lines().position(|line| is_start(&line) && line.ends_with("= 0"));
-    // The second: the first is becalm's own.
+    // The second start: the first is becalm's own.
     let own = text.lines().skip(1).position(|line| is_start(&line)).or(end).expect("a start");
     text.lines().take(own + 2).map(str::to_owned).collect()
 }
@@ -256,7 +256,7 @@ fn with_an_index_that_fits_run_makes_few_system_calls() {
     let of_default = calls(&kept_one(), &app, &out);
     store.make_index(&[]);
     let of_named = calls(&store.calmed(), &app, &out);
-    // Known to no index but the one that is kept for it.
+    // No index has this program except the one that is kept for it.
     let other = store.path("other-index.so");
     let other_store = store.path("store/").join(store.packages[1]);
     let make = ["index", text(&other_store), "-o", text(&other), "--store", text(&root)];
@@ -279,15 +279,15 @@ fn with_an_index_that_fits_run_makes_few_system_calls() {
     }
 }
 
-/// The calls before `execve` of a program in no deep folder, those for each directory of `PATH`
-/// left out.
+/// The number of calls before `execve` of a program in a shallow folder, without those for each
+/// directory of `PATH`.
 const MOST_CALLS: usize = 54;
 
 /// The number of calls that a static binary makes before it becomes the program.
 fn own_calls(calls: &[String]) -> usize {
     // Rust's runtime begins with a poll of the standard descriptors. A static binary makes 14
-    // calls before and 2 to grow its heap; what the loader of a dynamic one makes does not
-    // count, nor that it has a longer `/proc/self/maps` to read.
+    // calls before that and 2 to grow its heap. Calls of a dynamic binary's loader do not count,
+    // nor does its longer `/proc/self/maps`.
     let main = calls.iter().position(|call| call.starts_with("poll(")).expect("a runtime");
     let is_dynamic = calls.iter().any(|call| call.contains("/etc/ld.so.preload"));
     let of_dynamic = ["brk(", "getrandom(", "read(", "fcntl("];
@@ -320,7 +320,7 @@ fn a_session_starts_programs_whose_libraries_take_more_static_tls_than_glibc_kee
         return;
     }
     let store = Store::new();
-    // Not of the store, and without a run path: libraries of the machine, as libjemalloc is.
+    // Outside the store and without a run path: a library of the machine, such as libjemalloc.
     store.source(
         "big.c",
         "static __thread char big[SIZE] __attribute__((tls_model(\"initial-exec\")));\n\

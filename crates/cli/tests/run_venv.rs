@@ -1,4 +1,5 @@
-//! `becalm run` without an index of the user's: what a Python opens at run time is answered too.
+//! `becalm run` without an index of the user: lookups of libraries that Python opens at run time
+//! are answered too.
 
 mod support;
 
@@ -49,7 +50,7 @@ impl Environment {
         self.path("venv/lib/python3.9/site-packages/ext.so")
     }
 
-    /// Opens the extension under `becalm run`; gives what the module answered.
+    /// Opens the extension under `becalm run` and returns the module's answers.
     fn answers(&self) -> String {
         let log = self.path("log");
         let _ = fs::remove_file(&log);
@@ -120,7 +121,7 @@ fn an_index_of_an_environment_answers_for_the_python_it_was_made_from() {
     let log = answers();
     assert_eq!(answer(&log), text(&x), "{log}");
     assert!(log.contains(text(&own)), "{log}");
-    // Brought up to date it still has them.
+    // An update keeps them.
     fs::create_dir(venv.join("lib/python3.9/site-packages/new")).expect("made");
     support::store::let_the_clock_pass();
     let made = run(&mut becalm(&["index", "--update", "-o", text(&index), "--json"]));

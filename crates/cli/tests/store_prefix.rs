@@ -1,4 +1,4 @@
-//! `--store` has one meaning: below a prefix, in the spelling given or in that of the directory it
+//! `--store` has one meaning: everything below a prefix, spelled as given or by the directory it
 //! leads to.
 
 mod support;

@@ -133,7 +133,7 @@ fn python_imports_along_forty_directories_are_classed_as_such() {
     let image = last(&report);
     assert!(misses(image, "python") >= 40, "{}", image["classes"]);
     assert_eq!(image["classes"][0]["class"], "python", "the worst: {}", image["classes"]);
-    // The directories above them, which the importer of archives looks at, included.
+    // This includes the directories above them, which the importer of archives reads.
     assert!(misses(image, "other") < 20, "{}", image["classes"]);
 }
 

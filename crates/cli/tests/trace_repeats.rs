@@ -1,4 +1,4 @@
-//! `becalm trace`: what a program asks again and again with success.
+//! `becalm trace`: successful lookups that a program repeats.
 
 mod support;
 

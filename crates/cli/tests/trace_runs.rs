@@ -1,5 +1,5 @@
-//! `becalm trace` as a parent: the program's streams and exit code, bad commands, files
-//! that cannot be written, and the run without a tracer.
+//! `becalm trace` as a parent: the program's streams and exit code, bad commands, files that cannot
+//! be written, and a run without a tracer.
 
 mod support;
 
@@ -151,7 +151,7 @@ fn where_tracing_is_not_permitted_the_loader_tells_and_the_loss_is_said() {
         skip("no strace");
         return;
     }
-    // What one tracer watches another cannot.
+    // A second tracer cannot attach to a traced process.
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-o", "/dev/null", env!("CARGO_BIN_EXE_becalm"), "trace"]);
     command.env("LD_LIBRARY_PATH", "/nonexistent-becalm");
@@ -219,7 +219,7 @@ fn memory_does_not_grow_with_the_number_of_lookups() {
         let mark = ran.stdout.split_whitespace().nth(1).and_then(|word| word.parse().ok());
         mark.unwrap_or_else(|| panic!("no mark: {ran:?}"))
     };
-    // Enough to fill every table that is bounded, and ten times as many.
+    // Enough to fill every bounded table, and ten times as much.
     let (few, many) = (peak("5000"), peak("50000"));
     assert!(many < few + 1024, "{few} kB for 5,000 lookups, {many} kB for 50,000");
 }

@@ -1,5 +1,5 @@
-//! `becalm trace` at a terminal, a real one: what is typed there and what the terminal
-//! itself says reaches the program, and a shell's job control works.
+//! `becalm trace` at a real terminal: typed input and the terminal's own signals reach the program,
+//! and a shell's job control works.
 
 mod support;
 
@@ -19,7 +19,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 /// Longer than anything here takes.
 const DEADLINE: Duration = Duration::from_secs(50);
 
-/// A terminal and what runs at it.
+/// A terminal and the command that runs at it.
 struct Terminal {
     side: File,
     child: Child,
@@ -27,8 +27,8 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Runs a command as the leader of a session whose terminal is a new one. `None`
-    /// where there is no way to do that.
+    /// Runs a command as the leader of a session with a new terminal. `None` if that is not
+    /// possible.
     fn run(line: &[&str]) -> Option<Terminal> {
         if Command::new("setsid").arg("--version").output().is_err() {
             skip("no setsid");
@@ -57,7 +57,7 @@ impl Terminal {
         let (mut reading, into) = (File::from(copy(&side)), Arc::clone(&seen));
         thread::spawn(move || {
             let mut buffer = [0; 1024];
-            // The terminal fails once nobody is at its other side.
+            // Reading fails once the other side is closed.
             while let Ok(count @ 1..) = reading.read(&mut buffer) {
                 into.lock().expect("whole").extend_from_slice(&buffer[..count]);
             }
@@ -162,8 +162,9 @@ fn a_shell_stops_it_and_takes_it_to_the_foreground_again() {
     let mark = dir.path().join("go");
     let shell = ["bash", "--norc", "--noprofile", "--noediting", "-i"];
     let Some(mut terminal) = Terminal::run(&shell) else { return };
-    // Quotes within the words keep what is typed apart from what is printed. It waits without
-    // starting anything: a shell whose child stops between vfork and exec does not stop itself.
+    // Quotes within the words keep the typed text apart from the printed one. The script waits
+    // without starting anything: a shell whose child stops between vfork and exec does not stop
+    // itself.
     let line = format!(
         "{} trace -o /dev/null -- sh -c \"echo rea''dy; while [ ! -e {} ]; do :; done; \
          echo o''ver; exit 9\"\n",

@@ -1,4 +1,5 @@
-//! `becalm verify` where it was wrong once, and flags of `becalm fix` and `undo` that go with it.
+//! Cases in which `becalm verify` was wrong once, and the flags of `becalm fix` and `undo` that
+//! belong to them.
 
 mod support;
 
@@ -72,7 +73,7 @@ fn a_long_file_is_not_read_to_see_that_it_is_no_index() {
     let store = Store::new();
     let app = OpenOptions::new().write(true).open(store.app()).expect("opened");
     app.set_len(5 << 30).expect("a sparse file");
-    // A process that may have less memory than the file is long.
+    // A process with a limit of memory below the file's length.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -v 2000000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_becalm")]);
     let ran = run(command.args(["verify", "--store"]).arg(store.root()).arg(store.app()));
@@ -101,7 +102,7 @@ fn the_original_of_a_long_edited_program_is_read_in_ranges() {
     let file = OpenOptions::new().write(true).open(&app).expect("opened");
     file.write_all_at(&headers, FAR).expect("written");
     drop(file);
-    // A process that may have less memory than the file is long.
+    // A process with a limit of memory below the file's length.
     let limited = |arguments: &[&str]| {
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -v 2000000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_becalm")]);
@@ -208,7 +209,7 @@ fn document(ran: &Ran) -> Value {
     serde_json::from_str(&ran.stdout).expect("JSON")
 }
 
-/// A store whose index is stale: one more `libone.so` is found first now.
+/// Makes a store with a stale index: another `libone.so` is found first now.
 fn with_stale_index() -> IndexedStore {
     let store = IndexedStore::new();
     store.make_index(&[]);
@@ -290,7 +291,7 @@ fn a_truncated_index_is_named_as_damaged() {
         let ran = run(&mut store.becalm(&["verify", "--json", text(&index)]));
         let report = document(&ran);
         assert_eq!(report["damaged"][0]["path"], text(&index), "{cut}: {ran:?}");
-        // By its content alone.
+        // Recognised by its content alone.
         if cut >= 64 {
             fs::write(&other, &whole[..cut]).expect("written");
             let ran = run(&mut store.becalm(&["verify", text(&other)]));
@@ -303,7 +304,7 @@ fn a_truncated_index_is_named_as_damaged() {
     fs::write(&index, &changed).expect("written");
     let ran = run(&mut store.becalm(&["verify", text(&index)]));
     assert_eq!((ran.code, ran.stdout.contains("damaged")), (Some(1), true), "{ran:?}");
-    // The advice of `becalm doctor` works.
+    // The remedy that `becalm doctor` prints works.
     fs::write(&index, &whole[..5000]).expect("written");
     store.make_index(&[]);
     let ran = run(&mut store.becalm(&["verify", text(&index)]));

@@ -9,7 +9,7 @@ use crate::common_args::AssumeArgs;
 /// The flags of `becalm advise`.
 #[derive(Debug, Args)]
 pub(crate) struct AdviseArgs {
-    /// The program: a file, a script that leads to one, or a name to be found along PATH
+    /// The program: a file, a script that leads to one, or a name that is searched along PATH
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
     pub program: PathBuf,
 

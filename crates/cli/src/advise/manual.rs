@@ -8,8 +8,8 @@ pub(crate) const ADVISE: &[&Section] = &[&STATUS, &ENVIRONMENT, &JSON, &EXAMPLES
 const STATUS: Section = Section {
     title: "Exit status",
     entries: &[
-        ("0", "Each strategy was predicted, whatever it leaves."),
-        ("2", "There is no such program, or it is a library, static, or not of Linux."),
+        ("0", "Each strategy was predicted."),
+        ("2", "The program does not exist, or is a library, static, or not for Linux."),
     ],
 };
 
@@ -18,21 +18,19 @@ const JSON: Section = Section {
     entries: &[
         (
             "schema becalm/advise/1",
-            "One object: path, calmed_by (the index of this session, or null), storm (as it is \
-             here), before (misses in an empty environment), assumed_store, options, best (the \
-             position in options of what leaves least with the program's own loader, or null).",
+            "One object: path, calmed_by (the index of this session, or null), storm (in this \
+             environment), before (misses in an empty environment), assumed_store, options, best \
+             (the position in options of the one that leaves fewest misses with the program's own \
+             loader, or null).",
         ),
-        (
-            "option",
-            "As in becalm check --json, with command: what applies it, as a shell takes it.",
-        ),
+        ("option", "As in becalm check --json, with command: the shell command that applies it."),
     ],
 };
 
 const EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
-        ("becalm advise inkscape", "Which strategy, before and after."),
-        ("becalm advise --store /sw ./prog", "Where packages below /sw never change."),
+        ("becalm advise inkscape", "The misses before and after each strategy."),
+        ("becalm advise --store /sw ./prog", "The same, if packages below /sw never change."),
     ],
 };

@@ -1,4 +1,4 @@
-//! `becalm advise`: which strategy for a program.
+//! `becalm advise`: compares the strategies for one program.
 
 pub(crate) mod args;
 pub(crate) mod manual;

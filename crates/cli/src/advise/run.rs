@@ -1,4 +1,4 @@
-//! `becalm advise`: predicts each strategy for one program and prints what it would leave.
+//! `becalm advise`: predicts each strategy for one program and prints the misses it would leave.
 
 use std::io::Write as _;
 use std::slice;
@@ -17,7 +17,8 @@ use crate::terminal::style::{Look, When};
 /// Predicts and prints.
 ///
 /// # Errors
-/// If not one program is named, or the output cannot be written.
+/// Returns an error if the paths name more or fewer than one program, or if the output cannot be
+/// written.
 pub(crate) fn run(args: &AdviseArgs, color: When) -> Result<ExitStatus> {
     let options = args.assume.options();
     let mut assumed = Assumptions::new(&options)?;

@@ -61,7 +61,7 @@ fn remark(option: &Choosable) -> String {
     }
 }
 
-/// The best commands: for who may change no file, and for who may.
+/// Returns the best commands: one that changes no file, and one that changes files.
 fn conclusion(text: &mut String, look: Look, report: &Report) {
     let mut lines = Vec::new();
     if let Some(beside) = report.best_of(Scope::Nothing) {

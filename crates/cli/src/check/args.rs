@@ -84,7 +84,7 @@ pub(crate) struct CheckArgs {
         value_name = "FILE",
         value_hint = ValueHint::FilePath,
         conflicts_with_all = ["sysroot", "audit", "against"],
-        help_heading = "What is assumed"
+        help_heading = "Assumptions"
     )]
     pub index: Option<PathBuf>,
 

@@ -1,5 +1,5 @@
-//! The flags by which a user says what to assume of the machine that programs start on;
-//! the same on every command that predicts.
+//! The flags that describe the machine on which programs start; the same for every command that
+//! predicts.
 
 pub(crate) mod writing;
 
@@ -19,50 +19,49 @@ use becalm_lib::assume::{Readable, Secure, StorePrefixes};
 pub(crate) struct AssumeArgs {
     /// Take DIR for the root directory, as for another machine or architecture
     ///
-    /// Absolute links inside DIR lead to places inside DIR, and nothing leads out of
-    /// it. A PATH may be written from either root. The environment's LD_ variables are
-    /// then left out of account.
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "What is assumed")]
+    /// Absolute links inside DIR lead to places inside DIR, and nothing leads out of it. A PATH may
+    /// be written from either root. The LD_ variables of the environment are then ignored.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Assumptions")]
     pub sysroot: Option<PathBuf>,
 
     /// The LD_LIBRARY_PATH to assume; '' for none
     ///
     /// Without it, that of the environment; none with --sysroot.
-    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
+    #[arg(long, value_name = "LIST", help_heading = "Assumptions")]
     pub library_path: Option<OsString>,
 
     /// The LD_PRELOAD to assume; '' for none
     ///
     /// Without it, that of the environment; none with --sysroot.
-    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
+    #[arg(long, value_name = "LIST", help_heading = "Assumptions")]
     pub preload: Option<OsString>,
 
     /// The LD_AUDIT to assume; '' for none
     ///
     /// Without it, that of the environment; none with --sysroot.
-    #[arg(long, value_name = "LIST", help_heading = "What is assumed")]
+    #[arg(long, value_name = "LIST", help_heading = "Assumptions")]
     pub audit: Option<OsString>,
 
-    /// The loader to assume, for libraries and instead of the one a program names
-    #[arg(long, value_name = "LD.SO", value_hint = ValueHint::FilePath, help_heading = "What is assumed")]
+    /// The loader to assume: for libraries, and in place of the interpreter of a program
+    #[arg(long, value_name = "LD.SO", value_hint = ValueHint::FilePath, help_heading = "Assumptions")]
     pub loader: Option<PathBuf>,
 
     /// The C library whose rules apply: glibc-2.31 to glibc-2.44, or musl
-    #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
+    #[arg(long, value_name = "NAME", help_heading = "Assumptions")]
     pub libc: Option<Libc>,
 
     /// The CPU whose hwcaps subdirectories are searched
     ///
-    /// A level (x86-64-v3), a generation (haswell, power9, z14) or `baseline` for what
-    /// every CPU of the architecture has. A wrong name is answered with the known ones.
-    #[arg(long, value_name = "NAME", help_heading = "What is assumed")]
+    /// A level (x86-64-v3), a generation (haswell, power9, z14) or `baseline` for what every CPU of
+    /// the architecture has. An unknown name is rejected with a list of the known ones.
+    #[arg(long, value_name = "NAME", help_heading = "Assumptions")]
     pub cpu: Option<String>,
 
     /// Whether programs start in secure-execution mode, without LD_LIBRARY_PATH
     ///
     /// `auto` predicts it as the kernel decides it: for set-id files of another user
     /// or group, and, for an ordinary user, files with capabilities.
-    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "What is assumed")]
+    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Assumptions")]
     pub secure: Secure,
 
     /// The store prefixes.
@@ -75,10 +74,10 @@ pub(crate) struct AssumeArgs {
 pub(crate) struct ReadsArg {
     /// Strategies that loaders read beyond those of released ones: notes, package caches, or both
     ///
-    /// Without it, the loader's own file decides: one with becalm's patch names its store prefixes
-    /// there, and GLIBC_TUNABLES (glibc.rtld.resolution) is obeyed; any other reads neither.
-    /// ldcache applies to caches of packages below --store.
-    #[arg(long, value_name = "STRATEGY", value_delimiter = ',', help_heading = "What is assumed")]
+    /// Without it, becalm reads this from the loader's file: a loader with becalm's patch names its
+    /// store prefixes there, and obeys GLIBC_TUNABLES (glibc.rtld.resolution); any other loader
+    /// reads neither. ldcache applies to caches of packages below --store.
+    #[arg(long, value_name = "STRATEGY", value_delimiter = ',', help_heading = "Assumptions")]
     pub reads: Vec<Readable>,
 }
 
@@ -87,18 +86,18 @@ pub(crate) struct ReadsArg {
 pub(crate) struct StoreArg {
     /// Prefixes of stores: directories below one never change once made; may be repeated
     ///
-    /// An answer may skip only such directories. What lies below one is marked as immutable
-    /// in the JSON.
+    /// Only such directories may be skipped by an answer. Paths below a prefix are marked as
+    /// immutable in the JSON.
     #[arg(
         long,
         value_name = "A:B",
         default_value = "/nix/store:/gnu/store",
-        help_heading = "What is assumed"
+        help_heading = "Assumptions"
     )]
     pub store: Vec<OsString>,
 }
 
-/// How long to watch.
+/// The end of the observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Until {
     /// To the end of the program.
@@ -107,7 +106,7 @@ pub(crate) enum Until {
     Entry,
 }
 
-/// A number of seconds, with or without a fraction; at the most a day.
+/// Parses a number of seconds, with or without a fraction; at most a day.
 pub(crate) fn seconds(text: &str) -> Result<Duration> {
     const DAY: f64 = 86_400.0;
     let number: f64 = text.parse().map_err(|_| anyhow!("not a number of seconds"))?;
@@ -118,7 +117,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration> {
 }
 
 impl AssumeArgs {
-    /// The assumptions, as the library takes them.
+    /// Returns the assumptions as the library's options.
     #[must_use]
     pub(crate) fn options(&self) -> assume::Options {
         assume::Options {
@@ -136,7 +135,7 @@ impl AssumeArgs {
 }
 
 impl StoreArg {
-    /// The prefixes, as the library takes them.
+    /// Returns the prefixes as the library's type.
     #[must_use]
     pub(crate) fn prefixes(&self) -> StorePrefixes {
         StorePrefixes(self.store.join(OsStr::new(":")))

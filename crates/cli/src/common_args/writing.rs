@@ -1,12 +1,12 @@
-//! The arguments that say how files are written; the same on each command that changes files.
+//! The arguments that control how files are written; the same for each command that changes files.
 
 use becalm_host::write::{Durability, HardLinks, WriteOptions};
 use clap::{Args, ValueEnum};
 
-/// Action for a file with several names.
+/// Action for a file with several names (hard links).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HardlinksArg {
-    /// Leave it as it is, and say so.
+    /// Skip it and print the reason.
     Refuse,
     /// Change the name given, and leave the other names with the old file.
     Break,
@@ -19,9 +19,9 @@ pub(crate) enum HardlinksArg {
 pub(crate) struct WritingArgs {
     /// Write into the file itself instead of putting a new one in its place
     ///
-    /// Keeps the inode, for files that have several names or are open. What stood there is
-    /// written behind the file and synced before the first byte is changed, so that `becalm
-    /// undo` can take back what a crash left half done.
+    /// Keeps the inode, for files that have several names or are open. The old bytes are appended
+    /// to the file and synced before the first byte is changed, so that `becalm undo` can restore
+    /// the file after a crash.
     #[arg(long, help_heading = "Writing")]
     pub in_place: bool,
 
@@ -37,7 +37,7 @@ pub(crate) struct WritingArgs {
     #[arg(long, help_heading = "Writing")]
     pub keep_times: bool,
 
-    /// Do not wait until the disk has it
+    /// Do not sync files to disk
     ///
     /// For scratch stores and images: after a power failure files may be damaged.
     #[arg(long, help_heading = "Writing")]
@@ -45,7 +45,7 @@ pub(crate) struct WritingArgs {
 }
 
 impl WritingArgs {
-    /// How files are written, as the library takes it.
+    /// Returns the library's options for writing.
     #[must_use]
     pub(crate) fn options(&self) -> WriteOptions {
         WriteOptions {

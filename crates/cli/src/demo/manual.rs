@@ -8,8 +8,12 @@ pub(crate) const DEMO: &[&Section] = &[&DEMO_STATUS, &DEMO_EXAMPLES];
 const DEMO_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
-        ("0", "It was shown."),
-        ("2", "It could not be: no such program, no room, no C library that audits."),
+        ("0", "The demonstration is complete."),
+        (
+            "2",
+            "It failed: the program does not exist, the disk is full, or the C library has no \
+         audit modules.",
+        ),
         ("130", "Interrupted (SIGINT). Nothing is left behind."),
     ],
 };

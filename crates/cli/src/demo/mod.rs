@@ -1,4 +1,4 @@
-//! `becalm demo`: shows the search, an index and what is left, in a scratch store.
+//! `becalm demo`: shows the search, an index and the remaining search, in a scratch store.
 
 pub(crate) mod args;
 pub(crate) mod manual;

@@ -1,8 +1,8 @@
-//! `becalm demo`: a storm made out of a program of this machine, shown, calmed by an index,
-//! and what is left of it. Nothing remains.
+//! `becalm demo`: makes a store with a large search out of a program of this machine, removes the
+//! search with an index, and shows the rest. The store is deleted at the end.
 //!
-//! [`becalm_lib::compare::import`] makes the store; the work of the commands and `LD_DEBUG` show the
-//! rest.
+//! [`becalm_lib::compare::import`] makes the store; the library functions behind the commands, and
+//! `LD_DEBUG`, give the figures.
 
 use std::ffi::OsString;
 use std::fs;
@@ -37,10 +37,11 @@ use crate::scratch::Scratch;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout};
 
-/// Shows it.
+/// Runs the demonstration.
 ///
 /// # Errors
-/// There is no program to show it with, or something cannot be run or written.
+/// Returns an error if there is no suitable program, or if a file cannot be written or a program
+/// cannot be run.
 pub(crate) fn run(args: &DemoArgs, color: When) -> Result<ExitStatus> {
     let scratch = Scratch::new()?;
     let demo = Demo { args, look: Look::of_stdout(color), dir: scratch.path().to_owned() };
@@ -90,7 +91,7 @@ impl Demo<'_> {
         println!("\n{}", self.look.strong(what));
     }
 
-    /// The screen of `becalm check`.
+    /// Prints the screen of `becalm check`.
     fn check(&self, program: &Path) -> Result<()> {
         let options = plain_assumptions();
         let assumed = Assumptions::new(&options)?;
@@ -123,7 +124,7 @@ impl Demo<'_> {
         Ok(index_variables(&index)?)
     }
 
-    /// One start, watched by becalm, and another, told by the loader itself.
+    /// Observes one start by tracing it, and another by the loader's own `LD_DEBUG` output.
     fn observed(&self, program: &Path, variables: &Variables) -> Result<Storm> {
         let storm = self.traced(program, variables)?;
         println!(
@@ -146,7 +147,7 @@ impl Demo<'_> {
         Ok(storm)
     }
 
-    /// A start, watched.
+    /// Traces a start.
     fn traced(&self, program: &Path, variables: &Variables) -> Result<Storm> {
         let mut command = vec![program.as_os_str().to_owned()];
         match self.args.args.is_empty() {
@@ -176,10 +177,10 @@ impl Demo<'_> {
         Ok(Storm { opens: storm.missed_opens, stats: storm.missed_stats })
     }
 
-    /// Runs a command within the time limit; its output is nobody's matter.
+    /// Runs a command within the time limit and discards its output.
     fn quietly(&self, command: &mut Command) -> Result<()> {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        // Whatever its exit code: what counts is seen from outside.
+        // The exit code does not matter: the tracer records the start.
         if status_within(&mut child, self.args.time_limit)?.is_none() {
             return Err(self.too_long());
         }
@@ -203,7 +204,7 @@ impl Demo<'_> {
     }
 }
 
-/// The program of a folder that loads most.
+/// Returns the program of a folder that loads most libraries.
 fn largest(folder: &Path) -> Result<PathBuf> {
     let assumed = Assumptions::new(&plain_assumptions())?;
     let found = targets::find(&assumed, &[folder.to_owned()]);

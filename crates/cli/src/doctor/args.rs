@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 /// The flags of `becalm doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The index to look at; without it that of the session, else the default one
+    /// The index to check; without it, that of the session or else the default one
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub index: Option<PathBuf>,
 

@@ -8,16 +8,16 @@ pub(crate) const DOCTOR: &[&Section] = &[&STATUS, &VARIABLES, &JSON, &EXAMPLES];
 const STATUS: Section = Section {
     title: "Exit status",
     entries: &[
-        ("0", "The session is calmed, its index is fresh, and all its programs start."),
-        ("1", "Something was found; each finding is printed with what mends it."),
-        ("2", "The output cannot be written, or a wrong flag."),
+        ("0", "The session uses an index, the index is fresh, and all its programs start."),
+        ("1", "There are findings; each is printed with its remedy."),
+        ("2", "The output cannot be written, or a flag is wrong."),
     ],
 };
 
 const VARIABLES: Section = Section {
     title: "Environment",
     entries: &[
-        ("LD_AUDIT", "Names the index of a calmed session."),
+        ("LD_AUDIT", "Names the index of the session."),
         ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls: the static TLS of the session."),
         ("BECALM", "The module's switches; off and nobind count here."),
     ],
@@ -30,13 +30,13 @@ const JSON: Section = Section {
             "schema becalm/doctor/1",
             "One object: calmed, modules (of LD_AUDIT: element, path, is), switches, static_tls, \
              index (or null), loader (of /bin/sh, or null), findings (kind, what, remedy; the \
-             gravest first).",
+             most serious first).",
         ),
         (
             "index",
-            "path, usable, machine, bytes, compared (seconds since 1970), fresh (null where it \
-             cannot be used), stores, objects, programs, bound_programs, static_tls, left_out \
-             (path, reason, lookups).",
+            "path, usable, machine, bytes, compared (seconds since 1970), fresh (null if the \
+             index cannot be used), stores, objects, programs, bound_programs, static_tls, \
+             left_out (path, reason, lookups).",
         ),
         (
             "loader",
@@ -53,11 +53,15 @@ const JSON: Section = Section {
 const EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
-        ("becalm doctor", "Is this session calmed?"),
-        ("becalm doctor --json | jq -r '.findings[].kind'", "For a check of a machine's state."),
+        ("becalm doctor", "Check whether this session uses an index."),
+        (
+            "becalm doctor --json | jq -r '.findings[].kind'",
+            "The kinds of findings, for \
+         monitoring.",
+        ),
         (
             "becalm doctor --index /var/lib/becalm/index.so || becalm index --update",
-            "Bring an index up to date where that is needed.",
+            "Update an index if needed.",
         ),
     ],
 };

@@ -14,7 +14,7 @@ use crate::terminal::style::{Look, When};
 /// Examines and prints.
 ///
 /// # Errors
-/// If the output cannot be written.
+/// Returns an error if the output cannot be written.
 pub(crate) fn run(args: &DoctorArgs, color: When) -> Result<ExitStatus> {
     let absolute = |path| std::path::absolute(path).context("no current directory");
     let named = args.index.as_ref().map(absolute).transpose()?;

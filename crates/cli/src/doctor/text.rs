@@ -8,7 +8,7 @@ use becalm_lib::words::{counted, grouped};
 
 use crate::terminal::style::Look;
 
-/// Programs that are left out, and stores, that are named.
+/// The number of skipped programs, and of stores, that are listed.
 const NAMED: usize = 5;
 /// Columns before the text of a row.
 const INDENT: usize = 12;

@@ -191,7 +191,7 @@ impl ElfArgs {
     }
 }
 
-/// Returns a value; of `@FILE` the content of the file.
+/// Returns a value; for `@FILE`, the content of the file.
 fn text(value: &OsString) -> Result<BString> {
     match value.as_bytes().strip_prefix(b"@") {
         Some(name) => {

@@ -8,10 +8,11 @@ pub(crate) const ELF: &[&Section] = &[&STATUS, &DIFFERENCES, &EXAMPLES];
 const STATUS: Section = Section {
     title: "Exit status",
     entries: &[
-        ("0", "All was printed and edited, or was already as asked for."),
+        ("0", "All files were printed and edited, or needed no edit."),
         (
             "2",
-            "A file could not be read or edited; the reason is on stderr. Other files are edited.",
+            "A file could not be read or edited; the reason is on stderr. The other files are \
+             edited.",
         ),
     ],
 };
@@ -26,8 +27,9 @@ const DIFFERENCES: Section = Section {
         ),
         (
             "refused",
-            "Files that an edit could break: a payload after the ELF file (AppImage, makeself, upx), \
-             the dynamic section of a static program, the dynamic loader. The file stays as it is.",
+            "Files that an edit could break: a payload after the ELF file (AppImage, makeself, \
+             upx), the dynamic section of a static program, the dynamic loader. The file is not \
+             changed.",
         ),
         (
             "not there",
@@ -42,7 +44,11 @@ const DIFFERENCES: Section = Section {
 const EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
-        ("becalm elf --print-rpath --print-needed /usr/bin/git", "What it needs and from where."),
+        (
+            "becalm elf --print-rpath --print-needed /usr/bin/git",
+            "Its needed strings and its run \
+         path.",
+        ),
         ("becalm elf --set-rpath '$ORIGIN/../lib' bin/program", "Another run path."),
         ("becalm elf --shrink-rpath --build-resolution-cache bin/*", "As a package's last step."),
     ],

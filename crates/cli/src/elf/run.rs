@@ -113,7 +113,7 @@ fn status(changed: &[Changed], named: &[PathBuf], interrupted: bool) -> ExitStat
 /// Prints what is asked for of one file.
 fn print(out: &mut impl Write, args: &ElfArgs, file: &Path, view: &Arc<ObjectView>) -> Result<()> {
     if args.print_interpreter {
-        line(out, Some(view.interpreter.as_ref().context("it names no interpreter")?.as_ref()))?;
+        line(out, Some(view.interpreter.as_ref().context("no interpreter (PT_INTERP)")?.as_ref()))?;
     }
     if args.print_os_abi {
         writeln!(out, "{}", os_abi::name(view.ident.os_abi))?;

@@ -18,11 +18,11 @@ pub(crate) struct FixArgs {
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 
-    /// The way the answers are to reach the loader
+    /// How the answers reach the loader
     #[arg(long, value_name = "STRATEGY")]
     pub with: Strategy,
 
-    /// Show what would be written and what would be left; write nothing
+    /// Show what would be written and what would be skipped; write nothing
     #[arg(short = 'n', long, help_heading = "Output")]
     pub dry_run: bool,
 
@@ -40,37 +40,37 @@ pub(crate) struct FixArgs {
     #[arg(long, value_name = "NEEDED", help_heading = "Strategy")]
     pub keep: Vec<String>,
 
-    /// farm: give each object a directory of links to what it needs itself (the default)
+    /// farm: give each object a directory of links to its own needed libraries (the default)
     #[arg(long, conflicts_with = "closure", help_heading = "Strategy")]
     pub leaf: bool,
 
-    /// Answer for all that a program loads; farm: this changes libraries outside PATH
+    /// Answer for all libraries that a program loads; farm: this changes libraries outside PATH
     ///
-    /// farm: one directory of links for the program and its libraries. Only one program at a
-    /// time can have it. Every library of the program that is in a store is changed, also
-    /// outside the named paths; those are printed. `becalm undo` of the same path restores them.
+    /// farm: one directory of links for the program and its libraries. It can exist for one program
+    /// at a time. Every library of the program that is in a store is changed, also outside the
+    /// named paths; those are printed. `becalm undo` of the same path restores them.
     ///
-    /// ldcache: the cache of the program's package also answers for its libraries, as Guix's
-    /// loader asks it. Nothing outside the named paths is changed.
+    /// ldcache: the cache of the program's package also answers for its libraries, because Guix's
+    /// loader looks them up there. Nothing outside the named paths is changed.
     #[arg(long, conflicts_with = "prefix_map", help_heading = "Strategy")]
     pub closure: bool,
 
-    /// Carry out a plan also if a start makes more failing calls with it
+    /// Apply a plan even if a start makes more failing calls with it
     #[arg(long, help_heading = "Strategy")]
     pub allow_more_misses: bool,
 
-    /// note: a name that the object opens at run time, to be answered as well
+    /// note: a name that the object opens at run time, to add to the note
     ///
-    /// Names in a .note.dlopen are answered without this flag.
+    /// Names in a .note.dlopen are added without this flag.
     #[arg(long, value_name = "SONAME", help_heading = "Strategy")]
     pub dlopen: Vec<String>,
 
-    /// note: write exactly what another tool would
+    /// note: write exactly the bytes that another tool would
     #[arg(long, value_name = "TOOL", help_heading = "Strategy")]
     pub compat: Option<Compat>,
 
-    /// A package in its build directory, and where it will be: run paths and answers below
-    /// FINAL are looked for below BUILD
+    /// A package in its build directory, and its final path: run paths and answers below FINAL are
+    /// searched below BUILD
     #[arg(long, value_name = "BUILD=FINAL", value_parser = prefix_map, help_heading = "Strategy")]
     pub prefix_map: Vec<Mapping>,
 

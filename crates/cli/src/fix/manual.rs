@@ -11,23 +11,23 @@ pub(crate) const FIX_STATUS: Section = Section {
     entries: &[
         (
             "0",
-            "All was done, or there was nothing to do. What was passed over or left to the \
-               search is told and is no failure.",
+            "All was done, or there was nothing to do. Skipped and deferred answers are listed \
+             and do not count as failures.",
         ),
         (
             "1",
-            "Something was left as it is because changing it would change what a program loads, \
+            "A file was not changed because the change would make a program load other libraries \
              or make its start longer, or because two answers contradict each other.",
         ),
         (
             "2",
-            "A file could not be looked at or written; it is as it was. All others are done all \
-             the same.",
+            "A file could not be read or written; it is unchanged. All other files are \
+             processed.",
         ),
         (
             "130",
-            "Interrupted. The batch at work was finished: each file is the old one or the new \
-             one, and the same command goes on from there.",
+            "Interrupted. The current batch was finished: each file has its old or its new \
+             content, and the same command continues from there.",
         ),
     ],
 };
@@ -44,21 +44,22 @@ const FIX_CARRIERS: Section = Section {
         (
             "absolute",
             "Each needed string becomes an absolute path; works with any loader, at once. \
-             LD_LIBRARY_PATH no longer reaches these, so the C library, the loader and the GL \
-             stack (libGL, libEGL, libvulkan, libcuda and their like) stay short.",
+             LD_LIBRARY_PATH does not affect absolute paths, so the C library, the loader and the \
+             GL stack (libGL, libEGL, libvulkan, libcuda and others) keep their short names.",
         ),
         (
             "farm",
             "Each object gets a directory of links in its package, lib/becalm-farm, first in its \
-             run path; works with any loader. It links what the object itself needs; with \
-             --closure what a program's whole closure needs, and then the program's libraries \
-             are changed as well. The loader's hwcaps probes stay.",
+             run path; works with any loader. It links the libraries that the object itself \
+             needs; with --closure, those of a program's whole closure, and then the program's \
+             libraries are changed as well. The loader's hwcaps probes remain.",
         ),
         (
             "ldcache",
-            "Each package gets an etc/ld.so.cache of what its objects need, for a loader that \
-             reads those. Written for the target's architecture without ldconfig. With \
-             --closure it answers for all that the package's programs load, as Guix's loader asks.",
+            "Each package gets an etc/ld.so.cache of the libraries that its objects need, for a \
+             loader that reads such caches. Written for the target's architecture without \
+             ldconfig. With --closure it answers for all libraries that the package's programs \
+             load, as Guix's loader expects.",
         ),
     ],
 };
@@ -68,25 +69,25 @@ pub(crate) const FIX_WRITING: Section = Section {
     entries: &[
         (
             "scope",
-            "Only files that are named, or are below a named folder, are changed. What a \
-             strategy makes for a file is put into the file's package or beside the file. \
-             farm --closure is the exception, and prints what it changes elsewhere.",
+            "Only files that are named, or are below a named folder, are changed. Files that a \
+             strategy makes for an object are put into the object's package or beside it. farm \
+             --closure is the exception, and prints what it changes elsewhere.",
         ),
         (
             "by default",
-            "A new file is written beside the old one, brought to the disk and put in its place. \
-             Mode, owner, extended attributes and capabilities stay.",
+            "A new file is written beside the old one, synced to disk and renamed over it. Mode, \
+             owner, extended attributes and capabilities are kept.",
         ),
         (
             "--in-place",
-            "The file itself is written: first what is appended, with the old bytes, then the \
-             ranges inside. Set-id files and files with capabilities are refused, since the \
-             kernel would take their rights away.",
+            "The file itself is written: first the appended part with the old bytes, then the \
+             ranges inside. Set-id files and files with capabilities are refused, because the \
+             kernel would remove their privileges.",
         ),
         (
             "undo",
-            "The old bytes lie in a trailer at the end of each file. strip removes it, and with \
-             it the way back; what fix wrote keeps working.",
+            "The old bytes are in a trailer at the end of each file. strip removes the trailer; \
+             undo is then impossible, but the changes keep working.",
         ),
         (
             "refused",
@@ -127,14 +128,14 @@ pub(crate) const FIX_EXAMPLES: Section = Section {
     entries: &[
         (
             "becalm fix --with note --dry-run --store /opt/store /opt/store",
-            "What would be written, and what would be left of each program's storm.",
+            "What would be written, and the misses that each program would still have.",
         ),
-        ("becalm fix --with absolute ./result", "Calm a package for any loader."),
+        ("becalm fix --with absolute ./result", "Remove the search of a package, for any loader."),
         (
             "becalm fix --with note --prefix-map $PWD/out=/nix/store/h-name out",
-            "In a package's fixup phase, before it is where it will be.",
+            "In a package's fixup phase, before it is at its final path.",
         ),
-        ("becalm verify --load ./result", "Does it still load what it should?"),
-        ("becalm undo ./result", "Every byte as it was."),
+        ("becalm verify --load ./result", "Check that it still loads the same libraries."),
+        ("becalm undo ./result", "Restore every byte."),
     ],
 };

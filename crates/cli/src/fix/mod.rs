@@ -1,4 +1,4 @@
-//! `becalm fix`: plans, judges and writes a strategy into files.
+//! `becalm fix`: plans a strategy, predicts its effect and writes it into files.
 
 pub(crate) mod args;
 pub(crate) mod manual;

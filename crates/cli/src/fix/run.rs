@@ -1,4 +1,4 @@
-//! `becalm fix`: applies a strategy by [`becalm_lib::fix`] and tells what became of it.
+//! `becalm fix`: applies a strategy by [`becalm_lib::fix`] and prints the results.
 
 use anyhow::Result;
 use becalm_lib::fix::fix;
@@ -11,11 +11,11 @@ use crate::terminal;
 use crate::terminal::progress::Writing;
 use crate::terminal::style::{Look, When};
 
-/// Plans, and writes unless told not to.
+/// Plans, and writes unless it is a dry run.
 ///
 /// # Errors
-/// Where nothing can be done at all. What is wrong with single files is told on stderr and in
-/// the status.
+/// Returns an error if nothing can be done at all. Problems of single files are printed on stderr
+/// and set the exit status.
 pub(crate) fn run(args: &FixArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
     let writing = (!args.dry_run).then(|| args.writing.options());

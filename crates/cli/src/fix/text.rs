@@ -15,13 +15,13 @@ use crate::terminal::changed::{count, not_reached, tell_trouble};
 use crate::terminal::note;
 use crate::terminal::style::Look;
 
-/// Findings of one kind that a screen names; the JSON has all.
+/// Findings of one kind that a screen lists; the JSON has all.
 const SHOWN: usize = 10;
 
-/// One screen; what was refused goes to stderr, a line each.
+/// Writes one screen; refused files are printed on stderr, a line each.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Returns an error if the output cannot be written.
 pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
     tell_trouble(report.files.iter().chain(&report.made));
     for refused in report.refusals() {
@@ -102,7 +102,7 @@ fn write_outcome(out: &mut impl Write, look: Look, report: &Report) -> io::Resul
     writeln!(out, "{}", look.strong(&line))
 }
 
-/// The files outside the named paths that were changed, each by its name.
+/// Writes the files outside the named paths that were changed, each by its name.
 fn write_outside(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let is_written = |path: &BString| {
         report.files.iter().any(|file| file.path == *path && file.outcome.is_written())

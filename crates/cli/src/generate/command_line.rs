@@ -1,8 +1,8 @@
-//! The command line that pages and completions are made of.
+//! The command line from which the pages and completions are generated.
 
 use crate::terminal::manual::Section;
 
-/// The command line that pages and completions are made of.
+/// The command line from which the pages and completions are generated.
 pub(crate) struct CommandLine {
     /// The definition of the commands and their arguments.
     pub definition: fn() -> clap::Command,

@@ -1,7 +1,7 @@
-//! The reference of the book: a page a command, of the same definition as the manual pages.
+//! The reference of the book: a page a command, from the same definition as the manual pages.
 //!
-//! `becalm.md` lists the commands, `becalm-<command>.md` has one each; `SUMMARY.md` is the list of the
-//! pages as an mdBook has it.
+//! `becalm.md` lists the commands, `becalm-<command>.md` has one each; `SUMMARY.md` is the list of
+//! the pages in mdBook's format.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,7 +13,7 @@ use clap::{Arg, Command};
 use crate::generate::command_line::CommandLine;
 use crate::terminal::manual::Section;
 
-/// Heading of the flags that have none.
+/// Heading of the flags without a heading of their own.
 const OTHER_FLAGS: &str = "Options";
 
 /// Writes the pages into `dir`.
@@ -43,18 +43,18 @@ fn file(dir: &Path, name: &str, text: &str) -> Result<()> {
     fs::write(&path, text).with_context(|| path.display().to_string())
 }
 
-/// The subcommands that help lists.
+/// Returns the subcommands that the help lists.
 fn listed(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help")
 }
 
-/// The whole page of a command; `commands` follows its description.
+/// Returns the whole page of a command; `commands` follows its description.
 fn page(command: &Command, sections: &[&Section], commands: &str) -> String {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
     let mut text = format!("# {name}\n\n");
     body(&mut text, command);
     text.push_str(commands);
-    // `becalm loader` has commands of its own: they are on its page.
+    // The commands of `becalm loader` are described on its own page.
     if commands.is_empty() {
         for inner in listed(command) {
             let _ = write!(text, "## {name} {}\n\n", inner.get_name());
@@ -89,7 +89,7 @@ fn body(text: &mut String, command: &Command) {
             headings.push(heading);
         }
     }
-    // Those without a heading are the common ones: they end the page as they end the help.
+    // The common flags have no heading; they are last, as in the help.
     headings.rotate_left(1);
     for heading in headings {
         let has_heading = |arg: &&Arg| arg.get_help_heading().unwrap_or(OTHER_FLAGS) == heading;
@@ -127,7 +127,7 @@ fn signature(arg: &Arg) -> String {
     if both.is_empty() { format!("`{}`", values.trim()) } else { both.join(", ") }
 }
 
-/// The values that a flag can have, each with its meaning, and the default.
+/// Returns the possible values of a flag, each with its meaning, and the default.
 fn possible_values(arg: &Arg) -> Vec<String> {
     if !arg.get_action().takes_values() {
         return Vec::new();
@@ -157,12 +157,12 @@ fn about(command: &Command) -> String {
     about.map(ToString::to_string).unwrap_or_default()
 }
 
-/// The first line, which the long text begins with.
+/// Returns the first line of a help text.
 fn one_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Help text as Markdown: what would be a tag or emphasis is literal outside of code.
+/// Escapes help text for Markdown: outside of code, tags and emphasis are literal.
 fn escaped(text: &str) -> String {
     let mut result = String::new();
     for (at, part) in text.split('`').enumerate() {
@@ -183,7 +183,7 @@ fn escaped(text: &str) -> String {
     result
 }
 
-/// Further lines of an item of a list are indented.
+/// Indents the further lines of a list item.
 fn indented(text: &str) -> String {
     text.replace('\n', "\n  ")
 }

@@ -1,4 +1,4 @@
-//! `becalm generate`: what packagers install beside the program.
+//! `becalm generate`: writes the files that packagers install beside the program.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -14,10 +14,10 @@ use crate::generate::command_line::CommandLine;
 use crate::generate::markdown;
 use crate::terminal::manual::{self, Section};
 
-/// Writes what is asked for.
+/// Writes the requested files.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Returns an error if a file or stdout cannot be written.
 pub(crate) fn run(args: &GenerateArgs, cli: &CommandLine) -> Result<ExitStatus> {
     match args {
         GenerateArgs::Man { dir } => manual_pages(dir, cli)?,
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &GenerateArgs, cli: &CommandLine) -> Result<ExitStatus> 
     Ok(ExitStatus::Fine)
 }
 
-/// `becalm.1` and one page a command.
+/// Writes `becalm.1` and one page a command.
 fn manual_pages(dir: &Path, cli: &CommandLine) -> Result<()> {
     // `becalm help` has no page of its own.
     let mut root = (cli.definition)().disable_help_subcommand(true);
@@ -49,7 +49,7 @@ fn manual_page(
     let write = || -> io::Result<()> {
         let mut out = BufWriter::new(File::create(&path)?);
         let has_commands = command.get_subcommands().any(|c| !c.is_hide_set());
-        // clap_mangen takes a version for granted here.
+        // clap_mangen expects a version here.
         let has_version = command.get_version().is_some();
         let man = Man::new(command).manual("becalm").section("1");
         man.render_title(&mut out)?;
@@ -70,7 +70,7 @@ fn manual_page(
 }
 
 fn completions(shell: Shell, cli: &CommandLine) -> Result<()> {
-    // The generator panics where it cannot write; memory always can be written to.
+    // The generator panics if it cannot write; writing to memory cannot fail.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut (cli.definition)(), "becalm", &mut script);
     if shell == Shell::Fish {
@@ -82,8 +82,8 @@ fn completions(shell: Shell, cli: &CommandLine) -> Result<()> {
     Ok(())
 }
 
-/// The script for fish with the help of values as text. The generator puts lists of values into double
-/// quotes, in which fish would run what a help text has in `$(…)`.
+/// Returns the script for fish with the help of values escaped. The generator puts lists of values
+/// into double quotes, in which fish would run a `$(…)` of a help text.
 fn quoted_for_fish(script: &str) -> String {
     const BEGIN: &str = " -a \"";
     const END: &str = "'\"\n";
@@ -93,7 +93,7 @@ fn quoted_for_fish(script: &str) -> String {
         result.push_str(before);
         result.push_str(BEGIN);
         rest = list;
-        // A value with help is `name\t'help'`; without any it is a name alone, between quotes.
+        // A value with help is `name\t'help'`; a value without help is only a quoted name.
         let has_help = list.find("\\t'").is_some_and(|help| !list[..help].contains('"'));
         if let (true, Some(end)) = (has_help, list.find(END)) {
             result.push_str(&list[..end].replace('"', "\\\"").replace('$', "\\$"));

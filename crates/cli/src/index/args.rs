@@ -17,30 +17,31 @@ use crate::common_args::StoreArg;
 /// The flags of `becalm index`.
 #[derive(Debug, Args)]
 pub(crate) struct IndexArgs {
-    /// Stores: folders below which nothing changes once it is there
+    /// Stores: folders below which no file changes once it is there
     ///
-    /// With --update the stores of the index, unless others are named.
+    /// Without it, --update takes the stores of the index.
     #[arg(value_name = "STORE", required_unless_present_any = ["update", "program", "paths_from"], value_hint = ValueHint::DirPath)]
     pub stores: Vec<PathBuf>,
 
     /// A program to index, with the libraries of its start and its symbol bindings, or a folder of
     /// programs; may be repeated
     ///
-    /// Its files need not be in a store: each is recognised by its build ID, size and times. Of a
-    /// folder every executable with an interpreter is indexed that starts with the caller's rights.
+    /// Its files need not be in a store: each is recognised by its build ID, size and times. In a
+    /// folder, every executable is indexed that has an interpreter and is not set-id.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "What is indexed")]
     pub program: Vec<PathBuf>,
 
-    /// Relocations above which the symbol bindings of a program are indexed: so many with a
-    /// symbol, or so many relative ones [default: 2000,50000; for --program alone 0,0]
+    /// Index the symbol bindings of programs with more than SYM relocations with a symbol, or more
+    /// than REL relative ones [default: 2000,50000; for --program alone 0,0]
     #[arg(long, value_name = "SYM,REL", value_parser = threshold, help_heading = "What is indexed")]
     pub bind_threshold: Option<BindThreshold>,
 
     /// Index the paths below the packages of the stores, for what programs search themselves
     ///
-    /// Programs started with becalm run --paths, or in a session of becalm env --paths, are told
-    /// without a system call what is not there. Packages are the entries named HASH-NAME; all
-    /// directories of a store that --store names. With it every program has its symbol bindings.
+    /// In programs started with becalm run --paths, or in a session of becalm env --paths, lookups
+    /// of missing files are answered without a system call. Packages are the entries named
+    /// HASH-NAME, or all directories of a store that --store names. The symbol bindings of every
+    /// program are indexed as well.
     #[arg(long, help_heading = "What is indexed")]
     pub paths: bool,
 
@@ -53,16 +54,15 @@ pub(crate) struct IndexArgs {
     /// Directories that change in place, whose paths are indexed too, as separate arguments or as a
     /// list; may be repeated
     ///
-    /// For virtual environments and the like. Each directory below them counts as it was indexed while
-    /// its inode and times are the same, which a process looks at again after at most two seconds.
+    /// For virtual environments and the like. The index answers for a directory below them while
+    /// its inode and times are unchanged; a process checks this again after at most two seconds.
     #[arg(long, value_name = "A:B", help_heading = "What is indexed")]
     pub path_dirs: Vec<OsString>,
 
-    /// Directories that LD_LIBRARY_PATH names, as separate arguments or as a list; may be
-    /// repeated
+    /// Directories that LD_LIBRARY_PATH names, as separate arguments or as a list; may be repeated
     ///
-    /// Their names are kept in the index, so that what is not in them costs nothing. One that
-    /// has changed since is searched as always.
+    /// The index keeps the names of their files, so that a search for another name costs nothing. A
+    /// directory that has changed since is searched as always.
     #[arg(long, value_name = "A:B", help_heading = "What is indexed")]
     pub dirs: Vec<OsString>,
 
@@ -70,19 +70,19 @@ pub(crate) struct IndexArgs {
     #[command(flatten)]
     pub store: StoreArg,
 
-    /// Index file to write; without it, the one that `becalm run` and `becalm env` look for
+    /// Index file to write; without it, the default one of `becalm run` and `becalm env`
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<PathBuf>,
 
-    /// Recognise the files of root as those of a container image: by length, time of modification and
-    /// build ID
+    /// Recognise the files of root as those of a container image: by length, time of modification
+    /// and build ID
     ///
-    /// Each pull of an image gives its files other inodes and times of status change. See
-    /// docs/security.md for what that trusts. --update keeps it.
+    /// Each pull of an image gives its files other inodes and times of status change.
+    /// docs/security.md says what is trusted then. --update keeps this choice.
     #[arg(long, help_heading = "What is indexed")]
     pub image: bool,
 
-    /// Look again only at what has changed since the index was made
+    /// Read again only what has changed since the index was made
     #[arg(long, help_heading = "What is indexed")]
     pub update: bool,
 
@@ -99,7 +99,7 @@ pub(crate) struct IndexArgs {
     pub jobs: Option<NonZeroUsize>,
 }
 
-/// Two numbers with a comma between them.
+/// Parses two numbers with a comma between them.
 fn threshold(text: &str) -> anyhow::Result<BindThreshold> {
     let numbers = text.split_once(',').and_then(|(symbolic, relative)| {
         Some(BindThreshold { symbolic: symbolic.parse().ok()?, relative: relative.parse().ok()? })

@@ -12,10 +12,10 @@ const INDEX_STATUS: Section = Section {
         ("0", "The index is written, or up to date."),
         (
             "2",
-            "No index could be written, or a file could not be looked at; then the index has the \
-             rest. A wrong flag.",
+            "No index could be written; or a file could not be read, and the index has the rest; \
+             or a flag is wrong.",
         ),
-        ("130", "Interrupted (SIGINT), as shells tell it."),
+        ("130", "Interrupted (SIGINT), as shells report it."),
     ],
 };
 
@@ -24,10 +24,10 @@ pub(crate) const INDEX_FILES: Section = Section {
     entries: &[
         (
             "$XDG_DATA_HOME/becalm/index.so",
-            "The user's index ($HOME/.local/share where XDG_DATA_HOME is not set): written by \
-             becalm index without -o, and used by becalm run and becalm env without --index.",
+            "The user's index ($HOME/.local/share if XDG_DATA_HOME is not set): written by becalm \
+             index without -o, and used by becalm run and becalm env without --index.",
         ),
-        ("/var/lib/becalm/index.so", "The system's index, used where the user has none."),
+        ("/var/lib/becalm/index.so", "The system's index, used if the user has none."),
         (
             "$XDG_CACHE_HOME/becalm/programs/",
             "Indexes of single programs, made for becalm run ($HOME/.cache if XDG_CACHE_HOME is \
@@ -37,8 +37,9 @@ pub(crate) const INDEX_FILES: Section = Section {
         ),
         (
             "INDEX.d/",
-            "Beside an index: what LD_AUDIT names through $PLATFORM, so that 32-bit programs meet \
-             a module of theirs, which declines, and print no error. It goes where the index goes.",
+            "Beside an index: the modules that LD_AUDIT names through $PLATFORM, so that 32-bit \
+             programs find a module of their own, which declines, and print no error. Move it \
+             together with the index.",
         ),
     ],
 };
@@ -48,20 +49,21 @@ const INDEX_TRUTH: Section = Section {
     entries: &[
         (
             "stores",
-            "What lies below a STORE or a --store prefix counts as immutable: an answer there \
-             stands, and a package that was absent is searched once it comes. In stores laid out as those of Nix and Guix one look at the store tells whether \
-             a package has come or gone; in others, and after that, each answer is looked at once.",
+            "Packages below a STORE or a --store prefix count as immutable: their answers stay \
+             valid, and a package that was absent is searched once it exists. In stores laid out \
+             as those of Nix and Guix, one check of the store detects added and removed packages; \
+             in other stores, and after such a change, each answer is checked once.",
         ),
         (
             "other directories",
-            "A directory of a run path outside the stores is watched: once it changes (inode, \
-             times), the loader searches as always. One that changed within the clock's grain \
-             before it was indexed is not trusted at all.",
+            "A directory of a run path outside the stores is checked at each start: once it has \
+             changed (inode, times), the loader searches as always. A directory that changed \
+             within the clock's granularity before it was indexed is not trusted at all.",
         ),
         (
             "LD_LIBRARY_PATH",
-            "Comes first, as always. What --dirs names is answered from its snapshot while the \
-             directory is unchanged.",
+            "Comes first, as always. A directory that --dirs names is answered from its snapshot \
+             while it is unchanged.",
         ),
         (
             "not answered",
@@ -72,33 +74,33 @@ const INDEX_TRUTH: Section = Section {
         (
             "symbol bindings",
             "Of programs with many relocations (--bind-threshold), and of those that --program \
-             names: the module writes what each symbol binds to, and the loader looks none up. Every \
-             file of the start must be the one that was indexed; otherwise the loader does it all. \
-             On x86_64.",
+             names: the module writes the value of each relocated slot, and the loader looks up \
+             no symbol. Every file of the start must be the one that was indexed; otherwise the \
+             loader binds all symbols. On x86_64.",
         ),
         (
             "paths",
-            "With --paths, what exists below the packages of the stores. In programs started with \
-             becalm run --paths or in a session of becalm env --paths the module says what does not \
-             exist without a system call. A package that cannot be read as a whole, or changed a \
-             moment ago, is left out; --update adds one that changed. --paths-from takes the packages \
-             that a traced run searched, --path-dirs adds directories that change in place. On x86_64 \
-             and aarch64.",
+            "With --paths, the paths that exist below the packages of the stores. In programs \
+             started with becalm run --paths or in a session of becalm env --paths, the module \
+             answers lookups of missing files without a system call. A package that cannot be \
+             read completely, or that changed a moment ago, is left out; --update adds one that \
+             changed. --paths-from takes the packages that a traced run searched, --path-dirs \
+             adds directories that change in place. On x86_64 and aarch64.",
         ),
         (
             "BECALM",
             "In the environment of a program, a list with commas. off: the module does nothing. \
-             nobind: symbol bindings are the loader's. paths, nopaths: file lookups are answered from \
-             the index, or not. log:FILE: each question, answer and outcome, \
-             which becalm trace --from FILE shows. dump:FILE: every relocated slot of the start.",
+             nobind: the loader binds symbols. paths, nopaths: file lookups are answered from the \
+             index, or not. log:FILE: each lookup, answer and outcome, which becalm trace --from \
+             FILE shows. dump:FILE: every relocated slot of the start.",
         ),
         (
             "static TLS",
-            "Under an audit module initial-exec thread-local storage of libraries must fit a \
-             surplus. becalm env raises it (glibc.rtld.optional_static_tls) to 8192 bytes, to what the \
-             programs of the index need up to 49152, or to what a program that PATH names needs; \
-             becalm run to what its program needs. The \
-             summary lists programs that need more than glibc's default.",
+            "Under an audit module, initial-exec thread-local storage of libraries must fit into \
+             a surplus. becalm env raises it (glibc.rtld.optional_static_tls) to 8192 bytes, to \
+             the need of the index's programs (at most 49152), or to the need of a program in \
+             PATH; becalm run raises it to the need of its program. The summary lists programs \
+             that need more than glibc's default.",
         ),
     ],
 };
@@ -125,9 +127,9 @@ const INDEX_EXAMPLES: Section = Section {
         ),
         (
             "becalm trace --json -o run.json -- python3 app.py; becalm index --paths-from run.json",
-            "What a program and the programs that it starts searched themselves.",
+            "The paths that a program, and the programs that it starts, searched themselves.",
         ),
-        ("becalm index --update", "Bring it up to date: after a rebuild, by a hook or a timer."),
+        ("becalm index --update", "Update it: after a rebuild, by a hook or a timer."),
         (
             "becalm index /apps -o /var/lib/becalm/index.so --dirs \"$LD_LIBRARY_PATH\"",
             "A module tree, with the directories of the loaded modules.",

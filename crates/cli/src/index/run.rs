@@ -1,4 +1,4 @@
-//! `becalm index`: makes an index by [`becalm_lib::index::make`] and tells what is in it.
+//! `becalm index`: makes an index by [`becalm_lib::index::make`] and prints its contents.
 
 use anyhow::Result;
 use becalm_lib::index::make::index;
@@ -14,10 +14,11 @@ use crate::terminal;
 use crate::terminal::progress::Bar;
 use crate::terminal::style::{Look, When};
 
-/// Indexes and writes, and makes the indexes of programs for which `becalm run` left word.
+/// Indexes and writes, and makes the indexes of programs that `becalm run` has requested.
 ///
 /// # Errors
-/// Where a store is not there, nothing could be indexed, or the index cannot be written.
+/// Returns an error if a store does not exist, if nothing could be indexed, or if the index cannot
+/// be written.
 pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
     let report = index(&args.options()?, &Indexing)?;
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
     Ok(if failed { ExitStatus::Failure } else { ExitStatus::Fine })
 }
 
-/// Counts the files that were looked at.
+/// Counts the files that were read.
 struct Indexing;
 
 impl progress::Progress for Indexing {
@@ -38,7 +39,7 @@ impl progress::Progress for Indexing {
     }
 
     fn search(&self) -> Box<dyn Search + '_> {
-        Box::new(Bar::counting("files looked at"))
+        Box::new(Bar::counting("files read"))
     }
 
     fn begin_work(&self) {

@@ -10,13 +10,13 @@ use becalm_lib::words::{counted, grouped};
 
 use crate::terminal::style::Look;
 
-/// Programs named in the summary.
+/// The number of programs that the summary lists.
 const NAMED: usize = 5;
 
-/// The summary.
+/// Writes the summary.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Returns an error if the output cannot be written.
 pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
     let name = look.strong(&shown(report.index.as_ref()));
     let Some(content) = &report.content else {
@@ -73,7 +73,7 @@ fn deferred(out: &mut impl Write, content: &Content) -> io::Result<()> {
     Ok(())
 }
 
-/// The table of paths.
+/// Writes the figures of the table of paths.
 fn paths(out: &mut impl Write, look: Look, paths: Option<&PathTable>) -> io::Result<()> {
     let Some(paths) = paths else { return Ok(()) };
     let packages = counted(paths.packages as u64, "package", "packages");
@@ -157,10 +157,10 @@ fn sentence(why: Deferred) -> &'static str {
         Deferred::NotFound => "nothing answers",
         Deferred::OpenElement => "the run path depends on the process ($LIB, $PLATFORM, relative)",
         Deferred::Hwcaps => "the answer depends on the CPU (hwcaps subdirectories)",
-        Deferred::Ancestors => "a DT_RPATH of who loads the object may answer first",
+        Deferred::Ancestors => "a DT_RPATH of an object that loads this one may answer first",
         Deferred::Candidate => "the loader refuses a candidate, or it cannot be opened",
         Deferred::Unsettled => "a directory or the loader cache changed a moment ago",
         Deferred::NoPlainName => "the needed string is a path",
-        Deferred::OtherName => "the object calls itself by another name than it is needed by",
+        Deferred::OtherName => "the soname of the library differs from the needed string",
     }
 }

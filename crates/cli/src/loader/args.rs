@@ -11,17 +11,16 @@ use clap::{Args, Subcommand, ValueHint};
 pub(crate) enum LoaderArgs {
     /// Build a glibc whose loader reads notes and package caches
     ///
-    /// Fetches Debian's glibc-source of the release through apt, with lists and a cache
-    /// of its own and the mirror that this machine's apt is set up with; applies becalm's
-    /// patches; builds; installs into the prefix and nowhere else. What was fetched and what
-    /// is to be installed stays in the cache folder ($XDG_CACHE_HOME/becalm/loader), so that
-    /// a second run only copies.
+    /// Fetches Debian's glibc-source of the release through apt, with its own lists and cache and
+    /// the mirror of this machine's apt configuration; applies becalm's patches; builds; installs
+    /// into the prefix only. The package and the built files stay in the cache folder
+    /// ($XDG_CACHE_HOME/becalm/loader), so that a second run only copies.
     Build(BuildArgs),
-    /// Say what a loader reads, by trying it
+    /// Test whether a loader reads notes and package caches
     ///
-    /// A fixture of a few hundred bytes is resolved, not run. Notes are always tried.
-    /// Caches are read in stores only, so trying them needs one of the store prefixes that
-    /// the loader was built with. Exit 1 where the loader reads neither.
+    /// A fixture of a few hundred bytes is resolved, not run. Notes are always tested. Caches are
+    /// read in stores only, so testing them needs one of the store prefixes that the loader was
+    /// built with. The exit code is 1 if the loader reads neither.
     Check(TryArgs),
 }
 
@@ -36,22 +35,22 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub prefix: PathBuf,
 
-    /// Store prefixes to compile in: where the loader believes package caches
+    /// Store prefixes to compile in: the loader trusts package caches only below them
     #[arg(long, value_name = "A:B", default_value = "/nix/store:/gnu/store")]
     pub store: String,
 
-    /// Build and install no more than the loader and libc.so.6
+    /// Build and install only the loader and libc.so.6
     ///
-    /// These two belong together. The other libraries of glibc, such as libm.so.6, may be
-    /// those of the same release from elsewhere.
+    /// These two must be of the same build. The other libraries of glibc, such as libm.so.6, may
+    /// come from another build of the same release.
     #[arg(long)]
     pub minimal: bool,
 
-    /// Leave the patch out: the same build, to compare with
+    /// Build without the patch, for comparison
     #[arg(long)]
     pub unpatched: bool,
 
-    /// A glibc-source package at hand; nothing is fetched
+    /// A glibc-source package that is already here; nothing is fetched
     #[arg(long, value_name = "DEB", value_hint = ValueHint::FilePath)]
     pub source: Option<PathBuf>,
 
@@ -67,9 +66,9 @@ pub(crate) struct TryArgs {
     #[arg(value_name = "LD.SO", value_hint = ValueHint::FilePath)]
     pub loader: PathBuf,
 
-    /// One of the loader's store prefixes, to try a package cache in
+    /// One of the loader's store prefixes, in which to test a package cache
     ///
-    /// A package is made in it and taken away again.
+    /// A package is made in it and removed again.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub store: Option<PathBuf>,
 

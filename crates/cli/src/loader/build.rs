@@ -1,9 +1,9 @@
 //! `becalm loader build`: source, patches, configure, make, install.
 //!
-//! Each build has a folder of its own in the cache, named by the release and by
-//! everything that goes into it. What it leaves there is `image`, the installed files
-//! below their prefix; that there is one says that only copying is left to do. The log
-//! stays, source and objects go once they are of no more use.
+//! Each build has its own folder in the cache, named by the release and by everything that goes
+//! into the build. When a build is done, its installed files are kept as `image`, below their
+//! prefix; if `image` exists, only copying is left to do. The log is kept; source and objects are
+//! removed as soon as they are no longer needed.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &BuildArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// Waits until nobody else builds the same.
+/// Waits until no other process builds the same.
 fn lock(folder: &Path) -> Result<fs::File> {
     let path = folder.join("lock");
     let file = fs::File::create(&path).with_context(|| path.display().to_string())?;
@@ -58,7 +58,7 @@ fn lock(folder: &Path) -> Result<fs::File> {
     Ok(file)
 }
 
-/// Objects → what is to be installed, below `image`.
+/// Makes the files to install, below `image`, from the objects.
 fn make(steps: &Steps, args: &BuildArgs, objects: &Path, image: &Path) -> Result<()> {
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok());
     let jobs = format!("-j{}", jobs.map_or(1, NonZeroUsize::get));
@@ -78,7 +78,7 @@ fn make(steps: &Steps, args: &BuildArgs, objects: &Path, image: &Path) -> Result
     steps.run(install.current_dir(objects))
 }
 
-/// Takes away what a build needs and its result does not, or what a broken-off one left.
+/// Removes the files that a finished build no longer needs, or that an interrupted one left.
 fn clear(folder: &Path, version: &str) -> Result<()> {
     for left in ["package", "objects", "unfinished", &format!("glibc-{version}")] {
         let path = folder.join(left);
@@ -92,13 +92,17 @@ fn clear(folder: &Path, version: &str) -> Result<()> {
 /// Checks the arguments before anything is fetched.
 fn check(args: &BuildArgs) -> Result<()> {
     ensure!(args.prefix.is_absolute(), "{}: not absolute", args.prefix.display());
-    // Its letters are appended to those of another folder.
+    // The prefix is appended to the path of another folder (DESTDIR).
     let is_dots = args.prefix.components().any(|part| part == Component::ParentDir);
-    ensure!(!is_dots, "{}: a prefix without .. is wanted", args.prefix.display());
+    ensure!(!is_dots, "{}: the prefix must not contain ..", args.prefix.display());
     for plain in ["/", "/usr", "/usr/local"] {
-        ensure!(args.prefix != Path::new(plain), "{plain}: a prefix of its own is wanted");
+        ensure!(
+            args.prefix != Path::new(plain),
+            "{plain}: the prefix must be a directory for \
+         this glibc alone"
+        );
     }
-    // It becomes a string in a C header, by way of a shell script.
+    // The prefix becomes a string in a C header, by way of a shell script.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/:._+-".contains(c);
     ensure!(args.store.chars().all(is_plain), "--store {}: not a list of paths", args.store);
     for prefix in args.store.split(':').filter(|prefix| !prefix.is_empty()) {
@@ -107,7 +111,7 @@ fn check(args: &BuildArgs) -> Result<()> {
     Ok(())
 }
 
-/// The patched tree.
+/// Makes the patched source tree.
 fn prepare(steps: &Steps, args: &BuildArgs, folder: &Path) -> Result<PathBuf> {
     let deb = match &args.source {
         Some(deb) => deb.clone(),
@@ -155,7 +159,7 @@ fn cache_folder() -> Result<PathBuf> {
     Ok(base.join("becalm/loader"))
 }
 
-/// A number for everything that makes one build another (FNV-1a, 64 bits).
+/// Returns a number that differs between different builds (FNV-1a, 64 bits).
 fn key(args: &BuildArgs) -> u64 {
     let prefix = args.prefix.to_string_lossy();
     let extent = if args.minimal { "minimal" } else { "all" };
@@ -169,7 +173,7 @@ fn key(args: &BuildArgs) -> u64 {
         })
 }
 
-/// The loader that was installed.
+/// Returns the installed loader.
 fn loader_in(prefix: &Path) -> Result<PathBuf> {
     for folder in ["lib", "lib64"] {
         let Ok(entries) = fs::read_dir(prefix.join(folder)) else { continue };

@@ -13,10 +13,10 @@ const STATUS: Section = Section {
         ("1", "check: it reads neither, or not in the --store named."),
         (
             "2",
-            "Something could not be done: a step of the build failed (the line names its log), a \
-             package is lacking, a file is no loader or cannot be run on this machine.",
+            "A step of the build failed (the message names its log), a package is missing, or a \
+             file is not a loader or cannot be run on this machine.",
         ),
-        ("130", "Interrupted (SIGINT), as shells tell it; what was fetched is kept."),
+        ("130", "Interrupted (SIGINT), as shells report it; fetched packages are kept."),
     ],
 };
 
@@ -26,26 +26,27 @@ const BUILDING: Section = Section {
         (
             "what is needed",
             "The Debian packages apt, binutils, bison, dpkg, gawk, gcc, libc6-dev, make, patch, \
-             perl, python3, tar and xz-utils. What of them is not there is named before anything \
-             is done, as one command to install it.",
+             perl, python3, tar and xz-utils. If some are missing, the command that installs them \
+             is printed before anything is done.",
         ),
         (
             "what is fetched",
-            "The package glibc-source of bookworm (2.36), trixie (2.41), sid (2.43) or experimental \
-             (2.44), from the mirror that this machine's apt knows, verified by apt with the keys it has. Where a \
-             suite has moved on to another release, --source names a package kept from before.",
+            "The package glibc-source of bookworm (2.36), trixie (2.41), sid (2.43) or \
+             experimental (2.44), from the mirror of this machine's apt configuration, verified \
+             by apt with its keys. If a suite has moved on to another release, --source names a \
+             package kept from before.",
         ),
         (
             "--store",
-            "Compiled in. Below these prefixes, and nowhere else, the loader believes the loader \
-             caches of packages, and in set-user-id programs it believes nothing outside of them. \
-             Notes need no store.",
+            "Compiled in. The loader trusts loader caches of packages only below these prefixes. \
+             In set-user-id programs it trusts notes only below them too. Notes need no store.",
         ),
         (
             "what belongs together",
-            "The loader and libc.so.6 of one build (--minimal makes no more than these). A program is given them by naming the loader \
-             as its interpreter and their folder in its run path, as stores do, or for one start \
-             by calling the loader with the program as its argument.",
+            "The loader and libc.so.6 of one build (--minimal makes only these). A program uses \
+             them if it names the loader as its interpreter and their folder in its run path, as \
+             in stores; or, for one start, if the loader is called with the program as its \
+             argument.",
         ),
     ],
 };
@@ -53,7 +54,7 @@ const BUILDING: Section = Section {
 const LOADER_ENVIRONMENT: Section = Section {
     title: "Environment",
     entries: &[
-        ("XDG_CACHE_HOME", "Where builds and packages are kept; ~/.cache without it."),
+        ("XDG_CACHE_HOME", "Folder of builds and packages; ~/.cache if it is not set."),
         (
             "GLIBC_TUNABLES",
             "Of the loader that was built: glibc.rtld.resolution=N has it read nothing (0), notes \
@@ -61,8 +62,8 @@ const LOADER_ENVIRONMENT: Section = Section {
         ),
         (
             "LD_DEBUG=libs",
-            "Of the loader that was built: it names the note or cache that it asks before what \
-             it tries.",
+            "Of the loader that was built: it names the note or cache that it reads before the \
+             paths that it tries.",
         ),
     ],
 };
@@ -72,10 +73,14 @@ const LOADER_FILES: Section = Section {
     entries: &[
         (
             "becalm/loader/VERSION-KEY/",
-            "In the cache folder, a build: image (what is installed), build.log. KEY stands for \
+            "In the cache folder, a build: image (what is installed), build.log. KEY is a hash of \
              the patches, the prefix, the stores and the flags. May be deleted at any time.",
         ),
-        ("becalm/loader/glibc-source-SUITE/", "There too: the package, and apt's lists."),
+        (
+            "becalm/loader/glibc-source-SUITE/",
+            "Also in the cache folder: the package, and apt's \
+         lists.",
+        ),
     ],
 };
 
@@ -83,8 +88,7 @@ const LOADER_JSON: Section = Section {
     title: "JSON",
     entries: &[(
         "schema becalm/loader/1",
-        "Of check: loader, notes (true or false), caches (true, false, or null where no --store \
-         was named).",
+        "Of check: loader, notes (true or false), caches (true, false, or null without --store).",
     )],
 };
 

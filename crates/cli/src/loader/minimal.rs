@@ -1,7 +1,7 @@
-//! The part of glibc that belongs together: the loader and libc.so.6.
+//! The parts of glibc that must be of the same build: the loader and libc.so.6.
 //!
-//! The target `lib` makes them, and the static libraries as well, of objects of their own;
-//! which suffixes are made is a variable (`Makeconfig`, "object-suffixes").
+//! The target `lib` makes them. It also makes the static libraries, from objects of their own; a
+//! variable (`Makeconfig`, "object-suffixes") selects the suffixes that are made.
 
 use std::fs;
 use std::path::Path;
@@ -14,13 +14,13 @@ use becalm_core::elf;
 pub(crate) const TARGET: [&str; 3] =
     ["object-suffixes=.os", "object-suffixes-for-libc=.os .oS", "lib"];
 
-/// The two, in a tree of objects.
+/// The two files, in a tree of objects.
 const BUILT: [&str; 2] = ["elf/ld.so", "libc.so"];
 
 /// Copies them to `lib` below `prefix`, by their sonames.
 ///
 /// # Errors
-/// A file that was not built or cannot be copied.
+/// Returns an error if a file was not built or cannot be copied.
 pub(crate) fn install(objects: &Path, prefix: &Path) -> Result<()> {
     let lib = prefix.join("lib");
     fs::create_dir_all(&lib).with_context(|| lib.display().to_string())?;

@@ -1,4 +1,4 @@
-//! `becalm loader`: builds patched loaders and tries loaders.
+//! `becalm loader`: builds patched loaders and tests loaders.
 
 pub(crate) mod args;
 pub(crate) mod build;

@@ -24,7 +24,7 @@ const TOOLS: [(&str, &str); 11] = [
 const HEADERS: &str = "#include <stdio.h>\n#include <linux/version.h>\n";
 const HEADERS_PACKAGE: &str = "libc6-dev";
 
-/// Fails where something is not there, in one line that says what to install.
+/// Returns an error that says what to install if a requirement is missing.
 pub(crate) fn check(fetches: bool) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&path).collect();
@@ -40,23 +40,23 @@ pub(crate) fn check(fetches: bool) -> Result<()> {
         return Ok(());
     }
     let packages = packages.join(" ");
-    bail!("a build of glibc needs more than is installed: apt-get install {packages}")
+    bail!("packages for a build of glibc are missing: apt-get install {packages}")
 }
 
-/// The packages of the tools that are not there.
+/// Returns the packages of the missing tools.
 fn lacking(tools: &[(&str, &'static str)], is_there: impl Fn(&Path) -> bool) -> Vec<&'static str> {
     let absent = tools.iter().filter(|(tool, _)| !is_there(Path::new(tool)));
     absent.map(|&(_, package)| package).collect()
 }
 
-/// Whether the compiler finds the headers.
+/// True if the compiler finds the headers.
 fn has_headers() -> bool {
     let mut gcc = Command::new("gcc");
     gcc.args(["-fsyntax-only", "-x", "c", "-"]).stdin(Stdio::piped());
     gcc.stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(mut child) = gcc.spawn() else { return false };
     if let Some(mut input) = child.stdin.take() {
-        // A compiler that reads nothing says so by its status.
+        // A compiler that does not read its input says so by its status.
         let _ = std::io::Write::write_all(&mut input, HEADERS.as_bytes());
     }
     child.wait().is_ok_and(|status| status.success())

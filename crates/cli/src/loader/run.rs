@@ -1,4 +1,4 @@
-//! `becalm loader`: builds patched loaders ([`build`]) and tries loaders
+//! `becalm loader`: builds patched loaders ([`build`]) and tests loaders
 //! ([`becalm_lib::loader::check`]).
 
 use anyhow::Result;
@@ -9,10 +9,10 @@ use crate::loader::args::{LoaderArgs, TryArgs};
 use crate::loader::{build, text};
 use crate::terminal;
 
-/// Does what was asked.
+/// Runs the command.
 ///
 /// # Errors
-/// Where a step of a build fails, or a loader cannot be tried.
+/// Returns an error if a step of a build fails, or if a loader cannot be tested.
 pub(crate) fn run(args: &LoaderArgs) -> Result<ExitStatus> {
     match args {
         LoaderArgs::Build(args) => build::run(args),
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &LoaderArgs) -> Result<ExitStatus> {
     }
 }
 
-/// Tries a loader and prints what it reads.
+/// Tests a loader and prints what it reads.
 fn try_loader(args: &TryArgs) -> Result<ExitStatus> {
     let report = check(&args.loader, args.store.as_deref())?;
     terminal::write_report(args.json, &report, |out| text::text(out, &report))?;

@@ -1,8 +1,8 @@
-//! Debian's `glibc-source` of a suite → a tree; Debian's patches are in it already.
+//! Debian's `glibc-source` of a suite as a source tree; Debian's patches are already applied.
 //!
-//! apt is run with configuration, lists and cache of its own, so that nothing of this
-//! machine's package state changes. Mirror and keys are those the machine uses already:
-//! its first source that has a component `main`.
+//! apt runs with its own configuration, lists and cache, so that this machine's package state does
+//! not change. Mirror and keys are those of the machine: its first source that has a component
+//! `main`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use becalm_lib::loader::Release;
 
 use crate::loader::steps::Steps;
 
-/// A mirror, as a one-line source of apt begins.
+/// A mirror, as the start of a one-line source of apt.
 #[derive(Debug, PartialEq, Eq)]
 struct Mirror {
     uri: String,
     signed_by: Option<String>,
 }
 
-/// Downloads the package into `folder`; the file.
+/// Downloads the package into `folder` and returns the file.
 pub(crate) fn fetch(steps: &Steps, release: &Release, folder: &Path) -> Result<PathBuf> {
     if let Some(deb) = package_in(folder) {
         return Ok(deb);
     }
     let mirror = mirror_of_machine(Path::new("/etc/apt"))
-        .context("no source with the component main is set up in /etc/apt")?;
+        .context("/etc/apt has no source with the component main")?;
     for below in ["lists/partial", "archives/partial"] {
         fs::create_dir_all(folder.join(below))?;
     }
@@ -51,14 +51,14 @@ pub(crate) fn fetch(steps: &Steps, release: &Release, folder: &Path) -> Result<P
     steps.run(&mut apt(&["update"]))?;
     steps.now("fetching glibc-source");
     steps.run(&mut apt(&["download", "glibc-source"]))?;
-    // Larger than the package, and fetched anew where another package is wanted.
+    // They are larger than the package, and another package would fetch them again.
     for done in ["lists", "archives"] {
         fs::remove_dir_all(folder.join(done))?;
     }
     package_in(folder).context("apt-get download left no package")
 }
 
-/// The package that is in a folder.
+/// Returns the package in a folder.
 fn package_in(folder: &Path) -> Option<PathBuf> {
     fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path()).find(|path| {
         path.extension().is_some_and(|end| end == "deb")
@@ -68,7 +68,7 @@ fn package_in(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Unpacks the package in `folder`; the tree.
+/// Unpacks the package in `folder` and returns the tree.
 pub(crate) fn unpack(
     steps: &Steps,
     release: &Release,
@@ -85,8 +85,8 @@ pub(crate) fn unpack(
     Ok(folder.join(format!("glibc-{}", release.version)))
 }
 
-/// A mirror of apt's configuration in `etc`: the first that is Debian's by its path, or else the
-/// first at all; others (of vendors, of security updates) have the component too.
+/// Returns a mirror of apt's configuration in `etc`: the first one whose path is Debian's, or else
+/// the first one. Other sources (of vendors, of security updates) have the component too.
 fn mirror_of_machine(etc: &Path) -> Option<Mirror> {
     let mut mirrors = mirrors(etc);
     let of_debian = mirrors
@@ -95,7 +95,7 @@ fn mirror_of_machine(etc: &Path) -> Option<Mirror> {
     (!mirrors.is_empty()).then(|| mirrors.swap_remove(of_debian.unwrap_or(0)))
 }
 
-/// All mirrors with a component `main`.
+/// Returns all mirrors with a component `main`.
 fn mirrors(etc: &Path) -> Vec<Mirror> {
     let mut files = vec![etc.join("sources.list")];
     if let Ok(entries) = fs::read_dir(etc.join("sources.list.d")) {
@@ -115,7 +115,7 @@ fn mirrors(etc: &Path) -> Vec<Mirror> {
     mirrors
 }
 
-/// A paragraph of a `.sources` file.
+/// Parses a paragraph of a `.sources` file.
 fn deb822(paragraph: &str) -> Option<Mirror> {
     let field = |name: &str| {
         paragraph.lines().find_map(|line| {
@@ -135,7 +135,7 @@ fn deb822(paragraph: &str) -> Option<Mirror> {
     })
 }
 
-/// A line of a `.list` file.
+/// Parses a line of a `.list` file.
 fn one_line(line: &str) -> Option<Mirror> {
     let rest = line.split('#').next()?.trim().strip_prefix("deb ")?.trim_start();
     let (options, rest) = match rest.strip_prefix('[') {

@@ -1,5 +1,4 @@
-//! Runs the steps of a build: one line of progress on a terminal, everything that the
-//! tools say in a log.
+//! Runs the steps of a build: one line of progress on a terminal, the tools' output in a log.
 
 use std::fs::{File, OpenOptions};
 use std::io::IsTerminal;
@@ -21,7 +20,7 @@ impl Steps {
     /// Starts a new log.
     ///
     /// # Errors
-    /// Where the log cannot be written.
+    /// Returns an error if the log cannot be written.
     pub(crate) fn new(log: PathBuf) -> Result<Self> {
         File::create(&log).with_context(|| log.display().to_string())?;
         let line = if std::io::stderr().is_terminal() {
@@ -33,15 +32,15 @@ impl Steps {
         Ok(Self { log, line })
     }
 
-    /// Names what is being done.
+    /// Shows the current step.
     pub(crate) fn now(&self, doing: impl Into<String>) {
         self.line.set_message(doing.into());
     }
 
-    /// Runs one command to its end, its output into the log.
+    /// Runs one command to its end, with its output in the log.
     ///
     /// # Errors
-    /// Where it cannot be started or does not succeed: then the log is named.
+    /// Returns an error that names the log if the command cannot be started or fails.
     pub(crate) fn run(&self, command: &mut Command) -> Result<()> {
         let log = || -> std::io::Result<File> { OpenOptions::new().append(true).open(&self.log) };
         let name = command.get_program().to_string_lossy().into_owned();
@@ -54,7 +53,7 @@ impl Steps {
             .status()
             .with_context(|| name.clone())?;
         if !status.success() {
-            bail!("{name}: {status}; {} has what it said", self.log.display());
+            bail!("{name}: {status}; its output is in {}", self.log.display());
         }
         Ok(())
     }
@@ -62,7 +61,7 @@ impl Steps {
     /// Applies a patch, without fuzz.
     ///
     /// # Errors
-    /// Where it does not apply.
+    /// Returns an error if the patch does not apply.
     pub(crate) fn patch(&self, tree: &Path, file: &Path) -> Result<()> {
         self.run(
             Command::new("patch")
@@ -73,7 +72,7 @@ impl Steps {
         .with_context(|| file.display().to_string())
     }
 
-    /// Takes the line away.
+    /// Removes the line of progress.
     pub(crate) fn finish(&self) {
         self.line.finish_and_clear();
     }

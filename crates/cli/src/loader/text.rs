@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use becalm_lib::loader::check::Report;
 
-/// Two lines.
+/// Writes two lines.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Returns an error if the output cannot be written.
 pub(crate) fn text(out: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(out, "notes   {}", if report.notes { "read" } else { "not read" })?;
     let caches = match report.caches {

@@ -21,28 +21,30 @@ pub(crate) struct RunArgs {
 
     /// The index to use
     ///
-    /// Without it the default index if the program is in one of its stores, else one that is made
-    /// for this program and kept in the cache directory.
+    /// Without it, the default index if the program is in one of its stores; otherwise an index
+    /// that is made for this program and kept in the cache directory.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub index: Option<PathBuf>,
 
-    /// Fail rather than start the program without an index; if one has to be made, wait for it
+    /// Fail instead of starting the program without an index; if an index has to be made, wait for
+    /// it
     #[arg(long)]
     pub strict: bool,
 
-    /// Say nothing if the program is started without an index
+    /// Print nothing if the program is started without an index
     #[arg(short, long, conflicts_with = "strict")]
     pub quiet: bool,
 
-    /// Leave symbol bindings to the loader, whatever the index has of them (BECALM=nobind)
+    /// Leave symbol bindings to the loader, even if the index has them (BECALM=nobind)
     #[arg(long)]
     pub no_bind: bool,
 
-    /// Have file lookups in indexed packages answered from the index (BECALM=paths)
+    /// Answer file lookups in indexed packages from the index (BECALM=paths)
     ///
-    /// The index must have paths (becalm index --paths). If it does not know the program, or the
-    /// interpreter of a script, an index with its bindings, those of the index's programs (if these are
-    /// fewer than 64) and the same paths is made and kept in the cache directory.
+    /// The index must have paths (becalm index --paths). If it does not have the program, or the
+    /// interpreter of a script, another index is made and kept in the cache directory: with the
+    /// program's bindings, with those of the index's programs if these are fewer than 64, and with
+    /// the same paths.
     #[arg(long, conflicts_with = "no_bind")]
     pub paths: bool,
 
@@ -52,7 +54,7 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    /// How the index is chosen, as the library takes it.
+    /// Returns the library's options for the choice of an index.
     #[must_use]
     pub(crate) fn options(&self) -> Options {
         let index = self.index.clone();

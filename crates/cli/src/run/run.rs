@@ -1,7 +1,7 @@
-//! `becalm run`: one program, calmed by an index, and what it starts.
+//! `becalm run`: runs one program, and the programs that it starts, with an index.
 //!
-//! [`becalm_lib::run`] finds the index, then becalm becomes the program. Whatever goes wrong, the
-//! program starts.
+//! [`becalm_lib::run`] finds the index, then becalm executes the program in its own process. If
+//! anything fails, the program still starts.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -17,10 +17,11 @@ use crate::exit_code::ExitStatus;
 use crate::run::args::RunArgs;
 use crate::terminal;
 
-/// Becomes the program; comes back only if that fails.
+/// Executes the program; returns only if that fails.
 ///
 /// # Errors
-/// If the command cannot be found or started; with `--strict` if it cannot be calmed.
+/// Returns an error if the command cannot be found or started, or, with `--strict`, if it cannot
+/// use an index.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let [name, arguments @ ..] = args.command.as_slice() else {
         bail!("run: no command; becalm run [OPTIONS] -- CMD [ARGS]...");
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
                 let switches = variables::with_switch(switches.as_deref(), switch);
                 command.env(variables::SWITCHES, switches);
             }
-            // To be closed by execve, which costs no call.
+            // execve closes the descriptor without a call of its own.
             std::mem::forget(indexed);
         }
         Ok(Launch::Secure) if !args.quiet => {
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         }
         Ok(Launch::Plain | Launch::Secure) => {}
         Err(error) if args.strict => return Err(error.into()),
-        // The start fails as well, and says so itself.
+        // The start fails as well, with its own message.
         Err(_) if args.quiet || path.symlink_metadata().is_err() => {}
         Err(error) => terminal::complain(&Error::from(error).context("started without an index")),
     }

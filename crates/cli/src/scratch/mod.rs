@@ -1,5 +1,4 @@
-//! A scratch directory that is gone at the end, however the end comes: an error, an
-//! interrupt.
+//! A scratch directory that is removed at the end, also after an error or an interrupt.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,14 +23,15 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// A new directory below that of temporary files (`TMPDIR`). From here on a signal that
-    /// ends the process kills what it started and removes the directory first.
+    /// Makes a new directory below that of temporary files (`TMPDIR`). From then on, a signal that
+    /// ends the process first kills the child processes and removes the directory.
     ///
     /// # Errors
-    /// It cannot be made, or signals cannot be watched.
+    /// Returns an error if the directory cannot be made, or if signals cannot be watched.
     pub(crate) fn new() -> Result<Self> {
-        // Before there is a directory that a signal could leave behind. The thread that ends the
-        // process is told of each signal that comes from here on; the flag is for the others.
+        // Registered before the directory exists, so that no signal can leave it behind. The
+        // thread that ends the process receives each signal from here on; the flag is for the
+        // other threads.
         let all = [SIGINT, SIGTERM, SIGHUP];
         let mut signals = Signals::new(all)?;
         let interrupted = Arc::new(AtomicBool::new(false));
@@ -53,13 +53,13 @@ impl Scratch {
         Ok(Self { dir: Some(dir), path, interrupted })
     }
 
-    /// Its path, without links.
+    /// Returns its path, without links.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The outcome of the work, and the directory removed. Work that failed because a signal
-    /// killed what it had started has no outcome: the signal ends the process.
+    /// Removes the directory and returns the outcome of the work. If the work failed because a
+    /// signal killed its child processes, there is no outcome: the signal ends the process.
     pub(crate) fn done<T>(mut self, outcome: Result<T>) -> Result<T> {
         while self.interrupted.load(Ordering::Relaxed) {
             std::thread::park_timeout(Duration::from_secs(1));
@@ -71,9 +71,9 @@ impl Scratch {
     }
 }
 
-/// The end that a signal asks for.
+/// Ends the process as the signal asks.
 fn give_up(dir: &Path, signal: i32) -> ! {
-    // What still runs may start and write more meanwhile.
+    // Processes that still run may start others and write more files meanwhile.
     for _ in 0..100 {
         kill_descendants();
         if fs::remove_dir_all(dir).is_ok() || !dir.exists() {

@@ -8,12 +8,12 @@ use becalm_lib::writing::{Changed, Outcome};
 use crate::terminal::note;
 use crate::terminal::style::Look;
 
-/// How many have an outcome of a kind.
+/// Counts the files with an outcome of a kind.
 pub(crate) fn count(list: &[Changed], of: impl Fn(&Outcome) -> bool) -> u64 {
     list.iter().filter(|file| of(&file.outcome)).count() as u64
 }
 
-/// Prints refusals and the editor's warnings to stderr.
+/// Prints refusals and the editor's warnings on stderr.
 pub(crate) fn tell_trouble<'a>(files: impl Iterator<Item = &'a Changed>) {
     for file in files {
         if let Outcome::Refused { reason } = &file.outcome {
@@ -25,7 +25,7 @@ pub(crate) fn tell_trouble<'a>(files: impl Iterator<Item = &'a Changed>) {
     }
 }
 
-/// How many files an interrupt left as they were.
+/// Writes how many files an interrupt left unchanged.
 pub(crate) fn not_reached(out: &mut impl Write, look: Look, files: &[Changed]) -> io::Result<()> {
     match count(files, |outcome| *outcome == Outcome::NotReached) {
         0 => Ok(()),

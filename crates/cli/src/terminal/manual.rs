@@ -1,5 +1,5 @@
-//! The sections of the manual that no flag explains: they end `--help` and every
-//! manual page.
+//! The sections of the manual that no flag explains; they are last in `--help` and in every manual
+//! page.
 
 use std::fmt::Write;
 
@@ -53,7 +53,7 @@ pub(crate) const ENVIRONMENT: Section = Section {
 /// Columns of wrapped help text.
 pub(crate) const HELP_WIDTH: usize = 80;
 
-/// The sections as help text.
+/// Returns the sections as help text.
 #[must_use]
 pub(crate) fn as_help(sections: &[&Section]) -> String {
     let mut text = String::new();
@@ -71,7 +71,7 @@ pub(crate) fn as_help(sections: &[&Section]) -> String {
     text
 }
 
-/// The sections in the language of manual pages (man(7)).
+/// Returns the sections in the language of manual pages (man(7)).
 #[must_use]
 pub(crate) fn as_roff(sections: &[&Section]) -> String {
     let mut text = String::new();
@@ -84,7 +84,7 @@ pub(crate) fn as_roff(sections: &[&Section]) -> String {
     text
 }
 
-/// Text that roff takes literally: no line of ours starts with a dot or a quote.
+/// Escapes text for roff; no line of ours starts with a dot or a quote.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
 }

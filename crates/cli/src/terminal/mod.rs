@@ -23,7 +23,7 @@ use becalm_lib::words::words;
 pub(crate) struct Stdout(BufWriter<StdoutLock<'static>>);
 
 impl Stdout {
-    /// Standard output, for this run alone.
+    /// Locks standard output; a run has one.
     #[must_use]
     pub(crate) fn new() -> Self {
         Self(BufWriter::with_capacity(64 * 1024, io::stdout().lock()))
@@ -40,7 +40,7 @@ impl Write for Stdout {
     }
 }
 
-/// Writes a command's report: one JSON object, or what `text` makes of it.
+/// Writes a command's report: one JSON object, or the text that `text` makes of it.
 ///
 /// # Errors
 /// Returns an error if the output cannot be written.
@@ -57,7 +57,7 @@ pub(crate) fn write_report(
     out.flush()
 }
 
-/// One line on stderr about a file: `becalm: <path>: <what>`.
+/// Prints one line on stderr about a file: `becalm: <path>: <what>`.
 pub(crate) fn note(path: &BStr, what: &str) {
     say(&format!("{}: {what}", shown(path)));
 }
@@ -69,7 +69,7 @@ pub(crate) fn note_all(problems: &[Problem]) {
     }
 }
 
-/// One line on stderr: what went wrong, and why, and why that.
+/// Prints one line on stderr: the error and its causes.
 pub(crate) fn complain(error: &anyhow::Error) {
     let chain: Vec<String> = error
         .chain()
@@ -79,11 +79,11 @@ pub(crate) fn complain(error: &anyhow::Error) {
 }
 
 fn say(what: &str) {
-    // Where stderr is gone there is nowhere left to say so.
+    // If stderr is closed, the error cannot be reported anywhere.
     let _ = writeln!(io::stderr(), "becalm: {what}");
 }
 
-/// True where an error means that nobody reads our output any more.
+/// True if an error means that the reader of our output has closed it.
 #[must_use]
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
@@ -92,7 +92,7 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints that an index of an older version should be made again.
+/// Prints a note if the index is of an older version and should be made again.
 pub(crate) fn tell_of_age(index: &Opened) {
     if !index.index.is_current() {
         let what = "an index of an older version, used as it is; becalm index --update makes \

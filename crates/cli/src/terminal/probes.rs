@@ -1,4 +1,4 @@
-//! Every probe, one a line: call, outcome, search source, asking object, path.
+//! Every probe, one a line: call, outcome, search source, requester, path.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use bstr::{BStr, ByteSlice};
 
 use crate::terminal::style::Look;
 
-/// The probes of a start in the loader's order; nothing for a file without a loader.
+/// Returns the probes of a start in the loader's order; nothing for a file without a loader.
 #[must_use]
 pub(crate) fn lines(look: Look, closure: Option<&Closure>) -> Vec<u8> {
     let mut text = String::new();
@@ -23,7 +23,7 @@ pub(crate) fn lines(look: Look, closure: Option<&Closure>) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Observed probes in their order, in the same form.
+/// Returns observed probes in their order, in the same form.
 #[must_use]
 pub(crate) fn observed(look: Look, probes: &[Probe]) -> String {
     let mut text = String::new();
@@ -55,13 +55,13 @@ fn push_line(
     let _ = writeln!(text, "{} {word} {source} {asking} {}", name_of_call(call), shown(path));
 }
 
-/// The last component of a path.
+/// Returns the last component of a path.
 #[must_use]
 pub(crate) fn basename(path: &BStr) -> &BStr {
     path.rfind_byte(b'/').map_or(path, |slash| path[slash + 1..].as_bstr())
 }
 
-/// The word of the JSON.
+/// Returns the name of a call in the JSON.
 #[must_use]
 pub(crate) fn name_of_call(call: Call) -> &'static str {
     match call {
@@ -70,7 +70,7 @@ pub(crate) fn name_of_call(call: Call) -> &'static str {
     }
 }
 
-/// The words of the JSON.
+/// Returns the name of a search source in the JSON.
 fn name_of_source(source: SearchSource) -> &'static str {
     match source {
         SearchSource::Direct => "direct",
@@ -84,7 +84,7 @@ fn name_of_source(source: SearchSource) -> &'static str {
     }
 }
 
-/// The words of the JSON.
+/// Returns the name of an outcome in the JSON.
 #[must_use]
 pub(crate) fn name_of_outcome(outcome: Outcome) -> &'static str {
     match outcome {

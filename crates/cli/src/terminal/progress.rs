@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often a bar with the name of what is being done moves by itself.
+/// Interval at which a bar that names the current step is redrawn.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Counts finished work from any thread; the bar appears once the work is long.
@@ -25,25 +25,25 @@ pub(crate) struct Bar {
     shown: OnceLock<ProgressBar>,
 }
 
-/// The form in which work is shown.
+/// The form of a progress bar.
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// How much of so many pieces is done.
+    /// Finished pieces out of a known number.
     Of(u64),
-    /// The same, with the name of what is being done; shown from the beginning.
+    /// The same, with the name of the current step; shown from the beginning.
     Stages(u64),
-    /// The number of pieces that are done, which have this name in the plural.
+    /// The number of finished pieces, with their name in the plural.
     Count(&'static str),
 }
 
 impl Bar {
-    /// Of `total` pieces of work none is done.
+    /// Starts a bar for `total` pieces of work.
     #[must_use]
     pub(crate) fn of(total: usize) -> Self {
         Self::new(Form::Of(total as u64))
     }
 
-    /// The same, whose parts have names.
+    /// Starts a bar for `total` pieces of work whose parts have names.
     #[must_use]
     pub(crate) fn of_stages(total: usize) -> Self {
         let bar = Self::new(Form::Stages(total as u64));
@@ -53,7 +53,7 @@ impl Bar {
         bar
     }
 
-    /// Nothing is counted yet; `what` names the pieces in the plural.
+    /// Starts a count without a known total; `what` names the pieces in the plural.
     #[must_use]
     pub(crate) fn counting(what: &'static str) -> Self {
         Self::new(Form::Count(what))
@@ -69,7 +69,7 @@ impl Bar {
         }
     }
 
-    /// So many more pieces are done.
+    /// Adds finished pieces.
     pub(crate) fn add(&self, pieces: usize) {
         if !self.wanted {
             return;
@@ -81,7 +81,7 @@ impl Bar {
         }
     }
 
-    /// Takes the bar off the screen while something is written.
+    /// Removes the bar from the screen while something is written.
     pub(crate) fn pause(&self) {
         if let Some(bar) = self.shown.get() {
             bar.suspend(|| {});
@@ -123,7 +123,7 @@ impl Form {
             Self::Count(what) => (None, "{spinner} {human_pos} {msg}", what),
         };
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
-        // A template that is wrong shows the plain bar.
+        // With a wrong template, the plain bar is shown.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
@@ -145,7 +145,7 @@ impl Progress for Bars {
     }
 }
 
-/// Shows the phases of work that writes, and has signals end it between two files.
+/// Shows the phases of work that writes; a signal ends that work between two files.
 #[derive(Debug, Default)]
 pub(crate) struct Writing(Arc<AtomicBool>);
 
@@ -156,7 +156,7 @@ impl Progress for Writing {
 
     fn begin_writing(&self) {
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // Fails for signals that nobody may handle; these are others.
+            // This fails only for signals that cannot be handled, such as SIGKILL.
             let _ = signal_hook::flag::register(signal, Arc::clone(&self.0));
         }
     }

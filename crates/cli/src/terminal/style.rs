@@ -1,4 +1,4 @@
-//! Colours and width: how much the reader of the output can see.
+//! Colours and width of the output.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 
-/// When to do something that only some readers of the output want.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
     /// Only on a terminal.
@@ -17,7 +17,7 @@ pub(crate) enum When {
     Never,
 }
 
-/// How results are drawn.
+/// The look of the output: colours and width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     colour: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Without colours, as wide as it comes.
+    /// Without colours and without a limit of the width.
     #[cfg(test)]
     pub(crate) const PLAIN: Self = Self { colour: false, width: None };
 
@@ -53,7 +53,7 @@ impl Look {
             When::Never => false,
             When::Auto => anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never,
         };
-        // No terminal, no width.
+        // Without a terminal there is no width.
         let width = rustix::termios::tcgetwinsize(stream)
             .ok()
             .map(|size| usize::from(size.ws_col))
@@ -61,11 +61,11 @@ impl Look {
         Self { colour, width }
     }
 
-    /// The text cut to what is left of the line after `used` columns. Uncut where
-    /// nobody looks: a pipe wants the whole path.
+    /// Cuts the text to the rest of the line after `used` columns. Text that goes to a pipe or a
+    /// file is not cut.
     #[must_use]
     pub(crate) fn fitted(self, text: &str, used: usize) -> String {
-        /// Less than this says nothing.
+        /// A shorter text is not cut further: it would not be readable.
         const LEAST: usize = 16;
         match self.width {
             Some(width) => {
@@ -75,7 +75,7 @@ impl Look {
         }
     }
 
-    /// Headings and names.
+    /// Paints headings and names.
     #[must_use]
     pub(crate) fn strong(self, text: &str) -> String {
         self.painted(Style::new().bold(), text)

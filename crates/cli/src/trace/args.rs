@@ -19,7 +19,7 @@ pub(crate) struct TraceArgs {
     )]
     pub command: Vec<OsString>,
 
-    /// Run nothing: show what the audit module wrote down (BECALM=log:FILE)
+    /// Run nothing: show a log that the audit module wrote (BECALM=log:FILE)
     #[arg(
         long,
         value_name = "FILE",
@@ -30,37 +30,36 @@ pub(crate) struct TraceArgs {
 
     /// Stop at every system call, for a histogram of all of them
     ///
-    /// Without it only the calls that look for files stop, and all others run at full
-    /// speed.
+    /// Without it, only the calls that look up files stop; all others run at full speed.
     #[arg(long, help_heading = "What is watched")]
     pub syscalls: bool,
 
-    /// Count the processes that the program starts as well, each apart
+    /// Trace the processes that the program starts as well, and report each by itself
     #[arg(long, help_heading = "What is watched")]
     pub follow: bool,
 
-    /// When to stop watching
+    /// When to stop tracing
     ///
-    /// `entry` ends the watch at the entry point of the first program: the report is
-    /// given there, and the program goes on untraced.
+    /// With `entry`, tracing ends at the entry point of the first program: the report is written
+    /// there, and the program continues untraced.
     #[arg(long, value_name = "WHEN", default_value = "exit", help_heading = "What is watched")]
     pub until: Until,
 
     /// Write one JSON object, schema becalm/trace/1
     ///
-    /// It goes to stdout when the program has ended, on a line of its own behind what the
-    /// program itself wrote there; -o keeps the two apart.
+    /// It goes to stdout when the program has ended, on its own line after the program's output; -o
+    /// writes it to a file instead.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 
     /// Show the loader's probes, one a line, in the order in which they were made
     ///
-    /// Each line has the call, the outcome, the search source, the asking object and
-    /// the path, as those of `becalm check --probes`. The JSON has them always.
+    /// Each line has the call, the outcome, the search source, the requester and the path, as in
+    /// `becalm check --probes`. The JSON always has them.
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub probes: bool,
 
-    /// Show what was predicted beside what was observed, with the differences
+    /// Show the prediction beside the observation, with the differences
     #[arg(long, conflicts_with_all = ["json", "probes"], help_heading = "Output")]
     pub predict: bool,
 
@@ -70,7 +69,7 @@ pub(crate) struct TraceArgs {
 
     /// Write the lines of --probes to FILE as well
     ///
-    /// The file is made before the program is started.
+    /// The file is created before the program is started.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub log: Option<PathBuf>,
 

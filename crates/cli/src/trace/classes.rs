@@ -10,7 +10,7 @@ use crate::check::text::{BAR, bar};
 use crate::terminal::style::Look;
 use crate::trace::time::milliseconds;
 
-/// The classes with misses, the worst first, with the directory that misses most.
+/// Returns the classes with misses, the worst first, with the directory that misses most.
 #[must_use]
 pub(crate) fn table(look: Look, seen: &Seen, rows: usize) -> String {
     let mut text = String::new();
@@ -42,11 +42,11 @@ pub(crate) fn table(look: Look, seen: &Seen, rows: usize) -> String {
     text
 }
 
-/// Successful lookups that repeat an earlier one, from which on they are shown: some are normal.
+/// Repeated successful lookups are shown from this number on: a few are normal.
 const MANY: u64 = 100;
 
-/// The classes that ask again and again with success, the worst first, with the path that is asked
-/// for most.
+/// Returns the classes with repeated successful lookups, the worst first, with the most frequent
+/// path.
 #[must_use]
 pub(crate) fn repeated(look: Look, seen: &Seen, rows: usize) -> String {
     let mut text = String::new();

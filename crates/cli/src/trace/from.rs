@@ -1,4 +1,4 @@
-//! `becalm trace --from`: what the audit module wrote down of a run, in place of a run.
+//! `becalm trace --from`: shows a log of the audit module instead of a run.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,7 +16,8 @@ use crate::trace::logged;
 /// Shows a log.
 ///
 /// # Errors
-/// Where it cannot be read, holds no line of the module's, or the report cannot be written.
+/// Returns an error if the log cannot be read or has no line of the module, or if the report cannot
+/// be written.
 pub(crate) fn run(args: &TraceArgs, log: &Path, color: When) -> Result<ExitStatus> {
     let report = log::read(log)?;
     let look = match args.output {

@@ -11,7 +11,7 @@ use crate::trace::time::milliseconds;
 /// Rows that are shown.
 const ROWS: usize = 12;
 
-/// The table, with a row for the storm.
+/// Returns the table, with a row for the loader's failed lookups.
 #[must_use]
 pub(crate) fn table(look: Look, seen: &Seen) -> String {
     let mut text = String::new();

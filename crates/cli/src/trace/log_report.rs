@@ -7,15 +7,15 @@ use bstr::BString;
 /// One process of a log.
 #[derive(Debug)]
 pub(crate) struct Logged {
-    /// Its program, where it asked anything.
+    /// Path of its program, if it made any lookup.
     pub path: BString,
     /// Its process id.
     pub pid: u32,
-    /// Questions it asked.
+    /// Number of its lookups.
     pub questions: usize,
-    /// Questions the index answered.
+    /// Lookups that the index answered.
     pub answered: usize,
-    /// The attempts.
+    /// The probes.
     pub probes: Vec<Probe>,
 }
 
@@ -31,7 +31,7 @@ impl Logged {
         }
     }
 
-    /// Attempts that found nothing.
+    /// Counts the probes that found nothing.
     pub(crate) fn misses(&self) -> usize {
         self.probes.iter().filter(|probe| probe.outcome.is_failed_call()).count()
     }

@@ -11,7 +11,7 @@ use crate::terminal::probes;
 use crate::terminal::style::Look;
 use crate::trace::args::TraceArgs;
 
-/// The log in the form that was asked for.
+/// Returns the log in the requested form.
 #[must_use]
 pub(crate) fn logged(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
     if args.json {

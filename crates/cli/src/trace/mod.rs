@@ -1,4 +1,4 @@
-//! `becalm trace`: runs a program and watches what its loader tries.
+//! `becalm trace`: runs a program and records the file lookups of its loader.
 
 pub(crate) mod args;
 pub(crate) mod classes;

@@ -8,7 +8,7 @@ use crate::terminal::style::Look;
 use crate::trace::args::TraceArgs;
 use crate::trace::text;
 
-/// The report in the form that was asked for.
+/// Returns the report in the requested form.
 #[must_use]
 pub(crate) fn report(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
     if args.json {

@@ -1,4 +1,4 @@
-//! Destinations of a report. Files are opened before the program is started, so that one that
+//! Destinations of a report. Files are opened before the program is started, so that a file that
 //! cannot be created is reported before anything runs.
 
 use std::fs::File;
@@ -26,10 +26,10 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Makes the files.
+    /// Creates the files.
     ///
     /// # Errors
-    /// Where one cannot be made.
+    /// Returns an error if a file cannot be created.
     pub(crate) fn open(args: &TraceArgs, color: When) -> Result<Self> {
         let output = args.output.as_deref().map(create).transpose()?;
         let log = args.log.as_deref().map(create).transpose()?;
@@ -41,16 +41,16 @@ impl Places {
         Ok(Places { output, log, json: args.json, look })
     }
 
-    /// True where the object goes to the stream that the program writes to as well.
+    /// True if the JSON object goes to the same stream as the program's output.
     #[must_use]
     pub(crate) fn json_on_stdout(&self) -> bool {
         self.json && self.output.is_none()
     }
 
-    /// Writes the log and the report; both are tried.
+    /// Writes the log and the report; if the first fails, the second is written anyway.
     ///
     /// # Errors
-    /// Where one cannot be written.
+    /// Returns an error if one cannot be written.
     pub(crate) fn tell(&mut self, args: &TraceArgs, report: &Report) -> Result<()> {
         let logged = self.write_log(report);
         let text = output::report(self.look, args, report);
@@ -90,7 +90,7 @@ fn write(mut file: &File, text: &[u8]) -> io::Result<()> {
     file.flush()
 }
 
-/// Writes behind what the program wrote, on a line of its own as far as can be seen.
+/// Writes after the program's output, on a new line if possible.
 fn to_stdout(text: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
     if !is_at_line_start() {
@@ -101,10 +101,10 @@ fn to_stdout(text: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// False where stdout is a file that does not end with a line end.
+/// False if stdout is a file that does not end with a newline.
 fn is_at_line_start() -> bool {
     let last = || -> io::Result<u8> {
-        // Opened anew, for what is given may be open for writing alone.
+        // Opened again, because the descriptor may be open for writing only.
         let file = File::open("/proc/self/fd/1")?;
         let about = file.metadata()?;
         let mut last = [b'\n'];
@@ -118,10 +118,10 @@ fn is_at_line_start() -> bool {
     !is_file || last().is_ok_and(|byte| byte == b'\n')
 }
 
-/// Lets go of the streams, so that whoever reads them sees their end.
+/// Replaces the standard streams by /dev/null, so that their readers see the end.
 pub(crate) fn let_go_of_streams() {
     let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") else { return };
-    // Where this fails they stay open, and a reader waits.
+    // If this fails the streams stay open, and a reader waits.
     let _ = rustix::stdio::dup2_stdin(&nothing);
     let _ = rustix::stdio::dup2_stdout(&nothing);
     let _ = rustix::stdio::dup2_stderr(&nothing);

@@ -1,7 +1,7 @@
-//! `becalm trace`: runs a program and prints what its loader tried.
+//! `becalm trace`: runs a program and prints the file lookups of its loader.
 //!
-//! [`places`] opens what is written to, before anything is started;
-//! [`observe`](becalm_lib::trace::observe) runs and watches; [`crate::trace::output`] prints.
+//! [`places`] opens the output files before anything is started;
+//! [`observe`](becalm_lib::trace::observe) runs and traces; [`crate::trace::output`] prints.
 
 use anyhow::{Result, bail};
 use becalm_host::trace::{Rest, Supervisor};
@@ -15,11 +15,11 @@ use crate::trace::args::TraceArgs;
 use crate::trace::from;
 use crate::trace::places::{self, Places};
 
-/// Runs the command and tells what was seen.
+/// Runs the command and prints the report.
 ///
 /// # Errors
-/// Where the command cannot be started, or what is to be written cannot be: the first
-/// before, the second after it has run.
+/// Returns an error if the command cannot be started, or if an output cannot be written. An output
+/// that cannot be opened is reported before the command runs, a failed write afterwards.
 pub(crate) fn run(args: &TraceArgs, color: When) -> Result<ExitStatus> {
     if let Some(log) = &args.from {
         return from::run(args, log, color);
@@ -28,16 +28,16 @@ pub(crate) fn run(args: &TraceArgs, color: When) -> Result<ExitStatus> {
         bail!("trace: no command; becalm trace [OPTIONS] -- CMD [ARGS]...");
     }
     let mut places = Places::open(args, color)?;
-    // No thread has been started yet. Where no process can be made, there is no front.
+    // No thread has been started yet. If no process can be made, there is no supervisor.
     let supervisor = Supervisor::enter().ok();
     let observed = observe::observe(&args.options(), supervisor)?;
     finish(args, observed, &mut places)
 }
 
-/// Reports, then looks after what is left of the program.
+/// Reports, then serves the processes that the program left.
 fn finish(args: &TraceArgs, observed: Observed, places: &mut Places) -> Result<ExitStatus> {
     let Observed { mut report, mut rest, supervisor } = observed;
-    // On stdout the object comes last, whatever the program still writes there.
+    // On stdout the object comes last, after all output of the program.
     let wait_first = report.exit.is_none() && places.json_on_stdout();
     if wait_first {
         report.exit = rest.take().and_then(Rest::finish).and_then(Exit::of);
@@ -60,8 +60,8 @@ fn finish(args: &TraceArgs, observed: Observed, places: &mut Places) -> Result<E
     told.map(|()| ExitStatus::Program(status))
 }
 
-/// Processes have outlived the program: the user gets the prompt back, and they get
-/// their answers.
+/// Serves processes that have outlived the program: the user gets the prompt back, and the
+/// processes are traced to their end.
 fn serve(rest: Rest, supervisor: Option<Supervisor>, status: u8, failed: Option<&anyhow::Error>) {
     if let Some(error) = failed {
         crate::terminal::complain(error);
@@ -70,6 +70,6 @@ fn serve(rest: Rest, supervisor: Option<Supervisor>, status: u8, failed: Option<
         places::let_go_of_streams();
         supervisor.release(status);
     }
-    // How the program ended is known.
+    // The exit status of the program is already known.
     let _ = rest.finish();
 }

@@ -1,5 +1,5 @@
-//! One screen: what ran, the loader's share, the storm and its worst offenders, what
-//! the program missed by itself, and what the watching cost.
+//! One screen: the program, the loader's share, its search and the worst offenders, the program's
+//! own misses, and the cost of tracing.
 
 use std::fmt::Write;
 
@@ -13,10 +13,10 @@ use crate::terminal::style::Look;
 use crate::trace::time::milliseconds;
 use crate::trace::{classes, histogram};
 
-/// Lines of a screen, the shell's prompt left out.
+/// Lines of a screen, without the shell's prompt.
 const LINES: usize = 30;
-/// Rows of the tables of directories, needed strings, objects, classes and each of what was
-/// opened at run time, from what is shown where there is room to the least.
+/// Rows of the tables of directories, needed strings, objects, classes and of each table of
+/// `dlopen`, from many, if there is room, to the fewest.
 const ROWS: [[usize; 5]; 7] = [
     [WORST; 5],
     [5, 5, 3, 3, 3],
@@ -26,17 +26,17 @@ const ROWS: [[usize; 5]; 7] = [
     [2, 2, 2, 1, 1],
     [1; 5],
 ];
-/// Images before the last that are named.
+/// Images before the last one that are listed.
 const IMAGES: usize = 6;
 /// Differences that are listed.
 const DIFFERENCES: usize = 20;
 
-/// The report for a reader.
+/// Returns the report as text.
 #[must_use]
 pub(crate) fn of(look: Look, report: &Report, predict: bool) -> String {
     let Some((seen, before)) = report.images.split_last() else { return String::new() };
     let mut text = String::new();
-    // The tables give way, so that all is on one screen.
+    // The tables get shorter until all fits on one screen.
     for rows in ROWS {
         text = screen(look, report, seen, before, rows);
         if text.lines().count() <= LINES {
@@ -123,7 +123,7 @@ fn head(text: &mut String, look: Look, report: &Report, seen: &Seen) {
     let _ = writeln!(text, "  {script}process {}, {end}{entry}", seen.pid);
 }
 
-/// The time of a share. If every call stops, the tracer's part may be all that was measured.
+/// Returns the time of a share. If every call stops, the whole measured time may be the tracer's.
 fn time_of(share: &Share) -> String {
     match share.net_ns {
         0 if share.tracer_ns > 0 => "not measurable beside the tracer".to_owned(),
@@ -139,7 +139,7 @@ fn images(text: &mut String, look: Look, before: &[Seen]) {
             time_of(&seen.program),
             counted(seen.program.missed.total(), "miss", "misses"),
         );
-        // A fork goes on with the objects that are loaded.
+        // A forked process keeps the loaded objects.
         let numbers = match seen.forked {
             true => own,
             false => format!(
@@ -231,7 +231,7 @@ fn cost_of_tracing(text: &mut String, look: Look, report: &Report, seen: &Seen) 
     let _ = writeln!(text, "  {}", look.faint(&line));
 }
 
-/// Why the loader gave up, where it did.
+/// Writes the reason why the loader gave up, if it did.
 fn missing(text: &mut String, look: Look, seen: &Seen) {
     let (false, Some(program)) = (seen.reached_entry, &seen.checked) else { return };
     if let Some(gap) = program.unresolved.first() {

@@ -2,7 +2,7 @@
 
 use becalm_lib::words::grouped;
 
-/// Nanoseconds as milliseconds, with as many digits as say something.
+/// Formats nanoseconds as milliseconds, with the significant digits.
 #[must_use]
 pub(crate) fn milliseconds(ns: u64) -> String {
     match ns {

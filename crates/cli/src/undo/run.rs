@@ -1,4 +1,4 @@
-//! `becalm undo`: reverts files by [`becalm_lib::undo`] and tells what became of them.
+//! `becalm undo`: reverts files by [`becalm_lib::undo`] and prints the results.
 
 use anyhow::Result;
 use becalm_lib::undo::{Options, undo};
@@ -11,11 +11,11 @@ use crate::terminal::style::{Look, When};
 use crate::undo::args::UndoArgs;
 use crate::undo::text;
 
-/// Reverts what the flags ask for.
+/// Reverts the files that the flags name.
 ///
 /// # Errors
-/// Where nothing can be done at all. What is wrong with single files is told on stderr and in
-/// the status.
+/// Returns an error if nothing can be done at all. Problems of single files are printed on stderr
+/// and set the exit status.
 pub(crate) fn run(args: &UndoArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
     let options = Options { dry_run: args.dry_run, writing: args.writing.options() };

@@ -10,10 +10,10 @@ use becalm_lib::writing::Outcome;
 use crate::terminal::changed::{count, not_reached, tell_trouble};
 use crate::terminal::style::Look;
 
-/// The summary; what was refused goes to stderr, a line each.
+/// Writes the summary; refused files are printed on stderr, a line each.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Returns an error if the output cannot be written.
 pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
     tell_trouble(report.files.iter().chain(&report.removed));
     let would = if report.dry_run { "would be " } else { "" };

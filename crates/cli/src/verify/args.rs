@@ -11,13 +11,13 @@ use crate::common_args::AssumeArgs;
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// Indexes, objects with a note, absolute needed strings, a farm or a loader cache, programs
-    /// with an index of their own (DT_AUDIT), or folders of them
+    /// with their own index (DT_AUDIT), or folders of them
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 
-    /// Have the real loader load each program with and without its strategy, and compare
+    /// Run the real loader on each program with and without its strategy, and compare
     ///
-    /// Of an index with symbol bindings: start each of its programs with and without them, up to its
+    /// If an index has symbol bindings, start each of its programs with and without them, up to its
     /// first constructor, and compare every relocated slot.
     #[arg(long)]
     pub load: bool,

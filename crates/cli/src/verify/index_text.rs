@@ -9,10 +9,10 @@ use bstr::BString;
 
 use crate::terminal::style::Look;
 
-/// A line a difference, then the verdict.
+/// Writes a line a difference, then the verdict.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Returns an error if the output cannot be written.
 pub(crate) fn text(out: &mut impl Write, look: Look, verified: &Verified) -> io::Result<()> {
     for difference in &verified.differences {
         let path = shown(difference.path.as_ref());
@@ -41,7 +41,7 @@ pub(crate) fn text(out: &mut impl Write, look: Look, verified: &Verified) -> io:
     Ok(())
 }
 
-/// A damaged or missing index, on one line.
+/// Writes one line about a damaged or missing index.
 ///
 /// # Errors
 /// Returns an error if the output cannot be written.

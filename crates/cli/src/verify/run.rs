@@ -11,10 +11,10 @@ use crate::terminal::style::{Look, When};
 use crate::verify::args::VerifyArgs;
 use crate::verify::text;
 
-/// Verifies what the flags ask for.
+/// Verifies the paths of the flags.
 ///
 /// # Errors
-/// Where nothing can be verified at all, or the output cannot be written.
+/// Returns an error if nothing can be verified at all, or if the output cannot be written.
 pub(crate) fn run(args: &VerifyArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
     let look = Look::of_stdout(color);

@@ -11,10 +11,10 @@ use bstr::BString;
 use crate::terminal::style::Look;
 use crate::verify::index_text;
 
-/// The findings and remarks, a line each, and the sums.
+/// Writes the findings and remarks, a line each, and the sums.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Returns an error if the output cannot be written.
 pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
     let mut answers = 0;
     let mut stale = 0;
@@ -72,7 +72,7 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
     writeln!(out, "{line}")
 }
 
-/// A line for each store whose farms and caches were not compared.
+/// Writes a line for each store whose farms and caches were not compared.
 fn write_unjudged(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
     let mut stores: BTreeMap<(&BString, &str), u64> = BTreeMap::new();
     for unjudged in &report.unjudged {
@@ -92,7 +92,7 @@ fn write_unjudged(out: &mut impl Write, look: Look, report: &Report) -> io::Resu
     Ok(())
 }
 
-/// Text on one answer; `None` if nothing is to report.
+/// Returns the text on one answer; `None` if there is nothing to report.
 fn words(look: Look, checked: &Answer) -> Option<String> {
     let strategy = name(checked.strategy);
     let needed = shown(checked.needed.as_ref());

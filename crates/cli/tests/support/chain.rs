@@ -17,12 +17,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// With so many empty directories that a farm saves more than it costs.
+    /// Makes a store with so many empty directories that a farm saves more than it costs.
     pub fn new() -> Self {
         Self::with(24)
     }
 
-    /// With as many empty directories, beside that of a package, first in each run path.
+    /// Makes a store with that many empty directories before that of a package in each run path.
     pub fn with(empty: usize) -> Self {
         let dir = tempfile::tempdir().expect("a scratch directory");
         let root = dir.path().canonicalize().expect("is there").join("store");

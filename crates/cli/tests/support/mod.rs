@@ -16,7 +16,7 @@ use becalm_testing::skipped;
 /// Longer than any check here takes; beyond it becalm hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// becalm, undisturbed by the environment of the tests.
+/// Returns a becalm command without the environment of the tests.
 pub fn becalm() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_becalm"));
     for variable in ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "NO_COLOR", "CLICOLOR_FORCE"] {
@@ -39,7 +39,7 @@ pub fn check<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ran {
     run(becalm().arg("check").args(arguments))
 }
 
-/// Runs a command to its end; panics where it takes too long.
+/// Runs a command to its end; panics if it takes too long.
 pub fn run(command: &mut Command) -> Ran {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
     let output = finish(child);
@@ -50,7 +50,7 @@ pub fn run(command: &mut Command) -> Ran {
     }
 }
 
-/// Exit code 2, nothing on stdout, one line on stderr that holds the words.
+/// Asserts exit code 2, nothing on stdout, and one line on stderr that contains the words.
 pub fn assert_refused(ran: &Ran, words: &str) {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
     assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
@@ -72,7 +72,7 @@ pub fn finish(child: Child) -> Output {
     waiting.join().expect("waited")
 }
 
-/// True where there is no C compiler.
+/// True if there is no C compiler.
 pub fn no_compiler() -> bool {
     let found = Command::new("cc").arg("--version").output().is_ok_and(|o| o.status.success());
     !found && skipped("no C compiler")
@@ -94,10 +94,10 @@ pub fn cc_library(dir: &Path, source: &str, out: &str, more: &[&str]) {
     cc(dir, &[&["-shared", "-fPIC", source, "-o", out, &soname], more].concat());
 }
 
-/// A program and its libraries that need nothing of the machine: `app` searches the
-/// directories `a`, `b` and `gone` for `libone.so` (in `b`) and `libtwo.so` (in `a`),
-/// which need each other, and for `libmissing.so`, which is nowhere. Neither the loader
-/// cache nor the system directories are searched.
+/// A program and its libraries that need nothing of the machine: `app` searches the directories
+/// `a`, `b` and `gone` for `libone.so` (in `b`) and `libtwo.so` (in `a`), which need each other,
+/// and for `libmissing.so`, which does not exist. Neither the loader cache nor the system
+/// directories are searched.
 pub struct Fixture {
     pub dir: tempfile::TempDir,
 }
@@ -180,8 +180,8 @@ pub fn assert_golden(name: &str, actual: &str) {
     assert_eq!(actual, expected, "differs from {}", path.display());
 }
 
-/// Checks a scratch folder as a user whom permissions bind: this one, or, where root
-/// runs the tests, nobody.
+/// Checks a scratch folder as a user to whom permissions apply: this one or, if root runs the
+/// tests, nobody.
 pub fn check_as_user(folder: &Path) -> Ran {
     run(becalm_as_user(folder).arg("check").arg(folder))
 }
@@ -190,7 +190,7 @@ pub fn check_as_user(folder: &Path) -> Ran {
 pub fn becalm_as_user(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_becalm"));
     if std::fs::read_dir(folder.join("locked")).is_ok() {
-        // The build directory may be closed to others; a copy in the open is not.
+        // The build directory may be closed to others, so the user gets a copy outside it.
         let copy = folder.join("becalm");
         std::fs::copy(env!("CARGO_BIN_EXE_becalm"), &copy).expect("copied");
         open_to_all(folder);

@@ -1,4 +1,4 @@
-//! A small store for the tests of indexes, and what is asked of becalm about it.
+//! A small store for the tests of indexes, and runs of becalm on it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::{Ran, becalm, cc, cc_library, no_compiler, run};
 
-/// A store of three packages: `app` in the first looks for `libone.so` and `libtwo.so` in
-/// those of the two others, in the wrong order, and prints what they say.
+/// A store of three packages: `app` in the first searches the two others for `libone.so` and
+/// `libtwo.so`, in the wrong order, and prints their texts.
 pub struct Store {
     pub dir: tempfile::TempDir,
     pub packages: [&'static str; 3],
@@ -100,7 +100,7 @@ impl Store {
         store
     }
 
-    /// The scratch directory without links, as the kernel names it.
+    /// Returns a path in the scratch directory without links, as the kernel names it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().canonicalize().expect("is there").join(name)
     }
@@ -135,7 +135,7 @@ impl Store {
         self.path("index.so")
     }
 
-    /// `becalm` with a home of its own.
+    /// Returns a `becalm` command with its own home directory.
     pub fn becalm(&self, arguments: &[&str]) -> Command {
         let mut command = becalm();
         command.env("HOME", self.path("home")).args(arguments);
@@ -152,14 +152,14 @@ impl Store {
         json(&run(&mut self.becalm(&arguments)))
     }
 
-    /// The app under the index.
+    /// Returns a command that runs the app with the index.
     pub fn calmed(&self) -> Command {
         let (index, app) = (self.index(), self.app());
         self.becalm(&["run", "--index", text(&index), "--", text(&app)])
     }
 
-    /// The module's log line about one of its parts (`bindings`, `paths`) at a start that prints
-    /// `printed`; `nothing` if it logs nothing of it.
+    /// Returns the module's log line about one of its parts (`bindings`, `paths`) at a start that
+    /// prints `printed`; `nothing` if it logs nothing about it.
     pub fn logged(&self, part: &str, printed: &str, arguments: &[&str]) -> String {
         let log = self.path("log");
         let _ = std::fs::remove_file(&log);
@@ -172,7 +172,7 @@ impl Store {
         line.unwrap_or("nothing").to_owned()
     }
 
-    /// The failing opens of the app's loader, plain or under the index.
+    /// Counts the failing opens of the app's loader, with or without the index.
     pub fn missed_opens(&self, calmed: bool, library_path: Option<&str>) -> u64 {
         let (index, app, out) = (self.index(), self.app(), self.path("trace.json"));
         let us = env!("CARGO_BIN_EXE_becalm");
@@ -204,7 +204,7 @@ pub fn json(ran: &Ran) -> Value {
     serde_json::from_str(&ran.stdout).expect("JSON")
 }
 
-/// True where this machine's programs have no loader that audits.
+/// True if this machine's programs have no loader with audit modules.
 pub fn no_glibc() -> bool {
     let found = becalm().args(["check", "--json", "/bin/sh"]).output().expect("runs");
     let is_glibc = String::from_utf8_lossy(&found.stdout).contains("\"libc\":\"glibc-");
@@ -215,7 +215,7 @@ pub fn nothing_to_test_with() -> bool {
     no_compiler() || no_glibc()
 }
 
-/// Longer than the grain of the file system's clock.
+/// Waits longer than the granularity of the file system's clock.
 pub fn let_the_clock_pass() {
     std::thread::sleep(std::time::Duration::from_millis(400));
 }
