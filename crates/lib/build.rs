@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Machines the module is written for, with the prefix of their usual cross compiler.
+/// Machines that the module supports, with the prefix of their usual cross compiler.
 const MACHINES: [(&str, &str); 7] = [
     ("x86_64", "x86_64-linux-gnu"),
     ("aarch64", "aarch64-linux-gnu"),
@@ -76,7 +76,8 @@ fn main() {
     std::fs::write(out.join("modules.rs"), list).expect("the output folder can be written");
 }
 
-/// The machine becalm is built for; the same names but for these.
+/// Returns the machine that becalm is built for, as `uname -m` has it. Rust's names are the same
+/// except for these.
 fn own_machine() -> String {
     match variable("CARGO_CFG_TARGET_ARCH").as_str() {
         "x86" => "i686".to_owned(),
@@ -94,14 +95,14 @@ fn own_compiler() -> String {
     env::var("CC").unwrap_or_else(|_| "cc".to_owned())
 }
 
-/// The ways to compile and link for another machine with clang: with LLVM's linker, which a
-/// machine may be too rare for, and with the machine's GNU linker.
+/// Returns the ways to compile and link for another machine with clang: with LLVM's linker, which
+/// may not support a rare machine, and with the machine's GNU linker.
 fn clang(prefix: &str) -> [String; 2] {
     let clang = format!("clang --target={prefix}");
     [format!("{clang} -fuse-ld=lld"), format!("{clang} --ld-path={prefix}-ld")]
 }
 
-/// Compiles with the first compiler that can; the reasons of all if none can.
+/// Compiles with the first compiler that succeeds; returns the reasons of all if none does.
 fn compile_by_any(
     sources: &Path,
     compilers: &[String],
@@ -128,7 +129,7 @@ fn compile(
         .map_err(|error| format!("module.flags: {error}"))?;
     // A compiler may be named with arguments.
     let mut words = compiler.split_whitespace();
-    // clang makes no calls of memcpy out of memcpy's own loop without being told.
+    // clang needs no flag to keep memcpy's own loop from becoming a call of memcpy.
     let is_clang = compiler.contains("clang");
     let flags = flags.split_whitespace().filter(|flag| !is_clang || *flag != GCC_ALONE);
     let made = Command::new(words.next().unwrap_or("cc"))

@@ -1,16 +1,16 @@
-/* What the loader is led to, and what is done when it comes.
+/* How the loader is made to use relocations of ours.
 
-   _dl_relocate_object (glibc elf/dl-reloc.c) reads where an object's relocations are by its
-   dynamic section (_ELF_DYNAMIC_DO_RELOC of elf/dynamic-link.h), and does them in order, those of
-   type IRELATIVE last (elf_dynamic_do_Rela of elf/do-rel.h). For an object whose bindings are known
+   _dl_relocate_object (glibc elf/dl-reloc.c) finds an object's relocations by its dynamic
+   section (_ELF_DYNAMIC_DO_RELOC of elf/dynamic-link.h) and processes them in order, those of
+   type IRELATIVE last (elf_dynamic_do_Rela of elf/do-rel.h). For an object with known bindings
    it finds an array of ours instead:
 
    - RELATIVE: stores the address of the object's place in `relocating`.
-   - IRELATIVE: calls `resolver`, which restores the dynamic section, from which the loader has
-     all it wants by then, and writes relatives and bindings. This is before _dl_protect_relro.
-   - What is left to the loader, as it is in the object.
-   - IRELATIVE for each function that a resolver chooses. The loader calls it with the arguments of
-     its machine, and stores what it returns. */
+   - IRELATIVE: calls `resolver`. It restores the dynamic section, from which the loader has read
+     everything by then, and writes relatives and bindings. This is before _dl_protect_relro.
+   - The relocations left to the loader, unchanged.
+   - IRELATIVE for each function that a resolver chooses. The loader calls the resolver with the
+     arguments of its machine, and stores its result. */
 #include "apply.h"
 #include "dynamic.h"
 #include "stubs.h"
@@ -42,7 +42,7 @@
 #define DT_RELACOUNT 0x6ffffff9
 
 struct start start STATE = { NULL, NULL, NULL, 0, 0 };
-/* The place whose object the loader relocates. */
+/* The place of the object that the loader relocates. */
 static struct place *relocating STATE = NULL;
 static elf_word ignored STATE = 0;
 
@@ -65,7 +65,7 @@ rela_info (uint32_t symbol, uint32_t type)
 int
 place_find (struct place *place, const struct link_map *map)
 {
-  /* The loader maps it so that it can write the addresses itself. */
+  /* The loader maps the section writable, because it writes addresses into it itself. */
   for (elf_dyn *entry = (elf_dyn *) (uintptr_t) map->dynamic; entry->tag != 0; entry++)
     switch (entry->tag)
       {
@@ -126,8 +126,8 @@ read_number (const unsigned char **at, const unsigned char *end)
   return number;
 }
 
-/* Runs of slots that follow one another: how many words to pass over, how many to write. COUNT is
-   what is left; the run's length, 0 at the end. */
+/* Runs of consecutive slots: the number of words to skip, and the number to write. COUNT is the
+   remaining number; the run's length is 0 at the end. */
 static uint32_t
 next_run (const unsigned char **at, const unsigned char *end, elf_word **slot, uint32_t count)
 {
@@ -194,7 +194,7 @@ write_slots (const struct place *place, const struct bindings *b, int wide)
     }
 }
 
-/* elf_machine_lazy_rel: the slot leads back into the PLT. With LD_BIND_NOW an undefined weak
+/* As elf_machine_lazy_rel: the slot leads back into the PLT. With LD_BIND_NOW an undefined weak
    function is 0. */
 static void
 write_lazies (const struct place *place, const struct bindings *b)

@@ -11,7 +11,7 @@ struct rela
   elf_sword addend;
 };
 
-/* The dynamic entries that lead the loader to the relocations of an object. */
+/* The dynamic entries by which the loader finds the relocations of an object. */
 enum place_entry
 {
   PLACE_RELA,
@@ -25,46 +25,46 @@ enum place_entry
 struct place
 {
   elf_word addr;
-  /* NULL for an object that is left to the loader. */
+  /* NULL for an object whose relocations are left to the loader. */
   elf_dyn *entries[PLACE_ENTRIES];
   elf_word saved[PLACE_ENTRIES];
-  /* What the loader adds to an address of the dynamic section when it uses it. */
+  /* The value that the loader adds to an address of the dynamic section when it uses it. */
   elf_word added_later;
   const struct table_member *member;
 };
 
-/* What every place of a start shares. */
+/* Data shared by every place of a start. */
 struct start
 {
   struct place *places;
   /* Load addresses by bound object. */
   const elf_word *bases;
-  /* Room for the addresses of one object's targets. */
+  /* Space for the addresses of one object's targets. */
   elf_word *targets;
   /* LD_BIND_NOW. */
   int bind_now;
-  /* How many places the loader came to. */
+  /* The number of places that the loader has relocated. */
   uint32_t applied;
 };
 
 extern struct start start __attribute__ ((visibility ("hidden")));
 
-/* Finds the dynamic entries; 0 if the loader cannot be led. */
+/* Finds the dynamic entries; returns 0 if the loader cannot be redirected. */
 int place_find (struct place *place, const struct link_map *map);
 
-/* False if another copy of this module has led the loader elsewhere since. */
+/* False if another copy of this module has changed the entries since. */
 int place_is_as_found (const struct place *place);
 
-/* True if the machine's loader can be led so. */
+/* True if the machine's loader can be redirected. */
 int apply_is_possible (void);
 
-/* How many relocations the loader is given for a place. */
+/* Returns the number of relocations that the loader is given for a place. */
 uint64_t apply_count (const struct bindings *bindings);
 
-/* Writes them; the first two have the loader call the module. Returns the end. */
+/* Writes them; the first two make the loader call the module. Returns the end. */
 struct rela *apply_entries (struct place *place, struct rela *to);
 
-/* Leads the loader to COUNT relocations, and back. */
+/* Makes the loader use the COUNT relocations at TO. */
 void place_lead (struct place *place, const struct rela *to, uint64_t count);
 void place_restore (struct place *place);
 

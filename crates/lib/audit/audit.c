@@ -1,7 +1,7 @@
-/* The rtld-audit interface (man 7 rtld-audit): what the loader calls.
+/* The rtld-audit interface (man 7 rtld-audit): the functions that the loader calls.
 
-   la_objopen keeps who an object is; la_objsearch answers a needed string before the loader
-   searches, or gives it back unchanged. */
+   la_objopen identifies each object. la_objsearch answers a needed string before the loader
+   searches, or returns it unchanged. */
 #include "auditors.h"
 #include "base.h"
 #include "bind.h"
@@ -26,13 +26,12 @@
 
 static const struct link_map *program STATE = NULL;
 static char program_path[4096] BUFFER = { 0 };
-/* What files were found to be like counts for one batch of questions: the program's start, then
-   each dlopen by itself. A batch ends with LA_ACT_CONSISTENT, or, where nothing came of it, with
-   a question that no new object follows. */
+/* Results of checks are kept for one batch of lookups: the program's start, and then each
+   dlopen. A batch ends with LA_ACT_CONSISTENT or, if no object was loaded, with the next lookup. */
 static unsigned char has_started STATE = 0;
 static unsigned char is_unanswered STATE = 0;
 
-/* 0 has the loader unload the module without a word. */
+/* Returns 0 to make the loader unload the module silently. */
 EXPORT unsigned
 la_version (unsigned version)
 {
@@ -47,7 +46,7 @@ fits (uint32_t object, const struct run_path *run_path)
   return object != NO_OBJECT && table_object (object)->run_path == run_path_digest (run_path);
 }
 
-/* The kernel's link to the program; NULL if it cannot be read. */
+/* Returns the kernel's link to the program; NULL if it cannot be read. */
 static const char *
 real_path (void)
 {
@@ -58,8 +57,8 @@ real_path (void)
   return program_path;
 }
 
-/* The program by the path given to execve where that is its real path, else by the
-   kernel's link: $ORIGIN is the directory of the real one. */
+/* Finds the program by the path given to execve if that is its real path, else by the kernel's
+   link, because $ORIGIN is the directory of the real path. */
 static uint32_t
 find_program (void)
 {
@@ -74,7 +73,8 @@ find_program (void)
   return path != NULL ? table_find_object (path) : NO_OBJECT;
 }
 
-/* The bindings of the program, by either path: what it is is checked by more than its name. */
+/* Finds the bindings of the program by either path; the program is identified by more than its
+   name. */
 static void
 find_bindings (const struct link_map *map)
 {
@@ -97,8 +97,8 @@ find_object (const struct link_map *map)
   return map == program && !process_is_direct () ? find_program () : NO_OBJECT;
 }
 
-/* Finds the record of a member with a run path; another run path than that of the record is a
-   stranger's. */
+/* Finds the record of a member with a run path. If its run path differs from that of the record,
+   it is another object. */
 static void
 identify (struct member *member)
 {
@@ -121,7 +121,7 @@ describe (struct member *member)
     member->flags |= MEMBER_RUNPATH;
   if (run_path.no_default)
     member->flags |= MEMBER_NO_DEFAULT;
-  /* While its name is the one it was found by: a program may change its strings. */
+  /* Only while its name is the one it was found by, because a program may change its strings. */
   if (run_path.is_rpath)
     {
       member->flags |= MEMBER_RPATH;
@@ -132,8 +132,9 @@ describe (struct member *member)
 EXPORT unsigned
 la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
 {
-  /* Audit modules before and after this one, and what they need, are mapped before the program is
-     announced (load_audit_modules of glibc elf/rtld.c), each into a namespace of its own. */
+  /* Audit modules before and after this one, and the libraries they need, are mapped before the
+     program is announced (load_audit_modules of glibc elf/rtld.c), each module into a namespace
+     of its own. */
   if (program == NULL && namespace == LM_ID_BASE)
     {
       program = map;
@@ -145,7 +146,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
   else if (program == NULL)
     auditors_open (map);
   is_unanswered = 0;
-  /* A cookie is the member, or nothing. */
+  /* A cookie is the member, or NULL. */
   *cookie = 0;
   if (process_is_off () || program == NULL)
     return 0;
@@ -198,8 +199,8 @@ la_objclose (uintptr_t *cookie)
   return 0;
 }
 
-/* True where the file may be named without the loader having looked for it: nothing has come
-   or gone in the stores, or it is there for whoever asks. */
+/* True if the file may be named although the loader has not looked for it: no package was added
+   to or removed from the stores, or the file exists. */
 static int
 is_there (uint32_t flags, const char *path)
 {
@@ -209,8 +210,8 @@ is_there (uint32_t flags, const char *path)
   return sys_statx (path, &found) == 0 && statx_is_for_all (&found);
 }
 
-/* The edge of an object, or, for a name it was not indexed with, the common object's where
-   the search along the object's own run path is known to find nothing. */
+/* Returns the edge of an object. For a name that it was not indexed with, returns the edge of
+   the common object if the search along the object's own run path is known to find nothing. */
 static const struct table_edge *
 find_edge (uint32_t index, const char *needed, const char **path)
 {
@@ -226,7 +227,7 @@ find_edge (uint32_t index, const char *needed, const char **path)
   return edge;
 }
 
-/* What LD_LIBRARY_PATH says, else PATH, which comes after it. */
+/* Returns the answer of LD_LIBRARY_PATH, else PATH, which comes after it. */
 static const char *
 after_library_path (const char *needed, const char *path)
 {
@@ -257,12 +258,13 @@ answer_from_table (const char *needed, uint32_t object)
     return needed;
   if (!(flags & EDGE_BEFORE_LIBRARY_PATH))
     return after_library_path (needed, path);
-  /* A loader that was started itself may have been told to ignore run paths. */
+  /* If the loader was started as a command, it may have been told to ignore run paths
+     (--inhibit-rpath). */
   return library_path_is_readable () ? path : needed;
 }
 
-/* By every DT_RPATH that is searched for the member, then LD_LIBRARY_PATH, then what the table's
-   common object, named by nothing, knows of the loader cache. */
+/* Searches every DT_RPATH of the member's chain, then LD_LIBRARY_PATH, then the loader cache as
+   the table's common object, which has an empty name, records it. */
 static const char *
 answer_from_chain (const char *needed, const struct member *member)
 {
@@ -275,7 +277,8 @@ answer_from_chain (const char *needed, const struct member *member)
     case CHAIN_UNKNOWN:
       return needed;
     case CHAIN_FOUND:
-      /* A loader that was started itself may have been told to ignore run paths. */
+      /* If the loader was started as a command, it may have been told to ignore run paths
+         (--inhibit-rpath). */
       return library_path_is_readable () && is_there (look ? EDGE_LOOK : 0, path) ? path
                                                                                   : needed;
     case CHAIN_NOTHING:
@@ -291,8 +294,8 @@ answer_from_chain (const char *needed, const struct member *member)
   return after_library_path (needed, path);
 }
 
-/* By the note of an object that nobody indexed, which comes after LD_LIBRARY_PATH and before
-   DT_RUNPATH. One with DT_RPATH is not asked: that would have been searched first. */
+/* Answers from the note of an object that is not indexed. The note comes after LD_LIBRARY_PATH
+   and before DT_RUNPATH. An object with DT_RPATH is skipped, because its DT_RPATH comes first. */
 static const char *
 answer_from_note (const char *needed, const struct link_map *map)
 {
@@ -302,7 +305,7 @@ answer_from_note (const char *needed, const struct link_map *map)
   return noted != NULL ? after_library_path (needed, noted) : needed;
 }
 
-/* The loader expands an answer as it does a path: none may have a dollar sign. */
+/* The loader expands an answer like a path, so it must not contain a dollar sign. */
 static const char *
 answer (const char *needed, uintptr_t *cookie)
 {
@@ -318,7 +321,7 @@ answer (const char *needed, uintptr_t *cookie)
   if (member->object != NO_OBJECT)
     {
       const char *result = answer_from_table (needed, member->object);
-      /* DT_RUNPATH is searched after LD_LIBRARY_PATH, and not those of others. */
+      /* DT_RUNPATH is searched after LD_LIBRARY_PATH, and without the DT_RPATH of other objects. */
       if (result != needed || !(member->flags & MEMBER_RPATH))
         return result;
     }

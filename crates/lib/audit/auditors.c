@@ -1,8 +1,8 @@
-/* Whether another audit module has hooks for bindings or calls.
+/* Checks whether another audit module has hooks for bindings or calls.
 
    The loader announces the objects of the modules that it loads after this one (la_objopen of
    other namespaces). A module that it loaded before is found in the kernel's list of mappings:
-   when the program is announced, that has the program, the loader, the audit modules, and the
+   when the program is announced, the list has the program, the loader, the audit modules and the
    libraries that these need. */
 #include "auditors.h"
 #include "dynamic.h"
@@ -26,7 +26,7 @@
 # define PLTEXIT SYMBIND
 #endif
 
-/* A list of mappings that is longer is not looked at. */
+/* A longer list of mappings is not read. */
 #define MAPS_SIZE (1u << 18)
 
 static unsigned seen STATE = 0;
@@ -50,7 +50,7 @@ has_hooks (const struct link_map *map)
 void
 auditors_open (const struct link_map *map)
 {
-  /* What an audit module needs follows it in its namespace. */
+  /* The libraries that an audit module needs follow it in its namespace. */
   if (map->prev != NULL)
     return;
   seen++;
@@ -116,8 +116,8 @@ is_mapped (const char *maps, elf_word address, elf_word offset)
   return 0;
 }
 
-/* True if the object whose ELF header is at the beginning of a mapping has a hook. A file that was
-   mapped as data is no object: its dynamic section is not where its headers say. */
+/* True if the object whose ELF header is at the beginning of a mapping has a hook. A file mapped
+   as data is not an object: its dynamic section is not where its headers say. */
 static int
 mapping_has_hooks (const char *maps, const struct mapping *mapping)
 {

@@ -4,11 +4,12 @@
 
 #include "base.h"
 
-/* An object of an audit module's namespace was mapped, before the program was announced. */
+/* Records an object of an audit module's namespace that was mapped before the program was
+   announced. */
 void auditors_open (const struct link_map *map);
 
-/* True if no other audit module has the loader call it for bindings or for calls; false as well if
-   that cannot be found out. MAP is the program's, which was announced now. */
+/* True if the loader calls no other audit module for bindings or for calls; false also if that
+   cannot be found out. MAP is that of the program, which was just announced. */
 int auditors_are_harmless (const struct link_map *map);
 
 #endif

@@ -1,8 +1,8 @@
-/* What a freestanding C11 file lacks: the ELF and link-map types of this machine, and the
-   four memory functions a compiler may call by itself.
+/* Definitions for a freestanding C11 file: the ELF and link-map types of this machine, and the
+   four memory functions that a compiler may call by itself.
 
-   Types follow the gABI; the head of `struct link_map` is the public part in <link.h>,
-   unchanged since glibc 2.0. */
+   Types follow the gABI; the head of `struct link_map` is the public part in <link.h>, unchanged
+   since glibc 2.0. */
 #ifndef BECALM_BASE_H
 #define BECALM_BASE_H
 
@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #define EXPORT __attribute__ ((visibility ("default"), used))
-/* State lies in .data, zeros in the file: a .bss would cost one more mapping. All of it is
-   zero at first (whole.c); a buffer is written before it is read. */
+/* State is in .data, as zeros in the file: a .bss would cost one more mapping. All of it is zero
+   at first (whole.c); a buffer is written before it is read. */
 #define STATE __attribute__ ((section (".data.state")))
 #define BUFFER __attribute__ ((section (".data.buffer")))
 

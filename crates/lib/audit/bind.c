@@ -1,8 +1,9 @@
-/* From la_objopen to la_objopen each object of the start is compared with what the table expects.
-   With the last one, before the loader relocates any (dl_main of glibc elf/rtld.c), the loader is
-   led to relocations of ours (apply.c). One more object, and it is led back: nothing was written.
+/* From la_objopen to la_objopen, each object of the start is compared with the record of the
+   table. With the last one, before the loader relocates any (dl_main of glibc elf/rtld.c), the
+   loader is redirected to relocations of ours (apply.c). If another object follows, the
+   redirection is removed; nothing was written yet.
 
-   Whatever is not as expected leaves the start to the loader. */
+   If anything differs from the record, the start is left to the loader. */
 #include "bind.h"
 #include "apply.h"
 #include "auditors.h"
@@ -20,7 +21,7 @@ static enum { IDLE, WATCHING, ARMED, DECLINED } state STATE = IDLE;
 static const struct table_bound_program *program STATE = NULL;
 static elf_word *bases STATE = NULL;
 static uint32_t opened STATE = 0;
-/* The mapping of the relocations that the loader is led to. */
+/* The mapping of the relocations that the loader uses. */
 static void *lent STATE = NULL;
 static uint64_t lent_size STATE = 0, places_size STATE = 0;
 static uint32_t armed STATE = 0;
@@ -33,7 +34,7 @@ decline (const char *why, const char *path)
   log_bindings ("declined", why, path != NULL ? path : "");
 }
 
-/* Room for a place for each object of the start, and for each bound object its load address. */
+/* Allocates a place for each object of the start, and a load address for each bound object. */
 static int
 make_room (void)
 {
@@ -79,8 +80,8 @@ bind_init (const struct link_map *map, const char *path)
   return 1;
 }
 
-/* Of the dynamic section without what the loader and the debugger add: load addresses, and the
-   value of DT_DEBUG. */
+/* Hashes the dynamic section without the values that the loader and the debugger change: load
+   addresses, and the value of DT_DEBUG. */
 static uint64_t
 hash_dynamic (const struct link_map *map)
 {
@@ -98,7 +99,7 @@ hash_dynamic (const struct link_map *map)
   return hash;
 }
 
-/* What OBJECT differs in from the object that was mapped; NULL if it is the same. */
+/* Returns the difference between OBJECT and the object that was mapped; NULL if there is none. */
 static const char *
 difference (const struct table_bound_object *object, const struct link_map *map)
 {
@@ -116,7 +117,7 @@ difference (const struct table_bound_object *object, const struct link_map *map)
   return NULL;
 }
 
-/* Reads the blocks of a member and adds up what they need. */
+/* Reads the blocks of a member and adds up the memory that they need. */
 static int
 measure (const struct table_member *member, uint64_t *relocations, uint32_t *targets)
 {
@@ -137,7 +138,7 @@ measure (const struct table_member *member, uint64_t *relocations, uint32_t *tar
   return 1;
 }
 
-/* Every object of the start is as expected. All that may fail comes first. */
+/* Called when every object of the start is as expected. Steps that may fail come first. */
 static void
 arm (void)
 {
@@ -242,7 +243,7 @@ bind_finish (void)
     {
       log_bindings_applied (program->bindings, program->relocations);
       stubs_finish ();
-      /* Every object was led back. */
+      /* Every redirection was removed. */
       if (start.applied == armed)
         {
           sys_unmap (lent, (size_t) lent_size);

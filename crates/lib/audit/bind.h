@@ -1,4 +1,4 @@
-/* Recognises a start whose bindings are known, and has them applied. */
+/* Recognises a start whose bindings are known, and applies them. */
 #ifndef BECALM_BIND_H
 #define BECALM_BIND_H
 
@@ -7,13 +7,14 @@
 /* True if this machine's starts may be bound, and the table has any. */
 int bind_is_possible (void);
 
-/* The program was announced; PATH is its own, as the table knows programs. 0 if it does not. */
+/* Called when the program is announced; PATH is its path in the table. Returns 0 if the table
+   does not have the program. */
 int bind_init (const struct link_map *map, const char *path);
 
-/* An object of the namespace of the program was mapped, the program included. */
+/* Called when an object of the program's namespace is mapped, the program included. */
 void bind_open (const struct link_map *map);
 
-/* The start is done. */
+/* Called when the start is done. */
 void bind_finish (void);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reading what the table says of bindings. A block is read as a whole, so it is checked as a
-   whole: what the module writes into objects must not come from a damaged table. */
+/* Reads the table's records of bindings. The checksum of a block covers all of it, so that no
+   word of a damaged table is written into an object. */
 #include "bound.h"
 #include "hash.h"
 
@@ -114,7 +114,7 @@ bound_relatives (uint32_t block, struct relatives *result)
   return 1;
 }
 
-/* True if the targets of all definers are all targets, and their objects are there. */
+/* True if the definers have all targets, and the objects of the definers exist. */
 static int
 definers_fit (const struct bindings *b)
 {

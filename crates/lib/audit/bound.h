@@ -8,7 +8,7 @@
 struct relatives
 {
   uint32_t count;
-  /* Added to the load address. */
+  /* Values to add to the load address. */
   const uint32_t *values;
   const unsigned char *runs, *runs_end;
 };
@@ -20,7 +20,7 @@ struct definer
   uint32_t target_count;
 };
 
-/* The values of its targets are not added to any load address. */
+/* The values of its targets do not depend on a load address. */
 #define ABSOLUTE UINT32_MAX
 
 /* A relocation that the loader does itself. */
@@ -49,7 +49,7 @@ struct bindings
   const struct indirect *indirects;
   /* PLT slots that stay lazy: offsets. */
   const uint32_t *lazies;
-  /* Of each slot the index of its target: 16 bits, or 32. */
+  /* For each slot, the index of its target, in 16 or 32 bits. */
   const void *slot_targets;
   const unsigned char *runs, *runs_end;
 };
@@ -57,20 +57,20 @@ struct bindings
 /* Indexes of targets have 32 bits. */
 #define BINDINGS_WIDE 1u
 
-/* The record of that program, its members checked; NULL if there is none. */
+/* Returns the record of that program, with its members checked; NULL if there is none. */
 const struct table_bound_program *bound_program (const char *path);
 
 const struct table_member *bound_members (const struct table_bound_program *program);
 
-/* A checked record, NULL if it is damaged. */
+/* Returns a checked record, NULL if it is damaged. */
 const struct table_bound_object *bound_object (uint32_t index, const char **path);
 
 uint32_t bound_object_count (void);
 
-/* True if nothing in a block is damaged; each is read once for that. */
+/* True if a block is undamaged; each block is read once for that. */
 int bound_block_is_whole (uint32_t block);
 
-/* Reads a block that is whole; 0 if it is not what it should be. */
+/* Reads an undamaged block; returns 0 if its contents are invalid. */
 int bound_relatives (uint32_t block, struct relatives *result);
 int bound_bindings (uint32_t block, struct bindings *result);
 

@@ -1,9 +1,9 @@
-/* Every ldconfig makes the loader cache a new file, mostly with the same answers. So where
-   its stamp no longer fits, it is looked into: an answer stays where the name has one plain
-   entry of its kind, with the same path.
+/* Every ldconfig makes the loader cache a new file, mostly with the same answers. So if its
+   fingerprint differs, its contents are compared: an answer is valid if the name has exactly one
+   plain entry of its kind, with the same path.
 
    The format is the new one (glibc elf/dl-cache.h, struct cache_file_new); a file that begins
-   with the old one, as ldconfig wrote them before 2.32, is not read. */
+   with the old format, as ldconfig wrote before 2.32, is not read. */
 #include "cache.h"
 #include "system.h"
 

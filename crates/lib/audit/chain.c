@@ -1,22 +1,22 @@
-/* The DT_RPATH of an object is searched for the names that the object asks for, and for those
-   that the objects it loaded ask for (_dl_map_object of glibc elf/dl-load.c). The loader keeps
-   who loaded an object where no audit module can see it; what it is follows from the calls:
+/* The DT_RPATH of an object is searched for its own needed strings, and for those of the objects
+   that it loaded (_dl_map_object of glibc elf/dl-load.c). No audit module can see which object
+   loaded another (l_loader); it follows from the calls:
 
-   - at the start an object is loaded by the one whose question came last;
-   - so it is in a dlopen, but for the object that was asked for: it has no loader, since
-     __RTLD_CALLMAP takes it away;
+   - at the start, an object is loaded by the requester of the last lookup;
+   - in a dlopen too, except for the object that was opened: it has no loader, because
+     __RTLD_CALLMAP removes it;
    - an object whose loader is closed has no loader any more (_dl_close_worker).
 
-   The program's DT_RPATH is searched last in any case, so that an object without a loader is
-   searched for as one that the program loaded.
+   The program's DT_RPATH is searched last in any case, so an object without a loader is treated
+   like one that the program loaded.
 
-   The table has the names of every directory of a DT_RPATH, so that no directory is touched. */
+   The table has the file names of every directory of a DT_RPATH, so no directory is accessed. */
 #include "chain.h"
 #include "condition.h"
 #include "system.h"
 #include "table.h"
 
-/* Most processes have no more; the others get a mapping for the rest. */
+/* Enough for most processes; for more, memory is mapped. */
 #define FIRST_MEMBERS 256u
 #define MAX_MEMBERS 16384u
 #define PATH_SIZE 4096u
@@ -25,14 +25,14 @@
 static struct member first[FIRST_MEMBERS] BUFFER = { { NULL, 0, 0, 0 } };
 static struct member *rest STATE = NULL;
 static unsigned member_count STATE = 0;
-/* Members that are closed, and may be another object's. */
+/* Closed members, which may be used for other objects. */
 static unsigned free_count STATE = 0;
-/* The member that asked last; one more, so that 0 is none. */
+/* The requester of the last lookup, plus one; 0 if there is none. */
 static unsigned asking STATE = 0;
 static unsigned char has_started STATE = 0;
-/* Something was mapped in this dlopen. */
+/* An object was mapped in this dlopen. */
 static unsigned char has_root STATE = 0;
-/* Something was closed since the last batch. */
+/* An object was closed since the last batch. */
 static unsigned char has_closed STATE = 0;
 static char candidate[PATH_SIZE] BUFFER = { 0 };
 
@@ -69,7 +69,7 @@ free_member (void)
 struct member *
 chain_open (const struct link_map *map)
 {
-  /* The object that a dlopen asked for is the first it maps. */
+  /* The first object that a dlopen maps is the one it opens. */
   unsigned is_root = has_started && !has_root;
   has_root = 1;
   struct member *member = has_closed ? NULL : free_member ();
@@ -118,8 +118,8 @@ chain_settle (void)
     }
 }
 
-/* The member whose DT_RPATH is searched after this one's; NULL after the program's, and *KNOWN
-   is 0 if it cannot be told. */
+/* Returns the member whose DT_RPATH is searched after this one's; NULL after the program's.
+   *KNOWN is 0 if the member is not known. */
 static const struct member *
 above (const struct member *member, int *known)
 {
@@ -139,7 +139,7 @@ chain_has_rpath (const struct member *member)
   return !known;
 }
 
-/* DIRECTORY/NAME in the buffer; 0 if it does not fit. */
+/* Writes DIRECTORY/NAME to the buffer; returns 0 if it does not fit. */
 static int
 compose (const char *directory, size_t length, const char *name)
 {
@@ -152,7 +152,7 @@ compose (const char *directory, size_t length, const char *name)
   return 1;
 }
 
-/* One directory of a DT_RPATH. */
+/* Searches one directory of a DT_RPATH. */
 static enum chain_answer
 ask_directory (uint32_t index, const char *name, int *look)
 {

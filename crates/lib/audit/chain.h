@@ -1,5 +1,4 @@
-/* The objects of the process and who loaded each: what their DT_RPATH gives to the objects below
-   them. */
+/* The objects of the process and who loaded each, for the DT_RPATH that objects inherit. */
 #ifndef BECALM_CHAIN_H
 #define BECALM_CHAIN_H
 
@@ -8,7 +7,7 @@
 struct member
 {
   const struct link_map *map;
-  /* Its record in the table, NO_OBJECT if the table has none that fits. */
+  /* Its record in the table, NO_OBJECT if the table has no matching one. */
   uint32_t object;
   /* The member that loaded it; 0 is the program. */
   uint16_t loader;
@@ -29,29 +28,29 @@ enum chain_answer
 {
   /* No DT_RPATH that is searched for the object has the name. */
   CHAIN_NOTHING,
-  /* The first that has it is known; *path names the file. */
+  /* The file is known: *path is its path. */
   CHAIN_FOUND,
   /* The loader has to search. */
   CHAIN_UNKNOWN,
 };
 
-/* The member for an object that was just mapped, NULL if there are too many. */
+/* Returns the member for an object that was just mapped, NULL if there are too many. */
 struct member *chain_open (const struct link_map *map);
 
-/* MEMBER asks for a name; the object mapped next is the one it gets. NULL for an object that is
-   no member. */
+/* MEMBER requests a name; the object that is mapped next is the answer. NULL for an object that
+   is no member. */
 void chain_asks (const struct member *member);
 
-/* MEMBER goes away. */
+/* Removes MEMBER. */
 void chain_close (struct member *member);
 
-/* A batch of questions has ended: the start, a dlopen or a dlclose. */
+/* Called when a batch of lookups has ended: the start, a dlopen or a dlclose. */
 void chain_settle (void);
 
-/* True if a DT_RPATH is searched for the names a member asks for. */
+/* True if a DT_RPATH is searched for the names that a member requests. */
 int chain_has_rpath (const struct member *member);
 
-/* Searches every DT_RPATH for a name that MEMBER asks for. */
+/* Searches every DT_RPATH for a name that MEMBER requests. */
 enum chain_answer chain_ask (const struct member *member, const char *name, const char **path,
                              int *look);
 

@@ -1,5 +1,5 @@
-/* Guards: a directory or file that is still as it was indexed, a directory that is still not
-   there, the loader the facts were taken from. Each costs one call in a batch of questions
+/* Conditions: a directory or file that is still as it was indexed, a directory that still does
+   not exist, the loader whose facts were used. Each costs one call in a batch of lookups
    (audit.c). */
 #include "condition.h"
 #include "cache.h"
@@ -7,14 +7,14 @@
 #include "process.h"
 #include "system.h"
 
-/* Two bits a guard: not looked at, does not hold, holds, holds for good. Guards beyond are
-   looked at each time they are asked for. */
+/* Two bits a condition: not checked, does not hold, holds, holds for good. Conditions beyond
+   these are checked each time they are needed. */
 #define REMEMBERED 4096u
 #define FAILS 1u
 #define HOLDS 2u
 #define HOLDS_FOR_GOOD 3u
 static unsigned char remembered[REMEMBERED / 4] STATE = { 0 };
-/* Bytes of it that may be anything but zero. */
+/* The number of its bytes that may be nonzero. */
 static uint32_t remembered_bytes STATE = 0;
 
 static unsigned char roots_state STATE = 0;
@@ -39,7 +39,7 @@ same_in_image (const struct table_condition *condition, const struct statx *now)
          && (condition->kind != CONDITION_IMAGE_FILE || condition->size == now->size);
 }
 
-/* True where the process's loader is one of a list, `:` between them. */
+/* True if the process's loader is in a list separated by `:`. */
 static int
 is_listed (const char *list)
 {
@@ -55,8 +55,8 @@ is_listed (const char *list)
   return 0;
 }
 
-/* What is not there when the search first comes to it the loader passes over for the rest of
-   the process: open_path of glibc elf/dl-load.c. */
+/* A directory that does not exist when the search first reaches it is skipped for the rest of
+   the process (open_path of glibc elf/dl-load.c). */
 static unsigned
 look (uint32_t index)
 {
@@ -66,7 +66,7 @@ look (uint32_t index)
     return FAILS;
   if (condition->kind == CONDITION_LOADER)
     return is_listed (path) ? HOLDS_FOR_GOOD : FAILS;
-  /* A package that is not there cannot have come while its store is as it was. */
+  /* A missing package cannot have been added while its store is unchanged. */
   if (condition->kind == CONDITION_ABSENT_PACKAGE && roots_hold ())
     return HOLDS_FOR_GOOD;
   struct statx now;
@@ -118,7 +118,7 @@ conditions_forget (void)
   roots_state = 0;
 }
 
-/* A loader cache written anew may say the same. */
+/* A rewritten loader cache may have the same answers. */
 static int
 holds_for (uint32_t index, const char *needed, const char *path)
 {
@@ -144,7 +144,7 @@ conditions_hold (uint32_t set, const char *needed, const char *path)
   return 1;
 }
 
-/* True where a component of a path is "." or "..". */
+/* True if a component of a path is "." or "..". */
 static int
 has_dots (const char *path, size_t length)
 {
@@ -179,7 +179,7 @@ roots_hold (void)
 {
   if (roots_state == 0)
     {
-      /* Not while they are looked at, whatever they may be. */
+      /* Not while the roots themselves are checked, whatever the result. */
       roots_state = 2;
       roots_state = conditions_hold (table_roots (), NULL, NULL) ? 1 : 2;
     }

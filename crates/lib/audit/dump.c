@@ -1,11 +1,12 @@
-/* Every slot that a relocation of the start names, with what is in it at the end of the start:
+/* Every slot that a relocation of the start names, with its value at the end of the start:
 
      object NUMBER PATH
      slot OFFSET TYPE NUMBER+OFFSET    an address in an object
      slot OFFSET TYPE =VALUE           anything else
 
-   Numbers count the objects of the link map; offsets are hexadecimal. Two starts of a program whose
-   address space is not randomised have the same lines if they were relocated in the same way. */
+   Numbers count the objects of the link map; offsets are hexadecimal. Two starts of a program
+   whose address space is not randomised have the same lines if they were relocated in the same
+   way. */
 #include "dump.h"
 #include "dynamic.h"
 #include "process.h"
@@ -19,7 +20,7 @@ struct range
   elf_word addr, low, high;
 };
 
-/* Where the relocations are and how many bytes each has. */
+/* The address of the relocations, and the size of each. */
 struct relocations
 {
   const unsigned char *rel, *jmprel;
@@ -71,8 +72,8 @@ put_hexadecimal (elf_word value)
   put_text (digits + at);
 }
 
-/* The segments of an object, by its headers: those of the program are where the kernel says, those
-   of others behind the ELF header, which is mapped first. */
+/* Returns the segments of an object, by its program headers. Those of the program are where the
+   kernel says; those of other objects follow the ELF header, which is mapped first. */
 static struct range
 range_of (const struct link_map *map, int is_program)
 {
@@ -95,7 +96,7 @@ range_of (const struct link_map *map, int is_program)
   return range;
 }
 
-/* A word that is not aligned may be a smaller value that was copied, and a part of the next. */
+/* An unaligned word may be a smaller value that was copied, with a part of the next. */
 static void
 put_value (elf_word value, int is_aligned)
 {
@@ -196,7 +197,7 @@ put_object (unsigned number, const struct link_map *map)
     put_relr (map->addr, &r);
 }
 
-/* The vDSO was relocated by the kernel, the loader by itself. */
+/* The kernel relocated the vDSO; the loader relocated itself. */
 static int
 is_relocated (const struct link_map *map)
 {
@@ -206,7 +207,7 @@ is_relocated (const struct link_map *map)
 void
 dump_slots (const struct link_map *program)
 {
-  /* A process of the program that is started later leaves the file alone. */
+  /* A process of the program that is started later does not overwrite the file. */
   const int write_create_exclusive_cloexec = 01 | 0100 | 0200 | 02000000;
   const char *path = process_dump ();
   if (path == NULL)

@@ -4,7 +4,7 @@
 
 #include "base.h"
 
-/* Writes the slots of every object from the program on, if that is asked for. */
+/* Writes the slots of every object from the program on, if BECALM asks for it. */
 void dump_slots (const struct link_map *program);
 
 #endif

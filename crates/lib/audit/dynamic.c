@@ -1,4 +1,4 @@
-/* Dynamic sections, read where the loader mapped them. */
+/* Reads dynamic sections where the loader mapped them. */
 #include "dynamic.h"
 #include "hash.h"
 
@@ -44,9 +44,9 @@ read_tables (const elf_dyn *entry)
   return t;
 }
 
-/* The loader adds the load address to these entries in place, except where the section is
-   read-only (from 2.35 on; the vDSO's; RISC-V's). Of the two readings the one that lies
-   nearer to the section itself is the right one: they are parts of one object. */
+/* The loader adds the load address to these entries in place, except if the section is read-only
+   (from 2.35 on; the vDSO's; RISC-V's). Of the two possible addresses, the one nearer to the
+   section itself is right: both are parts of one object. */
 elf_word
 dynamic_address (const struct link_map *map, elf_word value)
 {
@@ -71,11 +71,12 @@ dynamic_run_path (const struct link_map *map)
   result.has_runpath = t.has_runpath;
   if (t.strings == 0 || at >= t.strings_size)
     {
-      /* The loader asks for no DT_STRSZ and may search it: one that no object is known by. */
+      /* The loader does not check DT_STRSZ and may search this run path. Return one that no
+         object is known by. */
       result.value = "?";
       return result;
     }
-  /* An empty one is none; the vDSO of some kernels has it. */
+  /* An empty soname counts as none; the vDSO of some kernels has one. */
   const char *value = (const char *) dynamic_address (map, t.strings) + at;
   if (*value == '\0')
     {
@@ -143,7 +144,8 @@ modulo (uint32_t value, uint32_t by)
   return (uint32_t) rest;
 }
 
-/* The first of that name; if VERSIONS is not NULL, one that is not hidden comes first. */
+/* Returns the first symbol of that name; if VERSIONS is not NULL, a symbol that is not hidden is
+   preferred. */
 static const elf_sym *
 by_gnu_hash (const struct link_map *map, const struct tables *t, const char *name,
              const uint16_t *versions)

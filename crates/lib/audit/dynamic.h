@@ -4,14 +4,14 @@
 
 #include "base.h"
 
-/* What makes the search of an object's needed strings its own. */
+/* The properties of an object that its search depends on. */
 struct run_path
 {
   /* DT_RUNPATH, else DT_RPATH, else NULL. */
   const char *value;
-  /* True where it is DT_RPATH, which what the object loads inherits. */
+  /* True if it is DT_RPATH, which the objects that it loads inherit. */
   int is_rpath;
-  /* It has a DT_RUNPATH, maybe an empty one. */
+  /* It has a DT_RUNPATH, possibly an empty one. */
   int has_runpath;
   /* DF_1_NODEFLIB. */
   int no_default;
@@ -26,16 +26,16 @@ const char *dynamic_soname (const struct link_map *map);
 const char *dynamic_audit (const struct link_map *map);
 const char *dynamic_depaudit (const struct link_map *map);
 
-/* Where an entry leads that holds an address, whether or not the load address was added to it. */
+/* Returns the address of an entry, whether or not the load address was already added to it. */
 elf_word dynamic_address (const struct link_map *map, elf_word value);
 
-/* The run path as one number, which the index knows the object by. */
+/* Returns the hash of the run path by which the index knows the object. */
 uint32_t run_path_digest (const struct run_path *run_path);
 
-/* Address of a symbol that an object defines, by its DT_GNU_HASH or DT_HASH. */
+/* Returns the address of a symbol that an object defines, by its DT_GNU_HASH or DT_HASH. */
 void *dynamic_symbol (const struct link_map *map, const char *name);
 
-/* As dynamic_symbol; of several versions the one that new programs are linked with. */
+/* As dynamic_symbol; of several versions, the one that new programs are linked with. */
 void *dynamic_default_symbol (const struct link_map *map, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
-/* A file shorter than its program headers say would end the process at the first touch of what is
-   missing. The kernel gives an error instead, so it is handed a path that ends where the file does:
-   that of the first root, whose answer is needed in any case. */
+/* If the file is shorter than its program headers say, touching the missing part would end the
+   process. The kernel returns an error instead, so it is given a path that ends where the file
+   does: that of the first root, whose answer is needed in any case. */
 #include "file_end.h"
 
 static struct statx first_root STATE = { 0 };
@@ -11,8 +11,8 @@ int
 file_end_is_there (const char *end, size_t size)
 {
   first_root_result = sys_statx (end, &first_root);
-  /* Filled with slashes in front, the path ends where the file does: the kernel has read it
-     all. */
+  /* Padded with slashes at the front, the path ends where the file does: then the kernel has
+     read it all. */
   size_t length = 0;
   while (first_root_result != EFAULT_NEG && length < size && end[length] != '\0')
     length++;

@@ -1,4 +1,4 @@
-/* The hash of docs/index-format.md, and the checks made of it. */
+/* The hash of docs/index-format.md, and the checks by it. */
 #include "hash.h"
 
 static uint64_t
@@ -12,7 +12,7 @@ load_word (const unsigned char *bytes)
   return word;
 }
 
-/* The last COUNT bytes, fewer than eight, before END as the low bytes of a number. */
+/* Returns the last COUNT bytes, fewer than eight, before END as the low bytes of a number. */
 static uint64_t
 load_tail (const unsigned char *end, size_t count, int has_eight)
 {

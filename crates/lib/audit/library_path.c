@@ -1,7 +1,7 @@
-/* LD_LIBRARY_PATH without its misses: a directory whose snapshot still holds says by itself
-   which names it has; one that is not there costs one look; any other is asked for the one
-   name, where it has no hwcaps subdirectories. What cannot be told leaves the question to the
-   loader, so that no answer differs from the search's. */
+/* Answers lookups along LD_LIBRARY_PATH without its misses. A directory with a valid snapshot
+   has its names in the table; a directory that does not exist costs one check; any other
+   directory is checked for the one name, if it has no hwcaps subdirectories. If the answer is
+   not certain the lookup is left to the loader, so that no answer differs from the search's. */
 #include "library_path.h"
 #include "condition.h"
 #include "log.h"
@@ -10,7 +10,7 @@
 #include "table.h"
 
 #define PATH_SIZE 4096u
-/* What is kept without memory of its own: a longer one costs a call. */
+/* Elements kept in static memory; a longer list costs a system call. */
 #define FEW_ELEMENTS 256u
 #define SHORT_TEXT 16384u
 /* More than the kernel takes for the arguments of any program (bprm_stack_limits of Linux
@@ -76,7 +76,8 @@ add_element (const char *path, size_t length)
   e->directory = NULL;
   e->length = (uint32_t) length;
   e->kind = UNSEEN;
-  /* Relative to a current directory that may change, or with tokens: the loader's. */
+  /* A relative path depends on the current directory, and tokens on the process: leave both to
+     the loader. */
   if (length == 0 || path[0] != '/')
     e->kind = UNKNOWN;
   for (size_t i = 0; i < length; i++)
@@ -84,7 +85,7 @@ add_element (const char *path, size_t length)
       e->kind = UNKNOWN;
 }
 
-/* Room for the elements and for the copy of their text, LENGTH bytes and a NUL. */
+/* Allocates memory for the elements and for the copy of their text, LENGTH bytes and a NUL. */
 static char *
 make_room (size_t count, size_t length)
 {
@@ -114,7 +115,8 @@ split (const char *value)
   return 1;
 }
 
-/* The kernel's record of the arguments, ended by a NUL; 0 if there is none or it is longer. */
+/* Reads the kernel's record of the arguments, ended by a NUL; returns 0 if there is none or it
+   is too long. */
 static size_t
 read_command_line (char *line)
 {
@@ -131,9 +133,9 @@ read_command_line (char *line)
   return length;
 }
 
-/* The options of a loader that was started itself; they are gone from the stack (2.36 moves
-   the arguments up over them), so the kernel is asked. *VALUE becomes NULL where
-   --library-path is not among them. */
+/* Reads the options of a loader that was started as a command. They are no longer on the stack
+   (2.36 moves the arguments up over them), so they are read from the kernel. *VALUE becomes NULL
+   if --library-path is not among them. */
 static int
 parse_options (const char *line, size_t length, const char **value)
 {
@@ -156,7 +158,7 @@ parse_options (const char *line, size_t length, const char **value)
   return 1;
 }
 
-/* Splits the path that a loader searches that was started itself: its option's, else VALUE. */
+/* Splits the path that a loader started as a command searches: that of its option, else VALUE. */
 static int
 split_direct (const char *value)
 {
@@ -197,8 +199,8 @@ library_path_is_readable (void)
   return state != UNREADABLE;
 }
 
-/* What was not there, or has no hwcaps subdirectories, stays so for the loader as well: it
-   looks for either once a process. */
+/* A directory that did not exist, or had no hwcaps subdirectories, stays so for the loader as
+   well: it checks either once a process (open_path of glibc elf/dl-load.c). */
 void
 library_path_forget (void)
 {
@@ -207,7 +209,7 @@ library_path_forget (void)
       elements[i].kind = UNSEEN;
 }
 
-/* PATH/NAME in the buffer; 0 where it does not fit. */
+/* Writes PATH/NAME to the buffer; returns 0 if it does not fit. */
 static int
 compose (const struct element *e, const char *name)
 {
@@ -227,7 +229,7 @@ look_for (const struct element *e, const char *name)
   return compose (e, name) ? sys_statx (candidate, &found) : -1;
 }
 
-/* A mode may change without the directory's stamp; the path then lies in the buffer. */
+/* A mode may change without the directory's fingerprint. The path is then in the buffer. */
 static int
 is_for_all (const struct element *e, const char *name)
 {

@@ -6,7 +6,7 @@ enum library_path_answer
 {
   /* No directory of it has the name. */
   LIBRARY_PATH_NOTHING,
-  /* The first that has it is known; *path says which file. */
+  /* The first directory with the name is known; *path is the file. */
   LIBRARY_PATH_FOUND,
   /* The loader has to search. */
   LIBRARY_PATH_UNKNOWN,
@@ -15,14 +15,14 @@ enum library_path_answer
 /* Copies it, while it still is as the loader has read it. */
 void library_path_init (void);
 
-/* True where there is a path to search. */
+/* True if there is a path to search. */
 int library_path_is_set (void);
 
-/* False where there is no memory for it, or where it cannot be told from the options of a loader
-   that was started itself. The log has a line of it. */
+/* False if there is no memory for it, or if it is not known from the options of a loader that
+   was started as a command. The log has a line about it. */
 int library_path_is_readable (void);
 
-/* Forgets which snapshots hold. */
+/* Forgets which snapshots are valid. */
 void library_path_forget (void);
 
 enum library_path_answer library_path_ask (const char *name, const char **path);

@@ -4,7 +4,7 @@
 #include "process.h"
 #include "system.h"
 
-/* Nor is waited for a reader, where it is a FIFO. */
+/* If the file is a FIFO, do not wait for a reader either. */
 #define O_WRONLY_CREAT_APPEND_NONBLOCK_CLOEXEC (01 | 0100 | 02000 | 04000 | 02000000)
 #define LINE_SIZE 8192u
 
@@ -30,7 +30,7 @@ put_byte (char c)
     line[used++] = c;
 }
 
-/* Tab, newline and backslash as \t, \n and \\, so that a line is a line. */
+/* Writes tab, newline and backslash as \t, \n and \\, so that an entry stays on one line. */
 static void
 put_text (const char *s)
 {

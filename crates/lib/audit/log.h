@@ -1,4 +1,4 @@
-/* BECALM=log:FILE: each object and each question, a line each (docs/index-format.md). */
+/* BECALM=log:FILE: each object and each lookup, a line each (docs/index-format.md). */
 #ifndef BECALM_LOG_H
 #define BECALM_LOG_H
 
@@ -9,17 +9,17 @@ void log_init (void);
 /* COOKIE's address names the object in later lines. */
 void log_object (const void *cookie, long namespace, const char *path);
 
-/* What the module leaves to the loader for the whole process. */
+/* Logs what the module leaves to the loader for the whole process. */
 void log_given_up (const char *what);
 
-/* What became of the bindings of the table, and why. */
+/* Logs the outcome of the table's bindings, and the reason. */
 void log_bindings (const char *outcome, const char *why, const char *path);
 void log_bindings_applied (uint32_t bindings, uint32_t relocations);
 
-/* What became of the paths of the table: COUNT calls have stubs, or WHY not. */
+/* Logs the outcome of the table's paths: COUNT calls have stubs, or the reason WHY not. */
 void log_paths (const char *outcome, const char *why, uint32_t count);
 
-/* FLAG is the LA_SER_ value; ANSWER is what goes back to the loader. */
+/* Logs a lookup. FLAG is the LA_SER_ value; ANSWER is returned to the loader. */
 void log_lookup (const void *cookie, unsigned flag, const char *name, const char *answer);
 
 #endif

@@ -38,8 +38,8 @@ memcmp (const void *a, const void *b, size_t n)
   return 0;
 }
 
-/* Eight bytes at a time, once the address is a multiple of eight: such a word never reaches
-   into another page. */
+/* Eight bytes at a time, once the address is a multiple of eight: such a word never crosses a
+   page boundary. */
 size_t
 strlen (const char *s)
 {
@@ -52,7 +52,7 @@ strlen (const char *s)
     {
       uint64_t word;
       __builtin_memcpy (&word, at, 8);
-      /* A bit for the first zero byte, and perhaps others behind it. */
+      /* A bit for the first zero byte, and perhaps others after it. */
       if (((word - ones) & ~word & ones << 7) != 0)
         break;
     }

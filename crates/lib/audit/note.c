@@ -1,6 +1,6 @@
-/* `.note.nixos.ldcache` (docs/note-format.md): in a PT_NOTE, owner "NixOS", pairs of a
-   needed string and a list, each ended by a NUL. A list is `:`-separated; `=PATH` is the
-   file to open, anything else (`?DIR`) is a search, and that is the loader's. */
+/* `.note.nixos.ldcache` (docs/note-format.md): in a PT_NOTE, owner "NixOS", pairs of a needed
+   string and a list, each ended by a NUL. A list is `:`-separated; `=PATH` is the file to open.
+   Any other element (`?DIR`) is a search, which is left to the loader. */
 #include "note.h"
 #include "condition.h"
 #include "process.h"
@@ -20,7 +20,7 @@ struct headers
   unsigned count;
 };
 
-/* True where these are the headers of that very object. */
+/* True if these are the headers of that object. */
 static int
 are_of (const struct headers *headers, const struct link_map *map)
 {
@@ -30,9 +30,9 @@ are_of (const struct headers *headers, const struct link_map *map)
   return 0;
 }
 
-/* The program headers: the kernel says where the program's are, a library's lie in its first
-   page. Where an object was linked for another address, that page may be missing or another's,
-   so the kernel is asked before it is touched. */
+/* Returns the program headers. For the program the kernel gives their address; a library has
+   them in its first page. If an object was linked for another address, that page may be missing
+   or belong to another object, so the kernel checks it before it is read. */
 static struct headers
 find_headers (const struct link_map *map, int is_program)
 {
@@ -52,7 +52,7 @@ find_headers (const struct link_map *map, int is_program)
   return are_of (&library, map) ? library : none;
 }
 
-/* True where the loader has mapped a segment, and readable. */
+/* True if the loader has mapped a segment readable. */
 static int
 is_mapped (const struct headers *headers, const elf_phdr *segment)
 {
@@ -67,7 +67,7 @@ is_mapped (const struct headers *headers, const elf_phdr *segment)
   return 0;
 }
 
-/* The descriptor of the note in one segment; its length in *LENGTH. */
+/* Returns the descriptor of the note in one segment, with its length in *LENGTH. */
 static const char *
 find_descriptor (const unsigned char *notes, size_t size, size_t *length)
 {
@@ -92,7 +92,7 @@ find_descriptor (const unsigned char *notes, size_t size, size_t *length)
   return NULL;
 }
 
-/* The string at *AT of the descriptor, which *AT then is behind; NULL at its end. */
+/* Returns the string at *AT of the descriptor and moves *AT behind it; NULL at the end. */
 static const char *
 next_string (const char *descriptor, size_t length, size_t *at)
 {
@@ -119,7 +119,7 @@ find_list (const char *descriptor, size_t length, const char *needed)
   return NULL;
 }
 
-/* True where the file is an object that the loader of this process may take. */
+/* True if the file is an object that the loader of this process may load. */
 static int
 is_object (const char *path)
 {
@@ -134,8 +134,8 @@ is_object (const char *path)
          && header.machine == ELF_MACHINE;
 }
 
-/* The first element of a list, copied, where it is an object: an answer that the loader cannot
-   take would end the program, where the search would have gone on. */
+/* Copies the first element of a list, if it is an object: with an answer that the loader cannot
+   load the program would end, while the search would continue. */
 static const char *
 first_file (const char *list)
 {
@@ -159,10 +159,10 @@ without_slashes (const char *path, size_t length)
   return length;
 }
 
-/* True where the run path comes to the directory of FILE without a directory that may change.
-   patchelf leaves out of its lists each directory that lacks the library as it writes the note;
-   what comes there later is found by the search alone. nixpkgs' loader declines such a note too
-   (the fixture prog-mutable of the tests of its ldcache.patch). */
+/* True if the search along the run path reaches the directory of FILE without a directory that
+   may change. patchelf leaves out of its lists each directory that lacks the library when it
+   writes the note; a library that is added there later is found by the search alone. nixpkgs'
+   loader declines such a note too (the fixture prog-mutable of the tests of its ldcache.patch). */
 static int
 is_settled (const char *run_path, const char *file)
 {

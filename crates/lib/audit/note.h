@@ -4,9 +4,9 @@
 
 #include "base.h"
 
-/* The path that the note of an object names for a needed string, if that is the first thing its
-   list says, the file is there, and the object's run path has nothing but directories of indexed
-   stores up to it; else NULL. */
+/* Returns the path that the note of an object names for a needed string, if it is the first
+   element of the list, the file exists, and the object's run path has only directories of
+   indexed stores before it; else NULL. */
 const char *note_ask (const struct link_map *map, int is_program, const char *run_path,
                       const char *needed);
 

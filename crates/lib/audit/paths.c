@@ -1,15 +1,17 @@
-/* Which paths exist (docs/paths.md): reading the table, and the conditions under which it counts.
+/* Finds out which paths exist (docs/paths.md): reads the table, and checks the conditions of its
+   answers.
 
-   The table says what a path is by a hash of its components. What is in it may be something else
-   by chance; what is not in it does not exist, as long as the package is as it was indexed. The
-   package is, while its store is (the store's own directory changes with every package that
-   comes or goes) and nothing is mounted below. That is looked at every two seconds at the most.
+   The table has a hash of each path's components. A path whose hash is in the table may be
+   another one by chance; a path whose hash is not in the table does not exist, as long as the
+   package is as it was indexed. The package is unchanged while its store is (the store's own
+   directory changes with every package that is added or removed) and nothing is mounted below
+   it. This is checked every two seconds at most.
 
-   A directory that changes in place is known by itself, as each directory below it is: each is looked
-   at as often as it is asked about, every two seconds at the most.
+   A directory that changes in place is indexed by itself, as is each directory below it: each is
+   checked whenever it is needed, every two seconds at most.
 
-   No lock and no lazy set-up: what is remembered is one atomic word each, and who is late looks
-   again. */
+   There is no lock and no lazy initialisation: each remembered result is one atomic word, and a
+   thread that comes late checks again. */
 #include "paths.h"
 #include "hash.h"
 
@@ -19,25 +21,27 @@ _Static_assert (sizeof (struct table_path_root) == 64, "as becalm writes it");
 _Static_assert (sizeof (struct table_path_package) == 80, "as becalm writes it");
 _Static_assert (sizeof (struct table_path_link) == 32, "as becalm writes it");
 
-/* Milliseconds that a look counts. Time is read from a clock with a grain of up to 10. */
+/* The milliseconds for which a check is valid. Time is read from a clock with a granularity of
+   up to 10. */
 #define LOOK_COUNTS 1900u
 #define LONGEST_ROOT 200u
 #define LONGEST_NAME 255u
-/* Of a directory below one that changes in place. */
+/* The longest path of a directory below one that changes in place. */
 #define LONGEST_RELATIVE 1023u
 #define LONGEST_PATH 4095u
 
-/* A look: what was found in the lower two bits, until when that counts (milliseconds) in the
-   others. */
+/* The result of a check: the result in the lower two bits, its time of expiry (milliseconds) in
+   the others. */
 enum
 {
   UNSEEN = 0,
-  /* A root: as it was indexed. A package: its record is sound, it was not looked at. */
+  /* A root: unchanged since it was indexed. A package: its record is undamaged, it was not
+     checked. */
   SAME = 1,
-  /* A root: packages came or went. A package: as it was. */
+  /* A root: packages were added or removed. A package: unchanged. */
   CHANGED = 2,
   HOLDS = 2,
-  /* Nothing is answered; for a package this is for good. */
+  /* No answers; for a package this is permanent. */
   FAILS = 3,
 };
 
@@ -45,13 +49,13 @@ static struct root
 {
   const char *path;
   size_t length;
-  /* Its directories change in place: each is looked at by itself. */
+  /* Its directories change in place: each is checked by itself. */
   int changes;
   uint64_t state;
   uint64_t look;
-  /* When its path was last found to have no links, and until when that counts. */
+  /* The time until which its path is known to have no links. */
   uint64_t real;
-  /* Of the directory as it is mounted now, written before `look`. */
+  /* The device and mount of the directory as it is now, written before `look`. */
   uint64_t dev, mount;
 } roots[PATH_MOST_ROOTS] STATE = { { NULL, 0, 0, 0, 0, 0, 0, 0 } };
 static uint32_t root_count STATE = 0, package_count STATE = 0, link_count STATE = 0;
@@ -59,15 +63,15 @@ static uint32_t slot_count STATE = 0;
 static const struct table_path_package *packages STATE = NULL;
 static const struct table_path_link *links STATE = NULL;
 static const uint32_t *slots STATE = NULL;
-/* By package. */
+/* One for each package. */
 static uint64_t *looks STATE = NULL;
-/* A bit for each block whose check was found right. */
+/* A bit for each block with a verified checksum. */
 static unsigned char *checked_blocks STATE = NULL;
 static int (*read_clock) (int, int64_t[2]) STATE = NULL;
 static unsigned char is_off STATE = 0;
-/* A child may have changed directories that change in place: earlier looks at them do not count. */
+/* A child may have changed directories that change in place: earlier checks of them are void. */
 static unsigned char child_waited STATE = 0;
-/* Looks at such directories count if they do so until then, or longer. */
+/* Checks of such directories are valid if they expire at this time or later. */
 static uint64_t least STATE = 0;
 
 /* Directories whose stat is remembered. */
@@ -75,7 +79,7 @@ static uint64_t least STATE = 0;
 #define MEMO_TRIES 8u
 struct memo
 {
-  /* 0 free, 1 being written, 2 there for good. */
+  /* 0: free, 1: being written, 2: complete and never changed again. */
   uint32_t stage;
   char path[244];
   uint64_t hash;
@@ -86,7 +90,7 @@ static struct memo *memos STATE = NULL;
 #define LOAD(at) __atomic_load_n (&(at), __ATOMIC_ACQUIRE)
 #define STORE(at, value) __atomic_store_n (&(at), value, __ATOMIC_RELEASE)
 
-/* Milliseconds since the machine started; 0 if that is not known. */
+/* Returns the milliseconds since the machine started; 0 if they are not known. */
 static uint64_t
 now (void)
 {
@@ -165,14 +169,14 @@ device_of (const struct statx *found)
   return (uint64_t) found->dev_major << 32 | found->dev_minor;
 }
 
-/* The mount that a file is on, 0 from a kernel that does not say (before 5.8). */
+/* Returns the mount that a file is on, 0 from a kernel that does not report it (before 5.8). */
 static uint64_t
 mount_of (const struct statx *found)
 {
   return found->mask & 0x1000 ? found->spare[0] : 0;
 }
 
-/* The package with a state, UINT32_MAX if there is none. */
+/* Returns the package with a state, UINT32_MAX if there is none. */
 static uint32_t
 find_package (uint64_t state)
 {
@@ -180,7 +184,7 @@ find_package (uint64_t state)
   return at < package_count && packages[at].state == state ? at : UINT32_MAX;
 }
 
-/* The length of the component at NAME. */
+/* Returns the length of the component at NAME. */
 static size_t
 name_length (const char *name)
 {
@@ -190,7 +194,7 @@ name_length (const char *name)
   return length;
 }
 
-/* The root that a path is below, and where the part behind it begins, without slashes. */
+/* Returns the root that a path is below, and where the part after it begins, without slashes. */
 static struct root *
 root_of (const char *path, const char **rest)
 {
@@ -217,7 +221,7 @@ turn_package_off (uint64_t state)
     STORE (looks[package], FAILS);
 }
 
-/* Nothing is answered of the package that a path is in, which has neither "." nor "..". */
+/* Disables the package that a path is in; the path has neither "." nor "..". */
 static void
 turn_off (const char *path)
 {
@@ -243,7 +247,7 @@ end_of_mount (struct mounts *mounts)
   const char *rest;
   if (mounts->length >= sizeof mounts->point)
     {
-      /* Too long to be told. One that is below no root does not matter. */
+      /* Too long to be parsed. A mount that is below no root does not matter. */
       mounts->point[sizeof mounts->point - 1] = '\0';
       if (root_of (mounts->point, &rest) != NULL)
         mounts->failed = 1;
@@ -273,7 +277,7 @@ read_mounts (struct mounts *mounts, const char *bytes, size_t count)
       }
 }
 
-/* Turns off the packages in which something is mounted; 0 if that cannot be found out. */
+/* Disables the packages in which something is mounted; returns 0 if that cannot be found out. */
 static int
 look_at_mounts (void)
 {
@@ -289,8 +293,8 @@ look_at_mounts (void)
   return count == 0 && !mounts.failed;
 }
 
-/* The device is not compared: it is another on each machine, and after each mount, for what has no
-   device of its own (NFS, btrfs, overlayfs). */
+/* The device is not compared: file systems without a device of their own (NFS, btrfs, overlayfs)
+   have another one on each machine and after each mount. */
 static unsigned
 look_at_root (struct root *root)
 {
@@ -307,7 +311,8 @@ look_at_root (struct root *root)
              : CHANGED;
 }
 
-/* What is known of a store at TIME. A look counts from before it was begun. */
+/* Returns the state of a store at TIME. The validity of a check begins before its first system
+   call. */
 static unsigned
 root_now (struct root *root, uint64_t time)
 {
@@ -343,7 +348,7 @@ look_at_package (const struct root *root, const struct table_path_package *packa
                                                                                          : FAILS;
 }
 
-/* A record that is damaged answers nothing. */
+/* A damaged record gives no answers. */
 static int
 package_is_sound (const struct table_path_package *package)
 {
@@ -355,8 +360,8 @@ package_is_sound (const struct table_path_package *package)
          && (uint64_t) package->links + package->link_count <= link_count;
 }
 
-/* After a child was waited for, no look counts that was not begun later than TIME: the clock may stand
-   still for a while. */
+/* After a child was waited for, a check is valid only if it was begun later than TIME, because
+   the clock may stand still for a while. */
 static void
 forget_before (uint64_t time)
 {
@@ -366,7 +371,7 @@ forget_before (uint64_t time)
   STORE (least, time + LOOK_COUNTS + 1);
 }
 
-/* True while a package is as it was indexed. */
+/* True while a package is unchanged since it was indexed. */
 static int
 package_holds (uint32_t index, uint64_t time)
 {
@@ -386,7 +391,7 @@ package_holds (uint32_t index, uint64_t time)
   switch (root_now (root, time))
     {
     case SAME:
-      /* A mount in it may just have been found. */
+      /* A mount in it may just have been detected. */
       if (!root->changes)
         return (LOAD (looks[index]) & 3) != FAILS;
       break;
@@ -404,7 +409,7 @@ package_holds (uint32_t index, uint64_t time)
     return 1;
   unsigned outcome = look_at_package (root, package);
   uint64_t next = outcome == HOLDS ? (time + LOOK_COUNTS) << 2 | HOLDS : FAILS;
-  /* Unless it was turned off meanwhile. */
+  /* Unless it was disabled meanwhile. */
   while (!__atomic_compare_exchange_n (&looks[index], &look, next, 0, __ATOMIC_ACQ_REL,
                                        __ATOMIC_ACQUIRE))
     if ((look & 3) == FAILS)
@@ -428,7 +433,7 @@ block_is_sound (const struct table_path_package *package, uint32_t block, const 
   return 1;
 }
 
-/* The kind of what has a state in a package, 0 if nothing has. */
+/* Returns the kind of the path with a state in a package, 0 if there is none. */
 static unsigned
 find (const struct table_path_package *package, uint64_t state)
 {
@@ -471,7 +476,7 @@ name_is (const char *name, size_t length, const char *other)
   return strlen (other) == length && memcmp (name, other, length) == 0;
 }
 
-/* Names that a directory may have and not list, and names that may have two spellings. */
+/* Names that a directory may have without listing them, and names that may have two spellings. */
 static int
 name_is_odd (const char *name, size_t length)
 {
@@ -485,7 +490,8 @@ name_is_odd (const char *name, size_t length)
          || name_is (name, length, "~snapshot");
 }
 
-/* The next component of a path other than ".", its length in *LENGTH; NULL at the end. */
+/* Returns the next component of a path other than ".", with its length in *LENGTH; NULL at the
+   end. */
 static const char *
 next_name (const char **at, size_t *length)
 {
@@ -503,8 +509,8 @@ next_name (const char **at, size_t *length)
     }
 }
 
-/* The rest of a path is not looked at by the kernel once a component is not there; only its length
-   counts. */
+/* The kernel does not look up the rest of a path after a missing component; it only checks the
+   length. */
 static enum path_answer
 absent (const char *path, const char *at)
 {
@@ -512,8 +518,8 @@ absent (const char *path, const char *at)
   return (size_t) (at - path) <= LONGEST_PATH && at[-1] != '/' ? PATHS_ABSENT : PATHS_UNKNOWN;
 }
 
-/* The state of the package that a path is in, or of the directory that changes in place: what is below
-   follows at *AT. 0 if there is none. */
+/* Returns the state of the package that a path is in, or of the directory that changes in place;
+   the rest of the path begins at *AT. 0 if there is none. */
 static uint64_t
 first_package (const struct root *root, const char **at)
 {
@@ -540,7 +546,8 @@ paths_ask (const char *path)
     return PATHS_UNKNOWN;
   const struct table_path_package *package = packages + index;
   unsigned kind = PATH_DIRECTORY;
-  /* Of what exists below a link, or changes in place, the kernel is asked. */
+  /* Below a link, or in a directory that changes in place, the kernel answers for existing
+     paths. */
   int is_indirect = root->changes, is_below = 0;
   while ((name = next_name (&at, &length)) != NULL)
     {
@@ -573,7 +580,7 @@ paths_ask (const char *path)
       is_indirect = 1;
       kind = PATH_DIRECTORY;
     }
-  /* Whether a package is there is the kernel's to say. */
+  /* Only the kernel knows whether a package exists. */
   if (is_indirect || !is_below || at[-1] == '/' || (size_t) (at - path) > LONGEST_PATH)
     return PATHS_UNKNOWN;
   return kind == PATH_DIRECTORY ? PATHS_DIRECTORY : kind == PATH_FILE ? PATHS_FILE : PATHS_UNKNOWN;
@@ -665,7 +672,7 @@ paths_stat (const char *path, struct statx *result)
   return 1;
 }
 
-/* False if the process may make nothing in the directory of PATH. */
+/* False if the process may create nothing in the directory of PATH. */
 static int
 may_write_beside (const char *path)
 {
@@ -684,7 +691,7 @@ may_write_beside (const char *path)
   return result != access && result != read_only && result != ENOENT_NEG;
 }
 
-/* The directory that a path is relative to, with its slash; 0 if it is not known. */
+/* Writes the directory that a path is relative to, with its slash; returns 0 if it is not known. */
 static size_t
 directory_path (int directory, char *to, size_t size)
 {
@@ -709,7 +716,7 @@ directory_path (int directory, char *to, size_t size)
   return (size_t) length + 1;
 }
 
-/* Takes "." and ".." out of an absolute path, by its letters. */
+/* Removes "." and ".." from an absolute path without looking at the file system. */
 static void
 normalize (char *path)
 {
@@ -729,7 +736,7 @@ normalize (char *path)
   *to = '\0';
 }
 
-/* Of a directory that changes in place, only the one that PATH is in. */
+/* In a directory that changes in place, only the one that PATH is in. */
 static void
 turn_off_parent (const struct root *root, const char *rest)
 {

@@ -1,4 +1,4 @@
-/* Where the table lies: behind the module's own constants, in its last segment. */
+/* The address of the table: after the module's own constants, in its last segment. */
 #include "table.h"
 
 extern const unsigned char becalm_table[] __attribute__ ((visibility ("hidden")));

@@ -1,6 +1,6 @@
-/* How the process was started, without a system call: the loader exports
-   `__libc_stack_end` (GLIBC_2.2.5 and its like), which leads to the arguments, the
-   environment and the auxiliary vector as the kernel laid them out. */
+/* Finds out how the process was started, without a system call: the loader exports
+   `__libc_stack_end` (GLIBC_2.2.5 and others), which leads to the arguments, the environment and
+   the auxiliary vector as the kernel wrote them. */
 #include "process.h"
 #include "dynamic.h"
 #include "system.h"
@@ -52,7 +52,7 @@ mentions (const char *text, const char *word)
   return 0;
 }
 
-/* What makes bindings, or what a binding does, another matter (process_envvars of glibc
+/* Variables that change bindings, or the effects of a binding (process_envvars of glibc
    elf/rtld.c). LD_DYNAMIC_WEAK and the two of trace mode count with any value. */
 static void
 read_binding_variable (const char *variable)
@@ -75,7 +75,7 @@ read_binding_variable (const char *variable)
     why_not_bound = "environment";
 }
 
-/* Copies what is after WORD up to a comma; TO stays as it is if it is another word, or too long. */
+/* Copies the text after WORD up to a comma; TO is unchanged if it is another word, or too long. */
 static void
 copy_file (char *to, const char *element, const char *word)
 {
@@ -100,7 +100,7 @@ is_word (const char *element, const char *word)
   return *word == '\0' && (*element == '\0' || *element == ',');
 }
 
-/* BECALM: a list with commas. A word that is not known is ignored. */
+/* Parses BECALM, a list with commas. An unknown word is ignored. */
 static void
 read_switches (const char *list)
 {
@@ -130,7 +130,7 @@ static void
 read_variable (const char *variable)
 {
   const char *value;
-  /* As in process_envvars of glibc elf/rtld.c: of two the last counts. */
+  /* As in process_envvars of glibc elf/rtld.c: if a variable is set twice, the last one counts. */
   if ((value = value_of (variable, "LD_LIBRARY_PATH")) != NULL)
     library_path = *value != '\0' ? value : NULL;
   else if ((value = value_of (variable, "LD_AUDIT")) != NULL)
@@ -176,8 +176,8 @@ read_auxiliary (const elf_auxv *aux)
 void
 process_init (const struct link_map *map)
 {
-  /* The vDSO's map and the loader's follow the program's: the chain is that short by now. A
-     program may have a variable of that name itself, so it is not asked. */
+  /* The vDSO's map and the loader's follow the program's: the chain has no others yet. A program
+     may define a variable of that name itself, so the program is not searched. */
   void *const *stack_end = NULL;
   log_file[0] = dump_file[0] = '\0';
   is_stopping = 0;
@@ -247,7 +247,7 @@ process_library_path (void)
   return library_path;
 }
 
-/* Where the loader was started itself, the headers the kernel names are the loader's. */
+/* If the loader was started as a command, the kernel's headers are those of the loader. */
 const elf_phdr *
 process_headers (void)
 {

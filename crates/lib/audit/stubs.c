@@ -1,11 +1,11 @@
-/* The stubs (docs/paths.md). A slot that the table binds to a function of libc.so.6 leads to a stub
-   if the function is listed here. A stub keeps the registers of the call, asks `stub_called`, and
-   either returns to the caller or jumps to the function: while that runs, the stack has no
-   frame of this module, which nothing could unwind.
+/* The stubs (docs/paths.md). If the table binds a slot to a function of libc.so.6 that is listed
+   here, the slot leads to a stub. A stub saves the registers of the call, calls `stub_called`,
+   and either returns to the caller or jumps to the function. While the function runs, the stack
+   has no frame of this module, because no unwinder could unwind it.
 
-   What is cancelled is cancelled in libc: with other threads, a call that may be a cancellation
-   point and would fail is passed on with an empty path, which the kernel refuses in the same way
-   before it looks anything up. */
+   Cancellation happens in libc: with other threads, a call that may be a cancellation point and
+   would fail is passed on with an empty path, which the kernel rejects in the same way before it
+   looks anything up. */
 #include "stubs.h"
 #include "dynamic.h"
 #include "log.h"
@@ -22,7 +22,7 @@ static const char *why_declined STATE = NULL;
 #  include "stub/aarch64.h"
 # endif
 
-/* What a call does, and with which arguments. */
+/* The effect of a call, and the arguments that matter. */
 enum does
 {
   /* Not a function of the list. */
@@ -32,15 +32,16 @@ enum does
   ACCESS, ACCESS_AT, READ_LINK, READ_LINK_AT,
   REAL_PATH, REAL_PATH_CHECKED, CANONICAL,
   SYSTEM_CALL,
-  /* Makes or removes the path in the first argument; in the second, relative to the first; ... */
+  /* Makes or removes the path in the first argument; in the second, relative to the first; and
+     so on. */
   WRITES_0, WRITES_AT_1, WRITES_AT_2, WRITES_1, WRITES_2, WRITES_0_1, WRITES_AT_1_3, WRITES_AT_3,
   WRITES_AT_1_2,
   REOPEN, BIND,
   /* A child may have changed directories. */
   WAITS,
-  /* Changes what paths mean. */
+  /* Changes the meaning of paths. */
   MOVES, CLONE, CONTROL,
-  /* Of the kernel: as OPEN and OPENAT, without cancellation. */
+  /* Kernel calls: as OPEN and OPENAT, without cancellation. */
   KERNEL_OPEN, KERNEL_OPENAT, KERNEL_OPENAT2, KERNEL_CLONE3,
 };
 
@@ -90,7 +91,7 @@ static const struct
 #define CALL_COUNT (sizeof calls / sizeof *calls)
 _Static_assert (CALL_COUNT <= CALLS, "room for all");
 
-/* Of each call the function that the stub jumps to; 0 if there is none. */
+/* For each call, the function that the stub jumps to; 0 if there is none. */
 static elf_word functions[CALLS] STATE = { 0 };
 /* By address: index of the call + 1. */
 #define PLACES 256u
@@ -101,7 +102,7 @@ static struct
 } places[PLACES] STATE = { { 0, 0 } };
 static const struct link_map *libc STATE = NULL, *libpthread STATE = NULL;
 static int *(*error_number) (void) STATE = NULL;
-/* Not zero while there is one thread. */
+/* Points to __libc_single_threaded, which is nonzero while there is one thread. */
 static const char *single_threaded STATE = NULL;
 static elf_word duplicate STATE = 0;
 static unsigned char is_armed STATE = 0;
@@ -116,7 +117,8 @@ extern const unsigned char becalm_stubs[] __attribute__ ((visibility ("hidden"))
 #define NEW_MOUNTS 0x00020000
 #define SET_SECCOMP 22
 
-/* What the stub does: returns the value in the first argument, or jumps to the call's function. */
+/* The action of the stub: returns the value in the first argument, or jumps to the call's
+   function. */
 enum outcome
 {
   PASSES,
@@ -142,7 +144,7 @@ is_absent (elf_word path)
   return paths_ask ((const char *) path) == PATHS_ABSENT;
 }
 
-/* A call that may be cancelled: only libc knows whether it is. */
+/* For a call that may be cancelled: only libc knows whether it is. */
 static enum outcome
 fail_or_cancel (elf_word *args, unsigned path, elf_sword value)
 {
@@ -209,7 +211,7 @@ fill (struct kernel_stat *to, const struct statx *from)
   memcpy (to, &filled, sizeof filled);
 }
 
-/* The stat of PATH to the structure at TO; FLAGS are those of fstatat. */
+/* Writes the stat of PATH to the structure at TO; FLAGS are those of fstatat. */
 static enum outcome
 stat_path (elf_word *args, elf_word path, elf_word to, elf_word flags)
 {
@@ -282,7 +284,7 @@ read_link (elf_word *args, elf_word path, elf_sword size)
     }
 }
 
-/* realpath: a path that is real already is copied, by libc if memory is needed for it. */
+/* realpath: a path that is already real is copied, by libc if that needs memory. */
 static enum outcome
 real_path (elf_word *args, elf_word to)
 {
@@ -290,7 +292,7 @@ real_path (elf_word *args, elf_word to)
   enum path_answer answer = paths_ask (path);
   if (answer == PATHS_UNKNOWN || !paths_is_real (path))
     return PASSES;
-  /* What is in the buffer after an error is the part up to which the path is there. */
+  /* After an error the buffer has the part of the path up to the missing component. */
   if (answer == PATHS_ABSENT)
     return to == 0 ? fail (args, NOT_THERE, 0) : PASSES;
   if (to == 0)
@@ -345,7 +347,7 @@ binds (const elf_word *args)
     paths_written (AT_FDCWD, path);
 }
 
-/* What syscall() does, by number, with arguments one further on. */
+/* Returns the effect of syscall(), by number; its arguments are one position later. */
 static enum does
 does_of_number (elf_word number)
 {
@@ -397,7 +399,7 @@ open_path_how (elf_word *args, const elf_word *of)
   return PASSES;
 }
 
-/* OF are the arguments that DOES is about; the result is returned in ARGS. */
+/* Carries out a call. OF are the arguments that DOES uses; the result is returned in ARGS. */
 static enum outcome
 perform (enum does does, elf_word *args, elf_word *of)
 {
@@ -440,7 +442,7 @@ perform (enum does does, elf_word *args, elf_word *of)
         paths_off ();
       return PASSES;
     case CONTROL:
-      /* The calls that a look makes may be forbidden from here on. */
+      /* The system calls of a check may be forbidden from here on. */
       if ((int) of[0] == SET_SECCOMP)
         paths_off ();
       return PASSES;
@@ -462,7 +464,8 @@ system_call_by_number (elf_word *args)
   return perform (does, args, args + 1);
 }
 
-/* Called by the stub of a call with its arguments. Where to jump; 0 to return the first argument. */
+/* Called by the stub of a call with its arguments. Returns the address to jump to; 0 to return
+   the first argument. */
 __attribute__ ((used, visibility ("hidden"))) elf_word
 becalm_stub_called (unsigned call, elf_word *args)
 {
@@ -504,7 +507,7 @@ add_function (uint32_t call, elf_word address)
     }
 }
 
-/* The stub jumps to the function of libpthread.so.0 where there are two, as before 2.34. */
+/* The stub jumps to the function of libpthread.so.0 if there are two, as before 2.34. */
 static uint32_t
 find_functions (void)
 {
@@ -533,7 +536,7 @@ clock_by_call (int clock, int64_t time[2])
 }
 #endif
 
-/* The vDSO among the objects of the start: glibc 2.31 does not announce it. */
+/* Returns the vDSO among the objects of the start: glibc 2.31 does not announce it. */
 static const struct link_map *
 find_vdso (void)
 {

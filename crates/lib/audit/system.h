@@ -47,7 +47,7 @@ struct statx
 
 #define STATX_BASIC_STATS 0x7ffu
 
-/* A file that whoever finds it may read. */
+/* True for a regular file that every user may read. */
 static inline int
 statx_is_for_all (const struct statx *found)
 {
@@ -85,7 +85,7 @@ sys_read (int fd, void *buffer, size_t size)
   return system_call (NR_read, fd, (long) buffer, (long) size, 0, 0);
 }
 
-/* The whole of a file, readable; NULL if it cannot be mapped. */
+/* Maps the whole of a file, readable; NULL if that fails. */
 static inline const unsigned char *
 sys_map (int fd, size_t size)
 {
@@ -94,7 +94,7 @@ sys_map (int fd, size_t size)
   return (unsigned long) mapped < -4095UL ? (const unsigned char *) mapped : NULL;
 }
 
-/* SIZE bytes of zeros, NULL if there is no memory. */
+/* Maps SIZE bytes of zeros; NULL if there is no memory. */
 static inline void *
 sys_allocate (size_t size)
 {
@@ -133,8 +133,8 @@ sys_unmap (const void *from, size_t size)
   return system_call (NR_munmap, (long) from, (long) size, 0, 0, 0);
 }
 
-/* True where the kernel can read a string from there: neither a page that may not be read nor
-   one behind the end of a file. No file is called so. */
+/* True if the kernel can read a string from there: the address is neither on an unreadable page
+   nor behind the end of a file. statx returns EFAULT only if it cannot read the string. */
 static inline int
 sys_is_readable (const void *from)
 {

@@ -1,18 +1,18 @@
-/* Reading the table. What it says is believed only where its checksum holds: one for the
-   header, one for each record, so that a lookup touches no more pages than it needs. */
+/* Reads the table. Its contents are used only if the checksum is right: one for the header, and
+   one for each record, so that a lookup touches no more pages than it needs. */
 #include "table.h"
 #include "file_end.h"
 #include "hash.h"
 
 static enum { UNREAD, USABLE, UNUSABLE } state STATE = UNREAD;
 static const unsigned char *table STATE = NULL;
-/* By kind: the section's first record and their count. */
+/* For each kind: the section's first record and the number of records. */
 static struct
 {
   const void *records;
   uint32_t count;
 } sections[SECTION_KINDS] STATE = { { NULL, 0 } };
-/* Search directories whose names were found whole, a bit each. */
+/* A bit for each search directory whose names were verified. */
 static unsigned char checked_names[1024] STATE = { 0 };
 
 static const struct table_header *
@@ -21,7 +21,7 @@ header (void)
   return (const struct table_header *) table;
 }
 
-/* The size of a record of a kind, 0 for a kind that the module does not read. */
+/* Returns the size of a record of a kind, 0 for a kind that the module does not read. */
 static uint32_t
 record_size (uint32_t kind)
 {
@@ -63,7 +63,8 @@ record_size (uint32_t kind)
     }
 }
 
-/* Keeps the sections that the module reads; false if one has no place in the table. */
+/* Keeps the sections that the module reads; returns false if a section does not fit into the
+   table. */
 static int
 read_sections (const struct table_section *section, uint32_t count)
 {
@@ -110,7 +111,7 @@ table_ready (void)
   table = table_place (&mapped);
   if (mapped < sizeof (struct table_header) + TRAILER_SIZE)
     return 0;
-  /* Before the table is touched: the path of the first root is at its very end. */
+  /* Before the table is read: the path of the first root is at its very end. */
   if (!file_end_is_there ((const char *) table + mapped - TRAILER_SIZE, TRAILER_SIZE))
     return 0;
   if (!header_holds (mapped))
@@ -327,7 +328,7 @@ table_search_dir (uint32_t index, const char **path, uint32_t *length)
   uint64_t seed = hash_bytes (0, *path, *length);
   if (dir->check != hash_low (seed, dir, offsetof (struct table_search_dir, check)))
     return NULL;
-  /* Names are many, and asked for often: they are checked once. */
+  /* There are many names, and they are searched often: they are verified once. */
   unsigned char bit = (unsigned char) (1u << index % 8);
   if (index / 8 < sizeof checked_names && checked_names[index / 8] & bit)
     return dir;

@@ -1,5 +1,5 @@
-/* The table: docs/index-format.md as C. Every number is in the machine's own byte order;
-   every reference is an offset or an index, checked before it is followed. */
+/* The table of docs/index-format.md as C structures. Every number is in the machine's own byte
+   order; every reference is an offset or an index, checked before it is followed. */
 #ifndef BECALM_TABLE_H
 #define BECALM_TABLE_H
 
@@ -18,7 +18,7 @@ struct table_header
   uint32_t order, version, machine, length;
   uint32_t section_count;
   uint32_t roots;
-  /* For becalm itself. */
+  /* Read by becalm only. */
   uint32_t settings, static_tls;
   uint64_t checksum;
   uint32_t reserved[3];
@@ -68,10 +68,10 @@ struct table_object
   uint32_t check;
 };
 
-/* The path is the one the kernel gives: no component of it is a link. */
+/* The path is real: no component of it is a link. */
 #define OBJECT_CANONICAL 1u
-/* Its whole run path is immutable and was searched, DT_RPATH of others has no say, and the
-   loader cache and the system directories follow. */
+/* Its whole run path is immutable and was searched; the DT_RPATH of other objects does not
+   matter, and the loader cache and the system directories follow. */
 #define OBJECT_CLOSED 2u
 
 struct table_edge
@@ -83,11 +83,11 @@ struct table_edge
 };
 
 #define EDGE_SET 0x00ffffffu
-/* Found along DT_RPATH, so that LD_LIBRARY_PATH has no say. */
+/* Found along DT_RPATH, so LD_LIBRARY_PATH does not matter. */
 #define EDGE_BEFORE_LIBRARY_PATH 0x01000000u
-/* In a directory that may change, or where the loader cache says: looked at first. */
+/* In a directory that may change, or found by the loader cache: checked first. */
 #define EDGE_LOOK 0x04000000u
-/* Of the common object: no directory of any indexed run path has the name. */
+/* Edge of the common object: no directory of any indexed run path has the name. */
 #define EDGE_OUTSIDE 0x10000000u
 
 struct table_condition
@@ -106,7 +106,8 @@ enum condition_kind
   CONDITION_FILE = 3,
   CONDITION_LOADER = 4,
   CONDITION_ABSENT_PACKAGE = 5,
-  /* Of an image: root's, and its time of modification is as it was, of a file its length too. */
+  /* For an image: owned by root, with the same time of modification and, if a file, the same
+     length. */
   CONDITION_IMAGE_DIRECTORY = 6,
   CONDITION_IMAGE_FILE = 7,
 };
@@ -119,7 +120,7 @@ struct table_directory
   uint32_t flags, check;
 };
 
-/* The names are there: it was snapshotted for LD_LIBRARY_PATH. */
+/* Its names are in the table: it was snapshotted for LD_LIBRARY_PATH. */
 #define DIRECTORY_HAS_NAMES 1u
 
 /* A directory that a DT_RPATH names. */
@@ -130,7 +131,8 @@ struct table_search_dir
   uint32_t flags, spare, check;
 };
 
-/* A file in it may go away while the directory stays as it is: looked at first. */
+/* A file in it may be removed while the directory's own fingerprint stays the same: checked
+   first. */
 #define SEARCH_DIR_LOOK 1u
 
 /* A program whose bindings are known. */
@@ -148,7 +150,7 @@ struct table_bound_program
 /* A function is undefined: a start with LD_BIND_NOW dies. */
 #define PROGRAM_UNDEFINED_FUNCTION 1u
 
-/* An object of such a program, by which the object in memory is recognised. */
+/* An object of such a program, with the data by which the object in memory is recognised. */
 struct table_bound_object
 {
   uint32_t path, flags;
@@ -157,23 +159,23 @@ struct table_bound_object
   uint64_t dynamic_hash, build_id_hash;
   /* The build ID's own distance and length; length 0 if there is none. */
   uint32_t build_id, build_id_length;
-  /* Index of its guard. */
+  /* Index of its condition. */
   uint32_t condition;
   uint32_t check;
 };
 
-/* It is below an immutable prefix, so that it is the same file while the roots hold. */
+/* It is below an immutable prefix, so it is the same file while the roots are unchanged. */
 #define BOUND_OBJECT_ROOTED 1u
 
 #define NO_BLOCK UINT32_MAX
 
-/* An object of a program: what is written into it, as blocks. Without a block of bindings it is
-   left to the loader. */
+/* An object of a program, and the blocks that are written into it. Without a block of bindings
+   it is left to the loader. */
 struct table_member
 {
   uint32_t object;
   uint32_t relatives, bindings;
-  /* Bindings that this program has otherwise, applied after the others. */
+  /* Bindings that differ in this program, applied after the others. */
   uint32_t changes;
 };
 
@@ -195,8 +197,8 @@ struct table_path_root
   uint32_t check;
 };
 
-/* It changes in place: it and each directory below it is a package by itself, named by its path below
-   the root. */
+/* It changes in place: it and each directory below it is a package by itself, named by its path
+   below the root. */
 #define PATH_ROOT_CHANGES 2u
 
 /* A package: an entry of a store, sorted by its state. */
@@ -215,7 +217,7 @@ struct table_path_package
   uint32_t flags, spare, check;
 };
 
-/* A block: the check of what follows, then slots. */
+/* A block: its checksum, then slots. */
 #define PATH_BLOCK 512u
 #define PATH_MOST_ROOTS 64u
 
@@ -225,7 +227,7 @@ struct table_path_link
   uint32_t spare, check;
 };
 
-/* What a slot says in its lowest three bits. */
+/* The lowest three bits of a slot. */
 enum path_kind
 {
   PATH_DIRECTORY = 1,
@@ -234,8 +236,8 @@ enum path_kind
   PATH_OTHER = 4,
 };
 
-/* Of COUNT records of SIZE bytes, sorted by the number of WIDTH bytes (4 or 8) that each begins with,
-   the first whose number is at least WANTED; COUNT if there is none. */
+/* Finds the first of COUNT records of SIZE bytes whose number is at least WANTED; COUNT if there
+   is none. The records are sorted by the number of WIDTH bytes (4 or 8) that each begins with. */
 static inline uint32_t
 table_first_of (const void *records, uint32_t count, size_t size, size_t width, uint64_t wanted)
 {
@@ -253,42 +255,43 @@ table_first_of (const void *records, uint32_t count, size_t size, size_t width, 
   return low;
 }
 
-/* The table's address, and how many bytes from there on the loader mapped. */
+/* Returns the table's address, and the number of bytes from there on that the loader mapped. */
 const unsigned char *table_place (uint64_t *length);
 
-/* True once the table is there, whole, and meant for this machine. */
+/* True if the table exists, is undamaged and is for this machine. */
 int table_ready (void);
 
-/* The records of a section that the module reads, NULL if there are none. */
+/* Returns the records of a section that the module reads, NULL if there are none. */
 const void *table_section (enum section_kind kind, uint32_t *count);
 
-/* The string at an offset, NULL where it leaves the table; its length in *LENGTH. */
+/* Returns the string at an offset, NULL if it is not within the table; its length in *LENGTH. */
 const char *table_string (uint32_t at, uint32_t *length);
 
-/* The object of that path, NO_OBJECT where there is none. */
+/* Returns the object with that path, NO_OBJECT if there is none. */
 uint32_t table_find_object (const char *path);
 const struct table_object *table_object (uint32_t index);
 
-/* The edge of an object for a needed string, and the answer's path. */
+/* Returns the edge of an object for a needed string, and the answer's path. */
 const struct table_edge *table_find_edge (const struct table_object *object, const char *needed,
                                           const char **path);
 
 const struct table_condition *table_condition (uint32_t index, const char **path);
 
-/* The words of a set, NULL where it is damaged. */
+/* Returns the words of a set, NULL if it is damaged. */
 const uint32_t *table_set (uint32_t at, uint32_t *count);
 uint32_t table_roots (void);
 
-/* The snapshotted directory of that path, NULL where there is none; names are checked. */
+/* Returns the snapshotted directory with that path, with its names verified; NULL if there is
+   none. */
 const struct table_directory *table_find_directory (const char *path, size_t length);
 
-/* 0: no such name. 1: there, but what it is may change. 2: there, and answers. */
+/* 0: no such name. 1: the name exists, but its file may change. 2: it exists, and is the answer. */
 int table_directory_has (const struct table_directory *directory, const char *name);
 
-/* The numbers of an object's search directories, NULL if they are not known. */
+/* Returns the numbers of an object's search directories, NULL if they are not known. */
 const uint32_t *table_rpath (const struct table_object *object, uint32_t *count);
 
-/* A search directory, its names checked; NULL if it is damaged. */
+/* Returns a search directory, with its names verified; NULL if it is damaged. */
 const struct table_search_dir *table_search_dir (uint32_t index, const char **path,
                                                  uint32_t *length);
 

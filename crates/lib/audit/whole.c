@@ -1,8 +1,7 @@
-/* Whether the module is as becalm wrote it. A flipped bit in its code would be run, so what can
-   be looked at is looked at before anything else is: the headers and symbols in front of the
-   dynamic section (the loader writes to what follows), code and constants, and the state,
-   which is zero at first. `becalm_core::index::embed` leaves the check; zero says that there
-   is none. */
+/* Checks that the module is as becalm wrote it. A flipped bit in its code would be executed, so
+   everything that can be checked is checked first: the headers and symbols before the dynamic
+   section (the loader writes to the part after it), code and constants, and the state, which is
+   zero at first. `becalm_core::index::embed` stores the checksum; zero means that there is none. */
 #include "whole.h"
 #include "hash.h"
 

@@ -1,11 +1,11 @@
-/* The module's look at itself. */
+/* The module's check of itself. */
 #ifndef BECALM_WHOLE_H
 #define BECALM_WHOLE_H
 
-/* True where module and check agree, or there is no check. */
+/* True if the module matches its checksum, or if there is none. */
 int module_is_whole (void);
 
-/* True if becalm left word that the table has bindings. */
+/* True if becalm recorded that the table has bindings. */
 int module_has_bindings (void);
 
 #endif

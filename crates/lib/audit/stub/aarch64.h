@@ -1,4 +1,4 @@
-/* Of AArch64: the code of the stubs, and struct stat as the kernel fills it. */
+/* The code of the stubs for AArch64, and struct stat as the kernel fills it. */
 
 /* Each stub has 16 bytes. No function has arguments in vector registers. A stub leaves by x16, as a
    PLT entry does. */

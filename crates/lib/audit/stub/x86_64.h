@@ -1,8 +1,8 @@
-/* Of x86-64: the code of the stubs, and struct stat as the kernel fills it. */
+/* The code of the stubs for x86-64, and struct stat as the kernel fills it. */
 
-/* Each stub has 16 bytes. The number of the call is above the return address, and below it the
+/* Each stub has 16 bytes. The number of the call is above the return address. Below it are the
    arguments that are in registers, the first lowest; al is the number of vector registers that a
-   function with variable arguments is given. */
+   function with variable arguments receives. */
 #define STUBS(COUNT)                                                                               \
   __asm__ (".pushsection .text\n"                                                                  \
            ".p2align 4\n"                                                                          \

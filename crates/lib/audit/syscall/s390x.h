@@ -25,7 +25,7 @@ system_call (long nr, long a, long b, long c, long d, long e)
   return r2;
 }
 
-/* mmap (NULL, size, protection, flags, fd, 0), whose arguments lie in memory. */
+/* mmap (NULL, size, protection, flags, fd, 0), with its arguments in memory. */
 static inline long
 system_map (long size, long protection, long flags, long fd)
 {

@@ -1,11 +1,11 @@
-/* The module's reader of the table as an ordinary program, for sanitizers and clocks.
+/* The module's reader of the table as an ordinary program, for sanitizers and timing.
 
      lookup TABLE answer OBJECT NEEDED       prints the answer, or nothing
      lookup TABLE damage COUNT SEED          flips bits, and resolves everything each time: an
                                              answer is the right one or none
      lookup TABLE time ROUNDS                nanoseconds a lookup, over all objects and edges
 
-   The table is copied to memory of its own size, so that a step beyond it is seen. */
+   The table is copied to memory of exactly its size, so that sanitizers detect a read beyond it. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ keep (const char *text)
   return strcpy (kept, text);
 }
 
-/* Every question of the undamaged table, with its answer. */
+/* Returns every lookup of the undamaged table, with its answer. */
 static struct known *
 collect (size_t *count)
 {
@@ -86,7 +86,8 @@ collect (size_t *count)
   return all;
 }
 
-/* Guards, sets and directories: nothing to compare with, but nothing may be overstepped. */
+/* Reads conditions, sets and directories: their values are not compared, but no read may exceed
+   the table. */
 static void
 touch_the_rest (void)
 {
@@ -120,10 +121,10 @@ damage (unsigned long rounds, uint64_t seed)
   for (unsigned long round = 0; round < rounds; round++)
     {
       memcpy (copy, whole, copy_length);
-      /* One time in four in the header and its directory. */
+      /* Every fourth time in the header and its directory. */
       uint64_t bits = 8 * copy_length, bit = draw (&seed) % (round % 4 == 0 ? 2048 : bits);
       copy[bit / 8] ^= (unsigned char) (1u << bit % 8);
-      /* One time in two the header is sealed again, so that what lies behind it is tried. */
+      /* Every second time the header's checksum is renewed, so that the data after it is tested. */
       struct table_header *h = (struct table_header *) copy;
       if (round % 2 == 0)
         seal (h);

@@ -42,7 +42,7 @@ draw (unsigned long *state)
   return (unsigned) (*state >> 33);
 }
 
-/* What a question gave: 0 or -errno, and a hash of what was filled in. */
+/* The result of a call: 0 or -errno, and a hash of the returned data. */
 struct answer
 {
   long result;
@@ -72,7 +72,7 @@ of_statx (long result, struct statx *found)
 {
   if (result < 0)
     return (struct answer) { result, 0 };
-  /* What was asked for; more may be said. */
+  /* The requested fields; the kernel may fill more. */
   unsigned long numbers[] = { found->stx_mode, found->stx_ino, found->stx_size, found->stx_nlink,
                               found->stx_uid, found->stx_gid, found->stx_dev_minor,
                               found->stx_dev_major, found->stx_blocks,
@@ -102,7 +102,7 @@ of_text (long length, const char *text)
 }
 
 #define KINDS 15
-/* errno of a function that failed. */
+/* Returns the errno of a function that failed. */
 #define E(call) ((call) < 0 ? -errno : 0)
 
 static struct answer
@@ -198,7 +198,7 @@ ask (const char *path, unsigned long *state)
 {
   unsigned kind = draw (state) % KINDS;
   const unsigned real = 13;
-  /* realpath has no limit of its own for a path that it goes through name by name. */
+  /* realpath has no length limit of its own for a path that it resolves name by name. */
   if (kind == real && strlen (path) > 4000)
     return;
   struct answer kernel = by_kernel (kind, path), function = by_function (kind, path);
@@ -227,7 +227,7 @@ ask (const char *path, unsigned long *state)
           kernel.result);
 }
 
-/* Ways to write a path otherwise, and to spoil it. */
+/* Other spellings of a path, and ways to break it. */
 static void
 change (char *path, unsigned long *state)
 {
