@@ -1,5 +1,5 @@
 //! Prediction of the misses that each strategy would leave of one program's start: the plans of
-//! `becalm fix`, judged as for a dry run, and an index of the program's own start. Nothing is
+//! `becalm fix`, checked as for a dry run, and an index of the program's own start. Nothing is
 //! written or run.
 
 use becalm_core::closure::{Closure, SubjectKind};
@@ -16,13 +16,14 @@ use crate::fix::{audit, foresee};
 use crate::follow::{Followed, follow_where};
 use crate::targets::Target;
 
-/// The strategies for one program and what each would leave.
+/// The strategies for one program, and the misses that each would leave.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// Misses as it is, under an empty environment: what strategies are planned by.
+    /// Misses in an empty environment, without a strategy. Strategies are planned for that
+    /// environment.
     pub before: u64,
-    /// A store that was taken as named, since the program searches below it and `--store` names
-    /// nothing that it searches.
+    /// A store that is assumed to be named, because the program searches below it and below no
+    /// store of `--store`.
     #[serde(serialize_with = "crate::json::lossy_option")]
     pub assumed_store: Option<BString>,
     /// One for each strategy and scope.
@@ -34,22 +35,22 @@ pub struct Advice {
 pub struct Choice {
     /// The strategy.
     pub strategy: &'static str,
-    /// Which files change.
+    /// The files that change.
     pub scope: Scope,
-    /// True for one that takes a loader which reads notes or package caches, and this program's
-    /// does not.
+    /// True if the strategy needs a loader that reads notes or package caches, and this program's
+    /// loader does not.
     pub needs_reader: bool,
-    /// Misses that are left; none where the strategy cannot be applied.
+    /// Misses that are left; none if the strategy cannot be applied.
     pub misses: Option<u64>,
-    /// Why not.
+    /// The reason why it cannot be applied.
     pub refused: Option<String>,
 }
 
-/// Which files a strategy changes.
+/// The files that a strategy changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// None: what is written is beside them.
+    /// None: new files are written beside them.
     Nothing,
     /// The program alone.
     Program,
@@ -68,8 +69,8 @@ const OF_FIX: [(&str, Strategy, bool); 6] = [
 ];
 
 impl Advice {
-    /// Predicts each strategy for the program of a closure. `None` where there is nothing to
-    /// calm: no program, or no misses.
+    /// Predicts each strategy for the program of a closure. `None` if there is nothing to remove:
+    /// no program, or no misses.
     #[must_use]
     pub fn of(
         assume: &assume::Options,
@@ -91,15 +92,15 @@ impl Advice {
         if let Some(store) = &assumed_store {
             assume.store.0 = store.to_os_str_lossy().into_owned();
         }
-        // What is planned goes by the stores that are assumed, and by no reader found.
+        // The plan uses the assumed stores and no detected reader.
         let named = assumed_store.as_ref().map(|_| Assumptions::new(&assume)).transpose().ok()?;
         let assumed = named.as_ref().unwrap_or(assumed);
         let forecast = Forecast { assume, assumed, target, closure: &alone, reads };
         Some(Self { before, assumed_store, options: forecast.options() })
     }
 
-    /// The option that leaves least and can be had with the program's own loader. Of two that
-    /// leave the same, the one that comes first: it changes less.
+    /// Returns the option that leaves fewest misses with the program's own loader. Of two that
+    /// leave the same, the first one, because it changes less.
     #[must_use]
     pub fn best(&self, scope: Scope) -> Option<(&Choice, u64)> {
         let in_scope = self.options.iter().filter(|option| option.scope == scope);
@@ -108,7 +109,7 @@ impl Advice {
     }
 }
 
-/// The start in an empty environment, which strategies are planned for.
+/// Returns the start in an empty environment, for which strategies are planned.
 fn undisturbed(assumed: &Assumptions, target: &Target) -> Option<Closure> {
     let environment = becalm_core::loader::Environment {
         reads: assumed.environment.reads.clone(),
@@ -121,7 +122,7 @@ fn undisturbed(assumed: &Assumptions, target: &Target) -> Option<Closure> {
     }
 }
 
-/// One program's strategies, planned.
+/// The planned strategies of one program.
 struct Forecast<'a> {
     assume: assume::Options,
     assumed: &'a Assumptions,
@@ -137,7 +138,8 @@ impl Forecast<'_> {
         let all = self.targets();
         for (scope, files) in [(Scope::Program, alone), (Scope::Closure, &all)] {
             for (name, with, leaf) in OF_FIX {
-                // The entry is the program's, and a farm of the graph changes all its objects.
+                // The audit entry belongs to the program; a farm of the graph changes all its
+                // objects.
                 let is_for = match with {
                     Strategy::Audit => scope == Scope::Program,
                     Strategy::Farm if !leaf => scope == Scope::Closure,
@@ -169,7 +171,7 @@ impl Forecast<'_> {
         files: &[Target],
     ) -> Choice {
         let options = Options::of(with, leaf, self.assume.clone());
-        // A farm of the graph is asked for by the program and changes its libraries as well.
+        // A farm of the graph is planned for the program and changes its libraries as well.
         let files = match with {
             Strategy::Farm if !leaf => std::slice::from_ref(self.target),
             _ => files,
@@ -191,7 +193,7 @@ impl Forecast<'_> {
         Choice { strategy, scope, needs_reader, misses, refused }
     }
 
-    /// The program and its libraries, each once.
+    /// Returns the program and its libraries, each once.
     fn targets(&self) -> Vec<Target> {
         let mut targets = vec![self.target.clone()];
         let objects = self.closure.load.objects.iter();
@@ -205,9 +207,9 @@ impl Forecast<'_> {
     }
 }
 
-/// The store that a program's packages lie in, where none of the directories that it searches in
-/// vain is below a store that is named: the deepest directory that holds them all, each in a
-/// directory of its own there (`PACKAGE/lib`).
+/// Returns the store of a program's packages if no directory that it searches in vain is below a
+/// named store: the deepest directory that has each of them in a directory of its own
+/// (`PACKAGE/lib`).
 pub(crate) fn store_of(named: &Stores, closure: &Closure) -> Option<BString> {
     let load = &closure.load;
     let missed = load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
@@ -232,14 +234,14 @@ pub(crate) fn store_of(named: &Stores, closure: &Closure) -> Option<BString> {
         store = parent(store);
     }
     let package = |dir: &BStr| dir[store.len()..].split_str("/").nth(1).map(ToOwned::to_owned);
-    // One package alone is a bundle: its own directories are no store.
+    // A single package is a bundle: its own directories are not a store.
     let is_one = dirs.iter().all(|dir| package(dir) == package(first));
     let holds = |dir: &BString| dir.starts_with(store) && dir.get(store.len()) == Some(&b'/');
     let is_store = !store.is_empty() && !is_one && !facts.system_dirs.iter().any(holds);
     is_store.then(|| store.into())
 }
 
-/// The directory that holds a path; empty for what is in the root, and of nothing.
+/// Returns the directory of a path; empty for a path in the root, and for an empty path.
 fn parent(path: &[u8]) -> &[u8] {
     &path[..path.rfind_byte(b'/').unwrap_or(0)]
 }
@@ -249,7 +251,7 @@ fn has_dots(dir: &BStr) -> bool {
 }
 
 impl Choice {
-    /// The command that applies it, for a program and its stores as a shell takes them.
+    /// Returns the shell command that applies it, for a program and its stores.
     #[must_use]
     pub fn command(&self, program: &str, stores: &[String]) -> String {
         let named: String = stores.iter().map(|store| format!("--store {store} ")).collect();

@@ -1,5 +1,5 @@
-//! Which strategy for a program: what each would leave of its misses, and the command that applies
-//! it. Nothing is written or run.
+//! Compares the strategies for a program: the misses that each would leave, and the command that
+//! applies it. Nothing is written or run.
 
 use becalm_core::cost::SearchCost;
 use bstr::{BString, ByteSlice};
@@ -24,20 +24,19 @@ pub struct Report {
     pub calmed_by: Option<BString>,
     /// The cost of its start in this environment.
     pub storm: SearchCost,
-    /// Misses of the start in an empty environment, which strategies are planned by; 0 if there is
+    /// Misses of the start in an empty environment, for which strategies are planned; 0 if there is
     /// nothing to gain.
     pub before: u64,
-    /// The store that was taken for `--store`, since the directories searched in vain are below it
-    /// and below no named one.
+    /// The store that is assumed for `--store`, because the directories searched in vain are below
+    /// it and below no named store.
     #[serde(serialize_with = "lossy_option")]
     pub assumed_store: Option<BString>,
-    /// The stores of `--store`, if they are not those that are named without it. They are in the
-    /// commands.
+    /// The stores of `--store`, if they differ from the default. They are in the commands.
     #[serde(serialize_with = "lossy_list")]
     pub named_stores: Vec<BString>,
     /// One for each strategy and scope; none if there is nothing to gain.
     pub options: Vec<Choosable>,
-    /// The strategy that leaves least with the program's own loader, by its position in
+    /// The strategy that leaves fewest misses with the program's own loader, by its position in
     /// `options`. Of two that leave the same, the one that changes less.
     pub best: Option<usize>,
 }
@@ -48,14 +47,14 @@ pub struct Choosable {
     /// The strategy.
     #[serde(flatten)]
     pub choice: Choice,
-    /// The command, as a shell takes it.
+    /// The shell command.
     pub command: String,
 }
 
 /// Predicts each strategy for a program.
 ///
 /// # Errors
-/// Returns a [`Problem`] if the file cannot be checked or is no program of Linux.
+/// Returns a [`Problem`] if the file cannot be checked or is not a Linux program.
 pub fn advise(
     options: &assume::Options,
     assumed: &Assumptions,
@@ -99,7 +98,7 @@ pub fn advise(
     })
 }
 
-/// The prefixes that a command needs to be told.
+/// Returns the prefixes that the command has to name.
 fn named_stores(options: &assume::Options) -> Vec<BString> {
     if options.store.0 == StorePrefixes::default().0 {
         return Vec::new();
@@ -118,7 +117,7 @@ impl json::Report for Report {
 }
 
 impl Report {
-    /// The best of the options that change these files and no more; none if none of them leaves
+    /// Returns the best of the options that change these files only; none if none of them leaves
     /// fewer misses.
     #[must_use]
     pub fn best_of(&self, scope: Scope) -> Option<&Choosable> {
@@ -130,7 +129,7 @@ impl Report {
     }
 }
 
-/// A path for a shell. Bytes that are not UTF-8 are shown escaped.
+/// Quotes a path for a shell. Bytes that are not UTF-8 are shown escaped.
 fn quoted(path: &BString) -> String {
     match path.to_str() {
         Ok(path) => {

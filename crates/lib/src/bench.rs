@@ -140,7 +140,7 @@ pub fn bench(
 /// As [`bench`], and gives the times alone.
 ///
 /// # Errors
-/// As [`bench`].
+/// Returns the errors of [`bench`].
 pub fn measure(
     variants: &[Variant],
     options: &Options,

@@ -1,5 +1,6 @@
-//! Prediction beside observation: how far the two agree, and every place where they
-//! part. `becalm trace` has both from one run, `becalm check --against` reads the one.
+//! Prediction and observation side by side: how far the two agree, and every difference.
+//! `becalm trace` has both from one run, `becalm check --against` reads the observation from a
+//! record.
 
 use becalm_core::closure::Closure;
 use becalm_core::cost::SearchCost;
@@ -8,59 +9,59 @@ use becalm_core::probe::{Call, LoggedProbe, Outcome, Probe, SearchSource};
 use becalm_core::record::compare::is_loader_cache_file;
 use serde::{Deserialize, Serialize};
 
-/// The two, step by step.
+/// The comparison, step by step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Beside {
-    /// True where there are no differences.
+    /// True if there are no differences.
     pub equal: bool,
     /// Counts of the prediction.
     pub predicted: SearchCost,
     /// Counts of the observation.
     pub observed: SearchCost,
-    /// The places where they part, in order.
+    /// The differences, in order.
     pub differences: Vec<Differing>,
     /// Predicted probes that were not made because the start ended before them.
     pub not_reached: usize,
 }
 
-/// One place where prediction and observation part.
+/// One difference between prediction and observation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Differing {
-    /// How.
+    /// The kind of the difference.
     pub how: How,
-    /// How many observed probes come before it.
+    /// The number of observed probes before it.
     pub at: usize,
-    /// The probe; its outcome is the observed one, where it was observed.
+    /// The probe, with the observed outcome if it was observed.
     pub probe: Probe,
     /// The predicted outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_outcome: Option<Outcome>,
 }
 
-/// How prediction and observation part.
+/// The kinds of differences between prediction and observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// Predicted, and not seen.
+    /// Predicted, but not observed.
     Unobserved,
-    /// Seen, and not predicted.
+    /// Observed, but not predicted.
     Unpredicted,
-    /// Both, with another outcome.
+    /// Both, with different outcomes.
     Outcome,
 }
 
 /// The extent of an observation.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
-    /// False where the start ended before the program was reached: what is predicted
-    /// beyond its last probe is no difference.
+    /// False if the start ended before the entry point: probes predicted after the last observed
+    /// one are then no differences.
     pub reached_entry: bool,
-    /// True where it tells opens alone (`LD_DEBUG=libs`).
+    /// True if it has opens only (`LD_DEBUG=libs`).
     pub opens_alone: bool,
 }
 
 impl Beside {
-    /// Puts the two side by side.
+    /// Compares the two.
     #[must_use]
     pub fn of(attributed: &Attributed, closure: &Closure, scope: Scope) -> Self {
         let model: Vec<LoggedProbe<'_>> = closure.load.probes.iter().collect();
@@ -107,8 +108,8 @@ impl Differing {
     }
 }
 
-/// True where a call can have given the observed outcome: of a file that was opened, the
-/// call alone does not say what the loader thought of it.
+/// True if a call can have the observed outcome: the call that opened a file does not show whether
+/// the loader accepted the file.
 fn agree(predicted: Outcome, observed: Outcome) -> bool {
     match (predicted.is_failed_call(), observed.is_failed_call()) {
         (false, false) => true,
@@ -117,7 +118,7 @@ fn agree(predicted: Outcome, observed: Outcome) -> bool {
     }
 }
 
-/// `LD_DEBUG` names neither the stats nor an open of the loader cache.
+/// `LD_DEBUG` shows neither the stats nor the open of the loader cache.
 fn is_told_by_ld_debug(probe: &Probe) -> bool {
     probe.call == Call::Open && probe.source != SearchSource::Direct && !is_loader_cache_file(probe)
 }

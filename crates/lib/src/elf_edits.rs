@@ -1,4 +1,4 @@
-//! Single edits of an object, as `patchelf` names them: the changes a user asks for → the edits of
+//! Single edits of an object, named as in `patchelf`: turns the requested changes into edits of
 //! `becalm-rewrite`.
 
 use std::fs::File;
@@ -31,7 +31,7 @@ pub struct Changes {
     pub soname: Option<BString>,
     /// Keep only the directories of the run path that have a needed library.
     pub shrink_run_path: bool,
-    /// Directories of the run path that a shrunk one keeps begin with one of these; with none, any.
+    /// A shrunk run path keeps directories that begin with one of these; if the list is empty, any.
     pub allowed_prefixes: Vec<BString>,
     /// Remove the run path.
     pub remove_run_path: bool,
@@ -51,9 +51,9 @@ pub struct Changes {
     pub no_default_libraries: bool,
     /// Add `DT_DEBUG`.
     pub debug_tag: bool,
-    /// Dynamic symbols to remove the version of.
+    /// Dynamic symbols whose version is removed.
     pub cleared_versions: Vec<BString>,
-    /// Request an executable stack, or do not.
+    /// Request an executable stack, or request none.
     pub executable_stack: Option<bool>,
     /// Write the resolution note that `patchelf --build-resolution-cache` would write.
     pub resolution_note: bool,
@@ -164,8 +164,8 @@ impl Changes {
         value
     }
 
-    /// Returns the directories that have a needed library that no earlier one has. Relative ones
-    /// stay.
+    /// Returns the directories that have a needed library that no earlier one has. Relative
+    /// directories are kept.
     fn shrunk(&self, view: &ObjectView, list: &BStr) -> BString {
         let mut missing: Vec<&BStr> = view.needed().collect();
         let mut kept: Vec<&[u8]> = Vec::new();
@@ -210,8 +210,8 @@ pub fn open(fs: &OsFs, file: &Path) -> Result<Arc<ObjectView>, OpenError> {
     Ok(opened.object.clone()?)
 }
 
-/// Makes the changes in the files, whose objects are in the same order. What is wrong with a single
-/// file is in its result.
+/// Makes the changes in the files, whose objects are in the same order. An error of a single file
+/// is in its result.
 #[must_use]
 pub fn apply(
     changes: &Changes,

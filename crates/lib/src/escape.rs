@@ -1,14 +1,14 @@
-//! Paths and strings of untrusted files, made fit for a line of a terminal.
+//! Makes paths and strings of untrusted files safe for one line of a terminal.
 //!
-//! A file name may hold newlines and escape sequences; shown as they are they could
-//! forge a line of the report or steer the terminal.
+//! A file name may contain newlines and escape sequences. Printed unchanged, they could forge a
+//! line of the report or control the terminal.
 
 use std::fmt::Write;
 
 use bstr::BStr;
 
-/// The bytes as text without control characters: those, marks that reorder or hide
-/// text, and bytes that are no UTF-8 appear as `\n`, `\t`, `\x1b`, `\u{202e}`.
+/// Returns the bytes as text without control characters: those, characters that reorder or hide
+/// text, and bytes that are not UTF-8 appear as `\n`, `\t`, `\x1b`, `\u{202e}`.
 #[must_use]
 pub fn shown(bytes: &BStr) -> String {
     let mut text = String::with_capacity(bytes.len());
@@ -39,7 +39,7 @@ fn push_char(text: &mut String, c: char) {
     }
 }
 
-/// Marks of Unicode's "bidirectional control" and "default ignorable" kinds, and its
+/// True for characters of Unicode's "bidirectional control" and "default ignorable" kinds, and its
 /// line separators.
 fn is_invisible(c: char) -> bool {
     matches!(c,
@@ -50,8 +50,8 @@ fn is_invisible(c: char) -> bool {
         | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Text of at most `width` characters: what is too much is taken from the middle, so
-/// that the head of a store path and the name of the file both stay.
+/// Shortens text to at most `width` characters. The middle is cut, so that the start of a store
+/// path and the name of the file remain.
 #[must_use]
 pub fn shortened(text: &str, width: usize) -> String {
     let length = text.chars().count();

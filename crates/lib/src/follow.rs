@@ -1,5 +1,5 @@
-//! One file → its closure, under what is assumed: the step that every command which
-//! predicts shares.
+//! Resolves one file to its closure, under the assumptions: the step that every predicting command
+//! shares.
 
 use std::fs::File;
 use std::io;
@@ -34,7 +34,7 @@ pub enum FollowError {
     /// The file cannot be opened.
     #[error("{}", words(.0))]
     Open(io::Error),
-    /// The file or its interpreter is not as it should be.
+    /// The file or its interpreter is invalid.
     #[error("{}", words_of_closure(.0))]
     Closure(#[from] ClosureError),
     /// No loader is known for a library.
@@ -46,7 +46,7 @@ pub enum FollowError {
     /// The file is a script.
     #[error("a script, which no loader starts; the program is {0}")]
     Script(String),
-    /// The file is of neither system.
+    /// The file is neither ELF nor Mach-O.
     #[error("neither an ELF nor a Mach-O file")]
     OtherFormat,
     /// The Mach-O file is damaged.
@@ -59,7 +59,7 @@ fn words_of_interpreter(error: &HostError) -> String {
     format!("interpreter {}: {reason}", crate::escape::shown(path.as_bstr()))
 }
 
-/// The words of an error, without the path of the file.
+/// Describes an error without the path of the file.
 fn words_of_closure(error: &ClosureError) -> String {
     match error {
         ClosureError::Open { errno, .. } => errno_words(*errno),
@@ -79,15 +79,15 @@ pub enum Followed {
     Elf(Box<Closure>, bool),
     /// A file of macOS.
     MachO(MachO),
-    /// Nothing that starts or is loaded, met in a folder.
+    /// A file of a folder that neither starts nor is loaded.
     Nothing,
 }
 
-/// Follows the start of one file, which `fs` knows as `target.inside`, in an environment;
-/// whether it is secure-execution mode is found out.
+/// Follows the start of one file, which `fs` knows as `target.inside`, in an environment.
+/// Secure-execution mode is detected.
 ///
 /// # Errors
-/// Why it cannot be followed, in words, without its path.
+/// Returns the reason, without the file's path, if the start cannot be followed.
 pub fn follow(
     assumed: &Assumptions,
     fs: &dyn FileSystem,
@@ -97,8 +97,8 @@ pub fn follow(
     follow_where(assumed, fs, target, environment, |_| true)
 }
 
-/// The start of a followed subject as a loader of another release would make it: the same
-/// files and environment, the facts of that release. `None` where its facts are not known.
+/// Predicts the start of a followed subject with a loader of another release: the same files and
+/// environment, the facts of that release. `None` if its facts are not known.
 #[must_use]
 pub fn follow_by_release(
     assumed: &Assumptions,
@@ -115,7 +115,7 @@ pub fn follow_by_release(
     closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment).ok()
 }
 
-/// The environment of a start, by what its loader reads.
+/// Returns the environment of a start, with the formats that its loader reads.
 fn environment_of(
     assumed: &Assumptions,
     environment: &Environment,
@@ -127,11 +127,11 @@ fn environment_of(
     Environment { secure, reads, ..environment.clone() }
 }
 
-/// As [`follow`], where only objects that `walks` says yes to are followed; the others'
-/// closures are the objects alone, and need no loader.
+/// As [`follow`], but only for subjects that `walks` accepts; the closure of any other is the
+/// object alone, and needs no loader.
 ///
 /// # Errors
-/// As [`follow`].
+/// Returns the errors of [`follow`].
 pub fn follow_where(
     assumed: &Assumptions,
     fs: &dyn FileSystem,
@@ -177,7 +177,7 @@ fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<Arc<LoaderFacts
         .map_err(FollowError::Interpreter)
 }
 
-/// A file that is no ELF file: one of macOS, or a mistake.
+/// Handles a file that is not ELF: one of macOS, or an error.
 fn not_elf(fs: &dyn FileSystem, target: &Target) -> Result<Followed, FollowError> {
     let opened = fs.open(target.inside.as_ref()).map_err(FollowError::Unreadable)?;
     let head = opened.head.as_ref().map_err(|errno| FollowError::Unreadable(*errno))?;

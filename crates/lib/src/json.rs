@@ -30,10 +30,10 @@ pub fn document<R: Report>(report: &R) -> Vec<u8> {
     bytes
 }
 
-/// Why text is no document of a command.
+/// The reason why text is not a document of a command.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// The text is not what the command writes.
+    /// The text does not have the form that the command writes.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
     /// The document has another schema.
@@ -56,14 +56,14 @@ pub fn read<R: Report + DeserializeOwned>(text: &[u8]) -> Result<R, ReadError> {
     Ok(serde_json::from_slice(text)?)
 }
 
-/// A value as JSON.
+/// Returns a value as JSON.
 #[must_use]
 pub fn as_json(value: &impl Serialize) -> Vec<u8> {
-    // Fails only for maps with keys that are no strings, and there are no maps here.
+    // Fails only for maps with keys that are not strings; there are none here.
     serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec())
 }
 
-/// The name of a value that serde writes as a string: a variant without fields.
+/// Returns the name of a value that serde writes as a string: a variant without fields.
 #[must_use]
 pub fn name(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
@@ -72,12 +72,12 @@ pub fn name(value: &impl Serialize) -> String {
     }
 }
 
-/// A byte string as text.
+/// Serialises a byte string as text.
 pub fn lossy<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&value.to_str_lossy())
 }
 
-/// A byte string that may be absent, as text or null.
+/// Serialises a byte string that may be absent, as text or null.
 pub fn lossy_option<S: Serializer>(value: &Option<BString>, to: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => lossy(value, to),
@@ -85,12 +85,12 @@ pub fn lossy_option<S: Serializer>(value: &Option<BString>, to: S) -> Result<S::
     }
 }
 
-/// A value by its display.
+/// Serialises a value by its display.
 pub fn displayed<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
 
-/// A value that may be absent, by its display or as null.
+/// Serialises a value that may be absent, by its display or as null.
 pub fn displayed_option<T: Display, S: Serializer>(
     value: &Option<T>,
     to: S,
@@ -101,7 +101,7 @@ pub fn displayed_option<T: Display, S: Serializer>(
     }
 }
 
-/// Byte strings as a list of texts.
+/// Serialises byte strings as a list of texts.
 pub fn lossy_list<S: Serializer>(values: &[BString], to: S) -> Result<S::Ok, S::Error> {
     let mut list = to.serialize_seq(Some(values.len()))?;
     for value in values {
@@ -110,7 +110,7 @@ pub fn lossy_list<S: Serializer>(values: &[BString], to: S) -> Result<S::Ok, S::
     list.end()
 }
 
-/// As [`lossy_list`], of a list that may be absent.
+/// As [`lossy_list`], for a list that may be absent.
 pub fn lossy_list_option<S: Serializer>(
     values: &Option<Vec<BString>>,
     to: S,

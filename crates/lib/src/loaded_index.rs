@@ -1,5 +1,5 @@
-//! The start of a program whose audit modules include an index: the index by its file, and the
-//! start with its answers.
+//! The start of a program whose audit modules include an index: finds and reads the index, and
+//! predicts the start with its answers.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -24,8 +24,8 @@ use crate::index::error::IndexError;
 use crate::index::file;
 use crate::json::lossy;
 
-/// The index that a start loads as an audit module, and the environment in which its answers
-/// count. `None` if there is none, or if it is switched off.
+/// Returns the index that a start loads as an audit module, and the environment in which its
+/// answers count. `None` if there is none, or if it is switched off.
 pub fn by_index(
     assumed: &Assumptions,
     session: &Session<'_>,
@@ -61,7 +61,7 @@ pub struct IndexedBindings {
     pub relocations: u32,
 }
 
-/// Why the module of an index leaves the bindings of a start to the loader.
+/// The reason why the module of an index leaves the bindings of a start to the loader.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotApplied {
     /// `BECALM=nobind`.
@@ -70,7 +70,7 @@ pub enum NotApplied {
     /// The index has none.
     #[error("the index has none of this program")]
     NotIndexed,
-    /// The start loads other objects, or in another order.
+    /// The start loads other objects, or loads them in another order.
     #[error("the start loads other objects than were indexed")]
     OtherObjects,
     /// A file changed since.
@@ -87,7 +87,7 @@ pub struct IndexedStart {
     pub unanswered: Vec<IndexedLookup>,
     /// The bindings that it applies.
     pub bindings: Option<IndexedBindings>,
-    /// Why it applies none.
+    /// The reason why it applies none.
     pub not_applied: Option<String>,
 }
 
@@ -141,8 +141,8 @@ pub fn indexed_start(
     Some(IndexedStart { answers, unanswered, bindings: applied.ok(), not_applied })
 }
 
-/// The bindings that the module of an index applies to a start; `None` if it leaves them to the
-/// loader.
+/// Returns the bindings that the module of an index applies to a start; `None` if it leaves them to
+/// the loader.
 pub fn bindings(
     assumed: &Assumptions,
     session: &Session<'_>,
@@ -152,8 +152,8 @@ pub fn bindings(
     applied(assumed, session, index, closure).ok()
 }
 
-/// The module applies bindings if the objects are those that were indexed, in their order, and each
-/// file is as it was.
+/// Checks that the objects are those that were indexed, in the same order, and that each file is
+/// unchanged: otherwise the module applies no bindings.
 fn applied(
     assumed: &Assumptions,
     session: &Session<'_>,
@@ -186,10 +186,10 @@ fn applied(
     Ok(IndexedBindings { bound, relocations })
 }
 
-/// The value of `LD_AUDIT` by which a start loads one index and nothing else.
+/// Returns the value of `LD_AUDIT` with which a start loads this index and no other module.
 ///
 /// # Errors
-/// Returns an error if the file is no index, or if `LD_AUDIT` cannot name it.
+/// Returns an error if the file is not an index, or if `LD_AUDIT` cannot name it.
 pub fn audit_list(index: &Path) -> Result<OsString, IndexError> {
     file::read(index)?;
     let path = index.canonicalize().map_err(IndexError::io(index))?;

@@ -1,4 +1,4 @@
-//! Files that could not be worked on.
+//! Files that could not be processed.
 
 use becalm_host::HostError;
 use bstr::BString;
@@ -8,17 +8,17 @@ use thiserror::Error;
 use crate::json::lossy;
 use crate::words::words_of_host;
 
-/// A file that could not be worked on, and the reason.
+/// A file that could not be processed, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The file, as it was named.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// The reason, in words.
+    /// The reason.
     pub reason: String,
 }
 
-/// The assumed root has no such place.
+/// The path does not exist in the assumed root.
 #[derive(Debug, Error)]
 #[error("{}", words_of_host(.0).1)]
 pub struct NoPlace(#[from] HostError);

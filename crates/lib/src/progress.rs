@@ -1,4 +1,4 @@
-//! How far a long piece of work is, and whether it is to end early.
+//! The progress of long work, and its interruption.
 
 use crate::problem::Problem;
 
@@ -12,39 +12,39 @@ pub trait Progress: Sync {
         self.phase(total)
     }
 
-    /// Begins a phase of files that are found one by one.
+    /// Begins a phase of files whose number is not known in advance.
     fn search(&self) -> Box<dyn Search + '_> {
         Box::new(Silent)
     }
 
-    /// Called before the first file is written. From here on the caller must not end the process
-    /// in the middle of the work, but by [`Self::is_interrupted`].
+    /// Called before the first file is written. From here on the caller must not end the process in
+    /// the middle of the work, but only by [`Self::is_interrupted`].
     fn begin_writing(&self) {}
 
-    /// Called when the arguments are known to be right and the long part of the work begins.
+    /// Called when the arguments have been checked and the long part of the work begins.
     fn begin_work(&self) {}
 
-    /// Returns true if the work is to end after the files that are being written.
+    /// Returns true if the work must end after the files that are being written.
     fn is_interrupted(&self) -> bool {
         false
     }
 
-    /// Passes on what the user should know at once, about a file.
+    /// Reports a problem with a file at once.
     fn remark(&self, _problem: &Problem) {}
 }
 
 /// One phase of the work.
 pub trait Phase: Sync {
-    /// One more piece is done. Called from any thread.
+    /// Counts one more finished piece. Called from any thread.
     fn tick(&self);
 
-    /// Names what is being done.
+    /// Names the current step.
     fn now(&self, _what: &str) {}
 }
 
-/// A phase whose total nobody knows beforehand.
+/// A phase whose total is not known in advance.
 pub trait Search: Sync {
-    /// So many more files were looked at. Called from any thread.
+    /// Counts more files that were examined. Called from any thread.
     fn add(&self, files: usize);
 }
 

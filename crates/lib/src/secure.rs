@@ -1,9 +1,8 @@
-//! Whether the kernel would start a program in secure-execution mode (`AT_SECURE`).
+//! Checks whether the kernel would start a program in secure-execution mode (`AT_SECURE`).
 //!
-//! The rule is that of Linux `cap_bprm_creds_from_file` (security/commoncap.c): the
-//! program changes the user or the group, or gives capabilities to one who is not
-//! root. Mount options (`nosuid`) and `no_new_privs`, which take such power away, are
-//! left out of account.
+//! The rule is that of Linux `cap_bprm_creds_from_file` (security/commoncap.c): the program changes
+//! the user or the group, or gives capabilities to a user who is not root. Mount options (`nosuid`)
+//! and `no_new_privs`, which take these privileges away, are ignored.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -13,12 +12,11 @@ use rustix::process::{getegid, geteuid};
 
 /// `S_ISUID`.
 const SET_UID: u32 = 0o4000;
-/// `S_ISGID`, which means something on a program only with the group's right to
-/// execute it.
+/// `S_ISGID`, which has an effect on a program only with the group's execute permission.
 const SET_GID: u32 = 0o2010;
 
-/// True where starting the file at `path` gives it more rights than its caller has.
-/// `mode` is its `st_mode`; any other fact is looked up only where it matters.
+/// True if starting the file at `path` gives it more privileges than its caller has. `mode` is its
+/// `st_mode`; other facts are read only if they matter.
 #[must_use]
 pub fn is_started_secure(path: &Path, mode: u32) -> bool {
     let set_id = mode & SET_UID != 0 || mode & SET_GID == SET_GID;
@@ -34,8 +32,8 @@ fn changes_id(file: &Metadata) -> bool {
 }
 
 fn has_capabilities(path: &Path) -> bool {
-    // `struct vfs_ns_cap_data` has 24 bytes. With an empty buffer the length that comes back is
-    // that of what was written to it: none.
+    // `struct vfs_ns_cap_data` has 24 bytes. With an empty buffer the returned length is that of
+    // the data written to it, 0.
     let mut capabilities = [0_u8; 64];
     rustix::fs::getxattr(path, "security.capability", &mut capabilities[..])
         .is_ok_and(|length| length > 0)

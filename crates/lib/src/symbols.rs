@@ -13,24 +13,24 @@ use crate::check::{Kind, Program};
 pub struct SymbolOptions {
     /// Whether each binding is listed.
     pub with_bindings: bool,
-    /// Whether a library that is checked by itself is to be complete.
+    /// True if a library that is checked by itself has to be complete.
     pub strict: bool,
     /// Settings that change the bindings beyond the files.
     pub bind: BindOptions,
 }
 
-/// `LD_BIND_NOW` and `LD_DYNAMIC_WEAK` of the environment.
+/// Returns the options of `LD_BIND_NOW` and `LD_DYNAMIC_WEAK` of the environment.
 #[must_use]
 pub fn bind_options_of_environment() -> BindOptions {
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     BindOptions { bind_now: is_set("LD_BIND_NOW"), dynamic_weak: is_set("LD_DYNAMIC_WEAK") }
 }
 
-/// The report of one start; `None` for a static program, whose symbols no loader looks up.
+/// Returns the report of one start; `None` for a static program, whose symbols no loader looks up.
 ///
 /// # Errors
-/// Returns [`BindError`] if the tables of an object cannot be read, or if its machine's
-/// relocations are not known.
+/// Returns [`BindError`] if the tables of an object cannot be read, or if its machine's relocations
+/// are not known.
 pub fn report(
     options: &SymbolOptions,
     assumed: &Assumptions,
@@ -43,8 +43,8 @@ pub fn report(
 }
 
 impl SymbolOptions {
-    /// True if what is missing is a finding: of a program always, of a library by itself only if
-    /// `strict` is set, because whoever loads it may define what it lacks.
+    /// True if missing symbols are a finding: always for a program; for a library by itself only if
+    /// `strict` is set, because an object that loads it may define them.
     #[must_use]
     pub fn is_finding(&self, program: &Program) -> bool {
         let incomplete = program.symbols.as_ref().is_some_and(SymbolReport::is_incomplete);

@@ -1,4 +1,4 @@
-//! The paths of the command line → the files to work on.
+//! Finds the files that the paths of the command line name.
 
 use std::fs::Metadata;
 use std::io;
@@ -19,16 +19,16 @@ use crate::problem::NoPlace;
 pub use crate::problem::Problem;
 use crate::words::{words, words_of_host};
 
-/// One file to work on.
+/// One file to process.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// As it is told to the user.
+    /// The path that is shown to the user.
     pub shown: BString,
-    /// Inside the root that is assumed.
+    /// The path inside the assumed root.
     pub inside: BString,
-    /// On this machine.
+    /// The path on this machine.
     pub host: PathBuf,
-    /// True where the user named the file itself, not a folder above it.
+    /// True if the user named the file itself, not a folder above it.
     pub named: bool,
 }
 
@@ -39,16 +39,16 @@ pub struct Targets {
     pub files: Vec<Target>,
     /// Files and folders that could not be examined.
     pub problems: Vec<Problem>,
-    /// Folders in which a killed run left something.
+    /// Folders in which an interrupted run left files.
     pub littered: Vec<PathBuf>,
     /// Folders without any ELF file below them.
     pub empty_folders: Vec<BString>,
-    /// True where the user named one file and nothing else.
+    /// True if the user named exactly one file.
     pub is_one_file: bool,
 }
 
-/// Finds the files. A folder is walked; a file that is named is taken whatever its
-/// name, and whatever is wrong with it becomes a problem.
+/// Finds the files. A folder is walked; a named file is taken whatever its name, and an error with
+/// it becomes a problem.
 #[must_use]
 pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
     let mut targets = Targets::default();
@@ -65,8 +65,8 @@ pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
     targets
 }
 
-/// The fingerprint of each file, by which a change of one is noticed; none for a file that cannot be
-/// looked at.
+/// Returns the fingerprint of each file, by which changes are detected; none for a file that cannot
+/// be examined.
 #[must_use]
 pub fn fingerprints(files: &[Target]) -> Vec<Option<Fingerprint>> {
     let system = OsFingerprints::default();
@@ -74,13 +74,13 @@ pub fn fingerprints(files: &[Target]) -> Vec<Option<Fingerprint>> {
     files.par_iter().map(of).collect()
 }
 
-/// Why a path is no target. The caller adds the path.
+/// The reason why a path is not a target. The caller adds the path.
 #[derive(Debug, Error)]
 enum NoTarget {
-    /// The assumed root has no such place.
+    /// The path does not exist in the assumed root.
     #[error(transparent)]
     NoPlace(#[from] NoPlace),
-    /// The path cannot be looked at.
+    /// The path cannot be examined.
     #[error("{}", words(.0))]
     NotThere(io::Error),
     /// The path is a bare name of a program.
@@ -91,7 +91,7 @@ enum NoTarget {
         /// The program of that name.
         known: PathBuf,
     },
-    /// The path is a device or the like.
+    /// The path leads to a device, socket or FIFO.
     #[error("not a regular file")]
     NotRegular,
 }
@@ -110,7 +110,7 @@ fn add(assumed: &Assumptions, path: &Path, targets: &mut Targets) -> Result<(), 
     Ok(())
 }
 
-/// Why a path cannot be looked at; of a bare name, where `PATH` has it.
+/// Returns the reason why a path cannot be examined; for a bare name, with the file along `PATH`.
 fn not_there(assumed: &Assumptions, path: &Path, error: io::Error) -> NoTarget {
     let is_name = path.components().count() == 1 && error.kind() == io::ErrorKind::NotFound;
     let known = Command::new(path, []).file().ok().filter(|_| is_name && assumed.fs.is_real_root());

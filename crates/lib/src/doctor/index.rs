@@ -1,4 +1,5 @@
-//! The index of a session: whether it can be used, whether it is fresh, and what it leaves out.
+//! The index of a session: whether it can be used, whether it is up to date, and which programs it
+//! leaves out.
 
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -18,7 +19,7 @@ use crate::index::{current, file};
 use crate::path::path_bytes;
 use crate::words::{counted, grouped};
 
-/// The optional static TLS that glibc has without a tunable.
+/// The optional static TLS of glibc without a tunable.
 const DEFAULT_STATIC_TLS: u64 = becalm_core::index::tls::DEFAULT_OPTIONAL;
 
 /// An index and its state.
@@ -27,15 +28,16 @@ pub struct IndexState {
     /// The file.
     #[serde(serialize_with = "crate::json::lossy")]
     pub path: BString,
-    /// True if it can be read, is whole, and only root and this user can have written it.
+    /// True if it can be read, is undamaged, and could only be written by root and this user.
     pub usable: bool,
     /// The machine that it is for.
     pub machine: Option<&'static str>,
     /// The length of the file in bytes.
     pub bytes: u64,
-    /// When it was written or last compared with the files, in seconds since 1970.
+    /// The time when it was written or last compared with the files, in seconds since 1970.
     pub compared: Option<u64>,
-    /// True if indexing the same stores again would give the same; `None` if it is not usable.
+    /// True if indexing the same stores again would give the same result; `None` if it is not
+    /// usable.
     pub fresh: Option<bool>,
     /// The stores.
     pub stores: Vec<String>,
@@ -51,22 +53,22 @@ pub struct IndexState {
     pub left_out: Vec<LeftOut>,
 }
 
-/// A program that an index does not calm, or not wholly.
+/// A program that has no answers in an index, or not all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// The program.
     #[serde(serialize_with = "crate::json::lossy")]
     pub path: BString,
-    /// Why: `static-tls-alignment`, `static-tls`, or the reason why lookups are left to the
-    /// loader, as `becalm index` names it.
+    /// The reason: `static-tls-alignment`, `static-tls`, or the reason why lookups are left to the
+    /// loader, as in `becalm index`.
     pub reason: &'static str,
-    /// Its lookups that are left to the loader; 0 if all of the program is left out.
+    /// The number of its lookups that are left to the loader; 0 if the whole program is left out.
     pub lookups: usize,
 }
 
 impl IndexState {
-    /// Looks at an index. `session` is the static TLS of the session; it counts if the session uses the
-    /// index.
+    /// Examines an index. `session` is the static TLS of the session; it counts if the session uses
+    /// the index.
     pub(super) fn of(
         path: &Path,
         is_used: bool,
@@ -157,7 +159,7 @@ impl IndexState {
     }
 }
 
-/// The command that makes the index at a path again.
+/// Returns the command that makes the index at a path again.
 fn command_anew(path: &Path) -> String {
     let bytes = path_bytes(path);
     match bytes.strip_suffix(audit::SUFFIX) {
@@ -169,8 +171,8 @@ fn command_anew(path: &Path) -> String {
 const ALIGNMENT: &str = "static-tls-alignment";
 const TOO_LITTLE: &str = "static-tls";
 
-/// The programs of an index that do not start in a session, and those with lookups that are left
-/// to the loader, most lookups first.
+/// Returns the programs of an index that do not start in a session, and those with lookups that are
+/// left to the loader, most lookups first.
 fn left_out(index: &Index, session: u64) -> Vec<LeftOut> {
     let mut left = Vec::new();
     for program in &index.programs {

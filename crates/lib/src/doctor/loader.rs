@@ -1,4 +1,4 @@
-//! The loader here: which release, and what it can be given.
+//! The loader of this machine: its release and its capabilities.
 
 use becalm_core::closure::Subject;
 use becalm_core::facts::{GLIBC_RANGE, Libc};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::doctor::{Finding, FindingKind};
 
-/// The program whose loader is looked at: every Linux system has it.
+/// The program whose loader is examined: every Linux system has it.
 const SHELL: &str = "/bin/sh";
 
 /// The capabilities of the loader of this machine's programs.
@@ -33,7 +33,7 @@ pub struct LoaderState {
 }
 
 impl LoaderState {
-    /// Asks the loader of `/bin/sh`.
+    /// Returns the facts about the loader of `/bin/sh`.
     pub(super) fn of_shell() -> Option<Self> {
         let fs = OsFs::new();
         let subject = Subject::open(&fs.session(), SHELL.into()).ok()?;

@@ -1,7 +1,7 @@
-//! The state of this session: is it calmed, by which index, is that fresh and readable, which
-//! programs does it leave out, and what can the loader here do?
+//! The state of this session: whether it uses an index, which one, whether the index is up to date
+//! and readable, which programs it leaves out, and the capabilities of the loader.
 //!
-//! Everything is read; nothing is run but the loader that describes itself ([`becalm_host::ask`]).
+//! Everything is read; only the loader is run, to describe itself ([`becalm_host::ask`]).
 
 mod index;
 mod loader;
@@ -24,7 +24,7 @@ use crate::path::path_bytes;
 pub use self::index::{IndexState, LeftOut};
 pub use self::loader::LoaderState;
 
-/// The variables of a session that make an index count.
+/// The variables of a session that make programs use an index.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     /// `LD_AUDIT`.
@@ -38,7 +38,7 @@ pub struct Session {
 /// The state of a session: the JSON document of `becalm doctor`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// True if programs of the index that are started here are answered by it.
+    /// True if the index answers lookups of its programs when they are started here.
     pub calmed: bool,
     /// The modules of `LD_AUDIT`, in order.
     pub modules: Vec<Module>,
@@ -46,11 +46,11 @@ pub struct Report {
     pub switches: Vec<String>,
     /// `glibc.rtld.optional_static_tls` in `GLIBC_TUNABLES`.
     pub static_tls: Option<u64>,
-    /// The index of the session, else the one that a session would get; `None` if there is none.
+    /// The index of the session, otherwise the default one; `None` if there is none.
     pub index: Option<IndexState>,
     /// The loader of `/bin/sh`; `None` if it cannot be read.
     pub loader: Option<LoaderState>,
-    /// Faults, the gravest first. Empty for a calmed session whose index is fresh.
+    /// Faults, the most serious first. Empty if the session uses an index that is up to date.
     pub findings: Vec<Finding>,
 }
 
@@ -60,7 +60,7 @@ pub struct Module {
     /// The element.
     #[serde(serialize_with = "lossy")]
     pub element: BString,
-    /// The file that it stands for.
+    /// The file that it names.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
     /// The kind of file.
@@ -73,15 +73,15 @@ pub struct Module {
 pub enum ModuleKind {
     /// An index that can be used.
     Index,
-    /// An index that is not used: damaged, or somebody else may have written it.
+    /// An index that is not used: damaged, or another user may have written it.
     BadIndex,
-    /// A file that is no index.
+    /// A file that is not an index.
     Other,
-    /// Nothing is there.
+    /// The file does not exist.
     Missing,
 }
 
-/// Something wrong with the session.
+/// A fault of the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The kind of fault.
@@ -96,13 +96,13 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
-    /// `LD_AUDIT` names a file that is not there.
+    /// `LD_AUDIT` names a file that does not exist.
     Missing,
     /// The index cannot be read, is damaged, or is not trusted.
     Unusable,
     /// `BECALM` has `off`.
     SwitchedOff,
-    /// The loader here takes no index.
+    /// The loader of this machine cannot use an index.
     Loader,
     /// There is no index.
     NoIndex,
@@ -123,7 +123,7 @@ impl json::Report for Report {
 }
 
 impl Session {
-    /// The session that this process was started in.
+    /// Returns the session that this process was started in.
     #[must_use]
     pub fn of_process() -> Self {
         let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
@@ -141,7 +141,7 @@ impl Session {
         list.split(',').filter(|switch| !switch.is_empty()).map(ToOwned::to_owned).collect()
     }
 
-    /// The value of the tunable; of several the last one, which counts for glibc.
+    /// Returns the value of the tunable; if it is set several times, glibc uses the last one.
     fn static_tls(&self) -> Option<u64> {
         let list = self.tunables.as_ref()?.to_string_lossy();
         let values = list.split(':').filter_map(|element| element.strip_prefix(STATIC_TLS));
@@ -162,7 +162,7 @@ impl Module {
     }
 }
 
-/// Examines a session. `named` is an index to look at instead of the session's.
+/// Examines a session. `named` is an index to examine instead of the session's.
 #[must_use]
 pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     let modules = session.modules();
@@ -202,7 +202,7 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
             what: "there is no index".to_owned(),
             remedy: "becalm index STORE... makes one".to_owned(),
         }),
-        // Nothing can use a damaged index: its own finding has the remedy.
+        // A damaged index cannot be used at all: its own finding has the remedy.
         Some(index) if !is_used && index.usable => findings.push(Finding {
             kind: FindingKind::NotCalmed,
             what: "LD_AUDIT does not name the index: programs started here are not calmed"

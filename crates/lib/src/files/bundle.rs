@@ -44,7 +44,7 @@ pub struct Bundle {
 
 impl Bundle {
     /// Makes the bundle of a start for the file that triggers it: the program, or the outermost
-    /// script. `repository` is where the repository is mounted; without it, the program's own
+    /// script. `repository` is the mount point of the repository; without it, the program's own
     /// below `/cvmfs`. Files outside the repository are left out, and so is the trigger.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Bundle {
     }
 }
 
-/// The mount point of the repository that a path is in.
+/// Returns the mount point of the repository that a path is in.
 fn repository_of(path: &BString) -> Option<PathBuf> {
     let path = path.to_path().ok()?;
     let name = path.strip_prefix(MOUNTS).ok()?.components().next()?;

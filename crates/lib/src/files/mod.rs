@@ -1,8 +1,8 @@
-//! The files that a start needs: the program, its interpreter, every library, what the loader
-//! reads beside them, and the symbolic links that lead to each.
+//! The files that a start needs: the program, its interpreter, every library, the loader's
+//! configuration files, and the symbolic links that lead to each.
 //!
-//! [`FileList`] gathers the files of predicted starts, [`bundle`] writes them as a file bundle of
-//! CernVM-FS. What a program opens after its entry point (plugins, data) is not among them.
+//! [`FileList`] collects the files of predicted starts, [`bundle`] writes them as a file bundle of
+//! CernVM-FS. Files that a program opens after its entry point (plugins, data) are not included.
 
 pub mod bundle;
 mod start;
@@ -36,7 +36,7 @@ pub struct StartFile {
     pub path: BString,
     /// The use of the file.
     pub kind: FileUse,
-    /// Of a link: its target, as the link has it.
+    /// For a link: its target, as the link has it.
     #[serde(serialize_with = "crate::json::lossy_option", skip_serializing_if = "Option::is_none")]
     pub target: Option<BString>,
 }
@@ -53,7 +53,8 @@ pub enum FileUse {
     Interpreter,
     /// A library, a preload or an audit module.
     Library,
-    /// A file that the loader reads to find them: its cache, a list of preloads or of directories.
+    /// A file that the loader reads to find them: its cache, or a list of preloads or of
+    /// directories.
     Configuration,
     /// A symbolic link on the way to one of these.
     Link,
@@ -124,7 +125,8 @@ impl<'a> FileList<'a> {
     }
 }
 
-/// The paths of what the loader of a start reads beside objects, present or not.
+/// Returns the paths of the configuration files that the loader of a start reads, whether they
+/// exist or not.
 fn configuration(closure: &Closure) -> Vec<BString> {
     let Some(facts) = &closure.facts else { return Vec::new() };
     let load = &closure.load;
@@ -150,12 +152,12 @@ fn configuration(closure: &Closure) -> Vec<BString> {
     paths
 }
 
-/// A walk along a path, link by link, as the kernel makes it.
+/// A walk along a path, link by link, as the kernel resolves it.
 #[derive(Default)]
 struct Walk {
-    /// How far it is, links resolved; empty for the root.
+    /// The path so far, links resolved; empty for the root.
     at: BString,
-    /// The components that are left.
+    /// The remaining components.
     way: VecDeque<BString>,
     links: usize,
 }
@@ -165,8 +167,8 @@ impl Walk {
         self.way.extend(components(path));
     }
 
-    /// Goes on to the next link and past it. At the end of the path, or where the kernel would
-    /// follow no further link, there is none.
+    /// Advances past the next link and returns it. Returns `None` at the end of the path, or if the
+    /// kernel would follow no further link.
     fn next_link(&mut self, fs: &dyn FileSystem) -> Option<(BString, BString)> {
         while let Some(name) = self.way.pop_front() {
             if name == ".." {
@@ -193,7 +195,7 @@ impl Walk {
     }
 }
 
-/// The components of a path but for `.`.
+/// Returns the components of a path except `.`.
 fn components(path: &BStr) -> impl DoubleEndedIterator<Item = BString> + '_ {
     let names = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty() && name != b".");
     names.map(BString::from)

@@ -1,4 +1,4 @@
-//! The files of everything that is executed on the way to a program.
+//! The files of all programs and scripts that are executed on the way to a program.
 
 use becalm_core::closure::Closure;
 use becalm_host::Session;
@@ -36,7 +36,7 @@ pub fn of_start(
     list.finish()
 }
 
-/// The start of a program on the way. One that cannot be followed leaves the list without it.
+/// Returns the closure of a program on the way; `None` if its start cannot be followed.
 fn closure_of(assumed: &Assumptions, session: &Session<'_>, path: &BString) -> Option<Closure> {
     let host = assumed.fs.host_path(path.as_ref()).unwrap_or_else(|_| path_of(path.as_ref()));
     let target = Target { shown: path.clone(), inside: path.clone(), host, named: true };

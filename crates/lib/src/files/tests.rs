@@ -36,7 +36,7 @@ fn files(fs: &MemFs, program: &str, via: &[BString]) -> Vec<StartFile> {
     list.finish()
 }
 
-/// A program in a repository, whose libraries are reached by links of files and of directories.
+/// A program in a repository, with libraries behind links of files and of directories.
 fn repository() -> MemFs {
     MemFs::new()
         .object("/usr/lib64/ld-2.41.so", ObjectBuilder::library("ld-linux-x86-64.so.2"))

@@ -1,5 +1,5 @@
-//! Whether an index still says what indexing the same stores again would give: by the stamps
-//! it holds, without reading any object.
+//! Checks whether indexing the same stores again would give the same index, by the fingerprints in
+//! it and without reading any object.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use bstr::{BStr, BString};
 use crate::index::paths;
 use crate::path::path_of;
 
-/// The guards of the stores' own directories.
+/// Returns the conditions of the stores' own directories.
 pub fn roots(index: &Index) -> impl Iterator<Item = &Condition> {
     index.roots.iter().filter_map(|&root| index.conditions.get(root as usize))
 }
 
-/// The stores that were walked; all where that is not known.
+/// Returns the stores that were walked; all stores if that is not known.
 pub fn stores(index: &Index) -> Vec<PathBuf> {
     let is_walked = |path: &BStr| index.folders.iter().any(|f| f.walked && f.path == path);
     let (walked, others): (Vec<&BStr>, Vec<&BStr>) =
@@ -24,14 +24,15 @@ pub fn stores(index: &Index) -> Vec<PathBuf> {
     stores.into_iter().map(path_of).collect()
 }
 
-/// The directories that were snapshotted for `LD_LIBRARY_PATH`.
+/// Returns the directories that were snapshotted for `LD_LIBRARY_PATH`.
 pub fn snapshotted(index: &Index) -> Vec<PathBuf> {
     let named = index.directories.iter().filter(|directory| directory.names.is_some());
     named.map(|directory| path_of(directory.path.as_ref())).collect()
 }
 
-/// True where every stamp of the index holds, those of the objects included, and one stands
-/// for each store: the directory itself where packages come and go in it, else all in it.
+/// True if every fingerprint of the index still matches, those of the objects included, and each
+/// store has one: that of its directory if packages are added to and removed from it, else those of
+/// everything in it.
 pub fn is_current(index: &Index) -> bool {
     let fingerprints = OsFingerprints::default();
     let zero = Fingerprint::default();
@@ -45,7 +46,7 @@ pub fn is_current(index: &Index) -> bool {
     };
     let is_seen = |path: &BString, seen: u32| fingerprints.is_as_seen(path.as_ref(), seen);
     let is_named = |object: &&Object| !object.path.is_empty();
-    // One that others only lie in says nothing.
+    // A folder that only contains other folders proves nothing.
     let counts = |folder: &&Folder| folder.walked || folder.digest != Folder::UNKNOWN;
     index.conditions.iter().enumerate().all(holds)
         && index.folders.iter().filter(counts).all(|folder| fingerprints.is_as_it_was(folder))

@@ -1,10 +1,10 @@
-//! An audit module that declines: `la_version` gives 0, upon which the loader unloads the
-//! module without a word (glibc 2.36 `elf/rtld.c` `load_audit_module`).
+//! An audit module that declines: `la_version` returns 0, and the loader unloads the module
+//! silently (glibc 2.36 `elf/rtld.c` `load_audit_module`).
 //!
-//! Programs of a machine's 32-bit sibling inherit `LD_AUDIT`, and their loader complains on
-//! stderr of an object that is not there or of the other class. `$PLATFORM` in the path leads
-//! it to this one instead. It is small enough to be written here, byte by byte, for machines
-//! whose compiler is seldom at hand.
+//! Programs of a machine's 32-bit sibling inherit `LD_AUDIT`, and their loader prints an error
+//! about a module that does not exist or is of the other class. `$PLATFORM` in the path leads that
+//! loader to this module instead. It is small enough to be written here, byte by byte, because
+//! compilers for these machines are seldom installed.
 
 /// The machine of a declining module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,8 @@ const SYMBOL: u32 = 16;
 const STRINGS: u32 = SYMBOLS + 2 * SYMBOL;
 const NAMES: &[u8] = b"\0la_version\0";
 const CODE: u32 = (STRINGS + NAMES.len() as u32).next_multiple_of(16);
-/// Distance in memory of the dynamic section, which the loader writes to: a page of any size.
+/// Distance in memory of the dynamic section, which the loader writes to: at least a page of any
+/// size.
 const APART: u32 = 0x1_0000;
 
 /// The bytes of the module: an ELF32 shared object of one function, little-endian.
@@ -81,7 +82,7 @@ pub fn module(sibling: Sibling) -> Vec<u8> {
     file.words(&[1, 2, 1, 0, 0]);
     file.words(&[0; 4]);
     file.words(&[1, CODE, code.len() as u32]);
-    // A global function of a section: any but the undefined one.
+    // A global function; the section index only has to differ from SHN_UNDEF.
     file.0.extend_from_slice(&[0x12, 0]);
     file.halves(&[1]);
     file.0.extend_from_slice(NAMES);

@@ -19,7 +19,7 @@ use crate::words::words_of_host;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// A file or folder cannot be looked at, read or written.
+    /// A file or folder cannot be read or written.
     #[error("{}", .path.display())]
     Io {
         /// The file or folder.
@@ -27,10 +27,10 @@ pub enum IndexError {
         /// The error of the system.
         source: io::Error,
     },
-    /// Somebody else may have written the index.
+    /// Another user may have written the index.
     #[error(transparent)]
     Untrusted(#[from] Untrusted),
-    /// The same of an index to be brought up to date, whose stores are not named.
+    /// The same for an index to update, if its stores are not named.
     #[error("{0}; name the stores, and it is made anew from their files")]
     NotUpdated(Untrusted),
     /// The loader splits `LD_AUDIT` at colons and replaces tokens in it.
@@ -47,7 +47,7 @@ pub enum IndexError {
     /// The module in an index is not as becalm wrote it.
     #[error("the index is damaged: its module's check does not fit")]
     Module,
-    /// The place of the index is taken.
+    /// The path of the index is taken by another file.
     #[error("{}: there is something else than an index; not overwritten", .0.display())]
     Taken(PathBuf),
     /// The environment has no home directory.
@@ -56,10 +56,10 @@ pub enum IndexError {
     /// A store is not a folder.
     #[error("{}: not a folder", .0.display())]
     NoFolder(PathBuf),
-    /// A file is no record of a run.
+    /// A file is not a record of a run.
     #[error("{}: no record of becalm trace --json", .0.display())]
     NotARecord(PathBuf),
-    /// The index that is to be brought up to date is not there.
+    /// The index to update does not exist.
     #[error("nothing to update: name the stores")]
     NoStores,
     /// The programs are for different machines.
@@ -83,7 +83,7 @@ pub enum IndexError {
     Program {
         /// The program.
         program: PathBuf,
-        /// Why not.
+        /// The reason.
         source: ClosureError,
     },
     /// The loader of a program is unknown.
@@ -91,22 +91,22 @@ pub enum IndexError {
     Loader {
         /// The program.
         program: PathBuf,
-        /// Why it is.
+        /// The reason.
         error: HostError,
     },
     /// No object has a loader.
     #[error("nothing to index: no ELF object with a loader")]
     Nothing,
-    /// The stores have no object with a loader, and are to have their paths in the index.
+    /// The stores have no object with a loader, and their paths were to be indexed.
     #[error(
         "nothing to index: no ELF object with a loader in the stores; --program names the program \
          whose lookups the paths answer, such as the interpreter of the scripts there"
     )]
     OnlyPaths,
-    /// The module that was given is no ELF file.
+    /// The given module is not an ELF file.
     #[error("{}: no module", .0.display())]
     NotAModule(PathBuf),
-    /// The module that was given is for another machine.
+    /// The given module is for another machine.
     #[error("the module is for {given}, the objects are for {objects}")]
     OtherModule {
         /// The machine of the module.
@@ -114,13 +114,13 @@ pub enum IndexError {
         /// The machine of the objects.
         objects: &'static str,
     },
-    /// There is no module for the machine.
+    /// There is no audit module for the machine.
     #[error("no audit module for {0} is built in; becalm index takes one with --module")]
     NoModule(&'static str),
     /// The paths of a store cannot be listed.
     #[error(transparent)]
     Paths(#[from] PathTableError),
-    /// The index does not fit the format.
+    /// The index exceeds a limit of the format.
     #[error(transparent)]
     Encode(#[from] EncodeError),
     /// The table does not fit the module.
@@ -137,7 +137,7 @@ fn in_words(error: &HostError) -> String {
 }
 
 impl IndexError {
-    /// An error of the system about a path.
+    /// Returns an error of the system about a path.
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         |source| Self::Io { path: path.into(), source }
     }

@@ -1,4 +1,4 @@
-//! Index files: read with suspicion, written beside and renamed.
+//! Index files: checked when they are read, and written to a temporary file that is renamed.
 
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -15,21 +15,22 @@ use crate::index::trust::{self, TrustedFile};
 pub use crate::index::opened::Opened;
 pub use becalm_host::index_store::is_index;
 
-/// Opens an index that programs are to be started with. Of its contents the header and what is
-/// asked for are checked, not the whole.
+/// Opens an index with which programs are started. Only the header and the parts that are read are
+/// checked.
 ///
 /// # Errors
-/// If it is not there, is no index, or somebody else may have written it ([`trust`]).
+/// Returns an error if the file does not exist, is not an index, or could be written by another
+/// user ([`trust`]).
 pub fn open(path: &Path) -> Result<Opened, IndexError> {
     let path = std::path::absolute(path).map_err(IndexError::io(path))?;
     let file = trust::open(&path)?;
     opened(path, file)
 }
 
-/// As [`open`], of an absolute path; `None` if nothing is there.
+/// As [`open`], for an absolute path; `None` if the file does not exist.
 ///
 /// # Errors
-/// If what is there is no index, or somebody else may have written it.
+/// Returns an error if the file is not an index, or could be written by another user.
 pub fn open_if_there(path: &Path) -> Result<Option<Opened>, IndexError> {
     match trust::open(path) {
         Err(error) if error.is_missing() => Ok(None),
@@ -46,13 +47,13 @@ fn opened(path: PathBuf, file: TrustedFile) -> Result<Opened, IndexError> {
     Ok(Opened { path, index, modified })
 }
 
-/// All that an index file holds.
+/// The complete contents of an index file.
 pub struct Whole {
     /// The machine.
     pub target: Target,
     /// The content of the index.
     pub index: Index,
-    /// True for the version of the format that is written today.
+    /// True for the current version of the format.
     pub is_current_version: bool,
     /// The file's bytes.
     pub bytes: Vec<u8>,
@@ -63,16 +64,16 @@ pub struct Whole {
 /// Reads an index file.
 ///
 /// # Errors
-/// Where it is not there or is no whole index.
+/// Returns an error if the file does not exist or is not an undamaged index.
 pub fn read(path: &Path) -> Result<Whole, IndexError> {
     let bytes = fs::read(path).map_err(IndexError::io(path))?;
     whole(path, bytes)
 }
 
-/// Reads an index file to build upon: one that nobody but root and this user may have written.
+/// Reads an index file as the base of a new one: only root and this user may be able to write it.
 ///
 /// # Errors
-/// If it is not there, is not trusted, or is no whole index.
+/// Returns an error if the file does not exist, is not trusted, or is not an undamaged index.
 pub fn read_trusted(path: &Path) -> Result<Whole, IndexError> {
     let absolute = std::path::absolute(path).map_err(IndexError::io(path))?;
     let mut bytes = Vec::new();
@@ -93,10 +94,10 @@ fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole, IndexError> {
     Ok(Whole { target, index, is_current_version, table, bytes })
 }
 
-/// That an index can be written there: before the work, not after it.
+/// Checks before the work that an index can be written there.
 ///
 /// # Errors
-/// Where it cannot, or something else is there.
+/// Returns an error if it cannot be written, or if another kind of file is there.
 pub fn check_place(path: &Path) -> Result<(), IndexError> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)
@@ -110,11 +111,11 @@ pub fn check_place(path: &Path) -> Result<(), IndexError> {
 }
 
 /// Writes an index beside its place and renames it, so that processes keep the one they have. The
-/// directory for `LD_AUDIT` is there before the index has its name: whoever finds the index finds
-/// all of it. Of several that write the same index at the same time the last one wins.
+/// directory for `LD_AUDIT` is made before the index gets its name, so a reader that finds the
+/// index finds both. If several processes write the same index at the same time, the last one wins.
 ///
 /// # Errors
-/// Where that cannot be done; then the old one is still there.
+/// Returns an error if that fails; the old index is then unchanged.
 pub fn write(path: &Path, sealed: &Sealed) -> Result<(), IndexError> {
     // A link to an index stays one.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());

@@ -1,4 +1,4 @@
-//! The indexes that were read in one run, by path.
+//! The indexes that this run has read, by path.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use bstr::BString;
 use crate::index::file;
 use crate::path::path_of;
 
-/// The indexes that were read, and the files that are none, by path.
+/// The indexes that were read, and the files that are not indexes, by path.
 #[derive(Debug, Default)]
 pub struct Indexes(Mutex<HashMap<BString, Option<Arc<Read>>>>);
 

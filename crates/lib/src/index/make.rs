@@ -1,7 +1,7 @@
-//! Makes indexes of stores and programs, and brings them up to date (`becalm index`).
+//! Makes and updates indexes of stores and programs (`becalm index`).
 //!
-//! The host walks the stores and asks the core's questions, [`crate::index::module`] puts the table
-//! into the audit module, [`file`] writes it.
+//! The host walks the stores and resolves lookups with the core, [`crate::index::module`] puts the
+//! table into the audit module, [`file`] writes it.
 
 use std::path::{Path, PathBuf};
 
@@ -32,43 +32,42 @@ use crate::words::{words_of_chain, words_of_host};
 /// The files to index, and the path of the index.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Stores: folders below which nothing changes once it is there.
+    /// Stores: folders below which no file changes once it is there.
     pub stores: Vec<PathBuf>,
     /// Programs that are indexed with the libraries of their starts and their symbol bindings, and
     /// folders of such.
     pub programs: Vec<PathBuf>,
-    /// Relocations above which the symbol bindings of a program are indexed; none for the usual
+    /// Relocations above which the symbol bindings of a program are indexed; none for the default
     /// numbers.
     pub bind_threshold: Option<BindThreshold>,
-    /// Directories that `LD_LIBRARY_PATH` names, whose names are kept.
+    /// Directories that `LD_LIBRARY_PATH` names, whose file names are kept in the index.
     pub dirs: Vec<PathBuf>,
     /// Further prefixes of immutable directories, which are not walked.
     pub prefixes: Vec<PathBuf>,
     /// The file to write; none for the user's own index.
     pub output: Option<PathBuf>,
-    /// Whether the files are those of a container image, of which there are copies.
+    /// True if the files are those of a container image, of which there are copies.
     pub image: bool,
-    /// Whether an index that is there is brought up to date.
+    /// True if an existing index is updated.
     pub update: bool,
     /// The audit module to put the table into; none for the built-in one.
     pub module: Option<PathBuf>,
-    /// Whether the paths below the packages of the stores are indexed, and the bindings of every
+    /// True if the paths below the packages of the stores are indexed, and the bindings of every
     /// program.
     pub paths: bool,
     /// A traced run: its programs are indexed, and the paths of the packages that it searched.
     pub traced: Option<Traced>,
     /// Directories that change in place, whose paths are indexed too.
     pub path_dirs: Vec<PathBuf>,
-    /// Whether the user named the prefixes: every directory in one of them that is indexed is a
-    /// package, whatever its name.
+    /// True if the user named the prefixes: every indexed directory directly below one of them is
+    /// then a package, whatever its name.
     pub prefixes_are_named: bool,
 }
 
-/// Makes an index, or brings one up to date, and writes it. What is wrong with a single file is
-/// part of the report.
+/// Makes or updates an index, and writes it. An error of a single file is part of the report.
 ///
 /// # Errors
-/// Returns an error if a store or program is not there, nothing can be indexed, or the index
+/// Returns an error if a store or program does not exist, nothing can be indexed, or the index
 /// cannot be written.
 pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, IndexError> {
     let path = options.place()?;
@@ -91,7 +90,7 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
                 files.extend(libraries);
                 programs.push(program);
             }
-            // One of many is left out.
+            // A program that was only found in a folder is skipped.
             Err(error) if !named.contains(&program) => {
                 let reason = format!("not indexed: {}", words_of_chain(&error));
                 progress.remark(&Problem { path: path_bytes(&program), reason });
@@ -99,7 +98,7 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
             Err(error) => return Err(error),
         }
     }
-    // Those that were immutable for it and hold answers.
+    // The prefixes that were immutable for the old index and contain answers.
     let known: Vec<PathBuf> = old
         .iter()
         .flat_map(|old| current::roots(&old.index).map(|condition| path_of(condition.path())))
@@ -130,8 +129,8 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
 }
 
 impl Options {
-    /// The stores whose paths are indexed, and the directories that change in place: those that are
-    /// wanted, and those of the index that is brought up to date.
+    /// Returns the stores whose paths are indexed, and the directories that change in place: the
+    /// requested ones, and those of the index that is updated.
     fn path_stores(&self, stores: &[PathBuf], old: Option<&Index>) -> Option<Vec<PathStore>> {
         let of_old = old.and_then(|old| old.paths.as_ref()).map(paths::stores_of);
         let is_named = self.paths || (of_old.is_some() && !self.stores.is_empty());
@@ -141,7 +140,7 @@ impl Options {
         let mut all = if is_named && !stores.is_empty() {
             let named = if self.prefixes_are_named { &self.prefixes[..] } else { &[] };
             let mut all = paths::stores(stores, named);
-            // What was indexed with any name stays so.
+            // A store that was indexed with any package names stays so.
             for store in &mut all {
                 let known = PathStore { packages: Packages::Any, ..store.clone() };
                 if of_old.contains(&known) {
@@ -162,8 +161,8 @@ impl Options {
         (!all.is_empty()).then_some(all)
     }
 
-    /// The programs that are named, by their real paths, and those of a traced run; of an index that
-    /// is brought up to date, those outside its stores that it binds.
+    /// Returns the named programs, by their real paths, and those of a traced run; for an index
+    /// that is updated, also the bound programs outside its stores.
     fn programs(&self, old: Option<&Whole>) -> Result<Vec<PathBuf>, IndexError> {
         if self.names_nothing() {
             let stores = old.map(|old| current::stores(&old.index)).unwrap_or_default();
@@ -185,7 +184,7 @@ impl Options {
         check_one_machine(&named)?;
         let traced = self.traced.iter().flat_map(|traced| &traced.programs);
         others.extend(traced.flat_map(|program| program.canonicalize()));
-        // Of the others those that fit: an index is for one machine.
+        // The other programs are included if they fit: an index is for one machine.
         let mut of_all = named.first().map(|program| machine(program)).transpose()?;
         for program in others {
             let Ok(of_this) = machine(&program) else { continue };
@@ -196,12 +195,12 @@ impl Options {
         Ok(named)
     }
 
-    /// Returns true if the stores and programs are those of the index that is brought up to date.
+    /// Returns true if the stores and programs are those of the index that is updated.
     fn names_nothing(&self) -> bool {
         self.programs.is_empty() && self.stores.is_empty() && self.traced.is_none()
     }
 
-    /// Returns true if the index that is there is what making it again would give.
+    /// Returns true if making the existing index again would give the same file.
     fn is_satisfied_by(&self, old: &Whole, programs: &[PathBuf], modules: &Modules) -> bool {
         old.is_current_version
             && self.stores.is_empty()
@@ -215,7 +214,7 @@ impl Options {
             && current::is_current(&old.index)
     }
 
-    /// Returns true if the directories asked for are those of the index.
+    /// Returns true if the requested directories are those of the index.
     fn has_dirs_of(&self, old: &Whole) -> bool {
         let (mut wanted, mut known) = (self.dirs.clone(), current::snapshotted(&old.index));
         wanted.sort();
@@ -224,7 +223,7 @@ impl Options {
         wanted.is_empty() || wanted == known
     }
 
-    /// The index to bring up to date. One that somebody else may have written is told of and not
+    /// Returns the index to update. One that another user may have written is reported and not
     /// read: neither its answers nor its list of stores count.
     fn old(&self, path: &Path, progress: &dyn Progress) -> Result<Option<Whole>, IndexError> {
         if !self.update || !path.exists() {
@@ -258,8 +257,8 @@ impl Options {
         Ok(path)
     }
 
-    /// The stores to walk and the directories to snapshot: those named, else those of the index
-    /// that is brought up to date.
+    /// Returns the stores to walk and the directories to snapshot: the named ones, else those of
+    /// the index that is updated.
     fn what(
         &self,
         old: Option<&Index>,
@@ -288,7 +287,7 @@ impl Options {
     }
 }
 
-/// An index is for one machine.
+/// Returns an error if the programs are for different machines.
 fn check_one_machine(programs: &[PathBuf]) -> Result<(), IndexError> {
     let Some(first) = programs.first() else { return Ok(()) };
     let of_first = machine(first)?;
@@ -316,7 +315,7 @@ fn binds(index: &Index, program: &Path) -> bool {
     index.bound.programs.iter().any(|bound| bound.path == path_bytes(program))
 }
 
-/// A program and the libraries that its start loads in an empty environment.
+/// Returns a program and the libraries that its start loads in an empty environment.
 fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
     let os = OsFs::new();
     let session = os.session();
@@ -333,8 +332,8 @@ fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
     Ok(objects.map(|object| path_of(object.path.as_ref())).collect())
 }
 
-/// Adds to the virtual environments among the stores the trees of the Pythons that they were made
-/// from. Returns the programs of these.
+/// Adds, for the virtual environments among the stores, the trees of the Pythons that they were
+/// made from. Returns the programs of these.
 fn add_pythons(stores: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     let mut programs = Vec::new();
     for (program, trees) in stores.clone().iter().filter_map(|store| python_of(store)) {
@@ -346,9 +345,9 @@ fn add_pythons(stores: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     programs
 }
 
-/// Indexes the stores, with what still holds of an old index, and writes the file. Of the old one
-/// the prefixes go with it that are known to have been immutable for it: `--store` may have been
-/// another then.
+/// Indexes the stores, reusing the valid parts of an old index, and writes the file. The old index
+/// comes with the prefixes that are known to have been immutable for it, because `--store` may have
+/// been different then.
 fn make(
     path: &Path,
     modules: &Modules,
@@ -363,11 +362,11 @@ fn make(
     let tick = |files: usize| search.add(files);
     let options = IndexOptions { progress: Some(&tick), ..options };
     let os = OsFs::new();
-    // Without stores there is little to keep.
+    // Without stores, there is little to reuse.
     let updated = old.filter(|_| !stores.is_empty()).and_then(|(old, known)| {
         let of_old = IndexOptions { prefixes: known, ..options };
         let ways = [options, of_old].into_iter();
-        // An older version has not all that is kept.
+        // An index of an older version lacks some of the data to reuse.
         let mut ways = ways.filter(|_| old.is_current_version);
         ways.find_map(|way| update_stores(&os, &old.index, old.target, way))
     });

@@ -1,4 +1,4 @@
-//! The audit module that a table is put into: one that was built with becalm, or one given.
+//! The audit module that contains a table: a built-in one or a given one.
 
 use std::borrow::Cow;
 use std::fs;
@@ -32,7 +32,7 @@ impl Modules {
     /// The module at `path`, or the built-in ones.
     ///
     /// # Errors
-    /// Where the file cannot be read or is no object.
+    /// Returns an error if the file cannot be read or is not an object.
     pub fn new(path: Option<&Path>) -> Result<Self, IndexError> {
         let Some(path) = path else { return Ok(Self { given: None }) };
         let bytes = fs::read(path).map_err(IndexError::io(path))?;
@@ -40,7 +40,7 @@ impl Modules {
         Ok(Self { given: Some((Target::of(&ident), bytes)) })
     }
 
-    /// The module of a machine.
+    /// Returns the module of a machine.
     fn of(&self, target: Target) -> Option<Cow<'_, [u8]>> {
         match &self.given {
             Some((given, bytes)) => (*given == target).then_some(Cow::Borrowed(bytes)),
@@ -51,17 +51,18 @@ impl Modules {
         }
     }
 
-    /// True where sealing the table of a file again would give the same file: the module in it
-    /// is the one there is now.
+    /// True if sealing the table of a file again would give the same file: its module is the
+    /// current one.
     pub fn has_sealed(&self, target: Target, table: &[u8], file: &[u8]) -> bool {
         let module = self.of(target);
         module.is_some_and(|module| embed(&module, table).is_ok_and(|sealed| sealed == file))
     }
 
-    /// The index of the machine with most objects of those that there is a module for.
+    /// Returns the index of the machine with most objects, of the machines that have a module.
     ///
     /// # Errors
-    /// Where there is none for any, or the index does not fit the format.
+    /// Returns an error if there is no module for any of the machines, or if the index exceeds a
+    /// limit of the format.
     pub fn seal(&self, indexed: Indexed) -> Result<Sealed, IndexError> {
         let mut machines = indexed.machines;
         if machines.is_empty() {

@@ -1,4 +1,4 @@
-//! An index that programs are started with.
+//! An index with which programs are started.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -9,14 +9,14 @@ use crate::index::error::IndexError;
 use crate::index::static_tls;
 use crate::index::trust::TrustedFile;
 
-/// An index that programs are to be started with.
+/// An index with which programs are started.
 #[derive(Debug)]
 pub struct Opened {
     /// Its absolute path.
     pub path: PathBuf,
-    /// Its header, and what is read of the rest.
+    /// Its header; the rest is read when it is needed.
     pub index: Ranged<TrustedFile>,
-    /// When it was written, or last compared with the files.
+    /// The time when it was written, or last compared with the files.
     pub modified: Option<SystemTime>,
 }
 

@@ -1,4 +1,4 @@
-//! The table of paths of an index: made with it, brought up to date, compared with the files.
+//! The table of paths of an index: makes, updates and checks it.
 
 use std::path::PathBuf;
 
@@ -14,8 +14,8 @@ use rustc_hash::FxHashMap;
 use crate::index::report::{self, LeftOutPackage};
 use crate::path::path_of;
 
-/// The stores whose paths are indexed. Entries of a store other than `<hash>-<name>` are packages if
-/// the user named the store as one.
+/// Returns the stores whose paths are indexed. Entries of a store other than `<hash>-<name>` are
+/// packages if the user named the store as one.
 #[must_use]
 pub fn stores(stores: &[PathBuf], named: &[PathBuf]) -> Vec<PathStore> {
     let packages =
@@ -24,7 +24,7 @@ pub fn stores(stores: &[PathBuf], named: &[PathBuf]) -> Vec<PathStore> {
     stores.iter().map(store).collect()
 }
 
-/// Directories that change in place.
+/// Returns the directories that change in place.
 #[must_use]
 pub fn changing(dirs: &[PathBuf]) -> Vec<PathStore> {
     let store = |path: &PathBuf| PathStore { path: path.clone(), packages: Packages::Changing };
@@ -43,12 +43,12 @@ pub fn choose(stores: &mut Vec<PathStore>, chosen: &PathStore) {
                 more.iter().filter(|name| !known.contains(name)).cloned().collect::<Vec<_>>(),
             );
         }
-        // All of its packages are there.
+        // All packages of the store are already included.
         Some(_) => {}
     }
 }
 
-/// The stores of a table.
+/// Returns the stores of a table.
 #[must_use]
 pub fn stores_of(paths: &Paths) -> Vec<PathStore> {
     let is_other = |package: &&Package| !is_in_package(&[&package.name[..], b"/"].concat());
@@ -65,8 +65,7 @@ pub fn stores_of(paths: &Paths) -> Vec<PathStore> {
     paths.roots.iter().enumerate().map(store).collect()
 }
 
-/// Adds a table of the paths of stores to an index. Packages of `old` that are as they were are not
-/// read again.
+/// Adds a table of the paths of stores to an index. Unchanged packages of `old` are not read again.
 ///
 /// # Errors
 /// Returns [`PathTableError`] if a store cannot be listed.
@@ -101,7 +100,7 @@ pub fn is_current(paths: &Paths) -> bool {
     path_table_is_current(paths)
 }
 
-/// The packages that are as they were by their fingerprints, and have other paths.
+/// Returns the packages with unchanged fingerprints and changed paths.
 ///
 /// # Errors
 /// Returns [`PathTableError`] if a store cannot be listed.

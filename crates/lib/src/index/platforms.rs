@@ -26,15 +26,15 @@ struct Platforms {
     siblings: &'static [&'static str],
 }
 
-/// `EM_X86_64`: the kernel's `AT_PLATFORM`, which glibc replaces by the CPU's generation on
-/// some (`sysdeps/x86/cpu-features.c`, 2.31 to 2.43).
+/// `EM_X86_64`: the kernel's `AT_PLATFORM`; on some CPUs glibc replaces it by the generation of the
+/// CPU (`sysdeps/x86/cpu-features.c`, 2.31 to 2.43).
 const X86_64: Platforms = Platforms {
     own: &["x86_64", "haswell", "xeon_phi"],
     sibling: Sibling::I386,
     siblings: &["i386", "i486", "i586", "i686"],
 };
 
-/// `EM_AARCH64`: `v8l` and its like are what the kernel tells 32-bit programs.
+/// `EM_AARCH64`: the kernel gives 32-bit programs `v8l` and similar names.
 const AARCH64: Platforms = Platforms {
     own: &["aarch64"],
     sibling: Sibling::Arm,
@@ -52,7 +52,7 @@ fn of(target: Target) -> Option<&'static Platforms> {
     }
 }
 
-/// The directory beside an index.
+/// Returns the directory beside an index.
 pub fn dir_of(index: &Path) -> PathBuf {
     let mut name = index.file_name().unwrap_or_default().to_owned();
     name.push(".d");
@@ -67,11 +67,11 @@ pub fn is_beside(index: &Path) -> bool {
     own.any(|name| fs::read_link(dir.join(name)).is_ok_and(|there| there == goal))
 }
 
-/// Makes the directory, or completes one; nothing for a machine whose 32-bit sibling is not
-/// run beside it. What else lies in it stays.
+/// Makes or completes the directory; does nothing for a machine without a 32-bit sibling. Other
+/// files in it are kept.
 ///
 /// # Errors
-/// Where something cannot be made.
+/// Returns an error if a directory, link or file cannot be made.
 pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexError> {
     let Some(platforms) = of(target) else { return Ok(()) };
     let dir = dir_of(index);
@@ -89,7 +89,7 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
     let module = declining::module(platforms.sibling);
     for name in platforms.siblings {
         let file = dir.join(name);
-        // What is there already may be in the hands of another becalm.
+        // An existing file may be in use by another becalm.
         if fs::read(&file).is_ok_and(|there| there == module) {
             continue;
         }
@@ -117,7 +117,7 @@ pub fn audit_path(index: &Opened) -> OsString {
     }
 }
 
-/// The index that an element of `LD_AUDIT` made by [`audit_path`] stands for.
+/// Returns the index that an element of `LD_AUDIT` made by [`audit_path`] leads to.
 pub fn index_of(element: &OsStr) -> PathBuf {
     let path = Path::new(element);
     let dir = path.parent().filter(|_| path.file_name() == Some(OsStr::new(TOKEN)));

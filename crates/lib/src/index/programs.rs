@@ -1,4 +1,4 @@
-//! The programs that are named to `becalm index`.
+//! The programs that the user names to `becalm index`.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -9,11 +9,11 @@ use becalm_core::elf;
 use crate::index::error::IndexError;
 use crate::secure::is_started_secure;
 
-/// Bytes of a file that are read to see whether it is a program.
+/// Bytes of a file that are read to decide whether it is a program.
 const HEAD: usize = 4096;
 
-/// The programs in a folder, by their real paths: executable files with an interpreter that start with
-/// the caller's rights. What cannot be read is not among them.
+/// Returns the programs in a folder, by their real paths: executable files with an interpreter that
+/// are not started in secure-execution mode. Unreadable files are skipped.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be listed.

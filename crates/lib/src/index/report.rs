@@ -29,9 +29,9 @@ pub struct Report {
     /// The stores, as they were walked.
     #[serde(serialize_with = "json::lossy_list_option", skip_serializing_if = "Option::is_none")]
     pub stores: Option<Vec<BString>>,
-    /// The number of objects that ask.
+    /// The number of objects with lookups.
     pub objects: usize,
-    /// The number of objects whose answers were left as they were; 0 if all were read.
+    /// The number of objects whose answers were reused; 0 if all objects were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<usize>,
     /// The number of answers.
@@ -53,7 +53,7 @@ pub struct Report {
 pub struct Content {
     /// The directories that it depends on.
     pub directories: Directories,
-    /// Questions that are left to the loader.
+    /// Lookups that are left to the loader.
     #[serde(rename = "left")]
     pub deferred: Vec<Left>,
     /// Programs that need more static TLS than there is by default.
@@ -70,17 +70,17 @@ pub struct Content {
 /// The directories of an index.
 #[derive(Clone, Debug, Serialize)]
 pub struct Directories {
-    /// The number of those that are compared when the index is brought up to date.
+    /// The number of those that are checked when the index is updated.
     pub watched: usize,
-    /// The number of those whose names are kept, for `LD_LIBRARY_PATH`.
+    /// The number of those whose file names are kept, for `LD_LIBRARY_PATH`.
     pub snapshotted: usize,
-    /// Directories whose names were to be kept and are not: they changed a moment ago, are not
-    /// there, or have hwcaps subdirectories.
+    /// Directories whose file names could not be kept: they changed a moment ago, do not exist, or
+    /// have hwcaps subdirectories.
     #[serde(serialize_with = "lossy_list")]
     pub not_snapshotted: Vec<BString>,
 }
 
-/// Questions that are left to the loader for one reason.
+/// Lookups that are left to the loader for one reason.
 #[derive(Clone, Debug, Serialize)]
 pub struct Left {
     /// The reason.
@@ -96,7 +96,8 @@ pub struct ProgramTls {
     /// The program.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// The value of `glibc.rtld.optional_static_tls` with which it starts; none if there is none.
+    /// The value of `glibc.rtld.optional_static_tls` with which it starts; none if it starts with
+    /// no value.
     pub optional_static_tls: Option<u64>,
 }
 
@@ -121,7 +122,7 @@ pub struct Unbound {
     /// The program.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// Why it is not.
+    /// The reason.
     #[serde(serialize_with = "displayed")]
     pub reason: NotBound,
 }
@@ -135,12 +136,12 @@ pub struct PathTable {
     pub paths: usize,
     /// The number of links to directories that are followed.
     pub links: usize,
-    /// The number of packages that were read; the others are as they were.
+    /// The number of packages that were read; the others are unchanged.
     pub read: usize,
     /// Packages whose paths are not indexed.
     pub left_out: Vec<LeftOutPackage>,
-    /// Directories that the traced run searched and that are in no package, those with the most misses
-    /// first; empty without `--paths-from`.
+    /// Directories that the traced run searched and that are in no package, those with the most
+    /// misses first; empty without `--paths-from`.
     #[serde(serialize_with = "lossy_list")]
     pub outside: Vec<BString>,
 }
@@ -151,9 +152,9 @@ pub struct LeftOutPackage {
     /// The package.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// Why they are not.
+    /// The reason.
     pub reason: &'static str,
-    /// Whether `--update` takes the package in once it has not changed for a moment.
+    /// True if `--update` adds the package once it has not changed for a moment.
     pub passing: bool,
 }
 
@@ -171,7 +172,7 @@ impl json::Report for Report {
 }
 
 impl Report {
-    /// The report of an index that is up to date.
+    /// Returns the report of an index that is up to date.
     pub(crate) fn of_current(path: BString, index: &Whole) -> Self {
         let (objects, edges) = counts(&index.index);
         Self {
@@ -189,7 +190,7 @@ impl Report {
         }
     }
 
-    /// The report of an index that was written.
+    /// Returns the report of an index that was written.
     pub(crate) fn of_written(
         path: BString,
         sealed: &Sealed,
@@ -253,7 +254,7 @@ impl Bindings {
     }
 }
 
-/// Objects and answers of an index.
+/// Counts the objects and answers of an index.
 fn counts(index: &Index) -> (usize, usize) {
     let objects = index.objects.iter().filter(|object| !object.path.is_empty()).count();
     (objects, index.objects.iter().map(|object| object.edges.len()).sum())
@@ -267,7 +268,7 @@ fn reason<S: Serializer>(why: &Deferred, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(reason_word(*why))
 }
 
-/// The name of a reason in JSON.
+/// Returns the name of a reason in JSON.
 #[must_use]
 pub fn reason_word(why: Deferred) -> &'static str {
     match why {

@@ -1,4 +1,4 @@
-//! How much static TLS a session gets.
+//! The amount of static TLS that a session gets.
 
 /// The tunable's value in every session: the most with which a thread with the smallest stack
 /// (`PTHREAD_STACK_MIN`, 16 KiB) still starts, for glibc takes the surplus from each thread's

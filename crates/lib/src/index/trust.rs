@@ -1,4 +1,4 @@
-//! Whether a file was put where it is by root or by the user who runs becalm, and by nobody else.
+//! Checks that only root and the user who runs becalm can have put a file where it is.
 //!
 //! Whoever can write an index, or a directory on the way to it, chooses the libraries of the
 //! programs that are started with it.
@@ -23,13 +23,13 @@ use crate::words::words;
 const MAX_LINKS: usize = 40;
 /// Group and others may write.
 const WRITABLE: u32 = 0o022;
-/// In a directory others may add entries, and remove or rename none but their own.
+/// In a directory with this bit, users can add entries, but remove and rename only their own.
 const STICKY: u32 = 0o1000;
 
 /// Why a file is not used.
 #[derive(Debug, Error)]
 pub enum Untrusted {
-    /// It cannot be looked at.
+    /// The file cannot be examined.
     ///
     /// The reason is a part of the text, and not the source of the error: a chain of errors would
     /// have it twice.
@@ -40,7 +40,7 @@ pub enum Untrusted {
         /// The error of the system.
         reason: io::Error,
     },
-    /// Another user owns it or a directory on the way to it.
+    /// Another user owns the file or a directory on the way to it.
     #[error("not used: {} belongs to user {owner}", .path.display())]
     Owner {
         /// The file or directory.
@@ -48,25 +48,25 @@ pub enum Untrusted {
         /// The user id of its owner.
         owner: u32,
     },
-    /// Others may write it or a directory on the way to it.
+    /// Others may write the file or a directory on the way to it.
     #[error("not used: others than its owner may write {}", .path.display())]
     Writable {
         /// The file or directory.
         path: PathBuf,
     },
-    /// Users other than its owner may not read it or search a directory on the way to it.
+    /// Users other than the owner may not read the file or search a directory on the way to it.
     #[error("other users may not read {}", .path.display())]
     Private {
         /// The file or directory.
         path: PathBuf,
     },
-    /// It is a directory, FIFO, socket or device.
+    /// The path leads to a directory, FIFO, socket or device.
     #[error("not used: {} is no regular file", .path.display())]
     NoFile {
         /// The file or directory.
         path: PathBuf,
     },
-    /// More links than the kernel follows.
+    /// There are more links than the kernel follows.
     #[error("{}: too many links", .path.display())]
     Links {
         /// The file or directory.
@@ -75,7 +75,7 @@ pub enum Untrusted {
 }
 
 impl Untrusted {
-    /// True if the file or a directory on the way to it is not there.
+    /// True if the file or a directory on the way to it does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io { reason, .. } if reason.kind() == io::ErrorKind::NotFound)
     }
@@ -96,18 +96,18 @@ impl ReadAt for TrustedFile {
     }
 }
 
-/// Opens a file that nobody but root and this user could have put there: its owner and mode, and
-/// those of every directory and link that lead to it, are checked. Never blocks.
+/// Opens a file if only root and this user can have put it there: checks its owner and mode, and
+/// those of every directory and link that lead to it. Never blocks.
 ///
 /// # Errors
-/// [`Untrusted`] if it cannot be opened or is not trusted.
+/// Returns [`Untrusted`] if it cannot be opened or is not trusted.
 pub fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
     let io = |reason| Untrusted::Io { path: path.to_owned(), reason };
     let open = |flags: OFlags| {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(flags.bits().cast_signed()).open(path)
     };
-    // A file that is opened without a link is looked at by `fstat` alone.
+    // A file that is opened without following a link needs only `fstat`.
     let (file, way) = match open(OFlags::NONBLOCK | OFlags::NOFOLLOW) {
         Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
             (open(OFlags::NONBLOCK).map_err(io)?, Some(path))
@@ -123,11 +123,11 @@ pub fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
     Ok(TrustedFile { file, facts })
 }
 
-/// Checks that a file is for all users of the machine: root alone could have put it there, and
+/// Checks that a file is for all users of the machine: only root can have put it there, and
 /// everybody may read it.
 ///
 /// # Errors
-/// [`Untrusted`] if it is not.
+/// Returns [`Untrusted`] if it is not.
 pub fn check_for_all(path: &Path) -> Result<(), Untrusted> {
     const READ: u32 = 0o004;
     const SEARCH: u32 = 0o001;
@@ -178,7 +178,7 @@ fn check_way(
     Ok(())
 }
 
-/// The components of a path, but for the root and `.`.
+/// Returns the components of a path, without the root and `.`.
 fn names(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),
@@ -187,7 +187,7 @@ fn names(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     })
 }
 
-/// The effective user, who stays the same.
+/// Returns the effective user id, read once.
 fn user() -> u32 {
     static USER: OnceLock<u32> = OnceLock::new();
     *USER.get_or_init(|| geteuid().as_raw())
@@ -197,7 +197,7 @@ fn look(path: &Path) -> Result<Metadata, Untrusted> {
     path.symlink_metadata().map_err(|reason| Untrusted::Io { path: path.to_owned(), reason })
 }
 
-/// Checks owner and mode of one directory, file or link. The mode of a link says nothing.
+/// Checks owner and mode of one directory, file or link. The mode of a link is ignored.
 pub fn check(path: &Path, facts: &Metadata) -> Result<(), Untrusted> {
     let path = || path.to_owned();
     if facts.uid() != 0 && facts.uid() != user() {

@@ -1,5 +1,5 @@
-//! The two variables that calm a process and what it starts, put together with what the user
-//! already has in them, and taken out again.
+//! The two variables that make a process and its children use an index: adds becalm's parts to the
+//! user's values, and removes them again.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,15 +15,15 @@ pub const AUDIT: &str = "LD_AUDIT";
 pub const SWITCHES: &str = "BECALM";
 /// The switch that leaves symbol bindings to the loader.
 pub const NO_BIND: &str = "nobind";
-/// The switch that has file lookups answered from the index.
+/// The switch that answers file lookups from the index.
 pub const PATHS: &str = "paths";
 /// The name of the list of tunables.
 pub const TUNABLES: &str = "GLIBC_TUNABLES";
-/// The tunable that says how much of the static TLS surplus libraries may take.
+/// The tunable for the share of the static TLS surplus that libraries may take.
 pub const STATIC_TLS: &str = "glibc.rtld.optional_static_tls";
 
-/// The list with a module at its end, so that the user's own modules are asked with what the
-/// loader asks; as it is where the module is in it.
+/// Returns the list with a module at its end, so that the user's own modules are called with the
+/// loader's original lookups; unchanged if the module is already in it.
 #[must_use]
 pub fn with_module(list: Option<&OsStr>, module: &OsStr) -> OsString {
     let mut elements = elements(list);
@@ -33,8 +33,8 @@ pub fn with_module(list: Option<&OsStr>, module: &OsStr) -> OsString {
     joined(&elements)
 }
 
-/// The list without what names an index, itself or by [`platforms::audit_path`]; `None` where
-/// nothing is left.
+/// Returns the list without the elements that name an index, directly or by
+/// [`platforms::audit_path`]; `None` if nothing is left.
 #[must_use]
 pub fn without_index(list: Option<&OsStr>, index: &Path) -> Option<OsString> {
     let mut elements = elements(list);
@@ -42,13 +42,13 @@ pub fn without_index(list: Option<&OsStr>, index: &Path) -> Option<OsString> {
     (!elements.is_empty()).then(|| joined(&elements))
 }
 
-/// The path of the index that each module of the list would be, in order.
+/// Returns the path that each module of the list would have as an index, in order.
 pub fn indexes(list: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
     let paths = |element| platforms::index_of(OsStr::from_bytes(element));
     elements(list).into_iter().map(paths)
 }
 
-/// The tunables with room for at least `bytes` of static TLS; as they are where there is.
+/// Returns the tunables with at least `bytes` of static TLS; unchanged if they have that much.
 #[must_use]
 pub fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
     let mut elements: Vec<Vec<u8>> = elements(list).iter().map(|e| e.to_vec()).collect();
@@ -60,7 +60,7 @@ pub fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
     OsString::from_vec(elements.join(&b':'))
 }
 
-/// The tunables without what [`with_static_tls`] adds; `None` where nothing is left.
+/// Returns the tunables without the one that [`with_static_tls`] adds; `None` if nothing is left.
 #[must_use]
 pub fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> {
     let mut elements = elements(list);
@@ -68,7 +68,7 @@ pub fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> 
     (!elements.is_empty()).then(|| joined(&elements))
 }
 
-/// The module's switches with one more.
+/// Returns the module's switches with one more.
 #[must_use]
 pub fn with_switch(list: Option<&OsStr>, switch: &str) -> OsString {
     let mut switches = switches(list);
@@ -78,7 +78,7 @@ pub fn with_switch(list: Option<&OsStr>, switch: &str) -> OsString {
     OsString::from_vec(switches.join(&b','))
 }
 
-/// The module's switches without one; `None` if nothing is left.
+/// Returns the module's switches without one; `None` if nothing is left.
 #[must_use]
 pub fn without_switch(list: Option<&OsStr>, switch: &str) -> Option<OsString> {
     let mut switches = switches(list);

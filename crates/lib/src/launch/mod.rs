@@ -1,8 +1,8 @@
-//! From what a user starts to the program that a loader loads: names that `PATH` has, `#!` lines,
-//! and wrapper scripts that end in `exec`.
+//! Finds the program that a loader loads for a command: names along `PATH`, `#!` lines, and wrapper
+//! scripts that end in `exec`.
 //!
 //! [`find`] does for `becalm check` what [`targets::find`] does for commands that write: a script
-//! is only read here, so that its interpreter can stand for it.
+//! is only read here, so its program can be checked instead.
 
 mod script;
 #[cfg(test)]
@@ -22,12 +22,12 @@ use crate::path::{path_bytes, path_of};
 use crate::targets::{self, Problem, Targets};
 use crate::words::errno_words;
 
-/// Scripts that are followed in a row.
+/// The number of nested scripts that are followed.
 const MAX_SCRIPTS: usize = 8;
 /// The longest script whose text is read.
 const MAX_LENGTH: u64 = 4 << 20;
 
-/// How a start leads to a program.
+/// The steps of a start to a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
     /// The scripts that are read and the programs that are executed, in order. The last one is the
@@ -46,10 +46,10 @@ pub enum Step {
     Program(BString),
 }
 
-/// Something in the way of a start.
+/// A remark on a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// The script sets a variable that its program's loader reads. The prediction leaves it out.
+    /// The script sets a variable that its program's loader reads. The prediction ignores it.
     Sets {
         /// The script.
         script: BString,
@@ -57,7 +57,7 @@ pub enum Finding {
         variable: &'static str,
     },
     /// A Python script directly below a store prefix: Python puts the script's directory first on
-    /// `sys.path` and lists it, which is all packages of the store.
+    /// `sys.path` and lists it, and with it all packages of the store.
     StoreOnSysPath {
         /// The script.
         script: BString,
@@ -66,19 +66,19 @@ pub enum Finding {
     },
 }
 
-/// Why a start leads nowhere.
+/// The reason why a start leads to no program.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LaunchError {
     /// A script or interpreter cannot be opened.
     #[error("{}: {}", shown(.0.as_ref()), errno_words(*.1))]
     Open(BString, Errno),
-    /// The program that a script names is nowhere along `PATH`.
+    /// No directory of `PATH` has the program that a script names.
     #[error("the program of the script is {}, which PATH does not have", shown(.0.as_ref()))]
     NotFound(BString),
     /// A `#!` line without an interpreter.
     #[error("a script whose first line names no interpreter")]
     NoInterpreter,
-    /// Scripts that are interpreted by scripts.
+    /// Too many scripts are interpreted by scripts.
     #[error("more than 8 scripts that lead to one another")]
     TooMany,
 }
@@ -94,9 +94,9 @@ pub struct World<'a> {
     pub stores: &'a becalm_core::search::Stores,
 }
 
-/// Finds the files as [`targets::find`] does, with each script replaced by its program and each
-/// bare name that is no file by what `PATH` has. Returns the launches of these by the path of
-/// their program as it is shown.
+/// Finds the files as [`targets::find`] does, but replaces each script by its program and each bare
+/// name without a file by the one along `PATH`. Returns the launches of these by the displayed path
+/// of their program.
 #[must_use]
 pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> (Targets, Vec<Launch>) {
     let session = assumed.fs.session();
@@ -125,7 +125,7 @@ pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> (Targets, Vec<Launch>) 
     (found, launches)
 }
 
-/// The path itself, or the file that `PATH` has of that name.
+/// Returns the path itself, or the file of that name along `PATH`.
 fn in_path(assumed: &Assumptions, named: &Path) -> PathBuf {
     let is_name = named.components().count() == 1 && named.symlink_metadata().is_err();
     let found = || Command::new(named, []).file().ok();
@@ -133,7 +133,7 @@ fn in_path(assumed: &Assumptions, named: &Path) -> PathBuf {
     found.unwrap_or_else(|| named.to_owned())
 }
 
-/// Follows a script to the program that it starts. `None` for a file that is no script.
+/// Follows a script to the program that it starts. `None` for a file that is not a script.
 ///
 /// # Errors
 /// Returns [`LaunchError`] if the script leads to no program.
@@ -154,8 +154,8 @@ pub fn follow(world: World<'_>, path: &BStr) -> Result<Option<Launch>, LaunchErr
     Ok(Some(launch))
 }
 
-/// The script at a path; `None` if the file is none. The first file may be missing: then somebody
-/// else says so.
+/// Returns the script at a path; `None` if the file is not a script. The first file may be missing:
+/// the caller reports that.
 fn read(world: World<'_>, path: &BStr, is_first: bool) -> Result<Option<Script>, LaunchError> {
     let opened = match world.fs.open(path) {
         Ok(opened) => opened,
@@ -171,7 +171,7 @@ fn read(world: World<'_>, path: &BStr, is_first: bool) -> Result<Option<Script>,
 }
 
 impl Launch {
-    /// The program.
+    /// Returns the program.
     #[must_use]
     pub fn program(&self) -> &BStr {
         match self.steps.last() {
@@ -180,7 +180,7 @@ impl Launch {
         }
     }
 
-    /// The scripts, outermost first.
+    /// Returns the scripts, outermost first.
     pub fn scripts(&self) -> impl Iterator<Item = &BString> {
         self.steps.iter().filter_map(|step| match step {
             Step::Script(path) => Some(path),
@@ -188,7 +188,7 @@ impl Launch {
         })
     }
 
-    /// Goes through one script and returns the path that it leads to.
+    /// Reads one script and returns the path that it leads to.
     fn enter(
         &mut self,
         world: World<'_>,
@@ -246,7 +246,7 @@ fn store_on_sys_path(world: World<'_>, script: &BString) -> Option<Finding> {
 }
 
 impl Finding {
-    /// The script that it is about.
+    /// Returns the script that it is about.
     #[must_use]
     pub fn script(&self) -> &BString {
         match self {
@@ -277,7 +277,7 @@ impl Finding {
         }
     }
 
-    /// True if it is a finding for the exit status: something that the start pays for.
+    /// True if it counts for the exit status: it makes the start slower.
     #[must_use]
     pub fn is_costly(&self) -> bool {
         matches!(self, Self::StoreOnSysPath { .. })

@@ -13,7 +13,7 @@ const VARIABLES: [&str; 3] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"];
 pub(super) struct Script {
     /// The interpreter of the `#!` line.
     pub(super) interpreter: BString,
-    /// The program that `env` is told to start, if the interpreter is `env`.
+    /// The program that `env` starts, if the interpreter is `env`.
     pub(super) by_env: Option<BString>,
     /// The words after the interpreter, or after what `env` starts.
     arguments: Vec<BString>,
@@ -24,7 +24,7 @@ pub(super) struct Script {
 /// The program that a wrapper script becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wrapped {
-    /// The program, or a name to be found along `PATH`.
+    /// The program, or a name that is searched along `PATH`.
     pub(super) program: BString,
     /// The `env` by which it is started.
     pub(super) by_env: Option<BString>,
@@ -56,7 +56,7 @@ impl Script {
         name.starts_with(b"python") || name.starts_with(b"pypy")
     }
 
-    /// True if Python is told to leave the script's directory off `sys.path` (`-I`, `-P`).
+    /// True if Python does not add the script's directory to `sys.path` (`-I`, `-P`).
     pub(super) fn is_isolated(&self) -> bool {
         let isolates = |word: &BString| {
             word.starts_with(b"-") && !word.starts_with(b"--") && word.find_byteset(b"IP").is_some()
@@ -64,8 +64,8 @@ impl Script {
         self.arguments.iter().take_while(|word| word.starts_with(b"-")).any(isolates)
     }
 
-    /// The program that a shell script becomes in its last line, if that line is an `exec` of a
-    /// literal name: the wrappers of nixpkgs (`makeWrapper`) and Guix (`wrap-program`) are such.
+    /// Returns the program that a shell script executes in its last line, if that line is an `exec`
+    /// of a literal name, as in the wrappers of nixpkgs (`makeWrapper`) and Guix (`wrap-program`).
     pub(super) fn wrapped(&self, interpreter: &BStr) -> Option<Wrapped> {
         const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh"];
         let shell = path::name(interpreter);
@@ -89,7 +89,7 @@ impl Script {
             by_env = Some(program);
             program = env_program(&mut rest)?;
         }
-        // What the shell would still replace is not known.
+        // A name that the shell would expand is not known here.
         if program.is_empty() || program.find_byteset(b"$`*?[~;&|<>(").is_some() {
             return None;
         }
@@ -108,7 +108,8 @@ fn is_code(line: &[u8]) -> bool {
     !line.is_empty() && !line.starts_with(b"#")
 }
 
-/// Takes the program out of the arguments of `env`, with the options and assignments before it.
+/// Removes the program from the arguments of `env`, with the options and assignments before it, and
+/// returns it.
 fn env_program(words: &mut Vec<BString>) -> Option<BString> {
     let is_before = |word: &BString| word.starts_with(b"-") || word.contains(&b'=');
     let at = words.iter().position(|word| !is_before(word))?;

@@ -20,7 +20,7 @@ fn launch(fs: &MemFs, path: &str) -> Result<Option<Launch>, LaunchError> {
     follow(World { fs, path: "/none:/opt/bin:/bin".into(), stores: &stores }, path.into())
 }
 
-/// The steps as words: a script in brackets.
+/// Formats the steps: a script in brackets.
 fn steps(fs: &MemFs, path: &str) -> String {
     let launch = launch(fs, path).expect("followed").expect("a script");
     let words = launch.steps.iter().map(|step| match step {

@@ -1,8 +1,8 @@
-//! `becalm loader check`: the strategies that a loader reads.
+//! `becalm loader check`: tests which formats a loader reads.
 //!
-//! A program that needs a library which no search would find is resolved by the loader
-//! (`--list`, which runs nothing of it): once with a note that names the library, once
-//! in a package whose loader cache does. What the loader prints is the answer.
+//! The loader resolves (`--list`, which runs no code of it) a program that needs a library which no
+//! search finds: once with a note that names the library, once in a package whose loader cache has
+//! it. The loader's output is the answer.
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ use crate::loader::fixture::{self, Object};
 
 const SONAME: &str = "libbecalm-fixture.so.1";
 
-/// The strategies that a loader reads, as a trial of it showed: the JSON document of `becalm loader check`.
+/// The formats that a loader reads, as a test showed: the JSON document of `becalm loader check`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The loader.
@@ -28,7 +28,7 @@ pub struct Report {
     pub loader: BString,
     /// Whether it reads resolution notes.
     pub notes: bool,
-    /// Whether it reads loader caches of packages; none if no store was named to try one in.
+    /// True if it reads loader caches of packages; none if no store was named to test one in.
     pub caches: Option<bool>,
 }
 
@@ -36,7 +36,7 @@ impl json::Report for Report {
     const SCHEMA: &'static str = "becalm/loader/1";
 }
 
-/// Why a loader cannot be tried.
+/// The reason why a loader cannot be tested.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LoaderCheckError {
@@ -67,7 +67,7 @@ pub enum LoaderCheckError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The loader says nothing of the program it is asked about.
+    /// The loader prints no result for the program.
     #[error("{}: does not list what a program needs", .0.display())]
     NotListed(PathBuf),
 }
@@ -76,16 +76,16 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> LoaderCheckError + '_ {
     |source| LoaderCheckError::Io { path: path.to_owned(), source }
 }
 
-/// Tries what a loader reads; package caches below one of its store prefixes.
+/// Tests which formats a loader reads; package caches are tested below one of its store prefixes.
 ///
 /// # Errors
-/// Where it is no loader, or cannot be run.
+/// Returns an error if the file is not a loader, or cannot be run.
 pub fn check(named: &Path, store: Option<&Path>) -> Result<Report, LoaderCheckError> {
     let loader = fs::canonicalize(named).map_err(failed(named))?;
     let bytes = fs::read(&loader).map_err(failed(&loader))?;
     let view = elf::parse(bytes.as_slice())
         .map_err(|source| LoaderCheckError::Elf { path: loader.clone(), source })?;
-    // It will be run: whatever else was named is not.
+    // The file will be executed, so any other file is rejected.
     let is_loader = !view.is_program() && (has_name_of_loader(&view) || is_musl(named));
     if !is_loader {
         return Err(LoaderCheckError::NotALoader(loader));
@@ -101,13 +101,13 @@ pub fn check(named: &Path, store: Option<&Path>) -> Result<Report, LoaderCheckEr
     Ok(Report { loader: loader.as_os_str().as_bytes().into(), notes, caches })
 }
 
-/// glibc's loaders are named by their sonames.
+/// True if the soname is that of a glibc loader.
 fn has_name_of_loader(view: &elf::ObjectView) -> bool {
     let soname = view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
     soname.is_some_and(|name| name.starts_with(b"ld"))
 }
 
-/// musl's loader is its C library by another name.
+/// True for musl's loader, which is its C library by another name.
 fn is_musl(named: &Path) -> bool {
     named.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl-"))
 }
@@ -118,7 +118,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Whether a note is the answer that a plain search does not have.
+    /// True if a note gives the answer that a plain search does not find.
     fn reads_notes(&self, folder: &Path) -> Result<bool, LoaderCheckError> {
         let library = self.library(folder)?;
         let note = Some((SONAME, format!("={library}")));
@@ -129,7 +129,7 @@ impl Trial<'_> {
         self.finds(&path, &library)
     }
 
-    /// Whether the cache of a package that is made in `folder` is the answer.
+    /// True if the cache of a package that is made in `folder` gives the answer.
     fn reads_caches(&self, folder: &Path) -> Result<bool, LoaderCheckError> {
         let library = self.library(&folder.join("lib"))?;
         let absent = folder.join("absent").display().to_string();
@@ -173,7 +173,7 @@ impl Trial<'_> {
     }
 }
 
-/// A folder that is taken away again.
+/// A folder that is removed when it is dropped.
 struct Folder {
     path: PathBuf,
 }
@@ -189,7 +189,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Nothing can be done about what cannot be removed.
+        // If it cannot be removed, there is no remedy.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

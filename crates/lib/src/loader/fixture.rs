@@ -1,8 +1,7 @@
 //! The smallest objects that a loader resolves: bytes for any class and byte order.
 //!
-//! One `PT_LOAD` over the whole file (gABI, "Program Header"), writable because loaders
-//! of before 2.35 write into the dynamic section; a `PT_DYNAMIC`; a `PT_NOTE` where
-//! there is a note.
+//! One `PT_LOAD` over the whole file (gABI, "Program Header"), writable because loaders before 2.35
+//! write into the dynamic section; a `PT_DYNAMIC`; a `PT_NOTE` if there is a note.
 
 use becalm_core::elf::{Class, Endian, Ident};
 use becalm_core::search::loader_cache::NEW_MAGIC;
@@ -54,7 +53,7 @@ impl Out<'_> {
         values.iter().for_each(|&value| self.number(value, 4));
     }
 
-    /// Numbers of the size of an address.
+    /// Writes numbers of the size of an address.
     fn addresses(&mut self, values: &[u64]) {
         let size = self.address();
         values.iter().for_each(|&value| self.number(value, size));
@@ -99,12 +98,12 @@ impl Out<'_> {
     }
 }
 
-/// The number of a dynamic tag.
+/// Returns the number of a dynamic tag.
 fn number(tag: DynamicTag) -> u64 {
     tag.0.cast_unsigned()
 }
 
-/// The bytes of an object for the loader that `target` identifies.
+/// Returns the bytes of an object for the loader that `target` identifies.
 pub(crate) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
     let mut parts = Out { target, bytes: vec![0; PARTS] };
     let strings = parts.bytes.len() as u64;
@@ -148,7 +147,7 @@ pub(crate) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
     let mut head = Out { target, bytes: Vec::new() };
     let parts_of = [object.note.is_some(), object.interpreter.is_some()];
     head.header(2 + parts_of.map(u64::from).iter().sum::<u64>());
-    // The interpreter comes before what is loaded (gABI, "Program Header").
+    // The interpreter precedes the loadable segments (gABI, "Program Header").
     if object.interpreter.is_some() {
         head.segment(PT_INTERP, interpreter, interpreter_size, 1);
     }
@@ -161,8 +160,8 @@ pub(crate) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
     parts.bytes
 }
 
-/// A loader cache (glibc `struct cache_file_new`) that has `path` for `soname`, with
-/// the flags of every ABI, of which a loader takes its own.
+/// Returns a loader cache (glibc `struct cache_file_new`) that has `path` for `soname`, with the
+/// flags of every ABI; a loader uses the entry of its own.
 pub(crate) fn cache(target: &Ident, soname: &str, path: &str) -> Vec<u8> {
     const ABIS: u64 = 0x20;
     let start = 48 + 24 * ABIS;

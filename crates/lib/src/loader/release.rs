@@ -1,4 +1,4 @@
-//! The releases that there is a patch for.
+//! The glibc releases with a patch.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use std::str::FromStr;
 pub struct Release {
     /// glibc's version.
     pub version: &'static str,
-    /// The Debian suite whose `glibc-source` it is.
+    /// The Debian suite of its `glibc-source`.
     pub suite: &'static str,
     /// The patches in their order (`crates/lib/patches/glibc/VERSION/000*.patch`): the reader of
     /// notes, and the reader of package caches.
@@ -38,7 +38,7 @@ const RELEASES: [Release; 4] = [
     Release { version: "2.44", suite: "experimental", patches: patches!("2.44") },
 ];
 
-/// A glibc release that there is no patch for.
+/// A glibc release without a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no patch for it; there is one for {}", known())]
 pub struct NoPatch;

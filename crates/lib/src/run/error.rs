@@ -1,4 +1,4 @@
-//! Why a program is not started with an index.
+//! The reasons why a program is not started with an index.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::index::error::IndexError;
 use crate::words::words_of_host;
 
-/// Why a program is not started with an index.
+/// The reason why a program is not started with an index.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -28,13 +28,13 @@ pub enum RunError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The file starts nothing.
+    /// The file cannot be executed.
     #[error("{}: not a program", .0.display())]
     NotAProgram(PathBuf),
     /// The path of the open file is unknown.
     #[error("{}: its path is unknown", .0.display())]
     NoPath(PathBuf),
-    /// Scripts are interpreted by scripts, more of them than the kernel follows.
+    /// There are more nested scripts than the kernel follows.
     #[error("{}: too many interpreters", .0.display())]
     Interpreters(PathBuf),
     /// The program starts in secure-execution mode.
@@ -57,7 +57,7 @@ pub enum RunError {
         /// Its C library.
         libc: Libc,
     },
-    /// No loader under an audit module can start the program.
+    /// No loader can start the program under an audit module.
     #[error(
         "{}: a library of it wants thread-local storage aligned as no loader under an audit \
          module can", .0.display()
@@ -84,7 +84,7 @@ pub enum RunError {
     /// The environment has no home directory.
     #[error("no home directory for the cache of indexes")]
     NoHome,
-    /// Another process makes the index.
+    /// Another process is making the index.
     #[error("{}: another process is making it", .0.display())]
     Busy(PathBuf),
     /// An index could not be made a short time ago.
@@ -95,7 +95,7 @@ pub enum RunError {
     Loader {
         /// The program.
         program: PathBuf,
-        /// Why it is.
+        /// The reason.
         error: HostError,
     },
     /// The start of the program cannot be predicted.
@@ -104,7 +104,7 @@ pub enum RunError {
     /// The index cannot be read or made.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// The word for the next `becalm index` cannot be written.
+    /// The request for the next `becalm index` cannot be written.
     #[error(transparent)]
     Request(#[from] serde_json::Error),
 }
@@ -115,7 +115,7 @@ fn in_words(error: &HostError) -> String {
 }
 
 impl RunError {
-    /// An error of the system about a path.
+    /// Returns an error of the system about a path.
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         |source| Self::Io { path: path.into(), source }
     }

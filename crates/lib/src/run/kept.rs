@@ -1,12 +1,13 @@
 //! The indexes of single programs, which `becalm run` keeps in the cache directory.
 //!
-//! An index's name says who the program is (path, inode, times), the directories that
-//! `LD_LIBRARY_PATH` names, `LD_PRELOAD`, and the store prefixes; for a Python also when packages were last
-//! installed. It knows the objects of the start and, for a Python, those of the trees that it loads
-//! extension modules from; `becalm index` knows whole stores. Beside it may be, by the same name:
-//! `.lock`, held while it is made; `.failed`, which says why none can be made; `.wanted`, which says
-//! for whom one is to be made by the next `becalm index`. The cache keeps so many bytes of
-//! indexes, those used last; a process whose index goes keeps what it has mapped.
+//! The name of an index is a hash of the program (path, inode, times), the directories of
+//! `LD_LIBRARY_PATH`, `LD_PRELOAD` and the store prefixes; for a Python also of the time when
+//! packages were last installed. The index has the objects of the start and, for a Python, those of
+//! the trees from which it loads extension modules; `becalm index` indexes whole stores. Beside an
+//! index there may be files of the same name: `.lock`, which is locked while the index is made;
+//! `.failed`, with the reason why none can be made; `.wanted`, with the request that the next
+//! `becalm index` carries out. The cache keeps the most recently used indexes, up to a number of
+//! bytes. A process whose index is removed keeps its mapping.
 
 use std::env;
 use std::ffi::OsStr;
@@ -29,14 +30,14 @@ use crate::index::{places, platforms, trust};
 use crate::run::error::RunError;
 use crate::run::program::Program;
 
-/// Bytes of indexes of programs that are kept: some hundred kilobytes to some megabytes each.
+/// Bytes of kept indexes. An index has some hundred kilobytes to some megabytes.
 const KEPT: u64 = 256 << 20;
-/// After this long an index is compared with the files again, and a failure is tried again.
+/// After this time an index is compared with the files again, and a failed one is tried again.
 const FRESH: Duration = Duration::from_secs(3600);
 /// Part of the name: an index of another format is another file.
 const FORMAT: u32 = 4;
 
-/// The place of a program's index.
+/// The path of a program's index.
 #[derive(Clone, Debug)]
 pub struct Place {
     folder: PathBuf,
@@ -55,16 +56,16 @@ pub enum Kept {
     },
     /// Nothing yet.
     Nothing,
-    /// None can be made, for this reason.
+    /// No index can be made, for this reason.
     Failed(String),
 }
 
 impl Place {
-    /// The place for a program, started in this environment with these directories in
-    /// `LD_LIBRARY_PATH`, and with the paths of another index, which was written at some time.
+    /// Returns the place for a program that is started in this environment with these directories
+    /// in `LD_LIBRARY_PATH`, and with the paths of another index and its time of writing.
     ///
     /// # Errors
-    /// If the environment has no home directory.
+    /// Returns an error if the environment has no home directory.
     pub fn of(
         program: &Program,
         dirs: &[PathBuf],
@@ -93,7 +94,7 @@ impl Place {
         Ok(Self { folder, name: format!("{file}-{:016x}.so", hasher.finish()) })
     }
 
-    /// The path of the index.
+    /// Returns the path of the index.
     pub fn path(&self) -> PathBuf {
         self.folder.join(&self.name)
     }
@@ -114,12 +115,12 @@ impl Place {
             }
             Ok(None) => Ok(self.failure().map_or(Kept::Nothing, Kept::Failed)),
             Err(error @ IndexError::Untrusted(_)) => Err(error.into()),
-            // A damaged one is made anew.
+            // A damaged index is made again.
             Err(_) => Ok(Kept::Nothing),
         }
     }
 
-    /// Why none can be made, as far as that is known and not long ago.
+    /// Returns the reason why no index can be made, if it was recorded recently.
     fn failure(&self) -> Option<String> {
         let mut found = trust::open(&self.beside("failed")).ok()?;
         let is_recent = found.facts.modified().is_ok_and(|time| !is_old(time));
@@ -128,10 +129,10 @@ impl Place {
         is_recent.then_some(why)
     }
 
-    /// The right to make the index: a lock that nobody else has; `None` if somebody has.
+    /// Takes the lock for making the index; `None` if another process has it.
     ///
     /// # Errors
-    /// If the cache cannot be written.
+    /// Returns an error if the cache cannot be written.
     pub fn lock(&self) -> Result<Option<OwnedFd>, RunError> {
         let path = self.beside("lock");
         let open = || {
@@ -153,14 +154,14 @@ impl Place {
         }
     }
 
-    /// Says that the index was compared with the files and used now.
+    /// Records that the index was compared with the files and used now.
     pub fn touch(&self) {
         let times = FileTimes::new().set_modified(SystemTime::now());
-        // Where that cannot be said it is only the sooner gone.
+        // If this fails, the index is only removed sooner.
         let _ = File::open(self.path()).and_then(|file| file.set_times(times));
     }
 
-    /// Keeps the reason why none can be made, or forgets it.
+    /// Records the reason why no index can be made, or removes the record.
     pub fn set_failure(&self, why: Option<&str>) {
         let path = self.beside("failed");
         let _ = match why {
@@ -169,16 +170,16 @@ impl Place {
         };
     }
 
-    /// Leaves word for the next `becalm index`.
+    /// Writes a request for the next `becalm index`.
     ///
     /// # Errors
-    /// If the cache cannot be written.
+    /// Returns an error if the cache cannot be written.
     pub fn want(&self, request: &[u8]) -> Result<(), RunError> {
         let path = self.beside("wanted");
         write(&path, request).map_err(RunError::io(&path))
     }
 
-    /// Removes the lock's name and the word left; to be called by who holds the lock.
+    /// Removes the lock's name and the request. Only the holder of the lock may call this.
     pub fn finish(&self) {
         for what in ["wanted", "lock"] {
             let _ = fs::remove_file(self.beside(what));
@@ -186,7 +187,7 @@ impl Place {
         make_room(&self.folder);
     }
 
-    /// The places for which [`Self::want`] left word, with the word.
+    /// Returns the places with a request of [`Self::want`], with the request.
     pub fn wanted() -> Vec<(Self, Vec<u8>)> {
         let Some(folder) = places::cache() else { return Vec::new() };
         let Ok(entries) = folder.read_dir() else { return Vec::new() };
@@ -202,8 +203,8 @@ impl Place {
     }
 }
 
-/// Makes a directory of the user's, and those above it: whatever the umask, only the user may
-/// write it, for others could choose the libraries of programs.
+/// Makes a directory of the user, and those above it. Whatever the umask, only the user may write
+/// it: others could otherwise choose the libraries of programs.
 fn make_dir(folder: &Path) -> Result<(), RunError> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(folder);
     made.map_err(RunError::io(folder))
@@ -220,8 +221,8 @@ fn is_old(time: SystemTime) -> bool {
     time.elapsed().is_ok_and(|age| age > FRESH)
 }
 
-/// Removes the indexes used longest ago, so that [`KEPT`] bytes are left, and the newest. What cannot be taken away
-/// stays: the next one tries again.
+/// Removes the least recently used indexes until at most [`KEPT`] bytes are left; the newest one is
+/// kept in any case. A file that cannot be removed is tried again next time.
 fn make_room(folder: &Path) {
     let Ok(entries) = folder.read_dir() else { return };
     let is_index = |path: &PathBuf| path.extension() == Some(OsStr::new("so"));

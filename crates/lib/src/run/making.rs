@@ -1,4 +1,4 @@
-//! Making the index of a program: in another process, or by the next `becalm index`.
+//! Makes the index of a program: in another process, or in the next `becalm index`.
 
 use std::env;
 use std::ffi::OsString;
@@ -26,8 +26,8 @@ use crate::run::kept::Place;
 use crate::run::program::Program;
 use crate::words::words_of_chain;
 
-/// Programs of an index with paths that are bound in the index of another program too. Of an index with
-/// more none is.
+/// An index with paths that has at most this many programs has their bindings copied into the index
+/// of another program. From an index with more programs, none are copied.
 const MOST_PROGRAMS: usize = 64;
 
 /// The start that an index is made for. Paths are bytes because they need not be UTF-8.
@@ -40,7 +40,7 @@ struct Request {
     /// The trees that the program opens libraries from at run time.
     #[serde(default)]
     trees: Vec<Vec<u8>>,
-    /// The index whose paths it has too.
+    /// The index whose paths are included.
     #[serde(default)]
     paths_from: Option<Vec<u8>>,
 }
@@ -59,7 +59,7 @@ impl Request {
         }
     }
 
-    /// The environment of the start, as far as it decides what is loaded.
+    /// Returns the environment of the start, as far as it affects the loaded files.
     fn environment(&self) -> Environment {
         let variable = |value: &Option<Vec<u8>>| {
             value.clone().filter(|value| !value.is_empty()).map(BString::from)
@@ -77,11 +77,11 @@ impl Request {
     }
 }
 
-/// Has another process make the index, with the paths of another index if there is one, or compare it with the files. If somebody is at it already
-/// there is nothing to do.
+/// Starts another process that makes the index, with the paths of another index if there is one, or
+/// compares it with the files. Does nothing if a process is already at work on it.
 ///
 /// # Errors
-/// If the cache cannot be written, or no process can be made.
+/// Returns an error if the cache cannot be written, or no process can be made.
 pub fn elsewhere(
     place: &Place,
     program: &Program,
@@ -91,7 +91,7 @@ pub fn elsewhere(
     let request = Request::of(program, store, paths);
     let Some(lock) = place.lock()? else { return Ok(()) };
     let made = detached(lock, |lock| {
-        // One thread: the program has the machine.
+        // One thread, to leave the CPUs to the program.
         let _ = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
         let _ = locked(place, &request, lock);
     });
@@ -104,7 +104,7 @@ pub fn elsewhere(
 /// Makes the index in this process.
 ///
 /// # Errors
-/// If it cannot be made or kept.
+/// Returns an error if the index cannot be made or kept.
 pub fn here(
     place: &Place,
     program: &Program,
@@ -117,7 +117,7 @@ pub fn here(
     }
 }
 
-/// Makes the indexes for which word was left.
+/// Makes the indexes that were requested.
 pub fn make_wanted() {
     for (place, request) in Place::wanted() {
         let request: Option<Request> = serde_json::from_slice(&request).ok();
@@ -127,7 +127,7 @@ pub fn make_wanted() {
     }
 }
 
-/// Makes the index, unless the one that is there is current, while the lock is held.
+/// Makes the index while the lock is held, unless the existing one is current.
 fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<(), RunError> {
     let path = place.path();
     let is_current =
@@ -152,7 +152,7 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     let from = request.paths_from.as_ref().map(|path| path_of(path.as_bstr()));
     let from = from.map(|path| file::read_trusted(&path)).transpose()?;
     let mut only = vec![program];
-    // What it starts may be in the index with the paths.
+    // Programs that it starts may be in the index with the paths.
     let bound = from.iter().flat_map(|from| &from.index.bound.programs);
     let others: Vec<PathBuf> = bound.map(|program| path_of(program.path.as_ref())).collect();
     let others = if others.len() < MOST_PROGRAMS { others } else { Vec::new() };
@@ -167,7 +167,7 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     let dirs = request.dirs();
     let (stores, trees, files) = (&stores, &trees, &files);
     let environment = request.environment();
-    // Calls go through stubs by the bindings.
+    // Stubs need bindings.
     let threshold = if from.is_some() { BindThreshold::ALL } else { BindThreshold::default() };
     let bind = Binding { threshold, only: Some(&only), environment: Some(&environment) };
     let bind = Some(bind);

@@ -1,8 +1,8 @@
 //! Start of a program with an index (`becalm run`).
 //!
 //! [`program`] finds out how a command is started. [`kept`] finds the program's index in the cache
-//! with a few system calls: nothing is predicted, no loader is run and no index is read as a whole.
-//! If an index has to be made first, [`making`] has another process make it.
+//! with a few system calls: nothing is predicted, no loader is run and no index is read completely.
+//! If an index has to be made first, [`making`] starts another process that makes it.
 
 pub mod error;
 pub mod kept;
@@ -26,13 +26,13 @@ use crate::run::error::RunError;
 use crate::run::kept::{Kept, Place};
 use crate::run::program::{Found, Program, Start};
 
-/// How the index of a start is chosen.
+/// The choice of the index of a start.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The index to use; none for the default one if the program is in one of its stores, else one
-    /// that is kept for the program.
+    /// The index to use; none for the default one if the program is in one of its stores, else for
+    /// one that is kept for the program.
     pub index: Option<PathBuf>,
-    /// Whether an index that is not there is made first.
+    /// True if a missing index is made first.
     pub strict: bool,
     /// The store prefixes, for an index that is made.
     pub store: StorePrefixes,
@@ -45,9 +45,9 @@ pub struct Options {
 pub enum Launch {
     /// An index.
     Indexed(Box<Indexed>),
-    /// Nothing: there is no index yet, or nothing to answer.
+    /// No index: there is none yet, or nothing to answer.
     Plain,
-    /// Nothing: the program starts in secure-execution mode.
+    /// No index: the program starts in secure-execution mode.
     Secure,
 }
 
@@ -63,7 +63,7 @@ pub struct Indexed {
 }
 
 impl Indexed {
-    /// Returns the variables to set, with what this process's environment has in them.
+    /// Returns the variables to set, including their contents in this process's environment.
     #[must_use]
     pub fn variables(&self) -> [(&'static str, OsString); 2] {
         let now = |name: &str| env::var_os(name);
@@ -75,16 +75,16 @@ impl Indexed {
     }
 }
 
-/// Finds what a program is to be started with.
+/// Finds the index with which a program is started.
 ///
 /// # Errors
-/// Returns an error if the program cannot be read, or no index can answer for it. It may be started
-/// all the same.
+/// Returns an error if the program cannot be read, or no index can answer for it. The program may
+/// be started all the same.
 pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
     let path = found.path.clone();
     let program = Program::look(found)?;
     let indexed = match &program.start {
-        // Nothing to answer in it; what it starts may have.
+        // The static program has no lookups; programs that it starts may have.
         Start::Static => {
             options.index.as_deref().map(|path| of_session(options, path)).transpose()?
         }
@@ -98,12 +98,12 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
     Ok(indexed.map_or(Launch::Plain, |indexed| Launch::Indexed(Box::new(indexed))))
 }
 
-/// musl's loader is called `ld-musl-ARCH.so.1`, wherever it is.
+/// True for musl's loader, which is called `ld-musl-ARCH.so.1` in any directory.
 fn is_of_musl(interpreter: &[u8]) -> bool {
     becalm_core::path::name(interpreter).starts_with(b"ld-musl-")
 }
 
-/// The index that was named, for what a program starts.
+/// Returns the named index, for the programs that a static program starts.
 fn of_session(options: &Options, path: &Path) -> Result<Indexed, RunError> {
     let index = file::open(path)?;
     let static_tls = index.session_static_tls()?;
@@ -111,8 +111,8 @@ fn of_session(options: &Options, path: &Path) -> Result<Indexed, RunError> {
     Ok(Indexed { index, static_tls, has_paths })
 }
 
-/// The index for a program: the one that was named, the default one if the program is in one of
-/// its stores, else one that is kept for it; `None` if that is not made yet.
+/// Returns the index for a program: the named one, the default one if the program is in one of its
+/// stores, else one that is kept for it; `None` if that is not made yet.
 fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>, RunError> {
     if options.paths {
         return with_paths(options, program);
@@ -135,8 +135,8 @@ fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>, R
     with_need(index, program, known).map(Some)
 }
 
-/// The index with paths that was named, else the default one, if it binds the program; else one
-/// with the same paths that is made for the program.
+/// Returns the named index with paths, else the default one, if it binds the program; else one with
+/// the same paths that is made for the program.
 fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>, RunError> {
     let index = match &options.index {
         Some(path) => file::open(path)?,
@@ -154,7 +154,7 @@ fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>, R
     Ok(indexed?.map(|indexed| Indexed { has_paths: true, ..indexed }))
 }
 
-/// Returns the needs of a program that the index does not know: it may take more static TLS than
+/// Returns the needs of a program that the index does not have: it may need more static TLS than
 /// others. They are in the index that is kept for the program; if there is none yet, the start is
 /// followed this once.
 fn need_of_stranger(options: &Options, program: &Program) -> Known {
@@ -174,7 +174,7 @@ fn need_of_stranger(options: &Options, program: &Program) -> Known {
     making::need(program, &options.store)
 }
 
-/// The place of the index that is kept for a program, with the paths of another index.
+/// Returns the place of the index that is kept for a program, with the paths of another index.
 fn place_of(
     options: &Options,
     program: &Program,
@@ -215,7 +215,8 @@ fn known_to(index: &Opened, program: &Program) -> Result<Option<Known>, RunError
     Ok(known.map_err(IndexError::damaged(&index.path))?)
 }
 
-/// The default index, if the program is in one of its stores, and what it knows of the program.
+/// Returns the default index, if the program is in one of its stores, and its record of the
+/// program.
 fn default_for(program: &Program) -> Result<Option<(Opened, Option<Known>)>, RunError> {
     let Some(index) = default_index()? else { return Ok(None) };
     let Start::Loader { target, .. } = program.start else { return Ok(None) };
@@ -233,7 +234,7 @@ fn default_for(program: &Program) -> Result<Option<(Opened, Option<Known>)>, Run
     Ok(Some((index, known)))
 }
 
-/// The user's index, else the system's.
+/// Returns the user's index, else the system's.
 fn default_index() -> Result<Option<Opened>, RunError> {
     for path in places::of_sessions() {
         if let Some(index) = file::open_if_there(&path)? {
@@ -243,8 +244,8 @@ fn default_index() -> Result<Option<Opened>, RunError> {
     Ok(None)
 }
 
-/// The index that is kept for a program. If there is none, or it was not compared with the files
-/// for a while, another process is to see to that.
+/// Returns the index that is kept for a program. If there is none, or it was not compared with the
+/// files recently, another process is started to do that.
 fn kept_for(
     options: &Options,
     program: &Program,
@@ -255,7 +256,7 @@ fn kept_for(
     match place.look()? {
         Kept::Index { index, is_stale } => {
             if is_stale {
-                // The index is good enough for this start.
+                // The existing index is good enough for this start.
                 let _ = making::elsewhere(&place, program, &options.store, paths);
             }
             let known = known_to(&index, program)?.unwrap_or_default();

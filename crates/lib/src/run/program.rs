@@ -1,5 +1,5 @@
-//! How the kernel starts a command: by which file, with which loader, with which rights. A few
-//! system calls; nothing is run and no library looked for.
+//! Finds out how the kernel starts a command: the file, the loader, the privileges. It takes a few
+//! system calls; nothing is run and no library is searched.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -18,9 +18,9 @@ use rustix::fs::{Access, OFlags, access};
 use crate::run::error::RunError;
 use crate::secure::is_started_secure;
 
-/// Scripts that are interpreted by scripts, followed at the most (Linux `BINPRM_MAX_RECURSION`).
+/// The number of nested scripts that are followed (Linux `BINPRM_MAX_RECURSION`).
 const MAX_SCRIPTS: usize = 4;
-/// Length of the part of a file in which a linker puts the program headers, and mostly the
+/// Length of the part of a file in which linkers put the program headers and usually the
 /// interpreter.
 const HEAD: usize = 4096;
 /// The length of a script's first line that the kernel reads (`BINPRM_BUF_SIZE`).
@@ -29,7 +29,7 @@ const LINE: usize = 256;
 /// The program that a command starts: itself, or the interpreter of a script.
 #[derive(Debug)]
 pub struct Program {
-    /// Its path, as the kernel is given it.
+    /// Its path, as passed to the kernel.
     pub path: PathBuf,
     /// Its path with links resolved.
     pub real: PathBuf,
@@ -64,7 +64,7 @@ pub struct Found {
     opened: Option<Opened>,
 }
 
-/// An open file and what `fstat` says of it.
+/// An open file and the result of `fstat`.
 type Opened = (File, Metadata);
 
 /// Finds the file of a command name, as `execvp` does: with one call for each directory of `PATH`.
@@ -85,12 +85,12 @@ pub fn find(name: &OsStr) -> Result<Found, RunError> {
         .ok_or_else(|| RunError::NotFound(name.to_owned()))
 }
 
-/// The program at a path, if there is one that may be executed.
+/// Returns the program at a path, if it exists and is executable.
 fn program_at(path: PathBuf) -> Option<Found> {
     access(&path, Access::EXEC_OK).ok()?;
     match open(&path) {
         Ok(opened) => opened.1.is_file().then_some(Found { path, opened: Some(opened) }),
-        // It may be executed and not be read.
+        // A file may be executable and not readable.
         Err(_) => path
             .metadata()
             .is_ok_and(|facts| facts.is_file())
@@ -98,7 +98,7 @@ fn program_at(path: PathBuf) -> Option<Found> {
     }
 }
 
-/// Opens a file. Never blocks: what is no regular file is not read.
+/// Opens a file. Never blocks; only a regular file is read.
 fn open(path: &Path) -> io::Result<Opened> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -107,10 +107,10 @@ fn open(path: &Path) -> io::Result<Opened> {
 }
 
 impl Program {
-    /// Looks at what a path starts, behind scripts and `env`.
+    /// Examines what a path starts, behind scripts and `env`.
     ///
     /// # Errors
-    /// Returns an error if it cannot be read or starts nothing.
+    /// Returns an error if the file cannot be read or starts nothing.
     pub fn look(found: Found) -> Result<Self, RunError> {
         let Found { mut path, mut opened } = found;
         for _ in 0..MAX_SCRIPTS {
@@ -133,7 +133,7 @@ impl Program {
             } else {
                 start(&file, &head).ok_or_else(|| RunError::NotAProgram(path.clone()))?
             };
-            // To be closed by execve, which costs no call.
+            // execve closes the descriptor without a call of its own.
             let _ = file.into_raw_fd();
             return Ok(Self { path, real, facts, start });
         }
@@ -141,7 +141,7 @@ impl Program {
     }
 }
 
-/// The path of an open file, in one call instead of one for each of its directories.
+/// Returns the path of an open file, in one call instead of one for each of its directories.
 fn real(file: &File) -> Option<PathBuf> {
     let path = Path::new("/proc/self/fd").join(file.as_raw_fd().to_string()).read_link().ok()?;
     (path.is_absolute() && !path.as_os_str().as_bytes().ends_with(b" (deleted)")).then_some(path)
@@ -164,7 +164,7 @@ fn start(file: &File, head: &[u8]) -> Option<Start> {
     Some(Start::Loader { target: Target::of(&ident), interpreter })
 }
 
-/// The program that a script's first line names; behind `env`, the program that is named there.
+/// Returns the program that a script's first line names; for `env`, the program named after it.
 fn interpreter_of(start: &[u8]) -> Result<Found, RunError> {
     let script = start.strip_prefix(b"#!").unwrap_or_default();
     let line = script.lines().next().unwrap_or_default();
@@ -178,7 +178,7 @@ fn interpreter_of(start: &[u8]) -> Result<Found, RunError> {
             named.map_or_else(|| Ok(unopened(env)), |name| find(OsStr::from_bytes(name)))
         }
         [interpreter, ..] => Ok(unopened(interpreter)),
-        // The shell takes it.
+        // A file without a `#!` line is run by the shell.
         [] => Ok(unopened(b"/bin/sh")),
     }
 }

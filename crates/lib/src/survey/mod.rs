@@ -1,7 +1,7 @@
-//! A survey of many files: each is checked and handed on, and nothing is kept of it. Memory does
-//! not grow with the number of files.
+//! A survey of many files: each is checked and passed on, and nothing is kept. Memory does not grow
+//! with the number of files.
 //!
-//! [`shard`] divides the files among machines; [`summary`] adds up what a survey wrote.
+//! [`shard`] divides the files among machines; [`summary`] adds up the output of a survey.
 
 mod owners;
 pub mod shard;
@@ -26,7 +26,7 @@ use crate::survey::shard::Shard;
 use crate::targets::{Problem, Target};
 use crate::words::{words, words_of_host};
 
-/// Directories and objects that are remembered from one file to the next.
+/// The number of directories and objects that are cached from one file to the next.
 const REMEMBERED: usize = 16_384;
 
 /// A program of a survey: the line of `becalm check --ndjson`.
@@ -64,7 +64,7 @@ impl json::Report for Unchecked<'_> {
     const SCHEMA: &'static str = <Surveyed as json::Report>::SCHEMA;
 }
 
-/// Takes what was found of some files; false to end the survey.
+/// Receives the results for some files; returns false to end the survey.
 pub type Each<'a> = dyn Fn(Vec<Result<Surveyed, Problem>>) -> bool + Sync + 'a;
 
 /// Checks every object among `paths` and below the folders among them that is in the shard.
@@ -125,7 +125,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// The files that were not found before by another name.
+    /// Returns the files that were not found before under another name.
     fn targets(&self, found: &[Found]) -> Vec<Target> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let new = found.iter().filter(|found| seen.insert(found.id));

@@ -1,4 +1,4 @@
-//! The names of users, as `/etc/passwd` has them. Users that only a name service knows have none.
+//! The names of users, from `/etc/passwd`. Users of a name service have none.
 
 use std::collections::HashMap;
 

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::path::path_bytes;
 
 /// One of several shards. Each file is in exactly one, by the hash of its path: machines that see
-/// the files by the same paths divide them without knowing of each other.
+/// the files at the same paths divide them without communicating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u64,
@@ -22,7 +22,7 @@ pub struct Shard {
 pub struct NoShard;
 
 impl Default for Shard {
-    /// All files.
+    /// Returns the shard of all files.
     fn default() -> Self {
         Self { index: 0, count: 1 }
     }

@@ -10,16 +10,16 @@ use thiserror::Error;
 use crate::json::Report;
 use crate::survey::Surveyed;
 
-/// Programs that are named.
+/// The number of programs that are listed.
 const WORST: usize = 50;
 
-/// Why the lines cannot be read.
+/// The reason why the lines cannot be read.
 #[derive(Debug, Error)]
 pub enum SummaryError {
     /// They cannot be read at all.
     #[error("cannot be read")]
     Read(#[source] std::io::Error),
-    /// A line is not what a survey writes.
+    /// A line does not have the form that a survey writes.
     #[error("line {line} is not what becalm check --ndjson writes")]
     Line {
         /// The number of the line, from 1 on.
@@ -53,7 +53,7 @@ pub struct Summary {
     pub libcs: Vec<(String, Group)>,
     /// The programs with most misses: path and misses.
     pub worst: Vec<(String, u64)>,
-    /// How many files have so many misses: none, up to 9, up to 99, and so on by tens.
+    /// The number of files by misses: none, up to 9, up to 99, and so on by tens.
     pub sizes: Vec<u64>,
 }
 
@@ -70,7 +70,7 @@ pub struct Group {
     pub broken: u64,
 }
 
-/// The fields that are read of a line.
+/// The fields of a line that are read.
 #[derive(Deserialize)]
 struct Line {
     schema: String,
