@@ -24,7 +24,6 @@ pub struct Options {
 /// Applies the patches of each release to a copy of the files that they change.
 ///
 /// # Errors
-///
 /// Returns an error if a tree cannot be read or `patch` cannot be run.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|value| value == "1");

@@ -35,7 +35,6 @@ pub struct Options {
 /// Builds and tries. The exit code is 1 if a loader fails a case.
 ///
 /// # Errors
-///
 /// Returns an error if a release is unknown or a build fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let known = |version: &String| {

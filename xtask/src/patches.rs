@@ -63,7 +63,6 @@ pub fn folder() -> PathBuf {
 /// Parses `VERSION=DIR`, a source tree of a release with a patch.
 ///
 /// # Errors
-///
 /// Returns an error for any other text and for a release without a patch.
 pub fn source(text: &str) -> Result<(String, PathBuf), String> {
     let (version, dir) = text.split_once('=').ok_or("not VERSION=DIR")?;
@@ -82,7 +81,6 @@ pub fn series(version: &str) -> [PathBuf; 2] {
 /// of the manual are left out if the tree has none, like Debian's source.
 ///
 /// # Errors
-///
 /// Returns an error if the patch cannot be read.
 pub fn apply(patch: &Path, tree: &Path) -> Result<Command> {
     let mut text = read(patch)?;
@@ -100,7 +98,6 @@ pub fn apply(patch: &Path, tree: &Path) -> Result<Command> {
 /// Writes or checks the generated files.
 ///
 /// # Errors
-///
 /// Returns an error if a file cannot be read or written.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let mut stale = 0;
@@ -124,7 +121,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 /// Returns the expected content of a release's generated files.
 ///
 /// # Errors
-///
 /// Returns an error if a part cannot be read.
 pub fn generated(folder: &Path, release: &Release) -> Result<Vec<(PathBuf, String)>> {
     let own = folder.join(release.version);

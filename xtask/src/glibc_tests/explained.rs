@@ -46,7 +46,6 @@ impl Explained {
     /// Reads the file.
     ///
     /// # Errors
-    ///
     /// Returns an error if a line has no reason.
     pub(super) fn read() -> Result<Self> {
         Self::parse(FILE)

@@ -83,7 +83,6 @@ char *la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
 /// does not occur.
 ///
 /// # Errors
-///
 /// Returns an error if a tree cannot be built or indexed, if no test was run, or if the module
 /// answered no search.
 pub fn run(options: &Options) -> Result<ExitCode> {

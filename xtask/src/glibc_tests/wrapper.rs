@@ -57,7 +57,6 @@ pub(super) struct Added<'a> {
 /// that names it.
 ///
 /// # Errors
-///
 /// Returns an error if the file cannot be written.
 pub(super) fn write(file: &Path, sources: &Path, added: Added<'_>) -> Result<String> {
     let quoted =

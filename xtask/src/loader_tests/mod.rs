@@ -48,11 +48,10 @@ pub struct Options {
     json: bool,
 }
 
-/// Builds, runs and compares. The exit code is 1 if a test has another result with the patches, or a
-/// test of the patches fails.
+/// Builds, runs and compares. The exit code is 1 if a test has another result with the patches, or
+/// a test of the patches fails.
 ///
 /// # Errors
-///
 /// Returns an error if a tree cannot be built or no test was run.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let (jobs, folder) = (options.sources.jobs(), options.sources.folder()?);

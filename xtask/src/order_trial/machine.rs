@@ -19,7 +19,6 @@ impl Machine {
     /// Returns the loader for an object of `sysroot`, or of this machine. `None` if there is none.
     ///
     /// # Errors
-    ///
     /// Returns an error if the emulator is missing.
     pub(super) fn of(view: &ObjectView, sysroot: Option<&Path>) -> Result<Option<Self>> {
         let Some(loader) = loader(view) else { return Ok(None) };

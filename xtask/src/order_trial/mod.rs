@@ -73,7 +73,6 @@ const ORDERS: [&[Step]; 10] = [
 /// Tries the orders on all files. The exit code is 1 if a file is damaged.
 ///
 /// # Errors
-///
 /// Returns an error if there are no files, or a tool cannot be run.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let files = files(options);

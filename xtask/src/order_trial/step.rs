@@ -50,7 +50,6 @@ impl Tools<'_> {
     /// Makes a step. Returns false if the tool refused the file.
     ///
     /// # Errors
-    ///
     /// Returns an error if the tool cannot be run.
     pub(super) fn make(&self, step: Step, copy: &Path) -> Result<bool> {
         let becalm: &[&str] = &["elf", "--no-sync"];
