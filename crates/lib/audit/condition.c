@@ -19,10 +19,12 @@ static uint32_t remembered_bytes STATE = 0;
 
 static unsigned char roots_state STATE = 0;
 
+/* The kernel numbers file systems without a block device (NFS, overlayfs, btrfs: major 0) as they are
+   mounted: the same directory has another number on each machine. The index has 0 for them. */
 static int
 same_fingerprint (const struct table_condition *condition, const struct statx *now)
 {
-  uint64_t dev = (uint64_t) now->dev_major << 32 | now->dev_minor;
+  uint64_t dev = now->dev_major == 0 ? 0 : (uint64_t) now->dev_major << 32 | now->dev_minor;
   return condition->dev == dev && condition->ino == now->ino
          && condition->mtime_sec == now->mtime.sec && condition->mtime_nsec == now->mtime.nsec
          && condition->ctime_sec == now->ctime.sec && condition->ctime_nsec == now->ctime.nsec

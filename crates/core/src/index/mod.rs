@@ -213,7 +213,7 @@ impl Condition {
 /// The fields of `statx` of a directory or file by which a change is detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
-    /// Device number: major in the upper, minor in the lower 32 bits.
+    /// Device number ([`device`]).
     pub dev: u64,
     /// Inode number.
     pub ino: u64,
@@ -223,6 +223,14 @@ pub struct Fingerprint {
     pub mtime: Time,
     /// Time of the last status change.
     pub ctime: Time,
+}
+
+/// The device number of a fingerprint: major in the upper, minor in the lower 32 bits; 0 for a file
+/// system without a block device. The kernel numbers those (NFS, overlayfs, btrfs, tmpfs: major 0) as
+/// they are mounted, so the same directory has another number on each machine and after each mount.
+#[must_use]
+pub fn device(major: u32, minor: u32) -> u64 {
+    if major == 0 { 0 } else { u64::from(major) << 32 | u64::from(minor) }
 }
 
 /// A point in time of the real-time clock.

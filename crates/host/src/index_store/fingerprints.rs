@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::fs::Errno;
 use becalm_core::index::build::Fingerprints;
-use becalm_core::index::{Fingerprint, Time};
+use becalm_core::index::{Fingerprint, Time, device};
 use bstr::{BStr, ByteSlice};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
@@ -38,7 +38,7 @@ impl Fingerprints for OsFingerprints {
                 .map_err(|errno| Errno(errno.raw_os_error()))?;
         let time = |time: rustix::fs::StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
         Ok(Fingerprint {
-            dev: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
+            dev: device(found.stx_dev_major, found.stx_dev_minor),
             ino: found.stx_ino,
             size: found.stx_size,
             mtime: time(found.stx_mtime),

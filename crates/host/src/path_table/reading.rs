@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use becalm_core::index::{Fingerprint, Time};
+use becalm_core::index::{Fingerprint, Time, device};
 use bstr::{BStr, BString, ByteSlice};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxFlags};
 use rustix::io::Errno;
@@ -97,7 +97,7 @@ pub(super) fn mount_of(found: &Statx) -> u64 {
 pub(super) fn fingerprint(found: &Statx) -> Fingerprint {
     let time = |time: rustix::fs::StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
     Fingerprint {
-        dev: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
+        dev: device(found.stx_dev_major, found.stx_dev_minor),
         ino: found.stx_ino,
         size: 0,
         mtime: time(found.stx_mtime),
